@@ -1,0 +1,91 @@
+//! What the device can do at best: copy, random gather, random compare-and-exchange.
+
+use anyhow::Result;
+use gpumap::{Buffer, Stream};
+use gpumap_kernels::ceilings::{CAS_64, CAS_128, COPY_16, CeilingArgs, GATHER_8};
+use gpumap_simt::U64x2;
+use gpumap_simt::kernel::{Grid, Kernel};
+
+use crate::measure::{Time, time};
+use crate::report::{Report, Row};
+
+/// Bytes of the table that random accesses go to: far beyond any L2.
+const GPU_TABLE_BYTES: usize = 3_200_000_000;
+const CPU_TABLE_BYTES: usize = 64 << 20;
+
+/// The measured limits.
+#[derive(Clone, Copy, Debug)]
+pub struct Ceilings {
+    /// Bytes read and written per second by a copy.
+    pub copy: f64,
+    /// Milliseconds for `n` random 8-byte loads, results written in order.
+    pub gather: f64,
+    /// Milliseconds for `n` random 64-bit compare-and-exchanges.
+    pub cas_64: f64,
+    /// Milliseconds for `n` random 128-bit compare-and-exchanges, where the device has them.
+    pub cas_128: Option<f64>,
+}
+
+impl Ceilings {
+    /// Measures them all.
+    pub fn measure(stream: &Stream, n: usize, runs: usize, report: &mut Report) -> Result<Self> {
+        let bytes = if stream.device().is_cuda() {
+            GPU_TABLE_BYTES
+        } else {
+            CPU_TABLE_BYTES
+        };
+        let units = bytes / 16;
+        let mut table = Buffer::<[u64; 2]>::zeroed(stream, units)?;
+        let mut other = Buffer::<u64>::zeroed(stream, (units).max(n))?;
+        let args = CeilingArgs {
+            table: table.as_mut_ptr().cast::<U64x2>(),
+            units: units as u64,
+            other: other.as_mut_ptr(),
+            n: n as u64,
+        };
+        let run = |kernel: &'static Kernel<CeilingArgs>, args: CeilingArgs| -> Result<Time> {
+            let grid = Grid::covering(args.n, 256);
+            time(
+                runs,
+                || Ok(()),
+                || {
+                    // SAFETY: the buffers outlive the launch, which is waited for.
+                    unsafe { kernel.launch(stream, grid, args) }?;
+                    Ok(stream.synchronize()?)
+                },
+            )
+        };
+
+        // Half the table each way: source and destination do not overlap.
+        let half = units / 2;
+        let copied = CeilingArgs {
+            n: half as u64,
+            other: table.as_mut_ptr().wrapping_add(units - half).cast(),
+            ..args
+        };
+        let copy = run(&COPY_16, copied)?;
+        let moved = 2.0 * 16.0 * half as f64;
+        let copy_rate = moved / (copy.median * 1e-3);
+        report.add(Row::ceiling("copy, 16 bytes a thread", copy, half).moving(moved));
+        let gather = run(&GATHER_8, args)?;
+        report.add(Row::ceiling("random gather of 8 bytes", gather, n));
+        let cas_64 = run(&CAS_64, args)?;
+        report.add(Row::ceiling("random CAS of 64 bits", cas_64, n));
+        let cas_128 = match run(&CAS_128, args) {
+            Ok(time) => {
+                report.add(Row::ceiling("random CAS of 128 bits", time, n));
+                Some(time.median)
+            }
+            Err(error) => {
+                println!("no CAS of 128 bits on this device: {error}");
+                None
+            }
+        };
+        Ok(Self {
+            copy: copy_rate,
+            gather: gather.median,
+            cas_64: cas_64.median,
+            cas_128,
+        })
+    }
+}

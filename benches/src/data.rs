@@ -1,0 +1,48 @@
+//! Keys to measure with: a bijection of the index, so that they are unique and can be checked.
+
+use gpumap::{Key, Value};
+
+/// A word that a key or a value is made of.
+pub trait Word: Copy + PartialEq + std::fmt::Debug {
+    /// The `i`-th sparse random word; different `i` below 2^32 give different words.
+    fn sparse(i: u64) -> Self;
+    /// The `i`-th of dense words.
+    fn dense(i: u64) -> Self;
+}
+
+impl Word for u32 {
+    fn sparse(i: u64) -> Self {
+        // The finaliser of MurmurHash3: a bijection of 32 bits.
+        let h = (i as u32 ^ (i as u32 >> 16)).wrapping_mul(0x7feb_352d);
+        let h = (h ^ (h >> 15)).wrapping_mul(0x846c_a68b);
+        h ^ (h >> 16)
+    }
+    fn dense(i: u64) -> Self {
+        i as u32
+    }
+}
+
+impl Word for u64 {
+    fn sparse(i: u64) -> Self {
+        // Not the map's own mix: a different bijection, so that the hash has work to do.
+        let h = (i ^ (i >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        h ^ (h >> 33)
+    }
+    fn dense(i: u64) -> Self {
+        i
+    }
+}
+
+/// A key that can be generated.
+pub trait BenchKey: Key + Word {}
+impl<T: Key + Word> BenchKey for T {}
+/// A value that can be generated.
+pub trait BenchValue: Value + Word {}
+impl<T: Value + Word> BenchValue for T {}
+
+/// A permutation of `0..n`: the order in which keys are looked up.
+pub fn shuffled(i: u64, n: u64) -> u64 {
+    // A prime that divides no `n` below it.
+    (u128::from(i) * 4_294_967_291 % u128::from(n)) as u64
+}

@@ -1,0 +1,105 @@
+//! `gpumap-bench`: what the map does, beside what the device can do, in one process.
+//!
+//! Every figure is the median of several runs with a fixed seed, on data much larger than the
+//! L2 unless asked otherwise, and every result is verified. The ceilings are measured first,
+//! with the same clock: from before the call to after the device is done.
+
+mod ceilings;
+mod data;
+mod measure;
+mod ops;
+mod pair;
+mod report;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Parser;
+use gpumap::{Device, Stream};
+
+use ceilings::Ceilings;
+use ops::Keys;
+use pair::PairKind;
+use report::Report;
+
+/// Measures the map against the device's own limits.
+#[derive(Debug, Parser)]
+#[command(name = "gpumap-bench", version)]
+pub struct Options {
+    /// Pairs in the map. The default is for a GPU; the CPU executor does about a million a
+    /// second.
+    #[arg(short, long)]
+    n: Option<usize>,
+    /// Load factors.
+    #[arg(short, long, value_delimiter = ',', default_value = "0.5,0.8,0.9")]
+    load: Vec<f64>,
+    /// Sizes of key and value.
+    #[arg(short, long, value_delimiter = ',', default_value = "8+8,4+4")]
+    pairs: Vec<PairKind>,
+    /// Which keys.
+    #[arg(short, long, value_delimiter = ',', default_value = "sparse,dense")]
+    keys: Vec<Keys>,
+    /// Submaps.
+    #[arg(short, long, default_value_t = 1)]
+    submaps: u32,
+    /// Runs of each measurement; the median counts.
+    #[arg(short, long, default_value_t = 5)]
+    runs: usize,
+    /// Writes the table as JSON.
+    #[arg(short, long)]
+    json: Option<PathBuf>,
+}
+
+impl Options {
+    /// Pairs in the map on this device.
+    fn pairs_on(&self, device: &Device) -> usize {
+        let default = if device.is_cuda() {
+            100_000_000
+        } else {
+            100_000
+        };
+        self.n.unwrap_or(default)
+    }
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let device = Device::best()?;
+    let stream = Stream::new(&device)?;
+    let n = options.pairs_on(&device);
+    let mut report = Report::new(&device, n, options.runs)?;
+    report.print_head();
+
+    let ceilings = Ceilings::measure(&stream, n, options.runs, &mut report)?;
+    for &pair in &options.pairs {
+        for &keys in &options.keys {
+            for &load in &options.load {
+                let case = ops::Case {
+                    n,
+                    load,
+                    keys,
+                    submaps: options.submaps,
+                    runs: options.runs,
+                };
+                match pair {
+                    PairKind::FourFour => {
+                        ops::run::<u32, u32>(&stream, case, &ceilings, &mut report)?
+                    }
+                    PairKind::FourEight => {
+                        ops::run::<u32, u64>(&stream, case, &ceilings, &mut report)?
+                    }
+                    PairKind::EightFour => {
+                        ops::run::<u64, u32>(&stream, case, &ceilings, &mut report)?
+                    }
+                    PairKind::EightEight => {
+                        ops::run::<u64, u64>(&stream, case, &ceilings, &mut report)?
+                    }
+                }
+            }
+        }
+    }
+    if let Some(path) = &options.json {
+        report.write_json(path)?;
+    }
+    report.finish()
+}

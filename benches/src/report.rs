@@ -1,0 +1,139 @@
+//! The table, on the terminal and as JSON.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use gpumap::Device;
+use serde::Serialize;
+
+use crate::measure::Time;
+
+/// One measurement.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// What was measured.
+    name: String,
+    /// Median of the runs.
+    ms: f64,
+    /// The quickest.
+    ms_least: f64,
+    /// The slowest.
+    ms_most: f64,
+    /// How many operations, units or slots.
+    n: usize,
+    /// The ceiling in milliseconds, if this is not one itself.
+    ceiling_ms: Option<f64>,
+    /// Ceiling over figure: 1 is as good as the device can do.
+    ratio: Option<f64>,
+    /// Bytes read and written, where that is what counts.
+    bytes: Option<f64>,
+}
+
+impl Row {
+    /// A ceiling.
+    pub fn ceiling(name: &str, time: Time, n: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            ms: time.median,
+            ms_least: time.least,
+            ms_most: time.most,
+            n,
+            ceiling_ms: None,
+            ratio: None,
+            bytes: None,
+        }
+    }
+
+    /// A verb beside its ceiling in milliseconds.
+    pub fn op(name: String, time: Time, n: usize, ceiling_ms: f64) -> Self {
+        Self {
+            ceiling_ms: Some(ceiling_ms),
+            ratio: Some(ceiling_ms / time.median),
+            ..Self::ceiling(&name, time, n)
+        }
+    }
+
+    /// With the bytes it moves.
+    #[must_use]
+    pub fn moving(mut self, bytes: f64) -> Self {
+        self.bytes = Some(bytes);
+        self
+    }
+
+    fn print(&self) {
+        let rate = match self.bytes {
+            Some(bytes) => format!("{:9.3} TB/s", bytes / self.ms / 1e9),
+            None => format!("{:9.3} G/s ", self.n as f64 / self.ms / 1e6),
+        };
+        let ceiling = match (self.ceiling_ms, self.ratio) {
+            (Some(ms), Some(ratio)) => format!("{ms:9.3} {:7.1} %", ratio * 100.0),
+            _ => format!("{:>9} {:>9}", "-", "-"),
+        };
+        println!("{:<38} {:9.3} {rate} {ceiling}", self.name, self.ms);
+    }
+}
+
+/// All measurements of one run of the program.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    device: String,
+    compute_capability: Option<String>,
+    driver: Option<String>,
+    ptx: Option<String>,
+    n: usize,
+    runs: usize,
+    command: String,
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// An empty report on a device.
+    pub fn new(device: &Device, n: usize, runs: usize) -> Result<Self> {
+        let info = device.info()?;
+        Ok(Self {
+            device: info.name,
+            compute_capability: info.compute_capability.map(|c| c.to_string()),
+            driver: info.driver_version.map(|v| v.to_string()),
+            ptx: info.ptx.map(|ptx| format!("{ptx:?}")),
+            n,
+            runs,
+            command: std::env::args().skip(1).collect::<Vec<_>>().join(" "),
+            rows: Vec::new(),
+        })
+    }
+
+    /// Says what is measured, and where.
+    pub fn print_head(&self) {
+        println!(
+            "{}, PTX {}, {} pairs, median of {} runs, gpumap-bench {}",
+            self.device,
+            self.ptx.as_deref().unwrap_or("none"),
+            self.n,
+            self.runs,
+            self.command
+        );
+        println!(
+            "{:<38} {:>9} {:>14} {:>9} {:>9}",
+            "", "ms", "rate", "ceiling", "of it"
+        );
+    }
+
+    /// Adds and prints a row.
+    pub fn add(&mut self, row: Row) {
+        row.print();
+        self.rows.push(row);
+    }
+
+    /// Writes the report as JSON.
+    pub fn write_json(&self, path: &Path) -> Result<()> {
+        let file = std::fs::File::create(path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(serde_json::to_writer_pretty(file, self)?)
+    }
+
+    /// Says that every result was verified: reached only if it was.
+    pub fn finish(&self) -> Result<()> {
+        println!("{} measurements, every result verified", self.rows.len());
+        Ok(())
+    }
+}

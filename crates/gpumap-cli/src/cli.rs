@@ -1,0 +1,229 @@
+//! The command line: what can be said, and what every command takes from it.
+
+use std::path::PathBuf;
+
+use clap::builder::styling::Styles;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::choice::{DeviceChoice, PtxChoice};
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::kmer::{KmerLength, Strand};
+use crate::progress::Progress;
+use crate::summary::Summary;
+use crate::table::Room;
+
+/// A concurrent key-value map on NVIDIA GPUs: count k-mers, load and dump pairs.
+///
+/// Without a command, counts the 21-mers of the phage lambda genome, which is built in, and checks
+/// the outcome. Any failure ends with one line on standard error, exit code 2 and no output file.
+#[derive(Debug, Parser)]
+#[command(name = "gpumap", version, styles = Styles::plain())]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// What every command takes.
+    #[command(flatten)]
+    pub session: Session,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Count the k-mers of a FASTA or FASTQ file.
+    CountKmers(CountArgs),
+    /// Load pairs of 64-bit keys and values, look keys up, dump everything.
+    Load(LoadArgs),
+    /// Show the device, its driver and the device code chosen for it.
+    Info,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options for every command")]
+pub struct Session {
+    /// What to run on: auto, cpu, cuda or cuda:N [default: GPUMAP_DEVICE, or else auto].
+    #[arg(long, global = true)]
+    pub device: Option<DeviceChoice>,
+
+    /// The device code for a CUDA device: auto, sm_70, sm_90 or the path of a PTX file
+    /// [default: GPUMAP_PTX, or else auto].
+    #[arg(long, global = true)]
+    pub ptx: Option<PtxChoice>,
+
+    /// No progress bars and no summary.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+
+    /// The summary, or what info shows, as one JSON object.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+impl Session {
+    /// Opens the device that was asked for; an option counts more than a variable.
+    pub fn open(&self) -> Result<Engine> {
+        let device = match self.device {
+            Some(device) => device,
+            None => DeviceChoice::from_variable()?,
+        };
+        let ptx = self.ptx.clone().unwrap_or_else(PtxChoice::from_variable);
+        Engine::open(device, &ptx)
+    }
+
+    /// A progress bar, if one is wanted.
+    pub fn progress(&self) -> Progress {
+        Progress::new(self.quiet)
+    }
+
+    /// Shows the summary on standard error, as standard output may hold the result.
+    pub fn report(&self, summary: &Summary) {
+        if !self.quiet {
+            eprintln!(
+                "{}",
+                if self.json {
+                    summary.to_json()
+                } else {
+                    summary.to_string()
+                }
+            );
+        }
+    }
+}
+
+/// What `count-kmers` takes.
+#[derive(Debug, Args)]
+pub struct CountArgs {
+    /// FASTA or FASTQ, plain or gzipped; - is standard input.
+    #[arg(value_name = "FILE")]
+    pub input: PathBuf,
+
+    /// Bases in a k-mer, 1 to 32.
+    #[arg(short, default_value = "21")]
+    pub k: KmerLength,
+
+    /// Count a k-mer and its reverse complement as one, under the alphabetically smaller.
+    #[arg(long, short = 'C')]
+    pub canonical: bool,
+
+    /// Where the counts go: lines of k-mer, tab, count; - is standard output. A name in .csv gets
+    /// commas, one in .bin little-endian u64 pairs of the packed k-mer and the count.
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+
+    /// Draw how many distinct k-mers occur once, twice, ... as an SVG file.
+    #[arg(long, value_name = "FILE.svg")]
+    pub spectrum: Option<PathBuf>,
+
+    /// Put the k-mers in alphabetical order rather than in that of the map.
+    #[arg(long)]
+    pub sorted: bool,
+
+    /// Make the map for this many distinct k-mers and let it not grow.
+    #[arg(long, value_name = "N")]
+    pub capacity: Option<usize>,
+}
+
+impl CountArgs {
+    /// Which strand to count on.
+    pub fn strand(&self) -> Strand {
+        if self.canonical {
+            Strand::Canonical
+        } else {
+            Strand::AsRead
+        }
+    }
+
+    /// How large the map may become.
+    pub fn room(&self) -> Room {
+        let kinds = self.k.kinds();
+        self.capacity.map_or(Room::Growing { kinds }, Room::Fixed)
+    }
+}
+
+/// What `load` takes.
+#[derive(Debug, Args)]
+pub struct LoadArgs {
+    /// Pairs of unsigned 64-bit integers: .csv or .tsv with or without a header, .bin for
+    /// little-endian key, value, ...; - is standard input as TSV.
+    #[arg(value_name = "PAIRS")]
+    pub pairs: PathBuf,
+
+    /// Keys to look up: one column of .csv or .tsv, or .bin.
+    #[arg(long, value_name = "KEYS")]
+    pub lookup: Option<PathBuf>,
+
+    /// Where the keys that were looked up go with their values, in their order: .csv, .tsv or -.
+    /// The value of a key that was not found is left empty.
+    #[arg(long, value_name = "FILE", default_value = "-", requires = "lookup")]
+    pub results: PathBuf,
+
+    /// Where everything in the map goes: .csv, .tsv, .bin or -.
+    #[arg(long, value_name = "OUT")]
+    pub dump: Option<PathBuf>,
+
+    /// What to do with a key that comes with different values.
+    #[arg(long, value_enum, default_value_t = Duplicates::Error)]
+    pub duplicates: Duplicates,
+
+    /// Dump in the order of the keys rather than in that of the map.
+    #[arg(long)]
+    pub sorted: bool,
+
+    /// Make the map for this many distinct keys and let it not grow.
+    #[arg(long, value_name = "N")]
+    pub capacity: Option<usize>,
+}
+
+impl LoadArgs {
+    /// How large the map may become.
+    pub fn room(&self) -> Room {
+        let growing = Room::Growing { kinds: 1 << 64 };
+        self.capacity.map_or(growing, Room::Fixed)
+    }
+}
+
+/// What to do with a key that comes with different values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Duplicates {
+    /// Give up.
+    Error,
+    /// Keep the value that comes first in the file.
+    First,
+    /// Add the values up, modulo 2^64.
+    Sum,
+}
+
+/// Clap's own text for a usage error is a paragraph, advice and a usage line: here its first
+/// paragraph, on one line.
+pub fn usage_error(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = paragraph.split_whitespace().collect();
+    format!("{} (--help shows what can be said)", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn usage_errors_are_one_line_with_the_cause() {
+        let say = |arguments: &[&str]| {
+            let error = Cli::try_parse_from(arguments).unwrap_err();
+            usage_error(&error)
+        };
+        let text = say(&["gpumap", "count-kmers", "x.fa", "-k", "33"]);
+        assert!(text.starts_with("error: "), "{text}");
+        assert!(text.contains("33") && text.contains("1 to 32"), "{text}");
+        let text = say(&["gpumap", "count-kmers"]);
+        assert!(text.contains("<FILE>") && !text.contains('\n'), "{text}");
+    }
+}

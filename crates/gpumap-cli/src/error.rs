@@ -1,0 +1,264 @@
+//! Everything that can go wrong in the program: one line each, with the cause.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::choice::UnknownDevice;
+use crate::format::Format;
+
+/// The result of anything in this program that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why the program gives up. The text names what to change; causes follow through `source`.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An input could not be opened.
+    #[error("cannot open {}", path.display())]
+    Open {
+        /// As given on the command line.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An input ended in an input/output error.
+    #[error("cannot read {name}")]
+    Read {
+        /// The input.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An input of sequences has no byte in it.
+    #[error("{name} is empty: neither FASTA nor FASTQ")]
+    EmptyInput {
+        /// The input.
+        name: String,
+    },
+    /// An input is not FASTA or FASTQ, or broken.
+    #[error("{name} cannot be read as FASTA or FASTQ, plain or gzipped")]
+    Sequences {
+        /// The input.
+        name: String,
+        /// Where it broke off and why.
+        source: needletail::errors::ParseError,
+    },
+    /// A file of pairs or keys whose name ends in none of the formats.
+    #[error("{}: the name must end in .csv, .tsv or .bin", path.display())]
+    UnknownFormat {
+        /// As given on the command line.
+        path: PathBuf,
+    },
+    /// A format that the output in question cannot take.
+    #[error("{}: {format} cannot hold keys that were not found, use .csv or .tsv", path.display())]
+    UnsuitableFormat {
+        /// As given on the command line.
+        path: PathBuf,
+        /// The format that its name asks for.
+        format: Format,
+    },
+    /// A binary file that is no whole number of records.
+    #[error(
+        "{name} has {bytes} bytes, which is not a multiple of {record}: \
+         {columns} little-endian u64 a record"
+    )]
+    OddLength {
+        /// The input.
+        name: String,
+        /// Its length.
+        bytes: u64,
+        /// Bytes in a record.
+        record: usize,
+        /// Numbers in a record.
+        columns: usize,
+    },
+    /// A row with too few or too many fields.
+    #[error("{name}, line {line}: {found} fields where {expected} were expected")]
+    Fields {
+        /// The input.
+        name: String,
+        /// Counted from 1.
+        line: u64,
+        /// Fields in the row.
+        found: usize,
+        /// Fields that every row must have.
+        expected: usize,
+    },
+    /// A field that is no number.
+    #[error("{name}, line {line}: `{field}` is not an unsigned 64-bit integer")]
+    Number {
+        /// The input.
+        name: String,
+        /// Counted from 1.
+        line: u64,
+        /// The field, shortened if it is long.
+        field: String,
+    },
+    /// Text that breaks the rules of CSV.
+    #[error("cannot read {name}")]
+    Csv {
+        /// The input.
+        name: String,
+        /// Where and why.
+        source: csv::Error,
+    },
+    /// One key with two values, and no rule given for that.
+    #[error(
+        "{name}: key {key} comes with the values {} and {}; \
+         --duplicates first or --duplicates sum says what to do with such keys",
+        values[0],
+        values[1]
+    )]
+    Conflict {
+        /// The input.
+        name: String,
+        /// The key.
+        key: u64,
+        /// Two of its values, the smaller first.
+        values: [u64; 2],
+    },
+    /// An output could not be made or written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// As given on the command line.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Two outputs of one run, or an input and an output, are one file; or two inputs are `-`.
+    #[error("{} is named twice on the command line", path.display())]
+    SameFile {
+        /// As given on the command line.
+        path: PathBuf,
+    },
+    /// `GPUMAP_DEVICE` names no device.
+    #[error("GPUMAP_DEVICE={}", value.display())]
+    DeviceVariable {
+        /// What it says.
+        value: OsString,
+        /// What it may say.
+        source: UnknownDevice,
+    },
+    /// The file given by `--ptx` is no device code.
+    #[error("{} cannot be used as device code", path.display())]
+    Ptx {
+        /// As given on the command line.
+        path: PathBuf,
+        /// What the library said.
+        source: gpumap::Error,
+    },
+    /// More distinct keys than `--capacity` allows.
+    #[error(
+        "the map of {capacity} pairs is full: give a larger --capacity, \
+         or none, and the map grows with its input"
+    )]
+    CapacityTooSmall {
+        /// What was asked for.
+        capacity: usize,
+    },
+    /// The map or its device failed.
+    #[error("{doing}")]
+    Map {
+        /// What the program was about.
+        doing: &'static str,
+        /// What the library said.
+        source: gpumap::Error,
+    },
+    /// The drawing library failed; writing itself is [`Error::Write`].
+    #[error("cannot draw the spectrum: {reason}")]
+    Draw {
+        /// What it said.
+        reason: String,
+    },
+    /// The run without arguments found a difference to the plain `HashMap`.
+    #[error("the self-check failed: {0}")]
+    SelfCheck(Mismatch),
+}
+
+/// What the self-check saw.
+#[derive(Debug)]
+pub enum Mismatch {
+    /// Not as many distinct k-mers as expected.
+    Distinct {
+        /// In the `HashMap`.
+        expected: usize,
+        /// In the map.
+        found: usize,
+    },
+    /// A k-mer with another count than expected; `None` is absent.
+    Count {
+        /// The k-mer.
+        kmer: String,
+        /// In the `HashMap`.
+        expected: Option<u64>,
+        /// In the map.
+        found: Option<u64>,
+        /// The operation that gave it.
+        by: &'static str,
+    },
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |count: &Option<u64>| count.map_or("absent".to_owned(), |n| n.to_string());
+        match self {
+            Self::Distinct { expected, found } => {
+                write!(f, "{found} distinct k-mers instead of {expected}")
+            }
+            Self::Count {
+                kmer,
+                expected,
+                found,
+                by,
+            } => write!(
+                f,
+                "{kmer} by {by}: {} instead of {}",
+                count(found),
+                count(expected)
+            ),
+        }
+    }
+}
+
+impl Error {
+    /// Wraps what the library says.
+    pub fn while_doing(doing: &'static str) -> impl FnOnce(gpumap::Error) -> Self {
+        move |source| Self::Map { doing, source }
+    }
+
+    /// Whether the reader of our output has gone away (`gpumap ... | head`), which is no failure.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Write { path, source }
+            if path.as_os_str() == "-" && source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// An error and its causes on one line, whatever line ends the causes contain.
+pub fn one_line(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        // Some libraries repeat the cause in their own text.
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_follow_on_the_same_line() {
+        let error = Error::Open {
+            path: "a b.fa".into(),
+            source: io::Error::other("first\n  second"),
+        };
+        assert_eq!(one_line(&error), "cannot open a b.fa: first second");
+    }
+}

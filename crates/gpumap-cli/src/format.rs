@@ -1,0 +1,81 @@
+//! The formats of pairs and keys in files; the end of a name says which.
+//!
+//! - `.csv`, `.tsv`: one row a line, unsigned 64-bit integers, decimal or hexadecimal with `0x`.
+//!   The first row is a header, and passed over, if none of its fields begins with a digit or a
+//!   sign; a first row that is half numbers is an error rather than a header. Outputs have none.
+//! - `.bin`: nothing but little-endian `u64`s: key, value, key, value, ... (keys alone: key, key,
+//!   ...). A length that is no whole number of records is an error.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// How numbers are laid out in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Fields between commas.
+    Csv,
+    /// Fields between tabs.
+    Tsv,
+    /// Little-endian `u64`s.
+    Bin,
+}
+
+impl Format {
+    /// The format that the end of a name says; `-` is TSV.
+    pub fn of(path: &Path) -> Result<Self> {
+        if path.as_os_str() == "-" {
+            return Ok(Self::Tsv);
+        }
+        Self::by_extension(path).ok_or_else(|| Error::UnknownFormat {
+            path: path.to_owned(),
+        })
+    }
+
+    /// The format that the end of a name says, if it says one.
+    pub fn by_extension(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "csv" => Some(Self::Csv),
+            "tsv" => Some(Self::Tsv),
+            "bin" => Some(Self::Bin),
+            _ => None,
+        }
+    }
+
+    /// What stands between two fields of a row of text.
+    pub fn delimiter(self) -> u8 {
+        if self == Self::Csv { b',' } else { b'\t' }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Csv => ".csv",
+            Self::Tsv => ".tsv",
+            Self::Bin => ".bin",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_says_the_format() {
+        for (name, format) in [
+            ("-", Format::Tsv),
+            ("a.csv", Format::Csv),
+            ("a.b/c.TSV", Format::Tsv),
+            ("a.csv.bin", Format::Bin),
+        ] {
+            assert_eq!(Format::of(Path::new(name)).unwrap(), format);
+        }
+        for name in ["a", "csv", ".csv", "a.csv.gz"] {
+            assert!(Format::of(Path::new(name)).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `gpumap load`: pairs from a file into a map, keys looked up in it, all of it dumped.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Instant;
+
+use crate::cli::{Duplicates, LoadArgs, Session};
+use crate::dump::{KeyStyle, write_found};
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::output::{Destination, check_paths};
+use crate::pairs::{for_each_batch, read_keys};
+use crate::progress::Progress;
+use crate::summary::Summary;
+use crate::table::Table;
+
+/// Where the outcome goes.
+struct Outputs {
+    dump: Option<(Destination, Format)>,
+    results: Option<(Destination, Format)>,
+}
+
+impl Outputs {
+    fn of(args: &LoadArgs) -> Result<Self> {
+        let with_format = |path: &Path| Ok((Destination::new(path), Format::of(path)?));
+        let dump = args.dump.as_deref().map(with_format).transpose()?;
+        let results = args.lookup.is_some().then(|| with_format(&args.results));
+        let results = results.transpose()?;
+        if let Some((destination, format @ Format::Bin)) = &results {
+            return Err(Error::UnsuitableFormat {
+                path: destination.path().to_owned(),
+                format: *format,
+            });
+        }
+        Ok(Self { dump, results })
+    }
+
+    fn check(&self, args: &LoadArgs) -> Result<()> {
+        let inputs = [Some(&args.pairs), args.lookup.as_ref()];
+        let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
+        let outputs = self.dump.iter().chain(&self.results);
+        let outputs: Vec<&Destination> = outputs.map(|(destination, _)| destination).collect();
+        check_paths(&inputs, &outputs)
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
+    let outputs = Outputs::of(args)?;
+    outputs.check(args)?;
+    let engine = session.open()?;
+    let progress = session.progress();
+    let start = Instant::now();
+
+    // Before the long work, as there may be something wrong with them.
+    let keys = match &args.lookup {
+        Some(path) => read_keys(path, &progress)?,
+        None => Vec::new(),
+    };
+    let mut table = engine.table(args.room());
+    let (rule, batch) = (args.duplicates, engine.batch());
+    let pairs = load(&args.pairs, rule, &mut table, batch, &progress)?;
+
+    let mut staged = Vec::new();
+    let mut facts = Vec::new();
+    if let Some((destination, format)) = &outputs.dump {
+        let mut all = table.pairs()?;
+        if args.sorted {
+            all.sort();
+        }
+        let mut file = destination.stage()?;
+        file.write_with(|writer| all.write(writer, *format, KeyStyle::Number, &progress))?;
+        staged.push(file);
+    }
+    if let Some((destination, format)) = &outputs.results {
+        let values = table.get(&keys)?;
+        let mut file = destination.stage()?;
+        file.write_with(|writer| write_found(writer, *format, &keys, &values))?;
+        staged.push(file);
+        facts.push(("looked up", keys.len() as u64));
+        facts.push(("found", values.iter().flatten().count() as u64));
+    }
+    for file in staged {
+        file.commit()?;
+    }
+    progress.finish();
+
+    session.report(&Summary {
+        job: "load",
+        device: engine.name(),
+        facts,
+        pairs,
+        distinct: table.len() as u64,
+        seconds: start.elapsed().as_secs_f64(),
+        map_seconds: table.busy().as_secs_f64(),
+    });
+    Ok(())
+}
+
+/// Puts the pairs of a file into `table`; returns how many there were.
+///
+/// Each rule for duplicates gives the same table on every device, although a device works on the
+/// pairs of a batch in no fixed order.
+fn load(
+    path: &Path,
+    duplicates: Duplicates,
+    table: &mut Table,
+    batch: usize,
+    progress: &Progress,
+) -> Result<u64> {
+    for_each_batch(path, batch, progress, |[keys, values]| match duplicates {
+        Duplicates::Sum => table.add(keys, values),
+        Duplicates::First => {
+            let (keys, values) = firsts(keys, values);
+            table.insert(&keys, &values).map(drop)
+        }
+        Duplicates::Error => {
+            let new = table.insert(keys, values)?;
+            if new == keys.len() {
+                return Ok(());
+            }
+            let found = table.get(keys)?;
+            match conflict(keys, values, &found) {
+                None => Ok(()),
+                Some((key, values)) => Err(Error::Conflict {
+                    name: path.display().to_string(),
+                    key,
+                    values,
+                }),
+            }
+        }
+    })
+}
+
+/// The first pair of every key, so that no key is twice in one call.
+fn firsts(keys: &[u64], values: &[u64]) -> (Vec<u64>, Vec<u64>) {
+    let mut pairs: Vec<(u64, u64)> = keys.iter().copied().zip(values.iter().copied()).collect();
+    pairs.sort_by_key(|&(key, _)| key); // Stable: the first one stays first.
+    pairs.dedup_by_key(|&mut (key, _)| key);
+    pairs.into_iter().unzip()
+}
+
+/// The smallest key that was given another value than the map holds, with two of its values.
+fn conflict(keys: &[u64], values: &[u64], found: &[Option<u64>]) -> Option<(u64, [u64; 2])> {
+    let mut worst: HashMap<u64, [u64; 2]> = HashMap::new();
+    for ((&key, &value), &found) in keys.iter().zip(values).zip(found) {
+        if let Some(found) = found
+            && found != value
+        {
+            // Whichever of them the map happened to keep, the extremes are the same.
+            let [low, high] = worst.entry(key).or_insert([found, found]);
+            *low = value.min(*low);
+            *high = value.max(*high);
+        }
+    }
+    worst.into_iter().min_by_key(|&(key, _)| key)
+}

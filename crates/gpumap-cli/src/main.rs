@@ -1,0 +1,71 @@
+//! The `gpumap` program: count k-mers, load and dump pairs, on a GPU or on the CPU.
+//!
+//! Every command is a function over [`cli::Session`]; [`engine`] and [`table`] are all that knows the
+//! `gpumap` library. A failure is one `error: ...` line on standard error and exit code 2, and
+//! leaves no output behind ([`output`]).
+
+mod choice;
+mod cli;
+mod count;
+mod demo;
+mod dump;
+mod engine;
+mod error;
+mod format;
+mod info;
+mod kmer;
+mod load;
+mod output;
+mod pairs;
+mod progress;
+mod sequence;
+mod spectrum;
+mod summary;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::cli::{Cli, Command};
+
+/// The exit code of every failure.
+const FAILURE: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return answer(&error),
+    };
+    let outcome = match &cli.command {
+        None => demo::run(&cli.session),
+        Some(Command::CountKmers(args)) => count::run(args, &cli.session),
+        Some(Command::Load(args)) => load::run(args, &cli.session),
+        Some(Command::Info) => info::run(&cli.session),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", error::one_line(&error));
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+/// What clap answers itself: help and version in full, a usage error on one line.
+fn answer(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        | ErrorKind::DisplayVersion => {
+            print!("{error}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{}", cli::usage_error(error));
+            ExitCode::from(FAILURE)
+        }
+    }
+}

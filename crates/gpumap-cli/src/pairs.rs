@@ -1,0 +1,288 @@
+//! Reading numbers from files: pairs of a key and a value, or keys alone, in the formats of
+//! [`crate::format`]. `-` is standard input.
+
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::progress::Progress;
+use crate::sequence::open_input;
+
+/// Reads rows of `N` numbers and hands them to `visit` column by column, `batch` rows at a time
+/// and the rest at the end. Returns the number of rows.
+pub fn for_each_batch<const N: usize>(
+    path: &Path,
+    batch: usize,
+    progress: &Progress,
+    mut visit: impl FnMut(&[Vec<u64>; N]) -> Result<()>,
+) -> Result<u64> {
+    let format = Format::of(path)?;
+    let (reader, length): (Box<dyn Read + Send>, _) = if path.as_os_str() == "-" {
+        (Box::new(io::stdin()), None)
+    } else {
+        let (file, length) = open_input(path)?;
+        (Box::new(file), length)
+    };
+    progress.start_bytes(length);
+    let reader = progress.reading(reader);
+    let name = path.display().to_string();
+
+    let mut columns = [const { Vec::new() }; N];
+    let mut rows = 0;
+    let mut take = |row: [u64; N]| {
+        for (column, number) in columns.iter_mut().zip(row) {
+            column.push(number);
+        }
+        rows += 1;
+        if columns[0].len() == batch {
+            visit(&columns)?;
+            columns.iter_mut().for_each(Vec::clear);
+        }
+        Ok(())
+    };
+    match format {
+        Format::Bin => {
+            if let Some(bytes) = length {
+                check_length::<N>(&name, bytes)?;
+            }
+            read_bin(&name, reader, &mut take)?;
+        }
+        Format::Csv | Format::Tsv => read_text(&name, reader, format.delimiter(), &mut take)?,
+    }
+    if !columns[0].is_empty() {
+        visit(&columns)?;
+    }
+    Ok(rows)
+}
+
+/// All keys of a file of keys.
+pub fn read_keys(path: &Path, progress: &Progress) -> Result<Vec<u64>> {
+    let mut keys = Vec::new();
+    for_each_batch(path, 1 << 16, progress, |[batch]| {
+        keys.extend_from_slice(batch);
+        Ok(())
+    })?;
+    Ok(keys)
+}
+
+fn check_length<const N: usize>(name: &str, bytes: u64) -> Result<()> {
+    let record = N * size_of::<u64>();
+    if bytes.is_multiple_of(record as u64) {
+        return Ok(());
+    }
+    Err(Error::OddLength {
+        name: name.to_owned(),
+        bytes,
+        record,
+        columns: N,
+    })
+}
+
+fn read_bin<const N: usize>(
+    name: &str,
+    reader: impl Read,
+    take: &mut impl FnMut([u64; N]) -> Result<()>,
+) -> Result<()> {
+    let mut reader = BufReader::with_capacity(1 << 18, reader);
+    let mut bytes = 0;
+    let mut row = [0; N];
+    loop {
+        for number in &mut row {
+            let mut word = [0; size_of::<u64>()];
+            let filled = fill(&mut reader, &mut word).map_err(|source| Error::Read {
+                name: name.to_owned(),
+                source,
+            })?;
+            bytes += filled as u64;
+            if filled < word.len() {
+                // The end. A length seen beforehand may be that of a file still growing.
+                return check_length::<N>(name, bytes);
+            }
+            *number = u64::from_le_bytes(word);
+        }
+        take(row)?;
+    }
+}
+
+/// Fills `word` as far as there are bytes.
+fn fill(reader: &mut impl Read, word: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < word.len() {
+        match reader.read(&mut word[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+fn read_text<const N: usize>(
+    name: &str,
+    reader: impl Read,
+    delimiter: u8,
+    take: &mut impl FnMut([u64; N]) -> Result<()>,
+) -> Result<()> {
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .has_headers(false) // Ours are found by content.
+        .flexible(true) // So that the error is ours, with the line.
+        .trim(csv::Trim::All)
+        .buffer_capacity(1 << 18)
+        .from_reader(reader);
+    let mut record = csv::ByteRecord::new();
+    let mut is_first = true;
+    while reader
+        .read_byte_record(&mut record)
+        .map_err(|source| Error::Csv {
+            name: name.to_owned(),
+            source,
+        })?
+    {
+        let line = record.position().map_or(0, csv::Position::line);
+        if record.len() != N {
+            return Err(Error::Fields {
+                name: name.to_owned(),
+                line,
+                found: record.len(),
+                expected: N,
+            });
+        }
+        if std::mem::take(&mut is_first) && is_header(&record) {
+            continue;
+        }
+        let mut row = [0; N];
+        for (number, field) in row.iter_mut().zip(&record) {
+            *number = parse(field).ok_or_else(|| Error::Number {
+                name: name.to_owned(),
+                line,
+                field: String::from_utf8_lossy(field).chars().take(40).collect(),
+            })?;
+        }
+        take(row)?;
+    }
+    Ok(())
+}
+
+fn is_header(record: &csv::ByteRecord) -> bool {
+    record.iter().all(|field| match field.first() {
+        Some(first) => !first.is_ascii_digit() && !b"+-".contains(first),
+        None => false,
+    })
+}
+
+fn parse(field: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(field).ok()?;
+    // `from_str_radix` alone would take a sign.
+    if !text.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) if digits.starts_with('+') => None,
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn read<const N: usize>(name: &str, bytes: &[u8]) -> Result<Vec<[u64; N]>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let mut rows = Vec::new();
+        let count = for_each_batch(&path, 2, &Progress::hidden(), |columns: &[Vec<u64>; N]| {
+            let batch = columns[0].len();
+            assert!((1..=2).contains(&batch));
+            rows.extend((0..batch).map(|i| std::array::from_fn(|column| columns[column][i])));
+            Ok(())
+        })?;
+        assert_eq!(count, rows.len() as u64);
+        Ok(rows)
+    }
+
+    #[test]
+    fn text_with_and_without_header() {
+        let rows = [[1, 2], [3, u64::MAX], [255, 0]];
+        let csv = b"1,2\n 3 , 18446744073709551615\r\n\n0xff,\"0\"";
+        assert_eq!(read("a.csv", csv).unwrap(), rows);
+        assert_eq!(
+            read("a.CSV", &[b"key,value\n", &csv[..]].concat()).unwrap(),
+            rows
+        );
+        assert_eq!(read("a.tsv", b"k\tv\n7\t8\n").unwrap(), [[7, 8]]);
+        assert_eq!(read("a.tsv", b"key\n7\n").unwrap(), [[7]]);
+        assert_eq!(read::<2>("a.csv", b"").unwrap(), [[0; 2]; 0]);
+    }
+
+    #[test]
+    fn text_errors_name_the_line() {
+        for (bytes, bad_line) in [
+            (&b"1,2\n3\n"[..], 2),
+            (b"1,2\n3,4,5\n", 2),
+            (b"1\t2\n", 1),
+            (b"key\n1,2\n", 1),
+        ] {
+            assert!(
+                matches!(read::<2>("a.csv", bytes), Err(Error::Fields { line, .. }) if line == bad_line),
+                "{bytes:?}"
+            );
+        }
+        for (bytes, bad_line) in [
+            (&b"1,2\nx,4\n"[..], 2),
+            (b"key,1\n", 1),
+            (b"-1,2\n", 1),
+            (b"18446744073709551616,x\n", 1),
+            (b"0x,1\n", 1),
+            (b"0x+1,1\n", 1),
+            (b"+1,1\n", 1),
+            (b",\n", 1),
+            (b"1.0,1\n", 1),
+        ] {
+            assert!(
+                matches!(read::<2>("a.csv", bytes), Err(Error::Number { line, .. }) if line == bad_line),
+                "{bytes:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn binary_records_are_whole() {
+        let bytes: Vec<u8> = [1, u64::MAX, 3, 0]
+            .into_iter()
+            .flat_map(u64::to_le_bytes)
+            .collect();
+        assert_eq!(read("a.bin", &bytes).unwrap(), [[1, u64::MAX], [3, 0]]);
+        assert_eq!(read("a.bin", &bytes).unwrap(), [[1], [u64::MAX], [3], [0]]);
+        for length in [1, 8, 15, 17, 24, 31] {
+            assert!(
+                matches!(
+                    read::<2>("a.bin", &bytes[..length]),
+                    Err(Error::OddLength { .. })
+                ),
+                "{length}"
+            );
+        }
+        assert!(matches!(
+            read::<1>("a.bin", &bytes[..12]),
+            Err(Error::OddLength { .. })
+        ));
+        assert!(matches!(
+            read_bin("pipe", &bytes[..20], &mut |_: [u64; 2]| Ok(())),
+            Err(Error::OddLength { bytes: 20, .. })
+        ));
+    }
+
+    #[test]
+    fn the_name_says_the_format() {
+        assert!(matches!(
+            read::<2>("a.txt", b"1,2"),
+            Err(Error::UnknownFormat { .. })
+        ));
+    }
+}

@@ -1,0 +1,136 @@
+//! What a run says at its end: device, pairs, seconds, pairs per second.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use serde_json::json;
+
+use crate::error::{Error, Result};
+
+/// The outcome of one run.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The command.
+    pub job: &'static str,
+    /// What it ran on.
+    pub device: String,
+    /// Numbers that only this command has, with their names.
+    pub facts: Vec<(&'static str, u64)>,
+    /// Pairs that went into the map, repetitions included; for k-mers a pair is (k-mer, 1).
+    pub pairs: u64,
+    /// Keys in the map at the end.
+    pub distinct: u64,
+    /// From opening the input to closing the output.
+    pub seconds: f64,
+    /// The part of it that was spent in calls to the map, copies included.
+    pub map_seconds: f64,
+}
+
+impl Summary {
+    /// Pairs in a second of the whole run.
+    pub fn pairs_per_second(&self) -> f64 {
+        // A clock that has not moved is no reason to print `inf`, which JSON does not have.
+        self.pairs as f64 / self.seconds.max(1e-9)
+    }
+
+    /// The same as one JSON object on one line.
+    pub fn to_json(&self) -> String {
+        let mut object = json!({
+            "job": self.job,
+            "device": self.device,
+            "pairs": self.pairs,
+            "distinct": self.distinct,
+            "seconds": self.seconds,
+            "map_seconds": self.map_seconds,
+            "pairs_per_second": self.pairs_per_second(),
+        });
+        for &(name, number) in &self.facts {
+            object[name.replace(' ', "_")] = number.into();
+        }
+        object.to_string()
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<11} {}", "device", self.device)?;
+        for &(name, number) in &self.facts {
+            writeln!(f, "{name:<11} {}", grouped(number))?;
+        }
+        writeln!(
+            f,
+            "{:<11} {}, {} distinct",
+            "pairs",
+            grouped(self.pairs),
+            grouped(self.distinct)
+        )?;
+        writeln!(
+            f,
+            "{:<11} {:.3}, of them {:.3} in the map",
+            "seconds", self.seconds, self.map_seconds
+        )?;
+        write!(
+            f,
+            "{:<11} {}",
+            "pairs/s",
+            grouped(self.pairs_per_second() as u64)
+        )
+    }
+}
+
+/// Prints a line on standard output. `println!` would panic where nobody reads it.
+pub fn print_line(line: &str) -> Result<()> {
+    writeln!(io::stdout(), "{line}").map_err(|source| Error::Write {
+        path: "-".into(),
+        source,
+    })
+}
+
+/// A number with commas between its thousands.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn json_is_one_line_of_numbers() {
+        let summary = Summary {
+            job: "load",
+            device: "a \"device\"".to_owned(),
+            facts: vec![("looked up", 3)],
+            pairs: 10,
+            distinct: 9,
+            seconds: 0.0,
+            map_seconds: 0.0,
+        };
+        let text = summary.to_json();
+        assert!(!text.contains('\n'));
+        let back: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(back["pairs"], 10);
+        assert_eq!(back["looked_up"], 3);
+        assert!(back["pairs_per_second"].is_number());
+    }
+}

@@ -1,0 +1,298 @@
+//! Whatever is wrong: one line with the cause, exit code 2, no output.
+
+mod common;
+
+use common::{LAMBDA, Scene};
+
+/// Runs `gpumap` in `scene` with `out.tsv` and the like as its outputs.
+#[track_caller]
+fn expect_failure(scene: &Scene, arguments: &[&str], variables: &[(&str, &str)], causes: &[&str]) {
+    let before = scene.files();
+    let outcome = scene.run_with(arguments, variables, b"");
+    assert_eq!(outcome.code, Some(2), "{arguments:?}: {outcome:?}");
+    assert_eq!(outcome.stdout, "", "{arguments:?}");
+    assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+    assert!(outcome.stderr.starts_with("error: "), "{outcome:?}");
+    for cause in causes {
+        assert!(outcome.stderr.contains(cause), "{cause}: {outcome:?}");
+    }
+    assert_eq!(scene.files(), before, "{arguments:?} left something behind");
+}
+
+#[track_caller]
+fn fails(scene: &Scene, arguments: &[&str], causes: &[&str]) {
+    expect_failure(scene, arguments, &[], causes);
+}
+
+fn lambda() -> Scene {
+    Scene::new().with("lambda.fa.gz", LAMBDA)
+}
+
+#[test]
+fn sequences_that_are_none() {
+    let scene = lambda()
+        .with("empty.fa", "")
+        .with("text.fa", "hello\n")
+        .with("cut.fa.gz", &LAMBDA[..LAMBDA.len() / 2])
+        .with("cut.fq", "@a\nACGT\n+\nII")
+        .with("no_plus.fq", "@a\nACGT\nACGT\nIIII\n")
+        .with("table.csv", "1,2\n")
+        .with("not.gz", b"\x1f\x8b\x08 and no more");
+    for (name, causes) in [
+        ("missing.fa", &["missing.fa", "No such file"][..]),
+        (".", &["directory"]),
+        ("empty.fa", &["empty.fa", "empty"]),
+        ("text.fa", &["text.fa", "FASTA", "'h'"]),
+        ("table.csv", &["table.csv", "FASTA"]),
+        ("cut.fa.gz", &["cut.fa.gz"]),
+        ("cut.fq", &["cut.fq"]),
+        ("no_plus.fq", &["no_plus.fq", "'+'"]),
+        ("not.gz", &["not.gz"]),
+        ("-", &["standard input", "empty"]),
+    ] {
+        let arguments = [
+            "count-kmers",
+            name,
+            "-o",
+            "out.tsv",
+            "--spectrum",
+            "out.svg",
+        ];
+        fails(&scene, &arguments, causes);
+    }
+}
+
+#[test]
+fn k_from_1_to_32() {
+    let scene = lambda();
+    for k in ["0", "33", "-1", "21.0", "many", "300", ""] {
+        let argument = format!("-k={k}");
+        let arguments = ["count-kmers", "lambda.fa.gz", &argument, "-o", "out.tsv"];
+        fails(&scene, &arguments, &["-k", "1 to 32"]);
+    }
+}
+
+#[test]
+fn devices_that_are_not_there() {
+    let scene = lambda();
+    let count = ["count-kmers", "lambda.fa.gz", "-o", "out.tsv"];
+    for device in ["gpu", "CPU", "cuda:x", "cuda:-1", "vulkan:0"] {
+        let named = [&count[..], &["--device", device]].concat();
+        fails(&scene, &named, &["--device", "unknown device", device]);
+        expect_failure(
+            &scene,
+            &count,
+            &[("GPUMAP_DEVICE", device)],
+            &["unknown device", device],
+        );
+        fails(&scene, &["--device", device], &["unknown device"]);
+        fails(&scene, &["info", "--device", device], &["unknown device"]);
+    }
+    // No machine has that many, and many have none.
+    let named = [&count[..], &["--device", "cuda:4095"]].concat();
+    fails(&scene, &named, &["cannot use the device"]);
+    expect_failure(
+        &scene,
+        &["info"],
+        &[("GPUMAP_DEVICE", "cuda:4095")],
+        &["device"],
+    );
+}
+
+#[test]
+fn device_code_that_is_none() {
+    let scene = lambda()
+        .with("text.ptx", "hello\n")
+        .with("binary.ptx", b"\xff\xfe\0");
+    let count = ["count-kmers", "lambda.fa.gz", "-o", "out.tsv"];
+    for (path, cause) in [
+        ("missing.ptx", "No such file"),
+        ("sm_1", "No such file"),
+        ("text.ptx", "PTX"),
+        ("binary.ptx", "UTF-8"),
+        (".", "directory"),
+    ] {
+        let named = [&count[..], &["--ptx", path]].concat();
+        fails(&scene, &named, &[path, cause]);
+        expect_failure(&scene, &count, &[("GPUMAP_PTX", path)], &[path, cause]);
+        fails(&scene, &["--ptx", path], &[path, cause]);
+        fails(&scene, &["info", "--ptx", path], &[path, cause]);
+        fails(
+            &scene,
+            &["info", "--device", "cpu", "--ptx", path],
+            &[path, cause],
+        );
+    }
+}
+
+#[test]
+fn pairs_that_are_none() {
+    let scene = Scene::new()
+        .with("good.csv", "1,2\n3,4\n")
+        .with("odd.bin", [0; 24])
+        .with("byte.bin", [0; 17])
+        .with("one.csv", "1,2\n3\n")
+        .with("three.tsv", "1\t2\n3\t4\t5\n")
+        .with("tabs.csv", "1\t2\n")
+        .with("text.csv", "key,value\n1,two\n")
+        .with("half.csv", "1,value\n")
+        .with("negative.csv", "1,-2\n")
+        .with("large.csv", "18446744073709551616,1\n")
+        .with("latin.csv", b"\xe9,1\n1,\xe9\n")
+        .with("good.txt", "1 2\n")
+        .with("conflict.csv", "7,1\n8,1\n7,2\n8,1\n");
+    for (pairs, causes) in [
+        ("missing.csv", &["missing.csv", "No such file"][..]),
+        (".", &["."]),
+        ("odd.bin", &["odd.bin", "24 bytes", "multiple of 16"]),
+        ("byte.bin", &["byte.bin", "17 bytes", "multiple of 16"]),
+        ("one.csv", &["one.csv, line 2", "1 field"]),
+        ("three.tsv", &["three.tsv, line 2", "3 fields"]),
+        ("tabs.csv", &["tabs.csv, line 1", "1 field"]),
+        ("text.csv", &["text.csv, line 2", "`two`"]),
+        ("half.csv", &["half.csv, line 1", "`value`"]),
+        ("negative.csv", &["negative.csv, line 1", "`-2`"]),
+        (
+            "large.csv",
+            &["large.csv, line 1", "`18446744073709551616`"],
+        ),
+        ("latin.csv", &["latin.csv, line"]),
+        ("good.txt", &["good.txt", ".csv, .tsv or .bin"]),
+        (
+            "conflict.csv",
+            &["conflict.csv", "key 7", "1 and 2", "--duplicates"],
+        ),
+    ] {
+        let arguments = ["load", pairs, "--lookup", "good.csv", "--dump", "out.csv"];
+        fails(&scene, &arguments[..2], causes);
+        let arguments = ["load", pairs, "--dump", "out.csv"];
+        fails(&scene, &arguments, causes);
+    }
+}
+
+#[test]
+fn keys_that_are_none() {
+    let scene = Scene::new()
+        .with("good.csv", "1,2\n3,4\n")
+        .with("odd.bin", [0; 12])
+        .with("empty_field.tsv", "1\n\"\"\n");
+    for (keys, causes) in [
+        ("missing.tsv", &["missing.tsv", "No such file"][..]),
+        ("good.csv", &["good.csv, line 1", "2 fields"]),
+        ("odd.bin", &["odd.bin", "12 bytes", "multiple of 8"]),
+        ("empty_field.tsv", &["empty_field.tsv, line 2"]),
+    ] {
+        let arguments = [
+            "load",
+            "good.csv",
+            "--lookup",
+            keys,
+            "--dump",
+            "out.csv",
+            "--results",
+            "found.tsv",
+        ];
+        fails(&scene, &arguments, causes);
+    }
+}
+
+#[test]
+fn outputs_that_cannot_be() {
+    let scene = lambda().with("good.csv", "1,2\n").with("keys.tsv", "1\n");
+    for arguments in [
+        &[
+            "count-kmers",
+            "lambda.fa.gz",
+            "-o",
+            "no/such/folder/out.tsv",
+        ][..],
+        &["count-kmers", "lambda.fa.gz", "-o", "."],
+        &[
+            "count-kmers",
+            "lambda.fa.gz",
+            "-o",
+            "out.tsv",
+            "--spectrum",
+            "no/out.svg",
+        ],
+        &["load", "good.csv", "--dump", "no/out.csv"],
+    ] {
+        fails(&scene, arguments, &["cannot write"]);
+    }
+    for arguments in [
+        &[
+            "count-kmers",
+            "lambda.fa.gz",
+            "-o",
+            "same",
+            "--spectrum",
+            "./same",
+        ][..],
+        &["count-kmers", "lambda.fa.gz", "-o", "lambda.fa.gz"],
+        &["count-kmers", "lambda.fa.gz", "--spectrum", "-"],
+        &["load", "good.csv", "--dump", "good.csv"],
+        &["load", "good.csv", "--lookup", "keys.tsv", "--dump", "-"],
+        &["load", "-", "--lookup", "-"],
+    ] {
+        fails(&scene, arguments, &["named twice"]);
+    }
+    let dump = ["load", "good.csv", "--dump", "out.json"];
+    fails(&scene, &dump, &["out.json", ".csv, .tsv or .bin"]);
+    let results = [
+        "load",
+        "good.csv",
+        "--lookup",
+        "keys.tsv",
+        "--results",
+        "out.bin",
+    ];
+    fails(&scene, &results, &["out.bin", ".csv or .tsv"]);
+}
+
+#[test]
+fn a_map_that_is_too_small() {
+    let scene = lambda();
+    let arguments = [
+        "count-kmers",
+        "lambda.fa.gz",
+        "-o",
+        "out.tsv",
+        "--capacity",
+        "10",
+    ];
+    fails(&scene, &arguments, &["full", "--capacity"]);
+}
+
+#[test]
+fn an_output_that_is_there_stays_when_the_run_fails() {
+    let scene = Scene::new()
+        .with("out.tsv", "earlier\n")
+        .with("bad.fa", ">a\nACGT\n")
+        .with(
+            "bad.fq",
+            "@a\nACGTACGT\n+\nIIIIIIII\n@b\nACGTACGT\n+\nIII\n",
+        );
+    fails(
+        &scene,
+        &["count-kmers", "bad.fq", "-k4", "-o", "out.tsv"],
+        &["bad.fq"],
+    );
+    assert_eq!(scene.read("out.tsv"), "earlier\n");
+}
+
+#[test]
+fn usage_errors_are_one_line_too() {
+    let scene = lambda();
+    for arguments in [
+        &["count-kmers"][..],
+        &["count-kmers", "lambda.fa.gz", "--unknown"],
+        &["count-kmers", "lambda.fa.gz", "--capacity", "-5"],
+        &["unknown"],
+        &["load"],
+        &["load", "pairs.csv", "--results", "out.tsv"],
+        &["load", "pairs.csv", "--duplicates", "last"],
+        &["--device"],
+    ] {
+        fails(&scene, arguments, &["--help"]);
+    }
+}

@@ -1,0 +1,162 @@
+//! `gpumap count-kmers` against what jellyfish counted: `golden/README.md`.
+
+mod common;
+
+use common::{LAMBDA, READS, Scene, sorted};
+use sha2::{Digest, Sha256};
+
+const DIGESTS: &str = include_str!("golden/digests.txt");
+const LAMBDA_SAMPLE: &str = include_str!("golden/lambda_21_sample.tsv");
+const READS_SAMPLE: &str = include_str!("golden/reads_21_canonical_sample.tsv");
+
+fn inputs() -> Scene {
+    Scene::new()
+        .with("lambda_virus.fa.gz", LAMBDA)
+        .with("reads.fq.gz", READS)
+}
+
+fn sha256(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn every_count_is_that_of_jellyfish() {
+    let scene = inputs();
+    let mut tables = 0;
+    for line in DIGESTS.lines().filter(|line| !line.starts_with('#')) {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let [input, k, strands, kmers, digest] = fields[..] else {
+            panic!("{line}");
+        };
+        let mut arguments = vec!["count-kmers", input, "-k", k, "-o", "counts.tsv"];
+        if strands == "-C" {
+            arguments.push("--canonical");
+        }
+        assert_eq!(scene.succeed(&arguments), "");
+        let counts = sorted(&scene.read("counts.tsv"));
+        assert_eq!(counts.lines().count().to_string(), kmers, "{line}");
+        assert_eq!(sha256(&counts), digest, "{line}");
+        tables += 1;
+    }
+    assert_eq!(tables, 24);
+}
+
+#[test]
+fn lines_are_those_of_jellyfish() {
+    let scene = inputs();
+    for (arguments, sample) in [
+        (&["count-kmers", "lambda_virus.fa.gz"][..], LAMBDA_SAMPLE),
+        (&["count-kmers", "-C", "reads.fq.gz"], READS_SAMPLE),
+    ] {
+        let counts = scene.succeed(arguments);
+        let counts: std::collections::HashSet<&str> = counts.lines().collect();
+        for line in sample.lines() {
+            assert!(counts.contains(line), "{arguments:?}: {line} is not there");
+        }
+    }
+}
+
+#[test]
+fn the_cpu_counts_like_the_best_device() {
+    let scene = inputs();
+    for input in ["lambda_virus.fa.gz", "reads.fq.gz"] {
+        let best = scene.succeed(&["count-kmers", input]);
+        let cpu = scene.succeed(&["--device", "cpu", "count-kmers", input]);
+        assert_eq!(sorted(&best), sorted(&cpu));
+        let arguments = ["count-kmers", input, "--sorted", "--device", "cpu"];
+        assert_eq!(scene.succeed(&arguments), sorted(&best));
+    }
+}
+
+#[test]
+fn the_same_whatever_the_way_in() {
+    let fasta = ">a\nacgtn\nACGTA\n\n>b\r\nTTTT\r\nTT\r\n>c\n";
+    let fastq = "@a\nacgtnACGTA\n+\n@@@@@@@@@@\n@b\nTTTTTT\n+b\n>>>>>>\n";
+    let expected = "ACGT\t2\nCGTA\t1\nTTTT\t3\n";
+    let scene = Scene::new()
+        .with("a.fa", fasta)
+        .with("a.fq", fastq)
+        // The content says what a file is, not its name.
+        .with("reads.gz", fasta);
+    for name in ["a.fa", "a.fq", "reads.gz"] {
+        let counts = scene.succeed(&["count-kmers", name, "-k4", "--sorted"]);
+        assert_eq!(counts, expected, "{name}");
+    }
+    for input in [fasta, fastq] {
+        let arguments = ["count-kmers", "-", "-k4", "--sorted"];
+        let outcome = scene.run_with(&arguments, &[], input.as_bytes());
+        assert_eq!(outcome.stdout, expected, "{outcome:?}");
+    }
+    let arguments = ["count-kmers", "-", "-k", "31", "--sorted", "--quiet"];
+    let piped = scene.run_with(&arguments, &[], LAMBDA);
+    assert_eq!(piped.stderr, "");
+    let scene = scene.with("lambda.fa.gz", LAMBDA);
+    let arguments = ["count-kmers", "lambda.fa.gz", "-k", "31", "--sorted"];
+    assert_eq!(piped.stdout, scene.succeed(&arguments));
+}
+
+#[test]
+fn every_bit_pattern_of_a_32_mer_is_a_key() {
+    let scene = Scene::new().with("t.fa", format!(">t\n{}\n", "T".repeat(34)));
+    let ts = scene.succeed(&["count-kmers", "t.fa", "-k", "32"]);
+    assert_eq!(ts, format!("{}\t3\n", "T".repeat(32)));
+    let canonical = scene.succeed(&["count-kmers", "t.fa", "-k", "32", "-C"]);
+    assert_eq!(canonical, format!("{}\t3\n", "A".repeat(32)));
+}
+
+#[test]
+fn sequences_shorter_than_k_have_no_kmers() {
+    let scene = Scene::new().with("short.fa", ">a\nACGT\n>b\nNNNNNNNNNN\n");
+    let arguments = [
+        "count-kmers",
+        "short.fa",
+        "-k5",
+        "-o",
+        "none.tsv",
+        "--spectrum",
+        "none.svg",
+    ];
+    scene.succeed(&arguments);
+    assert_eq!(scene.read("none.tsv"), "");
+    assert!(scene.read("none.svg").contains("0 distinct"));
+}
+
+#[test]
+fn the_name_of_the_output_says_its_format() {
+    let scene = Scene::new().with("a.fa", ">a\nACGTACGT\n");
+    for name in ["a.csv", "a.bin", "a.txt"] {
+        scene.succeed(&["count-kmers", "a.fa", "-k4", "--sorted", "-o", name]);
+    }
+    assert_eq!(scene.read("a.csv"), "ACGT,2\nCGTA,1\nGTAC,1\nTACG,1\n");
+    assert_eq!(scene.read("a.txt"), scene.read("a.csv").replace(',', "\t"));
+    // Packed k-mers are pairs like any other: ACGT is 0b00011011.
+    let pairs = scene.succeed(&["load", "a.bin", "--dump", "-", "--sorted"]);
+    assert_eq!(pairs, "27\t2\n108\t1\n177\t1\n198\t1\n");
+}
+
+#[test]
+fn the_spectrum_is_drawn_with_its_axes() {
+    let scene = inputs();
+    let arguments = [
+        "count-kmers",
+        "reads.fq.gz",
+        "-o",
+        "c.tsv",
+        "--spectrum",
+        "s.svg",
+    ];
+    scene.succeed(&arguments);
+    let svg = scene.read("s.svg");
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    for text in [
+        "21-mer spectrum",
+        "Occurrences of a k-mer",
+        "Distinct k-mers",
+        "18,867 distinct",
+    ] {
+        assert!(svg.contains(text), "{text}");
+    }
+    let expected = ["c.tsv", "lambda_virus.fa.gz", "reads.fq.gz", "s.svg"];
+    assert_eq!(scene.files(), expected);
+}

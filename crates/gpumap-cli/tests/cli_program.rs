@@ -1,0 +1,110 @@
+//! The program as a whole: without arguments, `info`, summaries, help.
+
+mod common;
+
+use common::{LAMBDA, Scene, program};
+use std::process::Stdio;
+
+#[test]
+fn without_arguments_it_does_its_job_and_checks_it() {
+    let scene = Scene::new();
+    let said = scene.succeed(&[]);
+    for text in [
+        "48,502 bases",
+        "48,482 distinct",
+        "device",
+        "seconds",
+        "pairs/s",
+        "1,000 found",
+        "checked",
+    ] {
+        assert!(said.contains(text), "{text} is not in\n{said}");
+    }
+    assert_eq!(scene.files(), [""; 0]);
+    assert_eq!(scene.succeed(&["--quiet"]), "");
+    let json: serde_json::Value = serde_json::from_str(&scene.succeed(&["--json"])).unwrap();
+    assert_eq!(json["pairs"], 48482);
+}
+
+#[test]
+fn info_names_device_driver_and_device_code() {
+    let scene = Scene::new();
+    for arguments in [&["info"][..], &["info", "--device", "cpu"]] {
+        let said = scene.succeed(arguments);
+        for name in ["device", "driver", "PTX", "memory"] {
+            assert!(said.lines().any(|line| line.starts_with(name)), "{said}");
+        }
+    }
+    let said = scene.succeed(&["info", "--json", "--device", "cpu"]);
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(json["cuda"], false);
+    assert!(json["ptx"].is_null());
+    // An option counts more than a variable.
+    let variables = [("GPUMAP_DEVICE", "nothing")];
+    let outcome = scene.run_with(&["info", "--device", "cpu"], &variables, b"");
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    // An empty variable is none.
+    let variables = [("GPUMAP_DEVICE", ""), ("GPUMAP_PTX", "")];
+    let outcome = scene.run_with(&["info"], &variables, b"");
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+}
+
+#[test]
+fn a_summary_ends_every_job() {
+    let scene = Scene::new()
+        .with("lambda.fa.gz", LAMBDA)
+        .with("pairs.csv", "1,2\n3,4\n")
+        .with("keys.csv", "1\n2\n");
+    let count = ["count-kmers", "lambda.fa.gz", "-o", "out.tsv"];
+    let outcome = scene.run(&count);
+    for name in ["device", "pairs", "seconds", "pairs/s"] {
+        let is_there = outcome.stderr.lines().any(|line| line.starts_with(name));
+        assert!(is_there, "{outcome:?}");
+    }
+    let outcome = scene.run(&[&count[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&outcome.stderr).unwrap();
+    assert_eq!(json["job"], "count-kmers");
+    assert_eq!(
+        (json["pairs"].as_u64(), json["bases"].as_u64()),
+        (Some(48482), Some(48502))
+    );
+
+    let load = ["load", "pairs.csv", "--lookup", "keys.csv", "--json"];
+    let outcome = scene.run(&load);
+    let json: serde_json::Value = serde_json::from_str(&outcome.stderr).unwrap();
+    let numbers = ["pairs", "distinct", "looked_up", "found"].map(|name| json[name].as_u64());
+    assert_eq!(numbers, [Some(2), Some(2), Some(2), Some(1)]);
+
+    let outcome = scene.run(&[&count[..], &["--quiet"]].concat());
+    assert_eq!(outcome.stderr, "");
+}
+
+#[test]
+fn help_and_version_are_no_failures() {
+    let scene = Scene::new();
+    let help = scene.succeed(&["--help"]);
+    for command in ["count-kmers", "load", "info", "--device", "--ptx"] {
+        assert!(help.contains(command), "{help}");
+    }
+    assert!(
+        scene
+            .succeed(&["count-kmers", "--help"])
+            .contains("--canonical")
+    );
+    assert!(scene.succeed(&["--version"]).starts_with("gpumap "));
+}
+
+#[test]
+fn nobody_reading_the_output_is_no_failure() {
+    let scene = Scene::new().with("lambda.fa.gz", LAMBDA);
+    let mut child = program(&scene.path(""))
+        .args(["count-kmers", "lambda.fa.gz", "--quiet"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}

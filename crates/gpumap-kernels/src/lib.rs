@@ -1,0 +1,32 @@
+//! The device code of gpumap.
+//!
+//! Plain Rust over the facade of [`gpumap_simt`]: compiled to PTX for a GPU, run by the checked
+//! executor everywhere else. The host crate `gpumap` launches what [`kernels`] declares; nothing
+//! here knows the host.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`hash`] | a bijective mix of the key decides submap, page, slab and step |
+//! | [`slot`] | how a pair lies in a slot, and the atomics that move a slot from state to state |
+//! | [`table`] | submaps, pages, slabs; the bounded walk of a key |
+//! | [`probe`] | tiles of four lanes with lane refill: what every verb is run by |
+//! | [`verbs`] | insert, get, add, rollback: what one key does with one slab |
+//! | [`retrieve_all`] | dump of all pairs, one atomic per block |
+//! | [`kernels`] | the entry points, and the sets of them that the host chooses from |
+//!
+//! # Invariant
+//! A key lies in the first slot of its walk that was empty when it was claimed. Slots go empty
+//! → pair → tombstone and never back while operations run. So two inserters of one key
+//! meet at the same slot, a key is never stored twice, and a search may end at the first empty
+//! slot.
+#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+
+pub mod ceilings;
+pub mod count;
+pub mod hash;
+pub mod kernels;
+pub mod probe;
+pub mod retrieve_all;
+pub mod slot;
+pub mod table;
+pub mod verbs;

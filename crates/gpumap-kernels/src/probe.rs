@@ -1,0 +1,355 @@
+//! The machine that every batch verb runs on: tiles of four lanes, with lane refill.
+//!
+//! Every lane of a warp owns one key. In each round the warp reads 32 slabs, the home slab of
+//! each lane's key or the one its walk has come to: a tile of four lanes reads a slab with one
+//! 16-byte load per lane and serves its four keys one after the other, so eight slabs are in
+//! flight per instruction and 32 per round. Ballots tell the owner which slots match or are
+//! empty; then the owner acts. A lane whose key is finished takes the warp's next key **at
+//! once**, from two register buffers that are loaded ahead of need, so that no lane idles while
+//! another walks on. (Warp-cooperative work sharing is from Ashkiani, Farach-Colton and Owens'
+//! slab hash, 2018; the refill was found 9 to 24 % faster than draining a work queue.)
+//!
+//! A warp works on `per_warp` consecutive keys of the batch. Every loop ends: a walk has a
+//! bounded number of slabs, and a slab is read again only when another lane is about to finish
+//! writing there.
+
+use crate::slot::{Format, KeyWord, Stored};
+use crate::table::MapView;
+use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::mask::LaneMask;
+use gpumap_simt::tile::Tile;
+use gpumap_simt::{U64x2, mem, thread, warp};
+
+/// Lanes per tile: four vectors of 16 bytes are a slab.
+pub const TILE: u32 = 4;
+
+/// A batch of keys, and how it is shared out.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Batch<K, V> {
+    /// `len` keys.
+    pub keys: *const K,
+    /// `len` values; not read by verbs that take none.
+    pub values: *const V,
+    /// How many keys.
+    pub len: u64,
+    /// Consecutive keys for each warp, a multiple of 32.
+    pub per_warp: u32,
+}
+
+/// What the owner of a key learns about the slab that was read for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<V> {
+    /// The slot that holds the key, bit `i` for slot `i` of the slab, if [`Verb::LOCATES`]; else
+    /// any bit says that there is one.
+    pub holds: u32,
+    /// The empty slots, likewise, if [`Verb::CLAIMS`]; else any bit says that there are some.
+    pub empty: u32,
+    /// Whether a slot is busy, if [`Verb::CLAIMS`].
+    pub busy: bool,
+    /// The value beside the key, if [`Verb::READS`] and the slab holds it.
+    pub value: V,
+}
+
+/// One lane's key while it is being served.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<F: Format> {
+    /// The word that stands for the key in a slot.
+    pub word: F::Word,
+    /// The value that came with the key, if [`Verb::TAKES`].
+    pub value: F::Value,
+    /// Its place in the batch.
+    pub index: u64,
+    /// The slab that was read.
+    pub slab: *mut u8,
+}
+
+impl<F: Format> Job<F> {
+    /// The lowest slot of a set of the slab's slots.
+    #[inline(always)]
+    pub fn slot(&self, slots: u32) -> *mut u8 {
+        self.slab
+            .wrapping_add((slots.trailing_zeros() * F::SLOT_BYTES) as usize)
+    }
+}
+
+/// What is next for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is finished.
+    Done,
+    /// Read the next slab of its walk.
+    Walk,
+    /// Read the same slab again.
+    Again,
+}
+
+/// What a verb does with one key and one slab.
+pub trait Verb<F: Format> {
+    /// Whether a value comes with each key.
+    const TAKES: bool;
+    /// Whether it wants the value that is stored.
+    const READS: bool;
+    /// Whether it wants the exact slot that holds the key, to write to it.
+    const LOCATES: bool;
+    /// Whether it wants the exact empty slots, to put pairs into them, and the busy ones.
+    const CLAIMS: bool;
+
+    /// Whether the key at this place of the batch is to be served at all.
+    #[inline(always)]
+    fn wants(&self, _index: u64) -> bool {
+        true
+    }
+
+    /// Serves the key with what was seen of one slab.
+    ///
+    /// # Safety
+    /// `job.slab` is a slab of a live map, the one that was read.
+    unsafe fn serve(&mut self, job: &Job<F>, seen: Seen<F::Value>) -> Next;
+
+    /// The walk of this key has come to its end.
+    ///
+    /// # Safety
+    /// `job.index` is in the batch.
+    unsafe fn walked_off(&mut self, job: &Job<F>);
+}
+
+/// One register buffer of 32 inputs, one per lane.
+#[derive(Clone, Copy)]
+struct Ahead<F: Format> {
+    key: F::Key,
+    value: F::Value,
+}
+
+impl<F: Format> Ahead<F> {
+    /// This lane's input of the 32 that begin at `base`; the batch's last one where it ends.
+    ///
+    /// # Safety
+    /// The batch is not empty, and valid.
+    #[inline(always)]
+    unsafe fn load<V: Verb<F>>(batch: &Batch<F::Key, F::Value>, base: u64) -> Self {
+        let i = (base + u64::from(warp::lane_id())).min(batch.len - 1) as usize;
+        // SAFETY: `i < len`; inputs are not written during the launch.
+        unsafe {
+            Self {
+                key: mem::load_streaming(batch.keys.add(i)),
+                value: if V::TAKES {
+                    mem::load_streaming(batch.values.add(i))
+                } else {
+                    F::Value::default()
+                },
+            }
+        }
+    }
+
+    /// The input that lane `src` holds.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it.
+    #[inline(always)]
+    unsafe fn of_lane<V: Verb<F>>(self, src: u32) -> Self {
+        // SAFETY: the whole warp is here.
+        unsafe {
+            Self {
+                key: warp::warp_shuffle_idx(LaneMask::FULL, self.key, src, 32),
+                value: if V::TAKES {
+                    warp::warp_shuffle_idx(LaneMask::FULL, self.value, src, 32)
+                } else {
+                    self.value
+                },
+            }
+        }
+    }
+}
+
+/// Serves the warp's part of a batch.
+///
+/// | must call | result |
+/// |---|---|
+/// | every lane of a full warp, converged | in `verb`, per lane |
+///
+/// # Safety
+/// As the table says; the view is of a live map of format `F`, the batch's pointers are valid
+/// for what `verb` takes, `per_warp` is a multiple of 32, and the grid has at least
+/// `len / per_warp` warps.
+#[inline(always)]
+pub unsafe fn serve_batch<F: Format, V: Verb<F>>(
+    view: &MapView,
+    batch: &Batch<F::Key, F::Value>,
+    verb: &mut V,
+) {
+    let lane = warp::lane_id();
+    let tile = Tile::<TILE>::converged();
+    let start = (thread::index() >> 5) * u64::from(batch.per_warp);
+    if start >= batch.len {
+        return; // the same for all lanes of the warp
+    }
+    let in_part = u64::from(batch.per_warp).min(batch.len - start) as u32;
+
+    // SAFETY: the whole warp is here in each collective below: the loop's exits are decided by
+    // ballots, and the code between them reconverges. The batch is not empty.
+    unsafe {
+        let mut near = Ahead::<F>::load::<V>(batch, start);
+        let mut far = Ahead::<F>::load::<V>(batch, start + 32);
+        // Inputs of the part in front of `near`, and those of `near` and `far` that are taken.
+        let mut base = 0u32;
+        let mut taken = 0u32;
+
+        let mut busy = false;
+        let mut stored = Stored::Reserved(F::Word::EMPTY);
+        let mut probe = 0u32;
+        let mut walk = 0u32;
+        let mut moved = false;
+        // Lanes without a key read a slab too; the reserved one is always there.
+        let mut job = Job::<F> {
+            word: F::Word::EMPTY,
+            value: F::Value::default(),
+            index: 0,
+            slab: view.reserved,
+        };
+
+        loop {
+            // Refill: idle lanes take the next inputs, in lane order.
+            let idle = warp::warp_vote_ballot(LaneMask::FULL, !busy);
+            if !idle.is_empty() {
+                let mine = taken + idle.rank_of(lane);
+                let from_near = near.of_lane::<V>(mine & 31);
+                let from_far = far.of_lane::<V>(mine & 31);
+                let input = base + mine;
+                if !busy && input < in_part {
+                    let next = if mine < 32 { from_near } else { from_far };
+                    job.index = start + u64::from(input);
+                    if verb.wants(job.index) {
+                        stored = F::stored(next.key);
+                        job.word = match stored {
+                            Stored::Table(word) | Stored::Reserved(word) => word,
+                        };
+                        job.value = next.value;
+                        probe = 0;
+                        busy = true;
+                        moved = true;
+                    }
+                }
+                taken += idle.count();
+                if taken >= 32 {
+                    taken -= 32;
+                    base += 32;
+                    near = far;
+                    far = Ahead::load::<V>(batch, start + u64::from(base) + 32);
+                }
+            }
+            if warp::warp_vote_ballot(LaneMask::FULL, busy).is_empty() {
+                // No key in flight. With `wants` there may be inputs left all the same.
+                if base + taken >= in_part {
+                    break;
+                }
+                continue;
+            }
+            if moved {
+                let place = view.place::<F>(stored, probe);
+                job.slab = place.slab;
+                walk = place.walk;
+                moved = false;
+            }
+
+            let seen = read_slabs::<F, V>(tile, &job);
+            if busy {
+                match verb.serve(&job, seen) {
+                    Next::Done => busy = false,
+                    Next::Walk => {
+                        probe += 1;
+                        moved = true;
+                        if probe >= walk {
+                            verb.walked_off(&job);
+                            busy = false;
+                            moved = false;
+                        }
+                    }
+                    Next::Again => {}
+                }
+            }
+        }
+    }
+}
+
+/// Reads the slabs of the tile's four keys and tells each owner what is in its own.
+///
+/// # Safety
+/// The whole warp calls it; `job.slab` is a slab of a live map in every lane.
+#[inline(always)]
+unsafe fn read_slabs<F: Format, V: Verb<F>>(tile: Tile<TILE>, job: &Job<F>) -> Seen<F::Value> {
+    const N: usize = TILE as usize;
+    let mut vectors = [U64x2::default(); N];
+    let mut words = [job.word; N];
+    let mut seen = Seen {
+        holds: 0,
+        empty: 0,
+        busy: false,
+        value: F::Value::default(),
+    };
+    // SAFETY: the whole warp is here; slabs are 64 aligned bytes, written atomically only.
+    unsafe {
+        // All four loads are issued before the first is used.
+        let mut r = 0;
+        while r < N {
+            words[r] = tile.shfl(job.word, r as u32);
+            let slab = tile.shfl(job.slab as u64, r as u32) as *const U64x2;
+            vectors[r] = atomic::load(slab.wrapping_add(tile.rank() as usize), Relaxed);
+            r += 1;
+        }
+        let mut r = 0;
+        while r < N {
+            let vector = vectors[r];
+            let mine = tile.rank() == r as u32;
+            let found = F::find(vector, words[r]);
+            let empty = F::find(vector, F::Word::EMPTY);
+            let holds = slots_of_slab::<F>(tile, found, V::LOCATES);
+            let empty = slots_of_slab::<F>(tile, empty, V::CLAIMS);
+            let busy = F::HAS_BUSY && V::CLAIMS && tile.any(F::find(vector, F::Word::BUSY) != 0);
+            if V::READS {
+                let own = if F::SLOTS == 1 || found & 1 != 0 {
+                    F::value(vector, 0)
+                } else {
+                    F::value(vector, 1)
+                };
+                let holder = holds.trailing_zeros() / if V::LOCATES { F::SLOTS } else { 1 };
+                let value = tile.shfl(own, holder & (TILE - 1));
+                if mine {
+                    seen.value = value;
+                }
+            }
+            if mine {
+                seen.holds = holds;
+                seen.empty = empty;
+                seen.busy = busy;
+            }
+            r += 1;
+        }
+    }
+    seen
+}
+
+/// From the slots of each lane's vector to the slots of the slab; if not `exact`, to the lanes
+/// that have any.
+///
+/// # Safety
+/// The whole warp calls it.
+#[inline(always)]
+unsafe fn slots_of_slab<F: Format>(tile: Tile<TILE>, of_vector: u32, exact: bool) -> u32 {
+    // SAFETY: the whole warp is here.
+    unsafe {
+        if F::SLOTS == 1 || !exact {
+            tile.ballot(of_vector != 0).bits()
+        } else {
+            let even = tile.ballot(of_vector & 1 != 0).bits();
+            let odd = tile.ballot(of_vector & 2 != 0).bits();
+            spread(even) | spread(odd) << 1
+        }
+    }
+}
+
+/// Bits 0 to 3 to bits 0, 2, 4, 6.
+#[inline(always)]
+const fn spread(bits: u32) -> u32 {
+    bits & 1 | (bits & 2) << 1 | (bits & 4) << 2 | (bits & 8) << 3
+}

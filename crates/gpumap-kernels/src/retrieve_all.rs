@@ -1,0 +1,200 @@
+//! Dump of every pair: stream compaction of the table with one atomic per block.
+//!
+//! A block takes one tile of 512 slabs (32 KiB) of one submap. Each of its 512 threads loads
+//! four 16-byte vectors, all at once; ballots find the live slots, one popcount sum per warp
+//! goes through shared memory, one warp scans the sums, **one** 64-bit atomic takes the block's
+//! part of the output, and pairs are stored coalesced. The other rungs of the ladder (an atomic
+//! per pair, per warp) were measured at up to six times the time.
+//!
+//! Tiles are found by binary search in inclusive prefix sums over the submaps, which the host
+//! keeps. The reserved slab is the last entry.
+//!
+//! Beside writers: a pair that is there throughout is reported exactly once, one that comes
+//! meanwhile at most once, since slots are read once and pairs never move.
+
+use crate::slot::{Format, KeyWord};
+use crate::table::{SLAB_BYTES, Submap};
+use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::mask::LaneMask;
+use gpumap_simt::{U64x2, kernel_args, mem, shared_array, thread, warp};
+
+/// Threads per block.
+pub const THREADS: u32 = 512;
+/// Vectors of 16 bytes that each thread loads.
+pub const VECTORS: u32 = 4;
+/// Slabs per tile, that is per block.
+pub const TILE_SLABS: u32 = THREADS * VECTORS * 16 / SLAB_BYTES;
+
+const WARPS: u32 = THREADS / warp::SIZE;
+
+kernel_args! {
+    /// Arguments of a `retrieve_all` kernel. The grid has one block of [`THREADS`] per tile.
+    pub struct RetrieveAllArgs<K, V> {
+        /// The directory, followed by one entry for the reserved slab.
+        pub submaps: *const Submap,
+        /// For each entry, how many tiles there are up to its end: inclusive prefix sums.
+        pub tile_ends: *const u64,
+        /// How many entries there are, the reserved slab included.
+        pub entries: u32,
+        /// Slabs per page: `1 << page_log2`.
+        pub page_log2: u32,
+        /// Out: the keys.
+        pub keys: *mut K,
+        /// Out: the values, each beside its key.
+        pub values: *mut V,
+        /// Room in each of the outputs; what goes beyond is counted, not written.
+        pub room: u64,
+        /// Zero at the start; at the end the number of pairs.
+        pub counter: *mut u64,
+    }
+}
+
+/// What a block works on.
+struct Tile {
+    /// Its first vector.
+    vectors: *const U64x2,
+    /// How many of its vectors there are; the rest is beyond the submap's end.
+    len: u32,
+    /// Whether it is the reserved slab.
+    reserved: bool,
+}
+
+/// Finds the tile of the calling block.
+///
+/// # Safety
+/// The arguments describe a live map, and the grid has one block per tile.
+#[inline(always)]
+unsafe fn find_tile<K, V>(args: &RetrieveAllArgs<K, V>) -> Tile {
+    let block = u64::from(thread::block_idx_x());
+    // The first entry whose end is beyond this block. All threads of the block find the same.
+    let (mut low, mut high) = (0, args.entries - 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        // SAFETY: `middle < entries`.
+        if unsafe { mem::load_readonly(args.tile_ends.add(middle as usize)) } <= block {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    let reserved = low == args.entries - 1;
+    // SAFETY: `low < entries`; entries are 16 aligned bytes, read as two words.
+    unsafe {
+        let begin = if low == 0 {
+            0
+        } else {
+            mem::load_readonly(args.tile_ends.add(low as usize - 1))
+        };
+        let entry: U64x2 = mem::load_readonly(args.submaps.add(low as usize).cast());
+        let pages = u64::from(entry.y as u32);
+        let slabs = if reserved { 1 } else { pages << args.page_log2 };
+        let first = (block - begin) * u64::from(TILE_SLABS);
+        let per_slab = SLAB_BYTES / 16;
+        Tile {
+            vectors: (entry.x as *const U64x2).wrapping_add((first * u64::from(per_slab)) as usize),
+            len: (slabs - first).min(u64::from(TILE_SLABS)) as u32 * per_slab,
+            reserved,
+        }
+    }
+}
+
+/// The body of the kernels.
+///
+/// # Safety
+/// Blocks of [`THREADS`] threads, one per tile; the arguments describe a live map of format
+/// `F`, and the outputs have `room` elements.
+#[inline(always)]
+pub unsafe fn retrieve_all<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
+    const R: usize = VECTORS as usize;
+    let sums = shared_array![u32; WARPS as usize];
+    let begin = shared_array![u64; 1];
+    let t = thread::thread_idx_x();
+    let lane = warp::lane_id();
+    let warp_id = t / warp::SIZE;
+
+    // SAFETY: the exits and branches below are the same for all threads between two barriers,
+    // and for all lanes between two ballots. Loads stay below the tile's length. Shared words
+    // are written by one thread and read by others only across a barrier.
+    unsafe {
+        let tile = find_tile(args);
+        // The vectors of a warp lie together, those of one round side by side.
+        let first = warp_id * warp::SIZE * VECTORS + lane;
+        let mut vectors = [U64x2::new(!0, !0); R];
+        let mut r = 0;
+        while r < R {
+            let i = first + r as u32 * warp::SIZE;
+            if i < tile.len {
+                vectors[r] = atomic::load(tile.vectors.wrapping_add(i as usize), Relaxed);
+            }
+            r += 1;
+        }
+
+        // Per round and slot of the vector: which lanes have a pair.
+        let mut live = [[LaneMask::EMPTY; 2]; R];
+        let mut of_warp = 0;
+        let mut r = 0;
+        while r < R {
+            let mut s = 0;
+            while s < F::SLOTS {
+                let is_pair = F::word(vectors[r], s).is_key();
+                live[r][s as usize] = warp::warp_vote_ballot(LaneMask::FULL, is_pair);
+                of_warp += live[r][s as usize].count();
+                s += 1;
+            }
+            r += 1;
+        }
+        if lane == 0 {
+            *sums.add(warp_id as usize) = of_warp;
+        }
+        thread::sync_threads();
+        if warp_id == 0 {
+            let mine = if lane < WARPS {
+                *sums.add(lane as usize)
+            } else {
+                0
+            };
+            let up_to = warp::warp_inclusive_sum(mine);
+            if lane < WARPS {
+                *sums.add(lane as usize) = up_to - mine;
+            }
+            if lane == WARPS - 1 {
+                *begin = if up_to == 0 {
+                    0
+                } else {
+                    atomic::fetch_add(args.counter, u64::from(up_to), Relaxed)
+                };
+            }
+        }
+        thread::sync_threads();
+
+        let mut out = *begin + u64::from(*sums.add(warp_id as usize));
+        let mut r = 0;
+        while r < R {
+            let mut s = 0;
+            while s < F::SLOTS {
+                let lanes = live[r][s as usize];
+                let at = out + u64::from(lanes.rank_of(lane));
+                if lanes.contains(lane) && at < args.room {
+                    let word = F::word(vectors[r], s);
+                    let key = if tile.reserved {
+                        F::unalias(word)
+                    } else {
+                        key_of::<F>(word)
+                    };
+                    mem::store(args.keys.add(at as usize), key);
+                    mem::store(args.values.add(at as usize), F::value(vectors[r], s));
+                }
+                out += u64::from(lanes.count());
+                s += 1;
+            }
+            r += 1;
+        }
+    }
+}
+
+/// A key from the word it was stored under in the table.
+#[inline(always)]
+fn key_of<F: Format>(word: F::Word) -> F::Key {
+    use crate::slot::Bits;
+    F::Key::from_u64(word.to_u64())
+}

@@ -1,0 +1,343 @@
+//! How a pair lies in a slot, and the atomics that move a slot from state to state.
+//!
+//! A slot is empty, a pair or a tombstone; which one is said by its key word. Three key words
+//! are taken for that, and the keys with those bits live in the map's reserved slab under an
+//! alias ([`Stored`]), so that every bit pattern is a legal key.
+//!
+//! | format | key, value bytes | slot | claimed by |
+//! |---|---|---|---|
+//! | [`Packed`] | 4, 4 | 8 bytes, two per vector | one 64-bit CAS of the pair |
+//! | [`Wide`] | 4 or 8, 4 or 8 | 16 bytes | one 128-bit CAS of the pair (sm_90) |
+//! | [`Split`] | 4 or 8, 4 or 8 | 16 bytes | 64-bit CAS of the key word to *busy*, then one 128-bit store of the pair |
+//!
+//! Readers load whole vectors of 16 bytes with relaxed 128-bit loads, which are single-copy
+//! atomic, so no reader ever sees half a pair or the value of another key. Every access is
+//! relaxed: a slot carries all its data in itself, and orders nothing else.
+//!
+//! The *busy* state of [`Split`] is short: the lane that made it stores the pair in its next
+//! instruction. Readers take a busy slot for some other key's (the insert has not happened
+//! yet); inserters look again, since it may be theirs.
+
+use core::marker::PhantomData;
+use gpumap_simt::U64x2;
+use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::mem::Vector;
+use gpumap_simt::warp::ShuffleValue;
+
+/// The bits of a key or a value as it lies in batches: `u32` or `u64`.
+pub trait Bits: Copy + Vector + ShuffleValue + PartialEq + Default + Send + Sync + 'static {
+    /// Zero-extended.
+    fn to_u64(self) -> u64;
+    /// The low bits.
+    fn from_u64(word: u64) -> Self;
+}
+
+impl Bits for u32 {
+    #[inline(always)]
+    fn to_u64(self) -> u64 {
+        u64::from(self)
+    }
+    #[inline(always)]
+    fn from_u64(word: u64) -> Self {
+        word as u32
+    }
+}
+
+impl Bits for u64 {
+    #[inline(always)]
+    fn to_u64(self) -> u64 {
+        self
+    }
+    #[inline(always)]
+    fn from_u64(word: u64) -> Self {
+        word
+    }
+}
+
+/// How many key words mean a state instead of a key: empty, tombstone, busy.
+pub const RESERVED_WORDS: u64 = 3;
+
+/// The key word of a slot, 32 or 64 bits wide.
+pub trait KeyWord: Bits {
+    /// No pair was ever here: all ones, so that a table is emptied by filling it with `0xff`.
+    const EMPTY: Self;
+    /// A pair was here.
+    const TOMBSTONE: Self;
+    /// A pair is about to be here ([`Split`] only).
+    const BUSY: Self;
+    /// Whether the word is a key rather than a state.
+    fn is_key(self) -> bool;
+}
+
+impl KeyWord for u32 {
+    const EMPTY: Self = !0;
+    const TOMBSTONE: Self = !0 - 1;
+    const BUSY: Self = !0 - 2;
+    #[inline(always)]
+    fn is_key(self) -> bool {
+        self < Self::BUSY
+    }
+}
+
+impl KeyWord for u64 {
+    const EMPTY: Self = !0;
+    const TOMBSTONE: Self = !0 - 1;
+    const BUSY: Self = !0 - 2;
+    #[inline(always)]
+    fn is_key(self) -> bool {
+        self < Self::BUSY
+    }
+}
+
+/// Where a key goes, and under which word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored<W> {
+    /// In the slabs of its walk, as itself.
+    Table(W),
+    /// In the reserved slab, under this alias: its own bits mean a state.
+    Reserved(W),
+}
+
+/// What became of an attempt to put a pair into a slot that looked empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The pair is in the slot.
+    Won,
+    /// The same key was faster.
+    SameKey,
+    /// Another key was faster.
+    OtherKey,
+    /// Somebody is writing there: look again.
+    Busy,
+}
+
+/// A way to lay pairs in slots.
+pub trait Format: Copy + 'static {
+    /// A key as it lies in batches.
+    type Key: Bits;
+    /// A value as it lies in batches.
+    type Value: Bits;
+    /// A key as it lies in a slot.
+    type Word: KeyWord;
+    /// Slots per 16-byte vector.
+    const SLOTS: u32;
+    /// Whether slots can be [busy](self).
+    const HAS_BUSY: bool;
+
+    /// Bytes per slot.
+    const SLOT_BYTES: u32 = 16 / Self::SLOTS;
+
+    /// Where the key goes.
+    #[inline(always)]
+    fn stored(key: Self::Key) -> Stored<Self::Word> {
+        let word = Self::Word::from_u64(key.to_u64());
+        if word.is_key() {
+            Stored::Table(word)
+        } else {
+            let first = Self::Word::BUSY.to_u64();
+            Stored::Reserved(Self::Word::from_u64(word.to_u64() - first))
+        }
+    }
+
+    /// The key that is stored in the reserved slab under this alias.
+    #[inline(always)]
+    fn unalias(alias: Self::Word) -> Self::Key {
+        Self::Key::from_u64(alias.to_u64() + Self::Word::BUSY.to_u64())
+    }
+
+    /// The key word of slot `i` of a vector.
+    fn word(vector: U64x2, i: u32) -> Self::Word;
+    /// The value in slot `i` of a vector.
+    fn value(vector: U64x2, i: u32) -> Self::Value;
+
+    /// The slots of a vector whose key word is `word`, bit `i` for slot `i`.
+    #[inline(always)]
+    fn find(vector: U64x2, word: Self::Word) -> u32 {
+        let mut found = 0;
+        let mut i = 0;
+        while i < Self::SLOTS {
+            found |= u32::from(Self::word(vector, i) == word) << i;
+            i += 1;
+        }
+        found
+    }
+
+    /// Puts a pair into an empty slot.
+    ///
+    /// # Safety
+    /// `slot` is a slot of this format in a live table; `word` is a key or an alias.
+    unsafe fn claim(slot: *mut u8, word: Self::Word, value: Self::Value) -> Claim;
+
+    /// Adds to the value of a slot, wrapping around.
+    ///
+    /// # Safety
+    /// `slot` holds a pair, and pairs are not removed while the launch lasts.
+    unsafe fn add(slot: *mut u8, value: Self::Value);
+
+    /// Makes a slot empty again.
+    ///
+    /// # Safety
+    /// `slot` holds a pair that this launch alone may touch, and every pair that was put behind
+    /// it in a walk is taken back by the same launch.
+    unsafe fn take_back(slot: *mut u8);
+}
+
+/// Pairs of 4 + 4 bytes in 8-byte slots: key in the low half, value in the high half.
+#[derive(Clone, Copy, Debug)]
+pub struct Packed;
+
+impl Format for Packed {
+    type Key = u32;
+    type Value = u32;
+    type Word = u32;
+    const SLOTS: u32 = 2;
+    const HAS_BUSY: bool = false;
+
+    #[inline(always)]
+    fn word(vector: U64x2, i: u32) -> u32 {
+        (if i == 0 { vector.x } else { vector.y }) as u32
+    }
+
+    #[inline(always)]
+    fn value(vector: U64x2, i: u32) -> u32 {
+        ((if i == 0 { vector.x } else { vector.y }) >> 32) as u32
+    }
+
+    #[inline(always)]
+    unsafe fn claim(slot: *mut u8, word: u32, value: u32) -> Claim {
+        let pair = u64::from(word) | u64::from(value) << 32;
+        // SAFETY: slots are aligned to their size and accessed atomically only.
+        let old = unsafe { atomic::compare_exchange(slot.cast(), !0u64, pair, Relaxed) };
+        match old as u32 {
+            u32::EMPTY => Claim::Won,
+            other if other == word => Claim::SameKey,
+            _ => Claim::OtherKey,
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add(slot: *mut u8, value: u32) {
+        // The value is the high half: no carry out of it arrives anywhere, none comes in.
+        // SAFETY: as above.
+        unsafe { atomic::fetch_add(slot.cast(), u64::from(value) << 32, Relaxed) };
+    }
+
+    #[inline(always)]
+    unsafe fn take_back(slot: *mut u8) {
+        // SAFETY: as above.
+        unsafe { atomic::store(slot.cast(), !0u64, Relaxed) };
+    }
+}
+
+/// An empty slot of 16 bytes.
+const EMPTY_PAIR: U64x2 = U64x2::new(!0, !0);
+
+/// What the two 16-byte formats have in common: both words zero-extended, key first.
+macro_rules! sixteen_bytes {
+    () => {
+        type Key = K;
+        type Value = V;
+        type Word = u64;
+        const SLOTS: u32 = 1;
+
+        #[inline(always)]
+        fn word(vector: U64x2, _: u32) -> u64 {
+            vector.x
+        }
+
+        #[inline(always)]
+        fn value(vector: U64x2, _: u32) -> V {
+            V::from_u64(vector.y)
+        }
+
+        #[inline(always)]
+        unsafe fn add(slot: *mut u8, value: V) {
+            // A 4-byte value is the low half of its word; what carries beyond it is cut off by
+            // every reader.
+            // SAFETY: slots are aligned to their size and accessed atomically only.
+            unsafe { atomic::fetch_add_high(slot.cast(), value.to_u64()) };
+        }
+
+        #[inline(always)]
+        unsafe fn take_back(slot: *mut u8) {
+            // SAFETY: as above.
+            unsafe { atomic::store(slot.cast(), EMPTY_PAIR, Relaxed) };
+        }
+    };
+}
+
+/// Pairs in 16-byte slots, claimed whole by a 128-bit CAS: for sm_90 and newer, and the CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Wide<K, V>(PhantomData<(K, V)>);
+
+#[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
+impl<K: Bits, V: Bits> Format for Wide<K, V> {
+    sixteen_bytes! {}
+    const HAS_BUSY: bool = false;
+
+    #[inline(always)]
+    unsafe fn claim(slot: *mut u8, word: u64, value: V) -> Claim {
+        let pair = U64x2::new(word, value.to_u64());
+        // SAFETY: slots are aligned to their size and accessed atomically only.
+        let old = unsafe { atomic::compare_exchange(slot.cast(), EMPTY_PAIR, pair, Relaxed) };
+        match old.x {
+            u64::EMPTY => Claim::Won,
+            other if other == word => Claim::SameKey,
+            _ => Claim::OtherKey,
+        }
+    }
+}
+
+/// Pairs in 16-byte slots, claimed by their key word: for GPUs without a 128-bit CAS.
+#[derive(Clone, Copy, Debug)]
+pub struct Split<K, V>(PhantomData<(K, V)>);
+
+impl<K: Bits, V: Bits> Format for Split<K, V> {
+    sixteen_bytes! {}
+    const HAS_BUSY: bool = true;
+
+    #[inline(always)]
+    unsafe fn claim(slot: *mut u8, word: u64, value: V) -> Claim {
+        // SAFETY: slots are aligned to their size and accessed atomically only.
+        let old = unsafe { atomic::compare_exchange_low(slot.cast(), u64::EMPTY, u64::BUSY) };
+        match old {
+            u64::EMPTY => {
+                let pair = U64x2::new(word, value.to_u64());
+                // SAFETY: as above. The slot is this lane's until the store: nobody else
+                // writes to a busy slot.
+                unsafe { atomic::store(slot.cast(), pair, Relaxed) };
+                Claim::Won
+            }
+            u64::BUSY => Claim::Busy,
+            other if other == word => Claim::SameKey,
+            _ => Claim::OtherKey,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Wide88 = Wide<u64, u64>;
+
+    #[test]
+    fn every_key_pattern_has_its_own_place() {
+        for key in [0, 1, 2, !0u32 - 3, !0 - 2, !0 - 1, !0] {
+            match Packed::stored(key) {
+                Stored::Table(word) => assert!(word.is_key() && word == key),
+                Stored::Reserved(alias) => {
+                    assert!(u64::from(alias) < RESERVED_WORDS);
+                    assert_eq!(Packed::unalias(alias), key);
+                }
+            }
+        }
+        for key in [0, !0u64 - 3, !0 - 2, !0 - 1, !0] {
+            if let Stored::Reserved(alias) = Wide88::stored(key) {
+                assert_eq!(Wide88::unalias(alias), key);
+            }
+        }
+        // A 4-byte key in a 16-byte slot never meets a state.
+        assert_eq!(Wide::<u32, u64>::stored(!0), Stored::Table(0xffff_ffff));
+    }
+}

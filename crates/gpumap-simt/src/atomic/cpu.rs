@@ -1,0 +1,144 @@
+//! The executor's atomics: real ones, since blocks run on several threads, each preceded by a
+//! point where another lane may be scheduled.
+
+use super::{Order, sealed};
+use crate::{U64x2, cpu};
+use portable_atomic::{AtomicU32, AtomicU64, AtomicU128, Ordering};
+
+/// The ordering of a load or of a failed exchange.
+const fn reading(order: Order) -> Ordering {
+    match order {
+        Order::Relaxed | Order::Release => Ordering::Relaxed,
+        Order::Acquire | Order::AcqRel => Ordering::Acquire,
+    }
+}
+
+const fn writing(order: Order) -> Ordering {
+    match order {
+        Order::Relaxed | Order::Acquire => Ordering::Relaxed,
+        Order::Release | Order::AcqRel => Ordering::Release,
+    }
+}
+
+const fn both(order: Order) -> Ordering {
+    match order {
+        Order::Relaxed => Ordering::Relaxed,
+        Order::Acquire => Ordering::Acquire,
+        Order::Release => Ordering::Release,
+        Order::AcqRel => Ordering::AcqRel,
+    }
+}
+
+macro_rules! words {
+    ($($t:ty, $atomic:ident, $to:expr, $from:expr;)*) => {$(
+        impl sealed::Word for $t {
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn load(p: *const Self, order: Order) -> Self {
+                cpu::preempt();
+                // SAFETY: aligned and valid, and accessed atomically only, by the caller.
+                let word = unsafe { $atomic::from_ptr(p.cast_mut().cast()) };
+                $from(word.load(reading(order)))
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn store(p: *mut Self, value: Self, order: Order) {
+                cpu::preempt();
+                // SAFETY: as above.
+                let word = unsafe { $atomic::from_ptr(p.cast()) };
+                word.store($to(value), writing(order));
+            }
+        }
+        impl sealed::Swap for $t {
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn compare_exchange(p: *mut Self, current: Self, new: Self, order: Order) -> Self {
+                cpu::preempt();
+                // SAFETY: as above.
+                let word = unsafe { $atomic::from_ptr(p.cast()) };
+                let (current, new) = ($to(current), $to(new));
+                match word.compare_exchange(current, new, both(order), reading(order)) {
+                    Ok(old) | Err(old) => $from(old),
+                }
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn exchange(p: *mut Self, value: Self, order: Order) -> Self {
+                cpu::preempt();
+                // SAFETY: as above.
+                let word = unsafe { $atomic::from_ptr(p.cast()) };
+                $from(word.swap($to(value), both(order)))
+            }
+        }
+    )*};
+}
+
+words! {
+    u32, AtomicU32, |w| w, |w| w;
+    u64, AtomicU64, |w| w, |w| w;
+    U64x2, AtomicU128, U64x2::to_u128, U64x2::from_u128;
+}
+
+macro_rules! arithmetic {
+    ($($t:ty, $atomic:ident;)*) => {$(
+        arithmetic! { @impl $t, $atomic, fetch_add fetch_min fetch_max fetch_and fetch_or fetch_xor }
+    )*};
+    (@impl $t:ty, $atomic:ident, $($op:ident)*) => {
+        impl sealed::Arithmetic for $t {
+            $(
+                #[inline(always)]
+                #[track_caller]
+                unsafe fn $op(p: *mut Self, value: Self, order: Order) -> Self {
+                    cpu::preempt();
+                    // SAFETY: aligned and valid, and accessed atomically only, by the caller.
+                    unsafe { $atomic::from_ptr(p) }.$op(value, both(order))
+                }
+            )*
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn block_fetch_add(p: *mut Self, value: Self) -> Self {
+                // SAFETY: as above; shared memory belongs to one block, so to one thread here.
+                unsafe { Self::fetch_add(p, value, Order::Relaxed) }
+            }
+        }
+    };
+}
+
+arithmetic! {
+    u32, AtomicU32;
+    u64, AtomicU64;
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fetch_add_high(p: *mut U64x2, value: u64) -> u64 {
+    cpu::preempt();
+    // SAFETY: aligned and valid, and accessed atomically only, by the caller.
+    let word = unsafe { AtomicU128::from_ptr(p.cast()) };
+    // A carry out of the high word is lost, and the low word gets none: `value << 64` adds to
+    // the high word alone.
+    U64x2::from_u128(word.fetch_add(u128::from(value) << 64, Ordering::Relaxed)).y
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn compare_exchange_low(p: *mut U64x2, current: u64, new: u64) -> u64 {
+    cpu::preempt();
+    // SAFETY: as above.
+    let word = unsafe { AtomicU128::from_ptr(p.cast()) };
+    let mut seen = U64x2::from_u128(word.load(Ordering::Relaxed));
+    // Goes round again only when another thread changed the pair, so that some thread went on.
+    while seen.x == current {
+        let wanted = U64x2::new(new, seen.y).to_u128();
+        match word.compare_exchange(
+            seen.to_u128(),
+            wanted,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => break,
+            Err(other) => seen = U64x2::from_u128(other),
+        }
+    }
+    seen.x
+}

@@ -1,0 +1,162 @@
+//! The OS threads of an executor. They are started when a launch first has work for them, and
+//! several launches share them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use super::job::{Job, lock};
+use super::runner::IdleRunner;
+
+/// A launch that wants helpers, and how many more.
+struct Wanted {
+    job: Arc<Job>,
+    helpers: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Wanted>,
+    closed: bool,
+}
+
+struct Inner {
+    queue: Mutex<Queue>,
+    more: Condvar,
+    runners: Mutex<Vec<IdleRunner>>,
+    keep: usize,
+    stack_bytes: usize,
+}
+
+/// Worker threads and idle runners.
+pub(super) struct Pool {
+    inner: Arc<Inner>,
+    workers: usize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Pool {
+    /// A pool of `workers` workers, the launching thread being one of them.
+    pub(super) fn new(workers: usize, stack_bytes: usize) -> Self {
+        let workers = workers.max(1);
+        Self {
+            inner: Arc::new(Inner {
+                queue: Mutex::default(),
+                more: Condvar::new(),
+                runners: Mutex::default(),
+                keep: workers * 2,
+                stack_bytes,
+            }),
+            workers,
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Runs a job to its end, with the help of idle workers.
+    ///
+    /// # Safety
+    /// The job's body is fit to run on its grid and is alive until this returns.
+    pub(super) unsafe fn run(&self, job: &Arc<Job>) {
+        let helpers = (self.workers - 1).min((job.grid.blocks - 1) as usize);
+        if helpers != 0 {
+            self.start();
+            lock(&self.inner.queue).jobs.push_back(Wanted {
+                job: Arc::clone(job),
+                helpers,
+            });
+            for _ in 0..helpers {
+                self.inner.more.notify_one();
+            }
+        }
+        // SAFETY: passed on.
+        self.with_runner(|runner| unsafe { runner.run(job) });
+        if helpers != 0 {
+            lock(&self.inner.queue)
+                .jobs
+                .retain(|wanted| !Arc::ptr_eq(&wanted.job, job));
+            job.wait();
+        }
+    }
+
+    /// Lends an idle runner to `f`.
+    pub(super) fn with_runner<R>(&self, f: impl FnOnce(&mut IdleRunner) -> R) -> R {
+        self.inner.with_runner(f)
+    }
+
+    /// Starts the workers, once. A system that gives no more threads is slower, not broken.
+    fn start(&self) {
+        let mut threads = lock(&self.threads);
+        while threads.len() < self.workers - 1 {
+            let inner = Arc::clone(&self.inner);
+            let name = format!("gpumap-worker-{}", threads.len());
+            match thread::Builder::new()
+                .name(name)
+                .spawn(move || inner.work())
+            {
+                Ok(handle) => threads.push(handle),
+                Err(_) => break,
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn idle_stacks(&self) -> Vec<(usize, usize)> {
+        lock(&self.inner.runners)
+            .iter()
+            .map(IdleRunner::stacks)
+            .collect()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        lock(&self.inner.queue).closed = true;
+        self.inner.more.notify_all();
+        for thread in lock(&self.threads).drain(..) {
+            // A worker that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Inner {
+    fn with_runner<R>(&self, f: impl FnOnce(&mut IdleRunner) -> R) -> R {
+        let idle = lock(&self.runners).pop();
+        let mut runner = idle.unwrap_or_else(|| IdleRunner::new(self.stack_bytes));
+        let result = f(&mut runner);
+        let mut runners = lock(&self.runners);
+        if runners.len() < self.keep {
+            runners.push(runner);
+        }
+        result
+    }
+
+    /// The life of a worker.
+    fn work(&self) {
+        let mut queue = lock(&self.queue);
+        loop {
+            if let Some(wanted) = queue.jobs.front_mut() {
+                let job = Arc::clone(&wanted.job);
+                wanted.helpers -= 1;
+                if wanted.helpers == 0 {
+                    queue.jobs.pop_front();
+                }
+                // Counted in before the queue is unlocked, so that the launching thread, which takes
+                // the job out of the queue before it waits, cannot miss it.
+                let helper = job.help();
+                drop(queue);
+                // SAFETY: whoever queued the job promised it, and waits for this helper.
+                self.with_runner(|runner| unsafe { runner.run(&job) });
+                drop(helper);
+                queue = lock(&self.queue);
+            } else if queue.closed {
+                return;
+            } else {
+                queue = self
+                    .more
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Declaring kernels once, and launching them with checked arguments.
+//!
+//! [`kernel_args!`](crate::kernel_args) declares the one by-value parameter a kernel has, and
+//! [`kernel!`](crate::kernel!) the kernel. For `nvptx64` that is an entry point of the PTX
+//! module; for the host it is a [`Kernel`] that knows its name, the type of its arguments and how to run on the
+//! executor. A host that launches it cannot get a name, an order or a type wrong.
+
+/// The shape of a one-dimensional launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grid {
+    /// Blocks in the grid; none launches nothing.
+    pub blocks: u32,
+    /// Threads per block, 1 to 1024.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory per block.
+    pub shared_bytes: u32,
+}
+
+impl Grid {
+    /// `blocks` blocks of `threads` threads, no dynamic shared memory.
+    pub const fn new(blocks: u32, threads: u32) -> Self {
+        Self {
+            blocks,
+            threads,
+            shared_bytes: 0,
+        }
+    }
+
+    /// As many blocks of `threads` threads as `n` elements need at one a thread. At most
+    /// `2^31 - 1` blocks, a device's limit: beyond it a kernel has to stride.
+    pub const fn covering(n: u64, threads: u32) -> Self {
+        let blocks = n.div_ceil(threads as u64);
+        let limit = i32::MAX as u64;
+        Self::new(if blocks < limit { blocks } else { limit } as u32, threads)
+    }
+}
+
+/// The parameter of a kernel: `repr(C)`, copied by value to the device.
+///
+/// # Safety
+/// The type is `repr(C)`, and its pointers are used by the kernel as its documentation says.
+/// [`kernel_args!`](crate::kernel_args) is the way to implement it.
+pub unsafe trait KernelArgs: Copy + 'static {}
+
+/// A kernel as the host sees it.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Debug)]
+pub struct Kernel<A: KernelArgs> {
+    name: &'static str,
+    body: unsafe fn(A),
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl<A: KernelArgs> Kernel<A> {
+    /// A kernel of this name. [`kernel!`](crate::kernel!) calls it.
+    #[doc(hidden)]
+    pub const fn new(name: &'static str, body: unsafe fn(A)) -> Self {
+        Self { name, body }
+    }
+
+    /// The name of its entry point in the PTX module.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Runs it on the CPU executor and returns when every lane has ended.
+    ///
+    /// # Errors
+    /// A [`Fault`](crate::executor::Fault): the kernel broke a rule of its collectives, hung or
+    /// panicked.
+    ///
+    /// # Safety
+    /// The pointers in `args` are valid for what the kernel does with them, for as long as the
+    /// call lasts.
+    pub unsafe fn run(
+        &self,
+        executor: &crate::executor::Executor,
+        grid: Grid,
+        args: A,
+    ) -> Result<(), crate::executor::Fault> {
+        /// Lets the worker threads copy the arguments.
+        struct Shared<A>(A);
+        // SAFETY: kernel arguments are plain words; what their pointers lead to is shared
+        // between lanes by design, and the kernel synchronises it.
+        unsafe impl<A> Sync for Shared<A> {}
+        impl<A: Copy> Shared<A> {
+            fn get(&self) -> A {
+                self.0
+            }
+        }
+
+        let args = Shared(args);
+        let body = self.body;
+        // SAFETY: the caller vouches for `args`.
+        unsafe { executor.launch(self.name, grid, &|| body(args.get())) }
+    }
+
+    /// Launches it on a stream or whatever else can launch.
+    ///
+    /// # Errors
+    /// Those of the launcher.
+    ///
+    /// # Safety
+    /// The pointers in `args` are valid on the launcher's device until the kernel has ended.
+    pub unsafe fn launch<L: Launcher>(
+        &'static self,
+        on: &L,
+        grid: Grid,
+        args: A,
+    ) -> Result<(), L::Error> {
+        // SAFETY: passed on.
+        unsafe { on.launch(self, grid, args) }
+    }
+}
+
+/// Something that launches kernels: a stream of a device.
+#[cfg(not(target_arch = "nvptx64"))]
+pub trait Launcher {
+    /// What can go wrong.
+    type Error;
+
+    /// Puts one launch in order after what was launched before.
+    ///
+    /// # Errors
+    /// As the launcher says.
+    ///
+    /// # Safety
+    /// The pointers in `args` are valid on this device until the kernel has ended.
+    unsafe fn launch<A: KernelArgs>(
+        &self,
+        kernel: &'static Kernel<A>,
+        grid: Grid,
+        args: A,
+    ) -> Result<(), Self::Error>;
+}
+
+/// Declares the parameter struct of a kernel: `repr(C)`, `Copy`, and a [`KernelArgs`].
+#[macro_export]
+macro_rules! kernel_args {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident $(<$($g:ident),*>)? {
+        $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $t:ty),* $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug)]
+        #[repr(C)]
+        $vis struct $name $(<$($g),*>)? {
+            $($(#[$field_meta])* $field_vis $field: $t,)*
+        }
+        // SAFETY: `repr(C)` by this macro; the fields are the kernel's own contract.
+        unsafe impl $(<$($g: Copy + 'static),*>)? $crate::kernel::KernelArgs
+            for $name $(<$($g),*>)? {}
+    };
+}
+
+/// Declares kernels: `pub static NAME = fn entry_point(args: Args) { body }`.
+///
+/// For `nvptx64` each becomes the entry point `entry_point` of the PTX module, for the host the
+/// static `NAME` of type [`Kernel<Args>`](Kernel).
+#[macro_export]
+macro_rules! kernel {
+    ($($(#[$meta:meta])* $vis:vis static $name:ident = fn $entry:ident($args:ident: $t:ty) $body:block)*) => {$(
+        $(#[$meta])*
+        #[cfg(target_arch = "nvptx64")]
+        #[unsafe(no_mangle)]
+        $vis unsafe extern "ptx-kernel" fn $entry($args: $t) $body
+
+        $(#[$meta])*
+        #[cfg(not(target_arch = "nvptx64"))]
+        $vis static $name: $crate::kernel::Kernel<$t> = {
+            unsafe fn $entry($args: $t) $body
+            $crate::kernel::Kernel::new(stringify!($entry), $entry)
+        };
+    )*};
+}

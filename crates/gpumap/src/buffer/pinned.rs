@@ -1,0 +1,124 @@
+//! Host memory that a GPU reads and writes by itself.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use bytemuck::Pod;
+
+use crate::cuda::cu;
+use crate::device::{Device, Kind};
+use crate::error::{Error, Result};
+use crate::memory::{bytes_of, host_zeroed};
+
+/// Host memory that is locked in place for a CUDA device, so that copies to and from it run at
+/// the full speed of the link and beside the host. Plain memory on the CPU. A slice in all else.
+///
+/// ```
+/// use gpumap::{Device, PinnedBuffer};
+///
+/// let mut pinned = PinnedBuffer::<u32>::zeroed(&Device::cpu(), 3)?;
+/// pinned[1] = 7;
+/// assert_eq!(&pinned[..], [0, 7, 0]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+pub struct PinnedBuffer<T> {
+    storage: Storage<T>,
+    device: Device,
+}
+
+enum Storage<T> {
+    Plain(Vec<T>),
+    /// Invariant: `len` initialised elements from `cuMemHostAlloc`, owned by this value.
+    Locked {
+        ptr: NonNull<T>,
+        len: usize,
+    },
+}
+
+// SAFETY: it owns its elements as a vector does; any thread may free locked memory.
+unsafe impl<T: Send> Send for PinnedBuffer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for PinnedBuffer<T> {}
+
+impl<T: Pod> PinnedBuffer<T> {
+    /// `len` elements of zero bytes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] of the host, [`Error::CapacityOverflow`] or [`Error::Driver`].
+    pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
+        let storage = match device.kind() {
+            Kind::Cuda(context) if len > 0 && size_of::<T>() > 0 => {
+                let bytes = bytes_of::<T>(len)?;
+                let mut ptr: *mut c_void = std::ptr::null_mut();
+                let _current = context.enter()?;
+                // No flags: write-combined memory would be slow to read.
+                // SAFETY: a context is current, the place is valid, bytes is not zero.
+                unsafe { cu!(cuMemHostAlloc(&mut ptr, bytes, 0)) }?;
+                let ptr = NonNull::new(ptr.cast::<T>()).ok_or(Error::OutOfMemory {
+                    needed: bytes as u64,
+                    available: 0,
+                })?;
+                // SAFETY: as many bytes were allocated just now, aligned to a page.
+                unsafe { ptr.cast::<u8>().write_bytes(0, bytes) };
+                Storage::Locked { ptr, len }
+            }
+            _ => Storage::Plain(host_zeroed(len)?),
+        };
+        Ok(Self {
+            storage,
+            device: device.clone(),
+        })
+    }
+}
+
+impl<T> Deref for PinnedBuffer<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match &self.storage {
+            Storage::Plain(vec) => vec,
+            // SAFETY: the invariant of `Locked`; shared for as long as `self` is.
+            Storage::Locked { ptr, len } => unsafe {
+                std::slice::from_raw_parts(ptr.as_ptr(), *len)
+            },
+        }
+    }
+}
+
+impl<T> DerefMut for PinnedBuffer<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        match &mut self.storage {
+            Storage::Plain(vec) => vec,
+            // SAFETY: the invariant of `Locked`; exclusive for as long as `self` is.
+            Storage::Locked { ptr, len } => unsafe {
+                std::slice::from_raw_parts_mut(ptr.as_ptr(), *len)
+            },
+        }
+    }
+}
+
+impl<T> Drop for PinnedBuffer<T> {
+    fn drop(&mut self) {
+        let (Storage::Locked { ptr, .. }, Kind::Cuda(context)) =
+            (&self.storage, self.device.kind())
+        else {
+            return;
+        };
+        let freed = context.enter().and_then(|_current| {
+            // SAFETY: from `cuMemHostAlloc`, and freed only here; queued copies have ended by
+            // the contract of those who queue them.
+            unsafe { cu!(cuMemFreeHost(ptr.as_ptr().cast())) }
+        });
+        if let Err(error) = freed {
+            tracing::debug!(%error, "could not free pinned memory");
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for PinnedBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,15 @@
+//! The CUDA back end: a small safe layer over the driver API.
+//!
+//! Built on `cudarc`'s bindings, which load the driver at run time. `cudarc`'s own safe layer is
+//! not used: it frees a slice after waiting only for the last read that it recorded, and its
+//! events cannot be captured into a graph.
+
+mod context;
+mod driver;
+mod module;
+mod ptx;
+mod query;
+
+pub(crate) use context::Context;
+pub(crate) use driver::{check, cu, device_count, elapsed_ms};
+pub(crate) use ptx::PtxText;

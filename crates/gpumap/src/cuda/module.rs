@@ -1,0 +1,206 @@
+//! Modules of kernels on a device: loaded once, functions found by name and remembered.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult};
+use parking_lot::RwLock;
+
+use super::context::Current;
+use super::driver::{check, cu};
+use super::ptx::PtxText;
+use crate::error::{DriverCode, Error, PtxError, Result};
+
+/// Bytes for what the PTX compiler of the driver has to say about a text that it rejects.
+const LOG_BYTES: usize = 4096;
+
+/// A kernel on the device, and the limits of its launches.
+#[derive(Debug)]
+pub(crate) struct Function {
+    /// Valid for as long as the modules that it came from, which only ever grow.
+    pub handle: CUfunction,
+    /// Most threads per block with the registers this kernel takes.
+    pub max_threads: u32,
+    /// Dynamic shared memory that a launch may take now; raised on demand.
+    shared_limit: AtomicU32,
+}
+
+// SAFETY: a CUfunction is a handle that the driver lets any thread use.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+impl Function {
+    /// Allows launches with this much dynamic shared memory; more than the default 48 KiB has to
+    /// be asked for.
+    pub(crate) fn allow_shared(&self, _: &Current<'_>, bytes: u32) -> Result<()> {
+        if bytes <= self.shared_limit.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        // Two threads may both come here; each sets at least what it needs, and the larger value
+        // must stay, so this is one at a time.
+        static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+        let _one = ONE_AT_A_TIME.lock();
+        if bytes <= self.shared_limit.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let value = i32::try_from(bytes).unwrap_or(i32::MAX);
+        // SAFETY: the function's module is loaded and its context is current.
+        unsafe { cu!(cuFuncSetAttribute(self.handle, attribute, value)) }?;
+        self.shared_limit.store(bytes, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// The modules of one context, searched in the order they were added.
+#[derive(Debug, Default)]
+pub(super) struct Modules {
+    loaded: RwLock<Vec<Loaded>>,
+    functions: RwLock<HashMap<&'static str, Arc<Function>>>,
+}
+
+#[derive(Debug)]
+struct Loaded(CUmodule);
+
+// SAFETY: a CUmodule is a handle that the driver lets any thread use.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+
+impl Modules {
+    /// Compiles a text for the device and adds it to those that are searched.
+    pub(super) fn add(&self, _: &Current<'_>, ptx: &PtxText) -> Result<()> {
+        let rejected = |code, log| Error::Ptx {
+            path: ptx.path.clone(),
+            cause: PtxError::Rejected { code, log },
+        };
+        let text = CString::new(&*ptx.text).map_err(|_| Error::Ptx {
+            path: ptx.path.clone(),
+            cause: PtxError::NotPtx,
+        })?;
+        let mut log = vec![0u8; LOG_BYTES];
+        let mut options = [
+            CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+            CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        ];
+        // The size is passed in the pointer itself, as the driver wants small values.
+        let mut values: [*mut c_void; 2] = [
+            log.as_mut_ptr().cast(),
+            std::ptr::without_provenance_mut(LOG_BYTES),
+        ];
+        let mut module: CUmodule = std::ptr::null_mut();
+        // SAFETY: a context is current; the text ends in NUL; both option arrays have 2 entries,
+        // and `log` has the bytes that the second one promises.
+        let code = unsafe {
+            cudarc::driver::sys::cuModuleLoadDataEx(
+                &mut module,
+                text.as_ptr().cast(),
+                2,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        match code {
+            CUresult::CUDA_SUCCESS => {
+                self.loaded.write().push(Loaded(module));
+                Ok(())
+            }
+            CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => Err(Error::DriverTooOld {
+                missing: "support for the kernels' PTX version",
+            }),
+            CUresult::CUDA_ERROR_INVALID_PTX
+            | CUresult::CUDA_ERROR_INVALID_IMAGE
+            | CUresult::CUDA_ERROR_INVALID_SOURCE
+            | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
+            | CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+            | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED => {
+                Err(rejected(DriverCode(code), one_line(&log)))
+            }
+            code => check("cuModuleLoadDataEx", code),
+        }
+    }
+
+    /// Finds a kernel by name.
+    pub(super) fn function(
+        &self,
+        current: &Current<'_>,
+        name: &'static str,
+    ) -> Result<Arc<Function>> {
+        if let Some(function) = self.functions.read().get(name) {
+            return Ok(Arc::clone(function));
+        }
+        let function = Arc::new(self.find(current, name)?);
+        let mut functions = self.functions.write();
+        // Another thread may have been first; all use one, for it carries the shared limit.
+        Ok(Arc::clone(functions.entry(name).or_insert(function)))
+    }
+
+    fn find(&self, _: &Current<'_>, name: &'static str) -> Result<Function> {
+        let missing = Error::KernelMissing { kernel: name };
+        let Ok(symbol) = CString::new(name) else {
+            return Err(missing);
+        };
+        for module in &*self.loaded.read() {
+            let mut handle: CUfunction = std::ptr::null_mut();
+            // SAFETY: the module is loaded, its context is current, the name ends in NUL.
+            let code = unsafe {
+                cudarc::driver::sys::cuModuleGetFunction(&mut handle, module.0, symbol.as_ptr())
+            };
+            match code {
+                CUresult::CUDA_ERROR_NOT_FOUND => continue,
+                code => check("cuModuleGetFunction", code)?,
+            }
+            let attribute = |which| -> Result<u32> {
+                let mut value = 0;
+                // SAFETY: `handle` was found just now; `value` is a valid place for an int.
+                unsafe { cu!(cuFuncGetAttribute(&mut value, which, handle)) }?;
+                Ok(u32::try_from(value).unwrap_or(0))
+            };
+            return Ok(Function {
+                handle,
+                max_threads: attribute(
+                    CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+                )?,
+                shared_limit: AtomicU32::new(attribute(
+                    CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                )?),
+            });
+        }
+        Err(missing)
+    }
+
+    /// Unloads everything. Nothing may be running on the device that came from these modules.
+    pub(super) fn unload(&mut self, _: &Current<'_>) {
+        self.functions.get_mut().clear();
+        for module in self.loaded.get_mut().drain(..) {
+            // SAFETY: loaded by `add` into the current context, and unloaded only here.
+            let unloaded = unsafe { cu!(cuModuleUnload(module.0)) };
+            if let Err(error) = unloaded {
+                tracing::debug!(%error, "could not unload a module");
+            }
+        }
+    }
+}
+
+/// A C log as one line of text.
+fn one_line(log: &[u8]) -> String {
+    let text = log.split(|&byte| byte == 0).next().unwrap_or_default();
+    let text = String::from_utf8_lossy(text);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn logs_become_one_line() {
+        assert_eq!(
+            super::one_line(b"ptxas\n  line 3;\terror\0rest"),
+            "ptxas line 3; error"
+        );
+        assert_eq!(super::one_line(b"no end"), "no end");
+        assert_eq!(super::one_line(b"\0"), "");
+    }
+}

@@ -1,0 +1,111 @@
+//! The kernels as PTX text: the two that are built in, and files.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use crate::device::PtxChoice;
+use crate::error::{Error, PtxError, Result};
+
+const SM_70: &str = include_str!("../../ptx/gpumap_sm_70.ptx");
+const SM_90: &str = include_str!("../../ptx/gpumap_sm_90.ptx");
+
+/// A PTX text that has been looked at, and where it is from.
+#[derive(Debug)]
+pub(crate) struct PtxText {
+    /// The text; holds a PTX header.
+    pub text: Cow<'static, str>,
+    /// The file, if it is one.
+    pub path: Option<PathBuf>,
+}
+
+impl PtxText {
+    /// The text that a choice stands for. `Auto` must have been resolved; it is the older one.
+    pub(crate) fn of(choice: &PtxChoice) -> Result<Self> {
+        match choice {
+            PtxChoice::Auto | PtxChoice::Sm70 => Ok(Self::built_in(SM_70)),
+            PtxChoice::Sm90 => Ok(Self::built_in(SM_90)),
+            PtxChoice::File(path) => {
+                let failed = |cause| Error::Ptx {
+                    path: Some(path.clone()),
+                    cause,
+                };
+                let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+                    // What is not UTF-8 is a cubin, a fatbin or no kernel at all.
+                    std::io::ErrorKind::InvalidData => failed(PtxError::NotPtx),
+                    _ => failed(PtxError::Read(error)),
+                })?;
+                if !is_ptx(&text) {
+                    return Err(failed(PtxError::NotPtx));
+                }
+                Ok(Self {
+                    text: text.into(),
+                    path: Some(path.clone()),
+                })
+            }
+        }
+    }
+
+    /// A text that was passed in.
+    pub(crate) fn from_text(text: &str) -> Result<Self> {
+        if !is_ptx(text) {
+            return Err(Error::Ptx {
+                path: None,
+                cause: PtxError::NotPtx,
+            });
+        }
+        Ok(Self {
+            text: text.to_owned().into(),
+            path: None,
+        })
+    }
+
+    fn built_in(text: &'static str) -> Self {
+        Self {
+            text: text.into(),
+            path: None,
+        }
+    }
+}
+
+/// Whether a text has the header that every PTX module starts with. A NUL would end the text
+/// early for the driver.
+fn is_ptx(text: &str) -> bool {
+    let has = |directive| {
+        text.lines()
+            .any(|line| line.trim_start().starts_with(directive))
+    };
+    has(".version ") && has(".target ") && !text.contains('\0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_texts_are_ptx() {
+        assert!(is_ptx(SM_70) && SM_70.contains("sm_70"));
+        assert!(is_ptx(SM_90) && SM_90.contains("sm_90"));
+    }
+
+    #[test]
+    fn other_texts_are_not() {
+        for text in [
+            "",
+            "fn main() {}",
+            ".version 8.3\n",
+            ".version 8.3\n.target sm_70\n\0",
+        ] {
+            let error = PtxText::from_text(text).unwrap_err();
+            assert!(
+                matches!(
+                    error,
+                    Error::Ptx {
+                        path: None,
+                        cause: PtxError::NotPtx
+                    }
+                ),
+                "{text:?}: {error}"
+            );
+        }
+    }
+}

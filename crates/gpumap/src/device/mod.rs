@@ -1,0 +1,341 @@
+//! [`Device`]: where maps live and kernels run.
+
+mod budget;
+mod choice;
+mod info;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use gpumap_simt::executor::{self, Executor};
+
+pub use choice::PtxChoice;
+pub use info::{Backend, ComputeCapability, DeviceInfo, DriverVersion};
+
+pub(crate) use budget::Charge;
+
+use crate::cuda::{Context, PtxText};
+use crate::error::{Error, Result};
+use crate::raw::CUcontext;
+use budget::Budget;
+use choice::DeviceChoice;
+
+/// A CUDA device, or the CPU executor that stands in for one.
+///
+/// Cheap to clone; every [`Stream`](crate::Stream), [`Buffer`](crate::Buffer) and map keeps what
+/// it needs, so a `Device` may be dropped at any time. Devices are equal when memory of one can
+/// be used with the other.
+///
+/// ```
+/// use gpumap::Device;
+///
+/// let device = Device::cpu();
+/// assert!(!device.is_cuda());
+/// println!("running on {device}");
+/// ```
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    kind: Kind,
+    budget: Budget,
+}
+
+#[derive(Clone)]
+pub(crate) enum Kind {
+    Cpu(Arc<Cpu>),
+    Cuda(Arc<Context>),
+}
+
+/// The CPU back end: an executor of its own, or the process-wide one.
+pub(crate) struct Cpu {
+    own: Option<Executor>,
+}
+
+impl Cpu {
+    pub(crate) fn executor(&self) -> &Executor {
+        self.own.as_ref().unwrap_or_else(|| Executor::global())
+    }
+}
+
+impl Device {
+    /// The first CUDA device that works, or else the CPU, as a [`tracing`] event says.
+    ///
+    /// `GPUMAP_DEVICE` overrides: `cpu`; `cuda`, the first CUDA device that works; `cuda:N`, that
+    /// one. `GPUMAP_PTX` chooses the kernels, see [`PtxChoice`]. Empty variables are not set.
+    ///
+    /// # Errors
+    /// [`Error::DeviceChoice`] and [`Error::Ptx`] for variables that cannot be understood or
+    /// followed, also where the CPU is taken; those of [`cuda`](Self::cuda) where
+    /// `GPUMAP_DEVICE` asks for CUDA. A missing driver or device is no error otherwise.
+    pub fn best() -> Result<Self> {
+        let choice = DeviceChoice::from_env()?;
+        let ptx = PtxChoice::from_env()?;
+        let device = match choice {
+            DeviceChoice::Cpu => Self::cpu(),
+            DeviceChoice::Cuda(ordinal) => Self::cuda_with(ordinal, &ptx)?,
+            DeviceChoice::AnyCuda => Self::first_cuda(&ptx)?,
+            DeviceChoice::Auto => match Self::first_cuda(&ptx) {
+                Ok(device) => device,
+                // Kernels that were asked for by name and do not work are not passed over.
+                Err(error) if ptx != PtxChoice::Auto && !is_absent(&error) => return Err(error),
+                Err(reason) => {
+                    tracing::info!(%reason, "no CUDA device can be used, taking the CPU");
+                    Self::cpu()
+                }
+            },
+        };
+        tracing::info!(%device, ?choice, "device chosen");
+        Ok(device)
+    }
+
+    /// The CPU, with the process-wide executor. Needs nothing and always works.
+    pub fn cpu() -> Self {
+        static CPU: LazyLock<Arc<Cpu>> = LazyLock::new(|| Arc::new(Cpu { own: None }));
+        Self::of(Kind::Cpu(Arc::clone(&CPU)))
+    }
+
+    /// The CPU with an executor of its own, for tests that choose a schedule.
+    ///
+    /// ```
+    /// use gpumap::{Device, executor::{Config, Schedule}};
+    ///
+    /// let schedule = Schedule::Random { seed: 7 };
+    /// let device = Device::cpu_with(Config { schedule, ..Config::default() });
+    /// assert_ne!(device, Device::cpu());
+    /// ```
+    pub fn cpu_with(config: executor::Config) -> Self {
+        let own = Some(Executor::new(config));
+        Self::of(Kind::Cpu(Arc::new(Cpu { own })))
+    }
+
+    /// The CUDA device of this number, with the kernels that `GPUMAP_PTX` chooses.
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`], [`Error::DriverTooOld`], [`Error::NoDevice`],
+    /// [`Error::UnsupportedDevice`], [`Error::Ptx`], or [`Error::Driver`] where the device does
+    /// not work.
+    pub fn cuda(ordinal: usize) -> Result<Self> {
+        let ptx = PtxChoice::from_env()?;
+        let device = Self::cuda_with(ordinal, &ptx)?;
+        tracing::info!(%device, "device chosen");
+        Ok(device)
+    }
+
+    /// The CUDA device of this number with these kernels, whatever `GPUMAP_PTX` says.
+    ///
+    /// # Errors
+    /// As [`cuda`](Self::cuda).
+    pub fn cuda_with(ordinal: usize, ptx: &PtxChoice) -> Result<Self> {
+        Ok(Self::of(Kind::Cuda(Context::open(ordinal, ptx)?)))
+    }
+
+    /// How many CUDA devices there are; none without a driver.
+    pub fn cuda_count() -> usize {
+        crate::cuda::device_count().unwrap_or(0)
+    }
+
+    /// Works in a context that another library made, with the kernels that `GPUMAP_PTX` chooses.
+    /// Nothing is retained: the context is not destroyed when the last handle goes.
+    ///
+    /// # Errors
+    /// As [`cuda`](Self::cuda).
+    ///
+    /// # Safety
+    /// `context` is a live context, and stays so until this device and everything made from it
+    /// (streams, events, buffers, maps) has been dropped.
+    pub unsafe fn from_raw_context(context: CUcontext) -> Result<Self> {
+        let ptx = PtxChoice::from_env()?;
+        // SAFETY: the contract of this function.
+        let context = unsafe { Context::borrow(context, &ptx) }?;
+        Ok(Self::of(Kind::Cuda(context)))
+    }
+
+    /// The context all work goes to, or none on the CPU. It stays alive as long as this device
+    /// or anything made from it.
+    pub fn as_raw_context(&self) -> Option<CUcontext> {
+        match &self.inner.kind {
+            Kind::Cpu(_) => None,
+            Kind::Cuda(context) => Some(context.handle()),
+        }
+    }
+
+    /// The same device with a limit on what may be allocated through the handle that this
+    /// returns, counted from nothing. For tests of [`Error::OutOfMemory`], and for programs that
+    /// share a device.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Error, Stream};
+    ///
+    /// let device = Device::cpu().with_memory_budget(1024);
+    /// let stream = Stream::new(&device)?;
+    /// let error = Buffer::<u64>::zeroed(&stream, 1000).unwrap_err();
+    /// assert!(matches!(error, Error::OutOfMemory { needed: 8000, available: 1024 }));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn with_memory_budget(&self, bytes: u64) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                kind: self.inner.kind.clone(),
+                budget: Budget::new(bytes),
+            }),
+        }
+    }
+
+    /// Bytes allocated through this handle and its clones, now: buffers and the scratch and
+    /// tables of maps, without what the driver rounds up.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.inner.budget.used()
+    }
+
+    /// The most that [`allocated_bytes`](Self::allocated_bytes) has ever been.
+    pub fn peak_allocated_bytes(&self) -> u64 {
+        self.inner.budget.peak()
+    }
+
+    /// Whether this is a CUDA device.
+    pub fn is_cuda(&self) -> bool {
+        matches!(self.inner.kind, Kind::Cuda(_))
+    }
+
+    /// The driver's name of the device, or `CPU executor`.
+    pub fn name(&self) -> &str {
+        match &self.inner.kind {
+            Kind::Cpu(_) => "CPU executor",
+            Kind::Cuda(context) => &context.name,
+        }
+    }
+
+    /// How many blocks run side by side at least: multiprocessors, or the CPU's threads.
+    pub fn multiprocessors(&self) -> u32 {
+        match &self.inner.kind {
+            Kind::Cpu(_) => info::host_threads(),
+            Kind::Cuda(context) => context.multiprocessors,
+        }
+    }
+
+    /// What there is to know about it; memory figures are of this moment.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn info(&self) -> Result<DeviceInfo> {
+        match &self.inner.kind {
+            Kind::Cpu(_) => Ok(DeviceInfo::of_host(self.name())),
+            Kind::Cuda(context) => DeviceInfo::of_context(context),
+        }
+    }
+
+    /// Waits until everything on the device, of all streams, has ended.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], also for a kernel that went wrong earlier.
+    pub fn synchronize(&self) -> Result<()> {
+        match &self.inner.kind {
+            Kind::Cpu(_) => Ok(()),
+            Kind::Cuda(context) => context.synchronize(),
+        }
+    }
+
+    /// Adds kernels of your own, as PTX: from now on a launch on this device finds them by name,
+    /// after the crate's own. On the CPU, where kernels are Rust functions, the text is only
+    /// looked at.
+    ///
+    /// # Errors
+    /// [`Error::Ptx`] for a text that is not PTX or that the driver rejects.
+    pub fn register_ptx(&self, ptx: &str) -> Result<()> {
+        let text = PtxText::from_text(ptx)?;
+        match &self.inner.kind {
+            Kind::Cpu(_) => Ok(()),
+            Kind::Cuda(context) => context.add_module(&text),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.inner.kind
+    }
+
+    /// Counts an allocation against the budget until the charge is dropped.
+    pub(crate) fn charge(&self, bytes: u64) -> Result<Charge> {
+        self.inner.budget.charge(bytes)?;
+        Ok(Charge::new(self.clone(), bytes))
+    }
+
+    pub(crate) fn refund(&self, bytes: u64) {
+        self.inner.budget.refund(bytes);
+    }
+
+    /// An error unless memory of `other` can be used here.
+    pub(crate) fn expect_same(&self, other: &Self) -> Result<()> {
+        if self == other {
+            return Ok(());
+        }
+        Err(Error::WrongDevice {
+            expected: self.to_string(),
+            found: other.to_string(),
+        })
+    }
+
+    fn first_cuda(ptx: &PtxChoice) -> Result<Self> {
+        let count = crate::cuda::device_count()?;
+        let mut first_error = None;
+        for ordinal in 0..count {
+            match Self::cuda_with(ordinal, ptx) {
+                Ok(device) => return Ok(device),
+                Err(error) => {
+                    tracing::warn!(ordinal, %error, "CUDA device does not work");
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        Err(first_error.unwrap_or(Error::NoDevice { ordinal: 0, count }))
+    }
+
+    fn of(kind: Kind) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                kind,
+                budget: Budget::new(u64::MAX),
+            }),
+        }
+    }
+}
+
+/// Whether there is no device at all, rather than one that does not work.
+fn is_absent(error: &Error) -> bool {
+    matches!(error, Error::NoDriver | Error::NoDevice { .. })
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.inner.kind, &other.inner.kind) {
+            (Kind::Cpu(a), Kind::Cpu(b)) => Arc::ptr_eq(a, b),
+            (Kind::Cuda(a), Kind::Cuda(b)) => a.handle() == b.handle(),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.inner.kind {
+            Kind::Cpu(_) => f.write_str(self.name()),
+            Kind::Cuda(context) => write!(
+                f,
+                "{} (cuda:{}, compute capability {}, kernels {})",
+                context.name, context.ordinal, context.capability, context.ptx
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({self})")
+    }
+}

@@ -1,0 +1,183 @@
+//! Choosing devices, with and without a driver.
+
+use std::process::Command;
+
+use super::*;
+use crate::error::PtxError;
+
+/// Runs the ignored test `child` in a process of its own, with these variables, and returns what
+/// it printed: variables of this process belong to all of its tests.
+fn best_with(variables: &[(&str, &str)]) -> String {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "device::tests::child",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env_remove("GPUMAP_DEVICE")
+        .env_remove("GPUMAP_PTX")
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+#[test]
+#[ignore = "run by the others in a process of its own"]
+fn child() {
+    match Device::best() {
+        Ok(device) => println!("chosen: {device}"),
+        Err(error) => println!("error: {error:?}: {error}"),
+    }
+}
+
+#[test]
+fn the_environment_chooses() {
+    let cpu = best_with(&[("GPUMAP_DEVICE", "cpu")]);
+    assert!(cpu.contains("chosen: CPU executor"), "{cpu}");
+    let bad = best_with(&[("GPUMAP_DEVICE", "gpu7")]);
+    assert!(
+        bad.contains("error: DeviceChoice") && bad.contains("use cpu, cuda or cuda:N"),
+        "{bad}"
+    );
+    let far = best_with(&[("GPUMAP_DEVICE", "cuda:4096")]);
+    let expected = if Device::cuda_count() > 0 {
+        "NoDevice { ordinal: 4096"
+    } else {
+        "No"
+    };
+    assert!(far.contains("error: ") && far.contains(expected), "{far}");
+    // Empty is not set.
+    assert!(best_with(&[("GPUMAP_DEVICE", ""), ("GPUMAP_PTX", "")]).contains("chosen: "));
+}
+
+#[test]
+fn a_broken_ptx_path_is_an_error_everywhere() {
+    for device in ["", "cpu", "cuda"] {
+        let missing = best_with(&[("GPUMAP_DEVICE", device), ("GPUMAP_PTX", "/no/such.ptx")]);
+        assert!(
+            missing.contains("error: Ptx") && missing.contains("/no/such.ptx"),
+            "{missing}"
+        );
+    }
+    let folder = std::env::temp_dir();
+    let file = |name: &str, text: &str| {
+        let path = folder.join(format!("gpumap-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let not_ptx = file("not.ptx", "int main() {}");
+    let said = best_with(&[("GPUMAP_DEVICE", "cpu"), ("GPUMAP_PTX", &not_ptx)]);
+    assert!(
+        said.contains("error: Ptx") && said.contains("NotPtx"),
+        "{said}"
+    );
+    let good = file(
+        "good.ptx",
+        ".version 7.0\n.target sm_70\n.address_size 64\n",
+    );
+    for ptx in [&*good, "auto", "sm_70", "sm_90"] {
+        let fine = best_with(&[("GPUMAP_DEVICE", "cpu"), ("GPUMAP_PTX", ptx)]);
+        assert!(fine.contains("chosen: CPU"), "{fine}");
+    }
+    std::fs::remove_file(not_ptx).unwrap();
+    std::fs::remove_file(good).unwrap();
+}
+
+#[test]
+fn without_a_driver_the_cpu_is_best() {
+    match Device::cuda_with(0, &PtxChoice::Auto) {
+        Ok(device) => {
+            eprintln!("there is a GPU here, so the case without a driver is not run");
+            assert!(device.is_cuda());
+            assert!(best_with(&[]).contains(device.name()));
+        }
+        Err(error) => {
+            // Here by far the most frequent; a driver without devices is another.
+            assert!(
+                matches!(error, Error::NoDriver | Error::NoDevice { .. }),
+                "{error}"
+            );
+            assert!(best_with(&[]).contains("chosen: CPU executor"));
+            assert_eq!(Device::cuda_count(), 0);
+        }
+    }
+}
+
+#[test]
+fn equality_is_about_memory() {
+    assert_eq!(Device::cpu(), Device::cpu());
+    assert_eq!(Device::cpu(), Device::cpu().with_memory_budget(1));
+    assert_ne!(Device::cpu(), Device::cpu_with(Default::default()));
+    if let Ok(device) = Device::cuda(0) {
+        assert_eq!(device, Device::cuda(0).unwrap());
+        assert_eq!(device, Device::cuda_with(0, &PtxChoice::Sm70).unwrap());
+        assert_ne!(device, Device::cpu());
+    }
+}
+
+#[test]
+fn infos() {
+    crate::testing::on_every_device(|device| {
+        let info = device.info().unwrap();
+        assert_eq!(info.name, device.name());
+        assert_eq!(info.backend == Backend::Cuda, device.is_cuda());
+        assert_eq!(info.compute_capability.is_some(), device.is_cuda());
+        assert!(info.multiprocessors > 0);
+        assert!(info.ptx.is_none_or(|ptx| ptx != PtxChoice::Auto));
+        assert!(info.free_memory <= info.total_memory);
+        device.synchronize().unwrap();
+        assert!(format!("{device:?}").contains(device.name()));
+    });
+}
+
+#[test]
+fn others_kernels_are_looked_at() {
+    crate::testing::on_every_device(|device| {
+        let error = device.register_ptx("int main() {}").unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::Ptx {
+                    path: None,
+                    cause: PtxError::NotPtx
+                }
+            ),
+            "{error}"
+        );
+        let header = ".version 7.0\n.target sm_70\n.address_size 64\n";
+        device.register_ptx(header).unwrap();
+        if device.is_cuda() {
+            let error = device
+                .register_ptx(&format!("{header} nonsense"))
+                .unwrap_err();
+            assert!(
+                matches!(
+                    error,
+                    Error::Ptx {
+                        cause: PtxError::Rejected { .. },
+                        ..
+                    }
+                ),
+                "{error}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_borrowed_context_is_the_same_device() {
+    let Ok(device) = Device::cuda(0) else {
+        eprintln!("no GPU here: raw contexts are not tested");
+        assert_eq!(Device::cpu().as_raw_context(), None);
+        return;
+    };
+    let raw = device.as_raw_context().unwrap();
+    // SAFETY: `device` keeps the context alive until the end.
+    let borrowed = unsafe { Device::from_raw_context(raw) }.unwrap();
+    assert_eq!(borrowed, device);
+    assert_eq!(borrowed.info().unwrap().ordinal, Some(0));
+}

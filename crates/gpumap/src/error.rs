@@ -1,0 +1,297 @@
+//! Everything that can go wrong, with the figures that say why.
+//!
+//! One enum for the whole crate. Fields, not strings: a program can ask how many bytes were
+//! missing instead of reading a message. Messages are one line, say what was wrong and what to
+//! do about it.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+use cudarc::driver::sys::CUresult;
+use gpumap_simt::executor::Fault;
+
+/// A [`std::result::Result`] with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong on the way to a device, and on it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no CUDA driver library on this machine.
+    #[error(
+        "no CUDA driver found: install an NVIDIA driver, or use Device::cpu() or GPUMAP_DEVICE=cpu"
+    )]
+    NoDriver,
+
+    /// The driver is older than what this build needs.
+    #[error(
+        "the CUDA driver is too old: {missing} is missing; install a driver for CUDA 12 or newer"
+    )]
+    DriverTooOld {
+        /// The first thing found missing: a driver function, or the PTX version of the kernels.
+        missing: &'static str,
+    },
+
+    /// The driver works but has no device of this number.
+    #[error(
+        "no CUDA device {ordinal}: the driver shows {count}; check GPUMAP_DEVICE and CUDA_VISIBLE_DEVICES"
+    )]
+    NoDevice {
+        /// The number that was asked for.
+        ordinal: usize,
+        /// How many devices there are.
+        count: usize,
+    },
+
+    /// The device is older than the oldest one the kernels are built for.
+    #[error("{name} has compute capability {major}.{minor}: 7.0 or newer is needed")]
+    UnsupportedDevice {
+        /// The driver's name of the device.
+        name: String,
+        /// Its major compute capability.
+        major: u32,
+        /// Its minor compute capability.
+        minor: u32,
+    },
+
+    /// `GPUMAP_DEVICE` is none of `cpu`, `cuda` and `cuda:N`.
+    #[error("GPUMAP_DEVICE={} is not a device: use cpu, cuda or cuda:N", .value.display())]
+    DeviceChoice {
+        /// What the variable held.
+        value: OsString,
+    },
+
+    /// The kernels could not be taken from a PTX text.
+    #[error("{}: {cause}", ptx_origin(.path.as_ref()))]
+    Ptx {
+        /// The file, or none for a text that was built in or passed in.
+        path: Option<PathBuf>,
+        /// What was wrong with it.
+        #[source]
+        cause: PtxError,
+    },
+
+    /// No module loaded on the device has a kernel of this name.
+    #[error(
+        "no kernel {kernel} in the PTX loaded on the device: rebuild it with `cargo xtask ptx`, or add it with Device::register_ptx"
+    )]
+    KernelMissing {
+        /// The kernel's name.
+        kernel: &'static str,
+    },
+
+    /// The device cannot run a launch of this shape.
+    #[error(
+        "{kernel} cannot be launched with {blocks} blocks of {threads} threads and {shared_bytes} bytes of shared memory: the device takes at most {max_blocks}, {max_threads} and {max_shared_bytes}"
+    )]
+    LaunchShape {
+        /// The kernel's name.
+        kernel: &'static str,
+        /// Blocks asked for.
+        blocks: u32,
+        /// Threads per block asked for; none is as wrong as too many.
+        threads: u32,
+        /// Bytes of dynamic shared memory per block asked for.
+        shared_bytes: u32,
+        /// Most blocks.
+        max_blocks: u32,
+        /// Most threads per block.
+        max_threads: u32,
+        /// Most bytes of dynamic shared memory per block.
+        max_shared_bytes: u32,
+    },
+
+    /// The device, the host or a [memory budget](crate::Device::with_memory_budget) has too
+    /// little memory left.
+    #[error(
+        "out of memory: {needed} bytes needed, {available} available; use a smaller capacity or batch"
+    )]
+    OutOfMemory {
+        /// Bytes asked for.
+        needed: u64,
+        /// Bytes that were free at that moment.
+        available: u64,
+    },
+
+    /// A size does not fit the machine's address range.
+    #[error(
+        "{elements} elements of {element_bytes} bytes are more than can be addressed; use a smaller capacity"
+    )]
+    CapacityOverflow {
+        /// How many elements.
+        elements: usize,
+        /// The size of one.
+        element_bytes: usize,
+    },
+
+    /// As many values as keys are needed.
+    #[error("{keys} keys but {values} values: pass one value for each key")]
+    LengthMismatch {
+        /// How many keys.
+        keys: usize,
+        /// How many values.
+        values: usize,
+    },
+
+    /// An output has no room for the result.
+    #[error("the output has room for {given} elements and {needed} are needed")]
+    OutputTooSmall {
+        /// Elements needed.
+        needed: usize,
+        /// Elements there was room for.
+        given: usize,
+    },
+
+    /// A range does not lie inside a buffer.
+    #[error("range {start}..{end} is not inside a buffer of {len} elements")]
+    OutOfRange {
+        /// First element.
+        start: usize,
+        /// One past the last element.
+        end: usize,
+        /// Elements in the buffer.
+        len: usize,
+    },
+
+    /// Pairs of a batch found no room.
+    ///
+    /// Nothing of the batch is in the map, unless `stored` is above 0: that takes thousands of
+    /// keys that collide under this map's seed, and then all pairs but `unplaced` are in.
+    #[error(
+        "the map is full: a batch of {batch} pairs does not fit beside {len} pairs in {slots} slots; build it with a larger capacity"
+    )]
+    Full {
+        /// Pairs in the map.
+        len: usize,
+        /// Slots of the map.
+        slots: usize,
+        /// Pairs in the batch.
+        batch: usize,
+        /// Pairs that found no room, at least: a batch that is refused as a whole is given up
+        /// with the first.
+        unplaced: usize,
+        /// Pairs of the batch that were new and are in the map all the same.
+        stored: usize,
+    },
+
+    /// A setting of a builder is out of its range.
+    #[error("{setting} is {value}: choose from {least} to {most}")]
+    Setting {
+        /// Which one.
+        setting: Setting,
+        /// What it was set to.
+        value: f64,
+        /// The least it may be.
+        least: f64,
+        /// The most it may be.
+        most: f64,
+    },
+
+    /// Memory, a stream or an event of one device was used with another.
+    #[error(
+        "this belongs to {found}, not to {expected}: copy it through the host, or create it on the same Device"
+    )]
+    WrongDevice {
+        /// The device that was needed.
+        expected: String,
+        /// The device it belongs to.
+        found: String,
+    },
+
+    /// Time was asked of an event that was never recorded.
+    #[error("the event was never recorded: call Event::record first")]
+    EventNotRecorded,
+
+    /// A call into the CUDA driver failed. An error of a kernel shows up here at the next call
+    /// that waits for it, and leaves the device unusable for this process.
+    #[error("{call} failed: {code}")]
+    Driver {
+        /// The driver's function.
+        call: &'static str,
+        /// What it returned.
+        code: DriverCode,
+    },
+
+    /// A kernel broke a rule on the CPU executor.
+    #[error("{0}")]
+    Kernel(#[source] Box<Fault>),
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self::Kernel(Box::new(fault))
+    }
+}
+
+fn ptx_origin(path: Option<&PathBuf>) -> String {
+    path.map_or_else(
+        || "the PTX of the kernels".to_owned(),
+        |path| path.display().to_string(),
+    )
+}
+
+/// A setting of a [`MapBuilder`](crate::MapBuilder).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Setting {
+    /// Pairs per slot.
+    MaxLoadFactor,
+    /// How many submaps.
+    Submaps,
+    /// Slabs per page, a power of two.
+    PageSlabs,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MaxLoadFactor => "the maximum load factor",
+            Self::Submaps => "the number of submaps",
+            Self::PageSlabs => "the number of slabs per page",
+        })
+    }
+}
+
+/// What was wrong with a PTX text.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PtxError {
+    /// The file could not be read.
+    #[error("cannot be read: {0}; check GPUMAP_PTX, which takes auto, sm_70, sm_90 or a path")]
+    Read(#[source] std::io::Error),
+    /// The text has no PTX header.
+    #[error("is not PTX: a text with .version and .target lines is needed")]
+    NotPtx,
+    /// The driver would not compile it for the device.
+    #[error("the driver rejected it, {code}: {log}")]
+    Rejected {
+        /// What the driver returned.
+        code: DriverCode,
+        /// The driver's own words, on one line; may be empty.
+        log: String,
+    },
+}
+
+/// What a driver call returned: a `CUresult`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DriverCode(pub(crate) CUresult);
+
+impl DriverCode {
+    /// The number of the code, as `cuda.h` has it.
+    pub fn value(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+impl fmt::Display for DriverCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ({})", self.0, self.0 as u32)
+    }
+}
+
+impl fmt::Debug for DriverCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,169 @@
+//! [`Event`]: a point in a stream's order that can be waited for and timed.
+
+use std::time::{Duration, Instant};
+
+use cudarc::driver::sys::CUresult;
+use parking_lot::Mutex;
+
+use crate::cuda::{check, cu, elapsed_ms};
+use crate::device::{Device, Kind};
+use crate::error::{Error, Result};
+use crate::raw::CUevent;
+use crate::stream::Stream;
+
+/// Whether an event takes the time; one that does not is cheaper to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timing {
+    On,
+    Off,
+}
+
+/// A point in the order of a stream.
+///
+/// ```
+/// use gpumap::{Buffer, Device, Event, Stream};
+///
+/// let stream = Stream::new(&Device::cpu())?;
+/// let (start, end) = (Event::new(stream.device())?, Event::new(stream.device())?);
+/// start.record(&stream)?;
+/// let buffer = Buffer::<u32>::zeroed(&stream, 1 << 20)?;
+/// end.record(&stream)?;
+/// println!("4 MiB in {:?}", end.elapsed_since(&start)?);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Event {
+    device: Device,
+    /// Null on the CPU.
+    handle: CUevent,
+    /// When it was last recorded, by the host's clock; the device's own time is what counts on
+    /// CUDA.
+    recorded: Mutex<Option<Instant>>,
+}
+
+// SAFETY: a CUevent is a handle that the driver lets any thread use.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// An event that has not happened yet.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn new(device: &Device) -> Result<Self> {
+        Self::with_timing(device, Timing::On)
+    }
+
+    pub(crate) fn with_timing(device: &Device, timing: Timing) -> Result<Self> {
+        let mut handle: CUevent = std::ptr::null_mut();
+        if let Kind::Cuda(context) = device.kind() {
+            let _current = context.enter()?;
+            // CU_EVENT_DEFAULT or CU_EVENT_DISABLE_TIMING.
+            let flags = match timing {
+                Timing::On => 0,
+                Timing::Off => 2,
+            };
+            // SAFETY: a context is current and the place is valid; destroyed in `drop`.
+            unsafe { cu!(cuEventCreate(&mut handle, flags)) }?;
+        }
+        Ok(Self {
+            device: device.clone(),
+            handle,
+            recorded: Mutex::new(None),
+        })
+    }
+
+    /// Puts the event after everything queued on a stream so far. Recording again moves it.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`] or [`Error::Driver`].
+    pub fn record(&self, stream: &Stream) -> Result<()> {
+        self.device.expect_same(stream.device())?;
+        let mut recorded = self.recorded.lock();
+        if let Kind::Cuda(context) = self.device.kind() {
+            let _current = context.enter()?;
+            // SAFETY: both handles are alive and of the current context.
+            unsafe { cu!(cuEventRecord(self.handle, stream.handle())) }?;
+        }
+        *recorded = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Waits until it has happened. One that was never recorded is not waited for.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], also for a kernel that went wrong earlier.
+    pub fn synchronize(&self) -> Result<()> {
+        let Kind::Cuda(context) = self.device.kind() else {
+            return Ok(());
+        };
+        let _current = context.enter()?;
+        // SAFETY: the event is alive and of the current context.
+        unsafe { cu!(cuEventSynchronize(self.handle)) }
+    }
+
+    /// Whether it has happened, or was never recorded.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], also for a kernel that went wrong earlier.
+    pub fn is_done(&self) -> Result<bool> {
+        let Kind::Cuda(context) = self.device.kind() else {
+            return Ok(true);
+        };
+        let _current = context.enter()?;
+        // SAFETY: the event is alive and of the current context.
+        match unsafe { cudarc::driver::sys::cuEventQuery(self.handle) } {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            code => check("cuEventQuery", code).map(|()| true),
+        }
+    }
+
+    /// The time from an earlier event to this one, after waiting for both: the device's time on
+    /// CUDA (about half a microsecond fine), the host's on the CPU. Zero if this was the earlier.
+    ///
+    /// # Errors
+    /// [`Error::EventNotRecorded`], [`Error::WrongDevice`] or [`Error::Driver`].
+    pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration> {
+        self.device.expect_same(&earlier.device)?;
+        // One after the other: an event may be compared with itself.
+        let start = earlier.recorded.lock().ok_or(Error::EventNotRecorded)?;
+        let end = self.recorded.lock().ok_or(Error::EventNotRecorded)?;
+        let Kind::Cuda(context) = self.device.kind() else {
+            return Ok(end.saturating_duration_since(start));
+        };
+        earlier.synchronize()?;
+        self.synchronize()?;
+        let _current = context.enter()?;
+        // SAFETY: both events are alive and of one context, and both take the time, as all do
+        // that a caller can have.
+        let milliseconds = unsafe { elapsed_ms(earlier.handle, self.handle) }?;
+        Ok(Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).unwrap_or_default())
+    }
+
+    /// The device it belongs to.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The driver's handle, or none on the CPU. It stays alive as long as the event.
+    pub fn as_raw(&self) -> Option<CUevent> {
+        self.device.is_cuda().then_some(self.handle)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        let Kind::Cuda(context) = self.device.kind() else {
+            return;
+        };
+        let destroyed = context.enter().and_then(|_current| {
+            // Who waits for it still does; the driver frees it after that.
+            // SAFETY: created by `with_timing` and destroyed only here.
+            unsafe { cu!(cuEventDestroy_v2(self.handle)) }
+        });
+        if let Err(error) = destroyed {
+            tracing::debug!(%error, "could not destroy an event");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! [`Input`]: where the keys and values of a batch may come from.
+
+use bytemuck::Pod;
+
+use crate::buffer::{Buffer, BufferView, BufferViewMut, PinnedBuffer};
+
+/// A batch of elements, on the host or on the device.
+///
+/// Slices, arrays, vectors and pinned buffers of the host are copied to the device by the verb
+/// they are passed to; a [`Buffer`] or a view of one, which must be of the map's device, is used
+/// where it is.
+pub trait Input<T: Pod> {
+    /// Where the elements are.
+    fn source(&self) -> Source<'_, T>;
+}
+
+/// The elements of an [`Input`].
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a, T> {
+    /// In the host's memory.
+    Host(&'a [T]),
+    /// In a device's memory.
+    Device(BufferView<'a, T>),
+}
+
+impl<T: Pod> Source<'_, T> {
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Host(slice) => slice.len(),
+            Self::Device(view) => view.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T: Pod> Input<T> for [T] {
+    fn source(&self) -> Source<'_, T> {
+        Source::Host(self)
+    }
+}
+
+impl<T: Pod, const N: usize> Input<T> for [T; N] {
+    fn source(&self) -> Source<'_, T> {
+        Source::Host(self)
+    }
+}
+
+impl<T: Pod> Input<T> for Vec<T> {
+    fn source(&self) -> Source<'_, T> {
+        Source::Host(self)
+    }
+}
+
+impl<T: Pod> Input<T> for Box<[T]> {
+    fn source(&self) -> Source<'_, T> {
+        Source::Host(self)
+    }
+}
+
+impl<T: Pod> Input<T> for PinnedBuffer<T> {
+    fn source(&self) -> Source<'_, T> {
+        Source::Host(self)
+    }
+}
+
+impl<T: Pod> Input<T> for Buffer<T> {
+    fn source(&self) -> Source<'_, T> {
+        Source::Device(self.as_view())
+    }
+}
+
+impl<T: Pod> Input<T> for BufferView<'_, T> {
+    fn source(&self) -> Source<'_, T> {
+        Source::Device(*self)
+    }
+}
+
+impl<T: Pod> Input<T> for BufferViewMut<'_, T> {
+    fn source(&self) -> Source<'_, T> {
+        Source::Device(self.as_view())
+    }
+}
+
+impl<T: Pod, I: Input<T> + ?Sized> Input<T> for &I {
+    fn source(&self) -> Source<'_, T> {
+        (**self).source()
+    }
+}

@@ -1,0 +1,176 @@
+//! [`MapBuilder`]: a map with other than the usual settings.
+
+use std::hash::{BuildHasher, RandomState};
+use std::marker::PhantomData;
+
+use gpumap_kernels::kernels::{Encoding, WIDE_8_8};
+use gpumap_kernels::table::MAX_PAGE_SLABS;
+
+use super::shape::Wish;
+use super::{Key, Map, Value};
+use crate::device::{Device, Kind};
+use crate::error::{Error, Result, Setting};
+
+/// Pairs per slot that a map is planned for unless told otherwise: lookups of present keys take
+/// about a fifth longer than at half full, for three fifths of the memory.
+pub const DEFAULT_MAX_LOAD_FACTOR: f64 = 0.8;
+
+/// Settings of a map to be; made by [`Map::builder`].
+///
+/// ```
+/// use gpumap::{Device, Map};
+///
+/// let map: Map<u64, u64> = Map::builder(&Device::cpu())
+///     .capacity(10_000)
+///     .max_load_factor(0.5)
+///     .submaps(4)
+///     .hash_seed(1)
+///     .build()?;
+/// assert!(map.capacity() >= 10_000 && map.slots() >= 20_000);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct MapBuilder<K, V> {
+    device: Device,
+    pub(super) wish: Wish,
+    seed: Option<u64>,
+    encoding: Option<Encoding>,
+    _pair: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Key, V: Value> MapBuilder<K, V> {
+    pub(super) fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            wish: Wish {
+                capacity: 0,
+                max_load_factor: DEFAULT_MAX_LOAD_FACTOR,
+                submaps: 1,
+                submap_slots: None,
+                page_slabs: MAX_PAGE_SLABS,
+            },
+            seed: None,
+            encoding: None,
+            _pair: PhantomData,
+        }
+    }
+
+    /// How many pairs must fit. Default 0, which gives the smallest map.
+    #[must_use]
+    pub fn capacity(mut self, pairs: usize) -> Self {
+        self.wish.capacity = pairs;
+        self
+    }
+
+    /// Pairs per slot when the map holds [`capacity`](Self::capacity) of them, above 0 and at
+    /// most 0.95. Default [`DEFAULT_MAX_LOAD_FACTOR`]. Lower is faster and larger.
+    #[must_use]
+    pub fn max_load_factor(mut self, pairs_per_slot: f64) -> Self {
+        self.wish.max_load_factor = pairs_per_slot;
+        self
+    }
+
+    /// How many submaps the hash range is divided among, 1 to 65,536. Default 1. Each is an
+    /// allocation of its own; every operation touches exactly one.
+    #[must_use]
+    pub fn submaps(mut self, submaps: u32) -> Self {
+        self.wish.submaps = submaps;
+        self
+    }
+
+    /// The seed of the hash function. By default each map has a random one, so that nobody can
+    /// prepare keys that collide; with a fixed one the places of keys are the same on every run.
+    #[must_use]
+    pub fn hash_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Slots of each submap, whatever the capacity: for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn submap_slots(mut self, slots: &[usize]) -> Self {
+        self.wish.submap_slots = Some(slots.to_vec());
+        self
+    }
+
+    /// Slabs per page at most, a power of two up to 512: for tests and benchmarks.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn page_slabs(mut self, slabs: u32) -> Self {
+        self.wish.page_slabs = slabs;
+        self
+    }
+
+    /// How 16-byte slots are claimed, on the CPU: for tests of the form that older GPUs use.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = Some(encoding);
+        self
+    }
+
+    /// Makes the map, empty.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a setting out of range, [`Error::CapacityOverflow`],
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn build(self) -> Result<Map<K, V>> {
+        self.check()?;
+        let seed = self
+            .seed
+            .unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
+        let encoding = match self.encoding {
+            Some(encoding) if !self.device.is_cuda() => encoding,
+            _ => encoding_of(&self.device)?,
+        };
+        Map::build(&self.device, &self.wish, seed, encoding)
+    }
+
+    fn check(&self) -> Result<()> {
+        let wish = &self.wish;
+        let wrong = |setting, value: f64, least, most| {
+            Err(Error::Setting {
+                setting,
+                value,
+                least,
+                most,
+            })
+        };
+        // Not `contains`: a NaN is out of range too.
+        if !(wish.max_load_factor > 0.0 && wish.max_load_factor <= 0.95) {
+            return wrong(Setting::MaxLoadFactor, wish.max_load_factor, 0.0, 0.95);
+        }
+        let submaps = wish
+            .submap_slots
+            .as_ref()
+            .map_or(wish.submaps as usize, Vec::len);
+        if !(1..=65_536).contains(&submaps) {
+            return wrong(Setting::Submaps, submaps as f64, 1.0, 65_536.0);
+        }
+        let page = wish.page_slabs;
+        if !page.is_power_of_two() || page > MAX_PAGE_SLABS {
+            return wrong(
+                Setting::PageSlabs,
+                f64::from(page),
+                1.0,
+                MAX_PAGE_SLABS.into(),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// How the device's kernels claim 16-byte slots: the PTX for older GPUs has no others than those
+/// for [`Encoding::Split`].
+fn encoding_of(device: &Device) -> Result<Encoding> {
+    let Kind::Cuda(context) = device.kind() else {
+        return Ok(Encoding::Wide);
+    };
+    let current = context.enter()?;
+    match context.function(&current, WIDE_8_8.insert.name()) {
+        Ok(_) => Ok(Encoding::Wide),
+        Err(Error::KernelMissing { .. }) => Ok(Encoding::Split),
+        Err(error) => Err(error),
+    }
+}

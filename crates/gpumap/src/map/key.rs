@@ -1,0 +1,92 @@
+//! [`Key`] and [`Value`]: what a map can hold.
+
+use bytemuck::Pod;
+use gpumap_kernels::kernels::{KeyBits, ValueBits};
+
+/// A key: plain data of 4 or 8 bytes, compared by its bits. **Every bit pattern is allowed.**
+///
+/// Implemented for `u32`, `i32`, `u64`, `i64`. For a type of your own use
+/// [`key_type!`](crate::key_type).
+///
+/// # Safety
+/// `Self` has the size and the alignment of `Bits`.
+pub unsafe trait Key: Pod + Send + Sync {
+    /// The unsigned integer of this size: `u32` or `u64`.
+    type Bits: KeyBits + Pod;
+}
+
+/// A value: plain data of 4 or 8 bytes. Every bit pattern is allowed.
+///
+/// Implemented for `u32`, `i32`, `f32`, `u64`, `i64`, `f64`. For a type of your own use
+/// [`value_type!`](crate::value_type).
+///
+/// # Safety
+/// `Self` has the size and the alignment of `Bits`.
+pub unsafe trait Value: Pod + Send + Sync {
+    /// The unsigned integer of this size: `u32` or `u64`.
+    type Bits: ValueBits + Pod;
+}
+
+/// Lets a [`Pod`](bytemuck::Pod) type of 4 or 8 bytes be a [`Key`].
+///
+/// Size and alignment are checked when it is compiled.
+///
+/// ```
+/// use gpumap::{Device, Map, key_type};
+///
+/// #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(transparent)]
+/// struct UserId(u64);
+/// key_type!(UserId: u64);
+///
+/// let map = Map::<UserId, u32>::with_capacity(&Device::cpu(), 10)?;
+/// map.insert(&[UserId(7)], &[70])?;
+/// assert_eq!(map.get(&[UserId(7), UserId(8)])?, [Some(70), None]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+#[macro_export]
+macro_rules! key_type {
+    ($t:ty: $bits:ty) => {
+        // SAFETY: checked right here.
+        unsafe impl $crate::Key for $t {
+            type Bits = $bits;
+        }
+        $crate::same_layout!($t, $bits);
+    };
+}
+
+/// Lets a [`Pod`](bytemuck::Pod) type of 4 or 8 bytes be a [`Value`]; see
+/// [`key_type!`](crate::key_type).
+#[macro_export]
+macro_rules! value_type {
+    ($t:ty: $bits:ty) => {
+        // SAFETY: checked right here.
+        unsafe impl $crate::Value for $t {
+            type Bits = $bits;
+        }
+        $crate::same_layout!($t, $bits);
+    };
+}
+
+/// A compile-time check that two types have one size and one alignment.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! same_layout {
+    ($a:ty, $b:ty) => {
+        const _: () = assert!(
+            ::core::mem::size_of::<$a>() == ::core::mem::size_of::<$b>()
+                && ::core::mem::align_of::<$a>() == ::core::mem::align_of::<$b>()
+        );
+    };
+}
+
+key_type!(u32: u32);
+key_type!(i32: u32);
+key_type!(u64: u64);
+key_type!(i64: u64);
+value_type!(u32: u32);
+value_type!(i32: u32);
+value_type!(f32: u32);
+value_type!(u64: u64);
+value_type!(i64: u64);
+value_type!(f64: u64);

@@ -1,0 +1,71 @@
+//! How a batch is shared out among warps.
+
+use gpumap_kernels::kernels::BATCH_THREADS;
+use gpumap_kernels::probe::Batch;
+use gpumap_simt::kernel::Grid;
+
+use super::{Key, Map, Value};
+
+const WARP: u64 = 32;
+
+/// Keys that a warp of a large batch works on one after the other: enough for the refill to pay,
+/// few enough that warps end together. Measured best on an H200 (2026-11).
+const PER_WARP: u64 = 512;
+
+/// Warps that keep one multiprocessor busy: small batches are spread over as many.
+const WARPS_PER_MULTIPROCESSOR: u64 = 32;
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// The grid for a batch of `len` keys, at least one, and the batch as kernels take it.
+    pub(super) fn share_out(
+        &self,
+        keys: *const K,
+        values: *const V,
+        len: usize,
+    ) -> (Grid, Batch<K::Bits, V::Bits>) {
+        let (grid, per_warp) = share_out(len as u64, u64::from(self.device.multiprocessors()));
+        let batch = Batch {
+            keys: keys.cast(),
+            values: values.cast(),
+            len: len as u64,
+            per_warp,
+        };
+        (grid, batch)
+    }
+}
+
+/// The grid, and the keys per warp.
+fn share_out(len: u64, multiprocessors: u64) -> (Grid, u32) {
+    let mut per_warp = len
+        .div_ceil(multiprocessors * WARPS_PER_MULTIPROCESSOR)
+        .next_multiple_of(WARP)
+        .min(PER_WARP);
+    let block_warps = u64::from(BATCH_THREADS) / WARP;
+    // A grid has a limit; a batch beyond 2^43 keys does not fit any memory, but costs no branch.
+    while len.div_ceil(per_warp).div_ceil(block_warps) > i32::MAX as u64 {
+        per_warp *= 2;
+    }
+    let warps = len.div_ceil(per_warp);
+    let threads = warps.min(block_warps) * WARP;
+    let blocks = (warps * WARP).div_ceil(threads);
+    (Grid::new(blocks as u32, threads as u32), per_warp as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_a_warp() {
+        for len in [1, 31, 32, 33, 255, 256, 257, 100_000, 100_000_000, 1 << 33] {
+            for multiprocessors in [1, 2, 132] {
+                let (grid, per_warp) = share_out(len, multiprocessors);
+                let warps = u64::from(grid.blocks) * u64::from(grid.threads) / WARP;
+                assert!(warps * u64::from(per_warp) >= len);
+                assert_eq!(per_warp % 32, 0);
+                assert_eq!(grid.threads % 32, 0);
+                assert!(grid.threads <= BATCH_THREADS);
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Dumping all pairs.
+
+use std::sync::atomic::Ordering;
+
+use gpumap_kernels::retrieve_all::{RetrieveAllArgs, THREADS};
+use gpumap_kernels::slot::RESERVED_WORDS;
+use gpumap_simt::kernel::Grid;
+
+use super::{Key, Map, Value, expect_room};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::scratch::{Slot, Workspace};
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// Every pair: `values[i]` belongs to `keys[i]`, in no order.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver).
+    pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let mut scratch = self.scratch.take()?;
+        let all = self.slots() + RESERVED_WORDS as usize;
+        // Calls in flight may store more while this one runs; then there is room for all slots.
+        for room in [self.promised.load(Ordering::Acquire), all] {
+            let mut keys = scratch.output::<K>(Slot::FirstOutput, room)?;
+            let mut values = scratch.output::<V>(Slot::SecondOutput, room)?;
+            let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
+            let pairs = self.dump(&mut scratch, keys_at, values_at, room)?;
+            if pairs <= room {
+                return Ok((scratch.fetch(keys, pairs)?, scratch.fetch(values, pairs)?));
+            }
+        }
+        unreachable!("no more pairs than slots")
+    }
+
+    /// Every pair, into buffers of the device: `values[i]` belongs to `keys[i]`, in no order.
+    /// Returns how many there are.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Map, Stream};
+    /// let device = Device::cpu();
+    /// let map = Map::<u32, u32>::with_capacity(&device, 100)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// let stream = Stream::new(&device)?;
+    /// let mut keys = Buffer::zeroed(&stream, map.len())?;
+    /// let mut values = Buffer::zeroed(&stream, map.len())?;
+    /// assert_eq!(map.retrieve_all_into(&mut keys, &mut values)?, 2);
+    /// let values = values.to_vec()?;
+    /// assert!(keys.to_vec()?.iter().zip(values).all(|(&k, v)| v == 10 * k));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`](crate::Error::OutputTooSmall) if the pairs do not fit: before
+    /// anything is written, unless other calls are storing pairs at the same time.
+    /// [`Error::WrongDevice`](crate::Error::WrongDevice), [`Error::Driver`](crate::Error::Driver).
+    pub fn retrieve_all_into(&self, keys: &mut Buffer<K>, values: &mut Buffer<V>) -> Result<usize> {
+        let room = keys.len().min(values.len());
+        expect_room(self.len(), room)?;
+        let mut scratch = self.scratch.take()?;
+        let keys = scratch.target(keys)?;
+        let values = scratch.target(values)?;
+        let pairs = self.dump(&mut scratch, keys, values, room)?;
+        expect_room(pairs, room)?;
+        Ok(pairs)
+    }
+
+    /// Writes up to `room` pairs, waits, and returns how many there are.
+    fn dump(
+        &self,
+        scratch: &mut Workspace,
+        keys: *mut K,
+        values: *mut V,
+        room: usize,
+    ) -> Result<usize> {
+        scratch.reset_counters()?;
+        let table = self.table.read();
+        let args = RetrieveAllArgs {
+            submaps: table.entries(),
+            tile_ends: table.tile_ends(),
+            entries: table.entry_count(),
+            page_log2: table.shape.page_log2,
+            keys: keys.cast(),
+            values: values.cast(),
+            room: room as u64,
+            counter: scratch.counters(),
+        };
+        let grid = Grid::new(table.tiles()?, THREADS);
+        // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; the
+        // table's lock is held until the counter has been read.
+        unsafe {
+            self.kernels
+                .retrieve_all
+                .launch(scratch.stream(), grid, args)
+        }?;
+        let [pairs, ..] = scratch.read_counters()?;
+        Ok(pairs as usize)
+    }
+}

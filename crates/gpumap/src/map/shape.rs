@@ -1,0 +1,162 @@
+//! How many slabs a map gets, and how they are arranged: arithmetic only.
+
+use gpumap_kernels::table::{MAX_PAGE_SLABS, SLAB_BYTES};
+
+use crate::error::{Error, Result};
+
+/// What the user of a builder asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Wish {
+    /// Pairs that must fit.
+    pub capacity: usize,
+    /// Pairs per slot at most, when they are that many.
+    pub max_load_factor: f64,
+    /// Submaps, each with an equal share of the hash range.
+    pub submaps: u32,
+    /// Slots of each submap, in place of the three above: for tests of unequal submaps.
+    pub submap_slots: Option<Vec<usize>>,
+    /// Slabs per page at most, a power of two.
+    pub page_slabs: u32,
+}
+
+/// The arrangement of a map's slabs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Shape {
+    /// Slabs per page: `1 << page_log2`.
+    pub page_log2: u32,
+    /// Pages of each submap.
+    pub pages: Vec<u32>,
+    /// Slots per slab.
+    pub slab_slots: u32,
+    /// Pairs that fit whatever their keys, for all that chance can do.
+    pub capacity: usize,
+}
+
+impl Shape {
+    /// The smallest arrangement that grants the wish.
+    pub fn new(wish: &Wish, slot_bytes: u32) -> Result<Self> {
+        let slab_slots = SLAB_BYTES / slot_bytes;
+        let overflow = || Error::CapacityOverflow {
+            elements: wish.capacity,
+            element_bytes: slot_bytes as usize,
+        };
+        let slots: Vec<u64> = match &wish.submap_slots {
+            Some(slots) => slots.iter().map(|&slots| slots as u64).collect(),
+            None => {
+                let slots = share_of_slots(wish).ok_or_else(overflow)?;
+                vec![slots; wish.submaps as usize]
+            }
+        };
+        let slabs = slots
+            .iter()
+            .map(|slots| slots.div_ceil(u64::from(slab_slots)).max(1));
+        // One page size for all: no page may be larger than the smallest submap.
+        let smallest = slabs.clone().min().unwrap_or(1);
+        let page = smallest
+            .checked_next_power_of_two()
+            .map_or(wish.page_slabs, |slabs| {
+                slabs.min(u64::from(wish.page_slabs)) as u32
+            })
+            .min(MAX_PAGE_SLABS);
+        let pages = slabs
+            .map(|slabs| u32::try_from(slabs.div_ceil(u64::from(page))))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| overflow())?;
+        let mut shape = Self {
+            page_log2: page.trailing_zeros(),
+            pages,
+            slab_slots,
+            capacity: wish.capacity,
+        };
+        if shape.bytes() > isize::MAX as u64 {
+            return Err(overflow());
+        }
+        if let [_] = shape.pages[..] {
+            // Rounding up gave some more, and there is no other submap to be out of balance with.
+            let fit = (shape.slots() as f64 * wish.max_load_factor) as usize;
+            shape.capacity = fit.max(wish.capacity.min(shape.slots()));
+        }
+        Ok(shape)
+    }
+
+    /// Slabs of submap `i`.
+    pub fn slabs(&self, i: usize) -> usize {
+        (self.pages[i] as usize) << self.page_log2
+    }
+
+    /// Slots of all submaps.
+    pub fn slots(&self) -> usize {
+        let pages: usize = self.pages.iter().map(|&pages| pages as usize).sum();
+        (pages << self.page_log2) * self.slab_slots as usize
+    }
+
+    /// Bytes of all submaps.
+    pub fn bytes(&self) -> u64 {
+        let pages: u64 = self.pages.iter().map(|&pages| u64::from(pages)).sum();
+        (pages << self.page_log2) * u64::from(SLAB_BYTES)
+    }
+}
+
+/// Slots of each of the wished submaps; none if that is beyond all memory.
+///
+/// A submap's share of the keys is binomial. With several submaps each has room for its mean and
+/// eight standard deviations, so that no submap is full while the map as a whole is not.
+fn share_of_slots(wish: &Wish) -> Option<u64> {
+    let submaps = f64::from(wish.submaps);
+    let mean = wish.capacity as f64 / submaps;
+    let worst = if wish.submaps == 1 {
+        mean
+    } else {
+        mean + 8.0 * mean.sqrt() + 8.0
+    };
+    let slots = (mean / wish.max_load_factor).max(worst).ceil();
+    (slots < (1u64 << 56) as f64).then_some(slots as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(capacity: usize, submaps: u32) -> Wish {
+        Wish {
+            capacity,
+            max_load_factor: 0.8,
+            submaps,
+            submap_slots: None,
+            page_slabs: MAX_PAGE_SLABS,
+        }
+    }
+
+    #[test]
+    fn no_capacity_is_still_a_map() {
+        let shape = Shape::new(&wish(0, 1), 16).unwrap();
+        assert_eq!((shape.slots(), shape.page_log2), (4, 0));
+    }
+
+    #[test]
+    fn capacity_fits_at_the_load_factor() {
+        for capacity in [1, 3, 4, 5, 100, 2_048, 1_000_000, 100_000_000] {
+            for submaps in [1, 2, 9, 64] {
+                let shape = Shape::new(&wish(capacity, submaps), 8).unwrap();
+                assert!(shape.capacity >= capacity);
+                assert!(shape.slots() as f64 * 0.8 + 1.0 >= capacity as f64);
+                assert_eq!(shape.pages.len(), submaps as usize);
+            }
+        }
+    }
+
+    #[test]
+    fn large_maps_have_whole_pages_of_32_kib_and_little_waste() {
+        let shape = Shape::new(&wish(100_000_000, 1), 16).unwrap();
+        assert_eq!(shape.page_log2, 9);
+        assert!(shape.slots() - 125_000_000 < 2_048);
+    }
+
+    #[test]
+    fn beyond_all_memory_is_an_error() {
+        for capacity in [usize::MAX, usize::MAX / 16, 1 << 57] {
+            let error = Shape::new(&wish(capacity, 1), 16).unwrap_err();
+            assert!(matches!(error, Error::CapacityOverflow { .. }));
+        }
+    }
+}

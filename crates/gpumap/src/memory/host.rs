@@ -1,0 +1,110 @@
+//! Host memory: what the CPU back end has for device memory, and vectors for results. An error,
+//! not the end of the process, where there is not enough.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+use bytemuck::Pod;
+
+use super::bytes_of;
+use crate::error::{Error, Result};
+
+/// What every allocation on the CPU is aligned to: a page.
+pub(super) const HOST_ALIGN: usize = 4096;
+
+/// Host allocations from this size on are compared with the memory that is free, because an
+/// operating system that overcommits would grant them and end the process later.
+const HOST_CHECK_BYTES: usize = 64 << 20;
+
+/// A piece of host memory that stands for device memory.
+#[derive(Debug)]
+pub(super) struct HostBlock {
+    base: *mut u8,
+    layout: Layout,
+    /// Where its pages start.
+    pub ptr: *mut u8,
+}
+
+impl Drop for HostBlock {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `block` with this layout, and freed only here.
+        unsafe { dealloc(self.base, self.layout) };
+    }
+}
+
+/// Zeroed host memory at a page boundary, and the block it lies in.
+pub(super) fn block(bytes: usize) -> Result<HostBlock> {
+    expect_host_memory(bytes)?;
+    // Asked for with a small alignment and a page to spare: that becomes `calloc`, which gets
+    // large blocks from the system untouched, where an aligned request would be zeroed by hand.
+    let layout =
+        Layout::from_size_align(bytes + HOST_ALIGN, 16).map_err(|_| Error::CapacityOverflow {
+            elements: bytes,
+            element_bytes: 1,
+        })?;
+    // SAFETY: the layout's size is not zero.
+    let base = unsafe { alloc_zeroed(layout) };
+    if base.is_null() {
+        return Err(refused(bytes));
+    }
+    let offset = base.align_offset(HOST_ALIGN);
+    // SAFETY: the offset is less than HOST_ALIGN, and the block has HOST_ALIGN bytes to spare.
+    let ptr = unsafe { base.add(offset) };
+    Ok(HostBlock { base, layout, ptr })
+}
+
+/// A vector with room for `len` elements, or an error where the host has no memory for it.
+pub(crate) fn host_vec<T>(len: usize) -> Result<Vec<T>> {
+    let bytes = bytes_of::<T>(len)?;
+    expect_host_memory(bytes)?;
+    let mut vec = Vec::new();
+    vec.try_reserve_exact(len).map_err(|_| refused(bytes))?;
+    Ok(vec)
+}
+
+/// A vector of `len` elements of zero bytes, which large ones get from the system as they are.
+pub(crate) fn host_zeroed<T: Pod>(len: usize) -> Result<Vec<T>> {
+    let bytes = bytes_of::<T>(len)?;
+    expect_host_memory(bytes)?;
+    bytemuck::try_zeroed_vec(len).map_err(|()| refused(bytes))
+}
+
+/// An error where the host has less memory free than a large allocation takes.
+fn expect_host_memory(bytes: usize) -> Result<()> {
+    if bytes >= HOST_CHECK_BYTES
+        && let Some(memory) = host_memory()
+        && bytes as u64 > memory.available
+    {
+        return Err(refused(bytes));
+    }
+    Ok(())
+}
+
+fn refused(bytes: usize) -> Error {
+    Error::OutOfMemory {
+        needed: bytes as u64,
+        available: host_memory().map_or(0, |memory| memory.available),
+    }
+}
+
+/// The host's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostMemory {
+    /// Bytes in all.
+    pub total: u64,
+    /// Bytes that can be had without pushing others out.
+    pub available: u64,
+}
+
+/// The host's memory now, where the system says (Linux).
+pub(crate) fn host_memory() -> Option<HostMemory> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+        Some(kib * 1024)
+    };
+    Some(HostMemory {
+        total: field("MemTotal:")?,
+        available: field("MemAvailable:")?,
+    })
+}

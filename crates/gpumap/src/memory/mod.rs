@@ -1,0 +1,204 @@
+//! Untyped device memory: what buffers and scratch are made of.
+//!
+//! On CUDA it is allocated and freed in the order of one stream; on the CPU it is page-aligned
+//! host memory. All of it is counted against the device's budget.
+
+mod host;
+#[cfg(test)]
+mod tests;
+
+use std::ptr;
+
+use cudarc::driver::sys::{CUdeviceptr, CUresult};
+
+use crate::cuda::{Context, cu};
+use crate::device::{Charge, Kind};
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+use host::{HOST_ALIGN, HostBlock};
+
+pub(crate) use host::{host_memory, host_vec, host_zeroed};
+
+/// The bytes of `len` elements of `T`.
+pub(crate) fn bytes_of<T>(len: usize) -> Result<usize> {
+    let element_bytes = size_of::<T>();
+    element_bytes
+        .checked_mul(len)
+        // The most that one Rust object can have, and pointer offsets stay in range.
+        .filter(|&bytes| bytes <= isize::MAX as usize - HOST_ALIGN)
+        .ok_or(Error::CapacityOverflow {
+            elements: len,
+            element_bytes,
+        })
+}
+
+/// A piece of device memory with the stream it is ordered by.
+///
+/// Invariant: `ptr` leads to `bytes` bytes that are valid on the stream's device until the drop,
+/// or `bytes` is zero.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    ptr: *mut u8,
+    bytes: usize,
+    stream: Stream,
+    owned: Option<Owned>,
+}
+
+/// How to free it, and its share of the budget.
+#[derive(Debug)]
+struct Owned {
+    block: Block,
+    charge: Charge,
+}
+
+#[derive(Debug)]
+enum Block {
+    /// Freed by its own drop.
+    Host(#[expect(dead_code, reason = "held for its drop")] HostBlock),
+    Cuda(CUdeviceptr),
+}
+
+// SAFETY: memory is not tied to a thread; who writes to it when is ordered by streams and by
+// `&mut` in the types above.
+unsafe impl Send for Memory {}
+// SAFETY: as above; `&Memory` gives only the address away.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// `bytes` bytes of unspecified, but not uninitialised, contents.
+    pub(crate) fn new(stream: &Stream, bytes: usize) -> Result<Self> {
+        let mut memory = Self {
+            ptr: ptr::without_provenance_mut(HOST_ALIGN),
+            bytes,
+            stream: stream.clone(),
+            owned: None,
+        };
+        if bytes == 0 {
+            return Ok(memory);
+        }
+        let charge = stream.device().charge(bytes as u64)?;
+        let (ptr, block) = match stream.device().kind() {
+            Kind::Cpu(_) => {
+                let block = host::block(bytes)?;
+                (block.ptr, Block::Host(block))
+            }
+            Kind::Cuda(context) => {
+                let ptr = cuda_block(context, stream, bytes)?;
+                let address = usize::try_from(ptr).unwrap_or(0);
+                (ptr::without_provenance_mut(address), Block::Cuda(ptr))
+            }
+        };
+        memory.ptr = ptr;
+        memory.owned = Some(Owned { block, charge });
+        Ok(memory)
+    }
+
+    /// Memory that somebody else frees.
+    ///
+    /// # Safety
+    /// `ptr` leads to `bytes` bytes, valid on the stream's device for as long as the value.
+    pub(crate) unsafe fn borrowed(stream: &Stream, ptr: *mut u8, bytes: usize) -> Self {
+        Self {
+            ptr,
+            bytes,
+            stream: stream.clone(),
+            owned: None,
+        }
+    }
+
+    /// Where it is, on its device.
+    pub(crate) fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+
+    /// How many bytes it has.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The stream that it is freed in the order of.
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Gives up ownership: the memory is never freed by this crate. Its bytes no longer count.
+    pub(crate) fn leak(mut self) {
+        if let Some(Owned { block, charge }) = self.owned.take() {
+            drop(charge);
+            std::mem::forget(block);
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let Some(Owned {
+            block: Block::Cuda(ptr),
+            ..
+        }) = self.owned
+        else {
+            return;
+        };
+        if let Kind::Cuda(context) = self.stream.device().kind()
+            && let Err(error) = cuda_free(context, &self.stream, ptr)
+        {
+            tracing::debug!(%error, "could not free device memory");
+        }
+    }
+}
+
+/// Device memory in the order of a stream.
+fn cuda_block(context: &Context, stream: &Stream, bytes: usize) -> Result<CUdeviceptr> {
+    let refused = || Error::OutOfMemory {
+        needed: bytes as u64,
+        available: context.memory().map_or(0, |(free, _)| free),
+    };
+    // The driver has other errors for what no device could ever hold.
+    if bytes > context.total_memory {
+        return Err(refused());
+    }
+    match cuda_allocate(context, stream, bytes) {
+        Err(error) if is_out_of_memory(&error) => {
+            // What the pool keeps for other sizes may be what is missing.
+            context.trim()?;
+            cuda_allocate(context, stream, bytes).map_err(|error| {
+                if is_out_of_memory(&error) {
+                    refused()
+                } else {
+                    error
+                }
+            })
+        }
+        other => other,
+    }
+}
+
+fn cuda_allocate(context: &Context, stream: &Stream, bytes: usize) -> Result<CUdeviceptr> {
+    let _current = context.enter()?;
+    let mut ptr: CUdeviceptr = 0;
+    if context.has_pool() {
+        // SAFETY: the stream is of the current context; the place is valid; bytes is not zero.
+        unsafe { cu!(cuMemAllocAsync(&mut ptr, bytes, stream.handle())) }?;
+    } else {
+        // SAFETY: a context is current, the place is valid, bytes is not zero.
+        unsafe { cu!(cuMemAlloc_v2(&mut ptr, bytes)) }?;
+    }
+    Ok(ptr)
+}
+
+fn cuda_free(context: &Context, stream: &Stream, ptr: CUdeviceptr) -> Result<()> {
+    let _current = context.enter()?;
+    if context.has_pool() {
+        // SAFETY: `ptr` was allocated on this stream, which the memory keeps alive, and is freed
+        // only here; work queued on the stream before still has it.
+        unsafe { cu!(cuMemFreeAsync(ptr, stream.handle())) }
+    } else {
+        // Waits for the whole device, so nothing can be using it.
+        // SAFETY: `ptr` was allocated in this context and is freed only here.
+        unsafe { cu!(cuMemFree_v2(ptr)) }
+    }
+}
+
+fn is_out_of_memory(error: &Error) -> bool {
+    matches!(error, Error::Driver { code, .. } if code.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+}

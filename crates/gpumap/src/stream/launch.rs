@@ -1,0 +1,95 @@
+//! Launching kernels on a stream, the same way on both back ends.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use gpumap_simt::kernel::{Grid, Kernel, KernelArgs, Launcher};
+
+use super::Stream;
+use crate::cuda::cu;
+use crate::device::Kind;
+use crate::error::{Error, Result};
+
+/// The limits of every CUDA device that matters here, and of the executor.
+const MAX_THREADS: u32 = 1024;
+const MAX_BLOCKS: u32 = i32::MAX as u32;
+
+impl Launcher for Stream {
+    type Error = Error;
+
+    /// Queues a launch. A grid without blocks launches nothing. On the CPU the kernel has ended
+    /// when this returns, and a rule that it broke is [`Error::Kernel`]; on CUDA its errors show
+    /// up in a later call.
+    unsafe fn launch<A: KernelArgs>(
+        &self,
+        kernel: &'static Kernel<A>,
+        grid: Grid,
+        args: A,
+    ) -> Result<()> {
+        if grid.blocks == 0 {
+            return Ok(());
+        }
+        match self.device().kind() {
+            Kind::Cpu(cpu) => {
+                let in_range = (1..=MAX_THREADS).contains(&grid.threads);
+                if !in_range || grid.blocks > MAX_BLOCKS {
+                    let limits = [MAX_BLOCKS, MAX_THREADS, u32::MAX];
+                    return Err(bad_shape(kernel.name(), grid, limits));
+                }
+                let _order = self.inner.queue.lock();
+                // SAFETY: the caller vouches for the pointers in `args`.
+                unsafe { kernel.run(cpu.executor(), grid, args) }.map_err(Error::from)
+            }
+            Kind::Cuda(context) => {
+                let current = context.enter()?;
+                let function = context.function(&current, kernel.name())?;
+                if grid.threads == 0
+                    || grid.threads > function.max_threads
+                    || grid.blocks > context.max_blocks
+                    || grid.shared_bytes > context.max_shared_bytes
+                {
+                    let limits = [
+                        context.max_blocks,
+                        function.max_threads,
+                        context.max_shared_bytes,
+                    ];
+                    return Err(bad_shape(kernel.name(), grid, limits));
+                }
+                function.allow_shared(&current, grid.shared_bytes)?;
+                let mut args = args;
+                let mut params: [*mut c_void; 1] = [(&raw mut args).cast()];
+                // SAFETY: the function takes one parameter, the struct `A` by value, which the
+                // type of `kernel` says and the driver copies before it returns; the stream and
+                // the function are of the current context; the caller vouches for the pointers.
+                unsafe {
+                    cu!(cuLaunchKernel(
+                        function.handle,
+                        grid.blocks,
+                        1,
+                        1,
+                        grid.threads,
+                        1,
+                        1,
+                        grid.shared_bytes,
+                        self.handle(),
+                        params.as_mut_ptr(),
+                        ptr::null_mut(),
+                    ))
+                }
+            }
+        }
+    }
+}
+
+fn bad_shape(kernel: &'static str, grid: Grid, limits: [u32; 3]) -> Error {
+    let [max_blocks, max_threads, max_shared_bytes] = limits;
+    Error::LaunchShape {
+        kernel,
+        blocks: grid.blocks,
+        threads: grid.threads,
+        shared_bytes: grid.shared_bytes,
+        max_blocks,
+        max_threads,
+        max_shared_bytes,
+    }
+}

@@ -1,0 +1,211 @@
+//! [`Stream`]: a queue of work on a device.
+
+mod launch;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUresult;
+use parking_lot::Mutex;
+
+use crate::cuda::{check, cu};
+use crate::device::{Device, Kind};
+use crate::error::{Error, Result};
+use crate::event::{Event, Timing};
+use crate::raw::CUstream;
+
+/// A queue of work on one device. What is queued runs in order; what different streams hold may
+/// run at the same time.
+///
+/// Cheap to clone: clones are the same queue. On the CPU every call is finished when it returns.
+/// Streams do not wait for the legacy default stream of CUDA: data that another library makes
+/// there must be waited for, or that stream be passed to [`from_raw`](Self::from_raw).
+#[derive(Clone, Debug)]
+pub struct Stream {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    device: Device,
+    queue: Queue,
+}
+
+#[derive(Debug)]
+enum Queue {
+    /// Held while something runs, so that threads that share a stream keep its order.
+    Cpu(Mutex<()>),
+    Cuda {
+        handle: CUstream,
+        owned: bool,
+    },
+}
+
+// SAFETY: a CUstream is a handle that the driver lets any thread use.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Stream {
+    /// A new queue on a device.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn new(device: &Device) -> Result<Self> {
+        let queue = match device.kind() {
+            Kind::Cpu(_) => Queue::Cpu(Mutex::new(())),
+            Kind::Cuda(context) => {
+                let _current = context.enter()?;
+                let mut handle: CUstream = ptr::null_mut();
+                // CU_STREAM_NON_BLOCKING: no hidden waits for the legacy default stream.
+                // SAFETY: a context is current and the place is valid; destroyed in `drop`.
+                unsafe { cu!(cuStreamCreate(&mut handle, 1)) }?;
+                let owned = true;
+                Queue::Cuda { handle, owned }
+            }
+        };
+        Ok(Self::of(device, queue))
+    }
+
+    /// Uses somebody else's stream; it is not destroyed. Null is the legacy default stream.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`] on the CPU, which has no such streams.
+    ///
+    /// # Safety
+    /// `stream` is null or a live stream of the device's context, and stays so until the last
+    /// clone and everything allocated on it has been dropped.
+    pub unsafe fn from_raw(device: &Device, stream: CUstream) -> Result<Self> {
+        match device.kind() {
+            Kind::Cpu(_) => Err(Error::WrongDevice {
+                expected: device.to_string(),
+                found: "a CUDA stream".to_owned(),
+            }),
+            Kind::Cuda(_) => {
+                let (handle, owned) = (stream, false);
+                Ok(Self::of(device, Queue::Cuda { handle, owned }))
+            }
+        }
+    }
+
+    /// The driver's handle, or none on the CPU. It stays alive as long as any clone.
+    pub fn as_raw(&self) -> Option<CUstream> {
+        match self.inner.queue {
+            Queue::Cpu(_) => None,
+            Queue::Cuda { handle, .. } => Some(handle),
+        }
+    }
+
+    /// The device it is a queue of.
+    pub fn device(&self) -> &Device {
+        &self.inner.device
+    }
+
+    /// Waits until everything queued so far has ended.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], also for a kernel that went wrong earlier.
+    pub fn synchronize(&self) -> Result<()> {
+        let Kind::Cuda(context) = self.device().kind() else {
+            return Ok(());
+        };
+        let _current = context.enter()?;
+        // SAFETY: the stream is alive and of the current context.
+        unsafe { cu!(cuStreamSynchronize(self.handle())) }
+    }
+
+    /// Whether everything queued so far has ended.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], also for a kernel that went wrong earlier.
+    pub fn is_idle(&self) -> Result<bool> {
+        let Kind::Cuda(context) = self.device().kind() else {
+            return Ok(true);
+        };
+        let _current = context.enter()?;
+        // SAFETY: the stream is alive and of the current context.
+        match unsafe { cudarc::driver::sys::cuStreamQuery(self.handle()) } {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            code => check("cuStreamQuery", code).map(|()| true),
+        }
+    }
+
+    /// Lets what is queued from now on wait for an event, without stopping the host. An event
+    /// that was never recorded is not waited for.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`] or [`Error::Driver`].
+    pub fn wait_event(&self, event: &Event) -> Result<()> {
+        self.device().expect_same(event.device())?;
+        let (Kind::Cuda(context), Some(event)) = (self.device().kind(), event.as_raw()) else {
+            return Ok(());
+        };
+        let _current = context.enter()?;
+        // SAFETY: both handles are alive and of the current context; flags must be 0.
+        unsafe { cu!(cuStreamWaitEvent(self.handle(), event, 0)) }
+    }
+
+    /// Lets what is queued from now on wait for everything queued on `other` so far, without
+    /// stopping the host.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`] or [`Error::Driver`].
+    pub fn wait_stream(&self, other: &Self) -> Result<()> {
+        self.device().expect_same(other.device())?;
+        if self.as_raw() == other.as_raw() {
+            return Ok(());
+        }
+        let event = Event::with_timing(self.device(), Timing::Off)?;
+        event.record(other)?;
+        self.wait_event(&event)
+    }
+
+    /// The handle of a CUDA stream; null, which nothing uses, on the CPU.
+    pub(crate) fn handle(&self) -> CUstream {
+        self.as_raw().unwrap_or(ptr::null_mut())
+    }
+
+    fn of(device: &Device, queue: Queue) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                device: device.clone(),
+                queue,
+            }),
+        }
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> Option<parking_lot::MutexGuard<'_, ()>> {
+        match self {
+            Self::Cpu(order) => Some(order.lock()),
+            Self::Cuda { .. } => None,
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let Queue::Cuda {
+            handle,
+            owned: true,
+        } = self.queue
+        else {
+            return;
+        };
+        let Kind::Cuda(context) = self.device.kind() else {
+            return;
+        };
+        let destroyed = context.enter().and_then(|_current| {
+            // What is queued still runs; the driver frees the stream after it.
+            // SAFETY: created by `new` and destroyed only here.
+            unsafe { cu!(cuStreamDestroy_v2(handle)) }
+        });
+        if let Err(error) = destroyed {
+            tracing::debug!(%error, "could not destroy a stream");
+        }
+    }
+}

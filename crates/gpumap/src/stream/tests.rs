@@ -1,0 +1,239 @@
+//! Launches, events and order: the same bodies on the CPU and on a GPU.
+
+use std::time::Duration;
+
+use gpumap_simt::{kernel, kernel::Grid, kernel_args, thread};
+
+use crate::testing::on_every_device;
+use crate::{Buffer, Device, Error, Event, Result, Stream};
+
+kernel_args! {
+    /// Arguments of [`INCREMENT`].
+    struct IncrementArgs {
+        /// The words to add one to.
+        data: *mut u32,
+        /// How many there are.
+        n: u64,
+    }
+}
+
+kernel! {
+    /// Adds one to each of `n` words.
+    static INCREMENT = fn test_increment(args: IncrementArgs) {
+        let i = thread::index();
+        if i < args.n {
+            // SAFETY: `i < n`, and each thread has its own word.
+            unsafe { *args.data.add(i as usize) += 1 };
+        }
+    }
+    /// In no PTX, and panics where it runs.
+    static NOWHERE = fn test_nowhere(_args: IncrementArgs) {
+        panic!("on purpose");
+    }
+}
+
+/// What the compiler would make of [`INCREMENT`], with no more than every device can run.
+const INCREMENT_PTX: &str = "
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry test_increment(.param .align 8 .b8 args[16]) {
+    .reg .pred %p<2>;
+    .reg .b32 %r<5>;
+    .reg .b64 %rd<6>;
+    ld.param.u64 %rd1, [args];
+    ld.param.u64 %rd2, [args+8];
+    mov.u32 %r1, %ctaid.x;
+    mov.u32 %r2, %ntid.x;
+    mov.u32 %r3, %tid.x;
+    mul.wide.u32 %rd3, %r1, %r2;
+    cvt.u64.u32 %rd4, %r3;
+    add.s64 %rd3, %rd3, %rd4;
+    setp.ge.u64 %p1, %rd3, %rd2;
+    @%p1 bra done;
+    shl.b64 %rd4, %rd3, 2;
+    add.s64 %rd5, %rd1, %rd4;
+    ld.global.u32 %r4, [%rd5];
+    add.u32 %r4, %r4, 1;
+    st.global.u32 [%rd5], %r4;
+done:
+    ret;
+}
+";
+
+fn increment(stream: &Stream, data: &mut Buffer<u32>, grid: Grid) -> Result<()> {
+    let args = IncrementArgs {
+        data: data.as_mut_ptr(),
+        n: data.len() as u64,
+    };
+    // SAFETY: `data` has `n` words, and every test waits before it drops it.
+    unsafe { INCREMENT.launch(stream, grid, args) }
+}
+
+#[test]
+fn launches_find_their_kernel() {
+    on_every_device(|device| {
+        device.register_ptx(INCREMENT_PTX).unwrap();
+        let stream = Stream::new(device).unwrap();
+        let mut data = Buffer::<u32>::zeroed(&stream, 1000).unwrap();
+        for _ in 0..3 {
+            increment(&stream, &mut data, Grid::covering(1000, 128)).unwrap();
+        }
+        // More dynamic shared memory than there is without asking.
+        let shared_bytes = 64 << 10;
+        let grid = Grid {
+            shared_bytes,
+            ..Grid::covering(1000, 128)
+        };
+        increment(&stream, &mut data, grid).unwrap();
+        assert_eq!(data.to_vec().unwrap(), [4; 1000]);
+    });
+}
+
+#[test]
+fn shapes_are_checked() {
+    on_every_device(|device| {
+        device.register_ptx(INCREMENT_PTX).unwrap();
+        let stream = Stream::new(device).unwrap();
+        let mut data = Buffer::<u32>::zeroed(&stream, 10).unwrap();
+        increment(&stream, &mut data, Grid::new(0, 128)).unwrap();
+        for (blocks, threads) in [(1, 0), (1, 1025), (u32::MAX, 32)] {
+            let error = increment(&stream, &mut data, Grid::new(blocks, threads)).unwrap_err();
+            assert!(
+                matches!(
+                    error,
+                    Error::LaunchShape {
+                        kernel: "test_increment",
+                        ..
+                    }
+                ),
+                "{error}"
+            );
+        }
+        assert_eq!(data.to_vec().unwrap(), [0; 10]);
+    });
+}
+
+#[test]
+fn kernels_that_fail_or_are_missing_are_errors() {
+    on_every_device(|device| {
+        let stream = Stream::new(device).unwrap();
+        let args = IncrementArgs {
+            data: std::ptr::null_mut(),
+            n: 0,
+        };
+        // SAFETY: the kernel uses no pointer.
+        let error = unsafe { NOWHERE.launch(&stream, Grid::new(1, 32), args) }.unwrap_err();
+        if device.is_cuda() {
+            assert!(
+                matches!(
+                    error,
+                    Error::KernelMissing {
+                        kernel: "test_nowhere"
+                    }
+                ),
+                "{error}"
+            );
+        } else {
+            assert!(matches!(error, Error::Kernel(_)), "{error}");
+        }
+    });
+}
+
+#[test]
+fn streams_wait_for_each_other() {
+    on_every_device(|device| {
+        device.register_ptx(INCREMENT_PTX).unwrap();
+        let (first, second) = (Stream::new(device).unwrap(), Stream::new(device).unwrap());
+        let mut data = Buffer::<u32>::zeroed(&first, 1 << 16).unwrap();
+        for _ in 0..10 {
+            for (next, before) in [(&second, &first), (&first, &second)] {
+                next.wait_stream(before).unwrap();
+                increment(next, &mut data, Grid::covering(1 << 16, 256)).unwrap();
+            }
+        }
+        assert!(data.to_vec().unwrap().iter().all(|&x| x == 20));
+        assert!(first.is_idle().unwrap() && second.is_idle().unwrap());
+        first.wait_stream(&first.clone()).unwrap();
+        first.wait_event(&Event::new(device).unwrap()).unwrap();
+    });
+}
+
+#[test]
+fn events_take_the_time() {
+    on_every_device(|device| {
+        let stream = Stream::new(device).unwrap();
+        let (start, end) = (Event::new(device).unwrap(), Event::new(device).unwrap());
+        assert!(matches!(
+            end.elapsed_since(&start),
+            Err(Error::EventNotRecorded)
+        ));
+        start.record(&stream).unwrap();
+        let _buffer = Buffer::<u8>::zeroed(&stream, 16 << 20).unwrap();
+        end.record(&stream).unwrap();
+        let took = end.elapsed_since(&start).unwrap();
+        assert!(took < Duration::from_secs(60), "{took:?}");
+        assert_eq!(start.elapsed_since(&start).unwrap(), Duration::ZERO);
+        assert_eq!(start.elapsed_since(&end).unwrap(), Duration::ZERO);
+        assert!(end.is_done().unwrap());
+        end.synchronize().unwrap();
+        let other = Stream::new(&Device::cpu_with(Default::default())).unwrap();
+        assert!(matches!(end.record(&other), Err(Error::WrongDevice { .. })));
+        assert!(matches!(
+            other.wait_event(&end),
+            Err(Error::WrongDevice { .. })
+        ));
+        assert!(matches!(
+            stream.wait_stream(&other),
+            Err(Error::WrongDevice { .. })
+        ));
+    });
+}
+
+#[test]
+fn threads_share_a_stream() {
+    on_every_device(|device| {
+        device.register_ptx(INCREMENT_PTX).unwrap();
+        let stream = Stream::new(device).unwrap();
+        let mut data = Buffer::<u32>::zeroed(&stream, 100).unwrap();
+        let args = IncrementArgs {
+            data: data.as_mut_ptr(),
+            n: 100,
+        };
+        // Lets the threads copy the arguments; one stream keeps their launches apart.
+        struct Shared(IncrementArgs);
+        // SAFETY: plain words; see above.
+        unsafe impl Sync for Shared {}
+        let shared = &Shared(args);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let stream = stream.clone();
+                scope.spawn(move || {
+                    let Shared(args) = shared;
+                    for _ in 0..25 {
+                        // SAFETY: `data` outlives the scope and is read after a wait.
+                        unsafe { INCREMENT.launch(&stream, Grid::new(1, 128), *args) }.unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(data.to_vec().unwrap(), [100; 100]);
+    });
+}
+
+#[test]
+fn raw_streams_are_used_and_not_destroyed() {
+    on_every_device(|device| {
+        let Some(raw) = Stream::new(device).unwrap().as_raw() else {
+            // SAFETY: refused.
+            let refused = unsafe { Stream::from_raw(device, std::ptr::null_mut()) };
+            assert!(matches!(refused, Err(Error::WrongDevice { .. })));
+            return;
+        };
+        assert!(!raw.is_null());
+        // SAFETY: null is the legacy default stream, which always is.
+        let legacy = unsafe { Stream::from_raw(device, std::ptr::null_mut()) }.unwrap();
+        let buffer = Buffer::from_slice(&legacy, &[1u8, 2]).unwrap();
+        assert_eq!(buffer.to_vec().unwrap(), [1, 2]);
+    });
+}

@@ -1,0 +1,127 @@
+//! What buffers and scratch queue on a stream: filling and copying bytes.
+
+use std::ptr;
+
+use cudarc::driver::sys::CUdeviceptr;
+
+use super::{Queue, Stream};
+use crate::cuda::cu;
+use crate::device::Kind;
+use crate::error::Result;
+
+impl Stream {
+    /// Queues setting bytes.
+    ///
+    /// # Safety
+    /// `dst` leads to `bytes` bytes of this device that nothing else uses at that point of the
+    /// queue, and that live until then.
+    pub(crate) unsafe fn fill(&self, dst: *mut u8, value: u8, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        match (&self.inner.queue, self.device().kind()) {
+            (Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
+                let _current = context.enter()?;
+                // SAFETY: the caller's contract.
+                unsafe { cu!(cuMemsetD8Async(device_ptr(dst), value, bytes, *handle)) }
+            }
+            (queue, _) => {
+                let _order = queue.lock();
+                // SAFETY: on the CPU device memory is host memory; the caller's contract.
+                unsafe { ptr::write_bytes(dst, value, bytes) };
+                Ok(())
+            }
+        }
+    }
+
+    /// Queues a copy from the host to the device.
+    ///
+    /// # Safety
+    /// As [`fill`](Self::fill); `src` leads to `bytes` bytes of host memory that nobody writes
+    /// to or frees until the queue has passed this point.
+    pub(crate) unsafe fn upload(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        match (&self.inner.queue, self.device().kind()) {
+            (Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
+                let _current = context.enter()?;
+                // SAFETY: the caller's contract.
+                unsafe {
+                    cu!(cuMemcpyHtoDAsync_v2(
+                        device_ptr(dst),
+                        src.cast(),
+                        bytes,
+                        *handle
+                    ))
+                }
+            }
+            // SAFETY: passed on.
+            _ => unsafe { self.copy_host(dst, src, bytes) },
+        }
+    }
+
+    /// Queues a copy from the device to the host.
+    ///
+    /// # Safety
+    /// `src` leads to `bytes` bytes of this device that nothing writes to at that point of the
+    /// queue; `dst` leads to as many of the host that nobody else uses until the queue has
+    /// passed this point.
+    pub(crate) unsafe fn download(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        match (&self.inner.queue, self.device().kind()) {
+            (Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
+                let _current = context.enter()?;
+                // SAFETY: the caller's contract.
+                unsafe {
+                    cu!(cuMemcpyDtoHAsync_v2(
+                        dst.cast(),
+                        device_ptr(src),
+                        bytes,
+                        *handle
+                    ))
+                }
+            }
+            // SAFETY: passed on.
+            _ => unsafe { self.copy_host(dst, src, bytes) },
+        }
+    }
+
+    /// Queues a copy on the device.
+    ///
+    /// # Safety
+    /// As [`fill`](Self::fill) for `dst` and as [`download`](Self::download) for `src`; the two
+    /// do not overlap.
+    pub(crate) unsafe fn copy(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        match (&self.inner.queue, self.device().kind()) {
+            (Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
+                let _current = context.enter()?;
+                let (dst, src) = (device_ptr(dst), device_ptr(src));
+                // SAFETY: the caller's contract.
+                unsafe { cu!(cuMemcpyDtoDAsync_v2(dst, src, bytes, *handle)) }
+            }
+            // SAFETY: passed on.
+            _ => unsafe { self.copy_host(dst, src, bytes) },
+        }
+    }
+
+    /// # Safety
+    /// Both lead to `bytes` bytes of host memory; nobody else uses `dst` or writes to `src`.
+    unsafe fn copy_host(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
+        let _order = self.inner.queue.lock();
+        // Not the non-overlapping one: two raw buffers may be the same memory.
+        // SAFETY: the caller's contract.
+        unsafe { ptr::copy(src, dst, bytes) };
+        Ok(())
+    }
+}
+
+/// A pointer to device memory as the driver writes it.
+fn device_ptr<T>(ptr: *const T) -> CUdeviceptr {
+    ptr.addr() as CUdeviceptr
+}

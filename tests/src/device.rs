@@ -1,0 +1,193 @@
+//! The devices that a test body runs on.
+//!
+//! | `GPUMAP_TEST_DEVICE` | targets |
+//! |---|---|
+//! | not set | the CPU executor, and the first CUDA device if there is one |
+//! | `cpu` | the CPU executor |
+//! | `cuda` | the first CUDA device; a panic if there is none |
+//!
+//! On the CPU every slot encoding is a target of its own. On CUDA the PTX has one, and
+//! `GPUMAP_PTX`, which the library reads, chooses it. Nothing is skipped silently: a run that
+//! was free to take a CUDA device and found none says so, once per program.
+
+use std::any::type_name;
+use std::fmt;
+use std::io::{Write, stderr};
+use std::sync::OnceLock;
+use std::thread;
+
+use gpumap::{Device, Error, Key, Map, MapBuilder, PtxChoice, Stream, Value};
+use gpumap_kernels::kernels::Encoding;
+
+/// A device, and on the CPU how it claims 16-byte slots.
+#[derive(Clone, Debug)]
+pub struct Target {
+    device: Device,
+    encoding: Option<Encoding>,
+}
+
+impl Target {
+    /// A device of a test's own making, with an encoding if that can be chosen.
+    pub fn new(device: Device, encoding: Option<Encoding>) -> Self {
+        Self { device, encoding }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A new stream on the device.
+    pub fn stream(&self) -> Stream {
+        Stream::new(&self.device).expect("a stream")
+    }
+
+    /// A size for this target: small on the CPU executor, which does a million keys a second,
+    /// large enough on CUDA to keep the device busy.
+    pub fn n(&self, cpu: usize, cuda: usize) -> usize {
+        if self.device.is_cuda() { cuda } else { cpu }
+    }
+
+    /// The same target with a limit on what may be allocated.
+    #[must_use]
+    pub fn with_memory_budget(&self, bytes: u64) -> Self {
+        Self {
+            device: self.device.with_memory_budget(bytes),
+            encoding: self.encoding,
+        }
+    }
+
+    /// A builder for maps here.
+    pub fn builder<K: Key, V: Value>(&self) -> MapBuilder<K, V> {
+        let builder = Map::builder(&self.device);
+        match self.encoding {
+            Some(encoding) => builder.encoding(encoding),
+            None => builder,
+        }
+    }
+
+    /// A map with room for `capacity` pairs.
+    pub fn map<K: Key, V: Value>(&self, capacity: usize) -> Map<K, V> {
+        self.builder()
+            .capacity(capacity)
+            .build()
+            .expect("a map of this capacity")
+    }
+
+    /// A map whose submaps have these slots (rounded up to whole slabs and pages).
+    pub fn map_of<K: Key, V: Value>(&self, submap_slots: &[usize]) -> Map<K, V> {
+        self.builder()
+            .submap_slots(submap_slots)
+            .build()
+            .expect("a map of these slots")
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.device.fmt(f)?;
+        match self.encoding {
+            Some(encoding) => write!(f, ", {encoding:?} slots"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Where tests run; see the [module](self).
+pub fn targets() -> &'static [Target] {
+    static TARGETS: OnceLock<Vec<Target>> = OnceLock::new();
+    TARGETS.get_or_init(|| {
+        let wish = std::env::var("GPUMAP_TEST_DEVICE").unwrap_or_default();
+        match wish.as_str() {
+            "" => {
+                let mut targets = cpu();
+                targets.extend(cuda_if_any());
+                targets
+            }
+            "cpu" => cpu(),
+            "cuda" => match Device::cuda(0) {
+                Ok(device) => vec![Target::new(device, None)],
+                Err(error) => panic!("GPUMAP_TEST_DEVICE=cuda, but: {error}"),
+            },
+            other => panic!("GPUMAP_TEST_DEVICE={other} is none of cpu and cuda"),
+        }
+    })
+}
+
+/// As [`targets`], and on a CUDA device that can run them all with each of the built-in PTX
+/// texts, so that every kernel is among them.
+pub fn targets_of_all_kernels() -> Vec<Target> {
+    let mut all = targets().to_vec();
+    if all.iter().any(|target| target.device.is_cuda()) {
+        all.retain(|target| !target.device.is_cuda());
+        for ptx in [PtxChoice::Sm70, PtxChoice::Sm90] {
+            match Device::cuda_with(0, &ptx) {
+                Ok(device) => all.push(Target::new(device, None)),
+                Err(error) => say(&format!("kernels {ptx} were not run: {error}")),
+            }
+        }
+    }
+    all
+}
+
+fn cpu() -> Vec<Target> {
+    [Encoding::Wide, Encoding::Split]
+        .map(|encoding| Target::new(Device::cpu(), Some(encoding)))
+        .to_vec()
+}
+
+fn cuda_if_any() -> Option<Target> {
+    match Device::cuda(0) {
+        Ok(device) => Some(Target::new(device, None)),
+        Err(Error::NoDriver | Error::NoDevice { .. }) => {
+            say("no CUDA device: ran on the CPU executor only");
+            None
+        }
+        // There is one, and it does not work: that is a failure, not a reason to leave it out.
+        Err(error) => panic!("the CUDA device cannot be used: {error}"),
+    }
+}
+
+/// Past the test harness, which keeps what passing tests print to itself.
+fn say(line: &str) {
+    // A closed stderr is no reason to fail.
+    let _ = writeln!(stderr(), "{line}");
+}
+
+/// Runs a test body on every target, for one pair of types.
+pub fn run_pair<K: Key, V: Value>(body: fn(&Target)) {
+    for target in targets() {
+        run_pair_on::<K, V>(target, body);
+    }
+}
+
+/// Runs a test body on one target, for one pair of types, unless another target of the same
+/// device has the same kernels: 8-byte slots have one encoding.
+pub fn run_pair_on<K: Key, V: Value>(target: &Target, body: fn(&Target)) {
+    if size_of::<K>() + size_of::<V>() == 8 && target.encoding == Some(Encoding::Split) {
+        return;
+    }
+    let pair = format!("{} -> {}", type_name::<K>(), type_name::<V>());
+    noting(&format!("{pair}, {target}"), || body(target));
+}
+
+/// Runs a test body that is not generic on every target.
+pub fn on_every_target(body: impl Fn(&Target)) {
+    for target in targets() {
+        noting(&target.to_string(), || body(target));
+    }
+}
+
+/// Runs something, and if it panics says in which case it was.
+pub fn noting<R>(case: &str, run: impl FnOnce() -> R) -> R {
+    struct Note<'a>(&'a str);
+    impl Drop for Note<'_> {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                eprintln!("the case that failed: {}", self.0);
+            }
+        }
+    }
+    let _note = Note(case);
+    run()
+}

@@ -1,0 +1,42 @@
+//! What the conformance suite is made of: the devices it runs on, the pairs it stores and the
+//! oracle it compares with. The tests themselves are in `tests/`, one file per behaviour.
+//!
+//! A test body is written once, generic over the pair, and [`on_every_pair!`] or
+//! [`on_every_format!`] runs it for each type of pair, on each [`Target`]. Which targets there
+//! are is chosen by `GPUMAP_TEST_DEVICE`; see [`device`].
+
+pub mod device;
+pub mod oracle;
+pub mod pairs;
+
+
+pub use device::{Target, on_every_target};
+pub use oracle::{Oracle, assert_holds, contents};
+pub use pairs::{Batch, key, key_bits, value, value_bits};
+
+/// Runs `body::<K, V>(&Target)` for one pair of types per slot format, on every target.
+#[macro_export]
+macro_rules! on_every_format {
+    ($body:ident) => {
+        $crate::on_pairs!($body: u32 u32, u32 u64, u64 u32, u64 u64)
+    };
+}
+
+/// Runs `body::<K, V>(&Target)` for every kind of key and value, newtypes included, on every
+/// target.
+#[macro_export]
+macro_rules! on_every_pair {
+    ($body:ident) => {{
+        use $crate::pairs::{Celsius, Edge, Ticket, UserId};
+        $crate::on_every_format!($body);
+        $crate::on_pairs!($body: i32 f32, i64 f64, u32 i64, Ticket i32, Edge Celsius, UserId UserId)
+    }};
+}
+
+/// Runs `body::<K, V>(&Target)` for these pairs of types, on every target.
+#[macro_export]
+macro_rules! on_pairs {
+    ($body:ident: $($k:ty $v:ty),*) => {{
+        $($crate::device::run_pair::<$k, $v>($body::<$k, $v>);)*
+    }};
+}

@@ -1,0 +1,153 @@
+//! The keys and values that tests store.
+//!
+//! Everything is made from and compared by its bits, zero-extended to 64, so that one body does
+//! for integers, floats and newtypes.
+
+use bytemuck::{Pod, Zeroable};
+use gpumap::{Key, Value, key_type, value_type};
+use gpumap_kernels::slot::Bits;
+
+/// A 4-byte newtype, as key.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct Ticket(pub u32);
+key_type!(Ticket: u32);
+
+/// An 8-byte newtype, as key and as value.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct UserId(pub u64);
+key_type!(UserId: u64);
+value_type!(UserId: u64);
+
+/// An 8-byte struct of two fields, as key.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C, align(8))]
+pub struct Edge {
+    /// From this node
+    pub from: u32,
+    /// to this one.
+    pub to: u32,
+}
+key_type!(Edge: u64);
+
+/// A 4-byte newtype of a float, as value.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct Celsius(pub f32);
+value_type!(Celsius: u32);
+
+/// The key with these bits; those that it has no room for are cut off.
+pub fn key<K: Key>(bits: u64) -> K {
+    bytemuck::cast(K::Bits::from_u64(bits))
+}
+
+/// The bits of a key.
+pub fn key_bits<K: Key>(key: K) -> u64 {
+    bytemuck::cast::<K, K::Bits>(key).to_u64()
+}
+
+/// The value with these bits; those that it has no room for are cut off.
+pub fn value<V: Value>(bits: u64) -> V {
+    bytemuck::cast(V::Bits::from_u64(bits))
+}
+
+/// The bits of a value.
+pub fn value_bits<V: Value>(value: V) -> u64 {
+    bytemuck::cast::<V, V::Bits>(value).to_u64()
+}
+
+/// The low bits that a type of `bytes` bytes has room for.
+pub const fn mask(bytes: usize) -> u64 {
+    !0 >> (64 - 8 * bytes)
+}
+
+/// Key number `i` of a scattered sequence without repetition (of 2^32 or 2^64 keys).
+pub fn nth_key<K: Key>(i: u64) -> K {
+    key(i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// A value that belongs to a key and to the `writer` that stores it: whoever reads it can tell
+/// whether it was made for this key, and by whom.
+pub fn value_by<K: Key, V: Value>(k: K, writer: u8) -> V {
+    let z = (key_bits(k) ^ 0x5851_f42d_4c95_7f2d).wrapping_mul(0xd134_2543_de82_ef95);
+    value((z ^ z >> 32) << 8 | u64::from(writer))
+}
+
+/// The writer that stored this value for this key; a panic if none did.
+pub fn writer_of<K: Key, V: Value>(k: K, v: V) -> u8 {
+    let writer = value_bits(v) as u8;
+    let expected = value_bits(value_by::<K, V>(k, writer));
+    assert!(
+        value_bits(v) == expected,
+        "key {:#x} has the value {:#x}, which nobody wrote for it",
+        key_bits(k),
+        value_bits(v)
+    );
+    writer
+}
+
+/// Bit patterns of a type of `bytes` bytes that an implementation may trip over: all zeros, all
+/// ones, the three words that mean a state, their aliases 0, 1 and 2 and their neighbours, sign
+/// bits, and what is special in the other width.
+pub fn patterns(bytes: usize) -> Vec<u64> {
+    let ones = mask(bytes);
+    let half = mask(bytes / 2);
+    let mut patterns = vec![0, 1, 2, 3, 4, 0xff, half, half - 1, half - 2, half - 3, half + 1];
+    patterns.extend((0..5).map(|i| ones - i));
+    patterns.extend([ones >> 1, (ones >> 1) + 1, ones / 3, ones / 3 * 2, ones ^ half]);
+    // NaNs and infinities of both widths.
+    patterns.extend([0x7f80_0000, 0x7fc0_0001, 0xff80_0000, 0x7ff0 << 48, 0x7ff8_0000_0000_0001]);
+    patterns.iter_mut().for_each(|pattern| *pattern &= ones);
+    patterns.sort_unstable();
+    patterns.dedup();
+    patterns
+}
+
+/// Keys with their values, in the two slices that a map takes.
+#[derive(Clone, Debug)]
+pub struct Batch<K, V> {
+    /// The keys.
+    pub keys: Vec<K>,
+    /// As many values.
+    pub values: Vec<V>,
+}
+
+impl<K: Key, V: Value> Batch<K, V> {
+    /// From pairs of bits.
+    pub fn of(pairs: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        let (keys, values) = pairs
+            .into_iter()
+            .map(|(k, v)| (key::<K>(k), value::<V>(v)))
+            .unzip();
+        Self { keys, values }
+    }
+
+    /// The keys of these numbers, each with `writer`'s value for it.
+    pub fn numbered(numbers: impl IntoIterator<Item = u64>, writer: u8) -> Self {
+        let (keys, values) = numbers
+            .into_iter()
+            .map(|i| {
+                let key = nth_key::<K>(i);
+                (key, value_by::<K, V>(key, writer))
+            })
+            .unzip();
+        Self { keys, values }
+    }
+
+    /// How many pairs there are.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The pairs, as bits.
+    pub fn bits(&self) -> impl Iterator<Item = (u64, u64)> {
+        let pairs = self.keys.iter().zip(&self.values);
+        pairs.map(|(&k, &v)| (key_bits(k), value_bits(v)))
+    }
+}

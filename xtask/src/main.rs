@@ -1,0 +1,62 @@
+//! The project's own tool, run as `cargo xtask ...`: builds, checks and lints the PTX that
+//! `gpumap` ships, bundles the tests for a GPU machine without Rust, runs what CI runs.
+
+mod arch;
+mod bundle;
+mod ci;
+mod compile;
+mod convergence;
+mod grid;
+mod lint;
+mod msrv;
+mod process;
+mod ptx;
+mod ptx_command;
+mod ptxas;
+mod toolchain;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Builds, checks and bundles gpumap.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compile the kernels to PTX, for every architecture that is shipped.
+    Ptx(ptx_command::Options),
+    /// Assemble the checked-in PTX with ptxas and check what comes out.
+    Lint(lint::Options),
+    /// Collect test and benchmark programs for a GPU machine without Rust.
+    Bundle(bundle::Options),
+    /// Run every check that CI runs.
+    Ci(ci::Options),
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Not the Debug form: its stack trace would bury what there is to do.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command) -> anyhow::Result<()> {
+    let workspace = workspace::Workspace::find()?;
+    match command {
+        Command::Ptx(options) => ptx_command::run(&workspace, options),
+        Command::Lint(options) => lint::run(&workspace, options),
+        Command::Bundle(options) => bundle::run(&workspace, options),
+        Command::Ci(options) => ci::run(&workspace, options),
+    }
+}

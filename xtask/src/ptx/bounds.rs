@@ -1,0 +1,93 @@
+//! Launch bounds. rustc has no `__launch_bounds__`, so a table beside the kernels says what a
+//! kernel is launched with, and this puts it into the PTX.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use super::module::Module;
+
+/// The bounds of one kernel: what ptxas may count on when it hands out registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// The most threads a block is launched with.
+    pub max_threads: Option<u32>,
+    /// How many blocks must fit on one multiprocessor at once.
+    pub min_blocks: Option<u32>,
+}
+
+/// Bounds by kernel name.
+pub type Table = BTreeMap<String, Bounds>;
+
+/// Reads `launch_bounds.toml`.
+pub fn parse(text: &str) -> Result<Table> {
+    let table: Table = toml::from_str(text).context("not a table of launch bounds")?;
+    for (name, bounds) in &table {
+        if bounds.max_threads.is_some_and(|n| n == 0 || n > 1024) {
+            bail!("{name}: max_threads must be 1 to 1024");
+        }
+        if bounds.min_blocks.is_some() && bounds.max_threads.is_none() {
+            // ptxas ignores `.minnctapersm` without a size of the block.
+            bail!("{name}: min_blocks needs max_threads");
+        }
+    }
+    Ok(table)
+}
+
+/// `text` with the table's bounds after the parameter list of each kernel it names.
+pub fn apply(text: &str, table: &Table) -> Result<String> {
+    let module = Module::parse(text)?;
+    for name in table.keys() {
+        if !module.entries.iter().any(|entry| entry.name == *name) {
+            bail!("the launch bounds name a kernel {name} that does not exist");
+        }
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut copied = 0;
+    for entry in &module.entries {
+        let Some(bounds) = table.get(&entry.name) else {
+            continue;
+        };
+        out.push_str(&text[copied..entry.after_parameters]);
+        copied = entry.after_parameters;
+        if let Some(threads) = bounds.max_threads {
+            out.push_str(&format!("\n.maxntid {threads}, 1, 1"));
+        }
+        if let Some(blocks) = bounds.min_blocks {
+            out.push_str(&format!("\n.minnctapersm {blocks}"));
+        }
+    }
+    out.push_str(&text[copied..]);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PTX: &str = ".visible .entry a(\n\t.param .b64 a_param_0\n)\n{\nret;\n}\n\
+                       .visible .entry b()\n{\nret;\n}\n";
+
+    #[test]
+    fn bounds_go_after_the_parameters() {
+        let table = parse("[b]\nmax_threads = 512\nmin_blocks = 2\n").unwrap();
+        let out = apply(PTX, &table).unwrap();
+        assert!(out.contains(".entry b()\n.maxntid 512, 1, 1\n.minnctapersm 2\n{\nret;"));
+        assert!(out.contains("a_param_0\n)\n{\nret;"));
+    }
+
+    #[test]
+    fn an_empty_table_changes_nothing() {
+        assert_eq!(apply(PTX, &parse("# nothing\n").unwrap()).unwrap(), PTX);
+    }
+
+    #[test]
+    fn mistakes_are_refused() {
+        assert!(apply(PTX, &parse("[c]\nmax_threads = 1\n").unwrap()).is_err());
+        assert!(parse("[a]\nmax_thread = 1\n").is_err());
+        assert!(parse("[a]\nmax_threads = 2048\n").is_err());
+        assert!(parse("[a]\nmin_blocks = 2\n").is_err());
+    }
+}

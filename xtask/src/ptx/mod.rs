@@ -1,0 +1,8 @@
+//! Reading and dressing PTX text: entries, instructions, the header, launch bounds.
+//! Everything here is text in, text out.
+
+pub mod bounds;
+pub mod count;
+pub mod forbidden;
+pub mod header;
+pub mod module;

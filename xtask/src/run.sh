@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Runs this bundle of gpumap's tests and benchmarks on a machine with an NVIDIA GPU. It needs
+# the driver, and for `sanitize` NVIDIA's compute-sanitizer; no Rust and no CUDA toolkit.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: run.sh tests [sm_90|sm_70] [test arguments]   every test on the GPU, with that PTX;
+                                                     without a name, with each that runs here
+       run.sh sanitize [tool...]                     the tests named sanitizer_* under
+                                                     compute-sanitizer (memcheck racecheck)
+       run.sh bench [arguments]                      the benchmark program
+       run.sh gpumap [arguments]                     the command line program
+TEXT
+}
+
+die() {
+    echo "run.sh: $*" >&2
+    exit 1
+}
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# Where the tests find what a checkout would have.
+export GPUMAP_DATA="$here/data"
+export GPUMAP_BIN="$here/bin/gpumap"
+# A test that finds no GPU must fail here, not fall back to the CPU.
+export GPUMAP_TEST_DEVICE=cuda
+export RUST_BACKTRACE=${RUST_BACKTRACE:-1}
+cd "$here"
+
+require_gpu() {
+    command -v nvidia-smi >/dev/null || die "no NVIDIA driver here: nvidia-smi is missing"
+    gpus=$(nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv,noheader) ||
+        die "nvidia-smi fails: $gpus"
+    [ -n "$gpus" ] || die "no NVIDIA GPU here"
+    echo "$gpus"
+    # The first GPU's compute capability as one number, 90 for 9.0.
+    capability=$(head -n 1 <<<"$gpus" | cut -d , -f 2 | tr -cd 0-9)
+}
+
+passed=0
+failed=0
+broken=()
+
+# run_tests LABEL COMMAND...: runs one test program and adds up its result lines.
+run_tests() {
+    local label=$1 log code=0
+    shift
+    log=$(mktemp)
+    echo "== $label"
+    "$@" 2>&1 | tee "$log" || code=$?
+    passed=$((passed + $(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$log" | paste -sd+ | sed 's/^$/0/')))
+    failed=$((failed + $(sed -n 's/^test result: .* \([0-9]*\) failed.*/\1/p' "$log" | paste -sd+ | sed 's/^$/0/')))
+    rm -f "$log"
+    if [ "$code" -ne 0 ]; then
+        broken+=("$label")
+    fi
+}
+
+summary() {
+    echo
+    for label in "${broken[@]+"${broken[@]}"}"; do
+        echo "FAILED: $label"
+    done
+    echo "$passed passed, $failed failed"
+    [ ${#broken[@]} -eq 0 ] || exit 1
+    [ "$passed" -gt 0 ] || die "no test ran"
+}
+
+tests() {
+    require_gpu
+    local variants=(sm_70)
+    if [ "$capability" -ge 90 ]; then
+        variants=(sm_90 sm_70)
+    fi
+    case ${1-} in
+    sm_70 | sm_90)
+        variants=("$1")
+        shift
+        ;;
+    esac
+    local variant program
+    for variant in "${variants[@]}"; do
+        for program in tests/*; do
+            GPUMAP_PTX=$variant run_tests "$(basename "$program"), $variant" "$program" "$@"
+        done
+    done
+    summary
+}
+
+sanitize() {
+    require_gpu
+    local sanitizer tool program
+    sanitizer=$(PATH="$PATH:/usr/local/cuda/bin" command -v compute-sanitizer) ||
+        die "compute-sanitizer is not on the PATH"
+    [ $# -gt 0 ] || set -- memcheck racecheck
+    for tool in "$@"; do
+        for program in tests/*; do
+            # Only the programs that have such tests: a start under the sanitizer is slow.
+            grep -q ': test$' <("$program" --list sanitizer_ 2>/dev/null) || continue
+            run_tests "$(basename "$program"), $tool" \
+                "$sanitizer" --tool "$tool" --error-exitcode 9 \
+                "$program" sanitizer_ --test-threads=1
+        done
+    done
+    summary
+}
+
+command=${1-}
+[ $# -eq 0 ] || shift
+case $command in
+tests) tests "$@" ;;
+sanitize) sanitize "$@" ;;
+bench)
+    require_gpu
+    exec "$here"/bin/gpumap-bench* "$@"
+    ;;
+gpumap) exec "$GPUMAP_BIN" "$@" ;;
+*)
+    usage
+    exit 2
+    ;;
+esac
