@@ -9,7 +9,6 @@ pub mod device;
 pub mod oracle;
 pub mod pairs;
 
-
 pub use device::{Target, on_every_target};
 pub use oracle::{Oracle, assert_holds, contents};
 pub use pairs::{Batch, key, key_bits, value, value_bits};
@@ -18,7 +17,7 @@ pub use pairs::{Batch, key, key_bits, value, value_bits};
 #[macro_export]
 macro_rules! on_every_format {
     ($body:ident) => {
-        $crate::on_pairs!($body: u32 u32, u32 u64, u64 u32, u64 u64)
+        $crate::on_pairs!($body: u32 => u32, u32 => u64, u64 => u32, u64 => u64)
     };
 }
 
@@ -29,14 +28,16 @@ macro_rules! on_every_pair {
     ($body:ident) => {{
         use $crate::pairs::{Celsius, Edge, Ticket, UserId};
         $crate::on_every_format!($body);
-        $crate::on_pairs!($body: i32 f32, i64 f64, u32 i64, Ticket i32, Edge Celsius, UserId UserId)
+        $crate::on_pairs!(
+            $body: i32 => f32, i64 => f64, u32 => i64, Ticket => i32, Edge => Celsius, UserId => UserId
+        )
     }};
 }
 
 /// Runs `body::<K, V>(&Target)` for these pairs of types, on every target.
 #[macro_export]
 macro_rules! on_pairs {
-    ($body:ident: $($k:ty $v:ty),*) => {{
+    ($body:ident: $($k:ty => $v:ty),*) => {{
         $($crate::device::run_pair::<$k, $v>($body::<$k, $v>);)*
     }};
 }

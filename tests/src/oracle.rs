@@ -66,7 +66,10 @@ pub fn assert_holds<K: Key, V: Value>(map: &Map<K, V>, expected: &Oracle) {
     }
     let contained = map.contains(&keys).expect("contains");
     assert_eq!(contained.len(), keys.len());
-    assert!(contained.iter().all(|&there| there), "contains() of present keys");
+    assert!(
+        contained.iter().all(|&there| there),
+        "contains() of present keys"
+    );
 }
 
 /// What `insert` does to an oracle: present keys keep their value, of several pairs with one key

@@ -93,11 +93,35 @@ pub fn writer_of<K: Key, V: Value>(k: K, v: V) -> u8 {
 pub fn patterns(bytes: usize) -> Vec<u64> {
     let ones = mask(bytes);
     let half = mask(bytes / 2);
-    let mut patterns = vec![0, 1, 2, 3, 4, 0xff, half, half - 1, half - 2, half - 3, half + 1];
+    let mut patterns = vec![
+        0,
+        1,
+        2,
+        3,
+        4,
+        0xff,
+        half,
+        half - 1,
+        half - 2,
+        half - 3,
+        half + 1,
+    ];
     patterns.extend((0..5).map(|i| ones - i));
-    patterns.extend([ones >> 1, (ones >> 1) + 1, ones / 3, ones / 3 * 2, ones ^ half]);
+    patterns.extend([
+        ones >> 1,
+        (ones >> 1) + 1,
+        ones / 3,
+        ones / 3 * 2,
+        ones ^ half,
+    ]);
     // NaNs and infinities of both widths.
-    patterns.extend([0x7f80_0000, 0x7fc0_0001, 0xff80_0000, 0x7ff0 << 48, 0x7ff8_0000_0000_0001]);
+    patterns.extend([
+        0x7f80_0000,
+        0x7fc0_0001,
+        0xff80_0000,
+        0x7ff0 << 48,
+        0x7ff8_0000_0000_0001,
+    ]);
     patterns.iter_mut().for_each(|pattern| *pattern &= ones);
     patterns.sort_unstable();
     patterns.dedup();

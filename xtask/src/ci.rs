@@ -27,7 +27,8 @@ const STEPS: &[Step] = &[
     ("clippy", |w| {
         cargo(
             w,
-            "clippy --workspace --all-targets --locked --keep-going -- -D warnings -D clippy::incompatible_msrv",
+            "clippy --workspace --all-targets --locked --keep-going -- \
+             -D warnings -D clippy::incompatible_msrv",
         )
     }),
     ("doc", doc),

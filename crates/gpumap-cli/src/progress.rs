@@ -47,13 +47,14 @@ impl Progress {
 
     fn start(&self, stage: &'static str, length: Option<u64>, template: &str) {
         let style = ProgressStyle::with_template(template).expect("the templates above are valid");
-        self.0.reset();
+        // The style first: every other call draws.
         self.0.set_style(style.progress_chars("=> "));
-        self.0.set_message(stage);
         match length {
             Some(length) => self.0.set_length(length),
             None => self.0.unset_length(),
         }
+        self.0.set_message(stage);
+        self.0.reset();
         if !self.0.is_hidden() {
             // The clock keeps moving while a long batch is on the device.
             self.0.enable_steady_tick(Duration::from_millis(200));

@@ -7,6 +7,9 @@ use gpumap::{Device, Map};
 use crate::dump::Pairs;
 use crate::error::{Error, Result};
 
+/// How many pairs at a time move into a larger map.
+const MOVED: usize = 1 << 22;
+
 /// How many pairs a table may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
@@ -133,8 +136,9 @@ impl Table {
         };
         let map = Map::with_capacity(&self.device, capacity.max(1))
             .map_err(Error::while_doing("cannot make the map"))?;
-        if !keys.is_empty() {
-            map.insert(&keys, &values)
+        // In parts, as each is copied to the device before it is inserted.
+        for (keys, values) in keys.chunks(MOVED).zip(values.chunks(MOVED)) {
+            map.insert(keys, values)
                 .map_err(Error::while_doing("cannot grow the map"))?;
         }
         Ok(map)

@@ -64,7 +64,10 @@ mod tests {
             counts[KeyHash::new(i, 7).submap(9).0 as usize] += 1;
         }
         // Nine binomials of mean 1000, sigma 30: six sigma.
-        assert!(counts.iter().all(|&c| (820..1180).contains(&c)), "{counts:?}");
+        assert!(
+            counts.iter().all(|&c| (820..1180).contains(&c)),
+            "{counts:?}"
+        );
     }
 
     #[test]

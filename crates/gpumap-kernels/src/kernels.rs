@@ -6,7 +6,7 @@
 
 use crate::count::add_from_block;
 use crate::probe::{Batch, serve_batch};
-use crate::retrieve_all::{RetrieveAllArgs, retrieve_all};
+use crate::retrieve_all::{self, RetrieveAllArgs};
 #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
 use crate::slot::Split;
 #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
@@ -141,6 +141,8 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub get: &'static gpumap_simt::kernel::Kernel<GetArgs<K, V>>,
     /// Undoes an insert.
     pub take_back: &'static gpumap_simt::kernel::Kernel<TakeBackArgs<K, V>>,
+    /// Threads per block of `retrieve_all`.
+    pub retrieve_all_threads: u32,
     /// Dumps.
     pub retrieve_all: &'static gpumap_simt::kernel::Kernel<RetrieveAllArgs<K, V>>,
 }
@@ -179,7 +181,7 @@ macro_rules! kernel_set {
             $(#[$cfg])*
             pub static $RETRIEVE_ALL = fn $retrieve_all(args: RetrieveAllArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { retrieve_all::<$format>(&args) }
+                unsafe { retrieve_all::dump::<$format>(&args) }
             }
         }
         /// The kernels of this format.
@@ -190,6 +192,7 @@ macro_rules! kernel_set {
             add: &$ADD,
             get: &$GET,
             take_back: &$TAKE_BACK,
+            retrieve_all_threads: retrieve_all::threads::<$format>(),
             retrieve_all: &$RETRIEVE_ALL,
         };
     };

@@ -1,9 +1,9 @@
 //! Dump of every pair: stream compaction of the table with one atomic per block.
 //!
-//! A block takes one tile of 512 slabs (32 KiB) of one submap. Each of its 512 threads loads
-//! four 16-byte vectors, all at once; ballots find the live slots, one popcount sum per warp
-//! goes through shared memory, one warp scans the sums, **one** 64-bit atomic takes the block's
-//! part of the output, and pairs are stored coalesced. The other rungs of the ladder (an atomic
+//! A block takes one tile of 512 slabs (32 KiB) of one submap. Each of its threads loads four
+//! slots' worth of 16-byte vectors, all at once; ballots find the live slots, one popcount sum
+//! per warp goes through shared memory, one warp scans the sums, **one** 64-bit atomic takes the
+//! block's part of the output, and pairs are stored coalesced. The other rungs of the ladder (an atomic
 //! per pair, per warp) were measured at up to six times the time.
 //!
 //! Tiles are found by binary search in inclusive prefix sums over the submaps, which the host
@@ -12,23 +12,34 @@
 //! Beside writers: a pair that is there throughout is reported exactly once, one that comes
 //! meanwhile at most once, since slots are read once and pairs never move.
 
-use crate::slot::{Format, KeyWord};
+use crate::slot::{Bits, Format, KeyWord};
 use crate::table::{SLAB_BYTES, Submap};
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::{U64x2, kernel_args, mem, shared_array, thread, warp};
 
-/// Threads per block.
-pub const THREADS: u32 = 512;
-/// Vectors of 16 bytes that each thread loads.
-pub const VECTORS: u32 = 4;
 /// Slabs per tile, that is per block.
-pub const TILE_SLABS: u32 = THREADS * VECTORS * 16 / SLAB_BYTES;
+pub const TILE_SLABS: u32 = 512;
 
-const WARPS: u32 = THREADS / warp::SIZE;
+/// Vectors of 16 bytes per tile.
+const TILE_VECTORS: u32 = TILE_SLABS * SLAB_BYTES / 16;
+
+/// Slots that each thread looks at. More of them cost registers, and those cost blocks per
+/// multiprocessor.
+const THREAD_SLOTS: u32 = 4;
+
+/// Vectors that each thread loads.
+const fn vectors<F: Format>() -> u32 {
+    THREAD_SLOTS / F::SLOTS
+}
+
+/// Threads per block: 512 for slots of 16 bytes, 1024 for slots of 8.
+pub const fn threads<F: Format>() -> u32 {
+    TILE_VECTORS / vectors::<F>()
+}
 
 kernel_args! {
-    /// Arguments of a `retrieve_all` kernel. The grid has one block of [`THREADS`] per tile.
+    /// Arguments of a `retrieve_all` kernel. The grid has one block of [`threads`] per tile.
     pub struct RetrieveAllArgs<K, V> {
         /// The directory, followed by one entry for the reserved slab.
         pub submaps: *const Submap,
@@ -101,12 +112,14 @@ unsafe fn find_tile<K, V>(args: &RetrieveAllArgs<K, V>) -> Tile {
 /// The body of the kernels.
 ///
 /// # Safety
-/// Blocks of [`THREADS`] threads, one per tile; the arguments describe a live map of format
+/// Blocks of [`threads`] threads, one per tile; the arguments describe a live map of format
 /// `F`, and the outputs have `room` elements.
 #[inline(always)]
-pub unsafe fn retrieve_all<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
-    const R: usize = VECTORS as usize;
-    let sums = shared_array![u32; WARPS as usize];
+pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
+    let rounds = const { vectors::<F>() } as usize;
+    let warps = const { threads::<F>() / warp::SIZE };
+    // One sum per warp of the largest block.
+    let sums = shared_array![u32; warp::SIZE as usize];
     let begin = shared_array![u64; 1];
     let t = thread::thread_idx_x();
     let lane = warp::lane_id();
@@ -118,10 +131,10 @@ pub unsafe fn retrieve_all<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) 
     unsafe {
         let tile = find_tile(args);
         // The vectors of a warp lie together, those of one round side by side.
-        let first = warp_id * warp::SIZE * VECTORS + lane;
-        let mut vectors = [U64x2::new(!0, !0); R];
+        let first = warp_id * warp::SIZE * rounds as u32 + lane;
+        let mut vectors = [U64x2::new(!0, !0); THREAD_SLOTS as usize];
         let mut r = 0;
-        while r < R {
+        while r < rounds {
             let i = first + r as u32 * warp::SIZE;
             if i < tile.len {
                 vectors[r] = atomic::load(tile.vectors.wrapping_add(i as usize), Relaxed);
@@ -129,16 +142,12 @@ pub unsafe fn retrieve_all<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) 
             r += 1;
         }
 
-        // Per round and slot of the vector: which lanes have a pair.
-        let mut live = [[LaneMask::EMPTY; 2]; R];
         let mut of_warp = 0;
         let mut r = 0;
-        while r < R {
+        while r < rounds {
             let mut s = 0;
             while s < F::SLOTS {
-                let is_pair = F::word(vectors[r], s).is_key();
-                live[r][s as usize] = warp::warp_vote_ballot(LaneMask::FULL, is_pair);
-                of_warp += live[r][s as usize].count();
+                of_warp += lanes_with_pair::<F>(vectors[r], s).count();
                 s += 1;
             }
             r += 1;
@@ -148,16 +157,16 @@ pub unsafe fn retrieve_all<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) 
         }
         thread::sync_threads();
         if warp_id == 0 {
-            let mine = if lane < WARPS {
+            let mine = if lane < warps {
                 *sums.add(lane as usize)
             } else {
                 0
             };
             let up_to = warp::warp_inclusive_sum(mine);
-            if lane < WARPS {
+            if lane < warps {
                 *sums.add(lane as usize) = up_to - mine;
             }
-            if lane == WARPS - 1 {
+            if lane == warps - 1 {
                 *begin = if up_to == 0 {
                     0
                 } else {
@@ -169,10 +178,11 @@ pub unsafe fn retrieve_all<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) 
 
         let mut out = *begin + u64::from(*sums.add(warp_id as usize));
         let mut r = 0;
-        while r < R {
+        while r < rounds {
             let mut s = 0;
             while s < F::SLOTS {
-                let lanes = live[r][s as usize];
+                // Voted on again: to keep eight masks costs registers, and those cost blocks.
+                let lanes = lanes_with_pair::<F>(vectors[r], s);
                 let at = out + u64::from(lanes.rank_of(lane));
                 if lanes.contains(lane) && at < args.room {
                     let word = F::word(vectors[r], s);
@@ -192,9 +202,18 @@ pub unsafe fn retrieve_all<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) 
     }
 }
 
+/// The lanes of the warp whose vector has a pair in slot `i`.
+///
+/// # Safety
+/// All lanes of the warp call it.
+#[inline(always)]
+unsafe fn lanes_with_pair<F: Format>(vector: U64x2, i: u32) -> LaneMask {
+    // SAFETY: the whole warp is here.
+    unsafe { warp::warp_vote_ballot(LaneMask::FULL, F::word(vector, i).is_key()) }
+}
+
 /// A key from the word it was stored under in the table.
 #[inline(always)]
 fn key_of<F: Format>(word: F::Word) -> F::Key {
-    use crate::slot::Bits;
     F::Key::from_u64(word.to_u64())
 }

@@ -135,7 +135,10 @@ fn place_in(submap: Submap, page_log2: u32, hash: KeyHash, rest: u32, probe: u32
         }
         position = (probe & ((1 << stay_log2) - 1)) + (lap << stay_log2);
     }
-    let slab = hash.slab(page_mask).wrapping_add(position.wrapping_mul(hash.step())) & page_mask;
+    let slab = hash
+        .slab(page_mask)
+        .wrapping_add(position.wrapping_mul(hash.step()))
+        & page_mask;
     let index = (u64::from(page) << page_log2) + u64::from(slab);
     Place {
         slab: submap

@@ -142,3 +142,10 @@ pub unsafe fn compare_exchange_low(p: *mut U64x2, current: u64, new: u64) -> u64
     }
     seen.x
 }
+
+#[inline(always)]
+#[track_caller]
+pub fn fence() {
+    cpu::preempt();
+    portable_atomic::fence(Ordering::AcqRel);
+}

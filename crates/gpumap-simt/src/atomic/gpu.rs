@@ -252,3 +252,9 @@ pub unsafe fn compare_exchange_low(p: *mut U64x2, current: u64, new: u64) -> u64
         <u64 as sealed::Swap>::compare_exchange(&raw mut (*p).x, current, new, Order::Relaxed)
     }
 }
+
+#[inline(always)]
+pub fn fence() {
+    // SAFETY: orders memory accesses, makes none. Not `nomem`: LLVM must keep to it as well.
+    unsafe { asm!("fence.acq_rel.gpu;", options(nostack)) }
+}

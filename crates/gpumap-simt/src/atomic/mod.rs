@@ -239,3 +239,13 @@ pub unsafe fn compare_exchange_low(p: *mut U64x2, current: u64, new: u64) -> u64
     // SAFETY: the caller's promise is the back end's.
     unsafe { imp::compare_exchange_low(p, current, new) }
 }
+
+/// Orders every memory access of the thread before it, acquire and release, with those of other
+/// threads of the device that synchronise through an atomic.
+///
+/// Any lane may call it; no other lane is involved.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn fence() {
+    imp::fence();
+}

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use gpumap_kernels::retrieve_all::{RetrieveAllArgs, THREADS};
+use gpumap_kernels::retrieve_all::RetrieveAllArgs;
 use gpumap_kernels::slot::RESERVED_WORDS;
 use gpumap_simt::kernel::Grid;
 
@@ -84,7 +84,7 @@ impl<K: Key, V: Value> Map<K, V> {
             room: room as u64,
             counter: scratch.counters(),
         };
-        let grid = Grid::new(table.tiles()?, THREADS);
+        let grid = Grid::new(table.tiles()?, self.kernels.retrieve_all_threads);
         // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; the
         // table's lock is held until the counter has been read.
         unsafe {

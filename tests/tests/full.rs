@@ -1,0 +1,301 @@
+//! A map without room: batches that do not fit are refused whole, and everything ends.
+
+use gpumap::{Error, Key, Map, Value};
+use gpumap_tests::device::noting;
+use gpumap_tests::pairs::{nth_key, value_by};
+use gpumap_tests::{
+    Batch, Oracle, Target, assert_holds, key, key_bits, on_every_format, on_every_pair, oracle,
+    value_bits,
+};
+
+/// Panics unless it is the refusal of this whole batch by this map.
+fn assert_refused<K: Key, V: Value>(
+    result: gpumap::Result<usize>,
+    map: &Map<K, V>,
+    batch_len: usize,
+    held: &Oracle,
+) {
+    match result {
+        Err(Error::Full {
+            len,
+            slots,
+            batch,
+            unplaced,
+            stored,
+        }) => {
+            assert_eq!(
+                (len, slots),
+                (held.len(), map.slots()),
+                "len and slots of the error"
+            );
+            assert_eq!(
+                (batch, stored),
+                (batch_len, 0),
+                "batch and stored of the error"
+            );
+            assert!((1..=batch_len).contains(&unplaced), "{unplaced} unplaced");
+        }
+        other => panic!("not refused: {other:?}"),
+    }
+    assert_holds(map, held);
+}
+
+/// Pairs with these numbers, written by 1.
+fn numbered<K: Key, V: Value>(numbers: std::ops::Range<usize>) -> Batch<K, V> {
+    Batch::numbered(numbers.start as u64..numbers.end as u64, 1)
+}
+
+#[test]
+fn every_slot_can_be_filled_and_no_more() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for slots in [1, 4, 8, 100, on.n(1_024, 2_048)] {
+            // The planned capacity decides whether a batch runs beside others or alone.
+            for (batches, planned) in [(1, 0), (3, 0), (1, slots), (3, slots), (3, slots / 2)] {
+                let builder = on.builder::<K, V>().submap_slots(&[slots]);
+                let map = builder.capacity(planned).build().unwrap();
+                let slots = map.slots();
+                let mut held = Oracle::new();
+                for i in 0..batches {
+                    let part = numbered::<K, V>(i * slots / batches..(i + 1) * slots / batches);
+                    assert_eq!(map.insert(&part.keys, &part.values).unwrap(), part.len());
+                    held.extend(part.bits());
+                }
+                assert_eq!(map.len(), slots);
+                assert_eq!(map.load_factor(), 1.0);
+                assert_holds(&map, &held);
+                for n in [1, 2, 33, 600] {
+                    let more = numbered::<K, V>(slots..slots + n);
+                    assert_refused(map.insert(&more.keys, &more.values), &map, n, &held);
+                }
+                // Present keys need no room, however many they are.
+                let again = Batch::<K, V>::numbered(0..slots as u64, 2);
+                assert_eq!(map.insert(&again.keys, &again.values).unwrap(), 0);
+                assert_holds(&map, &held);
+                // Absent keys among present ones do.
+                let mixed = numbered::<K, V>(0..slots + 1);
+                assert_refused(
+                    map.insert(&mixed.keys, &mixed.values),
+                    &map,
+                    slots + 1,
+                    &held,
+                );
+            }
+        }
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn lookups_of_absent_keys_end() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        // The last is longer than any walk.
+        for submap_slots in [vec![1], vec![64], vec![4, 64, 512], vec![5_000]] {
+            let map = on
+                .builder::<K, V>()
+                .submap_slots(&submap_slots)
+                .page_slabs(8)
+                .build()
+                .unwrap();
+            let mut held = Oracle::new();
+            for i in 0..3 * map.slots() as u64 {
+                if map.len() == map.slots() {
+                    break;
+                }
+                // Big steps while there is room; the last slots one by one.
+                let size = ((map.slots() - map.len()) / 8).max(1) as u64;
+                let batch = Batch::<K, V>::numbered((0..size).map(|j| i << 16 | j), 1);
+                if map.insert(&batch.keys, &batch.values).is_ok() {
+                    held.extend(batch.bits());
+                }
+            }
+            let absent: Vec<K> = (1 << 30..(1 << 30) + 700).map(nth_key).collect();
+            assert!(absent.iter().all(|&k| !held.contains_key(&key_bits(k))));
+            assert!(map.get(&absent).unwrap().iter().all(Option::is_none));
+            assert!(map.contains(&absent).unwrap().iter().all(|&there| !there));
+            assert!(map.get(&[key(!0)]).unwrap()[0].is_none());
+            assert_holds(&map, &held);
+        }
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn a_refused_batch_leaves_no_trace() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let slots = on.n(256, 2_048);
+        for submap_slots in [vec![slots], vec![slots / 2; 2], vec![4, slots, 16]] {
+            for before in [0, slots / 2] {
+                for excess in [1, slots, 6 * slots] {
+                    let case = format!("{excess} too many for {submap_slots:?} with {before}");
+                    noting(&case, || {
+                        let builder = on.builder::<K, V>().submap_slots(&submap_slots);
+                        let map = builder.page_slabs(2).hash_seed(3).build().unwrap();
+                        let mut held = Oracle::new();
+                        for i in 0..before as u64 {
+                            let one = Batch::<K, V>::numbered([i], 1);
+                            if map.insert(&one.keys, &one.values).is_ok() {
+                                held.extend(one.bits());
+                            }
+                            // Enough room in no submap is tested too; that is slow one by one.
+                            if i == 40 {
+                                break;
+                            }
+                        }
+                        let n = map.slots() + excess;
+                        // New keys, present ones, repeated ones and the reserved words.
+                        let mut batch = numbered::<K, V>(30..30 + n);
+                        batch.keys.extend(
+                            [!0, !1, !2]
+                                .map(key::<K>)
+                                .into_iter()
+                                .chain([nth_key(31); 2]),
+                        );
+                        let last = batch.keys[n..].iter().map(|&k| value_by::<K, V>(k, 9));
+                        batch.values.extend(last);
+                        for _ in 0..3 {
+                            let stored = map.insert(&batch.keys, &batch.values);
+                            assert_refused(stored, &map, n + 5, &held);
+                        }
+                        assert!(map.get(&batch.keys).unwrap().iter().zip(&batch.keys).all(
+                            |(v, &k)| v.map(value_bits) == held.get(&key_bits(k)).copied()
+                        ));
+                    });
+                }
+            }
+        }
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn a_batch_of_duplicates_needs_room_for_its_distinct_keys_only() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let map = on.map_of::<K, V>(&[64]);
+        let slots = map.slots() as u64;
+        let numbers = (0..50 * slots).map(|i| i % slots);
+        let batch = Batch::<K, V>::numbered(numbers, 1);
+        assert!(batch.len() > map.capacity());
+        assert_eq!(
+            map.insert(&batch.keys, &batch.values).unwrap() as u64,
+            slots
+        );
+        let held: Oracle = batch.bits().collect();
+        assert_holds(&map, &held);
+        // One distinct key too many, repeated.
+        let numbers = (0..50 * slots).map(|i| slots - 1 + i % 2);
+        let batch = Batch::<K, V>::numbered(numbers, 1);
+        assert_refused(
+            map.insert(&batch.keys, &batch.values),
+            &map,
+            batch.len(),
+            &held,
+        );
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn an_add_that_does_not_fit_changes_nothing() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let map = on.map_of::<K, V>(&[64]);
+        let slots = map.slots();
+        let first = numbered::<K, V>(0..slots - 2);
+        map.insert(&first.keys, &first.values).unwrap();
+        let mut held: Oracle = first.bits().collect();
+        // Two would fit, three do not; the present keys' values must not be added to either.
+        let mut batch = numbered::<K, V>(0..slots + 1);
+        batch.keys.push(key(!0));
+        batch.values.push(batch.values[0]);
+        for _ in 0..3 {
+            assert_refused(map.add(&batch.keys, &batch.values), &map, slots + 2, &held);
+        }
+        // Exactly as many as fit.
+        let fits = numbered::<K, V>(0..slots);
+        let new = oracle::add(&mut held, fits.bits(), size_of::<V>());
+        assert_eq!((map.add(&fits.keys, &fits.values).unwrap(), new), (2, 2));
+        assert_holds(&map, &held);
+        // Full, and present keys are still added to.
+        oracle::add(&mut held, fits.bits(), size_of::<V>());
+        assert_eq!(map.add(&fits.keys, &fits.values).unwrap(), 0);
+        assert_holds(&map, &held);
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn the_reserved_words_have_room_of_their_own() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let map = on.map_of::<K, V>(&[8]);
+        let mut held = Oracle::new();
+        let ones = gpumap_tests::pairs::mask(size_of::<K>());
+        let first = Batch::<K, V>::of((0..map.slots() as u64).map(|k| (k, k)));
+        assert_eq!(map.insert(&first.keys, &first.values).unwrap(), map.slots());
+        held.extend(first.bits());
+        // In 16-byte slots a 4-byte key is never one of them: then they need slots like others.
+        let apart = size_of::<K>() == 8 || size_of::<V>() == 4;
+        for i in 0..3 {
+            let one = Batch::<K, V>::of([(ones - i, i)]);
+            let stored = map.insert(&one.keys, &one.values);
+            if apart {
+                assert_eq!(stored.unwrap(), 1);
+                held.extend(one.bits());
+            } else {
+                assert_refused(stored, &map, 1, &held);
+            }
+        }
+        assert_holds(&map, &held);
+        let more = Batch::<K, V>::of([(ones - 3, 0)]);
+        assert_refused(map.insert(&more.keys, &more.values), &map, 1, &held);
+    }
+    on_every_pair!(body);
+}
+
+#[test]
+fn a_map_that_refused_goes_on_working() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let map = on.map::<K, V>(100);
+        let mut held = Oracle::new();
+        let mut refused = 0;
+        for round in 0..30 {
+            let batch = numbered::<K, V>(round * 20..round * 20 + 20);
+            match map.insert(&batch.keys, &batch.values) {
+                Ok(new) => {
+                    assert_eq!(new, 20);
+                    held.extend(batch.bits());
+                }
+                stored => {
+                    assert_refused(stored, &map, 20, &held);
+                    assert!(held.len() + 20 > map.slots(), "refused with room to spare");
+                    refused += 1;
+                }
+            }
+            if round == 20 {
+                map.clear().unwrap();
+                held.clear();
+            }
+        }
+        assert!(refused > 0 && map.len() >= 100);
+        assert_holds(&map, &held);
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn far_too_many_end_soon() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let map = on.map::<K, V>(on.n(1_000, 100_000));
+        let n = on.n(20_000, 20_000_000);
+        let batch = numbered::<K, V>(0..n);
+        assert_refused(
+            map.insert(&batch.keys, &batch.values),
+            &map,
+            n,
+            &Oracle::new(),
+        );
+        assert_refused(map.add(&batch.keys, &batch.values), &map, n, &Oracle::new());
+        let fits = numbered::<K, V>(0..map.capacity());
+        assert_eq!(map.insert(&fits.keys, &fits.values).unwrap(), fits.len());
+        assert_holds(&map, &fits.bits().collect());
+    }
+    on_every_format!(body);
+}

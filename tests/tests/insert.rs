@@ -1,0 +1,321 @@
+//! `insert`: what it stores, what it leaves alone, and what it returns.
+
+use gpumap::{Buffer, Key, PinnedBuffer, Value};
+use gpumap_tests::device::noting;
+use gpumap_tests::pairs::{self, nth_key, value_by};
+use gpumap_tests::{
+    Batch, Oracle, Target, assert_holds, contents, key, key_bits, on_every_format, on_every_pair,
+    oracle, value, value_bits,
+};
+
+/// Around a warp, a block and two of them, then more than one block and more than 32 keys for
+/// each warp.
+fn sizes(on: &Target) -> Vec<usize> {
+    let mut sizes = vec![0, 1, 31, 32, 33, 255, 256, 257, 511, 512, 513];
+    sizes.extend([on.n(2_500, 1_000_003), on.n(9_001, 5_000_000)]);
+    sizes
+}
+
+#[test]
+fn returns_how_many_were_new() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for n in sizes(on) {
+            noting(&format!("{n} pairs"), || {
+                let map = on.map::<K, V>(n);
+                let batch = Batch::<K, V>::numbered(0..n as u64, 1);
+                assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), n);
+                assert_eq!(map.len(), n);
+                assert_holds(&map, &batch.bits().collect());
+            });
+        }
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn stores_every_kind_of_pair() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = on.n(700, 100_000) as u64;
+        let map = on.map::<K, V>(2 * n as usize);
+        let batch = Batch::<K, V>::numbered(0..n, 7);
+        assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), n as usize);
+        let mut expected: Oracle = batch.bits().collect();
+        assert_holds(&map, &expected);
+        // Half of the next batch is there already.
+        let next = Batch::<K, V>::numbered(n / 2..n / 2 + n, 8);
+        let new = oracle::insert(&mut expected, next.bits());
+        assert_eq!(new as u64, n / 2);
+        assert_eq!(map.insert(&next.keys, &next.values).unwrap(), new);
+        assert_holds(&map, &expected);
+    }
+    on_every_pair!(body);
+}
+
+#[test]
+fn a_present_key_keeps_its_value() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = on.n(600, 300_000) as u64;
+        let map = on.map::<K, V>(2 * n as usize);
+        let first = Batch::<K, V>::numbered(0..n, 1);
+        assert_eq!(map.insert(&first.keys, &first.values).unwrap(), first.len());
+        let again = Batch::<K, V>::numbered(0..n, 2);
+        assert_eq!(map.insert(&again.keys, &again.values).unwrap(), 0);
+        assert_holds(&map, &first.bits().collect());
+        // One pair at a time, too.
+        for i in [0, n / 2, n - 1] {
+            let one = Batch::<K, V>::numbered([i], 3);
+            assert_eq!(map.insert(&one.keys, &one.values).unwrap(), 0);
+        }
+        assert_holds(&map, &first.bits().collect());
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn every_bit_pattern_of_keys_and_values() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let keys = pairs::patterns(size_of::<K>());
+        let values = pairs::patterns(size_of::<V>());
+        let map = on.map::<K, V>(keys.len());
+        let asked: Vec<K> = keys.iter().map(|&bits| key(bits)).collect();
+        // Each pattern of a key is with each of a value once.
+        for turn in 0..values.len() {
+            let pair = |i: usize| (keys[i], values[(i + turn) % values.len()]);
+            let mut expected = Oracle::new();
+            map.clear().unwrap();
+            for i in 0..keys.len() {
+                // The patterns come one by one; those still to come must not be there.
+                if turn < 2 {
+                    let there = map.contains(&asked).unwrap();
+                    assert_eq!(
+                        there.iter().filter(|&&t| t).count(),
+                        i,
+                        "before {:#x}",
+                        keys[i]
+                    );
+                    assert!(there[..i].iter().all(|&t| t), "before {:#x}", keys[i]);
+                }
+                let (k, v) = pair(i);
+                expected.insert(k, v);
+                if turn < 2 {
+                    assert_eq!(map.insert(&[key(k)], &[value(v)]).unwrap(), 1);
+                    assert_eq!(map.insert(&[key(k)], &[value(!v)]).unwrap(), 0);
+                }
+            }
+            let batch = Batch::<K, V>::of((0..keys.len()).map(pair));
+            let new = if turn < 2 { 0 } else { keys.len() };
+            assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), new);
+            assert_holds(&map, &expected);
+        }
+    }
+    on_every_pair!(body);
+}
+
+#[test]
+fn duplicates_in_one_batch_are_stored_once() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = on.n(1_200, 1_000_000) as u64;
+        let ones = pairs::mask(size_of::<K>());
+        // How often which key comes: the number of pair `i`, or the bits of its key.
+        let number = |i: u64| key_bits(nth_key::<K>(i));
+        let cases: [(&str, u64, Box<dyn Fn(u64) -> u64>); 7] = [
+            (
+                "every key twice, side by side",
+                n / 2,
+                Box::new(|i| number(i / 2)),
+            ),
+            (
+                "every key twice, far apart",
+                n / 2,
+                Box::new(|i| number(i % (n / 2))),
+            ),
+            ("one key", 1, Box::new(|_| number(5))),
+            ("one key of all ones", 1, Box::new(|_| ones)),
+            ("the reserved words", 3, Box::new(|i| ones - i % 3)),
+            ("two keys in turns", 2, Box::new(|i| number(i % 2))),
+            (
+                "a warp of each key",
+                n.div_ceil(32),
+                Box::new(|i| number(i / 32)),
+            ),
+        ];
+        for (name, distinct, key_of) in cases {
+            noting(name, || {
+                let map = on.map::<K, V>(n as usize);
+                let batch = Batch::<K, V>::of((0..n).map(|i| {
+                    let bits = key_of(i);
+                    (bits, value_bits(value_by::<K, V>(key(bits), i as u8)))
+                }));
+                let new = map.insert(&batch.keys, &batch.values).unwrap();
+                assert_eq!(new as u64, distinct);
+                let mut expected = Oracle::new();
+                oracle::adopt(&mut expected, &map, batch.bits());
+                assert_holds(&map, &expected);
+                assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), 0);
+                assert_holds(&map, &expected);
+            });
+        }
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn tiny_capacities_are_real_ones() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for capacity in 0..20 {
+            let map = on.map::<K, V>(capacity);
+            assert!(map.capacity() >= capacity && map.slots() >= map.capacity().max(1));
+            assert!(map.is_empty() && map.len() == 0 && map.submaps() == 1);
+            // All that was asked for, one by one, and the reserved words among them.
+            let mut expected = Oracle::new();
+            for i in 0..capacity as u64 {
+                let bits = if i < 3 { !i } else { i };
+                let batch = Batch::<K, V>::of([(bits, i)]);
+                assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), 1);
+                expected.extend(batch.bits());
+            }
+            assert_holds(&map, &expected);
+            let load = map.len() as f64 / map.slots() as f64;
+            assert_eq!(map.load_factor(), load);
+        }
+        // A map that was asked for nothing works all the same.
+        let map = on.map::<K, V>(0);
+        assert_eq!(map.insert(&[key(9)], &[value(90)]).unwrap(), 1);
+        assert_holds(&map, &[(9, 90)].into());
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn every_shape_of_table() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = on.n(500, 100_000);
+        let batch = Batch::<K, V>::numbered(0..n as u64, 1);
+        let expected: Oracle = batch.bits().collect();
+        for submaps in [1, 2, 9, 64] {
+            for page_slabs in [1, 2, 8, 32, 64, 512] {
+                for load in [0.3, 0.95] {
+                    let map = on
+                        .builder::<K, V>()
+                        .capacity(n)
+                        .submaps(submaps)
+                        .page_slabs(page_slabs)
+                        .max_load_factor(load)
+                        .build()
+                        .unwrap();
+                    let shape = format!("{submaps} submaps, pages of {page_slabs}, load {load}");
+                    noting(&shape, || {
+                        assert_eq!(map.submaps(), submaps as usize);
+                        assert!(map.capacity() >= n);
+                        assert!(map.slots() as f64 * load >= n as f64);
+                        assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), n);
+                        assert_holds(&map, &expected);
+                    });
+                }
+            }
+        }
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn a_fixed_seed_gives_the_same_map_again() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let batch = Batch::<K, V>::numbered(0..100, 1);
+        for seed in [0, 1, u64::MAX] {
+            let map = on
+                .builder::<K, V>()
+                .capacity(200)
+                .hash_seed(seed)
+                .build()
+                .unwrap();
+            assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), 100);
+            assert_holds(&map, &batch.bits().collect());
+        }
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn inputs_from_everywhere() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = 700;
+        let stream = on.stream();
+        let batch = Batch::<K, V>::numbered(0..n, 1);
+        let (keys, values) = (&batch.keys, &batch.values);
+        let mut pinned_keys = PinnedBuffer::<K>::zeroed(on.device(), keys.len()).unwrap();
+        pinned_keys.copy_from_slice(keys);
+        let device_keys = Buffer::from_slice(&stream, keys).unwrap();
+        // Made on another stream than the keys.
+        let mut device_values = Buffer::from_slice(&on.stream(), values).unwrap();
+
+        let mut expected = Oracle::new();
+        let map = on.map::<K, V>(keys.len());
+        let mut part = |range: std::ops::Range<usize>, stored: gpumap::Result<usize>| {
+            assert_eq!(stored.unwrap(), range.len(), "{range:?}");
+            expected.extend(batch.bits().skip(range.start).take(range.len()));
+            assert_holds(&map, &expected);
+        };
+        // Odd offsets: views are aligned to their elements only.
+        part(0..33, map.insert(&keys[..33], &values[..33]));
+        part(
+            33..66,
+            map.insert(
+                &keys[33..66].to_vec(),
+                &values[33..66].to_vec().into_boxed_slice(),
+            ),
+        );
+        part(
+            66..70,
+            map.insert(
+                &<[K; 4]>::try_from(&keys[66..70]).unwrap(),
+                &<[V; 4]>::try_from(&values[66..70]).unwrap(),
+            ),
+        );
+        let view = device_keys.slice(70..333).unwrap();
+        part(
+            70..333,
+            map.insert(&view, &device_values.slice(70..333).unwrap()),
+        );
+        // One of the host, one of the device.
+        part(
+            333..401,
+            map.insert(&device_keys.slice(333..401).unwrap(), &values[333..401]),
+        );
+        let of_device = device_values.slice_mut(401..500).unwrap();
+        part(401..500, map.insert(&keys[401..500], &of_device));
+        drop(of_device);
+        // All of it: the rest is new.
+        part(500..700, map.insert(&pinned_keys, &device_values));
+        assert_eq!(map.insert(&device_keys, &device_values).unwrap(), 0);
+        // The inputs are as they were.
+        let back = device_keys.to_vec().unwrap();
+        assert!(
+            back.iter()
+                .zip(keys)
+                .all(|(&a, &b)| key_bits(a) == key_bits(b))
+        );
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn an_empty_batch_does_nothing() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let map = on.map::<K, V>(10);
+        let stream = on.stream();
+        let keys = Buffer::<K>::from_slice(&stream, &[]).unwrap();
+        let values = Buffer::<V>::from_slice(&stream, &[]).unwrap();
+        for _ in 0..2 {
+            assert_eq!(map.insert(&[], &[]).unwrap(), 0);
+            assert_eq!(map.insert(&keys, &values).unwrap(), 0);
+            assert_eq!(map.add(&[], &[]).unwrap(), 0);
+            assert_eq!(map.get(&[]).unwrap().len(), 0);
+            assert_eq!(map.contains(&keys).unwrap().len(), 0);
+            let expected = Oracle::from([(1, 1)]);
+            map.insert(&[key(1)], &[value(1)]).unwrap();
+            assert!(contents(&map) == expected);
+        }
+    }
+    on_every_format!(body);
+}
