@@ -8,10 +8,12 @@
 pub mod device;
 pub mod oracle;
 pub mod pairs;
+pub mod shape;
 
 pub use device::{Target, on_every_target};
 pub use oracle::{Oracle, assert_holds, contents};
 pub use pairs::{Batch, key, key_bits, value, value_bits};
+pub use shape::Shape;
 
 /// Runs `body::<K, V>(&Target)` for one pair of types per slot format, on every target.
 #[macro_export]

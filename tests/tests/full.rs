@@ -4,8 +4,8 @@ use gpumap::{Error, Key, Map, Value};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{nth_key, value_by};
 use gpumap_tests::{
-    Batch, Oracle, Target, assert_holds, key, key_bits, on_every_format, on_every_pair, oracle,
-    value_bits,
+    Batch, Oracle, Shape, Target, assert_holds, key, key_bits, on_every_format, on_every_pair,
+    oracle, value_bits,
 };
 
 /// Panics unless it is the refusal of this whole batch by this map.
@@ -88,33 +88,53 @@ fn every_slot_can_be_filled_and_no_more() {
 #[test]
 fn lookups_of_absent_keys_end() {
     fn body<K: Key, V: Value>(on: &Target) {
-        // The last is longer than any walk.
-        for submap_slots in [vec![1], vec![64], vec![4, 64, 512], vec![5_000]] {
-            let map = on
-                .builder::<K, V>()
-                .submap_slots(&submap_slots)
-                .page_slabs(8)
-                .build()
-                .unwrap();
-            let mut held = Oracle::new();
-            for i in 0..3 * map.slots() as u64 {
-                if map.len() == map.slots() {
-                    break;
-                }
-                // Big steps while there is room; the last slots one by one.
-                let size = ((map.slots() - map.len()) / 8).max(1) as u64;
-                let batch = Batch::<K, V>::numbered((0..size).map(|j| i << 16 | j), 1);
-                if map.insert(&batch.keys, &batch.values).is_ok() {
-                    held.extend(batch.bits());
-                }
-            }
-            let absent: Vec<K> = (1 << 30..(1 << 30) + 700).map(nth_key).collect();
-            assert!(absent.iter().all(|&k| !held.contains_key(&key_bits(k))));
-            assert!(map.get(&absent).unwrap().iter().all(Option::is_none));
-            assert!(map.contains(&absent).unwrap().iter().all(|&there| !there));
-            assert!(map.get(&[key(!0)]).unwrap()[0].is_none());
-            assert_holds(&map, &held);
+        for submap_slots in [vec![1], vec![64], vec![4, 64, 512], vec![100; 9]] {
+            let shape = Shape::new::<K, V>(&submap_slots, 8, 5);
+            let map = shape.builder::<K, V>(on).build().unwrap();
+            let batch = Batch::<K, V>::numbered(shape.filling::<K>(0), 1);
+            assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), map.slots());
+            assert_absent(&map, 70);
+            assert_holds(&map, &batch.bits().collect());
         }
+    }
+    on_every_format!(body);
+}
+
+/// Looks up keys that no test here stores.
+fn assert_absent<K: Key, V: Value>(map: &Map<K, V>, n: u64) {
+    let absent: Vec<K> = (1 << 30..(1 << 30) + n).map(nth_key).collect();
+    assert!(map.get(&absent).unwrap().iter().all(Option::is_none));
+    assert!(map.contains(&absent).unwrap().iter().all(|&there| !there));
+    assert!(map.get(&[key(!0)]).unwrap()[0].is_none());
+}
+
+#[test]
+fn lookups_in_a_full_table_longer_than_a_walk_end() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        // A walk reaches 512 of its slabs.
+        let map = Shape::of_slabs::<K, V>(520, 5)
+            .builder::<K, V>(on)
+            .page_slabs(8)
+            .build()
+            .unwrap();
+        let most = map.slots() * 99 / 100;
+        let batch = numbered::<K, V>(0..most);
+        assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), most);
+        let mut held: Oracle = batch.bits().collect();
+        // The last slots by whatever keys reach them; the others are refused.
+        for i in most as u64.. {
+            if map.len() == map.slots() {
+                break;
+            }
+            let one = Batch::<K, V>::numbered([i], 1);
+            if map.insert(&one.keys, &one.values).is_ok() {
+                held.extend(one.bits());
+            }
+        }
+        assert_absent(&map, 40);
+        assert_holds(&map, &held);
+        let more = numbered::<K, V>(1 << 20..(1 << 20) + 40);
+        assert_refused(map.insert(&more.keys, &more.values), &map, 40, &held);
     }
     on_every_format!(body);
 }

@@ -13,7 +13,10 @@ use crate::ptx::count::{Collective, Counts};
 use crate::ptx::forbidden;
 use crate::ptx::module::Module;
 use crate::ptxas::{Ptxas, Usage};
-use crate::workspace::{KERNELS, Workspace, ptx_file_name};
+use crate::workspace::{KERNEL_CRATES, KernelCrate, Workspace};
+
+/// The table of what each kernel has.
+const COLLECTIVES: &str = "convergence.toml";
 
 /// What to do about differences.
 #[derive(clap::Args)]
@@ -23,11 +26,19 @@ pub struct Options {
     bless: bool,
 }
 
-/// Runs the command on the files that are shipped.
+/// Runs the command on the files that are checked in.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    for kernels in KERNEL_CRATES {
+        println!("{}", kernels.package);
+        run_one(workspace, kernels, options)?;
+    }
+    Ok(())
+}
+
+fn run_one(workspace: &Workspace, kernels: KernelCrate, options: &Options) -> Result<()> {
     let mut texts = Vec::new();
     for arch in Arch::ALL {
-        let path = workspace.shipped_ptx().join(ptx_file_name(KERNELS, arch));
+        let path = workspace.ptx_file(kernels, arch);
         let text = fs::read_to_string(&path).with_context(|| {
             format!(
                 "{} is missing: run `cargo xtask ptx`",
@@ -41,7 +52,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         .map(|(arch, text)| (*arch, text.as_str()))
         .collect();
     if options.bless {
-        let path = workspace.kernels().join("convergence.toml");
+        let path = workspace.table(kernels, COLLECTIVES);
         let mut table = Table::default();
         for (arch, text) in &texts {
             record(&mut table, *arch, &Module::parse(text)?);
@@ -49,7 +60,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         fs::write(&path, table.render())?;
         println!("wrote {}", workspace.relative(&path).display());
     }
-    check(workspace, &texts)
+    check(workspace, kernels, &texts)
 }
 
 /// `cargo xtask lint` without options.
@@ -58,7 +69,7 @@ pub fn check_shipped(workspace: &Workspace) -> Result<()> {
 }
 
 /// Checks PTX texts, prints a line for each kernel, and fails with a list of all findings.
-pub fn check(workspace: &Workspace, texts: &[(Arch, &str)]) -> Result<()> {
+pub fn check(workspace: &Workspace, kernels: KernelCrate, texts: &[(Arch, &str)]) -> Result<()> {
     let ptxas = Ptxas::find(workspace)?;
     println!("{}", ptxas.version);
     let mut grid = Grid::new(
@@ -124,7 +135,7 @@ pub fn check(workspace: &Workspace, texts: &[(Arch, &str)]) -> Result<()> {
     println!("\n{grid}");
 
     let arches: Vec<_> = texts.iter().map(|&(arch, _)| arch).collect();
-    let path = workspace.kernels().join("convergence.toml");
+    let path = workspace.table(kernels, COLLECTIVES);
     let expected = match fs::read_to_string(&path) {
         Ok(text) => Table::parse(&text)
             .with_context(|| format!("in {}", workspace.relative(&path).display()))?,

@@ -1,8 +1,8 @@
-//! `cargo xtask ptx`: builds the PTX that the library ships, or checks that it is current.
+//! `cargo xtask ptx`: builds the PTX that is checked in, or checks that it is current.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -12,7 +12,7 @@ use crate::compile::{self, Compiled};
 use crate::lint;
 use crate::ptx::{bounds, header};
 use crate::toolchain::Toolchain;
-use crate::workspace::{KERNELS, Workspace, ptx_file_name};
+use crate::workspace::{KERNEL_CRATES, KernelCrate, Workspace};
 
 /// How many differing lines `--check` shows.
 const SHOWN: usize = 5;
@@ -20,12 +20,6 @@ const SHOWN: usize = 5;
 /// What to build.
 #[derive(clap::Args)]
 pub struct Options {
-    /// The kernel crate.
-    #[arg(long, default_value = KERNELS)]
-    package: String,
-    /// Where the files go; the library's own folder by default.
-    #[arg(long)]
-    out: Option<PathBuf>,
     /// Write nothing: fail when the files that are there are not what the source gives.
     #[arg(long)]
     check: bool,
@@ -39,48 +33,44 @@ struct Built {
 
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let folder = match &options.out {
-        Some(folder) => folder.clone(),
-        None if options.package == KERNELS => workspace.shipped_ptx(),
-        None => bail!("--package needs --out: the library's folder is for {KERNELS} alone"),
-    };
     let toolchain = Toolchain::find()?;
     println!("compiler: {}", toolchain.identity);
     println!("          {}", toolchain.rustc.display());
-    let built = build(workspace, &toolchain, &options.package)?;
-    for warning in &built.warnings {
-        eprintln!("{warning}\n");
-    }
-    if options.check {
-        return check(workspace, &toolchain, &folder, &options.package, &built);
-    }
-    fs::create_dir_all(&folder)?;
-    for (arch, text) in &built.files {
-        let path = folder.join(ptx_file_name(&options.package, *arch));
-        fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))?;
-        let path = workspace.relative(&path).display();
-        println!("{path}: {} bytes", text.len());
+    for kernels in KERNEL_CRATES {
+        let built = build(workspace, &toolchain, kernels)?;
+        for warning in &built.warnings {
+            eprintln!("{warning}\n");
+        }
+        if options.check {
+            check(workspace, &toolchain, kernels, &built)?;
+            continue;
+        }
+        for (arch, text) in &built.files {
+            let path = workspace.ptx_file(kernels, *arch);
+            let write = |path: &Path| {
+                fs::create_dir_all(path.parent().unwrap_or(path))?;
+                fs::write(path, text)
+            };
+            write(&path).with_context(|| format!("could not write {}", path.display()))?;
+            let path = workspace.relative(&path).display();
+            println!("{path}: {} bytes", text.len());
+        }
     }
     Ok(())
 }
 
-/// `cargo xtask ptx --check` of what the library ships.
+/// `cargo xtask ptx --check`.
 pub fn check_shipped(workspace: &Workspace) -> Result<()> {
-    let options = Options {
-        package: KERNELS.to_owned(),
-        out: None,
-        check: true,
-    };
-    run(workspace, &options)
+    run(workspace, &Options { check: true })
 }
 
-fn build(workspace: &Workspace, toolchain: &Toolchain, package: &str) -> Result<Built> {
+fn build(workspace: &Workspace, toolchain: &Toolchain, kernels: KernelCrate) -> Result<Built> {
     // Each build is one long compile of `core` and one of everything else: side by side they
     // take half as long.
     let compiled: Vec<(Arch, Compiled)> = thread::scope(|scope| {
         Arch::ALL
             .map(|arch| {
-                let build = move || compile::compile(workspace, toolchain, package, arch);
+                let build = move || compile::compile(workspace, toolchain, kernels.package, arch);
                 (arch, scope.spawn(build))
             })
             .into_iter()
@@ -95,7 +85,7 @@ fn build(workspace: &Workspace, toolchain: &Toolchain, package: &str) -> Result<
         warnings: BTreeSet::new(),
     };
     for (arch, compiled) in compiled {
-        let text = dress(workspace, toolchain, package, arch, &compiled.text)?;
+        let text = dress(workspace, toolchain, kernels, arch, &compiled.text)?;
         built.files.push((arch, text));
         built.warnings.extend(compiled.warnings);
     }
@@ -106,36 +96,36 @@ fn build(workspace: &Workspace, toolchain: &Toolchain, package: &str) -> Result<
 fn dress(
     workspace: &Workspace,
     toolchain: &Toolchain,
-    package: &str,
+    kernels: KernelCrate,
     arch: Arch,
     text: &str,
 ) -> Result<String> {
-    let table = workspace
-        .root
-        .join("crates")
-        .join(package)
-        .join("launch_bounds.toml");
+    let table = workspace.table(kernels, "launch_bounds.toml");
     let table = match fs::read_to_string(&table) {
         Ok(text) => bounds::parse(&text)
             .with_context(|| format!("in {}", workspace.relative(&table).display()))?,
         Err(_) => bounds::Table::new(),
     };
     let text = bounds::apply(text, &table)?;
-    let header = header::write(package, arch, &toolchain.identity, &compile::flags(arch));
+    let header = header::write(
+        kernels.package,
+        arch,
+        &toolchain.identity,
+        &compile::flags(arch),
+    );
     Ok(header + text.trim_end() + "\n")
 }
 
 fn check(
     workspace: &Workspace,
     toolchain: &Toolchain,
-    folder: &Path,
-    package: &str,
+    kernels: KernelCrate,
     built: &Built,
 ) -> Result<()> {
     let mut stale = Vec::new();
     let mut incomparable = Vec::new();
     for (arch, expected) in &built.files {
-        let path = folder.join(ptx_file_name(package, *arch));
+        let path = workspace.ptx_file(kernels, *arch);
         let name = workspace.relative(&path).display().to_string();
         let found = fs::read_to_string(&path)
             .with_context(|| format!("{name} is missing: run `cargo xtask ptx`"))?;
@@ -165,7 +155,7 @@ fn check(
         );
         // An update of the compiler must not stop unrelated work, so nothing here fails;
         // `cargo xtask lint` stays strict about the files that are shipped.
-        match lint::check(workspace, &incomparable) {
+        match lint::check(workspace, kernels, &incomparable) {
             Ok(()) => println!("the rebuilt PTX passes the lint"),
             Err(error) => println!(
                 "WARNING: the PTX as this compiler makes it does not pass the lint; do not \

@@ -7,8 +7,31 @@ use anyhow::{Context, Result};
 
 use crate::arch::Arch;
 
-/// The crate whose PTX the library ships.
-pub const KERNELS: &str = "gpumap-kernels";
+/// A crate of kernels whose PTX is checked in.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelCrate {
+    /// Its package.
+    pub package: &'static str,
+    /// Its folder, which has its tables of launch bounds and of collectives.
+    pub folder: &'static str,
+    /// Where its PTX goes.
+    pub ptx: &'static str,
+}
+
+/// Every crate whose PTX is checked in: what the library ships, and what the tests of the facade
+/// run on a GPU.
+pub const KERNEL_CRATES: [KernelCrate; 2] = [
+    KernelCrate {
+        package: "gpumap-kernels",
+        folder: "crates/gpumap-kernels",
+        ptx: "crates/gpumap/ptx",
+    },
+    KernelCrate {
+        package: "gpumap-test-kernels",
+        folder: "tests/kernels",
+        ptx: "tests/ptx",
+    },
+];
 
 /// The folders that every command needs.
 pub struct Workspace {
@@ -35,14 +58,15 @@ impl Workspace {
         Ok(Workspace { root, target })
     }
 
-    /// The folder of the PTX that the library ships.
-    pub fn shipped_ptx(&self) -> PathBuf {
-        self.root.join("crates/gpumap/ptx")
+    /// Where the PTX of a kernel crate is checked in.
+    pub fn ptx_file(&self, kernels: KernelCrate, arch: Arch) -> PathBuf {
+        let name = ptx_file_name(kernels.package, arch);
+        self.root.join(kernels.ptx).join(name)
     }
 
-    /// The folder of the kernel crate.
-    pub fn kernels(&self) -> PathBuf {
-        self.root.join("crates").join(KERNELS)
+    /// A table of a kernel crate.
+    pub fn table(&self, kernels: KernelCrate, name: &str) -> PathBuf {
+        self.root.join(kernels.folder).join(name)
     }
 
     /// `path` as seen from the root, for messages.
@@ -52,7 +76,7 @@ impl Workspace {
 }
 
 /// The file name of a package's PTX: the kernel crate's carries the library's name.
-pub fn ptx_file_name(package: &str, arch: Arch) -> String {
+fn ptx_file_name(package: &str, arch: Arch) -> String {
     let stem = package.strip_suffix("-kernels").unwrap_or(package);
     format!("{}_{arch}.ptx", stem.replace('-', "_"))
 }
@@ -63,7 +87,8 @@ mod tests {
 
     #[test]
     fn file_names() {
-        assert_eq!(ptx_file_name(KERNELS, Arch::Sm90), "gpumap_sm_90.ptx");
-        assert_eq!(ptx_file_name("my-toy", Arch::Sm70), "my_toy_sm_70.ptx");
+        let name = |i: usize, arch| ptx_file_name(KERNEL_CRATES[i].package, arch);
+        assert_eq!(name(0, Arch::Sm90), "gpumap_sm_90.ptx");
+        assert_eq!(name(1, Arch::Sm70), "gpumap_test_sm_70.ptx");
     }
 }

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 const BYTES: &str =
     "{msg:>9} [{bar:32}] {bytes}/{total_bytes}, {binary_bytes_per_sec}, {eta} to go";
 const BYTES_OF_UNKNOWN: &str = "{msg:>9} {spinner} {bytes}, {binary_bytes_per_sec}";
-const PAIRS: &str = "{msg:>9} [{bar:32}] {human_pos}/{human_len} pairs, {per_sec}, {eta} to go";
+const PAIRS: &str = "{msg:>9} [{bar:32}] {human_pos}/{human_len} pairs, {eta} to go";
 
 /// One bar that serves the stages of a run one after the other.
 #[derive(Debug)]
@@ -47,14 +47,14 @@ impl Progress {
 
     fn start(&self, stage: &'static str, length: Option<u64>, template: &str) {
         let style = ProgressStyle::with_template(template).expect("the templates above are valid");
-        // The style first: every other call draws.
+        // In this order, as all but the first of these draw.
         self.0.set_style(style.progress_chars("=> "));
+        self.0.reset();
         match length {
             Some(length) => self.0.set_length(length),
             None => self.0.unset_length(),
         }
         self.0.set_message(stage);
-        self.0.reset();
         if !self.0.is_hidden() {
             // The clock keeps moving while a long batch is on the device.
             self.0.enable_steady_tick(Duration::from_millis(200));

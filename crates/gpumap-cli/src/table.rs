@@ -2,13 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use gpumap::{Device, Map};
+use gpumap::{Buffer, Device, Map, Stream};
 
 use crate::dump::Pairs;
 use crate::error::{Error, Result};
-
-/// How many pairs at a time move into a larger map.
-const MOVED: usize = 1 << 22;
 
 /// How many pairs a table may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,41 +104,27 @@ impl Table {
 
     /// The map, with room for `more` keys that may all be new.
     ///
-    /// A map has a fixed capacity, so a table that gets too full moves into a larger map, by way
-    /// of the host: the device then never holds both.
+    /// A map has a fixed capacity for now, so a table that gets too full moves into another map
+    /// of at least twice the capacity.
     fn make_room(&mut self, more: usize) -> Result<&Map<u64, u64>> {
-        let capacity = match (self.room, &self.map) {
-            (Room::Fixed(capacity), None) => Some(capacity),
-            (Room::Fixed(_), Some(_)) => None,
-            (Room::Growing { kinds }, None) => Some(at_most(more, kinds)),
-            (Room::Growing { kinds }, Some(map)) => {
+        let failed = Error::while_doing("cannot make room in the map");
+        let map = match (self.map.take(), self.room) {
+            (None, Room::Fixed(capacity)) => Map::with_capacity(&self.device, capacity),
+            (None, Room::Growing { kinds }) => {
+                Map::with_capacity(&self.device, at_most(more, kinds))
+            }
+            (Some(map), Room::Fixed(_)) => Ok(map),
+            (Some(map), Room::Growing { kinds }) => {
                 let needed = at_most(map.len().saturating_add(more), kinds);
-                let doubled = at_most(map.capacity().saturating_mul(2), kinds);
-                (needed > map.capacity()).then_some(needed.max(doubled))
+                if needed <= map.capacity() {
+                    Ok(map)
+                } else {
+                    let doubled = at_most(map.capacity().saturating_mul(2), kinds);
+                    moved(map, needed.max(doubled))
+                }
             }
         };
-        if let Some(capacity) = capacity {
-            let old = self.map.take();
-            self.map = Some(self.rebuilt(old, capacity)?);
-        }
-        Ok(self.map.as_ref().expect("made above where there was none"))
-    }
-
-    fn rebuilt(&self, old: Option<Map<u64, u64>>, capacity: usize) -> Result<Map<u64, u64>> {
-        let (keys, values) = match old {
-            Some(map) => map
-                .retrieve_all()
-                .map_err(Error::while_doing("cannot grow the map"))?,
-            None => Default::default(),
-        };
-        let map = Map::with_capacity(&self.device, capacity.max(1))
-            .map_err(Error::while_doing("cannot make the map"))?;
-        // In parts, as each is copied to the device before it is inserted.
-        for (keys, values) in keys.chunks(MOVED).zip(values.chunks(MOVED)) {
-            map.insert(keys, values)
-                .map_err(Error::while_doing("cannot grow the map"))?;
-        }
-        Ok(map)
+        Ok(self.map.insert(map.map_err(failed)?))
     }
 
     fn explain(&self, source: gpumap::Error) -> Error {
@@ -152,6 +135,20 @@ impl Table {
             (_, source) => Error::while_doing("cannot write to the map")(source),
         }
     }
+}
+
+/// The same pairs in a map of another capacity. They never leave the device, and the two maps are
+/// not there at once.
+fn moved(map: Map<u64, u64>, capacity: usize) -> gpumap::Result<Map<u64, u64>> {
+    let device = map.device().clone();
+    let stream = Stream::new(&device)?;
+    let mut keys = Buffer::zeroed(&stream, map.len())?;
+    let mut values = Buffer::zeroed(&stream, map.len())?;
+    map.retrieve_all_into(&mut keys, &mut values)?;
+    drop(map);
+    let map = Map::with_capacity(&device, capacity)?;
+    map.insert(&keys, &values)?;
+    Ok(map)
 }
 
 fn at_most(wanted: usize, kinds: u128) -> usize {

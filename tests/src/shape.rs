@@ -1,0 +1,124 @@
+//! The layout of a map, computed a second time: which keys share a submap, and so what fits.
+//!
+//! Good for maps with a fixed seed whose submaps have at most [`MAX_WALK`] slabs each: there a
+//! walk visits its whole submap, and a batch fits exactly if no submap gets more distinct keys
+//! than it has slots.
+
+use std::collections::HashSet;
+
+use gpumap::{Key, MapBuilder, Value};
+use gpumap_kernels::hash::KeyHash;
+use gpumap_kernels::table::{MAX_PAGE_SLABS, MAX_WALK, SLAB_BYTES};
+
+use crate::Target;
+use crate::pairs::{key_bits, mask, nth_key};
+
+/// The shape of a map with `submap_slots`, `page_slabs` and a seed.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Slots of each submap, as asked for.
+    asked: Vec<usize>,
+    /// Slots of each submap, as they are.
+    slots: Vec<usize>,
+    page_slabs: u32,
+    seed: u64,
+    /// Bytes of a key as it lies in a slot.
+    word_bytes: usize,
+}
+
+impl Shape {
+    /// The shape of a map of these pairs.
+    pub fn new<K: Key, V: Value>(submap_slots: &[usize], page_slabs: u32, seed: u64) -> Self {
+        // 4 + 4 bytes go into slots of 8, all else into slots of 16 with 8-byte key words.
+        let small = size_of::<K>() + size_of::<V>() == 8;
+        let slab_slots = SLAB_BYTES as usize / if small { 8 } else { 16 };
+        let slabs: Vec<usize> = submap_slots
+            .iter()
+            .map(|slots| slots.div_ceil(slab_slots).max(1))
+            .collect();
+        let smallest = slabs.iter().min().expect("a submap").next_power_of_two();
+        let page = smallest.min(page_slabs as usize);
+        let slots = slabs
+            .iter()
+            .map(|slabs| slabs.next_multiple_of(page) * slab_slots)
+            .collect();
+        Self {
+            asked: submap_slots.to_vec(),
+            slots,
+            page_slabs,
+            seed,
+            word_bytes: if small { 4 } else { 8 },
+        }
+    }
+
+    /// The shape of one submap with this many slabs, in pages as large as can be.
+    pub fn of_slabs<K: Key, V: Value>(slabs: usize, seed: u64) -> Self {
+        let slab_slots = Self::new::<K, V>(&[1], 1, seed).slots[0];
+        Self::new::<K, V>(&[slabs * slab_slots], MAX_PAGE_SLABS, seed)
+    }
+
+    /// A builder for a map of this shape.
+    pub fn builder<K: Key, V: Value>(&self, on: &Target) -> MapBuilder<K, V> {
+        on.builder()
+            .submap_slots(&self.asked)
+            .page_slabs(self.page_slabs)
+            .hash_seed(self.seed)
+    }
+
+    /// Slots of all submaps.
+    pub fn slots(&self) -> usize {
+        self.slots.iter().sum()
+    }
+
+    /// The submap that a key lies in; none for the keys that the reserved slab is for.
+    pub fn submap(&self, key_bits: u64) -> Option<usize> {
+        if key_bits > mask(self.word_bytes) - 3 {
+            return None;
+        }
+        let (submap, _) = KeyHash::new(key_bits, self.seed).submap(self.slots.len() as u32);
+        Some(submap as usize)
+    }
+
+    /// Whether all these distinct keys have room together.
+    pub fn fits<'a>(&self, keys: impl IntoIterator<Item = &'a u64>) -> bool {
+        let mut left = self.slots.clone();
+        keys.into_iter().all(|&k| {
+            let Some(submap) = self.submap(k) else {
+                return true;
+            };
+            let room = left[submap].checked_sub(1);
+            left[submap] = room.unwrap_or(0);
+            room.is_some()
+        })
+    }
+
+    /// Numbers, from `first` on, of keys that fill every submap to its last slot.
+    ///
+    /// # Panics
+    /// If a submap is too large for that.
+    pub fn filling<K: Key>(&self, first: u64) -> Vec<u64> {
+        let mut left = self.slots.clone();
+        let longest =
+            MAX_WALK as usize * SLAB_BYTES as usize / if self.word_bytes == 4 { 8 } else { 16 };
+        assert!(
+            left.iter().all(|&slots| slots <= longest),
+            "a submap beyond a walk's reach"
+        );
+        let mut numbers = Vec::new();
+        let mut seen = HashSet::new();
+        for i in first.. {
+            if numbers.len() == self.slots() {
+                break;
+            }
+            let bits = key_bits(nth_key::<K>(i));
+            assert!(seen.insert(bits), "out of keys");
+            if let Some(submap) = self.submap(bits)
+                && left[submap] > 0
+            {
+                left[submap] -= 1;
+                numbers.push(i);
+            }
+        }
+        numbers
+    }
+}

@@ -1,0 +1,285 @@
+//! `retrieve_all` and `retrieve_all_into`: every pair exactly once, whatever the table's shape.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use gpumap::{Buffer, Error, Key, Map, Value};
+use gpumap_tests::device::noting;
+use gpumap_tests::oracle::{assert_same, paired};
+use gpumap_tests::pairs::{self, nth_key, writer_of};
+use gpumap_tests::{
+    Batch, Oracle, Target, assert_holds, contents, key_bits, on_every_format, on_every_pair,
+    value_bits,
+};
+
+/// What outputs hold where nothing was written.
+const CANARY: u8 = 0x5a;
+
+fn canaries<T: bytemuck::Pod>(on: &Target, len: usize) -> Buffer<T> {
+    let mut buffer = Buffer::uninit(&on.stream(), len).unwrap();
+    buffer.fill_bytes(CANARY).unwrap();
+    buffer
+}
+
+/// The first element that is not a canary, if there is one.
+fn written<T: bytemuck::Pod>(elements: &[T]) -> Option<usize> {
+    let touched = |e: &T| bytemuck::bytes_of(e).iter().any(|&byte| byte != CANARY);
+    elements.iter().position(touched)
+}
+
+/// Retrieves into buffers with some room to spare and compares with the oracle.
+fn check_into<K: Key, V: Value>(on: &Target, map: &Map<K, V>, held: &Oracle, spare: usize) {
+    let room = held.len() + spare;
+    let (mut keys, mut values) = (canaries::<K>(on, room), canaries::<V>(on, room + 1));
+    let n = map.retrieve_all_into(&mut keys, &mut values).unwrap();
+    assert_eq!(n, held.len());
+    let (keys, values) = (keys.to_vec().unwrap(), values.to_vec().unwrap());
+    let found = paired(&keys[..n], &values[..n]);
+    assert_same(&found, held, "retrieve_all_into");
+    assert_eq!(written(&keys[n..]), None, "keys beyond the pairs");
+    assert_eq!(written(&values[n..]), None, "values beyond the pairs");
+}
+
+fn check<K: Key, V: Value>(on: &Target, map: &Map<K, V>, held: &Oracle) {
+    assert_same(&contents(map), held, "retrieve_all");
+    for spare in [0, 1, 100] {
+        check_into(on, map, held, spare);
+    }
+}
+
+#[test]
+fn an_empty_map() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for submap_slots in [vec![1], vec![5_000], vec![4, 8, 4]] {
+            check(on, &on.map_of::<K, V>(&submap_slots), &Oracle::new());
+        }
+        let map = on.map::<K, V>(0);
+        assert_eq!(map.retrieve_all().unwrap().0.len(), 0);
+    }
+    on_every_pair!(body);
+}
+
+#[test]
+fn one_pair_of_every_pattern() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let map = on
+            .builder::<K, V>()
+            .capacity(100)
+            .submaps(2)
+            .build()
+            .unwrap();
+        let values = pairs::patterns(size_of::<V>());
+        for (i, k) in pairs::patterns(size_of::<K>()).into_iter().enumerate() {
+            let one = Batch::<K, V>::of([(k, values[i % values.len()])]);
+            map.insert(&one.keys, &one.values).unwrap();
+            check(on, &map, &one.bits().collect());
+            map.clear().unwrap();
+        }
+        // And all of them together, each with a value of its own.
+        let keys = pairs::patterns(size_of::<K>());
+        let all = keys
+            .iter()
+            .enumerate()
+            .map(|(i, &k)| (k, values[i % values.len()]));
+        let all = Batch::<K, V>::of(all);
+        map.insert(&all.keys, &all.values).unwrap();
+        check(on, &map, &all.bits().collect());
+    }
+    on_every_pair!(body);
+}
+
+#[test]
+fn any_number_of_pairs() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        // Around a tile's 512 slabs and a block's 512 threads, at several loads.
+        let most = on.n(5_000, 5_000_000);
+        let map = on.map::<K, V>(most);
+        let mut held = Oracle::new();
+        let mut next = 0;
+        for n in [
+            1, 2, 31, 33, 63, 255, 257, 511, 513, 2_047, 2_049, 4_097, most,
+        ] {
+            let batch = Batch::<K, V>::numbered(next as u64..n as u64, 1);
+            next = n;
+            assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), batch.len());
+            held.extend(batch.bits());
+            check(on, &map, &held);
+        }
+    }
+    on_every_format!(body);
+}
+
+/// A map of this shape with each submap as full as chance has it.
+fn filled<K: Key, V: Value>(on: &Target, slots: &[usize], page_slabs: u32) -> (Map<K, V>, Oracle) {
+    let builder = on.builder::<K, V>().submap_slots(slots);
+    let map = builder.page_slabs(page_slabs).build().unwrap();
+    assert_eq!(map.submaps(), slots.len());
+    let mut held = Oracle::new();
+    let mut next = 0;
+    let mut size = map.slots() as u64 / 2;
+    while size > 0 {
+        let batch = Batch::<K, V>::numbered(next..next + size, 1);
+        if map.insert(&batch.keys, &batch.values).is_ok() {
+            held.extend(batch.bits());
+            next += size;
+        } else {
+            size /= 2;
+        }
+    }
+    (map, held)
+}
+
+#[test]
+fn submaps_of_any_number_and_size() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        // Slots per tile of the kernel: sizes around it, and a size that is no multiple.
+        let tile = 512 * 64
+            / if size_of::<K>() + size_of::<V>() == 8 {
+                8
+            } else {
+                16
+            };
+        let shapes = [
+            vec![1],
+            vec![tile],
+            vec![tile - 4, tile + 4],
+            vec![1, 2 * tile + 100],
+            vec![100; 9],
+            vec![4, 8, 16, 700, 4, 9, 33, 300, 1],
+            vec![8; 64],
+            (1..=64).map(|i| i * 4).collect(),
+        ];
+        for slots in &shapes {
+            for page_slabs in [1, 16, 512] {
+                let shape = format!("submaps of {slots:?} slots, pages of {page_slabs}");
+                noting(&shape, || {
+                    let (map, held) = filled::<K, V>(on, slots, page_slabs);
+                    assert!(!held.is_empty());
+                    assert_same(&contents(&map), &held, "retrieve_all");
+                    check_into(on, &map, &held, 3);
+                });
+            }
+        }
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn every_page_size() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = on.n(900, 200_000);
+        let batch = Batch::<K, V>::numbered(0..n as u64, 1);
+        let held: Oracle = batch.bits().collect();
+        for page_log2 in 0..=9 {
+            for submaps in [1, 3] {
+                let builder = on.builder::<K, V>().capacity(n).submaps(submaps);
+                let map = builder.page_slabs(1 << page_log2).build().unwrap();
+                assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), n);
+                assert_same(
+                    &contents(&map),
+                    &held,
+                    &format!("pages of {}", 1 << page_log2),
+                );
+            }
+        }
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn a_full_table_of_one_submap() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let slots = on.n(6_000, 1_000_000);
+        let map = on
+            .builder::<K, V>()
+            .submap_slots(&[slots])
+            .capacity(0)
+            .build()
+            .unwrap();
+        // Walks are bounded, so the last slots of a large table cannot be filled; 0.97 can.
+        let n = map.slots() * 97 / 100;
+        let batch = Batch::<K, V>::numbered(0..n as u64, 1);
+        assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), n);
+        check(on, &map, &batch.bits().collect());
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn outputs_that_are_too_small_stay_as_they_were() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let map = on.map::<K, V>(100);
+        let batch = Batch::<K, V>::numbered(0..90, 1);
+        map.insert(&batch.keys, &batch.values).unwrap();
+        for (keys, values) in [(0, 0), (89, 89), (89, 200), (200, 89), (1, 90), (90, 0)] {
+            let (mut keys, mut values) = (canaries::<K>(on, keys), canaries::<V>(on, values));
+            let given = keys.len().min(values.len());
+            match map.retrieve_all_into(&mut keys, &mut values) {
+                Err(Error::OutputTooSmall {
+                    needed: 90,
+                    given: g,
+                }) if g == given => {}
+                other => panic!("room for {given}: {other:?}"),
+            }
+            assert_eq!(written(&keys.to_vec().unwrap()), None);
+            assert_eq!(written(&values.to_vec().unwrap()), None);
+        }
+        check_into(on, &map, &batch.bits().collect(), 0);
+        assert_holds(&map, &batch.bits().collect());
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn beside_writers_what_was_there_is_reported_once() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let (old, new) = (on.n(2_000, 1_000_000) as u64, on.n(3_000, 2_000_000) as u64);
+        let map = on.map::<K, V>((old + new) as usize);
+        let before = Batch::<K, V>::numbered(0..old, 1);
+        map.insert(&before.keys, &before.values).unwrap();
+        let before: Oracle = before.bits().collect();
+        let all: std::collections::HashSet<u64> =
+            (0..old + new).map(|i| key_bits(nth_key::<K>(i))).collect();
+        let writing = AtomicBool::new(true);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let step = new.div_ceil(30);
+                for start in (old..old + new).step_by(step as usize) {
+                    let end = (start + step).min(old + new);
+                    let batch = Batch::<K, V>::numbered(start..end, 2);
+                    // Old keys among them: those stay as they are.
+                    map.insert(&batch.keys, &batch.values).unwrap();
+                    let again = Batch::<K, V>::numbered(0..step.min(old), 3);
+                    assert_eq!(map.insert(&again.keys, &again.values).unwrap(), 0);
+                }
+                writing.store(false, Ordering::Release);
+            });
+            let mut last = old as usize;
+            let mut rounds = 0;
+            while writing.load(Ordering::Acquire) || rounds == 0 {
+                rounds += 1;
+                let counted = map.len();
+                let (keys, values) = map.retrieve_all().unwrap();
+                // `paired` panics if a key comes twice.
+                let found = paired(&keys, &values);
+                for (k, v) in &before {
+                    assert_eq!(found.get(k), Some(v), "old key {k:#x}");
+                }
+                for (&k, &v) in keys.iter().zip(&values) {
+                    assert!(all.contains(&key_bits(k)), "foreign key {:#x}", key_bits(k));
+                    let writer = writer_of(k, v);
+                    let expected = if before.contains_key(&key_bits(k)) {
+                        1
+                    } else {
+                        2
+                    };
+                    assert_eq!(writer, expected, "value {:#x}", value_bits(v));
+                }
+                assert!(keys.len() >= counted.max(last), "pairs got lost");
+                last = keys.len();
+            }
+        });
+        assert_eq!(contents(&map).len() as u64, old + new);
+    }
+    on_every_format!(body);
+}
