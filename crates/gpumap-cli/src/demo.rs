@@ -7,7 +7,6 @@ use std::time::Instant;
 use crate::cli::Session;
 use crate::count::count;
 use crate::dump::Pairs;
-
 use crate::error::{Error, Mismatch, Result};
 use crate::kmer::{Kmer, KmerLength, Kmers, MAX_LENGTH, Strand};
 use crate::progress::Progress;
@@ -42,6 +41,7 @@ pub fn run(session: &Session) -> Result<()> {
     )?;
     let mut pairs = table.pairs()?;
     let seconds = start.elapsed();
+    let map_seconds = table.busy();
     progress.finish();
 
     let expected = expected_counts(&genome)?;
@@ -60,7 +60,7 @@ pub fn run(session: &Session) -> Result<()> {
         pairs: counted.kmers,
         distinct: pairs.as_slice().len() as u64,
         seconds: seconds.as_secs_f64(),
-        map_seconds: table.busy().as_secs_f64(),
+        map_seconds: map_seconds.as_secs_f64(),
     };
     if session.json {
         return print_line(&summary.to_json());
