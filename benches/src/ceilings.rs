@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use gpumap::{Buffer, Stream};
-use gpumap_kernels::ceilings::{CAS_64, CAS_128, COPY_16, CeilingArgs, GATHER_8};
+use gpumap_kernels::ceilings::{ADD_64, CAS_64, CAS_128, COPY_16, CeilingArgs, GATHER_8};
 use gpumap_simt::U64x2;
 use gpumap_simt::kernel::{Grid, Kernel};
 
@@ -20,9 +20,11 @@ pub struct Ceilings {
     pub copy: f64,
     /// Milliseconds for `n` random 8-byte loads, results written in order.
     pub gather: f64,
-    /// Milliseconds for `n` random 64-bit compare-and-exchanges.
+    /// Milliseconds for `n` random 64-bit compare-and-exchanges of empty words.
     pub cas_64: f64,
-    /// Milliseconds for `n` random 128-bit compare-and-exchanges, where the device has them.
+    /// Milliseconds for `n` random 64-bit atomic adds.
+    pub add_64: f64,
+    /// Milliseconds for `n` random 128-bit compare-and-exchanges of empty pairs, where the device has them.
     pub cas_128: Option<f64>,
 }
 
@@ -43,11 +45,15 @@ impl Ceilings {
             other: other.as_mut_ptr(),
             n: n as u64,
         };
-        let run = |kernel: &'static Kernel<CeilingArgs>, args: CeilingArgs| -> Result<Time> {
+        // Before each run the table is emptied, so that exchanges succeed as an insert's do.
+        let mut run = |kernel: &'static Kernel<CeilingArgs>, args: CeilingArgs| -> Result<Time> {
             let grid = Grid::covering(args.n, 256);
             time(
                 runs,
-                || Ok(()),
+                || {
+                    table.fill_bytes(0xff)?;
+                    Ok(stream.synchronize()?)
+                },
                 || {
                     // SAFETY: the buffers outlive the launch, which is waited for.
                     unsafe { kernel.launch(stream, grid, args) }?;
@@ -60,7 +66,7 @@ impl Ceilings {
         let half = units / 2;
         let copied = CeilingArgs {
             n: half as u64,
-            other: table.as_mut_ptr().wrapping_add(units - half).cast(),
+            other: args.table.wrapping_add(units - half).cast(),
             ..args
         };
         let copy = run(&COPY_16, copied)?;
@@ -71,21 +77,31 @@ impl Ceilings {
         report.add(Row::ceiling("random gather of 8 bytes", gather, n));
         let cas_64 = run(&CAS_64, args)?;
         report.add(Row::ceiling("random CAS of 64 bits", cas_64, n));
+        let add_64 = run(&ADD_64, args)?;
+        report.add(Row::ceiling("random add of 64 bits", add_64, n));
         let cas_128 = match run(&CAS_128, args) {
             Ok(time) => {
                 report.add(Row::ceiling("random CAS of 128 bits", time, n));
                 Some(time.median)
             }
-            Err(error) => {
-                println!("no CAS of 128 bits on this device: {error}");
+            Err(error) if is_missing(&error) => {
+                println!("{:<38} not in this PTX", "random CAS of 128 bits");
                 None
             }
+            Err(error) => return Err(error),
         };
         Ok(Self {
             copy: copy_rate,
             gather: gather.median,
             cas_64: cas_64.median,
+            add_64: add_64.median,
             cas_128,
         })
     }
+}
+
+/// Whether a kernel is not in the PTX that was loaded.
+fn is_missing(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref();
+    matches!(error, Some(gpumap::Error::KernelMissing { .. }))
 }

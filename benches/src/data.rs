@@ -12,7 +12,7 @@ pub trait Word: Copy + PartialEq + std::fmt::Debug {
 
 impl Word for u32 {
     fn sparse(i: u64) -> Self {
-        // The finaliser of MurmurHash3: a bijection of 32 bits.
+        // Wellons' lowbias32: a bijection of 32 bits.
         let h = (i as u32 ^ (i as u32 >> 16)).wrapping_mul(0x7feb_352d);
         let h = (h ^ (h >> 15)).wrapping_mul(0x846c_a68b);
         h ^ (h >> 16)
@@ -24,7 +24,7 @@ impl Word for u32 {
 
 impl Word for u64 {
     fn sparse(i: u64) -> Self {
-        // Not the map's own mix: a different bijection, so that the hash has work to do.
+        // The finaliser of MurmurHash3, not the map's own mix: a different bijection, so that the hash has work to do.
         let h = (i ^ (i >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
         let h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
         h ^ (h >> 33)
@@ -41,8 +41,8 @@ impl<T: Key + Word> BenchKey for T {}
 pub trait BenchValue: Value + Word {}
 impl<T: Value + Word> BenchValue for T {}
 
-/// A permutation of `0..n`: the order in which keys are looked up.
-pub fn shuffled(i: u64, n: u64) -> u64 {
-    // A prime that divides no `n` below it.
+/// A permutation of `0..n` with a large constant stride: the order in which keys are looked up.
+pub fn strided(i: u64, n: u64) -> u64 {
+    // A prime: it shares no factor with an `n` below it.
     (u128::from(i) * 4_294_967_291 % u128::from(n)) as u64
 }

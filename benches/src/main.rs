@@ -43,8 +43,8 @@ pub struct Options {
     #[arg(short, long, default_value_t = 1)]
     submaps: u32,
     /// Runs of each measurement; the median counts.
-    #[arg(short, long, default_value_t = 5)]
-    runs: usize,
+    #[arg(short, long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
     /// Writes the table as JSON.
     #[arg(short, long)]
     json: Option<PathBuf>,
@@ -67,10 +67,10 @@ fn main() -> Result<()> {
     let device = Device::best()?;
     let stream = Stream::new(&device)?;
     let n = options.pairs_on(&device);
-    let mut report = Report::new(&device, n, options.runs)?;
+    let mut report = Report::new(&device, n, options.runs as usize)?;
     report.print_head();
 
-    let ceilings = Ceilings::measure(&stream, n, options.runs, &mut report)?;
+    let ceilings = Ceilings::measure(&stream, n, options.runs as usize, &mut report)?;
     for &pair in &options.pairs {
         for &keys in &options.keys {
             for &load in &options.load {
@@ -79,7 +79,7 @@ fn main() -> Result<()> {
                     load,
                     keys,
                     submaps: options.submaps,
-                    runs: options.runs,
+                    runs: options.runs as usize,
                 };
                 match pair {
                     PairKind::FourFour => {

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use gpumap::{Buffer, Map, Stream};
 
 use crate::ceilings::Ceilings;
-use crate::data::{BenchKey, BenchValue, shuffled};
+use crate::data::{BenchKey, BenchValue, strided};
 use crate::measure::time;
 use crate::report::{Report, Row};
 
@@ -58,7 +58,7 @@ pub fn run<K: BenchKey, V: BenchValue>(
     let keys: Vec<K> = (0..count).map(|i| case.key(i)).collect();
     let values: Vec<V> = (0..count).map(V::dense).collect();
     let asked: Vec<K> = (0..count)
-        .map(|i| keys[shuffled(i, count) as usize])
+        .map(|i| keys[strided(i, count) as usize])
         .collect();
     let absent: Vec<K> = (count..2 * count).map(|i| case.key(i)).collect();
     let keys = Buffer::from_slice(stream, &keys)?;
@@ -91,11 +91,14 @@ pub fn run<K: BenchKey, V: BenchValue>(
     ensure!(new == n && map.len() == n, "insert stored {new} of {n}");
     report.add(Row::op(name("insert"), insert, n, cas));
 
+    // Other values, which must not get in.
+    let ones: Vec<V> = (0..count).map(|_| V::dense(1)).collect();
+    let ones = Buffer::from_slice(stream, &ones)?;
     let again = time(
         case.runs,
         || Ok(()),
         || {
-            new = map.insert(&keys, &stored)?;
+            new = map.insert(&asked, &ones)?;
             Ok(())
         },
     )?;
@@ -114,17 +117,17 @@ pub fn run<K: BenchKey, V: BenchValue>(
         || Ok(()),
         || Ok(map.get_into(&asked, &mut out, &mut found)?),
     )?;
-    let got = out.to_vec()?;
-    let right = |i: usize| got[i] == V::dense(shuffled(i as u64, count));
-    ensure!((0..n).all(right), "get returned a wrong value");
+    verify_values(&out.to_vec()?, count, 0)?;
     ensure!(found.to_vec()?.iter().all(|&f| f == 1), "get missed a key");
     report.add(Row::op(name("get, hit"), hit, n, ceilings.gather));
 
+    out.fill_bytes(0xee)?;
     let bare = time(
         case.runs,
         || Ok(()),
         || Ok(map.get_or_into(&asked, V::dense(0), &mut out)?),
     )?;
+    verify_values(&out.to_vec()?, count, 0)?;
     report.add(Row::op(name("get_or, hit"), bare, n, ceilings.gather));
 
     let miss = time(
@@ -159,18 +162,28 @@ pub fn run<K: BenchKey, V: BenchValue>(
     let ceiling = moved / ceilings.copy * 1e3;
     report.add(Row::op(name("retrieve_all"), dump, map.slots(), ceiling).moving(moved));
 
-    let ones: Vec<V> = (0..count).map(|_| V::dense(1)).collect();
-    let ones = Buffer::from_slice(stream, &ones)?;
+    let mut added = 0;
     let add = time(
         case.runs,
         || Ok(()),
         || {
             new = map.add(&asked, &ones)?;
+            added += 1;
             Ok(())
         },
     )?;
     ensure!(new == 0, "add stored {new}");
-    report.add(Row::op(name("add, all present"), add, n, ceilings.cas_64));
+    map.get_or_into(&asked, V::dense(0), &mut out)?;
+    verify_values(&out.to_vec()?, count, added)?;
+    report.add(Row::op(name("add, all present"), add, n, ceilings.add_64));
+    Ok(())
+}
+
+/// The value of the `i`-th key asked for is its index plus what was added.
+fn verify_values<V: BenchValue>(values: &[V], count: u64, added: u64) -> Result<()> {
+    let expected = |i: u64| V::dense(strided(i, count) + added);
+    let right = (0..count).all(|i| values[i as usize] == expected(i));
+    ensure!(right, "a wrong value");
     Ok(())
 }
 

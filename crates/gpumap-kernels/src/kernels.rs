@@ -13,30 +13,29 @@ use crate::slot::Split;
 use crate::slot::Wide;
 use crate::slot::{Format, Packed};
 use crate::table::MapView;
-use crate::verbs::{Add, Get, Insert, TakeBack};
+use crate::verbs::{Get, Mark, Store, Undo};
 use gpumap_simt::{kernel, kernel_args};
 
 /// Threads per block of the batch verbs.
 pub const BATCH_THREADS: u32 = 256;
 
 kernel_args! {
-    /// Arguments of an `insert` or `add` kernel: blocks of [`BATCH_THREADS`], enough warps for
-    /// the batch.
-    pub struct InsertArgs<K, V> {
+    /// Arguments of an `insert` or `add` kernel: blocks of whole warps, enough for the batch.
+    pub struct StoreArgs<K, V> {
         /// The map.
         pub view: MapView,
         /// Keys and values.
         pub batch: Batch<K, V>,
-        /// Out, `insert` only: one zeroed byte per key, made 1 where the pair was stored. May be
-        /// null; if it is not, the rest of the batch is given up when a pair finds no room.
-        pub fresh: *mut u8,
+        /// Out: one zeroed byte per key, for its [`Mark`]. May be null; if it is not, the rest
+        /// of the batch is given up when a pair finds no room.
+        pub marks: *mut u8,
         /// Added to: `[0]` pairs stored, `[1]` pairs that found no room.
         pub counters: *mut u64,
     }
 }
 
 kernel_args! {
-    /// Arguments of a `get` kernel: blocks of [`BATCH_THREADS`], enough warps for the batch.
+    /// Arguments of a `get` kernel: blocks of whole warps, enough for the batch.
     pub struct GetArgs<K, V> {
         /// The map.
         pub view: MapView,
@@ -52,41 +51,28 @@ kernel_args! {
 }
 
 kernel_args! {
-    /// Arguments of a `take_back` kernel: blocks of [`BATCH_THREADS`], enough warps for the
-    /// batch. Nothing else runs on the map.
-    pub struct TakeBackArgs<K, V> {
+    /// Arguments of an `undo` kernel: blocks of whole warps, enough for the batch. Nothing else
+    /// runs on the map.
+    pub struct UndoArgs<K, V> {
         /// The map.
         pub view: MapView,
-        /// The keys of the insert.
+        /// The keys and values of the batch.
         pub batch: Batch<K, V>,
-        /// What the insert wrote.
-        pub fresh: *const u8,
+        /// What the batch left.
+        pub marks: *const u8,
+        /// Which part of it to undo.
+        pub mark: Mark,
     }
 }
 
 /// # Safety
-/// See [`InsertArgs`].
+/// See [`StoreArgs`].
 #[inline(always)]
-unsafe fn insert<F: Format>(args: &InsertArgs<F::Key, F::Value>) {
+unsafe fn store<F: Format, const ADDS: bool>(args: &StoreArgs<F::Key, F::Value>) {
     // SAFETY: blocks are whole warps, and all their threads come to the count.
     unsafe {
-        let mut verb = Insert {
-            fresh: args.fresh,
-            unplaced: args.counters.add(1),
-            stored: 0,
-        };
-        serve_batch::<F, _>(&args.view, &args.batch, &mut verb);
-        add_from_block(args.counters, verb.stored);
-    }
-}
-
-/// # Safety
-/// See [`InsertArgs`].
-#[inline(always)]
-unsafe fn add<F: Format>(args: &InsertArgs<F::Key, F::Value>) {
-    // SAFETY: as for `insert`.
-    unsafe {
-        let mut verb = Add {
+        let mut verb = Store::<ADDS> {
+            marks: args.marks,
             unplaced: args.counters.add(1),
             stored: 0,
         };
@@ -109,10 +95,13 @@ unsafe fn get<F: Format>(args: &GetArgs<F::Key, F::Value>) {
 }
 
 /// # Safety
-/// See [`TakeBackArgs`].
+/// See [`UndoArgs`].
 #[inline(always)]
-unsafe fn take_back<F: Format>(args: &TakeBackArgs<F::Key, F::Value>) {
-    let mut verb = TakeBack { fresh: args.fresh };
+unsafe fn undo<F: Format>(args: &UndoArgs<F::Key, F::Value>) {
+    let mut verb = Undo {
+        marks: args.marks,
+        mark: args.mark,
+    };
     // SAFETY: blocks are whole warps.
     unsafe { serve_batch::<F, _>(&args.view, &args.batch, &mut verb) };
 }
@@ -134,13 +123,13 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
     /// Bytes per slot.
     pub slot_bytes: u32,
     /// Stores pairs whose key is absent.
-    pub insert: &'static gpumap_simt::kernel::Kernel<InsertArgs<K, V>>,
+    pub insert: &'static gpumap_simt::kernel::Kernel<StoreArgs<K, V>>,
     /// Stores or adds.
-    pub add: &'static gpumap_simt::kernel::Kernel<InsertArgs<K, V>>,
+    pub add: &'static gpumap_simt::kernel::Kernel<StoreArgs<K, V>>,
     /// Looks up.
     pub get: &'static gpumap_simt::kernel::Kernel<GetArgs<K, V>>,
-    /// Undoes an insert.
-    pub take_back: &'static gpumap_simt::kernel::Kernel<TakeBackArgs<K, V>>,
+    /// Undoes a batch of either.
+    pub undo: &'static gpumap_simt::kernel::Kernel<UndoArgs<K, V>>,
     /// Threads per block of `retrieve_all`.
     pub retrieve_all_threads: u32,
     /// Dumps.
@@ -151,19 +140,19 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
 macro_rules! kernel_set {
     ($(#[$cfg:meta])* $set:ident: $format:ty, $k:ty, $v:ty;
      $INSERT:ident $insert:ident $ADD:ident $add:ident $GET:ident $get:ident
-     $TAKE_BACK:ident $take_back:ident $RETRIEVE_ALL:ident $retrieve_all:ident) => {
+     $UNDO:ident $undo:ident $RETRIEVE_ALL:ident $retrieve_all:ident) => {
         kernel! {
             /// Stores pairs whose key is absent.
             $(#[$cfg])*
-            pub static $INSERT = fn $insert(args: InsertArgs<$k, $v>) {
+            pub static $INSERT = fn $insert(args: StoreArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { insert::<$format>(&args) }
+                unsafe { store::<$format, false>(&args) }
             }
             /// Adds to values; stores pairs whose key is absent.
             $(#[$cfg])*
-            pub static $ADD = fn $add(args: InsertArgs<$k, $v>) {
+            pub static $ADD = fn $add(args: StoreArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { add::<$format>(&args) }
+                unsafe { store::<$format, true>(&args) }
             }
             /// Looks keys up.
             $(#[$cfg])*
@@ -171,11 +160,11 @@ macro_rules! kernel_set {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { get::<$format>(&args) }
             }
-            /// Takes back what an insert stored.
+            /// Undoes a part of what a batch stored or added.
             $(#[$cfg])*
-            pub static $TAKE_BACK = fn $take_back(args: TakeBackArgs<$k, $v>) {
+            pub static $UNDO = fn $undo(args: UndoArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { take_back::<$format>(&args) }
+                unsafe { undo::<$format>(&args) }
             }
             /// Dumps all pairs.
             $(#[$cfg])*
@@ -191,7 +180,7 @@ macro_rules! kernel_set {
             insert: &$INSERT,
             add: &$ADD,
             get: &$GET,
-            take_back: &$TAKE_BACK,
+            undo: &$UNDO,
             retrieve_all_threads: retrieve_all::threads::<$format>(),
             retrieve_all: &$RETRIEVE_ALL,
         };
@@ -201,49 +190,49 @@ macro_rules! kernel_set {
 kernel_set! {
     PACKED_4_4: Packed, u32, u32;
     INSERT_4_4 insert_4_4 ADD_4_4 add_4_4 GET_4_4 get_4_4
-    TAKE_BACK_4_4 take_back_4_4 RETRIEVE_ALL_4_4 retrieve_all_4_4
+    UNDO_4_4 undo_4_4 RETRIEVE_ALL_4_4 retrieve_all_4_4
 }
 
 kernel_set! {
     #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
     WIDE_4_8: Wide<u32, u64>, u32, u64;
     INSERT_4_8_WIDE insert_4_8_wide ADD_4_8_WIDE add_4_8_wide GET_4_8_WIDE get_4_8_wide
-    TAKE_BACK_4_8_WIDE take_back_4_8_wide RETRIEVE_ALL_4_8_WIDE retrieve_all_4_8_wide
+    UNDO_4_8_WIDE undo_4_8_wide RETRIEVE_ALL_4_8_WIDE retrieve_all_4_8_wide
 }
 
 kernel_set! {
     #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
     WIDE_8_4: Wide<u64, u32>, u64, u32;
     INSERT_8_4_WIDE insert_8_4_wide ADD_8_4_WIDE add_8_4_wide GET_8_4_WIDE get_8_4_wide
-    TAKE_BACK_8_4_WIDE take_back_8_4_wide RETRIEVE_ALL_8_4_WIDE retrieve_all_8_4_wide
+    UNDO_8_4_WIDE undo_8_4_wide RETRIEVE_ALL_8_4_WIDE retrieve_all_8_4_wide
 }
 
 kernel_set! {
     #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
     WIDE_8_8: Wide<u64, u64>, u64, u64;
     INSERT_8_8_WIDE insert_8_8_wide ADD_8_8_WIDE add_8_8_wide GET_8_8_WIDE get_8_8_wide
-    TAKE_BACK_8_8_WIDE take_back_8_8_wide RETRIEVE_ALL_8_8_WIDE retrieve_all_8_8_wide
+    UNDO_8_8_WIDE undo_8_8_wide RETRIEVE_ALL_8_8_WIDE retrieve_all_8_8_wide
 }
 
 kernel_set! {
     #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
     SPLIT_4_8: Split<u32, u64>, u32, u64;
     INSERT_4_8_SPLIT insert_4_8_split ADD_4_8_SPLIT add_4_8_split GET_4_8_SPLIT get_4_8_split
-    TAKE_BACK_4_8_SPLIT take_back_4_8_split RETRIEVE_ALL_4_8_SPLIT retrieve_all_4_8_split
+    UNDO_4_8_SPLIT undo_4_8_split RETRIEVE_ALL_4_8_SPLIT retrieve_all_4_8_split
 }
 
 kernel_set! {
     #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
     SPLIT_8_4: Split<u64, u32>, u64, u32;
     INSERT_8_4_SPLIT insert_8_4_split ADD_8_4_SPLIT add_8_4_split GET_8_4_SPLIT get_8_4_split
-    TAKE_BACK_8_4_SPLIT take_back_8_4_split RETRIEVE_ALL_8_4_SPLIT retrieve_all_8_4_split
+    UNDO_8_4_SPLIT undo_8_4_split RETRIEVE_ALL_8_4_SPLIT retrieve_all_8_4_split
 }
 
 kernel_set! {
     #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
     SPLIT_8_8: Split<u64, u64>, u64, u64;
     INSERT_8_8_SPLIT insert_8_8_split ADD_8_8_SPLIT add_8_8_split GET_8_8_SPLIT get_8_8_split
-    TAKE_BACK_8_8_SPLIT take_back_8_8_split RETRIEVE_ALL_8_8_SPLIT retrieve_all_8_8_split
+    UNDO_8_8_SPLIT undo_8_8_split RETRIEVE_ALL_8_8_SPLIT retrieve_all_8_8_split
 }
 
 /// The keys' half of choosing a set: implemented by `u32` and `u64`.

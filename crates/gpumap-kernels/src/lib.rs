@@ -10,7 +10,7 @@
 //! | [`slot`] | how a pair lies in a slot, and the atomics that move a slot from state to state |
 //! | [`table`] | submaps, pages, slabs; the bounded walk of a key |
 //! | [`probe`] | tiles of four lanes with lane refill: what every verb is run by |
-//! | [`verbs`] | insert, get, add, rollback: what one key does with one slab |
+//! | [`verbs`] | insert, add, get, undo: what one key does with one slab |
 //! | [`retrieve_all`] | dump of all pairs, one atomic per block |
 //! | [`kernels`] | the entry points, and the sets of them that the host chooses from |
 //!

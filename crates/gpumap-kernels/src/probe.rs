@@ -96,8 +96,11 @@ pub trait Verb<F: Format> {
     const CLAIMS: bool;
 
     /// Whether the key at this place of the batch is to be served at all.
+    ///
+    /// # Safety
+    /// `index` is in the batch, and what the verb's pointers lead to is valid for it.
     #[inline(always)]
-    fn wants(&self, _index: u64) -> bool {
+    unsafe fn wants(&self, _index: u64) -> bool {
         true
     }
 
@@ -170,8 +173,8 @@ impl<F: Format> Ahead<F> {
 ///
 /// # Safety
 /// As the table says; the view is of a live map of format `F`, the batch's pointers are valid
-/// for what `verb` takes, `per_warp` is a multiple of 32, and the grid has at least
-/// `len / per_warp` warps.
+/// for what `verb` takes, `per_warp` is a multiple of 32, blocks are whole warps, and the grid has
+/// enough of them for `len` keys at `per_warp` each.
 #[inline(always)]
 pub unsafe fn serve_batch<F: Format, V: Verb<F>>(
     view: &MapView,
@@ -211,7 +214,7 @@ pub unsafe fn serve_batch<F: Format, V: Verb<F>>(
         loop {
             // Refill: idle lanes take the next inputs, in lane order.
             let idle = warp::warp_vote_ballot(LaneMask::FULL, !busy);
-            if !idle.is_empty() {
+            if !idle.is_empty() && base + taken < in_part {
                 let mine = taken + idle.rank_of(lane);
                 let from_near = near.of_lane::<V>(mine & 31);
                 let from_far = far.of_lane::<V>(mine & 31);
@@ -235,7 +238,9 @@ pub unsafe fn serve_batch<F: Format, V: Verb<F>>(
                     taken -= 32;
                     base += 32;
                     near = far;
-                    far = Ahead::load::<V>(batch, start + u64::from(base) + 32);
+                    if base + 32 < in_part {
+                        far = Ahead::load::<V>(batch, start + u64::from(base) + 32);
+                    }
                 }
             }
             if warp::warp_vote_ballot(LaneMask::FULL, busy).is_empty() {

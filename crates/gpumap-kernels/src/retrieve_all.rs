@@ -12,7 +12,7 @@
 //! Beside writers: a pair that is there throughout is reported exactly once, one that comes
 //! meanwhile at most once, since slots are read once and pairs never move.
 
-use crate::slot::{Bits, Format, KeyWord};
+use crate::slot::{Format, KeyWord};
 use crate::table::{SLAB_BYTES, Submap};
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
@@ -187,9 +187,9 @@ pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
                 if lanes.contains(lane) && at < args.room {
                     let word = F::word(vectors[r], s);
                     let key = if tile.reserved {
-                        F::unalias(word)
+                        F::reserved_key(word)
                     } else {
-                        key_of::<F>(word)
+                        F::key(word)
                     };
                     mem::store(args.keys.add(at as usize), key);
                     mem::store(args.values.add(at as usize), F::value(vectors[r], s));
@@ -210,10 +210,4 @@ pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
 unsafe fn lanes_with_pair<F: Format>(vector: U64x2, i: u32) -> LaneMask {
     // SAFETY: the whole warp is here.
     unsafe { warp::warp_vote_ballot(LaneMask::FULL, F::word(vector, i).is_key()) }
-}
-
-/// A key from the word it was stored under in the table.
-#[inline(always)]
-fn key_of<F: Format>(word: F::Word) -> F::Key {
-    F::Key::from_u64(word.to_u64())
 }

@@ -14,6 +14,9 @@
 //! atomic, so no reader ever sees half a pair or the value of another key. Every access is
 //! relaxed: a slot carries all its data in itself, and orders nothing else.
 //!
+//! Invariant: while the key word is empty, so is the rest of the slot (all ones). A claim may
+//! therefore tell from the key word alone whether it won.
+//!
 //! The *busy* state of [`Split`] is short: the lane that made it stores the pair in its next
 //! instruction. Readers take a busy slot for some other key's (the insert has not happened
 //! yet); inserters look again, since it may be theirs.
@@ -30,6 +33,8 @@ pub trait Bits: Copy + Vector + ShuffleValue + PartialEq + Default + Send + Sync
     fn to_u64(self) -> u64;
     /// The low bits.
     fn from_u64(word: u64) -> Self;
+    /// What takes an addition of this back, in arithmetic that wraps around.
+    fn negated(self) -> Self;
 }
 
 impl Bits for u32 {
@@ -41,6 +46,10 @@ impl Bits for u32 {
     fn from_u64(word: u64) -> Self {
         word as u32
     }
+    #[inline(always)]
+    fn negated(self) -> Self {
+        self.wrapping_neg()
+    }
 }
 
 impl Bits for u64 {
@@ -51,6 +60,10 @@ impl Bits for u64 {
     #[inline(always)]
     fn from_u64(word: u64) -> Self {
         word
+    }
+    #[inline(always)]
+    fn negated(self) -> Self {
+        self.wrapping_neg()
     }
 }
 
@@ -139,9 +152,15 @@ pub trait Format: Copy + 'static {
         }
     }
 
-    /// The key that is stored in the reserved slab under this alias.
+    /// The key of a word that was found in a slot of the table.
     #[inline(always)]
-    fn unalias(alias: Self::Word) -> Self::Key {
+    fn key(word: Self::Word) -> Self::Key {
+        Self::Key::from_u64(word.to_u64())
+    }
+
+    /// The key of a word that was found in the reserved slab: an alias.
+    #[inline(always)]
+    fn reserved_key(alias: Self::Word) -> Self::Key {
         Self::Key::from_u64(alias.to_u64() + Self::Word::BUSY.to_u64())
     }
 
@@ -328,13 +347,13 @@ mod tests {
                 Stored::Table(word) => assert!(word.is_key() && word == key),
                 Stored::Reserved(alias) => {
                     assert!(u64::from(alias) < RESERVED_WORDS);
-                    assert_eq!(Packed::unalias(alias), key);
+                    assert_eq!(Packed::reserved_key(alias), key);
                 }
             }
         }
         for key in [0, !0u64 - 3, !0 - 2, !0 - 1, !0] {
             if let Stored::Reserved(alias) = Wide88::stored(key) {
-                assert_eq!(Wide88::unalias(alias), key);
+                assert_eq!(Wide88::reserved_key(alias), key);
             }
         }
         // A 4-byte key in a 16-byte slot never meets a state.

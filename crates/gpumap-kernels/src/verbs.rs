@@ -5,24 +5,14 @@ use crate::slot::{Bits, Claim, Format};
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mem;
 
-/// A pair that finds no room is counted; nothing of it is written.
-///
-/// # Safety
-/// `unplaced` is a counter that is only added to during the launch.
-#[inline(always)]
-unsafe fn count_unplaced(unplaced: *mut u64) {
-    // SAFETY: passed on. Rare, so an atomic each is fine.
-    unsafe { atomic::fetch_add(unplaced, 1, Relaxed) };
-}
-
 /// How an attempt to store a pair in the empty slots of a slab ended.
-enum Stored {
+enum Attempt {
     /// The pair is in.
-    New,
+    Stored,
     /// The key turned out to be there, in this slot.
     Present(*mut u8),
     /// Not settled here.
-    Not(Next),
+    Open(Next),
 }
 
 /// Puts the pair into the first slot of the slab that is still empty, unless its key is met.
@@ -33,116 +23,105 @@ enum Stored {
 /// # Safety
 /// As for [`Verb::serve`].
 #[inline(always)]
-unsafe fn store_in_slab<F: Format>(job: &Job<F>, seen: &Seen<F::Value>) -> Stored {
+unsafe fn store_in_slab<F: Format>(job: &Job<F>, seen: &Seen<F::Value>) -> Attempt {
     if F::HAS_BUSY && seen.busy {
-        return Stored::Not(Next::Again);
+        return Attempt::Open(Next::Again);
     }
     let mut empty = seen.empty;
     while empty != 0 {
         let slot = job.slot(empty);
         // SAFETY: a slot of the slab that was read, in the map's format.
         match unsafe { F::claim(slot, job.word, job.value) } {
-            Claim::Won => return Stored::New,
-            Claim::SameKey => return Stored::Present(slot),
+            Claim::Won => return Attempt::Stored,
+            Claim::SameKey => return Attempt::Present(slot),
             Claim::OtherKey => empty &= empty - 1,
-            Claim::Busy => return Stored::Not(Next::Again),
+            Claim::Busy => return Attempt::Open(Next::Again),
         }
     }
-    Stored::Not(Next::Walk)
+    Attempt::Open(Next::Walk)
 }
 
-/// Stores pairs whose key is absent; present keys keep their value.
+/// What a [`Store`] notes for a key of its batch, so that it can be undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mark {
+    /// Nothing was written.
+    None = 0,
+    /// The pair was stored.
+    Stored = 1,
+    /// The value was added to that of a present key.
+    Added = 2,
+}
+
+/// Stores pairs whose key is absent. A present key keeps its value, or with `ADDS` has the
+/// batch's value added to it, wrapping around.
 #[derive(Clone, Copy, Debug)]
-pub struct Insert {
-    /// One byte per key of the batch, set to 1 where the pair was stored. May be null; if it is
-    /// not, the batch may be taken back, and is given up when a pair finds no room.
-    pub fresh: *mut u8,
+pub struct Store<const ADDS: bool> {
+    /// One zeroed byte per key of the batch, for its [`Mark`]. May be null; if it is not, the
+    /// batch may be undone, and is given up when a pair finds no room.
+    pub marks: *mut u8,
     /// Counts the pairs that found no room.
     pub unplaced: *mut u64,
     /// This lane's stored pairs.
     pub stored: u32,
 }
 
-impl<F: Format> Verb<F> for Insert {
+impl<const ADDS: bool> Store<ADDS> {
+    /// # Safety
+    /// `index` is in the batch; `marks` is null or has a byte for each of its keys.
+    #[inline(always)]
+    unsafe fn mark(&self, index: u64, mark: Mark) {
+        if !self.marks.is_null() {
+            // SAFETY: one byte per key, written by the key's lane only.
+            unsafe { mem::store(self.marks.add(index as usize), mark as u8) };
+        }
+    }
+}
+
+impl<F: Format, const ADDS: bool> Verb<F> for Store<ADDS> {
     const TAKES: bool = true;
     const READS: bool = false;
-    const LOCATES: bool = false;
+    const LOCATES: bool = ADDS;
     const CLAIMS: bool = true;
 
-    /// A batch that may be taken back is lost as a whole with its first pair that finds no
-    /// room; then the rest need not walk through a full map.
+    /// A batch that may be undone is lost as a whole with its first pair that finds no room;
+    /// then the rest need not walk through a full map.
     #[inline(always)]
-    fn wants(&self, _: u64) -> bool {
-        // SAFETY: a counter, by the type's contract.
-        self.fresh.is_null() || unsafe { atomic::load(self.unplaced, Relaxed) } == 0
+    unsafe fn wants(&self, _: u64) -> bool {
+        // SAFETY: a counter that is only added to during the launch.
+        self.marks.is_null() || unsafe { atomic::load(self.unplaced, Relaxed) } == 0
     }
 
     #[inline(always)]
     unsafe fn serve(&mut self, job: &Job<F>, seen: Seen<F::Value>) -> Next {
-        if seen.holds != 0 {
-            return Next::Done;
-        }
-        // SAFETY: the slab is the one that was read.
-        match unsafe { store_in_slab(job, &seen) } {
-            Stored::New => {
-                self.stored += 1;
-                if !self.fresh.is_null() {
-                    // SAFETY: one byte per key, written by the key's lane only.
-                    unsafe { mem::store(self.fresh.add(job.index as usize), 1u8) };
-                }
-                Next::Done
-            }
-            Stored::Present(_) => Next::Done,
-            Stored::Not(next) => next,
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn walked_off(&mut self, _: &Job<F>) {
-        // SAFETY: a counter, by the type's contract.
-        unsafe { count_unplaced(self.unplaced) };
-    }
-}
-
-/// Adds to the values of present keys, wrapping around; stores pairs whose key is absent.
-#[derive(Clone, Copy, Debug)]
-pub struct Add {
-    /// Counts the pairs that found no room.
-    pub unplaced: *mut u64,
-    /// This lane's stored pairs.
-    pub stored: u32,
-}
-
-impl<F: Format> Verb<F> for Add {
-    const TAKES: bool = true;
-    const READS: bool = false;
-    const LOCATES: bool = true;
-    const CLAIMS: bool = true;
-
-    #[inline(always)]
-    unsafe fn serve(&mut self, job: &Job<F>, seen: Seen<F::Value>) -> Next {
-        let slot = if seen.holds != 0 {
-            job.slot(seen.holds)
-        } else {
-            // SAFETY: the slab is the one that was read.
-            match unsafe { store_in_slab(job, &seen) } {
-                Stored::New => {
+        // SAFETY: the slab is the one that was read; a slot that holds the key's pair goes on
+        // doing so, since nothing removes pairs beside this verb; `index` is in the batch.
+        unsafe {
+            let attempt = match seen.holds {
+                0 => store_in_slab(job, &seen),
+                holds => Attempt::Present(job.slot(holds)),
+            };
+            match attempt {
+                Attempt::Stored => {
                     self.stored += 1;
-                    return Next::Done;
+                    self.mark(job.index, Mark::Stored);
                 }
-                Stored::Present(slot) => slot,
-                Stored::Not(next) => return next,
+                Attempt::Present(slot) => {
+                    if ADDS {
+                        F::add(slot, job.value);
+                        self.mark(job.index, Mark::Added);
+                    }
+                }
+                Attempt::Open(next) => return next,
             }
-        };
-        // SAFETY: the slot holds the key's pair, and nothing removes pairs beside this verb.
-        unsafe { F::add(slot, job.value) };
+        }
         Next::Done
     }
 
     #[inline(always)]
     unsafe fn walked_off(&mut self, _: &Job<F>) {
-        // SAFETY: a counter, by the type's contract.
-        unsafe { count_unplaced(self.unplaced) };
+        // SAFETY: a counter that is only added to during the launch. Rare, so one atomic each.
+        unsafe { atomic::fetch_add(self.unplaced, 1, Relaxed) };
     }
 }
 
@@ -200,26 +179,30 @@ impl<F: Format> Verb<F> for Get<F::Value> {
     }
 }
 
-/// Takes back the pairs that an [`Insert`] of the same batch stored, as if it had not been.
+/// Undoes the part of a [`Store`] that left one kind of mark: takes additions back by adding
+/// their negation, and stored pairs by making their slots empty again.
 ///
-/// It runs alone on the map, right after that insert, so making slots empty again breaks no
-/// walk but those of pairs that go as well. For those, it does not stop at empty slots.
+/// It runs alone on the map, right after the batch; additions first, since some may have gone to
+/// pairs that the batch stored. Emptied slots break no walk but those of pairs that go as well;
+/// for those, it does not stop at empty slots.
 #[derive(Clone, Copy, Debug)]
-pub struct TakeBack {
-    /// What the insert wrote: 1 for each pair to take back.
-    pub fresh: *const u8,
+pub struct Undo {
+    /// What the batch left.
+    pub marks: *const u8,
+    /// What to undo.
+    pub mark: Mark,
 }
 
-impl<F: Format> Verb<F> for TakeBack {
-    const TAKES: bool = false;
+impl<F: Format> Verb<F> for Undo {
+    const TAKES: bool = true;
     const READS: bool = false;
     const LOCATES: bool = true;
     const CLAIMS: bool = false;
 
     #[inline(always)]
-    fn wants(&self, index: u64) -> bool {
+    unsafe fn wants(&self, index: u64) -> bool {
         // SAFETY: one byte per key of the batch, not written during this launch.
-        unsafe { mem::load(self.fresh.add(index as usize)) != 0 }
+        unsafe { mem::load(self.marks.add(index as usize)) == self.mark as u8 }
     }
 
     #[inline(always)]
@@ -227,9 +210,15 @@ impl<F: Format> Verb<F> for TakeBack {
         if seen.holds == 0 {
             return Next::Walk;
         }
-        // SAFETY: the insert says that this batch stored the pair, for this very index; no
-        // other lane has it.
-        unsafe { F::take_back(job.slot(seen.holds)) };
+        let slot = job.slot(seen.holds);
+        // SAFETY: the batch wrote to the slot for this very index, and nothing else runs.
+        unsafe {
+            match self.mark {
+                Mark::None => {}
+                Mark::Added => F::add(slot, job.value.negated()),
+                Mark::Stored => F::take_back(slot),
+            }
+        }
         Next::Done
     }
 

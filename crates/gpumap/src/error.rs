@@ -156,8 +156,9 @@ pub enum Error {
 
     /// Pairs of a batch found no room.
     ///
-    /// Nothing of the batch is in the map, unless `stored` is above 0: that takes thousands of
-    /// keys that collide under this map's seed, and then all pairs but `unplaced` are in.
+    /// The map is as it was before, unless `partial`: that takes thousands of keys that collide
+    /// under this map's seed, and then all pairs of the batch but `unplaced` have been stored or
+    /// added.
     #[error(
         "the map is full: a batch of {batch} pairs does not fit beside {len} pairs in {slots} slots; build it with a larger capacity"
     )]
@@ -171,9 +172,16 @@ pub enum Error {
         /// Pairs that found no room, at least: a batch that is refused as a whole is given up
         /// with the first.
         unplaced: usize,
-        /// Pairs of the batch that were new and are in the map all the same.
-        stored: usize,
+        /// Whether the rest of the batch is in the map all the same.
+        partial: bool,
     },
+
+    /// A call that writes to the map failed on the device half-way, so what the map holds is not
+    /// known.
+    #[error(
+        "an earlier call failed half-way through writing to this map: clear() makes it usable again"
+    )]
+    Poisoned,
 
     /// A setting of a builder is out of its range.
     #[error("{setting} is {value}: choose from {least} to {most}")]

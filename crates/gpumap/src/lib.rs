@@ -112,6 +112,25 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// The chapters of the guide, so that their code is compiled and run.
+#[cfg(doctest)]
+mod guide {
+    macro_rules! chapters {
+        ($($name:ident $file:literal)*) => {$(
+            #[doc = include_str!(concat!("../../../docs/guide/src/", $file))]
+            struct $name;
+        )*};
+    }
+    chapters! {
+        GettingStarted "getting-started.md"
+        Map "map.md"
+        Program "program.md"
+        HowItWorks "how-it-works.md"
+        Kernels "kernels.md"
+        Interop "interop.md"
+    }
+}
+
 mod buffer;
 mod cuda;
 mod device;

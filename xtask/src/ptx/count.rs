@@ -1,5 +1,5 @@
 //! Counts the instructions whose number must be what the source says: those that lanes do
-//! together. A compiler that duplicates one into two branches breaks the kernel silently.
+//! together, and those that lead to memory they share. A compiler that duplicates one into two branches breaks the kernel silently.
 
 use std::fmt;
 
@@ -20,17 +20,21 @@ pub enum Collective {
     Match,
     /// A warp-wide reduction.
     Reduce,
+    /// Not an operation but as easily broken: taking the address of a shared array. A second
+    /// copy of the expression is a second array, which half of the threads would use.
+    SharedArray,
 }
 
 impl Collective {
     /// All of them, in the order in which tables show them.
-    pub const ALL: [Collective; 6] = [
+    pub const ALL: [Collective; 7] = [
         Collective::BlockBarrier,
         Collective::WarpBarrier,
         Collective::Vote,
         Collective::Shuffle,
         Collective::Match,
         Collective::Reduce,
+        Collective::SharedArray,
     ];
 
     /// The name in tables and in `convergence.toml`: the instruction's.
@@ -42,6 +46,7 @@ impl Collective {
             Collective::Shuffle => "shfl",
             Collective::Match => "match",
             Collective::Reduce => "redux",
+            Collective::SharedArray => "cvta.shared",
         }
     }
 
@@ -56,6 +61,7 @@ impl Collective {
             ("shfl", _) => Some(Collective::Shuffle),
             ("match", _) => Some(Collective::Match),
             ("redux", _) => Some(Collective::Reduce),
+            ("cvta", Some("shared")) => Some(Collective::SharedArray),
             _ => None,
         }
     }

@@ -15,6 +15,13 @@ use crate::error::{Error, Result, Setting};
 /// about a fifth longer than at half full, for three fifths of the memory.
 pub const DEFAULT_MAX_LOAD_FACTOR: f64 = 0.8;
 
+/// A typing error should not ask for a thousand times the memory.
+const LEAST_LOAD: f64 = 0.01;
+/// Beyond it walks become long.
+const MOST_LOAD: f64 = 0.95;
+/// Each is an allocation, and a block of every dump.
+const MOST_SUBMAPS: usize = 4096;
+
 /// Settings of a map to be; made by [`Map::builder`].
 ///
 /// ```
@@ -62,15 +69,15 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self
     }
 
-    /// Pairs per slot when the map holds [`capacity`](Self::capacity) of them, above 0 and at
-    /// most 0.95. Default [`DEFAULT_MAX_LOAD_FACTOR`]. Lower is faster and larger.
+    /// Pairs per slot when the map holds [`capacity`](Self::capacity) of them, from 0.01 to
+    /// 0.95. Default [`DEFAULT_MAX_LOAD_FACTOR`]. Lower is faster and larger.
     #[must_use]
     pub fn max_load_factor(mut self, pairs_per_slot: f64) -> Self {
         self.wish.max_load_factor = pairs_per_slot;
         self
     }
 
-    /// How many submaps the hash range is divided among, 1 to 65,536. Default 1. Each is an
+    /// How many submaps the hash range is divided among, 1 to 4,096. Default 1. Each is an
     /// allocation of its own; every operation touches exactly one.
     #[must_use]
     pub fn submaps(mut self, submaps: u32) -> Self {
@@ -78,8 +85,9 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self
     }
 
-    /// The seed of the hash function. By default each map has a random one, so that nobody can
-    /// prepare keys that collide; with a fixed one the places of keys are the same on every run.
+    /// The seed of the hash function. By default each map has a random one: keys that were made to
+    /// collide under another seed do not collide here. With a fixed one the places of keys are
+    /// the same on every run.
     #[must_use]
     pub fn hash_seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -138,15 +146,20 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             })
         };
         // Not `contains`: a NaN is out of range too.
-        if !(wish.max_load_factor > 0.0 && wish.max_load_factor <= 0.95) {
-            return wrong(Setting::MaxLoadFactor, wish.max_load_factor, 0.0, 0.95);
+        if !(wish.max_load_factor >= LEAST_LOAD && wish.max_load_factor <= MOST_LOAD) {
+            return wrong(
+                Setting::MaxLoadFactor,
+                wish.max_load_factor,
+                LEAST_LOAD,
+                MOST_LOAD,
+            );
         }
         let submaps = wish
             .submap_slots
             .as_ref()
             .map_or(wish.submaps as usize, Vec::len);
-        if !(1..=65_536).contains(&submaps) {
-            return wrong(Setting::Submaps, submaps as f64, 1.0, 65_536.0);
+        if !(1..=MOST_SUBMAPS).contains(&submaps) {
+            return wrong(Setting::Submaps, submaps as f64, 1.0, MOST_SUBMAPS as f64);
         }
         let page = wish.page_slabs;
         if !page.is_power_of_two() || page > MAX_PAGE_SLABS {

@@ -10,7 +10,7 @@ mod table;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gpumap_kernels::kernels::{Encoding, GetArgs, KernelSet, KeyBits};
 use parking_lot::RwLock;
@@ -61,7 +61,10 @@ use table::Table;
 /// # Capacity
 /// A map has a fixed capacity for now. Batches are taken as long as there is room, also beyond
 /// [`capacity`](Self::capacity); one that does not fit is refused as a whole with
-/// [`Error::Full`], the map as it was.
+/// [`Error::Full`], the map as it was. (The exception needs thousands of keys that collide under
+/// the map's seed; the error says so.) A batch that might not fit runs alone: it waits for the
+/// calls in flight, and present keys count as if they were new. So a map that is updated by many
+/// threads at once is best built with room for a batch or two beyond its pairs.
 pub struct Map<K: Key, V: Value> {
     device: Device,
     kernels: &'static KernelSet<K::Bits, V::Bits>,
@@ -73,6 +76,8 @@ pub struct Map<K: Key, V: Value> {
     len: AtomicUsize,
     /// Pairs in the map and those that calls in flight may add: an upper bound of `len`.
     promised: AtomicUsize,
+    /// Whether a write failed half-way.
+    poisoned: AtomicBool,
     _pair: PhantomData<fn(K) -> V>,
 }
 
@@ -110,6 +115,7 @@ impl<K: Key, V: Value> Map<K, V> {
             shape,
             len: AtomicUsize::new(0),
             promised: AtomicUsize::new(0),
+            poisoned: AtomicBool::new(false),
             _pair: PhantomData,
         })
     }
@@ -135,7 +141,7 @@ impl<K: Key, V: Value> Map<K, V> {
         self.shape.capacity
     }
 
-    /// How many slots it has.
+    /// How many slots it has, beside the few for keys whose bits mean a state of a slot.
     pub fn slots(&self) -> usize {
         self.shape.slots()
     }
@@ -156,10 +162,19 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::Driver`].
     pub fn clear(&self) -> Result<()> {
         let mut table = self.table.write();
+        // Half-way through it holds neither what it held nor nothing.
+        self.poisoned.store(true, Ordering::Release);
         table.clear()?;
         self.len.store(0, Ordering::Release);
         self.promised.store(0, Ordering::Release);
+        self.poisoned.store(false, Ordering::Release);
         Ok(())
+    }
+
+    /// Frees the scratch memory that no call is using: what staged batches and results of host
+    /// calls were copied through. Later calls allocate it again as they need it.
+    pub fn trim(&self) {
+        self.scratch.trim();
     }
 
     /// Looks keys up: for each its value, or none.
@@ -260,6 +275,7 @@ impl<K: Key, V: Value> Map<K, V> {
         // SAFETY: the callers wait for the workspace while they hold `keys`.
         let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
         let table = self.table.read();
+        self.expect_sound()?;
         let (grid, batch) = self.share_out(staged, std::ptr::null(), keys.len());
         let args = GetArgs {
             view: table.view(),
@@ -273,6 +289,33 @@ impl<K: Key, V: Value> Map<K, V> {
         // empty it waits for the lock, and the wait below is inside it.
         unsafe { self.kernels.get.launch(scratch.stream(), grid, args) }?;
         scratch.stream().synchronize()
+    }
+
+    /// Refuses to touch a map whose contents are not known.
+    fn expect_sound(&self) -> Result<()> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(Error::Poisoned);
+        }
+        Ok(())
+    }
+
+    /// Queues writes to the table and waits for them. If that fails, part of them may have
+    /// happened, and the map is not used again until it is cleared.
+    ///
+    /// To be called, and to return, under the table's lock: the device is done with the table
+    /// then, also after a failure.
+    fn or_poison<T>(
+        &self,
+        scratch: &mut Workspace,
+        work: impl FnOnce(&mut Workspace) -> Result<T>,
+    ) -> Result<T> {
+        let outcome = work(scratch);
+        if outcome.is_err() {
+            self.poisoned.store(true, Ordering::Release);
+            // The first error says more than one of this wait could.
+            let _ = scratch.stream().synchronize();
+        }
+        outcome
     }
 }
 

@@ -1,7 +1,5 @@
 //! Dumping all pairs.
 
-use std::sync::atomic::Ordering;
-
 use gpumap_kernels::retrieve_all::RetrieveAllArgs;
 use gpumap_kernels::slot::RESERVED_WORDS;
 use gpumap_simt::kernel::Grid;
@@ -18,9 +16,11 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver).
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.scratch.take()?;
+        // Calls in flight may store more while this one runs; then it starts again with room for
+        // as many as it has seen, and some to spare.
         let all = self.slots() + RESERVED_WORDS as usize;
-        // Calls in flight may store more while this one runs; then there is room for all slots.
-        for room in [self.promised.load(Ordering::Acquire), all] {
+        let mut room = self.len();
+        loop {
             let mut keys = scratch.output::<K>(Slot::FirstOutput, room)?;
             let mut values = scratch.output::<V>(Slot::SecondOutput, room)?;
             let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
@@ -28,8 +28,9 @@ impl<K: Key, V: Value> Map<K, V> {
             if pairs <= room {
                 return Ok((scratch.fetch(keys, pairs)?, scratch.fetch(values, pairs)?));
             }
+            // Ends at the latest when there is room for every slot.
+            room = (pairs + pairs / 8 + 1).min(all);
         }
-        unreachable!("no more pairs than slots")
     }
 
     /// Every pair, into buffers of the device: `values[i]` belongs to `keys[i]`, in no order.
@@ -74,6 +75,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<usize> {
         scratch.reset_counters()?;
         let table = self.table.read();
+        self.expect_sound()?;
         let args = RetrieveAllArgs {
             submaps: table.entries(),
             tile_ends: table.tile_ends(),

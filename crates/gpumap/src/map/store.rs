@@ -1,12 +1,14 @@
 //! The verbs that store pairs, and what happens when they may not fit.
 //!
-//! A batch that fits whatever its keys are runs beside others. One that may not fit runs alone:
-//! if pairs find no room, what it stored is taken back, so that the map is as it was.
+//! A batch that fits whatever its keys are runs beside others. One that may not fit runs alone,
+//! and leaves a mark for each key: if a pair finds no room, what it did is undone, so that the map
+//! is as it was.
 
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use gpumap_kernels::kernels::{InsertArgs, TakeBackArgs};
+use gpumap_kernels::kernels::{StoreArgs, UndoArgs};
+use gpumap_kernels::verbs::Mark;
 use gpumap_simt::kernel::Kernel;
 
 use super::table::Table;
@@ -16,7 +18,7 @@ use crate::input::{Input, Source};
 use crate::scratch::{Slot, Workspace};
 
 /// The kernels that store share their arguments.
-type StoreKernel<K, V> = &'static Kernel<InsertArgs<<K as Key>::Bits, <V as Value>::Bits>>;
+type StoreKernel<K, V> = &'static Kernel<StoreArgs<<K as Key>::Bits, <V as Value>::Bits>>;
 
 /// A batch on the device.
 #[derive(Clone, Copy)]
@@ -38,13 +40,14 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::Full`] if the batch does not fit, and then nothing of
-    /// it is in the map; [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Driver`].
+    /// it is in the map, unless the error says `partial`; [`Error::OutOfMemory`],
+    /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn insert(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.store(self.kernels.insert, keys.source(), values.source(), false)
+        self.store(self.kernels.insert, keys.source(), values.source())
     }
 
     /// Adds values to those of present keys, wrapping around in the integers of the value's
@@ -69,7 +72,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.store(self.kernels.add, keys.source(), values.source(), true)
+        self.store(self.kernels.add, keys.source(), values.source())
     }
 
     fn store(
@@ -77,7 +80,6 @@ impl<K: Key, V: Value> Map<K, V> {
         kernel: StoreKernel<K, V>,
         keys: Source<'_, K>,
         values: Source<'_, V>,
-        adds: bool,
     ) -> Result<usize> {
         if keys.len() != values.len() {
             return Err(Error::LengthMismatch {
@@ -97,7 +99,6 @@ impl<K: Key, V: Value> Map<K, V> {
                 len: keys.len(),
             }
         };
-
         {
             let table = self.table.read();
             if let Some(promise) = Promise::of(self, batch.len) {
@@ -106,10 +107,10 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         let table = self.table.write();
         // Nothing is in flight now, so the promise is exact.
-        if let Some(promise) = Promise::of(self, batch.len) {
-            return self.store_beside_others(&table, promise, kernel, &mut scratch, batch);
+        match Promise::of(self, batch.len) {
+            Some(promise) => self.store_beside_others(&table, promise, kernel, &mut scratch, batch),
+            None => self.store_alone(&table, kernel, &mut scratch, batch),
         }
-        self.store_alone(&table, kernel, &mut scratch, batch, adds)
     }
 
     fn store_beside_others(
@@ -123,7 +124,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let report = self.run(table, kernel, scratch, batch, ptr::null_mut())?;
         promise.keep(report.stored);
         if report.unplaced != 0 {
-            return Err(self.full(&batch, report.unplaced, report.stored));
+            return Err(self.full(&batch, report.unplaced, true));
         }
         Ok(report.stored)
     }
@@ -134,44 +135,20 @@ impl<K: Key, V: Value> Map<K, V> {
         kernel: StoreKernel<K, V>,
         scratch: &mut Workspace,
         batch: Staged<K, V>,
-        adds: bool,
     ) -> Result<usize> {
-        let fresh: *mut u8 = scratch.reserve(Slot::FirstOutput, batch.len)?;
-        // Keys that are to be added to come first with a value of zero: if they all find room,
-        // the add that follows cannot fail.
-        let placed = if adds {
-            let bytes = batch.len * size_of::<V>();
-            let zeros: *mut V = scratch.reserve(Slot::SecondOutput, batch.len)?;
-            // SAFETY: reserved with room for the batch.
-            unsafe { scratch.stream().fill(zeros.cast(), 0, bytes) }?;
-            Staged {
-                values: zeros.cast_const(),
-                ..batch
-            }
-        } else {
-            batch
-        };
+        let marks: *mut u8 = scratch.reserve(Slot::FirstOutput, batch.len)?;
         // SAFETY: reserved with one byte per key.
-        unsafe { scratch.stream().fill(fresh, 0, batch.len) }?;
-        let report = self.run(table, self.kernels.insert, scratch, placed, fresh)?;
+        unsafe { scratch.stream().fill(marks, Mark::None as u8, batch.len) }?;
+        let report = self.run(table, kernel, scratch, batch, marks)?;
         if report.unplaced != 0 {
-            let (grid, keys) = self.share_out(batch.keys, ptr::null(), batch.len);
-            let args = TakeBackArgs {
-                view: table.view(),
-                batch: keys,
-                fresh,
-            };
-            // SAFETY: the insert has ended and wrote `fresh`; the exclusive lock keeps all other
-            // operations away.
-            unsafe { self.kernels.take_back.launch(scratch.stream(), grid, args) }?;
-            scratch.stream().synchronize()?;
-            return Err(self.full(&batch, report.unplaced, 0));
+            // Additions first: some may have gone to pairs that the batch stored.
+            for mark in [Mark::Added, Mark::Stored] {
+                self.undo(table, scratch, batch, marks, mark)?;
+            }
+            return Err(self.full(&batch, report.unplaced, false));
         }
         self.promised.fetch_add(report.stored, Ordering::AcqRel);
         self.len.fetch_add(report.stored, Ordering::AcqRel);
-        if adds {
-            self.run(table, kernel, scratch, batch, ptr::null_mut())?;
-        }
         Ok(report.stored)
     }
 
@@ -182,33 +159,61 @@ impl<K: Key, V: Value> Map<K, V> {
         kernel: StoreKernel<K, V>,
         scratch: &mut Workspace,
         batch: Staged<K, V>,
-        fresh: *mut u8,
+        marks: *mut u8,
     ) -> Result<Report> {
+        self.expect_sound()?;
         scratch.reset_counters()?;
         let (grid, pairs) = self.share_out(batch.keys, batch.values, batch.len);
-        let args = InsertArgs {
+        let args = StoreArgs {
             view: table.view(),
             batch: pairs,
-            fresh,
+            marks,
             counters: scratch.counters(),
         };
-        // SAFETY: the kernel set fits the map's types; inputs are staged, `fresh` is null or has
-        // a byte per key; the caller holds the table's lock until the counters are read.
-        unsafe { kernel.launch(scratch.stream(), grid, args) }?;
-        let [stored, unplaced, ..] = scratch.read_counters()?;
+        let counters = self.or_poison(scratch, |scratch| {
+            // SAFETY: the kernel set fits the map's types; inputs are staged, `marks` is null or
+            // has a byte per key; the caller holds the table's lock until this has ended.
+            unsafe { kernel.launch(scratch.stream(), grid, args) }?;
+            scratch.read_counters()
+        })?;
+        let [stored, unplaced, ..] = counters;
         Ok(Report {
             stored: stored as usize,
             unplaced: unplaced as usize,
         })
     }
 
-    fn full(&self, batch: &Staged<K, V>, unplaced: usize, stored: usize) -> Error {
+    /// Takes back one part of what a batch did, and waits.
+    fn undo(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        batch: Staged<K, V>,
+        marks: *const u8,
+        mark: Mark,
+    ) -> Result<()> {
+        let (grid, pairs) = self.share_out(batch.keys, batch.values, batch.len);
+        let args = UndoArgs {
+            view: table.view(),
+            batch: pairs,
+            marks,
+            mark,
+        };
+        self.or_poison(scratch, |scratch| {
+            // SAFETY: the batch has ended and left `marks`; the exclusive lock keeps all other
+            // operations away.
+            unsafe { self.kernels.undo.launch(scratch.stream(), grid, args) }?;
+            scratch.stream().synchronize()
+        })
+    }
+
+    fn full(&self, batch: &Staged<K, V>, unplaced: usize, partial: bool) -> Error {
         Error::Full {
             len: self.len(),
             slots: self.slots(),
             batch: batch.len,
             unplaced,
-            stored,
+            partial,
         }
     }
 }

@@ -65,11 +65,12 @@ impl Table {
 
     /// Empties every slot. Returns when that is done.
     pub fn clear(&mut self) -> Result<()> {
-        for slabs in &mut self.submaps {
-            slabs.fill_bytes(EMPTY_BYTE)?;
-        }
-        self.reserved.fill_bytes(EMPTY_BYTE)?;
-        self.reserved.stream().synchronize()
+        let all = self.submaps.iter_mut().chain([&mut self.reserved]);
+        let queued = all.map(|slabs| slabs.fill_bytes(EMPTY_BYTE)).collect();
+        // What was queued before a failure is waited for as well.
+        let done = self.reserved.stream().synchronize();
+        let queued: Result<()> = queued;
+        queued.and(done)
     }
 
     /// The table as kernels see it.

@@ -64,6 +64,13 @@ impl ScratchPool {
             workspace: Some(workspace),
         })
     }
+
+    /// Frees what no call uses now.
+    pub(crate) fn trim(&self) {
+        // Freed after the lock is open again: it waits for the device.
+        let idle = std::mem::take(&mut *self.idle.lock());
+        drop(idle);
+    }
 }
 
 /// A workspace that goes back to its pool on drop, after what was queued on it has ended.
