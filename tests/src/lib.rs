@@ -6,9 +6,11 @@
 //! are is chosen by `GPUMAP_TEST_DEVICE`; see [`device`].
 
 pub mod device;
+pub mod interleave;
 pub mod oracle;
 pub mod pairs;
 pub mod shape;
+pub mod table;
 
 pub use device::{Target, on_every_target};
 pub use oracle::{Oracle, assert_holds, contents};

@@ -4,8 +4,6 @@
 //! walk visits its whole submap, and a batch fits exactly if no submap gets more distinct keys
 //! than it has slots.
 
-use std::collections::HashSet;
-
 use gpumap::{Key, MapBuilder, Value};
 use gpumap_kernels::hash::KeyHash;
 use gpumap_kernels::table::{MAX_PAGE_SLABS, MAX_WALK, SLAB_BYTES};
@@ -93,32 +91,39 @@ impl Shape {
     }
 
     /// Numbers, from `first` on, of keys that fill every submap to its last slot.
+    pub fn filling<K: Key>(&self, first: u64) -> Vec<u64> {
+        self.filling_share::<K>(first, 1.0)
+    }
+
+    /// Numbers, from `first` on, of keys that fill this share of every submap's slots.
     ///
     /// # Panics
-    /// If a submap is too large for that.
-    pub fn filling<K: Key>(&self, first: u64) -> Vec<u64> {
-        let mut left = self.slots.clone();
-        let longest =
-            MAX_WALK as usize * SLAB_BYTES as usize / if self.word_bytes == 4 { 8 } else { 16 };
-        assert!(
-            left.iter().all(|&slots| slots <= longest),
-            "a submap beyond a walk's reach"
-        );
-        let mut numbers = Vec::new();
-        let mut seen = HashSet::new();
-        for i in first.. {
-            if numbers.len() == self.slots() {
-                break;
-            }
-            let bits = key_bits(nth_key::<K>(i));
-            assert!(seen.insert(bits), "out of keys");
-            if let Some(submap) = self.submap(bits)
+    /// If a submap is too large to be filled so far.
+    pub fn filling_share<K: Key>(&self, first: u64, share: f64) -> Vec<u64> {
+        let longest = u64::from(MAX_WALK * SLAB_BYTES) as usize / self.slot_bytes();
+        let within = |&slots: &usize| slots <= longest || share <= 0.95;
+        assert!(self.slots.iter().all(within), "beyond the reach of walks");
+        let mut left: Vec<usize> = self
+            .slots
+            .iter()
+            .map(|&slots| (slots as f64 * share) as usize)
+            .collect();
+        let wanted = left.iter().sum();
+        let mut numbers = Vec::with_capacity(wanted);
+        let mut next = first;
+        while numbers.len() < wanted {
+            if let Some(submap) = self.submap(key_bits(nth_key::<K>(next)))
                 && left[submap] > 0
             {
                 left[submap] -= 1;
-                numbers.push(i);
+                numbers.push(next);
             }
+            next += 1;
         }
         numbers
+    }
+
+    fn slot_bytes(&self) -> usize {
+        if self.word_bytes == 4 { 8 } else { 16 }
     }
 }

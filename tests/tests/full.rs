@@ -4,8 +4,8 @@ use gpumap::{Error, Key, Map, Value};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{nth_key, value_by};
 use gpumap_tests::{
-    Batch, Oracle, Shape, Target, assert_holds, key, key_bits, on_every_format, on_every_pair,
-    oracle, value_bits,
+    Batch, Oracle, Shape, Target, assert_holds, contents, key, key_bits, on_every_format,
+    on_every_pair, oracle, value_bits,
 };
 
 /// Panics unless it is the refusal of this whole batch by this map.
@@ -21,18 +21,15 @@ fn assert_refused<K: Key, V: Value>(
             slots,
             batch,
             unplaced,
-            stored,
+            partial,
         }) => {
             assert_eq!(
                 (len, slots),
                 (held.len(), map.slots()),
                 "len and slots of the error"
             );
-            assert_eq!(
-                (batch, stored),
-                (batch_len, 0),
-                "batch and stored of the error"
-            );
+            assert_eq!(batch, batch_len, "batch of the error");
+            assert!(!partial, "the map says that it keeps a part");
             assert!((1..=batch_len).contains(&unplaced), "{unplaced} unplaced");
         }
         other => panic!("not refused: {other:?}"),
@@ -48,7 +45,7 @@ fn numbered<K: Key, V: Value>(numbers: std::ops::Range<usize>) -> Batch<K, V> {
 #[test]
 fn every_slot_can_be_filled_and_no_more() {
     fn body<K: Key, V: Value>(on: &Target) {
-        for slots in [1, 4, 8, 100, on.n(1_024, 2_048)] {
+        for slots in [1, 4, 8, 100, on.n(200, 2_048)] {
             // The planned capacity decides whether a batch runs beside others or alone.
             for (batches, planned) in [(1, 0), (3, 0), (1, slots), (3, slots), (3, slots / 2)] {
                 let builder = on.builder::<K, V>().submap_slots(&[slots]);
@@ -63,7 +60,7 @@ fn every_slot_can_be_filled_and_no_more() {
                 assert_eq!(map.len(), slots);
                 assert_eq!(map.load_factor(), 1.0);
                 assert_holds(&map, &held);
-                for n in [1, 2, 33, 600] {
+                for n in [1, 2, 33, on.n(300, 3_000)] {
                     let more = numbered::<K, V>(slots..slots + n);
                     assert_refused(map.insert(&more.keys, &more.values), &map, n, &held);
                 }
@@ -112,7 +109,7 @@ fn assert_absent<K: Key, V: Value>(map: &Map<K, V>, n: u64) {
 fn lookups_in_a_full_table_longer_than_a_walk_end() {
     fn body<K: Key, V: Value>(on: &Target) {
         // A walk reaches 512 of its slabs.
-        let map = Shape::of_slabs::<K, V>(520, 5)
+        let map = Shape::of_slabs::<K, V>(516, 5)
             .builder::<K, V>(on)
             .page_slabs(8)
             .build()
@@ -316,6 +313,32 @@ fn far_too_many_end_soon() {
         let fits = numbered::<K, V>(0..map.capacity());
         assert_eq!(map.insert(&fits.keys, &fits.values).unwrap(), fits.len());
         assert_holds(&map, &fits.bits().collect());
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn a_map_that_promised_too_much_says_so() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        // More capacity than its submaps have slots: only a test can ask for that. The batch runs
+        // beside others then, and cannot be undone.
+        let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
+        let map = shape.builder::<K, V>(on).capacity(1_000).build().unwrap();
+        let batch = numbered::<K, V>(0..300);
+        let Err(Error::Full {
+            len,
+            unplaced,
+            partial: true,
+            ..
+        }) = map.insert(&batch.keys, &batch.values)
+        else {
+            panic!("not refused in part");
+        };
+        assert_eq!((len, len + unplaced), (map.slots(), 300));
+        let held = contents(&map);
+        let offered: Oracle = batch.bits().collect();
+        assert!(held.iter().all(|(k, v)| offered.get(k) == Some(v)));
+        assert_holds(&map, &held);
     }
     on_every_format!(body);
 }

@@ -51,19 +51,26 @@ fn ask_all_ways<K: Key, V: Value>(on: &Target, map: &Map<K, V>, keys: &[K], orac
     let or_values = or_values.to_vec().unwrap();
 
     for i in 0..n {
-        let at = format!("key {:#x} at {i} of {n}", key_bits(keys[i]));
-        assert_eq!(got[i].map(value_bits), expected[i], "get, {at}");
-        assert_eq!(contained[i], expected[i].is_some(), "contains, {at}");
-        assert_eq!(found[i], u8::from(expected[i].is_some()), "get_into, {at}");
+        let at = || format!("key {:#x} at {i} of {n}", key_bits(keys[i]));
+        assert_eq!(got[i].map(value_bits), expected[i], "get, {}", at());
+        assert_eq!(contained[i], expected[i].is_some(), "contains, {}", at());
+        assert_eq!(
+            found[i],
+            u8::from(expected[i].is_some()),
+            "get_into, {}",
+            at()
+        );
         assert_eq!(
             value_bits(values[i]),
             expected[i].unwrap_or(0),
-            "get_into, {at}"
+            "get_into, {}",
+            at()
         );
         assert_eq!(
             value_bits(or_values[i]),
             expected[i].unwrap_or(default),
-            "get_or_into, {at}"
+            "get_or_into, {}",
+            at()
         );
     }
     assert!(

@@ -130,8 +130,6 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub get: &'static gpumap_simt::kernel::Kernel<GetArgs<K, V>>,
     /// Undoes a batch of either.
     pub undo: &'static gpumap_simt::kernel::Kernel<UndoArgs<K, V>>,
-    /// Threads per block of `retrieve_all`.
-    pub retrieve_all_threads: u32,
     /// Dumps.
     pub retrieve_all: &'static gpumap_simt::kernel::Kernel<RetrieveAllArgs<K, V>>,
 }
@@ -181,7 +179,6 @@ macro_rules! kernel_set {
             add: &$ADD,
             get: &$GET,
             undo: &$UNDO,
-            retrieve_all_threads: retrieve_all::threads::<$format>(),
             retrieve_all: &$RETRIEVE_ALL,
         };
     };

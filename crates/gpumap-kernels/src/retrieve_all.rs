@@ -1,12 +1,12 @@
 //! Dump of every pair: stream compaction of the table with one atomic per block.
 //!
-//! A block takes one tile of 512 slabs (32 KiB) of one submap. Each of its threads loads four
-//! slots' worth of 16-byte vectors, all at once; ballots find the live slots, one popcount sum
-//! per warp goes through shared memory, one warp scans the sums, **one** 64-bit atomic takes the
-//! block's part of the output, and pairs are stored coalesced. The other rungs of the ladder (an atomic
+//! A block takes one chunk of 512 slabs (32 KiB) of one submap. Each of its 512 threads loads
+//! four 16-byte vectors, all at once; ballots find the live slots, one popcount sum per warp
+//! goes through shared memory, one warp scans the sums, **one** 64-bit atomic takes the block's
+//! part of the output, and pairs are stored coalesced. The other rungs of the ladder (an atomic
 //! per pair, per warp) were measured at up to six times the time.
 //!
-//! Tiles are found by binary search in inclusive prefix sums over the submaps, which the host
+//! Chunks are found by binary search in inclusive prefix sums over the submaps, which the host
 //! keeps. The reserved slab is the last entry.
 //!
 //! Beside writers: a pair that is there throughout is reported exactly once, one that comes
@@ -18,33 +18,27 @@ use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::{U64x2, kernel_args, mem, shared_array, thread, warp};
 
-/// Slabs per tile, that is per block.
-pub const TILE_SLABS: u32 = 512;
+/// Slabs per chunk, that is per block.
+pub const CHUNK_SLABS: u32 = 512;
 
-/// Vectors of 16 bytes per tile.
-const TILE_VECTORS: u32 = TILE_SLABS * SLAB_BYTES / 16;
-
-/// Slots that each thread looks at. More of them cost registers, and those cost blocks per
-/// multiprocessor.
-const THREAD_SLOTS: u32 = 4;
+/// Vectors of 16 bytes per chunk.
+const CHUNK_VECTORS: u32 = CHUNK_SLABS * SLAB_BYTES / 16;
 
 /// Vectors that each thread loads.
-const fn vectors<F: Format>() -> u32 {
-    THREAD_SLOTS / F::SLOTS
-}
+const VECTORS: u32 = 4;
 
-/// Threads per block: 512 for slots of 16 bytes, 1024 for slots of 8.
-pub const fn threads<F: Format>() -> u32 {
-    TILE_VECTORS / vectors::<F>()
-}
+/// Threads per block.
+pub const THREADS: u32 = CHUNK_VECTORS / VECTORS;
+
+const WARPS: u32 = THREADS / warp::SIZE;
 
 kernel_args! {
-    /// Arguments of a `retrieve_all` kernel. The grid has one block of [`threads`] per tile.
+    /// Arguments of a `retrieve_all` kernel. The grid has one block of [`THREADS`] per chunk.
     pub struct RetrieveAllArgs<K, V> {
         /// The directory, followed by one entry for the reserved slab.
         pub submaps: *const Submap,
-        /// For each entry, how many tiles there are up to its end: inclusive prefix sums.
-        pub tile_ends: *const u64,
+        /// For each entry, how many chunks there are up to its end: inclusive prefix sums.
+        pub chunk_ends: *const u64,
         /// How many entries there are, the reserved slab included.
         pub entries: u32,
         /// Slabs per page: `1 << page_log2`.
@@ -61,7 +55,7 @@ kernel_args! {
 }
 
 /// What a block works on.
-struct Tile {
+struct Chunk {
     /// Its first vector.
     vectors: *const U64x2,
     /// How many of its vectors there are; the rest is beyond the submap's end.
@@ -70,19 +64,19 @@ struct Tile {
     reserved: bool,
 }
 
-/// Finds the tile of the calling block.
+/// Finds the chunk of the calling block.
 ///
 /// # Safety
-/// The arguments describe a live map, and the grid has one block per tile.
+/// The arguments describe a live map, and the grid has one block per chunk.
 #[inline(always)]
-unsafe fn find_tile<K, V>(args: &RetrieveAllArgs<K, V>) -> Tile {
+unsafe fn find_chunk<K, V>(args: &RetrieveAllArgs<K, V>) -> Chunk {
     let block = u64::from(thread::block_idx_x());
     // The first entry whose end is beyond this block. All threads of the block find the same.
     let (mut low, mut high) = (0, args.entries - 1);
     while low < high {
         let middle = low + (high - low) / 2;
         // SAFETY: `middle < entries`.
-        if unsafe { mem::load_readonly(args.tile_ends.add(middle as usize)) } <= block {
+        if unsafe { mem::load_readonly(args.chunk_ends.add(middle as usize)) } <= block {
             low = middle + 1;
         } else {
             high = middle;
@@ -94,16 +88,16 @@ unsafe fn find_tile<K, V>(args: &RetrieveAllArgs<K, V>) -> Tile {
         let begin = if low == 0 {
             0
         } else {
-            mem::load_readonly(args.tile_ends.add(low as usize - 1))
+            mem::load_readonly(args.chunk_ends.add(low as usize - 1))
         };
         let entry: U64x2 = mem::load_readonly(args.submaps.add(low as usize).cast());
         let pages = u64::from(entry.y as u32);
         let slabs = if reserved { 1 } else { pages << args.page_log2 };
-        let first = (block - begin) * u64::from(TILE_SLABS);
+        let first = (block - begin) * u64::from(CHUNK_SLABS);
         let per_slab = SLAB_BYTES / 16;
-        Tile {
+        Chunk {
             vectors: (entry.x as *const U64x2).wrapping_add((first * u64::from(per_slab)) as usize),
-            len: (slabs - first).min(u64::from(TILE_SLABS)) as u32 * per_slab,
+            len: (slabs - first).min(u64::from(CHUNK_SLABS)) as u32 * per_slab,
             reserved,
         }
     }
@@ -112,39 +106,37 @@ unsafe fn find_tile<K, V>(args: &RetrieveAllArgs<K, V>) -> Tile {
 /// The body of the kernels.
 ///
 /// # Safety
-/// Blocks of [`threads`] threads, one per tile; the arguments describe a live map of format
+/// Blocks of [`THREADS`] threads, one per chunk; the arguments describe a live map of format
 /// `F`, and the outputs have `room` elements.
 #[inline(always)]
 pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
-    let rounds = const { vectors::<F>() } as usize;
-    let warps = const { threads::<F>() / warp::SIZE };
-    // One sum per warp of the largest block.
-    let sums = shared_array![u32; warp::SIZE as usize];
+    const R: usize = VECTORS as usize;
+    let sums = shared_array![u32; WARPS as usize];
     let begin = shared_array![u64; 1];
     let t = thread::thread_idx_x();
     let lane = warp::lane_id();
     let warp_id = t / warp::SIZE;
 
     // SAFETY: the exits and branches below are the same for all threads between two barriers,
-    // and for all lanes between two ballots. Loads stay below the tile's length. Shared words
+    // and for all lanes between two ballots. Loads stay below the chunk's length. Shared words
     // are written by one thread and read by others only across a barrier.
     unsafe {
-        let tile = find_tile(args);
+        let chunk = find_chunk(args);
         // The vectors of a warp lie together, those of one round side by side.
-        let first = warp_id * warp::SIZE * rounds as u32 + lane;
-        let mut vectors = [U64x2::new(!0, !0); THREAD_SLOTS as usize];
+        let first = warp_id * warp::SIZE * VECTORS + lane;
+        let mut vectors = [U64x2::new(!0, !0); R];
         let mut r = 0;
-        while r < rounds {
+        while r < R {
             let i = first + r as u32 * warp::SIZE;
-            if i < tile.len {
-                vectors[r] = atomic::load(tile.vectors.wrapping_add(i as usize), Relaxed);
+            if i < chunk.len {
+                vectors[r] = atomic::load(chunk.vectors.wrapping_add(i as usize), Relaxed);
             }
             r += 1;
         }
 
         let mut of_warp = 0;
         let mut r = 0;
-        while r < rounds {
+        while r < R {
             let mut s = 0;
             while s < F::SLOTS {
                 of_warp += lanes_with_pair::<F>(vectors[r], s).count();
@@ -157,16 +149,16 @@ pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
         }
         thread::sync_threads();
         if warp_id == 0 {
-            let mine = if lane < warps {
+            let mine = if lane < WARPS {
                 *sums.add(lane as usize)
             } else {
                 0
             };
             let up_to = warp::warp_inclusive_sum(mine);
-            if lane < warps {
+            if lane < WARPS {
                 *sums.add(lane as usize) = up_to - mine;
             }
-            if lane == warps - 1 {
+            if lane == WARPS - 1 {
                 *begin = if up_to == 0 {
                     0
                 } else {
@@ -178,7 +170,7 @@ pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
 
         let mut out = *begin + u64::from(*sums.add(warp_id as usize));
         let mut r = 0;
-        while r < rounds {
+        while r < R {
             let mut s = 0;
             while s < F::SLOTS {
                 // Voted on again: to keep eight masks costs registers, and those cost blocks.
@@ -186,7 +178,7 @@ pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
                 let at = out + u64::from(lanes.rank_of(lane));
                 if lanes.contains(lane) && at < args.room {
                     let word = F::word(vectors[r], s);
-                    let key = if tile.reserved {
+                    let key = if chunk.reserved {
                         F::reserved_key(word)
                     } else {
                         F::key(word)

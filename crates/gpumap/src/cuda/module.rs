@@ -1,6 +1,6 @@
 //! Modules of kernels on a device: loaded once, functions found by name and remembered.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -63,7 +63,10 @@ pub(super) struct Modules {
 }
 
 #[derive(Debug)]
-struct Loaded(CUmodule);
+struct Loaded {
+    handle: CUmodule,
+    entries: HashSet<String>,
+}
 
 // SAFETY: a CUmodule is a handle that the driver lets any thread use.
 unsafe impl Send for Loaded {}
@@ -105,7 +108,9 @@ impl Modules {
         };
         match code {
             CUresult::CUDA_SUCCESS => {
-                self.loaded.write().push(Loaded(module));
+                let entries = ptx.entries();
+                let handle = module;
+                self.loaded.write().push(Loaded { handle, entries });
                 Ok(())
             }
             CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => Err(Error::DriverTooOld {
@@ -143,16 +148,17 @@ impl Modules {
         let Ok(symbol) = CString::new(name) else {
             return Err(missing);
         };
-        for module in &*self.loaded.read() {
+        let loaded = self.loaded.read();
+        if let Some(module) = loaded.iter().find(|module| module.entries.contains(name)) {
             let mut handle: CUfunction = std::ptr::null_mut();
             // SAFETY: the module is loaded, its context is current, the name ends in NUL.
-            let code = unsafe {
-                cudarc::driver::sys::cuModuleGetFunction(&mut handle, module.0, symbol.as_ptr())
-            };
-            match code {
-                CUresult::CUDA_ERROR_NOT_FOUND => continue,
-                code => check("cuModuleGetFunction", code)?,
-            }
+            unsafe {
+                cu!(cuModuleGetFunction(
+                    &mut handle,
+                    module.handle,
+                    symbol.as_ptr()
+                ))
+            }?;
             let attribute = |which| -> Result<u32> {
                 let mut value = 0;
                 // SAFETY: `handle` was found just now; `value` is a valid place for an int.
@@ -177,7 +183,7 @@ impl Modules {
         self.functions.get_mut().clear();
         for module in self.loaded.get_mut().drain(..) {
             // SAFETY: loaded by `add` into the current context, and unloaded only here.
-            let unloaded = unsafe { cu!(cuModuleUnload(module.0)) };
+            let unloaded = unsafe { cu!(cuModuleUnload(module.handle)) };
             if let Err(error) = unloaded {
                 tracing::debug!(%error, "could not unload a module");
             }

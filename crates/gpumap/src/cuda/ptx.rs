@@ -1,6 +1,7 @@
 //! The kernels as PTX text: the two that are built in, and files.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use crate::device::PtxChoice;
@@ -59,6 +60,17 @@ impl PtxText {
         })
     }
 
+    /// The names of its kernels. To ask the driver for one that is not there is an error in the
+    /// eyes of the tools that watch its calls.
+    pub(crate) fn entries(&self) -> HashSet<String> {
+        let name = |after: &str| {
+            let end = after.find(|c: char| c == '(' || c.is_whitespace());
+            after[..end.unwrap_or(after.len())].to_owned()
+        };
+        let split = self.text.split(".entry").skip(1);
+        split.map(|after| name(after.trim_start())).collect()
+    }
+
     fn built_in(text: &'static str) -> Self {
         Self {
             text: text.into(),
@@ -85,6 +97,19 @@ mod tests {
     fn the_built_in_texts_are_ptx() {
         assert!(is_ptx(SM_70) && SM_70.contains("sm_70"));
         assert!(is_ptx(SM_90) && SM_90.contains("sm_90"));
+    }
+
+    #[test]
+    fn kernels_are_found_in_the_text() {
+        let text = PtxText::built_in(
+            ".visible .entry one(\n.param .u64 a\n)\n{ ret; }\n.entry two ()\n.entry\n three(",
+        );
+        let mut names: Vec<_> = text.entries().into_iter().collect();
+        names.sort_unstable();
+        assert_eq!(names, ["one", "three", "two"]);
+        let wide = gpumap_kernels::kernels::WIDE_8_8.insert.name();
+        assert!(PtxText::built_in(SM_90).entries().contains(wide));
+        assert!(!PtxText::built_in(SM_70).entries().contains(wide));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Dumping all pairs.
 
-use gpumap_kernels::retrieve_all::RetrieveAllArgs;
+use gpumap_kernels::retrieve_all::{RetrieveAllArgs, THREADS};
 use gpumap_kernels::slot::RESERVED_WORDS;
 use gpumap_simt::kernel::Grid;
 
@@ -78,7 +78,7 @@ impl<K: Key, V: Value> Map<K, V> {
         self.expect_sound()?;
         let args = RetrieveAllArgs {
             submaps: table.entries(),
-            tile_ends: table.tile_ends(),
+            chunk_ends: table.chunk_ends(),
             entries: table.entry_count(),
             page_log2: table.shape.page_log2,
             keys: keys.cast(),
@@ -86,7 +86,7 @@ impl<K: Key, V: Value> Map<K, V> {
             room: room as u64,
             counter: scratch.counters(),
         };
-        let grid = Grid::new(table.tiles()?, self.kernels.retrieve_all_threads);
+        let grid = Grid::new(table.chunks()?, THREADS);
         // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; the
         // table's lock is held until the counter has been read.
         unsafe {

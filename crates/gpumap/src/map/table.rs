@@ -1,6 +1,6 @@
 //! The memory of a map: slabs, directory, prefix sums.
 
-use gpumap_kernels::retrieve_all::TILE_SLABS;
+use gpumap_kernels::retrieve_all::CHUNK_SLABS;
 use gpumap_kernels::table::{MapView, SLAB_BYTES, Submap};
 
 use super::shape::Shape;
@@ -23,10 +23,10 @@ pub(super) struct Table {
     reserved: Buffer<Slab>,
     /// One [`Submap`] per submap, and one for the reserved slab.
     directory: Buffer<[u64; 2]>,
-    /// For each entry of the directory the `retrieve_all` tiles up to its end: inclusive prefix
+    /// For each entry of the directory the `retrieve_all` chunks up to its end: inclusive prefix
     /// sums of the submaps' capacities.
-    tile_ends: Buffer<u64>,
-    tiles: u64,
+    chunk_ends: Buffer<u64>,
+    chunks: u64,
     seed: u64,
 }
 
@@ -40,23 +40,23 @@ impl Table {
 
         let mut entries = Vec::with_capacity(submaps.len() + 1);
         let mut ends = Vec::with_capacity(submaps.len() + 1);
-        let mut tiles = 0;
+        let mut chunks = 0;
         let counted = submaps
             .iter()
             .zip(&shape.pages)
             .map(|(s, &pages)| (s, pages));
         for (slabs, pages) in counted.chain([(&reserved, 1)]) {
             entries.push([slabs.as_ptr() as u64, u64::from(pages)]);
-            tiles += (slabs.len() as u64).div_ceil(u64::from(TILE_SLABS));
-            ends.push(tiles);
+            chunks += (slabs.len() as u64).div_ceil(u64::from(CHUNK_SLABS));
+            ends.push(chunks);
         }
         let mut table = Self {
             directory: Buffer::from_slice(stream, &entries)?,
-            tile_ends: Buffer::from_slice(stream, &ends)?,
+            chunk_ends: Buffer::from_slice(stream, &ends)?,
             submaps,
             reserved,
             shape,
-            tiles,
+            chunks,
             seed,
         };
         table.clear()?;
@@ -95,13 +95,13 @@ impl Table {
     }
 
     /// The inclusive prefix sums on the device, one per entry.
-    pub fn tile_ends(&self) -> *const u64 {
-        self.tile_ends.as_ptr()
+    pub fn chunk_ends(&self) -> *const u64 {
+        self.chunk_ends.as_ptr()
     }
 
     /// Blocks that a `retrieve_all` needs.
-    pub fn tiles(&self) -> Result<u32> {
-        u32::try_from(self.tiles).map_err(|_| Error::CapacityOverflow {
+    pub fn chunks(&self) -> Result<u32> {
+        u32::try_from(self.chunks).map_err(|_| Error::CapacityOverflow {
             elements: self.shape.slots(),
             element_bytes: (SLAB_BYTES / self.shape.slab_slots) as usize,
         })

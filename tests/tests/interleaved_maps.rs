@@ -1,0 +1,104 @@
+//! Whole maps on executors with a random schedule: the host's side of every verb, and batches
+//! of several blocks, under many interleavings. For the device code alone see
+//! `interleavings.rs`. On the CPU whatever the target.
+
+use gpumap::executor::{Config, Schedule};
+use gpumap::{Device, Error, Key, Value};
+use gpumap_kernels::kernels::Encoding;
+use gpumap_tests::device::{noting, run_pair_on};
+use gpumap_tests::pairs::nth_key;
+use gpumap_tests::{Batch, Oracle, Target, assert_holds, contents, oracle};
+
+/// Runs a body on a device of its own for each seed, format and encoding.
+macro_rules! on_every_interleaving {
+    ($seeds:expr, $body:ident) => {
+        for seed in 0..$seeds {
+            for encoding in [Encoding::Wide, Encoding::Split] {
+                let device = Device::cpu_with(Config {
+                    workers: 1,
+                    schedule: Schedule::Random { seed },
+                    step_budget: 1 << 26,
+                    ..Config::default()
+                });
+                let on = Target::new(device, Some(encoding));
+                noting(&format!("seed {seed}"), || {
+                    run_pair_on::<u32, u32>(&on, $body::<u32, u32>);
+                    run_pair_on::<u32, u64>(&on, $body::<u32, u64>);
+                    run_pair_on::<u64, u32>(&on, $body::<u64, u32>);
+                    run_pair_on::<u64, u64>(&on, $body::<u64, u64>);
+                });
+            }
+        }
+    };
+}
+
+#[test]
+fn duplicates_across_blocks() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for slots in [4, 8] {
+            let map = on
+                .builder::<K, V>()
+                .submap_slots(&[slots])
+                .capacity(1_000)
+                .build()
+                .unwrap();
+            let distinct = map.slots() as u64;
+            // Two blocks; every key in each of them.
+            let batch = Batch::<K, V>::numbered((0..300).map(|i| i % distinct), 1);
+            assert_eq!(
+                map.insert(&batch.keys, &batch.values).unwrap() as u64,
+                distinct
+            );
+            let mut held = Oracle::new();
+            oracle::adopt(&mut held, &map, batch.bits());
+            assert_holds(&map, &held);
+            oracle::add(&mut held, batch.bits(), size_of::<V>());
+            assert_eq!(map.add(&batch.keys, &batch.values).unwrap(), 0);
+            assert_holds(&map, &held);
+        }
+    }
+    on_every_interleaving!(30, body);
+}
+
+#[test]
+fn a_refused_batch_of_several_blocks() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let map = on.map_of::<K, V>(&[8]);
+        let slots = map.slots() as u64;
+        let first = Batch::<K, V>::numbered(0..slots / 2, 1);
+        map.insert(&first.keys, &first.values).unwrap();
+        let held: Oracle = first.bits().collect();
+        let batch = Batch::<K, V>::numbered((0..300).map(|i| i % (slots + 1)), 2);
+        for stored in [
+            map.insert(&batch.keys, &batch.values),
+            map.add(&batch.keys, &batch.values),
+        ] {
+            assert!(
+                matches!(stored, Err(Error::Full { partial: false, .. })),
+                "{stored:?}"
+            );
+        }
+        assert_holds(&map, &held);
+    }
+    on_every_interleaving!(30, body);
+}
+
+#[test]
+fn sums_across_blocks() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for distinct in [1, 2, 5] {
+            let map = on.map::<K, V>(300);
+            let batch = Batch::<K, V>::numbered((0..300).map(|i| i % distinct), 1);
+            let mut held = Oracle::new();
+            oracle::add(&mut held, batch.bits(), size_of::<V>());
+            assert_eq!(
+                map.add(&batch.keys, &batch.values).unwrap() as u64,
+                distinct
+            );
+            assert_eq!(contents(&map), held);
+            let absent = map.get(&[nth_key::<K>(distinct)]).unwrap();
+            assert!(absent[0].is_none());
+        }
+    }
+    on_every_interleaving!(20, body);
+}

@@ -1,0 +1,159 @@
+//! Every kernel once more, small, for `compute-sanitizer`: memcheck looks for accesses outside of
+//! allocations, racecheck for hazards in shared memory, each at a hundredth of the usual speed.
+//!
+//! On a CUDA device that can run both built-in PTX texts, both are used.
+
+use gpumap::{Buffer, Error, Key, Value};
+use gpumap_tests::device::{run_pair_on, targets_of_all_kernels};
+use gpumap_tests::pairs::nth_key;
+use gpumap_tests::{
+    Batch, Oracle, Shape, Target, assert_holds, contents, oracle, value, value_bits,
+};
+
+/// Runs a body for each slot format on each target.
+macro_rules! on_all_kernels {
+    ($body:ident) => {
+        for target in targets_of_all_kernels() {
+            run_pair_on::<u32, u32>(&target, $body::<u32, u32>);
+            run_pair_on::<u32, u64>(&target, $body::<u32, u64>);
+            run_pair_on::<u64, u32>(&target, $body::<u64, u32>);
+            run_pair_on::<u64, u64>(&target, $body::<u64, u64>);
+        }
+    };
+}
+
+/// Batches that end inside a warp, at its end and in another block.
+const SIZES: [u64; 5] = [1, 31, 32, 257, 1_500];
+
+#[test]
+fn sanitizer_insert_and_get() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for n in SIZES {
+            let map = on.map::<K, V>(n as usize);
+            let mut batch = Batch::<K, V>::numbered(0..n, 1);
+            // The last places of exact allocations are where mistakes reach outside.
+            let keys = Buffer::from_slice(&on.stream(), &batch.keys).unwrap();
+            let values = Buffer::from_slice(&on.stream(), &batch.values).unwrap();
+            assert_eq!(map.insert(&keys, &values).unwrap() as u64, n);
+            let reserved = Batch::<K, V>::of((0..3).map(|i| (!i, i)));
+            assert_eq!(map.insert(&reserved.keys, &reserved.values).unwrap(), 3);
+            batch.keys.extend(reserved.keys);
+            batch.values.extend(reserved.values);
+            assert_holds(&map, &batch.bits().collect());
+
+            let asked: Vec<K> = (n / 2..n / 2 + n).map(nth_key).collect();
+            let asked = Buffer::from_slice(&on.stream(), &asked).unwrap();
+            let mut out = Buffer::<V>::uninit(&on.stream(), n as usize).unwrap();
+            let mut found = Buffer::<u8>::uninit(&on.stream(), n as usize).unwrap();
+            map.get_into(&asked, &mut out, &mut found).unwrap();
+            let hits = found
+                .to_vec()
+                .unwrap()
+                .iter()
+                .map(|&f| u64::from(f))
+                .sum::<u64>();
+            assert_eq!(hits, n - n / 2);
+            map.get_or_into(&asked, value(7), &mut out).unwrap();
+            let sevens = out
+                .to_vec()
+                .unwrap()
+                .into_iter()
+                .filter(|&v| value_bits(v) == 7)
+                .count();
+            assert_eq!(sevens as u64, n / 2);
+        }
+    }
+    on_all_kernels!(body);
+}
+
+#[test]
+fn sanitizer_add_with_duplicates() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for n in SIZES {
+            let map = on.map::<K, V>(n as usize);
+            let numbers = (0..n).map(|i| i % 37);
+            let batch = Batch::<K, V>::numbered(numbers, 1);
+            let mut held = Oracle::new();
+            for _ in 0..2 {
+                let new = oracle::add(&mut held, batch.bits(), size_of::<V>());
+                assert_eq!(map.add(&batch.keys, &batch.values).unwrap(), new);
+            }
+            assert_holds(&map, &held);
+        }
+    }
+    on_all_kernels!(body);
+}
+
+#[test]
+fn sanitizer_duplicates_race_for_one_slot() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for distinct in [1, 2, 40] {
+            let map = on.map::<K, V>(1_000);
+            let batch = Batch::<K, V>::numbered((0..1_000).map(|i| i % distinct), 1);
+            assert_eq!(
+                map.insert(&batch.keys, &batch.values).unwrap() as u64,
+                distinct
+            );
+            assert_eq!(contents(&map).len() as u64, distinct);
+        }
+    }
+    on_all_kernels!(body);
+}
+
+#[test]
+fn sanitizer_full_table_and_taking_back() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for slots in [vec![8], vec![32, 100, 64]] {
+            let shape = Shape::new::<K, V>(&slots, 4, 9);
+            let map = shape.builder::<K, V>(on).build().unwrap();
+            let batch = Batch::<K, V>::numbered(shape.filling::<K>(0), 1);
+            assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), map.slots());
+            let held: Oracle = batch.bits().collect();
+            let more = Batch::<K, V>::numbered(1 << 30..(1 << 30) + 300, 2);
+            for stored in [
+                map.insert(&more.keys, &more.values),
+                map.add(&more.keys, &more.values),
+            ] {
+                assert!(matches!(stored, Err(Error::Full { partial: false, .. })));
+            }
+            assert!(map.get(&more.keys).unwrap().iter().all(Option::is_none));
+            assert_holds(&map, &held);
+            // From an empty table most of the batch is stored first, and then taken back.
+            map.clear().unwrap();
+            let stored = map.insert(&more.keys, &more.values);
+            assert!(matches!(stored, Err(Error::Full { partial: false, .. })));
+            assert_holds(&map, &Oracle::new());
+        }
+    }
+    on_all_kernels!(body);
+}
+
+#[test]
+fn sanitizer_retrieve_all_over_submaps() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let shapes = [
+            vec![1],
+            vec![5_000],
+            vec![4, 8, 4_100, 33, 4, 700, 16, 12, 9],
+            vec![8; 64],
+        ];
+        for slots in shapes {
+            let shape = Shape::new::<K, V>(&slots, 16, 2);
+            let map = shape.builder::<K, V>(on).build().unwrap();
+            assert!(contents(&map).is_empty());
+            let batch = Batch::<K, V>::numbered(shape.filling_share::<K>(0, 0.3), 1);
+            map.insert(&batch.keys, &batch.values).unwrap();
+            let held: Oracle = batch.bits().collect();
+            assert_eq!(contents(&map), held);
+            let mut keys = Buffer::<K>::uninit(&on.stream(), held.len()).unwrap();
+            let mut values = Buffer::<V>::uninit(&on.stream(), held.len()).unwrap();
+            assert_eq!(
+                map.retrieve_all_into(&mut keys, &mut values).unwrap(),
+                held.len()
+            );
+            map.clear().unwrap();
+            assert!(contents(&map).is_empty());
+        }
+    }
+    on_all_kernels!(body);
+}
