@@ -1,5 +1,6 @@
 //! Many host threads on one map: nothing lost, nothing doubled, nothing foreign.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
@@ -296,6 +297,48 @@ fn batches_that_may_not_fit_are_whole_or_absent() {
             let taken = taken.into_inner().unwrap();
             assert_eq!(taken.len(), map.slots(), "the map could have taken more");
             assert_holds(&map, &taken);
+        }
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn a_refused_batch_takes_nothing_of_the_others() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let map = on.map_of::<K, V>(&[on.n(256, 2_048)]);
+        let slots = map.slots() as u64;
+        for round in 0..on.n(6, 30) as u64 {
+            map.clear().unwrap();
+            // Keys of those batches that are in.
+            let stored = Mutex::new(HashSet::new());
+            let refused = AtomicUsize::new(0);
+            together(THREADS, |t| {
+                let mut random = SmallRng::seed_from_u64(round << 8 | u64::from(t));
+                for _ in 0..3 {
+                    // The batches overlap, and two or three of them fill the map.
+                    let numbers = (0..slots / 2).map(|_| random.random_range(0..2 * slots));
+                    let batch = Batch::<K, V>::numbered(numbers, t);
+                    match map.insert(&batch.keys, &batch.values) {
+                        Ok(_) => stored.lock().unwrap().extend(batch.bits().map(|(k, _)| k)),
+                        Err(Error::Full { partial: false, .. }) => {
+                            refused.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+            });
+            assert!(refused.into_inner() > 0, "the test itself is too small");
+            let held = contents(&map);
+            let stored = stored.into_inner().unwrap();
+            assert!(
+                held.keys().all(|k| stored.contains(k)),
+                "a refused batch left a pair"
+            );
+            assert!(
+                stored.iter().all(|k| held.contains_key(k)),
+                "a refused batch took a pair"
+            );
+            assert_holds(&map, &held);
         }
     }
     on_every_format!(body);

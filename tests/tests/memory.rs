@@ -113,7 +113,7 @@ fn a_batch_that_does_not_fit_the_memory() {
                 assert_eq!(*before.get_or_insert(now), now, "something leaked");
             });
         }
-        // The room that was promised to the refused batches is free again.
+        // The map is as good as before.
         let fits = Batch::<K, V>::numbered(10..100, 1);
         assert_eq!(map.insert(&fits.keys, &fits.values).unwrap(), 90);
         assert_eq!(map.len(), 100);

@@ -102,7 +102,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self
     }
 
-    /// Slabs per page at most, a power of two up to 512: for tests and benchmarks.
+    /// Slabs per page at most, a power of two up to 512: for tests and benchmarks. Small pages in
+    /// a large map are for load factors up to 0.8.
     #[doc(hidden)]
     #[must_use]
     pub fn page_slabs(mut self, slabs: u32) -> Self {
