@@ -81,20 +81,13 @@ fn main() -> Result<()> {
                     submaps: options.submaps,
                     runs: options.runs as usize,
                 };
-                match pair {
-                    PairKind::FourFour => {
-                        ops::run::<u32, u32>(&stream, case, &ceilings, &mut report)?
-                    }
-                    PairKind::FourEight => {
-                        ops::run::<u32, u64>(&stream, case, &ceilings, &mut report)?
-                    }
-                    PairKind::EightFour => {
-                        ops::run::<u64, u32>(&stream, case, &ceilings, &mut report)?
-                    }
-                    PairKind::EightEight => {
-                        ops::run::<u64, u64>(&stream, case, &ceilings, &mut report)?
-                    }
-                }
+                let run = match pair {
+                    PairKind::FourFour => ops::run::<u32, u32>,
+                    PairKind::FourEight => ops::run::<u32, u64>,
+                    PairKind::EightFour => ops::run::<u64, u32>,
+                    PairKind::EightEight => ops::run::<u64, u64>,
+                };
+                run(&stream, case, &ceilings, &mut report)?;
             }
         }
     }

@@ -14,7 +14,7 @@
 //! | [`shared`] | memory of one block, static and dynamic | every thread of the block |
 //! | [`atomic`] | device-scope atomics of 32, 64 and 128 bits with typed orderings | any lane |
 //! | [`mem`] | vector loads and stores with cache hints | any lane |
-//! | [`kernel`] | [`kernel!`], [`kernel_args!`], typed launches | the host |
+//! | [`mod@kernel`] | [`kernel!`], [`kernel_args!`], typed launches | the host |
 //!
 //! Names follow `cuda_std`, so a kernel written against it reads the same here.
 //!

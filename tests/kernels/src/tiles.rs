@@ -21,8 +21,8 @@ unsafe fn tile<const N: u32>(args: &RowArgs) {
         let tile = Tile::<N>::converged();
         args.put(0, u64::from(tile.rank() | tile.size() << 8));
         args.put(1, u64::from(tile.ballot(v & 1 != 0).bits()));
-        args.put(2, u64::from(tile.any(v % 7 == 0)));
-        args.put(3, u64::from(tile.all(v % 7 != 0)));
+        args.put(2, u64::from(tile.any(v.is_multiple_of(7))));
+        args.put(3, u64::from(tile.all(!v.is_multiple_of(7))));
         args.put(4, tile.shfl(v, v as u32));
         args.put(5, u64::from(tile.shfl_up(v as u32, 1)));
         args.put(6, tile.shfl_down(v, 1));

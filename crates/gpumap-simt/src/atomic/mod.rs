@@ -14,7 +14,7 @@
 //! | word | load, store | compare_exchange, exchange | fetch_* |
 //! |---|---|---|---|
 //! | `u32`, `u64` | all GPUs | all GPUs | all GPUs |
-//! | [`U64x2`](crate::U64x2) (16-byte aligned) | sm_70 and newer | sm_90 and newer; [`compare_exchange_low`]: all GPUs | [`fetch_add_high`]: all GPUs |
+//! | [`U64x2`] (16-byte aligned) | sm_70 and newer | sm_90 and newer; [`compare_exchange_low`]: all GPUs | [`fetch_add_high`]: all GPUs |
 //!
 //! Any lane may call any of them; no other lane is involved. On the executor each one is a
 //! point where another lane may be scheduled.
@@ -151,12 +151,7 @@ pub unsafe fn store<T: Word, O: StoreOrdering>(p: *mut T, value: T, _: O) {
 /// As for [`store`].
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub unsafe fn compare_exchange<T: Swap, O: RmwOrdering>(
-    p: *mut T,
-    current: T,
-    new: T,
-    _: O,
-) -> T {
+pub unsafe fn compare_exchange<T: Swap, O: RmwOrdering>(p: *mut T, current: T, new: T, _: O) -> T {
     // SAFETY: the caller's promise is the back end's.
     unsafe { T::compare_exchange(p, current, new, O::ORDER) }
 }

@@ -17,7 +17,7 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.scratch.take()?;
         // Calls in flight may store more while this one runs; then it starts again with room for
-        // as many as it has seen, and some to spare.
+        // as many as it has seen, and some to spare: at the latest for all there can be.
         let all = self.slots() + RESERVED_WORDS as usize;
         let mut room = self.len();
         loop {
@@ -25,10 +25,9 @@ impl<K: Key, V: Value> Map<K, V> {
             let mut values = scratch.output::<V>(Slot::SecondOutput, room)?;
             let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
             let pairs = self.dump(&mut scratch, keys_at, values_at, room)?;
-            if pairs <= room {
+            if pairs <= room || room == all {
                 return Ok((scratch.fetch(keys, pairs)?, scratch.fetch(values, pairs)?));
             }
-            // Ends at the latest when there is room for every slot.
             room = (pairs + pairs / 8 + 1).min(all);
         }
     }

@@ -65,11 +65,12 @@ impl Table {
 
     /// Empties every slot. Returns when that is done.
     pub fn clear(&mut self) -> Result<()> {
-        let all = self.submaps.iter_mut().chain([&mut self.reserved]);
-        let queued = all.map(|slabs| slabs.fill_bytes(EMPTY_BYTE)).collect();
+        let mut submaps = self.submaps.iter_mut();
+        let queued = submaps
+            .try_for_each(|slabs| slabs.fill_bytes(EMPTY_BYTE))
+            .and_then(|()| self.reserved.fill_bytes(EMPTY_BYTE));
         // What was queued before a failure is waited for as well.
         let done = self.reserved.stream().synchronize();
-        let queued: Result<()> = queued;
         queued.and(done)
     }
 
