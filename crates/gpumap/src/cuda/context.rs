@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUmemPool_attribute, CUmemoryPool,
 };
+use gpumap_kernels::ceilings;
 use parking_lot::Mutex;
 
 use super::driver::{cu, device_count, ensure};
@@ -169,7 +170,14 @@ impl Context {
             context.ptx = PtxChoice::for_capability(context.capability);
         }
         let text = PtxText::of(&context.ptx)?;
-        context.add_module(&text)?;
+        if text.is_built_in() {
+            let current = context.enter()?;
+            context
+                .modules
+                .add_by_kernel(&current, text, ceilings::COPY_16.name())?;
+        } else {
+            context.add_module(&text)?;
+        }
         Ok(context)
     }
 

@@ -2,14 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, c_void};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::context::Current;
-use super::driver::{check, cu};
+use super::driver::cu;
 use super::ptx::PtxText;
 use crate::error::{DriverCode, Error, PtxError, Result};
 
@@ -41,7 +42,7 @@ impl Function {
         }
         // Two threads may both come here; each sets at least what it needs, and the larger value
         // must stay, so this is one at a time.
-        static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _one = ONE_AT_A_TIME.lock();
         if bytes <= self.shared_limit.load(Ordering::Acquire) {
             return Ok(());
@@ -55,18 +56,36 @@ impl Function {
     }
 }
 
-/// The modules of one context, searched in the order they were added.
+/// The kernels of one context, searched in the order in which their texts were added.
+///
+/// Compiling PTX takes the driver some 40 ms a kernel, and few programs use them all. So kernels
+/// that come with the library are compiled one by one, when they are first asked for; texts of
+/// others are compiled as a whole when they are added, to say at once what is wrong with them.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
-    loaded: RwLock<Vec<Loaded>>,
+    sources: RwLock<Vec<Source>>,
+    loaded: Mutex<Vec<Loaded>>,
     functions: RwLock<HashMap<&'static str, Arc<Function>>>,
 }
 
+/// A text whose kernels are searched.
 #[derive(Debug)]
-struct Loaded {
-    handle: CUmodule,
+struct Source {
     entries: HashSet<String>,
+    code: Code,
 }
+
+#[derive(Debug)]
+enum Code {
+    /// Compiled as a whole.
+    Whole(Loaded),
+    /// Each kernel is compiled by itself.
+    Text(PtxText),
+}
+
+/// A module on the device.
+#[derive(Clone, Copy, Debug)]
+struct Loaded(CUmodule);
 
 // SAFETY: a CUmodule is a handle that the driver lets any thread use.
 unsafe impl Send for Loaded {}
@@ -74,16 +93,35 @@ unsafe impl Send for Loaded {}
 unsafe impl Sync for Loaded {}
 
 impl Modules {
-    /// Compiles a text for the device and adds it to those that are searched.
-    pub(super) fn add(&self, _: &Current<'_>, ptx: &PtxText) -> Result<()> {
-        let rejected = |code, log| Error::Ptx {
-            path: ptx.path.clone(),
-            cause: PtxError::Rejected { code, log },
+    /// Adds a text that is compiled kernel by kernel. The one named `probe` is compiled at once:
+    /// it shows that the driver takes these texts.
+    pub(super) fn add_by_kernel(
+        &self,
+        current: &Current<'_>,
+        ptx: PtxText,
+        probe: &'static str,
+    ) -> Result<()> {
+        let entries = ptx.entries();
+        let code = Code::Text(ptx);
+        self.sources.write().push(Source { entries, code });
+        self.function(current, probe).map(drop)
+    }
+
+    /// Compiles a text and adds it.
+    pub(super) fn add(&self, current: &Current<'_>, ptx: &PtxText) -> Result<()> {
+        let entries = ptx.entries();
+        let code = Code::Whole(self.compile(current, &ptx.text, ptx.path.as_ref())?);
+        self.sources.write().push(Source { entries, code });
+        Ok(())
+    }
+
+    /// Compiles a text for the device. The module stays loaded until [`unload`](Self::unload).
+    fn compile(&self, _: &Current<'_>, text: &str, path: Option<&PathBuf>) -> Result<Loaded> {
+        let path = path.cloned();
+        let Ok(text) = CString::new(text) else {
+            let cause = PtxError::NotPtx;
+            return Err(Error::Ptx { path, cause });
         };
-        let text = CString::new(&*ptx.text).map_err(|_| Error::Ptx {
-            path: ptx.path.clone(),
-            cause: PtxError::NotPtx,
-        })?;
         let mut log = vec![0u8; LOG_BYTES];
         let mut options = [
             CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
@@ -108,10 +146,8 @@ impl Modules {
         };
         match code {
             CUresult::CUDA_SUCCESS => {
-                let entries = ptx.entries();
-                let handle = module;
-                self.loaded.write().push(Loaded { handle, entries });
-                Ok(())
+                self.loaded.lock().push(Loaded(module));
+                Ok(Loaded(module))
             }
             CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => Err(Error::DriverTooOld {
                 missing: "support for the kernels' PTX version",
@@ -122,9 +158,15 @@ impl Modules {
             | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
             | CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
             | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED => {
-                Err(rejected(DriverCode(code), one_line(&log)))
+                let code = DriverCode(code);
+                let log = one_line(&log);
+                let cause = PtxError::Rejected { code, log };
+                Err(Error::Ptx { path, cause })
             }
-            code => check("cuModuleLoadDataEx", code),
+            code => Err(Error::Driver {
+                call: "cuModuleLoadDataEx",
+                code: DriverCode(code),
+            }),
         }
     }
 
@@ -143,47 +185,47 @@ impl Modules {
         Ok(Arc::clone(functions.entry(name).or_insert(function)))
     }
 
-    fn find(&self, _: &Current<'_>, name: &'static str) -> Result<Function> {
+    fn find(&self, current: &Current<'_>, name: &'static str) -> Result<Function> {
         let missing = Error::KernelMissing { kernel: name };
         let Ok(symbol) = CString::new(name) else {
             return Err(missing);
         };
-        let loaded = self.loaded.read();
-        if let Some(module) = loaded.iter().find(|module| module.entries.contains(name)) {
-            let mut handle: CUfunction = std::ptr::null_mut();
-            // SAFETY: the module is loaded, its context is current, the name ends in NUL.
-            unsafe {
-                cu!(cuModuleGetFunction(
-                    &mut handle,
-                    module.handle,
-                    symbol.as_ptr()
-                ))
-            }?;
-            let attribute = |which| -> Result<u32> {
-                let mut value = 0;
-                // SAFETY: `handle` was found just now; `value` is a valid place for an int.
-                unsafe { cu!(cuFuncGetAttribute(&mut value, which, handle)) }?;
-                Ok(u32::try_from(value).unwrap_or(0))
-            };
-            return Ok(Function {
-                handle,
-                max_threads: attribute(
-                    CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-                )?,
-                shared_limit: AtomicU32::new(attribute(
-                    CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                )?),
-            });
-        }
-        Err(missing)
+        let sources = self.sources.read();
+        let Some(source) = sources.iter().find(|source| source.entries.contains(name)) else {
+            return Err(missing);
+        };
+        let module = match &source.code {
+            Code::Whole(module) => *module,
+            Code::Text(ptx) => {
+                let alone = ptx.kernel_alone(name).ok_or(missing)?;
+                self.compile(current, &alone, ptx.path.as_ref())?
+            }
+        };
+        let mut handle: CUfunction = std::ptr::null_mut();
+        // SAFETY: the module is loaded, its context is current, the name ends in NUL.
+        unsafe { cu!(cuModuleGetFunction(&mut handle, module.0, symbol.as_ptr())) }?;
+        let attribute = |which| -> Result<u32> {
+            let mut value = 0;
+            // SAFETY: `handle` was found just now; `value` is a valid place for an int.
+            unsafe { cu!(cuFuncGetAttribute(&mut value, which, handle)) }?;
+            Ok(u32::try_from(value).unwrap_or(0))
+        };
+        Ok(Function {
+            handle,
+            max_threads: attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            shared_limit: AtomicU32::new(attribute(
+                CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+            )?),
+        })
     }
 
     /// Unloads everything. Nothing may be running on the device that came from these modules.
     pub(super) fn unload(&mut self, _: &Current<'_>) {
         self.functions.get_mut().clear();
+        self.sources.get_mut().clear();
         for module in self.loaded.get_mut().drain(..) {
-            // SAFETY: loaded by `add` into the current context, and unloaded only here.
-            let unloaded = unsafe { cu!(cuModuleUnload(module.handle)) };
+            // SAFETY: loaded by `compile` into the current context, and unloaded only here.
+            let unloaded = unsafe { cu!(cuModuleUnload(module.0)) };
             if let Err(error) = unloaded {
                 tracing::debug!(%error, "could not unload a module");
             }

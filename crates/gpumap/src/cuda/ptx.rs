@@ -10,6 +10,9 @@ use crate::error::{Error, PtxError, Result};
 const SM_70: &str = include_str!("../../ptx/gpumap_sm_70.ptx");
 const SM_90: &str = include_str!("../../ptx/gpumap_sm_90.ptx");
 
+/// How a kernel begins in the texts that come with the library.
+const ENTRY: &str = ".visible .entry ";
+
 /// A PTX text that has been looked at, and where it is from.
 #[derive(Debug)]
 pub(crate) struct PtxText {
@@ -71,6 +74,23 @@ impl PtxText {
         split.map(|after| name(after.trim_start())).collect()
     }
 
+    /// The text of one kernel by itself: what stands before the first kernel, and that kernel,
+    /// which ends at the first brace that begins a line.
+    ///
+    /// For the texts that come with the library: their kernels call nothing and share nothing.
+    pub(crate) fn kernel_alone(&self, name: &str) -> Option<String> {
+        let text = &*self.text;
+        let preamble = &text[..text.find(ENTRY)?];
+        let start = text.find(&format!("{ENTRY}{name}("))?;
+        let length = text[start..].find("\n}\n")?;
+        Some(format!("{preamble}{}\n}}\n", &text[start..start + length]))
+    }
+
+    /// Whether it is one of the texts that come with the library.
+    pub(crate) fn is_built_in(&self) -> bool {
+        matches!(self.text, Cow::Borrowed(_))
+    }
+
     fn built_in(text: &'static str) -> Self {
         Self {
             text: text.into(),
@@ -110,6 +130,30 @@ mod tests {
         let wide = gpumap_kernels::kernels::WIDE_8_8.insert.name();
         assert!(PtxText::built_in(SM_90).entries().contains(wide));
         assert!(!PtxText::built_in(SM_70).entries().contains(wide));
+    }
+
+    #[test]
+    fn kernels_stand_alone() {
+        for text in [SM_70, SM_90] {
+            let text = PtxText::built_in(text);
+            let entries = text.entries();
+            assert!(entries.len() > 20);
+            let mut rest = text.text.to_string();
+            for name in &entries {
+                let alone = PtxText::from_text(&text.kernel_alone(name).unwrap()).unwrap();
+                assert!(alone.entries().into_iter().eq([name.clone()]));
+                let from = alone.text.find(ENTRY).unwrap();
+                assert!(rest.contains(&alone.text[from..]));
+                rest = rest.replace(&alone.text[from..], "");
+            }
+            // Nothing else stands between them, so nothing can be missing in a part.
+            let after = &rest[rest.find(".address_size").unwrap()..];
+            let other = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+            let other: Vec<_> = after.lines().skip(1).filter(other).collect();
+            let shared = ".extern .shared .align 16 .b8 gpumap_dynamic_shared[];";
+            assert_eq!(other, [shared]);
+        }
+        assert!(PtxText::built_in(SM_70).kernel_alone("add").is_none());
     }
 
     #[test]
