@@ -6,15 +6,17 @@
 
 mod ceilings;
 mod data;
+mod histogram;
 mod measure;
 mod ops;
 mod pair;
+mod partition;
 mod report;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use gpumap::{Device, Stream};
 
 use ceilings::Ceilings;
@@ -22,10 +24,24 @@ use ops::Keys;
 use pair::PairKind;
 use report::Report;
 
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Suite {
+    /// The map's verbs.
+    Ops,
+    /// Histograms of `n` values, by default 400 million.
+    Histogram,
+    /// Partitions of `n` pairs.
+    Partition,
+}
+
 /// Measures the map against the device's own limits.
 #[derive(Debug, Parser)]
 #[command(name = "gpumap-bench", version)]
 pub struct Options {
+    /// What to measure.
+    #[arg(long, value_delimiter = ',', default_value = "ops")]
+    suite: Vec<Suite>,
     /// Pairs in the map. The default is for a GPU; the CPU executor does about a million a
     /// second.
     #[arg(short, long)]
@@ -71,6 +87,33 @@ fn main() -> Result<()> {
     report.print_head();
 
     let ceilings = Ceilings::measure(&stream, n, options.runs as usize, &mut report)?;
+    let runs = options.runs as usize;
+    for &suite in &options.suite {
+        match suite {
+            Suite::Ops => run_ops(&options, &stream, n, &ceilings, &mut report)?,
+            Suite::Histogram => {
+                let n = options.n.unwrap_or(4 * n);
+                histogram::run(&stream, n, runs, &ceilings, &mut report)?;
+            }
+            Suite::Partition => {
+                partition::run::<u64, u64>(&stream, n, runs, &ceilings, &mut report)?;
+                partition::run::<u32, u32>(&stream, n, runs, &ceilings, &mut report)?;
+            }
+        }
+    }
+    if let Some(path) = &options.json {
+        report.write_json(path)?;
+    }
+    report.finish()
+}
+
+fn run_ops(
+    options: &Options,
+    stream: &Stream,
+    n: usize,
+    ceilings: &Ceilings,
+    report: &mut Report,
+) -> Result<()> {
     for &pair in &options.pairs {
         for &keys in &options.keys {
             for &load in &options.load {
@@ -87,12 +130,9 @@ fn main() -> Result<()> {
                     PairKind::EightFour => ops::run::<u64, u32>,
                     PairKind::EightEight => ops::run::<u64, u64>,
                 };
-                run(&stream, case, &ceilings, &mut report)?;
+                run(stream, case, ceilings, report)?;
             }
         }
     }
-    if let Some(path) = &options.json {
-        report.write_json(path)?;
-    }
-    report.finish()
+    Ok(())
 }

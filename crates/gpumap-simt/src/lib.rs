@@ -12,6 +12,7 @@
 //! | [`warp`] | votes, shuffles, matches over a lane mask | every lane named by the mask |
 //! | [`tile`] | the same for power-of-two parts of a warp | every lane of the tile |
 //! | [`shared`] | memory of one block, static and dynamic | every thread of the block |
+//! | [`shared_ptr`] | the same by 32-bit addresses: atomics, asynchronous copies | any lane |
 //! | [`atomic`] | device-scope atomics of 32, 64 and 128 bits with typed orderings | any lane |
 //! | [`mem`] | vector loads and stores with cache hints | any lane |
 //! | [`mod@kernel`] | [`kernel!`], [`kernel_args!`], typed launches | the host |
@@ -68,6 +69,7 @@ pub mod kernel;
 pub mod mask;
 pub mod mem;
 pub mod shared;
+pub mod shared_ptr;
 pub mod thread;
 pub mod tile;
 pub mod warp;

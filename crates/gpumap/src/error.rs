@@ -196,6 +196,22 @@ pub enum Error {
         most: f64,
     },
 
+    /// The range of a histogram has no values, or its width is not finite.
+    #[error("no value lies in {start}..{end}: a range from a lower to a higher value is needed")]
+    EmptyRange {
+        /// About where it starts.
+        start: f64,
+        /// About where it ends.
+        end: f64,
+    },
+
+    /// The edges of a histogram are not in ascending order.
+    #[error("edge {at} is below the one before, or NaN: sort the edges")]
+    UnsortedEdges {
+        /// The first edge that is not at least the one before.
+        at: usize,
+    },
+
     /// Memory, a stream or an event of one device was used with another.
     #[error(
         "this belongs to {found}, not to {expected}: copy it through the host, or create it on the same Device"
@@ -249,6 +265,14 @@ pub enum Setting {
     Submaps,
     /// Slabs per page, a power of two.
     PageSlabs,
+    /// Bins of a histogram.
+    Bins,
+    /// Edges of a histogram.
+    Edges,
+    /// Bits of a digit.
+    DigitBits,
+    /// The end of a digit: one more than its highest bit.
+    DigitEnd,
 }
 
 impl fmt::Display for Setting {
@@ -257,6 +281,10 @@ impl fmt::Display for Setting {
             Self::MaxLoadFactor => "the maximum load factor",
             Self::Submaps => "the number of submaps",
             Self::PageSlabs => "the number of slabs per page",
+            Self::Bins => "the number of bins",
+            Self::Edges => "the number of edges",
+            Self::DigitBits => "the number of bits of the digit",
+            Self::DigitEnd => "the end of the digit",
         })
     }
 }

@@ -139,6 +139,7 @@ mod event;
 mod input;
 mod map;
 mod memory;
+pub mod primitives;
 pub mod raw;
 mod scratch;
 mod stream;

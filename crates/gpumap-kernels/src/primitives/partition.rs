@@ -1,0 +1,379 @@
+//! Keys, or keys with values, sorted by one digit: the radix partition.
+//!
+//! A block takes a tile. It copies the tile's keys and values to shared memory without passing
+//! the registers, ranks the keys of each part, takes the tile's room in every part of the output,
+//! permutes 16-bit indices, and writes each part's share as one run, so that stores of
+//! neighbours go to neighbouring places.
+//!
+//! | form | rank in the tile | room in the output | before it |
+//! |---|---|---|---|
+//! | unstable | a shared atomic per key | a global atomic per tile and part | a count of all digits |
+//! | stable | warps count matching lanes, in input order | a matrix, part by tile, of exclusive sums | a count of each tile's digits, a scan of each row |
+//!
+//! The unstable form can also write parts of fixed capacity, and needs no count then.
+//!
+//! Every loop runs over the tile, the parts or the tiles of a row once.
+
+mod counting;
+mod kernels;
+
+pub use counting::*;
+pub use kernels::*;
+
+use super::binning::DigitOf;
+use crate::slot::Bits;
+use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::mask::LaneMask;
+use gpumap_simt::mem::{self, Vector};
+use gpumap_simt::shared_ptr::{SharedPtr, SharedWord, commit_copies, wait_copies};
+use gpumap_simt::{kernel_args, shared_array, thread, warp};
+
+/// Threads per block of all kernels but the scatter kernels, and the most parts there can be.
+pub const THREADS: u32 = 512;
+
+/// What travels with a key: 4 bytes, 8 bytes or nothing.
+pub trait Payload: Copy + Send + Sync + 'static {
+    /// How many bytes: 0, 4 or 8.
+    const BYTES: u32;
+    /// What is copied; never looked at if there is nothing.
+    type Word: Bits + SharedWord + Vector;
+}
+
+impl Payload for u32 {
+    const BYTES: u32 = 4;
+    type Word = u32;
+}
+impl Payload for u64 {
+    const BYTES: u32 = 8;
+    type Word = u64;
+}
+impl Payload for () {
+    const BYTES: u32 = 0;
+    type Word = u32;
+}
+
+/// Bytes of dynamic shared memory for a tile of `tile` keys in `parts` parts, in a block of so
+/// many threads.
+pub const fn shared_bytes(
+    key: u32,
+    value: u32,
+    tile: u32,
+    parts: u32,
+    threads: u32,
+    stable: bool,
+) -> u32 {
+    let ranks = if stable { threads / warp::SIZE } else { 1 };
+    tile * (key + value + 2) + parts * (8 + 4 * ranks)
+}
+
+kernel_args! {
+    /// Arguments of a scatter kernel: one block per tile, of the threads that the kernel is for.
+    pub struct ScatterArgs<K, V> {
+        /// `len` keys.
+        pub keys: *const K,
+        /// `len` values, or nothing.
+        pub values: *const V,
+        /// How many there are.
+        pub len: u64,
+        /// Keys per tile: a multiple of 64, at most what the kernel's threads rank.
+        pub tile: u32,
+        /// How many parts, at most the block's threads.
+        pub parts: u32,
+        /// The part of a key.
+        pub digit: DigitOf,
+        /// Bit 0: the keys are aligned to 16 bytes; bit 1: the values are.
+        pub aligned: u32,
+        /// For each part, where its next key goes, less where the part begins if it has a fixed
+        /// capacity; unstable kernels move it on.
+        pub cursors: *mut u64,
+        /// Stable kernels: `matrix[part * tiles + tile]` keys of this part are in tiles before.
+        pub matrix: *const u64,
+        /// Unstable kernels: if not [`UNBOUNDED`], part `p` is written from `p * capacity` on; runs of
+        /// keys that would go beyond its end are counted in `cursors` and not written.
+        pub capacity: u64,
+        /// Out: the keys.
+        pub out_keys: *mut K,
+        /// Out: the values, each beside its key.
+        pub out_values: *mut V,
+    }
+}
+
+/// Where the pieces of a block's shared memory are.
+struct Room<K, V: Payload> {
+    keys: SharedPtr<K>,
+    values: SharedPtr<V::Word>,
+    /// Where in the tile the keys of the output order are.
+    order: SharedPtr<u16>,
+    /// Per part: output position less position in the tile's order.
+    delta: SharedPtr<u64>,
+    /// Per part, stable kernels per warp and part: first counts, then starts.
+    starts: SharedPtr<u32>,
+}
+
+/// The capacity of parts that begin where the cursors say.
+pub const UNBOUNDED: u64 = u64::MAX;
+
+/// What `delta` says of runs that find no room.
+const DROPPED: u64 = u64::MAX;
+
+/// Queues the copies of `len` words to shared memory.
+///
+/// # Safety
+/// Both sides have `len` words; `aligned` only if the source is aligned to 16 bytes.
+#[inline(always)]
+unsafe fn stage<W: Bits, const THREADS: u32>(
+    to: SharedPtr<W>,
+    from: *const W,
+    len: u32,
+    aligned: bool,
+) {
+    const {
+        assert!(size_of::<W>() == 4 || size_of::<W>() == 8);
+    }
+    let t = thread::thread_idx_x();
+    // SAFETY: indices stay below `len`.
+    unsafe {
+        let mut done = 0;
+        if aligned {
+            let per = 16 / size_of::<W>() as u32;
+            let mut i = t;
+            while i < len / per {
+                to.add(i * per)
+                    .copy_async::<16>(from.add((i * per) as usize).cast());
+                i += THREADS;
+            }
+            done = len / per * per;
+        }
+        let mut i = done + t;
+        while i < len {
+            if size_of::<W>() == 4 {
+                to.add(i).copy_async::<4>(from.add(i as usize).cast());
+            } else {
+                to.add(i).copy_async::<8>(from.add(i as usize).cast());
+            }
+            i += THREADS;
+        }
+    }
+    commit_copies();
+}
+
+/// The body of the scatter kernels.
+///
+/// | must call | result |
+/// |---|---|
+/// | every thread of the block, converged | in the outputs, when the launch has ended |
+///
+/// # Safety
+/// The launch is as [`ScatterArgs`] says, with [`shared_bytes`] of dynamic shared memory.
+#[inline(always)]
+unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: bool>(
+    args: &ScatterArgs<K, V>,
+) where
+    K: Bits + SharedWord,
+    V: Payload,
+{
+    let warps = const { THREADS / warp::SIZE };
+    let (t, lane) = (thread::thread_idx_x(), warp::lane_id());
+    let warp_id = t / warp::SIZE;
+    let (tile, parts) = (args.tile, args.parts);
+    let sums = shared_array![u32; warp::SIZE as usize];
+
+    let room = {
+        let keys = SharedPtr::<K>::dynamic();
+        let values = keys.add(tile).cast::<V::Word>();
+        let order = values.cast::<u8>().add(tile * V::BYTES).cast::<u16>();
+        let delta = order.add(tile).cast::<u64>();
+        let starts = delta.add(parts).cast::<u32>();
+        Room::<K, V> {
+            keys,
+            values,
+            order,
+            delta,
+            starts,
+        }
+    };
+    let block = u64::from(thread::block_idx_x());
+    let begin = block * u64::from(tile);
+    let left = args.len - begin;
+    let len = if left < u64::from(tile) {
+        left as u32
+    } else {
+        tile
+    };
+
+    // SAFETY: tile indices stay below `len`, parts below `parts`. All branches around barriers,
+    // shuffles and matches are the same for the lanes they need. A shared word is written by one
+    // thread, or added to atomically, and read by others only across a barrier; in the stable
+    // ranking across a barrier of its warp.
+    unsafe {
+        stage::<K, THREADS>(
+            room.keys,
+            args.keys.add(begin as usize),
+            len,
+            args.aligned & 1 != 0,
+        );
+        if V::BYTES != 0 {
+            let values = args.values.cast::<V::Word>();
+            stage::<V::Word, THREADS>(
+                room.values,
+                values.add(begin as usize),
+                len,
+                args.aligned & 2 != 0,
+            );
+        }
+        let counters = if STABLE { parts * warps } else { parts };
+        let mut i = t;
+        while i < counters {
+            room.starts.add(i).store(0);
+            i += THREADS;
+        }
+        // The keys are here; the values may be on their way until they are written out.
+        if V::BYTES != 0 {
+            wait_copies::<1>();
+        } else {
+            wait_copies::<0>();
+        }
+        thread::sync_threads();
+
+        // Each key's part and its rank among the keys of that part: of the tile, or of the warp.
+        let mut ranked = [0u32; EACH];
+        let of_warp = room.starts.add(warp_id * parts);
+        let first = if STABLE {
+            warp_id * (warp::SIZE * EACH as u32) + lane
+        } else {
+            t
+        };
+        let step = if STABLE { warp::SIZE } else { THREADS };
+        let mut e = 0;
+        while e < EACH {
+            let i = first + e as u32 * step;
+            if STABLE {
+                // Lanes beyond the end match each other and count nothing.
+                let part = if i < len {
+                    args.digit.digit(room.keys.add(i).load().to_u64())
+                } else {
+                    u32::MAX
+                };
+                let peers = warp::warp_match_any_32(LaneMask::FULL, part);
+                let mut before = 0;
+                if i < len {
+                    before = of_warp.add(part).load();
+                    ranked[e] = part << 16 | (before + peers.rank_of(lane));
+                }
+                warp::sync_warp(LaneMask::FULL);
+                if i < len && peers.rank_of(lane) == 0 {
+                    of_warp.add(part).store(before + peers.count());
+                }
+                warp::sync_warp(LaneMask::FULL);
+            } else if i < len {
+                let part = args.digit.digit(room.keys.add(i).load().to_u64());
+                ranked[e] = part << 16 | room.starts.add(part).fetch_add(1);
+            }
+            e += 1;
+        }
+        thread::sync_threads();
+
+        // One thread per part: how many keys the tile has of it, and where they go.
+        let mut mine = 0;
+        let mut to = 0;
+        if t < parts {
+            if STABLE {
+                let mut w = 0;
+                while w < warps {
+                    let at = room.starts.add(w * parts + t);
+                    let count = at.load();
+                    at.store(mine);
+                    mine += count;
+                    w += 1;
+                }
+                let tiles = u64::from(thread::grid_dim_x());
+                let before = args.matrix.add((u64::from(t) * tiles + block) as usize);
+                to = mem::load_readonly(args.cursors.add(t as usize).cast_const())
+                    + mem::load_readonly(before);
+            } else {
+                mine = room.starts.add(t).load();
+                if mine != 0 {
+                    to = atomic::fetch_add(args.cursors.add(t as usize), u64::from(mine), Relaxed);
+                }
+            }
+        }
+        let up_to = warp::warp_inclusive_sum(mine);
+        if lane == warp::SIZE - 1 {
+            *sums.add(warp_id as usize) = up_to;
+        }
+        thread::sync_threads();
+        let of_warps = warp::warp_inclusive_sum(if lane < warps {
+            *sums.add(lane as usize)
+        } else {
+            0
+        });
+        let warps_before = warp::warp_shuffle_idx(
+            LaneMask::FULL,
+            of_warps,
+            warp_id.wrapping_sub(1) & 31,
+            warp::SIZE,
+        );
+        let start = up_to - mine + if warp_id == 0 { 0 } else { warps_before };
+        if t < parts {
+            if STABLE {
+                let mut w = 0;
+                while w < warps {
+                    let at = room.starts.add(w * parts + t);
+                    at.store(at.load() + start);
+                    w += 1;
+                }
+            } else {
+                room.starts.add(t).store(start);
+            }
+        }
+        thread::sync_threads();
+
+        let mut e = 0;
+        while e < EACH {
+            let i = first + e as u32 * step;
+            if i < len {
+                let part = ranked[e] >> 16;
+                let starts = if STABLE { of_warp } else { room.starts };
+                let place = starts.add(part).load() + (ranked[e] & 0xffff);
+                room.order.add(place).store(i as u16);
+            }
+            e += 1;
+        }
+        // The room taken above is first needed here: its latency is behind the scan.
+        if t < parts {
+            let fixed = !STABLE && args.capacity != UNBOUNDED;
+            let begin = if fixed {
+                u64::from(t) * args.capacity
+            } else {
+                0
+            };
+            let delta = if fixed && to + u64::from(mine) > args.capacity {
+                DROPPED
+            } else {
+                (begin + to).wrapping_sub(u64::from(start))
+            };
+            room.delta.add(t).store(delta);
+        }
+        wait_copies::<0>();
+        thread::sync_threads();
+
+        let mut e = 0;
+        while e < EACH {
+            let i = e as u32 * THREADS + t;
+            if i < len {
+                let from = u32::from(room.order.add(i).load());
+                let key = room.keys.add(from).load();
+                let delta = room.delta.add(args.digit.digit(key.to_u64())).load();
+                if delta != DROPPED {
+                    let at = delta.wrapping_add(u64::from(i)) as usize;
+                    mem::store(args.out_keys.add(at), key);
+                    if V::BYTES != 0 {
+                        let value = room.values.add(from).load();
+                        mem::store(args.out_values.cast::<V::Word>().add(at), value);
+                    }
+                }
+            }
+            e += 1;
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Shared memory by its 32-bit addresses, one PTX instruction per access.
+
+use super::sealed;
+use core::arch::asm;
+
+/// An address in the shared state space.
+pub type Address = u32;
+
+#[inline(always)]
+pub fn dynamic() -> Address {
+    let at: u32;
+    // SAFETY: takes the address of the launch's dynamic shared memory, declared in `gpu`.
+    unsafe {
+        asm!("mov.u32 {a}, gpumap_dynamic_shared;", a = out(reg32) at, options(pure, nomem, nostack));
+    }
+    at
+}
+
+#[inline(always)]
+pub fn offset(at: Address, bytes: u32) -> Address {
+    at.wrapping_add(bytes)
+}
+
+macro_rules! words {
+    ($($t:ty, $reg:ident, $suffix:literal;)*) => {$(
+        impl sealed::SharedWord for $t {
+            #[inline(always)]
+            unsafe fn load(at: Address) -> Self {
+                let value: $t;
+                // SAFETY: the caller vouches for `at`.
+                unsafe {
+                    asm!(concat!("ld.shared.", $suffix, " {v}, [{a}];"), v = out($reg) value,
+                        a = in(reg32) at, options(nostack, readonly));
+                }
+                value
+            }
+            #[inline(always)]
+            unsafe fn store(at: Address, value: Self) {
+                // SAFETY: the caller vouches for `at`.
+                unsafe {
+                    asm!(concat!("st.shared.", $suffix, " [{a}], {v};"), v = in($reg) value,
+                        a = in(reg32) at, options(nostack));
+                }
+            }
+        }
+    )*};
+}
+
+words! {
+    u16, reg16, "u16";
+    u32, reg32, "u32";
+    u64, reg64, "u64";
+}
+
+#[inline(always)]
+pub unsafe fn fetch_add(at: Address, value: u32) -> u32 {
+    let old: u32;
+    // SAFETY: the caller vouches for `at`.
+    unsafe {
+        asm!("atom.relaxed.cta.shared.add.u32 {o}, [{a}], {v};", o = out(reg32) old,
+            a = in(reg32) at, v = in(reg32) value, options(nostack));
+    }
+    old
+}
+
+#[inline(always)]
+pub unsafe fn compare_exchange(at: Address, current: u32, new: u32) -> u32 {
+    let old: u32;
+    // SAFETY: the caller vouches for `at`.
+    unsafe {
+        asm!("atom.relaxed.cta.shared.cas.b32 {o}, [{a}], {c}, {n};", o = out(reg32) old,
+            a = in(reg32) at, c = in(reg32) current, n = in(reg32) new, options(nostack));
+    }
+    old
+}
+
+#[inline(always)]
+pub unsafe fn count(at: Address) {
+    // The constant lets ptxas take the increment that merges lanes.
+    // SAFETY: the caller vouches for `at`.
+    unsafe {
+        asm!("red.relaxed.cta.shared.add.u32 [{a}], 1;", a = in(reg32) at, options(nostack));
+    }
+}
+
+#[cfg(gpumap_sm90)]
+#[inline(always)]
+pub unsafe fn copy_async<const BYTES: u32>(at: Address, source: *const u8) {
+    // SAFETY: the caller vouches for both sides. Only whole vectors may go past the L1.
+    unsafe {
+        if BYTES == 16 {
+            asm!("cp.async.cg.shared.global [{a}], [{s}], 16;", a = in(reg32) at,
+                s = in(reg64) source, options(nostack));
+        } else {
+            asm!("cp.async.ca.shared.global [{a}], [{s}], {n};", a = in(reg32) at,
+                s = in(reg64) source, n = const BYTES, options(nostack));
+        }
+    }
+}
+
+#[cfg(not(gpumap_sm90))]
+#[inline(always)]
+pub unsafe fn copy_async<const BYTES: u32>(at: Address, source: *const u8) {
+    use crate::{U64x2, mem};
+    use sealed::SharedWord;
+    // SAFETY: the caller vouches for both sides.
+    unsafe {
+        match BYTES {
+            4 => u32::store(at, mem::load_readonly(source.cast())),
+            8 => u64::store(at, mem::load_readonly(source.cast())),
+            _ => {
+                let U64x2 { x, y } = mem::load_readonly(source.cast());
+                asm!("st.shared.v2.u64 [{a}], {{{x}, {y}}};", a = in(reg32) at,
+                    x = in(reg64) x, y = in(reg64) y, options(nostack));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+pub fn commit_copies() {
+    #[cfg(gpumap_sm90)]
+    // SAFETY: closes a group, touches no memory by itself.
+    unsafe {
+        asm!("cp.async.commit_group;", options(nostack));
+    }
+}
+
+#[inline(always)]
+pub fn wait_copies<const PENDING: u32>() {
+    #[cfg(gpumap_sm90)]
+    // SAFETY: waits; what the copies write becomes visible, so LLVM must keep to it.
+    unsafe {
+        asm!("cp.async.wait_group {n};", n = const PENDING, options(nostack));
+    }
+}

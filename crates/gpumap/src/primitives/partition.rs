@@ -1,0 +1,225 @@
+//! The radix partition: keys, or pairs, sorted by one digit.
+
+mod digit;
+mod run;
+
+use std::ptr;
+
+use super::Primitives;
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::input::Input;
+use crate::map::{Key, Value};
+use crate::scratch::Slot;
+pub use digit::{Digit, MAX_PARTS};
+use run::{Form, Job};
+
+impl Primitives {
+    /// Sorts pairs by a digit of their key. Returns `parts + 1` offsets: the pairs of part `p`
+    /// are at `offsets[p]..offsets[p + 1]` of the outputs, in no order.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Stream, primitives::{Digit, Primitives}};
+    ///
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// let primitives = Primitives::new(stream.device());
+    /// let (keys, values) = ([3u32, 0, 2, 1, 7], [30u64, 0, 20, 10, 70]);
+    /// let mut out_keys = Buffer::zeroed(&stream, 5)?;
+    /// let mut out_values = Buffer::zeroed(&stream, 5)?;
+    /// let odd_even = Digit::of_bits(0..1);
+    /// let offsets = primitives.partition_into(&keys, &values, odd_even, &mut out_keys, &mut out_values)?;
+    /// assert_eq!(offsets, [0, 2, 5]);
+    /// assert!(out_keys.to_vec()?[..2].iter().all(|key| key % 2 == 0));
+    /// assert!(out_keys.to_vec()?.iter().zip(out_values.to_vec()?).all(|(&k, v)| v == 10 * u64::from(k)));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::OutputTooSmall`]; [`Error::Setting`] for a digit that
+    /// has no bits, more than [`MAX_PARTS`] values, or bits beyond the key's; outputs stay as they
+    /// were. [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Driver`].
+    pub fn partition_into<K: Key, V: Value>(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+        digit: Digit,
+        out_keys: &mut Buffer<K>,
+        out_values: &mut Buffer<V>,
+    ) -> Result<Vec<u64>> {
+        let form = Form::Exact { stable: false };
+        self.pairs(keys, values, digit, form, out_keys, out_values)
+    }
+
+    /// As [`partition_into`](Self::partition_into), with the pairs of each part in input order:
+    /// one pass of a radix sort.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Stream, primitives::{Digit, Primitives}};
+    ///
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// let primitives = Primitives::new(stream.device());
+    /// let mut keys = Buffer::zeroed(&stream, 5)?;
+    /// let mut values = Buffer::zeroed(&stream, 5)?;
+    /// let digit = Digit::of_bits(0..1);
+    /// primitives.stable_partition_into(
+    ///     &[3u32, 0, 2, 1, 7], &[0u32, 1, 2, 3, 4], digit, &mut keys, &mut values)?;
+    /// assert_eq!(keys.to_vec()?, [0, 2, 3, 1, 7]);
+    /// assert_eq!(values.to_vec()?, [1, 2, 0, 3, 4]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`partition_into`](Self::partition_into).
+    pub fn stable_partition_into<K: Key, V: Value>(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+        digit: Digit,
+        out_keys: &mut Buffer<K>,
+        out_values: &mut Buffer<V>,
+    ) -> Result<Vec<u64>> {
+        let form = Form::Exact { stable: true };
+        self.pairs(keys, values, digit, form, out_keys, out_values)
+    }
+
+    /// As [`partition_into`](Self::partition_into), for keys alone.
+    ///
+    /// # Errors
+    /// As for [`partition_into`](Self::partition_into).
+    pub fn partition_keys_into<K: Key>(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        digit: Digit,
+        out: &mut Buffer<K>,
+    ) -> Result<Vec<u64>> {
+        self.keys_alone(keys, digit, false, out)
+    }
+
+    /// As [`stable_partition_into`](Self::stable_partition_into), for keys alone.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Stream, primitives::{Digit, Primitives}};
+    ///
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// let primitives = Primitives::new(stream.device());
+    /// let mut out = Buffer::zeroed(&stream, 4)?;
+    /// let by_high_bit = Digit::of_bits(31..32);
+    /// let offsets = primitives.stable_partition_keys_into(&[5, -1, 3, -9], by_high_bit, &mut out)?;
+    /// assert_eq!(out.to_vec()?, [5, 3, -1, -9]);
+    /// assert_eq!(offsets, [0, 2, 4]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`partition_into`](Self::partition_into).
+    pub fn stable_partition_keys_into<K: Key>(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        digit: Digit,
+        out: &mut Buffer<K>,
+    ) -> Result<Vec<u64>> {
+        self.keys_alone(keys, digit, true, out)
+    }
+
+    /// One pass without counting first: part `p` goes to the outputs from `p * capacity` on, as
+    /// far as it fits. Returns how many pairs each part has; where that is more than `capacity`,
+    /// whole runs of them were not written.
+    #[doc(hidden)]
+    pub fn partition_into_capacity<K: Key, V: Value>(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+        digit: Digit,
+        capacity: usize,
+        out_keys: &mut Buffer<K>,
+        out_values: &mut Buffer<V>,
+    ) -> Result<Vec<u64>> {
+        let form = Form::Fixed { capacity };
+        self.pairs(keys, values, digit, form, out_keys, out_values)
+    }
+
+    fn pairs<K: Key, V: Value>(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+        digit: Digit,
+        form: Form,
+        out_keys: &mut Buffer<K>,
+        out_values: &mut Buffer<V>,
+    ) -> Result<Vec<u64>> {
+        let (keys, values) = (keys.source(), values.source());
+        let len = keys.len();
+        if len != values.len() {
+            return Err(Error::LengthMismatch {
+                keys: len,
+                values: values.len(),
+            });
+        }
+        let kernel_digit = digit.checked(size_of::<K>())?;
+        let needed = match form {
+            Form::Exact { .. } => len,
+            Form::Fixed { capacity } => capacity.saturating_mul(digit.parts()),
+        };
+        expect_room(needed, out_keys.len().min(out_values.len()))?;
+        let mut scratch = self.scratch.take()?;
+        let job = Job {
+            // SAFETY: the workspace waits for its stream before this call returns.
+            keys: unsafe { scratch.stage(Slot::Keys, keys) }?,
+            // SAFETY: as above.
+            values: unsafe { scratch.stage(Slot::Values, values) }?,
+            len,
+            digit: kernel_digit,
+            parts: digit.parts() as u32,
+            out_keys: scratch.target(out_keys)?,
+            out_values: scratch.target(out_values)?,
+        };
+        // SAFETY: the lengths were checked; the words have the sizes of the keys and values.
+        unsafe {
+            match (size_of::<K>(), size_of::<V>()) {
+                (4, 4) => self.run::<u32, u32>(&mut scratch, job.cast(), form),
+                (4, _) => self.run::<u32, u64>(&mut scratch, job.cast(), form),
+                (_, 4) => self.run::<u64, u32>(&mut scratch, job.cast(), form),
+                (_, _) => self.run::<u64, u64>(&mut scratch, job.cast(), form),
+            }
+        }
+    }
+
+    fn keys_alone<K: Key>(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        digit: Digit,
+        stable: bool,
+        out: &mut Buffer<K>,
+    ) -> Result<Vec<u64>> {
+        let keys = keys.source();
+        let len = keys.len();
+        let kernel_digit = digit.checked(size_of::<K>())?;
+        expect_room(len, out.len())?;
+        let mut scratch = self.scratch.take()?;
+        let job = Job {
+            // SAFETY: the workspace waits for its stream before this call returns.
+            keys: unsafe { scratch.stage(Slot::Keys, keys) }?,
+            values: ptr::null::<()>(),
+            len,
+            digit: kernel_digit,
+            parts: digit.parts() as u32,
+            out_keys: scratch.target(out)?,
+            out_values: ptr::null_mut(),
+        };
+        let form = Form::Exact { stable };
+        // SAFETY: the length was checked; the words have the size of the keys.
+        unsafe {
+            match size_of::<K>() {
+                4 => self.run::<u32, ()>(&mut scratch, job.cast(), form),
+                _ => self.run::<u64, ()>(&mut scratch, job.cast(), form),
+            }
+        }
+    }
+}
+
+fn expect_room(needed: usize, given: usize) -> Result<()> {
+    if needed > given {
+        return Err(Error::OutputTooSmall { needed, given });
+    }
+    Ok(())
+}
