@@ -15,8 +15,8 @@ fn stream_on(target: &Target) -> Stream {
     let device = target.device();
     if device.is_cuda() {
         let ptx = match device.info().expect("device info").ptx {
-            Some(PtxChoice::Sm90) => include_str!("../ptx/gpumap_test_sm_90.ptx"),
-            _ => include_str!("../ptx/gpumap_test_sm_70.ptx"),
+            Some(PtxChoice::Sm90) => include_str!("../../ptx/gpumap_test_sm_90.ptx"),
+            _ => include_str!("../../ptx/gpumap_test_sm_70.ptx"),
         };
         device.register_ptx(ptx).expect("the test kernels");
     }
