@@ -9,12 +9,13 @@ mod data;
 mod measure;
 mod ops;
 mod pair;
+mod primitives;
 mod report;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use gpumap::{Device, Stream};
 
 use ceilings::Ceilings;
@@ -22,12 +23,24 @@ use ops::Keys;
 use pair::PairKind;
 use report::Report;
 
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// The verbs of the map.
+    Ops,
+    /// Scans, reductions and filters.
+    Primitives,
+}
+
 /// Measures the map against the device's own limits.
 #[derive(Debug, Parser)]
 #[command(name = "gpumap-bench", version)]
 pub struct Options {
-    /// Pairs in the map. The default is for a GPU; the CPU executor does about a million a
-    /// second.
+    /// What to measure.
+    #[arg(long, value_enum, default_value = "ops")]
+    suite: Suite,
+    /// Pairs in the map, or elements of the arrays. The default is for a GPU; the CPU executor
+    /// does about a million a second.
     #[arg(short, long)]
     n: Option<usize>,
     /// Load factors.
@@ -51,12 +64,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Pairs in the map on this device.
-    fn pairs_on(&self, device: &Device) -> usize {
-        let default = if device.is_cuda() {
-            100_000_000
-        } else {
-            100_000
+    /// Pairs in the map, or elements, on this device.
+    fn size_on(&self, device: &Device) -> usize {
+        let default = match (device.is_cuda(), self.suite) {
+            (false, _) => 100_000,
+            (true, Suite::Ops) => 100_000_000,
+            (true, Suite::Primitives) => 400_000_000,
         };
         self.n.unwrap_or(default)
     }
@@ -66,11 +79,21 @@ fn main() -> Result<()> {
     let options = Options::parse();
     let device = Device::best()?;
     let stream = Stream::new(&device)?;
-    let n = options.pairs_on(&device);
+    let n = options.size_on(&device);
     let mut report = Report::new(&device, n, options.runs)?;
     report.print_head();
+    match options.suite {
+        Suite::Ops => ops(&options, &stream, n, &mut report)?,
+        Suite::Primitives => primitives::run(&stream, n, options.runs, &mut report)?,
+    }
+    if let Some(path) = &options.json {
+        report.write_json(path)?;
+    }
+    report.finish()
+}
 
-    let ceilings = Ceilings::measure(&stream, n, options.runs, &mut report)?;
+fn ops(options: &Options, stream: &Stream, n: usize, report: &mut Report) -> Result<()> {
+    let ceilings = Ceilings::measure(stream, n, options.runs, report)?;
     for &pair in &options.pairs {
         for &keys in &options.keys {
             for &load in &options.load {
@@ -82,24 +105,13 @@ fn main() -> Result<()> {
                     runs: options.runs,
                 };
                 match pair {
-                    PairKind::FourFour => {
-                        ops::run::<u32, u32>(&stream, case, &ceilings, &mut report)?
-                    }
-                    PairKind::FourEight => {
-                        ops::run::<u32, u64>(&stream, case, &ceilings, &mut report)?
-                    }
-                    PairKind::EightFour => {
-                        ops::run::<u64, u32>(&stream, case, &ceilings, &mut report)?
-                    }
-                    PairKind::EightEight => {
-                        ops::run::<u64, u64>(&stream, case, &ceilings, &mut report)?
-                    }
+                    PairKind::FourFour => ops::run::<u32, u32>(stream, case, &ceilings, report)?,
+                    PairKind::FourEight => ops::run::<u32, u64>(stream, case, &ceilings, report)?,
+                    PairKind::EightFour => ops::run::<u64, u32>(stream, case, &ceilings, report)?,
+                    PairKind::EightEight => ops::run::<u64, u64>(stream, case, &ceilings, report)?,
                 }
             }
         }
     }
-    if let Some(path) = &options.json {
-        report.write_json(path)?;
-    }
-    report.finish()
+    Ok(())
 }

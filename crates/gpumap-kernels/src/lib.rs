@@ -11,6 +11,7 @@
 //! | [`table`] | submaps, pages, slabs; the bounded walk of a key |
 //! | [`probe`] | tiles of four lanes with lane refill: what every verb is run by |
 //! | [`verbs`] | insert, get, add, rollback: what one key does with one slab |
+//! | [`primitives`] | scans, reductions and filters over plain arrays |
 //! | [`retrieve_all`] | dump of all pairs, one atomic per block |
 //! | [`kernels`] | the entry points, and the sets of them that the host chooses from |
 //!
@@ -25,6 +26,7 @@ pub mod ceilings;
 pub mod count;
 pub mod hash;
 pub mod kernels;
+pub mod primitives;
 pub mod probe;
 pub mod retrieve_all;
 pub mod slot;

@@ -13,6 +13,7 @@
 //! | [`tile`] | the same for power-of-two parts of a warp | every lane of the tile |
 //! | [`shared`] | memory of one block, static and dynamic | every thread of the block |
 //! | [`atomic`] | device-scope atomics of 32, 64 and 128 bits with typed orderings | any lane |
+//! | [`aggregate`] | one atomic for all lanes that count in one counter | any lane |
 //! | [`mem`] | vector loads and stores with cache hints | any lane |
 //! | [`kernel`] | [`kernel!`], [`kernel_args!`], typed launches | the host |
 //!
@@ -63,6 +64,7 @@
 #[cfg(target_endian = "big")]
 compile_error!("slots are laid out for little-endian machines");
 
+pub mod aggregate;
 pub mod atomic;
 pub mod kernel;
 pub mod mask;

@@ -130,12 +130,7 @@ pub unsafe fn compare_exchange_low(p: *mut U64x2, current: u64, new: u64) -> u64
     // Goes round again only when another thread changed the pair, so that some thread went on.
     while seen.x == current {
         let wanted = U64x2::new(new, seen.y).to_u128();
-        match word.compare_exchange(
-            seen.to_u128(),
-            wanted,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        ) {
+        match word.compare_exchange(seen.to_u128(), wanted, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => break,
             Err(other) => seen = U64x2::from_u128(other),
         }

@@ -239,9 +239,7 @@ impl sealed::Swap for U64x2 {
 #[inline(always)]
 pub unsafe fn fetch_add_high(p: *mut U64x2, value: u64) -> u64 {
     // SAFETY: the caller vouches for `p`; `y` is its second word.
-    unsafe {
-        <u64 as sealed::Arithmetic>::fetch_add(&raw mut (*p).y, value, Order::Relaxed)
-    }
+    unsafe { <u64 as sealed::Arithmetic>::fetch_add(&raw mut (*p).y, value, Order::Relaxed) }
 }
 
 /// An ordinary 64-bit exchange of the word at the lower address; see [`fetch_add_high`].

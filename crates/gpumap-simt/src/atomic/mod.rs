@@ -151,12 +151,7 @@ pub unsafe fn store<T: Word, O: StoreOrdering>(p: *mut T, value: T, _: O) {
 /// As for [`store`].
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub unsafe fn compare_exchange<T: Swap, O: RmwOrdering>(
-    p: *mut T,
-    current: T,
-    new: T,
-    _: O,
-) -> T {
+pub unsafe fn compare_exchange<T: Swap, O: RmwOrdering>(p: *mut T, current: T, new: T, _: O) -> T {
     // SAFETY: the caller's promise is the back end's.
     unsafe { T::compare_exchange(p, current, new, O::ORDER) }
 }

@@ -1,0 +1,23 @@
+//! Data-parallel primitives over plain arrays: scans, reductions, filters.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`word`] | elements as bit patterns of 4 or 8 bytes, moved 16 bytes at a time |
+//! | [`combine`] | the associative operations: add, and one minimum that serves all orders |
+//! | [`look_back`] | prefixes across tiles in a single pass |
+//! | [`scan`] | inclusive and exclusive scan |
+//! | [`reduce`] | one value from many, the same on every run |
+//! | [`filter`] | copies what satisfies a predicate, or where it is; any order or stable |
+//!
+//! # Tiles
+//! Work is cut into *tiles*, one block each: as many vectors of 16 bytes per thread as its
+//! registers hold, all loaded at once. A warp's vectors lie together and those of one load
+//! instruction side by side, so that accesses coalesce and the order of elements is: warp, then
+//! round, then lane, then place in the vector.
+
+pub mod combine;
+pub mod filter;
+pub mod look_back;
+pub mod reduce;
+pub mod scan;
+pub mod word;

@@ -1,0 +1,169 @@
+//! Inclusive and exclusive scan in one pass: each element is read once and written once.
+//!
+//! A block scans a tile in registers: each thread its vector, each warp the sums of its lanes by
+//! shuffles, one warp the sums of the warps. That warp also looks back for the tile's prefix
+//! ([`look_back`](super::look_back)), while the others wait, and then every thread adds what is
+//! in front of its elements and stores them. Nothing goes through shared memory but one word per
+//! warp.
+
+use super::combine::{Add, AddFloat, FromOrder, Min, Order};
+use super::look_back::{self, Tiles};
+use super::word::{Span, Word};
+use gpumap_simt::mask::LaneMask;
+use gpumap_simt::{kernel, kernel_args, shared_array, thread, warp};
+
+/// Threads per block.
+pub const THREADS: u32 = 256;
+/// Vectors of 16 bytes per thread.
+pub const ROUNDS: usize = 8;
+
+/// Elements per tile.
+pub const fn tile_len<W: Word>() -> u32 {
+    super::word::tile_len::<W>(THREADS, ROUNDS as u32)
+}
+
+kernel_args! {
+    /// Arguments of a scan kernel: one block of [`THREADS`] per tile.
+    pub struct ScanArgs<W> {
+        /// In: `n` elements.
+        pub input: *const W,
+        /// Out: `n` elements. May be `input` itself, but not overlap it otherwise.
+        pub output: *mut W,
+        /// How many elements.
+        pub n: u64,
+        /// What comes before the first element; the operation's identity for none.
+        pub init: W,
+        /// Not 0: each output is without the input of its own position.
+        pub exclusive: u32,
+        /// The order, for minima and maxima.
+        pub order: Order<W>,
+        /// Header and status words for as many tiles as there are blocks, zero.
+        pub tiles: *mut u8,
+    }
+}
+
+/// The body of the scan kernels.
+///
+/// # Safety
+/// Blocks of `T` threads, one per tile of `T` threads with `R` vectors; the arguments are as
+/// they say.
+#[inline(always)]
+unsafe fn scan<C: FromOrder, const T: u32, const R: usize>(args: &ScanArgs<C::Word>) {
+    let warps = const { T / warp::SIZE };
+    // A word of up to 8 bytes per warp, and the number of the tile.
+    let sums = shared_array![u64; warp::SIZE as usize].cast::<C::Word>();
+    let taken = shared_array![u64; 1];
+    let op = C::from_order(args.order);
+    let t = thread::thread_idx_x();
+    let lane = warp::lane_id();
+    let warp_id = t / warp::SIZE;
+
+    // SAFETY: all threads come to every barrier and all lanes to every shuffle; branches around
+    // them are the same for a whole warp. Shared words are written by one thread or warp and
+    // read by others only across a barrier. The tile is this block's own: loaded before it is
+    // stored, so the arrays may be one.
+    unsafe {
+        if t == 0 {
+            *taken = look_back::take_tile(args.tiles);
+        }
+        thread::sync_threads();
+        let tile = *taken;
+        let span = Span::of::<C::Word, T, R>(tile, t, args.n);
+        let mut v = span.load::<C::Word, R>(args.input, op.decode(C::IDENTITY));
+
+        // Elements become their scans within the warp, so that they are all that is kept.
+        let mut of_warp = C::IDENTITY;
+        let mut r = 0;
+        while r < R {
+            let mut sum = op.encode(C::Word::get(&v[r], 0));
+            C::Word::set(&mut v[r], 0, sum);
+            let mut i = 1;
+            while i < C::Word::PER_VECTOR {
+                sum = C::combine(sum, op.encode(C::Word::get(&v[r], i)));
+                C::Word::set(&mut v[r], i, sum);
+                i += 1;
+            }
+            let up_to = C::warp_inclusive(sum);
+            let front = C::combine(of_warp, C::warp_shift(up_to));
+            let own = v[r];
+            let mut i = 0;
+            while i < C::Word::PER_VECTOR {
+                let mut scanned = C::combine(front, C::Word::get(&own, i));
+                if args.exclusive != 0 {
+                    scanned = if i == 0 {
+                        front
+                    } else {
+                        C::combine(front, C::Word::get(&own, i.wrapping_sub(1)))
+                    };
+                }
+                C::Word::set(&mut v[r], i, scanned);
+                i += 1;
+            }
+            let all = warp::warp_shuffle_idx(LaneMask::FULL, up_to, warp::SIZE - 1, warp::SIZE);
+            of_warp = C::combine(of_warp, all);
+            r += 1;
+        }
+
+        if lane == 0 {
+            *sums.add(warp_id as usize) = of_warp;
+        }
+        thread::sync_threads();
+        if warp_id == 0 {
+            let mut mine = C::IDENTITY;
+            if lane < warps {
+                mine = *sums.add(lane as usize);
+            }
+            let up_to = C::warp_inclusive(mine);
+            let below = C::warp_shift(up_to);
+            let of_block =
+                warp::warp_shuffle_idx(LaneMask::FULL, up_to, warp::SIZE - 1, warp::SIZE);
+            let init = op.encode(args.init);
+            let prefix =
+                Tiles::<C::Status>::behind(args.tiles).exclusive_prefix::<C>(tile, of_block, init);
+            if lane < warps {
+                *sums.add(lane as usize) = C::combine(prefix, below);
+            }
+        }
+        thread::sync_threads();
+
+        let in_front = *sums.add(warp_id as usize);
+        let mut r = 0;
+        while r < R {
+            let mut i = 0;
+            while i < C::Word::PER_VECTOR {
+                let scanned = C::combine(in_front, C::Word::get(&v[r], i));
+                C::Word::set(&mut v[r], i, op.decode(scanned));
+                i += 1;
+            }
+            r += 1;
+        }
+        span.store::<C::Word, R>(args.output, &v);
+    }
+}
+
+macro_rules! scans {
+    ($($(#[$doc:meta])* $NAME:ident $name:ident: $op:ty, $t:ty;)*) => {
+        kernel! {$(
+            $(#[$doc])*
+            pub static $NAME = fn $name(args: ScanArgs<$t>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { scan::<$op, THREADS, ROUNDS>(&args) }
+            }
+        )*}
+    };
+}
+
+scans! {
+    /// Sums of 4-byte integers.
+    SCAN_ADD_4 scan_add_4: Add<u32>, u32;
+    /// Sums of 8-byte integers.
+    SCAN_ADD_8 scan_add_8: Add<u64>, u64;
+    /// Sums of `f32`.
+    SCAN_ADD_F4 scan_add_f4: AddFloat<u32>, u32;
+    /// Sums of `f64`.
+    SCAN_ADD_F8 scan_add_f8: AddFloat<u64>, u64;
+    /// Minima and maxima of 4-byte elements.
+    SCAN_MIN_4 scan_min_4: Min<u32>, u32;
+    /// Minima and maxima of 8-byte elements.
+    SCAN_MIN_8 scan_min_8: Min<u64>, u64;
+}

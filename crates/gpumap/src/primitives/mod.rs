@@ -1,0 +1,83 @@
+//! Data-parallel primitives over arrays: scans, reductions and filters, as in CUB and thrust.
+//!
+//! A [`Primitives`] handle owns the scratch memory of its calls, so that a call in the steady
+//! state, from device memory to device memory, allocates nothing. Inputs are anything that is an
+//! [`Input`](crate::Input); outputs are [`Buffer`](crate::Buffer)s of the caller (methods whose
+//! name ends in `_into`), or vectors of the host.
+//!
+//! ```
+//! use gpumap::Device;
+//! use gpumap::primitives::{Op, Order, Predicate, Primitives};
+//!
+//! let primitives = Primitives::new(&Device::cpu());
+//! let data = [3, 1, 4, 1, 5, 9, 2, 6];
+//! assert_eq!(primitives.inclusive_scan(&data, Op::Add)?, [3, 4, 8, 9, 14, 23, 25, 31]);
+//! assert_eq!(primitives.exclusive_scan(&data, Op::Max, 0)?, [0, 3, 3, 4, 4, 5, 9, 9]);
+//! assert_eq!(primitives.reduce(&data, Op::Min, i32::MAX)?, 1);
+//! assert_eq!(primitives.filter(&data, Predicate::Greater(3), Order::Stable)?, [4, 5, 9, 6]);
+//! # Ok::<(), gpumap::Error>(())
+//! ```
+//!
+//! Elements are `u32`, `i32`, `f32`, `u64`, `i64` and `f64` ([`Element`]). Kernels are compiled
+//! ahead of time, so operations and predicates are data ([`Op`], [`Predicate`]), not closures.
+//! Lengths are 64 bits wide; empty inputs are fine; arrays need no alignment beyond the
+//! element's, but those at multiples of 16 bytes are faster.
+//!
+//! # Order of minima and maxima
+//! Integers as usual; floats by [`f32::total_cmp`]: minus zero is below zero, and NaNs lie beyond
+//! the infinities of their sign. That order is associative, so results do not depend on how the
+//! work was divided.
+
+mod element;
+mod filter;
+mod predicate;
+mod reduce;
+mod scan;
+
+pub use element::{Element, Op};
+pub use filter::Order;
+pub use predicate::Predicate;
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::scratch::ScratchPool;
+
+/// Scans, reductions and filters on one device, with their scratch memory.
+///
+/// [`Send`] and [`Sync`]: calls from several threads run side by side, each on a stream and in
+/// scratch of its own, of which there are as many as calls were ever in flight at once. Every
+/// method returns when the device is done.
+#[derive(Debug)]
+pub struct Primitives {
+    scratch: ScratchPool,
+    device: Device,
+}
+
+impl Primitives {
+    /// A handle on a device. Nothing is allocated before the first call.
+    pub fn new(device: &Device) -> Self {
+        Self {
+            scratch: ScratchPool::new(device),
+            device: device.clone(),
+        }
+    }
+
+    /// The device it runs on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+/// Whether an output of `given` elements has room for `needed`.
+fn expect_room(needed: usize, given: usize) -> Result<()> {
+    if needed > given {
+        return Err(Error::OutputTooSmall { needed, given });
+    }
+    Ok(())
+}
+
+/// The blocks for `n` elements, `per_block` each. More than a device takes are refused by the
+/// launch.
+fn blocks(n: usize, per_block: u32) -> u32 {
+    u32::try_from((n as u64).div_ceil(u64::from(per_block))).unwrap_or(u32::MAX)
+}
