@@ -1,6 +1,7 @@
 //! Filters (stream compaction): copies the elements that are wanted, or their positions.
 //!
-//! A block loads a tile into registers and asks each element once. The counts of a thread's
+//! A block works on one tile after the other, and while it does the next one is on its way into
+//! shared memory. It asks each element once. The counts of a thread's
 //! vectors travel as the bytes of one word, so that one warp scan ranks all of them; shared
 //! memory adds up the warps. Elements are packed in shared memory, and from there stored by whole
 //! lines of the output, however few are kept. Where a block's part of the output begins is
@@ -20,9 +21,12 @@ use gpumap_simt::mask::LaneMask;
 use gpumap_simt::{U64x2, kernel, kernel_args, mem, shared_array, thread, warp};
 
 /// Threads per block.
-pub const THREADS: u32 = 512;
+pub const THREADS: u32 = 256;
 /// Vectors of 16 bytes per thread: as many as a word has bytes for their counts.
 pub const ROUNDS: usize = 4;
+
+/// Blocks that fit on one multiprocessor at once, by registers: a grid has no more.
+pub const BLOCKS_PER_MULTIPROCESSOR: u32 = 5;
 
 /// Elements per tile.
 pub const fn tile_len<W: Word>() -> u32 {
@@ -57,7 +61,7 @@ impl<W: Word> Test<W> {
 }
 
 kernel_args! {
-    /// Arguments of a filter kernel: blocks of [`THREADS`], one per tile.
+    /// Arguments of a filter kernel: any number of blocks of [`THREADS`].
     pub struct FilterArgs<W, O> {
         /// In: `n` elements.
         pub input: *const W,
@@ -73,8 +77,11 @@ kernel_args! {
         pub room: u64,
         /// Zero at the start; at the end how many are wanted.
         pub counter: *mut u64,
-        /// For the stable order, header and status words for the tiles, zero; for any order null.
+        /// The header of [`look_back`](super::look_back), and for the stable order status words
+        /// for the tiles; zero.
         pub tiles: *mut u8,
+        /// Not 0: in the order of the input.
+        pub stable: u32,
     }
 }
 
@@ -148,8 +155,8 @@ impl<W: Word> Emit<W> for Position {
 /// The body of the filter kernels.
 ///
 /// # Safety
-/// See [`FilterArgs`]; `stage` is shared memory for a tile of vectors, none of which grows by
-/// staging.
+/// See [`FilterArgs`]; `stage` is shared memory for two tiles of vectors, none of which grows by
+/// packing.
 #[inline(always)]
 unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const T: u32, const R: usize>(
     args: &FilterArgs<W, E::Out>,
@@ -157,125 +164,153 @@ unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const T: u32, const R: usize
 ) {
     let warps = const { T / warp::SIZE };
     let len = const { super::word::tile_len::<W>(T, R as u32) };
-    let stage = stage.cast::<E::Staged>();
+    let (loads, stage) = (
+        stage,
+        stage.wrapping_add(T as usize * R).cast::<E::Staged>(),
+    );
     let sums = shared_array![u32; warp::SIZE as usize];
-    let word = shared_array![u64; 2];
+    let words = shared_array![u64; 3];
+    let begin_word = words.wrapping_add(2);
     let t = thread::thread_idx_x();
     let lane = warp::lane_id();
     let warp_id = t / warp::SIZE;
-    let stable = !args.tiles.is_null();
+    let tiles = args.n.div_ceil(len as u64);
 
     // SAFETY: all threads come to every barrier and all lanes to every collective; branches
     // around them are the same for a whole block or warp. Shared words are written by one thread
-    // and read by others only across a barrier: word[0] for the tile, word[1] for the begin.
-    // Staged elements have places of their own, in number at most the tile's.
+    // and read by others only across a barrier: two for the tiles of this turn and the next, one
+    // for the begin. What is written in one turn is last read before the first barrier of the
+    // next, and written again after it, or was last read before the second barrier. Packed
+    // elements have places of their own, in number at most the tile's. The loop ends: each turn
+    // takes a tile, and there are finitely many.
     unsafe {
-        let mut tile = thread::block_idx_x() as u64;
-        if stable {
-            if t == 0 {
-                *word = look_back::take_tile(args.tiles);
+        if t == 0 {
+            *words = look_back::take_tile(args.tiles);
+            *words.add(1) = look_back::take_tile(args.tiles);
+        }
+        thread::sync_threads();
+        let mut turn = 0;
+        let mut tile = *words;
+        if tile < tiles {
+            let span = Span::of::<W, T, R>(tile, t, args.n);
+            span.prefetch::<W, T, R>(args.input, W::ZERO, loads, t);
+        }
+        while tile < tiles {
+            let span = Span::of::<W, T, R>(tile, t, args.n);
+            let next = *words.add(1 - turn);
+            let v = Span::take::<W, T, R>(loads, t);
+            if next < tiles {
+                let span = Span::of::<W, T, R>(next, t, args.n);
+                span.prefetch::<W, T, R>(args.input, W::ZERO, loads, t);
+            }
+            // Asked for now, needed in the next turn.
+            let mut after = 0;
+            if t == T - 1 {
+                after = look_back::take_tile(args.tiles);
+            }
+
+            // Bit by bit which are kept, and byte by byte how many of each round.
+            let flags = args.flags.wrapping_add(span.first as usize);
+            let mut kept = 0u32;
+            let mut counts = 0u32;
+            let mut r = 0;
+            while r < R {
+                let mut of_round = 0;
+                let mut i = 0;
+                while i < W::PER_VECTOR {
+                    let at = Span::offset::<W>(r, i);
+                    let there = span.whole || at < span.left;
+                    if there && S::keeps(&args.test, flags, at, W::get(&v[r], i)) {
+                        kept |= 1 << (r as u32 * W::PER_VECTOR + i);
+                        of_round += 1;
+                    }
+                    i += 1;
+                }
+                counts |= of_round << (8 * r as u32);
+                r += 1;
+            }
+
+            // A round has at most 128 in a warp: a byte holds them.
+            let up_to = warp::warp_inclusive_sum(counts);
+            let last = warp::SIZE - 1;
+            let of_rounds = warp::warp_shuffle_idx(LaneMask::FULL, up_to, last, warp::SIZE);
+            let below = up_to.wrapping_sub(counts);
+            if lane == 0 {
+                *sums.add(warp_id as usize) = byte_sum(of_rounds);
             }
             thread::sync_threads();
-            tile = *word;
-        }
-        let span = Span::of::<W, T, R>(tile, t, args.n);
-        let v = span.load::<W, R>(args.input, W::ZERO);
+            if t == T - 1 {
+                *words.add(turn) = after;
+            }
 
-        // Bit by bit which are kept, and byte by byte how many of each round.
-        let flags = args.flags.wrapping_add(span.first as usize);
-        let mut kept = 0u32;
-        let mut counts = 0u32;
-        let mut r = 0;
-        while r < R {
-            let mut of_round = 0;
-            let mut i = 0;
-            while i < W::PER_VECTOR {
-                let at = Span::offset::<W>(r, i);
-                let there = span.whole || at < span.left;
-                if there && S::keeps(&args.test, flags, at, W::get(&v[r], i)) {
-                    kept |= 1 << (r as u32 * W::PER_VECTOR + i);
-                    of_round += 1;
+            // Each warp adds up those before it by itself, so that it can pack right away.
+            let mut mine = 0;
+            if lane < warps {
+                mine = *sums.add(lane as usize);
+            }
+            let up_to = warp::warp_inclusive_sum(mine);
+            let total = warp::warp_shuffle_idx(LaneMask::FULL, up_to, last, warp::SIZE);
+            let mut place =
+                warp::warp_shuffle_idx(LaneMask::FULL, up_to - mine, warp_id, warp::SIZE);
+            if warp_id == 0 {
+                let mut begin = 0;
+                if args.stable != 0 {
+                    begin = Tiles::<Count>::behind(args.tiles).exclusive_prefix::<Tally<u64>>(
+                        tile,
+                        total as u64,
+                        0,
+                    );
+                    if lane == 0 && tile == tiles - 1 {
+                        mem::store(args.counter, begin + total as u64);
+                    }
+                } else if lane == 0 && total != 0 {
+                    begin = atomic::fetch_add(args.counter, total as u64, Relaxed);
                 }
-                i += 1;
-            }
-            counts |= of_round << (8 * r as u32);
-            r += 1;
-        }
-
-        // A round has at most 128 in a warp: a byte holds them.
-        let up_to = warp::warp_inclusive_sum(counts);
-        let last = warp::SIZE - 1;
-        let of_rounds = warp::warp_shuffle_idx(LaneMask::FULL, up_to, last, warp::SIZE);
-        let below = up_to.wrapping_sub(counts);
-        if lane == 0 {
-            *sums.add(warp_id as usize) = byte_sum(of_rounds);
-        }
-        thread::sync_threads();
-
-        // Each warp adds up those before it by itself, so that it can pack right away.
-        let mut mine = 0;
-        if lane < warps {
-            mine = *sums.add(lane as usize);
-        }
-        let up_to = warp::warp_inclusive_sum(mine);
-        let total = warp::warp_shuffle_idx(LaneMask::FULL, up_to, last, warp::SIZE);
-        let mut place = warp::warp_shuffle_idx(LaneMask::FULL, up_to - mine, warp_id, warp::SIZE);
-        if warp_id == 0 {
-            let mut begin = 0;
-            if stable {
-                begin = Tiles::<Count>::behind(args.tiles).exclusive_prefix::<Tally<u64>>(
-                    tile,
-                    total as u64,
-                    0,
-                );
-                if lane == 0 && tile == thread::grid_dim_x() as u64 - 1 {
-                    mem::store(args.counter, begin + total as u64);
+                if lane == 0 {
+                    *begin_word = begin;
                 }
-            } else if lane == 0 && total != 0 {
-                begin = atomic::fetch_add(args.counter, total as u64, Relaxed);
             }
-            if lane == 0 {
-                *word.add(1) = begin;
-            }
-        }
-        let in_tile = warp_id * const { 32 * R as u32 * W::PER_VECTOR } + lane * W::PER_VECTOR;
-        let mut r = 0;
-        while r < R {
-            let mut at = place + (below >> (8 * r as u32) & 0xff);
-            let mut i = 0;
-            while i < W::PER_VECTOR {
-                if kept >> (r as u32 * W::PER_VECTOR + i) & 1 != 0 {
-                    let from = in_tile + Span::offset::<W>(r, i);
-                    *stage.add(at as usize) = E::stage(W::get(&v[r], i), from);
-                    at += 1;
+            let in_tile = warp_id * const { 32 * R as u32 * W::PER_VECTOR } + lane * W::PER_VECTOR;
+            let mut r = 0;
+            while r < R {
+                let mut at = place + (below >> (8 * r as u32) & 0xff);
+                let mut i = 0;
+                while i < W::PER_VECTOR {
+                    if kept >> (r as u32 * W::PER_VECTOR + i) & 1 != 0 {
+                        let from = in_tile + Span::offset::<W>(r, i);
+                        *stage.add(at as usize) = E::stage(W::get(&v[r], i), from);
+                        at += 1;
+                    }
+                    i += 1;
                 }
-                i += 1;
+                place += of_rounds >> (8 * r as u32) & 0xff;
+                r += 1;
             }
-            place += of_rounds >> (8 * r as u32) & 0xff;
-            r += 1;
-        }
-        thread::sync_threads();
+            thread::sync_threads();
 
-        // Stored from the last boundary of a line before the part's begin, so that each warp
-        // writes one line.
-        let begin = *word.add(1);
-        let output = args.output.wrapping_add(begin as usize);
-        let skew = (output as usize / size_of::<E::Out>()) as u32 % warp::SIZE;
-        let room = args.room.saturating_sub(begin);
-        let end = skew
-            + if (total as u64) < room {
-                total
-            } else {
-                room as u32
-            };
-        let tile_begin = tile * len as u64;
-        let mut k = t;
-        while k < end {
-            if k >= skew {
-                let i = (k - skew) as usize;
-                mem::store(output.wrapping_add(i), E::out(*stage.add(i), tile_begin));
+            // Stored from the last boundary of a line before the part's begin, so that each warp
+            // writes one line.
+            let begin = *begin_word;
+            let output = args.output.wrapping_add(begin as usize);
+            let skew = (output as usize / size_of::<E::Out>()) as u32 % warp::SIZE;
+            let room = args.room.saturating_sub(begin);
+            let end = skew
+                + if (total as u64) < room {
+                    total
+                } else {
+                    room as u32
+                };
+            let tile_begin = tile * len as u64;
+            let mut k = t;
+            while k < end {
+                if k >= skew {
+                    let i = (k - skew) as usize;
+                    mem::store(output.wrapping_add(i), E::out(*stage.add(i), tile_begin));
+                }
+                k += T;
             }
-            k += T;
+            tile = next;
+            turn = 1 - turn;
         }
     }
 }
@@ -292,7 +327,7 @@ macro_rules! filters {
         kernel! {$(
             $(#[$doc])*
             pub static $NAME = fn $name(args: FilterArgs<$t, $out>) {
-                let stage = shared_array![U64x2; THREADS as usize * ROUNDS];
+                let stage = shared_array![U64x2; 2 * THREADS as usize * ROUNDS];
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { filter::<$t, $select, $emit, THREADS, ROUNDS>(&args, stage) }
             }

@@ -8,12 +8,15 @@
 //! tile of which 32 links are taken at a time.
 //!
 //! # Forward progress
-//! Blocks take tiles from a counter when they start to run ([`take_tile`]), so tile `t` is held
-//! by a block that runs, and so is every tile before it, or they are done: whatever the order is
-//! in which the hardware starts blocks, nobody waits for a block that has not started. A block
-//! publishes its aggregate without waiting for anyone, and it waits only for words of tiles
-//! before its own. The lowest tile without an inclusive prefix waits for none: all words before
-//! it are final. It publishes its own after finitely many steps, and then the next one is lowest.
+//! Blocks take tiles from a counter while they run ([`take_tile`]), so tile `t` is held by a
+//! block that runs, and so is every tile before it, or they are done: whatever the order is in
+//! which the hardware starts blocks, nobody waits for a block that has not started. A block may
+//! hold several tiles, so as to load one while it works on another; it works on them in the order
+//! in which it took them, which is ascending. It publishes an aggregate without waiting for
+//! anyone, and waits only for words of tiles before the one that it works on. Consider the lowest
+//! tile without an inclusive prefix: its block has finished the tiles that it took before, since
+//! those are lower, so it works on this one; and it waits for nobody, for all words before it are
+//! final. It publishes after finitely many steps, and then the next tile is the lowest.
 //! A running block is never starved: GPUs from compute capability 7.0 on schedule every resident
 //! warp eventually, and the executor gives each waiting lane's turn to others at
 //! [`nanosleep`](thread::nanosleep). A walk goes back by 32 tiles a step and ends at tile 0 at

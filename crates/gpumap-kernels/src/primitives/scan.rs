@@ -1,21 +1,25 @@
 //! Inclusive and exclusive scan in one pass: each element is read once and written once.
 //!
-//! A block scans a tile in registers: each thread its vector, each warp the sums of its lanes by
+//! A block works on one tile after the other, and while it does the next one is on its way into
+//! shared memory. It scans a tile in registers: each thread its vector, each warp the sums of its lanes by
 //! shuffles, one warp the sums of the warps. That warp also looks back for the tile's prefix
 //! ([`look_back`](super::look_back)), while the others wait, and then every thread adds what is
-//! in front of its elements and stores them. Nothing goes through shared memory but one word per
-//! warp.
+//! in front of its elements and stores them. Each thread reads from shared memory only what it
+//! copied there itself.
 
 use super::combine::{Add, AddFloat, FromOrder, Min, Order};
 use super::look_back::{self, Tiles};
 use super::word::{Span, Word};
 use gpumap_simt::mask::LaneMask;
-use gpumap_simt::{kernel, kernel_args, shared_array, thread, warp};
+use gpumap_simt::{U64x2, kernel, kernel_args, shared_array, thread, warp};
 
 /// Threads per block.
 pub const THREADS: u32 = 256;
 /// Vectors of 16 bytes per thread.
 pub const ROUNDS: usize = 8;
+
+/// Blocks that fit on one multiprocessor at once, by registers: a grid has no more.
+pub const BLOCKS_PER_MULTIPROCESSOR: u32 = 4;
 
 /// Elements per tile.
 pub const fn tile_len<W: Word>() -> u32 {
@@ -23,7 +27,7 @@ pub const fn tile_len<W: Word>() -> u32 {
 }
 
 kernel_args! {
-    /// Arguments of a scan kernel: one block of [`THREADS`] per tile.
+    /// Arguments of a scan kernel: any number of blocks of [`THREADS`].
     pub struct ScanArgs<W> {
         /// In: `n` elements.
         pub input: *const W,
@@ -37,7 +41,7 @@ kernel_args! {
         pub exclusive: u32,
         /// The order, for minima and maxima.
         pub order: Order<W>,
-        /// Header and status words for as many tiles as there are blocks, zero.
+        /// Header and status words for the tiles, zero.
         pub tiles: *mut u8,
     }
 }
@@ -45,99 +49,131 @@ kernel_args! {
 /// The body of the scan kernels.
 ///
 /// # Safety
-/// Blocks of `T` threads, one per tile of `T` threads with `R` vectors; the arguments are as
-/// they say.
+/// Blocks of `T` threads; `stage` is shared memory for `T` times `R` vectors; the arguments are
+/// as they say.
 #[inline(always)]
-unsafe fn scan<C: FromOrder, const T: u32, const R: usize>(args: &ScanArgs<C::Word>) {
+unsafe fn scan<C: FromOrder, const T: u32, const R: usize>(
+    args: &ScanArgs<C::Word>,
+    stage: *mut U64x2,
+) {
     let warps = const { T / warp::SIZE };
-    // A word of up to 8 bytes per warp, and the number of the tile.
-    let sums = shared_array![u64; warp::SIZE as usize].cast::<C::Word>();
-    let taken = shared_array![u64; 1];
+    // A word of up to 8 bytes per warp, for one turn and the next; and the numbers of tiles.
+    let both_sums = shared_array![u64; 2 * warp::SIZE as usize].cast::<C::Word>();
+    let taken = shared_array![u64; 2];
     let op = C::from_order(args.order);
+    let nothing = op.decode(C::IDENTITY);
+    let tiles = args
+        .n
+        .div_ceil(const { super::word::tile_len::<C::Word>(T, R as u32) } as u64);
     let t = thread::thread_idx_x();
     let lane = warp::lane_id();
     let warp_id = t / warp::SIZE;
 
     // SAFETY: all threads come to every barrier and all lanes to every shuffle; branches around
-    // them are the same for a whole warp. Shared words are written by one thread or warp and
-    // read by others only across a barrier. The tile is this block's own: loaded before it is
+    // them are the same for a whole warp or block. Shared words are written by one thread or warp
+    // and read by others only across a barrier; what is written in one turn is last read before
+    // the first barrier of the next, and written again after it. The loop ends: each turn takes a
+    // tile, and there are finitely many. Tiles are the block's own: loaded before they are
     // stored, so the arrays may be one.
     unsafe {
         if t == 0 {
             *taken = look_back::take_tile(args.tiles);
+            *taken.add(1) = look_back::take_tile(args.tiles);
         }
         thread::sync_threads();
-        let tile = *taken;
-        let span = Span::of::<C::Word, T, R>(tile, t, args.n);
-        let mut v = span.load::<C::Word, R>(args.input, op.decode(C::IDENTITY));
-
-        // Elements become their scans within the warp, so that they are all that is kept.
-        let mut of_warp = C::IDENTITY;
-        let mut r = 0;
-        while r < R {
-            let mut sum = op.encode(C::Word::get(&v[r], 0));
-            C::Word::set(&mut v[r], 0, sum);
-            let mut i = 1;
-            while i < C::Word::PER_VECTOR {
-                sum = C::combine(sum, op.encode(C::Word::get(&v[r], i)));
-                C::Word::set(&mut v[r], i, sum);
-                i += 1;
+        let mut turn = 0;
+        let mut tile = *taken;
+        if tile < tiles {
+            let span = Span::of::<C::Word, T, R>(tile, t, args.n);
+            span.prefetch::<C::Word, T, R>(args.input, nothing, stage, t);
+        }
+        while tile < tiles {
+            let sums = both_sums.wrapping_add((turn * warp::SIZE) as usize);
+            let next = *taken.add(1 - turn as usize);
+            let mut v = Span::take::<C::Word, T, R>(stage, t);
+            if next < tiles {
+                let span = Span::of::<C::Word, T, R>(next, t, args.n);
+                span.prefetch::<C::Word, T, R>(args.input, nothing, stage, t);
             }
-            let up_to = C::warp_inclusive(sum);
-            let front = C::combine(of_warp, C::warp_shift(up_to));
-            let own = v[r];
-            let mut i = 0;
-            while i < C::Word::PER_VECTOR {
-                let mut scanned = C::combine(front, C::Word::get(&own, i));
-                if args.exclusive != 0 {
-                    scanned = if i == 0 {
-                        front
-                    } else {
-                        C::combine(front, C::Word::get(&own, i.wrapping_sub(1)))
-                    };
+            // Asked for now, needed in the next turn.
+            let mut after = 0;
+            if t == T - 1 {
+                after = look_back::take_tile(args.tiles);
+            }
+            // Elements become their scans within the warp, so that they are all that is kept.
+            let mut of_warp = C::IDENTITY;
+            let mut r = 0;
+            while r < R {
+                let mut sum = op.encode(C::Word::get(&v[r], 0));
+                C::Word::set(&mut v[r], 0, sum);
+                let mut i = 1;
+                while i < C::Word::PER_VECTOR {
+                    sum = C::combine(sum, op.encode(C::Word::get(&v[r], i)));
+                    C::Word::set(&mut v[r], i, sum);
+                    i += 1;
                 }
-                C::Word::set(&mut v[r], i, scanned);
-                i += 1;
+                let up_to = C::warp_inclusive(sum);
+                let front = C::combine(of_warp, C::warp_shift(up_to));
+                let own = v[r];
+                let mut i = 0;
+                while i < C::Word::PER_VECTOR {
+                    let mut scanned = C::combine(front, C::Word::get(&own, i));
+                    if args.exclusive != 0 {
+                        scanned = if i == 0 {
+                            front
+                        } else {
+                            C::combine(front, C::Word::get(&own, i.wrapping_sub(1)))
+                        };
+                    }
+                    C::Word::set(&mut v[r], i, scanned);
+                    i += 1;
+                }
+                let all = warp::warp_shuffle_idx(LaneMask::FULL, up_to, warp::SIZE - 1, warp::SIZE);
+                of_warp = C::combine(of_warp, all);
+                r += 1;
             }
-            let all = warp::warp_shuffle_idx(LaneMask::FULL, up_to, warp::SIZE - 1, warp::SIZE);
-            of_warp = C::combine(of_warp, all);
-            r += 1;
-        }
 
-        if lane == 0 {
-            *sums.add(warp_id as usize) = of_warp;
-        }
-        thread::sync_threads();
-        if warp_id == 0 {
-            let mut mine = C::IDENTITY;
-            if lane < warps {
-                mine = *sums.add(lane as usize);
+            if lane == 0 {
+                *sums.add(warp_id as usize) = of_warp;
             }
-            let up_to = C::warp_inclusive(mine);
-            let below = C::warp_shift(up_to);
-            let of_block =
-                warp::warp_shuffle_idx(LaneMask::FULL, up_to, warp::SIZE - 1, warp::SIZE);
-            let init = op.encode(args.init);
-            let prefix =
-                Tiles::<C::Status>::behind(args.tiles).exclusive_prefix::<C>(tile, of_block, init);
-            if lane < warps {
-                *sums.add(lane as usize) = C::combine(prefix, below);
+            thread::sync_threads();
+            if t == T - 1 {
+                *taken.add(turn as usize) = after;
             }
-        }
-        thread::sync_threads();
+            if warp_id == 0 {
+                let mut mine = C::IDENTITY;
+                if lane < warps {
+                    mine = *sums.add(lane as usize);
+                }
+                let up_to = C::warp_inclusive(mine);
+                let below = C::warp_shift(up_to);
+                let of_block =
+                    warp::warp_shuffle_idx(LaneMask::FULL, up_to, warp::SIZE - 1, warp::SIZE);
+                let init = op.encode(args.init);
+                let prefix = Tiles::<C::Status>::behind(args.tiles)
+                    .exclusive_prefix::<C>(tile, of_block, init);
+                if lane < warps {
+                    *sums.add(lane as usize) = C::combine(prefix, below);
+                }
+            }
+            thread::sync_threads();
 
-        let in_front = *sums.add(warp_id as usize);
-        let mut r = 0;
-        while r < R {
-            let mut i = 0;
-            while i < C::Word::PER_VECTOR {
-                let scanned = C::combine(in_front, C::Word::get(&v[r], i));
-                C::Word::set(&mut v[r], i, op.decode(scanned));
-                i += 1;
+            let in_front = *sums.add(warp_id as usize);
+            let mut r = 0;
+            while r < R {
+                let mut i = 0;
+                while i < C::Word::PER_VECTOR {
+                    let scanned = C::combine(in_front, C::Word::get(&v[r], i));
+                    C::Word::set(&mut v[r], i, op.decode(scanned));
+                    i += 1;
+                }
+                r += 1;
             }
-            r += 1;
+            let span = Span::of::<C::Word, T, R>(tile, t, args.n);
+            span.store::<C::Word, R>(args.output, &v);
+            tile = next;
+            turn = 1 - turn;
         }
-        span.store::<C::Word, R>(args.output, &v);
     }
 }
 
@@ -146,8 +182,9 @@ macro_rules! scans {
         kernel! {$(
             $(#[$doc])*
             pub static $NAME = fn $name(args: ScanArgs<$t>) {
+                let stage = shared_array![U64x2; THREADS as usize * ROUNDS];
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { scan::<$op, THREADS, ROUNDS>(&args) }
+                unsafe { scan::<$op, THREADS, ROUNDS>(&args, stage) }
             }
         )*}
     };

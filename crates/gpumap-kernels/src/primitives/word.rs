@@ -187,6 +187,76 @@ impl Span {
         vectors
     }
 
+    /// Starts loading the thread's vectors into its own places of shared memory; what lies behind
+    /// the array's end becomes `filler`.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load); `stage` has room for a tile, and the thread does not use its
+    /// places before [`take`](Self::take).
+    #[inline(always)]
+    pub unsafe fn prefetch<W: Word, const THREADS: u32, const ROUNDS: usize>(
+        &self,
+        from: *const W,
+        filler: W,
+        stage: *mut U64x2,
+        t: u32,
+    ) {
+        let first = from.wrapping_add(self.first as usize);
+        // SAFETY: a whole tile lies in the array; another one is loaded as far as it goes.
+        unsafe {
+            if self.whole && is_vector_aligned(first) {
+                let mut r = 0;
+                while r < ROUNDS {
+                    let at = first.wrapping_add(Self::offset::<W>(r, 0) as usize);
+                    let place = r as u32 * THREADS + t;
+                    mem::copy_to_shared(stage.wrapping_add(place as usize), at.cast());
+                    r += 1;
+                }
+            } else {
+                let mut r = 0;
+                while r < ROUNDS {
+                    let mut vector = filler.splat();
+                    let mut i = 0;
+                    while i < W::PER_VECTOR {
+                        let offset = Self::offset::<W>(r, i);
+                        if offset < self.left {
+                            W::set(
+                                &mut vector,
+                                i,
+                                mem::load(first.wrapping_add(offset as usize)),
+                            );
+                        }
+                        i += 1;
+                    }
+                    let place = r as u32 * THREADS + t;
+                    *stage.wrapping_add(place as usize).cast::<W::Vector>() = vector;
+                    r += 1;
+                }
+            }
+        }
+    }
+
+    /// Waits for what [`prefetch`](Self::prefetch) started, and takes the vectors.
+    ///
+    /// # Safety
+    /// The thread has started a prefetch to this `stage`.
+    #[inline(always)]
+    pub unsafe fn take<W: Word, const THREADS: u32, const ROUNDS: usize>(
+        stage: *const U64x2,
+        t: u32,
+    ) -> [W::Vector; ROUNDS] {
+        mem::wait_for_copies();
+        let mut vectors = [W::ZERO.splat(); ROUNDS];
+        let mut r = 0;
+        while r < ROUNDS {
+            let place = r as u32 * THREADS + t;
+            // SAFETY: the thread's own places, which have been written.
+            vectors[r] = unsafe { *stage.wrapping_add(place as usize).cast::<W::Vector>() };
+            r += 1;
+        }
+        vectors
+    }
+
     /// Stores the thread's vectors, as far as the array goes.
     ///
     /// # Safety

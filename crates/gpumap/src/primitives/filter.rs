@@ -2,7 +2,9 @@
 
 use std::ptr;
 
-use gpumap_kernels::primitives::filter::{FilterArgs, THREADS, Test, tile_len};
+use gpumap_kernels::primitives::filter::{
+    BLOCKS_PER_MULTIPROCESSOR, FilterArgs, THREADS, Test, tile_len,
+};
 use gpumap_kernels::primitives::word::Word;
 use gpumap_simt::kernel::{Grid, Kernel};
 
@@ -10,7 +12,7 @@ use super::element::Element;
 use super::element::sealed::Bits;
 use super::predicate::Predicate;
 use super::scan::empty_tiles;
-use super::{Primitives, blocks, expect_room};
+use super::{Primitives, blocks, expect_room, takers};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::input::Input;
@@ -314,7 +316,8 @@ impl<T: Element, O: Copy + 'static> Call<T, O> {
             Order::Stable => empty_tiles(scratch, tiles, size_of::<u64>())?,
             Order::Any => {
                 scratch.reset_counters()?;
-                ptr::null_mut()
+                // Behind the count, at a multiple of 16 bytes.
+                scratch.counters().wrapping_add(2).cast()
             }
         };
         let args = FilterArgs {
@@ -326,9 +329,12 @@ impl<T: Element, O: Copy + 'static> Call<T, O> {
             room: self.room as u64,
             counter: scratch.counters(),
             tiles: states,
+            stable: u32::from(self.order == Order::Stable),
         };
+        let blocks = takers(scratch.stream().device(), tiles, BLOCKS_PER_MULTIPROCESSOR);
+        let grid = Grid::new(blocks, THREADS);
         // SAFETY: the caller's contract, and scratch for a word per tile.
-        unsafe { kernel.launch(scratch.stream(), Grid::new(tiles, THREADS), args) }?;
+        unsafe { kernel.launch(scratch.stream(), grid, args) }?;
         let [kept, ..] = scratch.read_counters()?;
         Ok(kept as usize)
     }

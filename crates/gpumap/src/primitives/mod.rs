@@ -76,6 +76,11 @@ fn expect_room(needed: usize, given: usize) -> Result<()> {
     Ok(())
 }
 
+/// The blocks that take `tiles` tiles from each other on a device.
+fn takers(device: &Device, tiles: u32, per_multiprocessor: u32) -> u32 {
+    tiles.min(device.multiprocessors().saturating_mul(per_multiprocessor))
+}
+
 /// The blocks for `n` elements, `per_block` each. More than a device takes are refused by the
 /// launch.
 fn blocks(n: usize, per_block: u32) -> u32 {

@@ -1,12 +1,12 @@
 //! Inclusive and exclusive scan.
 
 use gpumap_kernels::primitives::look_back::{HEADER_BYTES, Status};
-use gpumap_kernels::primitives::scan::{ScanArgs, THREADS, tile_len};
+use gpumap_kernels::primitives::scan::{BLOCKS_PER_MULTIPROCESSOR, ScanArgs, THREADS, tile_len};
 use gpumap_kernels::primitives::word::Word;
 use gpumap_simt::kernel::Grid;
 
 use super::element::{Element, Op};
-use super::{Primitives, blocks, expect_room};
+use super::{Primitives, blocks, expect_room, takers};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::{Input, Source};
@@ -203,12 +203,10 @@ unsafe fn queue_scan<T: Element>(
         order: kernels.order,
         tiles: empty_tiles(scratch, tiles, status_bytes::<T::Bits>())?,
     };
+    let blocks = takers(scratch.stream().device(), tiles, BLOCKS_PER_MULTIPROCESSOR);
+    let grid = Grid::new(blocks, THREADS);
     // SAFETY: the caller's contract, and scratch for a word per tile.
-    unsafe {
-        kernels
-            .scan
-            .launch(scratch.stream(), Grid::new(tiles, THREADS), args)
-    }
+    unsafe { kernels.scan.launch(scratch.stream(), grid, args) }
 }
 
 /// Bytes of the status word of a tile.
