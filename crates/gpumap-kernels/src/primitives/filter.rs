@@ -14,11 +14,11 @@
 //! time (`docs/performance.md`).
 
 use super::combine::Tally;
-use super::look_back::{self, Count, Tiles};
+use super::look_back::{self, Count, NO_TILE, Tiles};
 use super::word::{Span, Word};
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
-use gpumap_simt::{U64x2, kernel, kernel_args, mem, shared_array, thread, warp};
+use gpumap_simt::{U64x2, kernel, kernel_args, mem, shared, shared_array, thread, warp};
 
 /// Threads per block.
 pub const THREADS: u32 = 256;
@@ -27,6 +27,12 @@ pub const ROUNDS: usize = 4;
 
 /// Blocks that fit on one multiprocessor at once, by registers: a grid has no more.
 pub const BLOCKS_PER_MULTIPROCESSOR: u32 = 5;
+
+/// Windows of 32 tiles that a look-back takes at a time.
+const WIDTH: usize = 4;
+/// Bytes of dynamic shared memory per block: a tile on its way in, one that is packed, and one that
+/// waits for its place in the output.
+pub const SHARED_BYTES: u32 = 3 * THREADS * ROUNDS as u32 * 16;
 
 /// Elements per tile.
 pub const fn tile_len<W: Word>() -> u32 {
@@ -148,26 +154,30 @@ impl<W: Word> Emit<W> for Position {
     }
     #[inline(always)]
     fn out(staged: u32, tile_begin: u64) -> u64 {
-        tile_begin + staged as u64
+        tile_begin.wrapping_add(staged as u64)
     }
 }
 
 /// The body of the filter kernels.
 ///
 /// # Safety
-/// See [`FilterArgs`]; `stage` is shared memory for two tiles of vectors, none of which grows by
-/// packing.
+/// See [`FilterArgs`]; blocks of `T` threads with dynamic shared memory for three times `T` times
+/// `R` vectors.
 #[inline(always)]
-unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const T: u32, const R: usize>(
+unsafe fn filter<
+    W: Word,
+    S: Select<W>,
+    E: Emit<W>,
+    const T: u32,
+    const R: usize,
+    const WIDTH: usize,
+>(
     args: &FilterArgs<W, E::Out>,
-    stage: *mut U64x2,
 ) {
     let warps = const { T / warp::SIZE };
     let len = const { super::word::tile_len::<W>(T, R as u32) };
-    let (loads, stage) = (
-        stage,
-        stage.wrapping_add(T as usize * R).cast::<E::Staged>(),
-    );
+    let loads = shared::dynamic_shared_mem::<U64x2>();
+    let packed = loads.wrapping_add(T as usize * R);
     let sums = shared_array![u32; warp::SIZE as usize];
     let words = shared_array![u64; 3];
     let begin_word = words.wrapping_add(2);
@@ -189,13 +199,17 @@ unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const T: u32, const R: usize
             *words.add(1) = look_back::take_tile(args.tiles);
         }
         thread::sync_threads();
+        let states = Tiles::<Count>::behind(args.tiles);
+        let mut before = NO_TILE;
+        let mut total_before = 0u32;
+        let mut begin = 0;
         let mut turn = 0;
         let mut tile = *words;
         if tile < tiles {
             let span = Span::of::<W, T, R>(tile, t, args.n);
             span.prefetch::<W, T, R>(args.input, W::ZERO, loads, t);
         }
-        while tile < tiles {
+        while tile < tiles || before < tiles {
             let span = Span::of::<W, T, R>(tile, t, args.n);
             let next = *words.add(1 - turn);
             let v = Span::take::<W, T, R>(loads, t);
@@ -203,12 +217,6 @@ unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const T: u32, const R: usize
                 let span = Span::of::<W, T, R>(next, t, args.n);
                 span.prefetch::<W, T, R>(args.input, W::ZERO, loads, t);
             }
-            // Asked for now, needed in the next turn.
-            let mut after = 0;
-            if t == T - 1 {
-                after = look_back::take_tile(args.tiles);
-            }
-
             // Bit by bit which are kept, and byte by byte how many of each round.
             let flags = args.flags.wrapping_add(span.first as usize);
             let mut kept = 0u32;
@@ -219,6 +227,7 @@ unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const T: u32, const R: usize
                 let mut i = 0;
                 while i < W::PER_VECTOR {
                     let at = Span::offset::<W>(r, i);
+                    // Nothing is there after the last tile.
                     let there = span.whole || at < span.left;
                     if there && S::keeps(&args.test, flags, at, W::get(&v[r], i)) {
                         kept |= 1 << (r as u32 * W::PER_VECTOR + i);
@@ -240,7 +249,8 @@ unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const T: u32, const R: usize
             }
             thread::sync_threads();
             if t == T - 1 {
-                *words.add(turn) = after;
+                // Late, so that tiles are worked on soon after they were taken.
+                *words.add(turn) = look_back::take_tile(args.tiles);
             }
 
             // Each warp adds up those before it by itself, so that it can pack right away.
@@ -253,23 +263,29 @@ unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const T: u32, const R: usize
             let mut place =
                 warp::warp_shuffle_idx(LaneMask::FULL, up_to - mine, warp_id, warp::SIZE);
             if warp_id == 0 {
-                let mut begin = 0;
                 if args.stable != 0 {
-                    begin = Tiles::<Count>::behind(args.tiles).exclusive_prefix::<Tally<u64>>(
-                        tile,
-                        total as u64,
-                        0,
-                    );
-                    if lane == 0 && tile == tiles - 1 {
-                        mem::store(args.counter, begin + total as u64);
+                    if lane == 0 && tile < tiles {
+                        states.publish::<Tally<u64>>(tile, total as u64, 0);
                     }
-                } else if lane == 0 && total != 0 {
-                    begin = atomic::fetch_add(args.counter, total as u64, Relaxed);
+                    if before < tiles {
+                        let aggregate = total_before as u64;
+                        begin = states.exclusive_prefix::<Tally<u64>, WIDTH>(before, aggregate, 0);
+                        if lane == 0 && before == tiles - 1 {
+                            mem::store(args.counter, begin + aggregate);
+                        }
+                    }
                 }
                 if lane == 0 {
                     *begin_word = begin;
+                    // For the next turn, which is when it is needed.
+                    if args.stable == 0 && total != 0 {
+                        begin = atomic::fetch_add(args.counter, total as u64, Relaxed);
+                    }
                 }
             }
+            let stage = packed
+                .wrapping_add(turn * T as usize * R)
+                .cast::<E::Staged>();
             let in_tile = warp_id * const { 32 * R as u32 * W::PER_VECTOR } + lane * W::PER_VECTOR;
             let mut r = 0;
             while r < R {
@@ -288,19 +304,20 @@ unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const T: u32, const R: usize
             }
             thread::sync_threads();
 
-            // Stored from the last boundary of a line before the part's begin, so that each warp
-            // writes one line.
-            let begin = *begin_word;
-            let output = args.output.wrapping_add(begin as usize);
+            // The tile of the turn before goes out: from the last boundary of a line before the
+            // part's begin, so that each warp writes one line.
+            let stage = packed
+                .wrapping_add((1 - turn) * T as usize * R)
+                .cast::<E::Staged>();
+            let begin_before = *begin_word;
+            let output = args.output.wrapping_add(begin_before as usize);
             let skew = (output as usize / size_of::<E::Out>()) as u32 % warp::SIZE;
-            let room = args.room.saturating_sub(begin);
-            let end = skew
-                + if (total as u64) < room {
-                    total
-                } else {
-                    room as u32
-                };
-            let tile_begin = tile * len as u64;
+            let room = args.room.saturating_sub(begin_before);
+            let mut end = skew + total_before;
+            if (total_before as u64) > room {
+                end = skew + room as u32;
+            }
+            let tile_begin = before.wrapping_mul(len as u64);
             let mut k = t;
             while k < end {
                 if k >= skew {
@@ -309,6 +326,8 @@ unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const T: u32, const R: usize
                 }
                 k += T;
             }
+            before = tile;
+            total_before = total;
             tile = next;
             turn = 1 - turn;
         }
@@ -327,9 +346,8 @@ macro_rules! filters {
         kernel! {$(
             $(#[$doc])*
             pub static $NAME = fn $name(args: FilterArgs<$t, $out>) {
-                let stage = shared_array![U64x2; 2 * THREADS as usize * ROUNDS];
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { filter::<$t, $select, $emit, THREADS, ROUNDS>(&args, stage) }
+                unsafe { filter::<$t, $select, $emit, THREADS, ROUNDS, WIDTH>(&args) }
             }
         )*}
     };

@@ -12,11 +12,16 @@
 //! block that runs, and so is every tile before it, or they are done: whatever the order is in
 //! which the hardware starts blocks, nobody waits for a block that has not started. A block may
 //! hold several tiles, so as to load one while it works on another; it works on them in the order
-//! in which it took them, which is ascending. It publishes an aggregate without waiting for
-//! anyone, and waits only for words of tiles before the one that it works on. Consider the lowest
-//! tile without an inclusive prefix: its block has finished the tiles that it took before, since
-//! those are lower, so it works on this one; and it waits for nobody, for all words before it are
-//! final. It publishes after finitely many steps, and then the next tile is the lowest.
+//! in which it took them, which is ascending. It publishes aggregates without waiting for anyone,
+//! also that of the tile after the one for which it looks back next, and waits only for words of
+//! tiles before that one. Consider the lowest tile without an inclusive prefix: its block has
+//! finished the tiles that it took before, since those are lower, so it looks back for this one
+//! next; and then it waits for nobody, for all words before it are final. It publishes after
+//! finitely many steps, and the next tile is the lowest.
+//!
+//! # Latency
+//! A tile's look-back may be put off until the block has published the aggregate of its next
+//! tile. By then most words that it needs have long been there.
 //! A running block is never starved: GPUs from compute capability 7.0 on schedule every resident
 //! warp eventually, and the executor gives each waiting lane's turn to others at
 //! [`nanosleep`](thread::nanosleep). A walk goes back by 32 tiles a step and ends at tile 0 at
@@ -36,6 +41,9 @@ use super::word::Word;
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::{U64x2, thread, warp};
+
+/// No tile: after the last one.
+pub const NO_TILE: u64 = u64::MAX;
 
 /// How long a warp leaves the memory alone when a word that it needs is still empty.
 const PAUSE_NANOS: u32 = 20;
@@ -168,37 +176,56 @@ impl<S: Status> Tiles<S> {
         self.states.wrapping_add(tile as usize)
     }
 
-    /// Publishes `aggregate` as that of `tile`, and returns what all tiles before it come to,
-    /// with `init` in front.
+    /// Publishes `aggregate` as that of `tile`; waits for nobody. `init` is what comes in front of
+    /// tile 0, the same for all tiles.
+    ///
+    /// # Safety
+    /// One thread of the block that took `tile` calls it, once.
+    #[inline(always)]
+    pub unsafe fn publish<C: Combine<Word = S::Value>>(
+        &self,
+        tile: u64,
+        aggregate: S::Value,
+        init: S::Value,
+    ) {
+        let word = if tile == 0 {
+            S::pack(State::INCLUSIVE, C::combine(init, aggregate))
+        } else {
+            S::pack(State::AGGREGATE, aggregate)
+        };
+        // SAFETY: there is a word for each tile, and this block alone writes this one.
+        unsafe { atomic::store(self.state(tile), word, Relaxed) };
+    }
+
+    /// Returns what all tiles before `tile` come to, with `init` in front, and publishes the
+    /// inclusive prefix of `tile`, whose `aggregate` has been [published](Self::publish).
     ///
     /// | must call | result valid |
     /// |---|---|
     /// | all lanes of one warp of the block that took `tile`, once, with the same arguments | in every lane |
     ///
     /// # Safety
-    /// As the table says; `init` is the same for all tiles.
+    /// As the table says; blocks look back in the order in which they took their tiles.
     #[inline(always)]
-    pub unsafe fn exclusive_prefix<C: Combine<Word = S::Value>>(
+    pub unsafe fn exclusive_prefix<C: Combine<Word = S::Value>, const WIDTH: usize>(
         &self,
         tile: u64,
         aggregate: S::Value,
         init: S::Value,
     ) -> S::Value {
-        let lane = warp::lane_id();
-        let publish = |state, value| {
-            if lane == 0 {
-                // SAFETY: there is a word for each tile, and this block alone writes this one.
-                unsafe { atomic::store(self.state(tile), S::pack(state, value), Relaxed) };
-            }
-        };
-        let mut prefix = init;
-        if tile != 0 {
-            publish(State::AGGREGATE, aggregate);
-            // SAFETY: the whole warp is here.
-            prefix = unsafe { self.walk_back::<C>(tile, lane) };
+        if tile == 0 {
+            return init;
         }
-        publish(State::INCLUSIVE, C::combine(prefix, aggregate));
-        prefix
+        let lane = warp::lane_id();
+        // SAFETY: the whole warp is here, and this block alone writes the tile's word.
+        unsafe {
+            let prefix = self.walk_back::<C, WIDTH>(tile, lane);
+            if lane == 0 {
+                let word = S::pack(State::INCLUSIVE, C::combine(prefix, aggregate));
+                atomic::store(self.state(tile), word, Relaxed);
+            }
+            prefix
+        }
     }
 
     /// What the tiles before `tile`, which is not 0, come to.
@@ -206,44 +233,60 @@ impl<S: Status> Tiles<S> {
     /// # Safety
     /// All lanes of the warp call it.
     #[inline(always)]
-    unsafe fn walk_back<C: Combine<Word = S::Value>>(&self, tile: u64, lane: u32) -> S::Value {
-        let distance = lane as u64 + 1;
+    unsafe fn walk_back<C: Combine<Word = S::Value>, const WIDTH: usize>(
+        &self,
+        tile: u64,
+        lane: u32,
+    ) -> S::Value {
         let mut end = tile;
         let mut prefix = C::IDENTITY;
         // SAFETY: words of tiles before `tile` are read, and all lanes come to every collective:
         // what the loops depend on was voted on.
         unsafe {
             loop {
-                let inside = distance <= end;
-                let (value, inclusive) = loop {
-                    // Behind tile 0 every prefix is there; nobody gets as far as to use it.
-                    let mut status = S::pack(State::INCLUSIVE, C::IDENTITY);
-                    if inside {
-                        status = atomic::load(self.state(end - distance), Relaxed);
+                // Behind tile 0 every prefix is there; nobody gets as far as to use it.
+                let mut words = [S::pack(State::INCLUSIVE, C::IDENTITY); WIDTH];
+                let mut w = 0;
+                while w < WIDTH {
+                    let distance = w as u64 * warp::SIZE as u64 + lane as u64 + 1;
+                    if distance <= end {
+                        words[w] = atomic::load(self.state(end - distance), Relaxed);
                     }
-                    let state = S::state(status);
+                    w += 1;
+                }
+                // From the nearest tile on: everything up to the first prefix is needed.
+                let mut found = false;
+                let mut missing = LaneMask::EMPTY;
+                let mut value = C::IDENTITY;
+                let mut w = 0;
+                while w < WIDTH {
+                    let state = S::state(words[w]);
                     let empty = warp::warp_vote_ballot(LaneMask::FULL, state == State::EMPTY);
                     let inclusive =
                         warp::warp_vote_ballot(LaneMask::FULL, state == State::INCLUSIVE);
-                    // The nearest prefix and all tiles after it; without one, the whole window.
+                    // The nearest prefix and all tiles after it; without one, all.
                     let bits = inclusive.bits();
-                    let needed = LaneMask::new(bits ^ bits.wrapping_sub(1));
-                    if (empty & needed).is_empty() {
-                        let value = if needed.contains(lane) {
-                            S::value(status)
-                        } else {
-                            C::IDENTITY
-                        };
-                        break (value, inclusive);
+                    let mut needed = LaneMask::new(bits ^ bits.wrapping_sub(1));
+                    if found {
+                        needed = LaneMask::EMPTY;
                     }
+                    missing = missing | (empty & needed);
+                    if needed.contains(lane) {
+                        value = C::combine(S::value(words[w]), value);
+                    }
+                    found |= bits != 0;
+                    w += 1;
+                }
+                if !missing.is_empty() {
                     thread::nanosleep(PAUSE_NANOS);
-                };
+                    continue;
+                }
                 prefix = C::combine(C::warp_reduce(value), prefix);
-                if !inclusive.is_empty() {
+                if found {
                     return prefix;
                 }
-                // There were 32 tiles, or a lane would have been behind tile 0.
-                end -= warp::SIZE as u64;
+                // All of them were tiles, or a lane would have been behind tile 0.
+                end -= WIDTH as u64 * warp::SIZE as u64;
             }
         }
     }

@@ -8,16 +8,18 @@
 //! copied there itself.
 
 use super::combine::{Add, AddFloat, FromOrder, Min, Order};
-use super::look_back::{self, Tiles};
+use super::look_back::{self, NO_TILE, Tiles};
 use super::word::{Span, Word};
 use gpumap_simt::mask::LaneMask;
-use gpumap_simt::{U64x2, kernel, kernel_args, shared_array, thread, warp};
+use gpumap_simt::{U64x2, kernel, kernel_args, shared, shared_array, thread, warp};
 
 /// Threads per block.
 pub const THREADS: u32 = 256;
 /// Vectors of 16 bytes per thread.
 pub const ROUNDS: usize = 8;
 
+/// Windows of 32 tiles that a look-back takes at a time.
+const WIDTH: usize = 4;
 /// Blocks that fit on one multiprocessor at once, by registers: a grid has no more.
 pub const BLOCKS_PER_MULTIPROCESSOR: u32 = 4;
 
@@ -46,20 +48,27 @@ kernel_args! {
     }
 }
 
+/// Bytes of dynamic shared memory per block: a tile on its way in, and one that waits for its
+/// prefix.
+pub const SHARED_BYTES: u32 = 2 * THREADS * ROUNDS as u32 * 16;
+
 /// The body of the scan kernels.
 ///
 /// # Safety
-/// Blocks of `T` threads; `stage` is shared memory for `T` times `R` vectors; the arguments are
-/// as they say.
+/// Blocks of `T` threads with dynamic shared memory for two times `T` times `R` vectors; the
+/// arguments are as they say.
 #[inline(always)]
-unsafe fn scan<C: FromOrder, const T: u32, const R: usize>(
+unsafe fn scan<C: FromOrder, const T: u32, const R: usize, const WIDTH: usize>(
     args: &ScanArgs<C::Word>,
-    stage: *mut U64x2,
 ) {
     let warps = const { T / warp::SIZE };
-    // A word of up to 8 bytes per warp, for one turn and the next; and the numbers of tiles.
-    let both_sums = shared_array![u64; 2 * warp::SIZE as usize].cast::<C::Word>();
-    let taken = shared_array![u64; 2];
+    let last = const { warp::SIZE - 1 };
+    let loads = shared::dynamic_shared_mem::<U64x2>();
+    let waiting = loads.wrapping_add(T as usize * R);
+    // A word of up to 8 bytes per warp, for three turns; the numbers of tiles; a prefix.
+    let all_sums = shared_array![u64; 3 * warp::SIZE as usize].cast::<C::Word>();
+    let taken = shared_array![u64; 3];
+    let front = taken.wrapping_add(2).cast::<C::Word>();
     let op = C::from_order(args.order);
     let nothing = op.decode(C::IDENTITY);
     let tiles = args
@@ -71,36 +80,37 @@ unsafe fn scan<C: FromOrder, const T: u32, const R: usize>(
 
     // SAFETY: all threads come to every barrier and all lanes to every shuffle; branches around
     // them are the same for a whole warp or block. Shared words are written by one thread or warp
-    // and read by others only across a barrier; what is written in one turn is last read before
-    // the first barrier of the next, and written again after it. The loop ends: each turn takes a
-    // tile, and there are finitely many. Tiles are the block's own: loaded before they are
+    // and read by others only across a barrier, and not written again before one more. A
+    // thread's vectors in shared memory are its own. The loop ends: each turn but the last takes
+    // a tile, and there are finitely many. Tiles are the block's own: loaded before they are
     // stored, so the arrays may be one.
     unsafe {
+        let states = Tiles::<C::Status>::behind(args.tiles);
         if t == 0 {
             *taken = look_back::take_tile(args.tiles);
             *taken.add(1) = look_back::take_tile(args.tiles);
         }
         thread::sync_threads();
         let mut turn = 0;
+        let mut sums = all_sums;
+        let mut sums_before = all_sums;
+        let mut before = NO_TILE;
+        let mut of_block_before = C::IDENTITY;
         let mut tile = *taken;
         if tile < tiles {
             let span = Span::of::<C::Word, T, R>(tile, t, args.n);
-            span.prefetch::<C::Word, T, R>(args.input, nothing, stage, t);
+            span.prefetch::<C::Word, T, R>(args.input, nothing, loads, t);
         }
-        while tile < tiles {
-            let sums = both_sums.wrapping_add((turn * warp::SIZE) as usize);
-            let next = *taken.add(1 - turn as usize);
-            let mut v = Span::take::<C::Word, T, R>(stage, t);
+        while tile < tiles || before < tiles {
+            let next = *taken.add(1 - turn);
+            let mut v = Span::take::<C::Word, T, R>(loads, t);
             if next < tiles {
                 let span = Span::of::<C::Word, T, R>(next, t, args.n);
-                span.prefetch::<C::Word, T, R>(args.input, nothing, stage, t);
+                span.prefetch::<C::Word, T, R>(args.input, nothing, loads, t);
             }
-            // Asked for now, needed in the next turn.
-            let mut after = 0;
-            if t == T - 1 {
-                after = look_back::take_tile(args.tiles);
-            }
-            // Elements become their scans within the warp, so that they are all that is kept.
+
+            // Elements become their scans within the warp. (After the last tile this works on
+            // what it left behind, and nothing comes of it.)
             let mut of_warp = C::IDENTITY;
             let mut r = 0;
             while r < R {
@@ -113,32 +123,33 @@ unsafe fn scan<C: FromOrder, const T: u32, const R: usize>(
                     i += 1;
                 }
                 let up_to = C::warp_inclusive(sum);
-                let front = C::combine(of_warp, C::warp_shift(up_to));
+                let below = C::combine(of_warp, C::warp_shift(up_to));
                 let own = v[r];
                 let mut i = 0;
                 while i < C::Word::PER_VECTOR {
-                    let mut scanned = C::combine(front, C::Word::get(&own, i));
+                    let mut scanned = C::combine(below, C::Word::get(&own, i));
                     if args.exclusive != 0 {
                         scanned = if i == 0 {
-                            front
+                            below
                         } else {
-                            C::combine(front, C::Word::get(&own, i.wrapping_sub(1)))
+                            C::combine(below, C::Word::get(&own, i.wrapping_sub(1)))
                         };
                     }
                     C::Word::set(&mut v[r], i, scanned);
                     i += 1;
                 }
-                let all = warp::warp_shuffle_idx(LaneMask::FULL, up_to, warp::SIZE - 1, warp::SIZE);
+                let all = warp::warp_shuffle_idx(LaneMask::FULL, up_to, last, warp::SIZE);
                 of_warp = C::combine(of_warp, all);
                 r += 1;
             }
-
             if lane == 0 {
                 *sums.add(warp_id as usize) = of_warp;
             }
             thread::sync_threads();
+
             if t == T - 1 {
-                *taken.add(turn as usize) = after;
+                // Late, so that tiles are worked on soon after they were taken.
+                *taken.add(turn) = look_back::take_tile(args.tiles);
             }
             if warp_id == 0 {
                 let mut mine = C::IDENTITY;
@@ -147,32 +158,54 @@ unsafe fn scan<C: FromOrder, const T: u32, const R: usize>(
                 }
                 let up_to = C::warp_inclusive(mine);
                 let below = C::warp_shift(up_to);
-                let of_block =
-                    warp::warp_shuffle_idx(LaneMask::FULL, up_to, warp::SIZE - 1, warp::SIZE);
+                let of_block = warp::warp_shuffle_idx(LaneMask::FULL, up_to, last, warp::SIZE);
                 let init = op.encode(args.init);
-                let prefix = Tiles::<C::Status>::behind(args.tiles)
-                    .exclusive_prefix::<C>(tile, of_block, init);
-                if lane < warps {
-                    *sums.add(lane as usize) = C::combine(prefix, below);
+                if lane == 0 && tile < tiles {
+                    states.publish::<C>(tile, of_block, init);
                 }
+                if lane < warps {
+                    *sums.add(lane as usize) = below;
+                }
+                if before < tiles {
+                    let prefix = states.exclusive_prefix::<C, WIDTH>(before, of_block_before, init);
+                    if lane == 0 {
+                        *front = prefix;
+                    }
+                }
+                of_block_before = of_block;
             }
             thread::sync_threads();
 
-            let in_front = *sums.add(warp_id as usize);
+            // The tile of the turn before goes out, this one takes its place.
+            let span = Span::of::<C::Word, T, R>(before, t, args.n);
+            let in_front = C::combine(*front, *sums_before.add(warp_id as usize));
             let mut r = 0;
             while r < R {
+                let place = waiting
+                    .wrapping_add(r * T as usize + t as usize)
+                    .cast::<<C::Word as Word>::Vector>();
+                let mut scanned = *place;
+                *place = v[r];
                 let mut i = 0;
                 while i < C::Word::PER_VECTOR {
-                    let scanned = C::combine(in_front, C::Word::get(&v[r], i));
-                    C::Word::set(&mut v[r], i, op.decode(scanned));
+                    let element = C::combine(in_front, C::Word::get(&scanned, i));
+                    C::Word::set(&mut scanned, i, op.decode(element));
                     i += 1;
+                }
+                if before < tiles {
+                    span.store_round::<C::Word>(args.output, r, &scanned);
                 }
                 r += 1;
             }
-            let span = Span::of::<C::Word, T, R>(tile, t, args.n);
-            span.store::<C::Word, R>(args.output, &v);
+            before = tile;
             tile = next;
             turn = 1 - turn;
+            sums_before = sums;
+            sums = if sums == all_sums.wrapping_add(2 * warp::SIZE as usize) {
+                all_sums
+            } else {
+                sums.wrapping_add(warp::SIZE as usize)
+            };
         }
     }
 }
@@ -182,9 +215,8 @@ macro_rules! scans {
         kernel! {$(
             $(#[$doc])*
             pub static $NAME = fn $name(args: ScanArgs<$t>) {
-                let stage = shared_array![U64x2; THREADS as usize * ROUNDS];
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { scan::<$op, THREADS, ROUNDS>(&args, stage) }
+                unsafe { scan::<$op, THREADS, ROUNDS, WIDTH>(&args) }
             }
         )*}
     };

@@ -126,14 +126,15 @@ impl Span {
     #[inline(always)]
     pub fn of<W: Word, const THREADS: u32, const ROUNDS: usize>(tile: u64, t: u32, n: u64) -> Self {
         let len = const { tile_len::<W>(THREADS, ROUNDS as u32) };
-        let begin = tile * len as u64;
+        // Beyond the last tile nothing is used of it.
+        let begin = tile.wrapping_mul(len as u64);
         let (warp, lane) = (t / 32, t % 32);
         let offset = warp * (32 * ROUNDS as u32 * W::PER_VECTOR) + lane * W::PER_VECTOR;
-        let first = begin + offset as u64;
+        let first = begin.wrapping_add(offset as u64);
         Self {
             first,
             left: n.saturating_sub(first).min(len as u64) as u32,
-            whole: begin + len as u64 <= n,
+            whole: begin.wrapping_add(len as u64) <= n,
         }
     }
 
@@ -257,38 +258,26 @@ impl Span {
         vectors
     }
 
-    /// Stores the thread's vectors, as far as the array goes.
+    /// Stores the thread's vector of one round, as far as the array goes.
     ///
     /// # Safety
     /// `to` leads to the array, of which this tile is the block's own.
     #[inline(always)]
-    pub unsafe fn store<W: Word, const ROUNDS: usize>(
-        &self,
-        to: *mut W,
-        vectors: &[W::Vector; ROUNDS],
-    ) {
+    pub unsafe fn store_round<W: Word>(&self, to: *mut W, r: usize, vector: &W::Vector) {
         let to = to.wrapping_add(self.first as usize);
         // SAFETY: as for `load`.
         unsafe {
             if self.whole && is_vector_aligned(to) {
-                let mut r = 0;
-                while r < ROUNDS {
-                    let at = to.wrapping_add(Self::offset::<W>(r, 0) as usize);
-                    mem::store(at.cast::<W::Vector>(), vectors[r]);
-                    r += 1;
-                }
+                let at = to.wrapping_add(Self::offset::<W>(r, 0) as usize);
+                mem::store(at.cast::<W::Vector>(), *vector);
             } else {
-                let mut r = 0;
-                while r < ROUNDS {
-                    let mut i = 0;
-                    while i < W::PER_VECTOR {
-                        let offset = Self::offset::<W>(r, i);
-                        if offset < self.left {
-                            mem::store(to.wrapping_add(offset as usize), W::get(&vectors[r], i));
-                        }
-                        i += 1;
+                let mut i = 0;
+                while i < W::PER_VECTOR {
+                    let offset = Self::offset::<W>(r, i);
+                    if offset < self.left {
+                        mem::store(to.wrapping_add(offset as usize), W::get(vector, i));
                     }
-                    r += 1;
+                    i += 1;
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::ptr;
 
 use gpumap_kernels::primitives::filter::{
-    BLOCKS_PER_MULTIPROCESSOR, FilterArgs, THREADS, Test, tile_len,
+    BLOCKS_PER_MULTIPROCESSOR, FilterArgs, SHARED_BYTES, THREADS, Test, tile_len,
 };
 use gpumap_kernels::primitives::word::Word;
 use gpumap_simt::kernel::{Grid, Kernel};
@@ -332,7 +332,10 @@ impl<T: Element, O: Copy + 'static> Call<T, O> {
             stable: u32::from(self.order == Order::Stable),
         };
         let blocks = takers(scratch.stream().device(), tiles, BLOCKS_PER_MULTIPROCESSOR);
-        let grid = Grid::new(blocks, THREADS);
+        let grid = Grid {
+            shared_bytes: SHARED_BYTES,
+            ..Grid::new(blocks, THREADS)
+        };
         // SAFETY: the caller's contract, and scratch for a word per tile.
         unsafe { kernel.launch(scratch.stream(), grid, args) }?;
         let [kept, ..] = scratch.read_counters()?;

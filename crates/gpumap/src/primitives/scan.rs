@@ -1,7 +1,9 @@
 //! Inclusive and exclusive scan.
 
 use gpumap_kernels::primitives::look_back::{HEADER_BYTES, Status};
-use gpumap_kernels::primitives::scan::{BLOCKS_PER_MULTIPROCESSOR, ScanArgs, THREADS, tile_len};
+use gpumap_kernels::primitives::scan::{
+    BLOCKS_PER_MULTIPROCESSOR, SHARED_BYTES, ScanArgs, THREADS, tile_len,
+};
 use gpumap_kernels::primitives::word::Word;
 use gpumap_simt::kernel::Grid;
 
@@ -204,7 +206,10 @@ unsafe fn queue_scan<T: Element>(
         tiles: empty_tiles(scratch, tiles, status_bytes::<T::Bits>())?,
     };
     let blocks = takers(scratch.stream().device(), tiles, BLOCKS_PER_MULTIPROCESSOR);
-    let grid = Grid::new(blocks, THREADS);
+    let grid = Grid {
+        shared_bytes: SHARED_BYTES,
+        ..Grid::new(blocks, THREADS)
+    };
     // SAFETY: the caller's contract, and scratch for a word per tile.
     unsafe { kernels.scan.launch(scratch.stream(), grid, args) }
 }
