@@ -6,7 +6,7 @@ use gpumap::{Buffer, Device, Error, Stream};
 use gpumap_tests::Target;
 use gpumap_tests::device::{noting, targets};
 
-/// Elements per tile of the scan, for lengths around it: a tile has 32 KiB.
+/// Bytes per tile of the largest blocks, for lengths around it; others have half of it.
 const TILE_BYTES: usize = 32 << 10;
 
 /// Where bodies run: on the CPU once, for the primitives know no encodings.
@@ -303,7 +303,7 @@ fn float_sums_keep_to_their_bound() {
         let value = |i: usize| whole(i) as f64 / (1u64 << 40) as f64;
         let scale = (1u64 << 40) as f64;
         let x: Vec<f64> = (0..n).map(value).collect();
-        let k = 64.0 + (n as f64 / 4096.0).ceil();
+        let k = 64.0 + (n as f64 / 2048.0).ceil();
         let got = primitives.inclusive_scan(&x, Op::Add).unwrap();
         let (mut exact, mut absolute) = (0i128, 0i128);
         for i in 0..n {

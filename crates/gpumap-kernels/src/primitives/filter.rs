@@ -20,23 +20,20 @@ use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::{U64x2, kernel, kernel_args, mem, shared, shared_array, thread, warp};
 
-/// Threads per block.
-pub const THREADS: u32 = 256;
 /// Vectors of 16 bytes per thread: as many as a word has bytes for their counts.
 pub const ROUNDS: usize = 4;
+/// Windows of 32 tiles that a look-back takes at a time; one, where registers are short.
+const WIDTH: usize = 2;
 
-/// Blocks that fit on one multiprocessor at once, by registers: a grid has no more.
-pub const BLOCKS_PER_MULTIPROCESSOR: u32 = 5;
+/// Elements per tile of a block of `threads`.
+pub const fn tile_len<W: Word>(threads: u32) -> u32 {
+    super::word::tile_len::<W>(threads, ROUNDS as u32)
+}
 
-/// Windows of 32 tiles that a look-back takes at a time.
-const WIDTH: usize = 4;
-/// Bytes of dynamic shared memory per block: a tile on its way in, one that is packed, and one that
-/// waits for its place in the output.
-pub const SHARED_BYTES: u32 = 3 * THREADS * ROUNDS as u32 * 16;
-
-/// Elements per tile.
-pub const fn tile_len<W: Word>() -> u32 {
-    super::word::tile_len::<W>(THREADS, ROUNDS as u32)
+/// Bytes of dynamic shared memory per block of `threads`: a tile on its way in, one that is packed,
+/// and one that waits for its place in the output.
+pub const fn shared_bytes(threads: u32) -> u32 {
+    3 * threads * ROUNDS as u32 * 16
 }
 
 kernel_args! {
@@ -67,12 +64,15 @@ impl<W: Word> Test<W> {
 }
 
 kernel_args! {
-    /// Arguments of a filter kernel: any number of blocks of [`THREADS`].
+    /// Arguments of a filter kernel: any number of blocks, of whole warps and up to
+    /// [`MAX_THREADS`](super::MAX_THREADS) threads, with [`shared_bytes`].
     pub struct FilterArgs<W, O> {
         /// In: `n` elements.
         pub input: *const W,
         /// How many elements.
         pub n: u64,
+        /// How many tiles of [`tile_len`] elements they are, below 2^32 - 1.
+        pub tile_count: u64,
         /// Which are wanted, for kernels that ask the elements.
         pub test: Test<W>,
         /// In: `n` bytes, not 0 where the element is wanted, for kernels that ask flags.
@@ -161,30 +161,24 @@ impl<W: Word> Emit<W> for Position {
 /// The body of the filter kernels.
 ///
 /// # Safety
-/// See [`FilterArgs`]; blocks of `T` threads with dynamic shared memory for three times `T` times
-/// `R` vectors.
+/// See [`FilterArgs`].
 #[inline(always)]
-unsafe fn filter<
-    W: Word,
-    S: Select<W>,
-    E: Emit<W>,
-    const T: u32,
-    const R: usize,
-    const WIDTH: usize,
->(
+unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const R: usize, const WIDTH: usize>(
     args: &FilterArgs<W, E::Out>,
 ) {
-    let warps = const { T / warp::SIZE };
-    let len = const { super::word::tile_len::<W>(T, R as u32) };
+    let threads = thread::block_dim_x();
+    let warps = threads / warp::SIZE;
+    let len = super::word::tile_len::<W>(threads, R as u32);
     let loads = shared::dynamic_shared_mem::<U64x2>();
-    let packed = loads.wrapping_add(T as usize * R);
+    let packed = loads.wrapping_add(threads as usize * R);
     let sums = shared_array![u32; warp::SIZE as usize];
     let words = shared_array![u64; 3];
     let begin_word = words.wrapping_add(2);
     let t = thread::thread_idx_x();
     let lane = warp::lane_id();
     let warp_id = t / warp::SIZE;
-    let tiles = args.n.div_ceil(len as u64);
+    // Numbers of tiles fit 32 bits, and take less of the registers so.
+    let tiles = args.tile_count as u32;
 
     // SAFETY: all threads come to every barrier and all lanes to every collective; branches
     // around them are the same for a whole block or warp. Shared words are written by one thread
@@ -200,22 +194,22 @@ unsafe fn filter<
         }
         thread::sync_threads();
         let states = Tiles::<Count>::behind(args.tiles);
-        let mut before = NO_TILE;
+        let mut before = NO_TILE as u32;
         let mut total_before = 0u32;
         let mut begin = 0;
         let mut turn = 0;
-        let mut tile = *words;
+        let mut tile = *words as u32;
         if tile < tiles {
-            let span = Span::of::<W, T, R>(tile, t, args.n);
-            span.prefetch::<W, T, R>(args.input, W::ZERO, loads, t);
+            let span = Span::of::<W, R>(tile as u64, threads, t, args.n);
+            span.prefetch::<W, R>(args.input, W::ZERO, loads, threads, t);
         }
         while tile < tiles || before < tiles {
-            let span = Span::of::<W, T, R>(tile, t, args.n);
-            let next = *words.add(1 - turn);
-            let v = Span::take::<W, T, R>(loads, t);
+            let span = Span::of::<W, R>(tile as u64, threads, t, args.n);
+            let next = *words.add(1 - turn) as u32;
+            let v = Span::take::<W, R>(loads, threads, t);
             if next < tiles {
-                let span = Span::of::<W, T, R>(next, t, args.n);
-                span.prefetch::<W, T, R>(args.input, W::ZERO, loads, t);
+                let span = Span::of::<W, R>(next as u64, threads, t, args.n);
+                span.prefetch::<W, R>(args.input, W::ZERO, loads, threads, t);
             }
             // Bit by bit which are kept, and byte by byte how many of each round.
             let flags = args.flags.wrapping_add(span.first as usize);
@@ -248,7 +242,7 @@ unsafe fn filter<
                 *sums.add(warp_id as usize) = byte_sum(of_rounds);
             }
             thread::sync_threads();
-            if t == T - 1 {
+            if t == threads - 1 {
                 // Late, so that tiles are worked on soon after they were taken.
                 *words.add(turn) = look_back::take_tile(args.tiles);
             }
@@ -262,29 +256,11 @@ unsafe fn filter<
             let total = warp::warp_shuffle_idx(LaneMask::FULL, up_to, last, warp::SIZE);
             let mut place =
                 warp::warp_shuffle_idx(LaneMask::FULL, up_to - mine, warp_id, warp::SIZE);
-            if warp_id == 0 {
-                if args.stable != 0 {
-                    if lane == 0 && tile < tiles {
-                        states.publish::<Tally<u64>>(tile, total as u64, 0);
-                    }
-                    if before < tiles {
-                        let aggregate = total_before as u64;
-                        begin = states.exclusive_prefix::<Tally<u64>, WIDTH>(before, aggregate, 0);
-                        if lane == 0 && before == tiles - 1 {
-                            mem::store(args.counter, begin + aggregate);
-                        }
-                    }
-                }
-                if lane == 0 {
-                    *begin_word = begin;
-                    // For the next turn, which is when it is needed.
-                    if args.stable == 0 && total != 0 {
-                        begin = atomic::fetch_add(args.counter, total as u64, Relaxed);
-                    }
-                }
+            if args.stable != 0 && t == 0 && tile < tiles {
+                states.publish::<Tally<u64>>(tile as u64, total as u64, 0);
             }
             let stage = packed
-                .wrapping_add(turn * T as usize * R)
+                .wrapping_add(turn * threads as usize * R)
                 .cast::<E::Staged>();
             let in_tile = warp_id * const { 32 * R as u32 * W::PER_VECTOR } + lane * W::PER_VECTOR;
             let mut r = 0;
@@ -302,12 +278,30 @@ unsafe fn filter<
                 place += of_rounds >> (8 * r as u32) & 0xff;
                 r += 1;
             }
+            // After packing, so that what was packed is no burden.
+            if warp_id == 0 {
+                if args.stable != 0 && before < tiles {
+                    let aggregate = total_before as u64;
+                    begin =
+                        states.exclusive_prefix::<Tally<u64>, WIDTH>(before as u64, aggregate, 0);
+                    if lane == 0 && before == tiles - 1 {
+                        mem::store(args.counter, begin + aggregate);
+                    }
+                }
+                if lane == 0 {
+                    *begin_word = begin;
+                    // For the next turn, which is when it is needed.
+                    if args.stable == 0 && total != 0 {
+                        begin = atomic::fetch_add(args.counter, total as u64, Relaxed);
+                    }
+                }
+            }
             thread::sync_threads();
 
             // The tile of the turn before goes out: from the last boundary of a line before the
             // part's begin, so that each warp writes one line.
             let stage = packed
-                .wrapping_add((1 - turn) * T as usize * R)
+                .wrapping_add((1 - turn) * threads as usize * R)
                 .cast::<E::Staged>();
             let begin_before = *begin_word;
             let output = args.output.wrapping_add(begin_before as usize);
@@ -317,14 +311,14 @@ unsafe fn filter<
             if (total_before as u64) > room {
                 end = skew + room as u32;
             }
-            let tile_begin = before.wrapping_mul(len as u64);
+            let tile_begin = (before as u64).wrapping_mul(len as u64);
             let mut k = t;
             while k < end {
                 if k >= skew {
                     let i = (k - skew) as usize;
                     mem::store(output.wrapping_add(i), E::out(*stage.add(i), tile_begin));
                 }
-                k += T;
+                k += threads;
             }
             before = tile;
             total_before = total;
@@ -342,12 +336,12 @@ fn byte_sum(bytes: u32) -> u32 {
 }
 
 macro_rules! filters {
-    ($($(#[$doc:meta])* $NAME:ident $name:ident: $t:ty, $select:ty, $emit:ty, $out:ty;)*) => {
+    ($($(#[$doc:meta])* $NAME:ident $name:ident: $t:ty, $select:ty, $emit:ty, $out:ty, $width:expr;)*) => {
         kernel! {$(
             $(#[$doc])*
             pub static $NAME = fn $name(args: FilterArgs<$t, $out>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { filter::<$t, $select, $emit, THREADS, ROUNDS, WIDTH>(&args) }
+                unsafe { filter::<$t, $select, $emit, ROUNDS, { $width }>(&args) }
             }
         )*}
     };
@@ -355,15 +349,15 @@ macro_rules! filters {
 
 filters! {
     /// 4-byte elements that satisfy a predicate.
-    FILTER_4 filter_4: u32, ByTest, Value, u32;
+    FILTER_4 filter_4: u32, ByTest, Value, u32, WIDTH;
     /// 8-byte elements that satisfy a predicate.
-    FILTER_8 filter_8: u64, ByTest, Value, u64;
+    FILTER_8 filter_8: u64, ByTest, Value, u64, WIDTH;
     /// 4-byte elements whose flag is set.
-    FILTER_FLAG_4 filter_flag_4: u32, ByFlag, Value, u32;
+    FILTER_FLAG_4 filter_flag_4: u32, ByFlag, Value, u32, WIDTH;
     /// 8-byte elements whose flag is set.
-    FILTER_FLAG_8 filter_flag_8: u64, ByFlag, Value, u64;
+    FILTER_FLAG_8 filter_flag_8: u64, ByFlag, Value, u64, WIDTH;
     /// Where 4-byte elements satisfy a predicate.
-    FILTER_INDICES_4 filter_indices_4: u32, ByTest, Position, u64;
+    FILTER_INDICES_4 filter_indices_4: u32, ByTest, Position, u64, 1;
     /// Where 8-byte elements satisfy a predicate.
-    FILTER_INDICES_8 filter_indices_8: u64, ByTest, Position, u64;
+    FILTER_INDICES_8 filter_indices_8: u64, ByTest, Position, u64, 1;
 }

@@ -10,10 +10,14 @@
 //! | [`filter`] | copies what satisfies a predicate, or where it is; any order or stable |
 //!
 //! # Tiles
-//! Work is cut into *tiles*, one block each: as many vectors of 16 bytes per thread as its
-//! registers hold, all loaded at once. A warp's vectors lie together and those of one load
+//! Work is cut into *tiles*: as many vectors of 16 bytes per thread as its registers hold, all
+//! loaded at once. Reductions give each block some; scans and filters have as many blocks as run at
+//! once, which take tiles from a counter. A warp's vectors lie together and those of one load
 //! instruction side by side, so that accesses coalesce and the order of elements is: warp, then
 //! round, then lane, then place in the vector.
+
+/// The most threads of a block of a scan or a filter: what registers are handed out for.
+pub const MAX_THREADS: u32 = 512;
 
 pub mod combine;
 pub mod filter;

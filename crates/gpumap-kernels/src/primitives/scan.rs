@@ -13,23 +13,25 @@ use super::word::{Span, Word};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::{U64x2, kernel, kernel_args, shared, shared_array, thread, warp};
 
-/// Threads per block.
-pub const THREADS: u32 = 256;
 /// Vectors of 16 bytes per thread.
-pub const ROUNDS: usize = 8;
-
+pub const ROUNDS: usize = 4;
 /// Windows of 32 tiles that a look-back takes at a time.
-const WIDTH: usize = 4;
-/// Blocks that fit on one multiprocessor at once, by registers: a grid has no more.
-pub const BLOCKS_PER_MULTIPROCESSOR: u32 = 4;
+const WIDTH: usize = 2;
 
-/// Elements per tile.
-pub const fn tile_len<W: Word>() -> u32 {
-    super::word::tile_len::<W>(THREADS, ROUNDS as u32)
+/// Elements per tile of a block of `threads`.
+pub const fn tile_len<W: Word>(threads: u32) -> u32 {
+    super::word::tile_len::<W>(threads, ROUNDS as u32)
+}
+
+/// Bytes of dynamic shared memory per block of `threads`: a tile on its way in, one that is
+/// scanned, and one that waits for its prefix; they change places.
+pub const fn shared_bytes(threads: u32) -> u32 {
+    3 * threads * ROUNDS as u32 * 16
 }
 
 kernel_args! {
-    /// Arguments of a scan kernel: any number of blocks of [`THREADS`].
+    /// Arguments of a scan kernel: any number of blocks, of whole warps and up to
+    /// [`MAX_THREADS`](super::MAX_THREADS) threads, with [`shared_bytes`].
     pub struct ScanArgs<W> {
         /// In: `n` elements.
         pub input: *const W,
@@ -37,6 +39,8 @@ kernel_args! {
         pub output: *mut W,
         /// How many elements.
         pub n: u64,
+        /// How many tiles of [`tile_len`] elements they are.
+        pub tile_count: u64,
         /// What comes before the first element; the operation's identity for none.
         pub init: W,
         /// Not 0: each output is without the input of its own position.
@@ -48,32 +52,24 @@ kernel_args! {
     }
 }
 
-/// Bytes of dynamic shared memory per block: a tile on its way in, and one that waits for its
-/// prefix.
-pub const SHARED_BYTES: u32 = 2 * THREADS * ROUNDS as u32 * 16;
-
 /// The body of the scan kernels.
 ///
 /// # Safety
-/// Blocks of `T` threads with dynamic shared memory for two times `T` times `R` vectors; the
-/// arguments are as they say.
+/// See [`ScanArgs`].
 #[inline(always)]
-unsafe fn scan<C: FromOrder, const T: u32, const R: usize, const WIDTH: usize>(
-    args: &ScanArgs<C::Word>,
-) {
-    let warps = const { T / warp::SIZE };
+unsafe fn scan<C: FromOrder, const R: usize, const WIDTH: usize>(args: &ScanArgs<C::Word>) {
+    let threads = thread::block_dim_x();
+    let warps = threads / warp::SIZE;
     let last = const { warp::SIZE - 1 };
-    let loads = shared::dynamic_shared_mem::<U64x2>();
-    let waiting = loads.wrapping_add(T as usize * R);
+    let stages = shared::dynamic_shared_mem::<U64x2>();
+    let stage_len = threads as usize * R;
     // A word of up to 8 bytes per warp, for three turns; the numbers of tiles; a prefix.
     let all_sums = shared_array![u64; 3 * warp::SIZE as usize].cast::<C::Word>();
     let taken = shared_array![u64; 3];
     let front = taken.wrapping_add(2).cast::<C::Word>();
     let op = C::from_order(args.order);
     let nothing = op.decode(C::IDENTITY);
-    let tiles = args
-        .n
-        .div_ceil(const { super::word::tile_len::<C::Word>(T, R as u32) } as u64);
+    let tiles = args.tile_count;
     let t = thread::thread_idx_x();
     let lane = warp::lane_id();
     let warp_id = t / warp::SIZE;
@@ -92,21 +88,26 @@ unsafe fn scan<C: FromOrder, const T: u32, const R: usize, const WIDTH: usize>(
         }
         thread::sync_threads();
         let mut turn = 0;
+        let (mut stage, mut stage_before) = (stages, stages);
         let mut sums = all_sums;
         let mut sums_before = all_sums;
         let mut before = NO_TILE;
         let mut of_block_before = C::IDENTITY;
         let mut tile = *taken;
         if tile < tiles {
-            let span = Span::of::<C::Word, T, R>(tile, t, args.n);
-            span.prefetch::<C::Word, T, R>(args.input, nothing, loads, t);
+            let span = Span::of::<C::Word, R>(tile, threads, t, args.n);
+            span.prefetch::<C::Word, R>(args.input, nothing, stages, threads, t);
         }
         while tile < tiles || before < tiles {
             let next = *taken.add(1 - turn);
-            let mut v = Span::take::<C::Word, T, R>(loads, t);
+            let mut stage_after = stage.wrapping_add(stage_len);
+            if stage == stages.wrapping_add(2 * stage_len) {
+                stage_after = stages;
+            }
+            let mut v = Span::take::<C::Word, R>(stage, threads, t);
             if next < tiles {
-                let span = Span::of::<C::Word, T, R>(next, t, args.n);
-                span.prefetch::<C::Word, T, R>(args.input, nothing, loads, t);
+                let span = Span::of::<C::Word, R>(next, threads, t, args.n);
+                span.prefetch::<C::Word, R>(args.input, nothing, stage_after, threads, t);
             }
 
             // Elements become their scans within the warp. (After the last tile this works on
@@ -140,6 +141,8 @@ unsafe fn scan<C: FromOrder, const T: u32, const R: usize, const WIDTH: usize>(
                 }
                 let all = warp::warp_shuffle_idx(LaneMask::FULL, up_to, last, warp::SIZE);
                 of_warp = C::combine(of_warp, all);
+                // Back to where it came from: it waits there for the tile's prefix.
+                *Span::place::<C::Word>(stage, threads, r, t) = v[r];
                 r += 1;
             }
             if lane == 0 {
@@ -147,7 +150,7 @@ unsafe fn scan<C: FromOrder, const T: u32, const R: usize, const WIDTH: usize>(
             }
             thread::sync_threads();
 
-            if t == T - 1 {
+            if t == threads - 1 {
                 // Late, so that tiles are worked on soon after they were taken.
                 *taken.add(turn) = look_back::take_tile(args.tiles);
             }
@@ -176,27 +179,25 @@ unsafe fn scan<C: FromOrder, const T: u32, const R: usize, const WIDTH: usize>(
             }
             thread::sync_threads();
 
-            // The tile of the turn before goes out, this one takes its place.
-            let span = Span::of::<C::Word, T, R>(before, t, args.n);
-            let in_front = C::combine(*front, *sums_before.add(warp_id as usize));
-            let mut r = 0;
-            while r < R {
-                let place = waiting
-                    .wrapping_add(r * T as usize + t as usize)
-                    .cast::<<C::Word as Word>::Vector>();
-                let mut scanned = *place;
-                *place = v[r];
-                let mut i = 0;
-                while i < C::Word::PER_VECTOR {
-                    let element = C::combine(in_front, C::Word::get(&scanned, i));
-                    C::Word::set(&mut scanned, i, op.decode(element));
-                    i += 1;
-                }
-                if before < tiles {
+            // The tile of the turn before goes out.
+            if before < tiles {
+                let span = Span::of::<C::Word, R>(before, threads, t, args.n);
+                let in_front = C::combine(*front, *sums_before.add(warp_id as usize));
+                let mut r = 0;
+                while r < R {
+                    let mut scanned = *Span::place::<C::Word>(stage_before, threads, r, t);
+                    let mut i = 0;
+                    while i < C::Word::PER_VECTOR {
+                        let element = C::combine(in_front, C::Word::get(&scanned, i));
+                        C::Word::set(&mut scanned, i, op.decode(element));
+                        i += 1;
+                    }
                     span.store_round::<C::Word>(args.output, r, &scanned);
+                    r += 1;
                 }
-                r += 1;
             }
+            stage_before = stage;
+            stage = stage_after;
             before = tile;
             tile = next;
             turn = 1 - turn;
@@ -216,7 +217,7 @@ macro_rules! scans {
             $(#[$doc])*
             pub static $NAME = fn $name(args: ScanArgs<$t>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { scan::<$op, THREADS, ROUNDS, WIDTH>(&args) }
+                unsafe { scan::<$op, ROUNDS, WIDTH>(&args) }
             }
         )*}
     };

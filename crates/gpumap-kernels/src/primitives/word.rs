@@ -122,10 +122,10 @@ pub const fn tile_len<W: Word>(threads: u32, rounds: u32) -> u32 {
 }
 
 impl Span {
-    /// The span of thread `t` in tile `tile` of an array of `n` elements.
+    /// The span of thread `t` of `threads` in tile `tile` of an array of `n` elements.
     #[inline(always)]
-    pub fn of<W: Word, const THREADS: u32, const ROUNDS: usize>(tile: u64, t: u32, n: u64) -> Self {
-        let len = const { tile_len::<W>(THREADS, ROUNDS as u32) };
+    pub fn of<W: Word, const ROUNDS: usize>(tile: u64, threads: u32, t: u32, n: u64) -> Self {
+        let len = tile_len::<W>(threads, ROUNDS as u32);
         // Beyond the last tile nothing is used of it.
         let begin = tile.wrapping_mul(len as u64);
         let (warp, lane) = (t / 32, t % 32);
@@ -195,11 +195,12 @@ impl Span {
     /// As for [`load`](Self::load); `stage` has room for a tile, and the thread does not use its
     /// places before [`take`](Self::take).
     #[inline(always)]
-    pub unsafe fn prefetch<W: Word, const THREADS: u32, const ROUNDS: usize>(
+    pub unsafe fn prefetch<W: Word, const ROUNDS: usize>(
         &self,
         from: *const W,
         filler: W,
         stage: *mut U64x2,
+        threads: u32,
         t: u32,
     ) {
         let first = from.wrapping_add(self.first as usize);
@@ -209,8 +210,8 @@ impl Span {
                 let mut r = 0;
                 while r < ROUNDS {
                     let at = first.wrapping_add(Self::offset::<W>(r, 0) as usize);
-                    let place = r as u32 * THREADS + t;
-                    mem::copy_to_shared(stage.wrapping_add(place as usize), at.cast());
+                    let place = Self::place::<W>(stage, threads, r, t);
+                    mem::copy_to_shared(place.cast(), at.cast());
                     r += 1;
                 }
             } else {
@@ -229,8 +230,7 @@ impl Span {
                         }
                         i += 1;
                     }
-                    let place = r as u32 * THREADS + t;
-                    *stage.wrapping_add(place as usize).cast::<W::Vector>() = vector;
+                    *Self::place::<W>(stage, threads, r, t) = vector;
                     r += 1;
                 }
             }
@@ -242,20 +242,26 @@ impl Span {
     /// # Safety
     /// The thread has started a prefetch to this `stage`.
     #[inline(always)]
-    pub unsafe fn take<W: Word, const THREADS: u32, const ROUNDS: usize>(
-        stage: *const U64x2,
+    pub unsafe fn take<W: Word, const ROUNDS: usize>(
+        stage: *mut U64x2,
+        threads: u32,
         t: u32,
     ) -> [W::Vector; ROUNDS] {
         mem::wait_for_copies();
         let mut vectors = [W::ZERO.splat(); ROUNDS];
         let mut r = 0;
         while r < ROUNDS {
-            let place = r as u32 * THREADS + t;
             // SAFETY: the thread's own places, which have been written.
-            vectors[r] = unsafe { *stage.wrapping_add(place as usize).cast::<W::Vector>() };
+            vectors[r] = unsafe { *Self::place::<W>(stage, threads, r, t) };
             r += 1;
         }
         vectors
+    }
+
+    /// Where thread `t` of `threads` has its vector of round `r` in a stage: nobody else uses it.
+    #[inline(always)]
+    pub fn place<W: Word>(stage: *mut U64x2, threads: u32, r: usize, t: u32) -> *mut W::Vector {
+        stage.wrapping_add(r * threads as usize + t as usize).cast()
     }
 
     /// Stores the thread's vector of one round, as far as the array goes.

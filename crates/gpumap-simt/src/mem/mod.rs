@@ -36,7 +36,7 @@ pub(crate) mod sealed {
     }
 }
 
-/// What one instruction moves: `u8`, `u32`, `u64`, [`U64x2`](crate::U64x2),
+/// What one instruction moves: `u8`, `u32`, `u64`, [`U64x2`],
 /// [`U32x4`](crate::U32x4).
 pub trait Vector: sealed::Vector {}
 impl<T: sealed::Vector> Vector for T {}

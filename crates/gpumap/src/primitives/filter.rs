@@ -2,17 +2,15 @@
 
 use std::ptr;
 
-use gpumap_kernels::primitives::filter::{
-    BLOCKS_PER_MULTIPROCESSOR, FilterArgs, SHARED_BYTES, THREADS, Test, tile_len,
-};
+use gpumap_kernels::primitives::filter::{FilterArgs, Test, shared_bytes, tile_len};
 use gpumap_kernels::primitives::word::Word;
-use gpumap_simt::kernel::{Grid, Kernel};
+use gpumap_simt::kernel::Kernel;
 
 use super::element::Element;
 use super::element::sealed::Bits;
 use super::predicate::Predicate;
 use super::scan::empty_tiles;
-use super::{Primitives, blocks, expect_room, takers};
+use super::{Primitives, block_threads, blocks, expect_room, grid_of};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::input::Input;
@@ -310,7 +308,8 @@ impl<T: Element, O: Copy + 'static> Call<T, O> {
         if self.n == 0 {
             return Ok(0);
         }
-        let tiles = blocks(self.n, tile_len::<T::Bits>());
+        let threads = block_threads(scratch.stream().device());
+        let tiles = blocks(self.n, tile_len::<T::Bits>(threads));
         let states = match self.order {
             // The last tile stores the count.
             Order::Stable => empty_tiles(scratch, tiles, size_of::<u64>())?,
@@ -323,6 +322,7 @@ impl<T: Element, O: Copy + 'static> Call<T, O> {
         let args = FilterArgs {
             input: self.input.cast(),
             n: self.n as u64,
+            tile_count: u64::from(tiles),
             test: self.test,
             flags: self.flags,
             output: self.output,
@@ -331,11 +331,12 @@ impl<T: Element, O: Copy + 'static> Call<T, O> {
             tiles: states,
             stable: u32::from(self.order == Order::Stable),
         };
-        let blocks = takers(scratch.stream().device(), tiles, BLOCKS_PER_MULTIPROCESSOR);
-        let grid = Grid {
-            shared_bytes: SHARED_BYTES,
-            ..Grid::new(blocks, THREADS)
-        };
+        let grid = grid_of(
+            scratch.stream().device(),
+            tiles,
+            threads,
+            shared_bytes(threads),
+        );
         // SAFETY: the caller's contract, and scratch for a word per tile.
         unsafe { kernel.launch(scratch.stream(), grid, args) }?;
         let [kept, ..] = scratch.read_counters()?;

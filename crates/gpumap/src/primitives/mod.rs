@@ -38,7 +38,10 @@ pub use element::{Element, Op};
 pub use filter::Order;
 pub use predicate::Predicate;
 
-use crate::device::Device;
+use gpumap_kernels::primitives::MAX_THREADS;
+use gpumap_simt::kernel::Grid;
+
+use crate::device::{Device, Kind};
 use crate::error::{Error, Result};
 use crate::scratch::ScratchPool;
 
@@ -76,9 +79,29 @@ fn expect_room(needed: usize, given: usize) -> Result<()> {
     Ok(())
 }
 
-/// The blocks that take `tiles` tiles from each other on a device.
-fn takers(device: &Device, tiles: u32, per_multiprocessor: u32) -> u32 {
-    tiles.min(device.multiprocessors().saturating_mul(per_multiprocessor))
+/// Threads per block of the kernels that keep three tiles in shared memory: 96 KiB for the most
+/// threads, which GPUs before compute capability 8.0 do not have.
+fn block_threads(device: &Device) -> u32 {
+    match device.kind() {
+        Kind::Cuda(context) if context.max_shared_bytes >= ROOM_FOR_MOST => MAX_THREADS,
+        _ => MAX_THREADS / 2,
+    }
+}
+
+/// Bytes per block from which on a device runs the largest blocks: three tiles and the little else
+/// that kernels keep in shared memory.
+const ROOM_FOR_MOST: u32 = 98 << 10;
+
+/// The grid for `tiles` tiles, which blocks take from each other: as many as run at once, by their
+/// registers.
+fn grid_of(device: &Device, tiles: u32, threads: u32, shared_bytes: u32) -> Grid {
+    let at_once = device
+        .multiprocessors()
+        .saturating_mul(2 * MAX_THREADS / threads);
+    Grid {
+        shared_bytes,
+        ..Grid::new(tiles.min(at_once), threads)
+    }
 }
 
 /// The blocks for `n` elements, `per_block` each. More than a device takes are refused by the

@@ -1,14 +1,11 @@
 //! Inclusive and exclusive scan.
 
 use gpumap_kernels::primitives::look_back::{HEADER_BYTES, Status};
-use gpumap_kernels::primitives::scan::{
-    BLOCKS_PER_MULTIPROCESSOR, SHARED_BYTES, ScanArgs, THREADS, tile_len,
-};
+use gpumap_kernels::primitives::scan::{ScanArgs, shared_bytes, tile_len};
 use gpumap_kernels::primitives::word::Word;
-use gpumap_simt::kernel::Grid;
 
 use super::element::{Element, Op};
-use super::{Primitives, blocks, expect_room, takers};
+use super::{Primitives, block_threads, blocks, expect_room, grid_of};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::{Input, Source};
@@ -28,7 +25,7 @@ enum Kind<T> {
 /// look-back), at the speed of a copy.
 ///
 /// Float sums are rounded in an order that varies from run to run. With the unit roundoff *u*
-/// (2⁻²⁴ for `f32`, 2⁻⁵³ for `f64`) and *k* = 64 + ⌈*n* / 4096⌉, each output differs from the
+/// (2⁻²⁴ for `f32`, 2⁻⁵³ for `f64`) and *k* = 64 + ⌈*n* / 2048⌉, each output differs from the
 /// exact sum of its elements by at most *k u* / (1 − *k u*) times the sum of their absolute
 /// values; as a rule by far less.
 impl Primitives {
@@ -190,7 +187,8 @@ unsafe fn queue_scan<T: Element>(
     if n == 0 {
         return Ok(());
     }
-    let tiles = blocks(n, tile_len::<T::Bits>());
+    let threads = block_threads(scratch.stream().device());
+    let tiles = blocks(n, tile_len::<T::Bits>(threads));
     let kernels = T::op(op);
     let (init, exclusive) = match kind {
         Kind::Inclusive => (kernels.identity, 0),
@@ -200,16 +198,18 @@ unsafe fn queue_scan<T: Element>(
         input: from.cast(),
         output: to.cast(),
         n: n as u64,
+        tile_count: u64::from(tiles),
         init,
         exclusive,
         order: kernels.order,
         tiles: empty_tiles(scratch, tiles, status_bytes::<T::Bits>())?,
     };
-    let blocks = takers(scratch.stream().device(), tiles, BLOCKS_PER_MULTIPROCESSOR);
-    let grid = Grid {
-        shared_bytes: SHARED_BYTES,
-        ..Grid::new(blocks, THREADS)
-    };
+    let grid = grid_of(
+        scratch.stream().device(),
+        tiles,
+        threads,
+        shared_bytes(threads),
+    );
     // SAFETY: the caller's contract, and scratch for a word per tile.
     unsafe { kernels.scan.launch(scratch.stream(), grid, args) }
 }
