@@ -11,6 +11,7 @@ mod measure;
 mod ops;
 mod pair;
 mod partition;
+mod primitives;
 mod report;
 
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ pub enum Suite {
     Histogram,
     /// Partitions of `n` pairs.
     Partition,
+    /// Scans, reductions and filters of `n` elements, by default 400 million.
+    Primitives,
 }
 
 /// Measures the map against the device's own limits.
@@ -94,6 +97,10 @@ fn main() -> Result<()> {
             Suite::Histogram => {
                 let n = options.n.unwrap_or(4 * n);
                 histogram::run(&stream, n, runs, &ceilings, &mut report)?;
+            }
+            Suite::Primitives => {
+                let n = options.n.unwrap_or(4 * n);
+                primitives::run(&stream, n, runs, &mut report)?;
             }
             Suite::Partition => {
                 partition::run::<u64, u64>(&stream, n, runs, &ceilings, &mut report)?;

@@ -105,7 +105,7 @@ impl Report {
     /// Says what is measured, and where.
     pub fn print_head(&self) {
         println!(
-            "{}, PTX {}, {} pairs, median of {} runs, gpumap-bench {}",
+            "{}, PTX {}, n = {}, median of {} runs, gpumap-bench {}",
             self.device,
             self.ptx.as_deref().unwrap_or("none"),
             self.n,

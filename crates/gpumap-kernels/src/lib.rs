@@ -11,7 +11,7 @@
 //! | [`table`] | submaps, pages, slabs; the bounded walk of a key |
 //! | [`probe`] | tiles of four lanes with lane refill: what every verb is run by |
 //! | [`verbs`] | insert, add, get, undo: what one key does with one slab |
-//! | [`primitives`] | histograms and partitions of plain arrays |
+//! | [`primitives`] | scans, reductions, filters, histograms and partitions of plain arrays |
 //! | [`retrieve_all`] | dump of all pairs, one atomic per block |
 //! | [`kernels`] | the entry points, and the sets of them that the host chooses from |
 //!

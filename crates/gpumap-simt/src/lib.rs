@@ -14,6 +14,7 @@
 //! | [`shared`] | memory of one block, static and dynamic | every thread of the block |
 //! | [`shared_ptr`] | the same by 32-bit addresses: atomics, asynchronous copies | any lane |
 //! | [`atomic`] | device-scope atomics of 32, 64 and 128 bits with typed orderings | any lane |
+//! | [`aggregate`] | one atomic for all lanes that count in one counter | any lane |
 //! | [`mem`] | vector loads and stores with cache hints | any lane |
 //! | [`mod@kernel`] | [`kernel!`], [`kernel_args!`], typed launches | the host |
 //!
@@ -64,6 +65,7 @@
 #[cfg(target_endian = "big")]
 compile_error!("slots are laid out for little-endian machines");
 
+pub mod aggregate;
 pub mod atomic;
 pub mod kernel;
 pub mod mask;

@@ -65,6 +65,11 @@
 //! A [`Stream`] is a queue of work; a [`Buffer`] is allocated and freed in the order of one. What
 //! is queued on another must be ordered after it with [`Stream::wait_stream`] or an [`Event`].
 //!
+//! # Primitives
+//!
+//! [`primitives`] has scans, reductions and filters over plain arrays, with the same inputs and
+//! buffers.
+//!
 //! # Kernels of your own
 //!
 //! Kernels are written in Rust with [`simt`] and launched on a stream. On the CPU that is all;

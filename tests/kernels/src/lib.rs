@@ -6,6 +6,7 @@
 //! people's kernels come to a device.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
+pub mod aggregate;
 pub mod atomics;
 pub mod collectives;
 pub mod memory;

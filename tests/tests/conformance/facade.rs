@@ -5,7 +5,7 @@
 use gpumap::{Buffer, Device, PtxChoice, Stream};
 use gpumap_simt::U64x2;
 use gpumap_simt::kernel::{Grid, Kernel};
-use gpumap_test_kernels::{RowArgs, atomics, collectives, memory, tiles};
+use gpumap_test_kernels::{RowArgs, aggregate, atomics, collectives, memory, tiles};
 use gpumap_tests::{Target, on_every_target};
 
 const WARP: usize = 32;
@@ -354,6 +354,81 @@ fn counters_of_a_block_are_its_own() {
         {
             of_block.sort_unstable();
             assert!(of_block.iter().copied().eq(0..u64::from(Atomics::THREADS)));
+        }
+    });
+}
+
+/// The threads of each ticket counter, as tickets: all those below the count, once each.
+fn assert_all_tickets(mut tickets: Vec<u64>, count: u64) {
+    tickets.sort_unstable();
+    assert!(
+        tickets.into_iter().eq(0..count),
+        "a ticket was lost or given twice"
+    );
+}
+
+#[test]
+fn tickets_of_aggregated_counters() {
+    on_every_target(|target| {
+        let threads = 4 * WARP;
+        let blocks = target.n(3, 2_000);
+        let n = blocks * threads;
+        let input = words(n);
+        let stream = stream_on(target);
+        let from = Buffer::from_slice(&stream, &input).unwrap();
+        let mut wide = Buffer::<u64>::zeroed(&stream, aggregate::COUNTERS).unwrap();
+        let mut narrow = Buffer::<u32>::zeroed(&stream, aggregate::COUNTERS).unwrap();
+        let mut tickets = Buffer::<u64>::zeroed(&stream, 3 * n).unwrap();
+        let args = aggregate::AggregateArgs {
+            input: from.as_ptr(),
+            wide: wide.as_mut_ptr(),
+            narrow: narrow.as_mut_ptr(),
+            tickets: tickets.as_mut_ptr(),
+        };
+        let grid = Grid::new(blocks as u32, threads as u32);
+        // SAFETY: an input and a row of tickets for each thread; all live until they are read.
+        unsafe { aggregate::AGGREGATE.launch(&stream, grid, args) }.unwrap();
+        let rows: Vec<[u64; 3]> = tickets
+            .to_vec()
+            .unwrap()
+            .chunks(3)
+            .map(|row| [row[0], row[1], row[2]])
+            .collect();
+        let (wide, narrow) = (wide.to_vec().unwrap(), narrow.to_vec().unwrap());
+        let of = |column: usize, counter: usize, which: &dyn Fn(u64) -> usize| -> Vec<u64> {
+            let chosen = (0..n).filter(|&i| which(input[i]) == counter);
+            chosen.map(|i| rows[i][column]).collect()
+        };
+        for (counter, &count) in wide[..3].iter().enumerate() {
+            assert_all_tickets(of(0, counter, &|word| (word % 3) as usize), count);
+        }
+        let branch = |word: u64| match word & 16 {
+            0 => 1 + (word >> 5 & 1) as usize,
+            _ => 0,
+        };
+        for (counter, &count) in narrow[..3].iter().enumerate() {
+            assert_all_tickets(of(1, counter, &branch), u64::from(count));
+        }
+        // Amounts: each thread's begins where another's ends.
+        let amount = |word: u64| u64::from((word >> 8) as u32 % 7);
+        let mut parts: Vec<(u64, u64)> = (0..n)
+            .map(|i| (rows[i][2], amount(input[i])))
+            .filter(|part| part.1 > 0)
+            .collect();
+        parts.sort_unstable();
+        let mut end = 0;
+        for (begin, amount) in parts {
+            assert_eq!(begin, end, "parts overlap or leave a gap");
+            end += amount;
+        }
+        assert_eq!(wide[4], end);
+        // Within a warp and a counter tickets rise with the lanes.
+        for (warp, rows) in rows.chunks(WARP).enumerate() {
+            for counter in 0..3 {
+                let lanes = (0..WARP).filter(|lane| input[warp * WARP + lane] % 3 == counter);
+                let mine: Vec<u64> = lanes.map(|lane| rows[lane][0]).collect();
+                assert!(mine.windows(2).all(|two| two[1] == two[0] + 1));
+            }
         }
     });
 }

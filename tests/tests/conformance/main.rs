@@ -14,6 +14,7 @@ mod interleaved_maps;
 mod interleavings;
 mod memory;
 mod partition;
+mod primitives;
 mod retrieve_all;
 mod sanitizer;
 mod simt;

@@ -1,13 +1,35 @@
-//! Primitives on plain arrays of words.
+//! Data-parallel primitives over plain arrays.
 //!
 //! | module | idea |
 //! |---|---|
+//! | [`word`] | elements as bit patterns of 4 or 8 bytes, moved 16 bytes at a time |
+//! | [`combine`] | the associative operations: add, and one minimum that serves all orders |
+//! | [`look_back`] | prefixes across tiles in a single pass |
+//! | [`scan`] | inclusive and exclusive scan |
+//! | [`reduce`] | one value from many, the same on every run |
+//! | [`filter`] | copies what satisfies a predicate, or where it is; any order or stable |
 //! | [`binning`] | which bin a word falls into, without a division |
 //! | [`sweep`] | every word of an array once, sixteen bytes at a time |
 //! | [`histogram`] | counters in shared memory, several copies of each |
 //! | [`partition`] | pairs sorted by a digit, through a tile in shared memory |
+//!
+//! # Tiles
+//! Work is cut into *tiles*: as many vectors of 16 bytes per thread as its registers hold, all
+//! loaded at once. Reductions give each block some; scans and filters have as many blocks as run at
+//! once, which take tiles from a counter. A warp's vectors lie together and those of one load
+//! instruction side by side, so that accesses coalesce and the order of elements is: warp, then
+//! round, then lane, then place in the vector.
+
+/// The most threads of a block of a scan or a filter: what registers are handed out for.
+pub const MAX_THREADS: u32 = 512;
 
 pub mod binning;
+pub mod combine;
+pub mod filter;
 pub mod histogram;
+pub mod look_back;
 pub mod partition;
+pub mod reduce;
+pub mod scan;
 pub mod sweep;
+pub mod word;

@@ -187,6 +187,13 @@ pub(crate) fn active_mask() -> u32 {
     current().warp().live.get()
 }
 
+/// The lanes that run this instruction together with the caller: itself, for lanes take turns here.
+#[inline]
+#[track_caller]
+pub(crate) fn converged_mask() -> u32 {
+    1 << current().index()
+}
+
 /// A point at which the lane may be preempted: before every atomic and fence.
 #[inline]
 #[track_caller]

@@ -32,6 +32,7 @@ special_registers! {
     grid_dim_x = nvptx::_grid_dim_x;
     lane_id = llvm::lane_id;
     active_mask = llvm::active_mask;
+    converged_mask = llvm::active_mask;
 }
 
 macro_rules! pass_on {

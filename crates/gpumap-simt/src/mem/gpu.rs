@@ -127,24 +127,65 @@ impl sealed::Vector for U64x2 {
     }
 }
 
-/// Four words are moved as two of twice the width: same instruction, same bytes.
+/// Four words, in four registers.
 macro_rules! quads {
-    ($($load:ident)*; $($store:ident)*) => {
+    (loads: $($load:ident = $ld:literal),*; stores: $($store:ident = $st:literal),*) => {
         impl sealed::Vector for U32x4 {
             $(#[inline(always)]
             unsafe fn $load(p: *const Self) -> Self {
-                // SAFETY: same size and alignment; the caller vouches for `p`.
-                let two = unsafe { <U64x2 as sealed::Vector>::$load(p.cast()) };
-                Self([two.x as u32, (two.x >> 32) as u32, two.y as u32, (two.y >> 32) as u32])
+                let (a, b, c, d): (u32, u32, u32, u32);
+                // SAFETY: the caller vouches for `p`, 16-byte aligned by its type.
+                unsafe {
+                    asm!(concat!($ld, " {{{a}, {b}, {c}, {d}}}, [{p}];"),
+                        a = out(reg32) a, b = out(reg32) b, c = out(reg32) c, d = out(reg32) d,
+                        p = in(reg64) p, options(nostack, readonly));
+                }
+                Self([a, b, c, d])
             })*
             $(#[inline(always)]
             unsafe fn $store(p: *mut Self, value: Self) {
                 let [a, b, c, d] = value.0;
-                let two = U64x2 { x: a as u64 | (b as u64) << 32, y: c as u64 | (d as u64) << 32 };
                 // SAFETY: as above.
-                unsafe { <U64x2 as sealed::Vector>::$store(p.cast(), two) }
+                unsafe {
+                    asm!(concat!($st, " [{p}], {{{a}, {b}, {c}, {d}}};"),
+                        a = in(reg32) a, b = in(reg32) b, c = in(reg32) c, d = in(reg32) d,
+                        p = in(reg64) p, options(nostack));
+                }
             })*
         }
     };
 }
-quads! { load load_streaming load_readonly; store store_streaming }
+quads! {
+    loads: load = "ld.global.v4.u32", load_streaming = "ld.global.cs.v4.u32",
+        load_readonly = "ld.global.nc.v4.u32";
+    stores: store = "st.global.v4.u32", store_streaming = "st.global.cs.v4.u32"
+}
+
+#[cfg(gpumap_sm90)]
+#[inline(always)]
+pub unsafe fn copy_to_shared(to: *mut U64x2, from: *const U64x2) {
+    // SAFETY: the caller vouches for both; `to` is a generic address in shared memory.
+    unsafe {
+        asm!("{{ .reg .u64 %to; cvta.to.shared.u64 %to, {to};",
+            "cp.async.cg.shared.global [%to], [{from}], 16; }}",
+            to = in(reg64) to, from = in(reg64) from, options(nostack));
+    }
+}
+
+#[cfg(gpumap_sm90)]
+#[inline(always)]
+pub fn wait_for_copies() {
+    // SAFETY: waits. Not `nomem`: what was copied is read after it.
+    unsafe { asm!("cp.async.wait_all;", options(nostack)) }
+}
+
+#[cfg(not(gpumap_sm90))]
+#[inline(always)]
+pub unsafe fn copy_to_shared(to: *mut U64x2, from: *const U64x2) {
+    // SAFETY: the caller vouches for both.
+    unsafe { to.write(<U64x2 as sealed::Vector>::load(from)) }
+}
+
+#[cfg(not(gpumap_sm90))]
+#[inline(always)]
+pub fn wait_for_copies() {}

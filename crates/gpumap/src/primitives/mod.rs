@@ -1,50 +1,81 @@
-//! Primitives on arrays of the device: histograms, partitions, counts of keys.
+//! Data-parallel primitives over arrays, as in CUB and thrust: scans, reductions, filters,
+//! histograms, partitions, counts of keys.
 //!
-//! A [`Primitives`] handle owns the scratch memory that they need. Inputs are slices of the host
-//! or [`Buffer`](crate::Buffer)s of the device ([`Input`](crate::Input)); calls that write into
-//! buffers of the caller allocate nothing on the device once they have run for a size.
+//! A [`Primitives`] handle owns the scratch memory of its calls, so that a call in the steady
+//! state, from device memory to device memory, allocates nothing. Inputs are anything that is an
+//! [`Input`](crate::Input); outputs are [`Buffer`](crate::Buffer)s of the caller (methods whose
+//! name ends in `_into`), or vectors of the host.
 //!
 //! ```
 //! use gpumap::Device;
-//! use gpumap::primitives::Primitives;
+//! use gpumap::primitives::{Op, Order, Predicate, Primitives};
 //!
 //! let primitives = Primitives::new(&Device::cpu());
+//! let data = [3, 1, 4, 1, 5, 9, 2, 6];
+//! assert_eq!(primitives.inclusive_scan(&data, Op::Add)?, [3, 4, 8, 9, 14, 23, 25, 31]);
+//! assert_eq!(primitives.exclusive_scan(&data, Op::Max, 0)?, [0, 3, 3, 4, 4, 5, 9, 9]);
+//! assert_eq!(primitives.reduce(&data, Op::Min, i32::MAX)?, 1);
+//! assert_eq!(primitives.filter(&data, Predicate::Greater(3), Order::Stable)?, [4, 5, 9, 6]);
+//!
 //! let histogram = primitives.histogram_even(&[1, 2, 2, 9, -4], 0..8, 4)?;
 //! assert_eq!(histogram.counts, [1, 2, 0, 0]);
 //! assert_eq!((histogram.below, histogram.above), (1, 1));
 //! # Ok::<(), gpumap::Error>(())
 //! ```
+//!
+//! Elements are `u32`, `i32`, `f32`, `u64`, `i64` and `f64` ([`Element`]). Kernels are compiled
+//! ahead of time, so operations and predicates are data ([`Op`], [`Predicate`]), not closures.
+//! Lengths are 64 bits wide; empty inputs are fine; arrays need no alignment beyond the
+//! element's, but those at multiples of 16 bytes are faster.
+//!
+//! # Order of minima and maxima
+//! Integers as usual; floats by [`f32::total_cmp`]: minus zero is below zero, and NaNs lie beyond
+//! the infinities of their sign. That order is associative, so results do not depend on how the
+//! work was divided.
 
 mod counts;
+mod element;
+mod filter;
 mod histogram;
 mod partition;
+mod predicate;
+mod reduce;
+mod scan;
 
+pub use element::{Element, Op};
+pub use filter::Order;
 pub use histogram::{Histogram, Outside, Sample};
 pub use partition::{Digit, MAX_PARTS};
+pub use predicate::Predicate;
+
+use gpumap_kernels::primitives::MAX_THREADS;
+use gpumap_simt::kernel::Grid;
 
 use crate::device::{Device, Kind};
+use crate::error::{Error, Result};
 use crate::scratch::ScratchPool;
 
-/// The primitives on one device, with the scratch memory that their calls share.
+/// The primitives on one device, with their scratch memory.
 ///
-/// Every call takes `&self`, from any thread; on a GPU each has a stream of its own, so calls
-/// overlap. They return when the device is done.
+/// [`Send`] and [`Sync`]: calls from several threads run side by side, each on a stream and in
+/// scratch of its own, of which there are as many as calls were ever in flight at once. Every
+/// method returns when the device is done.
 #[derive(Debug)]
 pub struct Primitives {
-    device: Device,
     scratch: ScratchPool,
+    device: Device,
 }
 
 impl Primitives {
-    /// Primitives on a device. Allocates nothing yet.
+    /// A handle on a device. Nothing is allocated before the first call.
     pub fn new(device: &Device) -> Self {
         Self {
-            device: device.clone(),
             scratch: ScratchPool::new(device),
+            device: device.clone(),
         }
     }
 
-    /// The device they run on.
+    /// The device it runs on.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -57,4 +88,43 @@ impl Primitives {
             Kind::Cuda(context) => context.max_shared_bytes,
         }
     }
+}
+
+/// Whether an output of `given` elements has room for `needed`.
+fn expect_room(needed: usize, given: usize) -> Result<()> {
+    if needed > given {
+        return Err(Error::OutputTooSmall { needed, given });
+    }
+    Ok(())
+}
+
+/// Threads per block of the kernels that keep three tiles in shared memory: 96 KiB for the most
+/// threads, which GPUs before compute capability 8.0 do not have.
+fn block_threads(device: &Device) -> u32 {
+    match device.kind() {
+        Kind::Cuda(context) if context.max_shared_bytes >= ROOM_FOR_MOST => MAX_THREADS,
+        _ => MAX_THREADS / 2,
+    }
+}
+
+/// Bytes per block from which on a device runs the largest blocks: three tiles and the little else
+/// that kernels keep in shared memory.
+const ROOM_FOR_MOST: u32 = 98 << 10;
+
+/// The grid for `tiles` tiles, which blocks take from each other: as many as run at once, by their
+/// registers.
+fn grid_of(device: &Device, tiles: u32, threads: u32, shared_bytes: u32) -> Grid {
+    let at_once = device
+        .multiprocessors()
+        .saturating_mul(2 * MAX_THREADS / threads);
+    Grid {
+        shared_bytes,
+        ..Grid::new(tiles.min(at_once), threads)
+    }
+}
+
+/// The blocks for `n` elements, `per_block` each. More than a device takes are refused by the
+/// launch.
+fn blocks(n: usize, per_block: u32) -> u32 {
+    u32::try_from((n as u64).div_ceil(u64::from(per_block))).unwrap_or(u32::MAX)
 }

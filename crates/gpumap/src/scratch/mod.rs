@@ -1,4 +1,4 @@
-//! Scratch memory of a map: a pool of [`Workspace`]s that calls borrow, so that a call in the
+//! Scratch memory of a map or of the primitives: a pool of [`Workspace`]s that calls borrow, so that a call in the
 //! steady state allocates nothing.
 //!
 //! Each call takes a workspace of its own, with a stream of its own, so calls of several threads
@@ -33,9 +33,11 @@ pub(crate) enum Slot {
     FirstOutput,
     /// The second result.
     SecondOutput,
+    /// What tiles tell each other.
+    Tiles,
 }
 
-const SLOTS: usize = 4;
+const SLOTS: usize = 5;
 
 /// The workspaces of one map that nobody uses now.
 #[derive(Debug)]

@@ -1,0 +1,173 @@
+//! [`Element`] and [`Op`]: what can be scanned, reduced and filtered, and how.
+
+use bytemuck::Pod;
+use gpumap_kernels::primitives::combine;
+use gpumap_kernels::primitives::filter::{self, FilterArgs};
+use gpumap_kernels::primitives::reduce::{self, ReduceArgs};
+use gpumap_kernels::primitives::scan::{self, ScanArgs};
+use gpumap_kernels::primitives::word::Word;
+use gpumap_simt::kernel::Kernel;
+
+/// An associative operation of a scan or a reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Op {
+    /// The sum: of integers wrapping around, of floats rounded at each step.
+    Add,
+    /// The least, floats by [`f32::total_cmp`].
+    Min,
+    /// The greatest, floats by [`f32::total_cmp`].
+    Max,
+}
+
+/// What the primitives work on: `u32`, `i32`, `f32`, `u64`, `i64`, `f64`.
+pub trait Element: Pod + Send + Sync + PartialOrd + sealed::Kernels {}
+
+/// The kernels of one element type.
+#[derive(Clone, Copy, Debug)]
+pub struct OpKernels<W: Word> {
+    pub(super) scan: &'static Kernel<ScanArgs<W>>,
+    pub(super) reduce: &'static Kernel<ReduceArgs<W>>,
+    pub(super) order: combine::Order<W>,
+    /// What changes nothing.
+    pub(super) identity: W,
+}
+
+pub(super) mod sealed {
+    use super::*;
+
+    /// Bit patterns of one size.
+    pub trait Bits: Word + Pod {
+        fn filter() -> &'static Kernel<FilterArgs<Self, Self>>;
+        fn filter_flag() -> &'static Kernel<FilterArgs<Self, Self>>;
+        fn filter_indices() -> &'static Kernel<FilterArgs<Self, u64>>;
+    }
+
+    /// What an element is to the kernels.
+    ///
+    /// The *rank* of an element is a number whose order is that of the elements; its top bit is
+    /// bit 31 or 63.
+    pub trait Kernels: Sized {
+        type Bits: Bits;
+        /// Every bit but the highest for floats, else none.
+        const FOLD: Self::Bits;
+        /// The highest bit if there is a sign, else none.
+        const SIGN: Self::Bits;
+        /// The least and the greatest rank of elements that are numbers.
+        const RANKS: (u64, u64);
+        fn op(op: Op) -> OpKernels<Self::Bits>;
+        /// The ranks of the elements that equal this one: two for zero, none for NaN.
+        fn ranks(self) -> Option<(u64, u64)>;
+    }
+}
+
+macro_rules! bits {
+    ($($t:ty, $filter:ident $filter_flag:ident $filter_indices:ident;)*) => {$(
+        impl sealed::Bits for $t {
+            fn filter() -> &'static Kernel<FilterArgs<Self, Self>> {
+                &filter::$filter
+            }
+            fn filter_flag() -> &'static Kernel<FilterArgs<Self, Self>> {
+                &filter::$filter_flag
+            }
+            fn filter_indices() -> &'static Kernel<FilterArgs<Self, u64>> {
+                &filter::$filter_indices
+            }
+        }
+    )*};
+}
+bits! {
+    u32, FILTER_4 FILTER_FLAG_4 FILTER_INDICES_4;
+    u64, FILTER_8 FILTER_FLAG_8 FILTER_INDICES_8;
+}
+
+/// The rank of the element that has these bits.
+const fn rank32(bits: u32, fold: u32, sign: u32) -> u64 {
+    let folded = bits ^ (((bits as i32) >> 31) as u32 & fold);
+    (folded ^ sign) as u64
+}
+
+const fn rank64(bits: u64, fold: u64, sign: u64) -> u64 {
+    let folded = bits ^ (((bits as i64) >> 63) as u64 & fold);
+    folded ^ sign
+}
+
+macro_rules! elements {
+    ($($t:ty: $bits:ty, fold $fold:expr, sign $sign:expr, $rank:ident,
+       $least:expr, $greatest:expr, add $SCAN_ADD:ident $REDUCE_ADD:ident $zero:expr,
+       min $SCAN_MIN:ident $REDUCE_MIN:ident, equal $equal:expr;)*) => {$(
+        impl Element for $t {}
+        impl sealed::Kernels for $t {
+            type Bits = $bits;
+            const FOLD: $bits = $fold;
+            const SIGN: $bits = $sign;
+            const RANKS: (u64, u64) =
+                ($rank($least, $fold, $sign), $rank($greatest, $fold, $sign));
+            fn op(op: Op) -> OpKernels<$bits> {
+                let min = |flip| OpKernels {
+                    scan: &scan::$SCAN_MIN,
+                    reduce: &reduce::$REDUCE_MIN,
+                    order: combine::Order { fold: $fold, flip },
+                    identity: {
+                        let operation = combine::Min(combine::Order { fold: $fold, flip });
+                        combine::Combine::decode(&operation, !0)
+                    },
+                };
+                match op {
+                    Op::Add => OpKernels {
+                        scan: &scan::$SCAN_ADD,
+                        reduce: &reduce::$REDUCE_ADD,
+                        order: combine::Order { fold: 0, flip: 0 },
+                        identity: $zero,
+                    },
+                    Op::Min => min($sign),
+                    Op::Max => min(!$sign),
+                }
+            }
+            fn ranks(self) -> Option<(u64, u64)> {
+                let equal: fn($t) -> Option<($bits, $bits)> = $equal;
+                let (least, greatest) = equal(self)?;
+                Some(($rank(least, $fold, $sign), $rank(greatest, $fold, $sign)))
+            }
+        }
+    )*};
+}
+
+/// The bits of the floats that equal one: minus zero and zero are one number.
+macro_rules! equal_floats {
+    ($x:ident) => {
+        if $x.is_nan() {
+            None
+        } else if $x == 0.0 {
+            Some(((-$x.abs()).to_bits(), $x.abs().to_bits()))
+        } else {
+            Some(($x.to_bits(), $x.to_bits()))
+        }
+    };
+}
+
+const SIGN_32: u32 = 1 << 31;
+const SIGN_64: u64 = 1 << 63;
+
+elements! {
+    u32: u32, fold 0, sign 0, rank32, 0, !0,
+        add SCAN_ADD_4 REDUCE_ADD_4 0, min SCAN_MIN_4 REDUCE_MIN_4,
+        equal |x| Some((x, x));
+    i32: u32, fold 0, sign SIGN_32, rank32, SIGN_32, !SIGN_32,
+        add SCAN_ADD_4 REDUCE_ADD_4 0, min SCAN_MIN_4 REDUCE_MIN_4,
+        equal |x| Some((x as u32, x as u32));
+    f32: u32, fold !SIGN_32, sign SIGN_32, rank32,
+        f32::NEG_INFINITY.to_bits(), f32::INFINITY.to_bits(),
+        add SCAN_ADD_F4 REDUCE_ADD_F4 SIGN_32, min SCAN_MIN_4 REDUCE_MIN_4,
+        equal |x| equal_floats!(x);
+    u64: u64, fold 0, sign 0, rank64, 0, !0,
+        add SCAN_ADD_8 REDUCE_ADD_8 0, min SCAN_MIN_8 REDUCE_MIN_8,
+        equal |x| Some((x, x));
+    i64: u64, fold 0, sign SIGN_64, rank64, SIGN_64, !SIGN_64,
+        add SCAN_ADD_8 REDUCE_ADD_8 0, min SCAN_MIN_8 REDUCE_MIN_8,
+        equal |x| Some((x as u64, x as u64));
+    f64: u64, fold !SIGN_64, sign SIGN_64, rank64,
+        f64::NEG_INFINITY.to_bits(), f64::INFINITY.to_bits(),
+        add SCAN_ADD_F8 REDUCE_ADD_F8 SIGN_64, min SCAN_MIN_8 REDUCE_MIN_8,
+        equal |x| equal_floats!(x);
+}
