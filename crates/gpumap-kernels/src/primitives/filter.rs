@@ -7,7 +7,7 @@
 //! lines of the output, however few are kept. Where a block's part of the output begins is
 //! decided by
 //! - **one atomic per block**: parts lie in any order, and elements of a part in theirs; or
-//! - **look-back** over the counts of the tiles before ([`look_back`](super::look_back)): stable,
+//! - **look-back** over the counts of the tiles before ([`look_back`]): stable,
 //!   and the same on every run. Meanwhile the other warps pack.
 //!
 //! An atomic per element or per warp on the one counter was measured at ten and more times the

@@ -3,7 +3,7 @@
 //! A block works on one tile after the other, and while it does the next one is on its way into
 //! shared memory. It scans a tile in registers: each thread its vector, each warp the sums of its lanes by
 //! shuffles, one warp the sums of the warps. That warp also looks back for the tile's prefix
-//! ([`look_back`](super::look_back)), while the others wait, and then every thread adds what is
+//! ([`look_back`]), while the others wait, and then every thread adds what is
 //! in front of its elements and stores them. Each thread reads from shared memory only what it
 //! copied there itself.
 
