@@ -306,12 +306,12 @@ fn float_sums_keep_to_their_bound() {
         let k = 64.0 + (n as f64 / 2048.0).ceil();
         let got = primitives.inclusive_scan(&x, Op::Add).unwrap();
         let (mut exact, mut absolute) = (0i128, 0i128);
-        for i in 0..n {
+        for (i, &got) in got.iter().enumerate() {
             exact += whole(i);
             absolute += whole(i).abs();
             let (exact, absolute) = (exact as f64 / scale, absolute as f64 / scale);
             assert!(
-                within(got[i], exact, absolute, k, f64::EPSILON / 2.0),
+                within(got, exact, absolute, k, f64::EPSILON / 2.0),
                 "f64 at {i}"
             );
         }

@@ -83,7 +83,7 @@ kernel_args! {
         pub room: u64,
         /// Zero at the start; at the end how many are wanted.
         pub counter: *mut u64,
-        /// The header of [`look_back`](super::look_back), and for the stable order status words
+        /// The header of [`look_back`], and for the stable order status words
         /// for the tiles; zero.
         pub tiles: *mut u8,
         /// Not 0: in the order of the input.
