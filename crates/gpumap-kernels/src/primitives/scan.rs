@@ -16,7 +16,7 @@ use gpumap_simt::{U64x2, kernel, kernel_args, shared, shared_array, thread, warp
 /// Vectors of 16 bytes per thread.
 pub const ROUNDS: usize = 4;
 /// Windows of 32 tiles that a look-back takes at a time.
-const WIDTH: usize = 2;
+const WIDTH: usize = 1;
 
 /// Elements per tile of a block of `threads`.
 pub const fn tile_len<W: Word>(threads: u32) -> u32 {
