@@ -96,10 +96,12 @@ fn main() -> Result<()> {
             Suite::Ops => run_ops(&options, &stream, n, &ceilings, &mut report)?,
             Suite::Histogram => {
                 let n = options.n.unwrap_or(4 * n);
+                println!("arrays of {n} elements");
                 histogram::run(&stream, n, runs, &ceilings, &mut report)?;
             }
             Suite::Primitives => {
                 let n = options.n.unwrap_or(4 * n);
+                println!("arrays of {n} elements");
                 primitives::run(&stream, n, runs, &mut report)?;
             }
             Suite::Partition => {

@@ -242,6 +242,14 @@ pub enum Error {
     Kernel(#[source] Box<Fault>),
 }
 
+/// Whether an output of `given` elements has room for `needed`.
+pub(crate) fn expect_room(needed: usize, given: usize) -> Result<()> {
+    if needed > given {
+        return Err(Error::OutputTooSmall { needed, given });
+    }
+    Ok(())
+}
+
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         Self::Kernel(Box::new(fault))

@@ -20,7 +20,7 @@ pub use key::{Key, Value};
 
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, expect_room};
 use crate::input::{Input, Source};
 use crate::scratch::{Output, ScratchPool, Slot, Workspace};
 use crate::stream::Stream;
@@ -317,14 +317,6 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         outcome
     }
-}
-
-/// Whether an output of `given` elements has room for `needed`.
-fn expect_room(needed: usize, given: usize) -> Result<()> {
-    if needed > given {
-        return Err(Error::OutputTooSmall { needed, given });
-    }
-    Ok(())
 }
 
 impl<K: Key, V: Value> fmt::Debug for Map<K, V> {

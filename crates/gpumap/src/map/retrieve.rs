@@ -4,9 +4,9 @@ use gpumap_kernels::retrieve_all::{RetrieveAllArgs, THREADS};
 use gpumap_kernels::slot::RESERVED_WORDS;
 use gpumap_simt::kernel::Grid;
 
-use super::{Key, Map, Value, expect_room};
+use super::{Key, Map, Value};
 use crate::buffer::Buffer;
-use crate::error::Result;
+use crate::error::{Result, expect_room};
 use crate::scratch::{Slot, Workspace};
 
 impl<K: Key, V: Value> Map<K, V> {

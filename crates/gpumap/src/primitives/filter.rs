@@ -10,9 +10,9 @@ use super::element::Element;
 use super::element::sealed::Bits;
 use super::predicate::Predicate;
 use super::scan::empty_tiles;
-use super::{Primitives, block_threads, blocks, expect_room, grid_of};
+use super::{Primitives, block_threads, blocks, grid_of};
 use crate::buffer::Buffer;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, expect_room};
 use crate::input::Input;
 use crate::scratch::{Slot, Workspace};
 

@@ -52,7 +52,6 @@ use gpumap_kernels::primitives::MAX_THREADS;
 use gpumap_simt::kernel::Grid;
 
 use crate::device::{Device, Kind};
-use crate::error::{Error, Result};
 use crate::scratch::ScratchPool;
 
 /// The primitives on one device, with their scratch memory.
@@ -88,14 +87,6 @@ impl Primitives {
             Kind::Cuda(context) => context.max_shared_bytes,
         }
     }
-}
-
-/// Whether an output of `given` elements has room for `needed`.
-fn expect_room(needed: usize, given: usize) -> Result<()> {
-    if needed > given {
-        return Err(Error::OutputTooSmall { needed, given });
-    }
-    Ok(())
 }
 
 /// Threads per block of the kernels that keep three tiles in shared memory: 96 KiB for the most

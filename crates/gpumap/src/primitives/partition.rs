@@ -7,7 +7,7 @@ use std::ptr;
 
 use super::Primitives;
 use crate::buffer::Buffer;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, expect_room};
 use crate::input::Input;
 use crate::map::{Key, Value};
 use crate::scratch::Slot;
@@ -215,11 +215,4 @@ impl Primitives {
             }
         }
     }
-}
-
-fn expect_room(needed: usize, given: usize) -> Result<()> {
-    if needed > given {
-        return Err(Error::OutputTooSmall { needed, given });
-    }
-    Ok(())
 }

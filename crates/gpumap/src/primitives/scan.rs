@@ -5,9 +5,9 @@ use gpumap_kernels::primitives::scan::{ScanArgs, shared_bytes, tile_len};
 use gpumap_kernels::primitives::word::Word;
 
 use super::element::{Element, Op};
-use super::{Primitives, block_threads, blocks, expect_room, grid_of};
+use super::{Primitives, block_threads, blocks, grid_of};
 use crate::buffer::Buffer;
-use crate::error::Result;
+use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
 use crate::scratch::{Slot, Workspace};
 
