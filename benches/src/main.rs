@@ -5,9 +5,7 @@
 //! with the same clock: from before the call to after the device is done.
 
 mod ceilings;
-mod data;
 mod histogram;
-mod measure;
 mod ops;
 mod pair;
 mod partition;
@@ -19,11 +17,12 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use gpumap::{Device, Stream};
+use gpumap_benches::{data, ladder, measure};
 
 use ceilings::Ceilings;
 use ops::Keys;
 use pair::PairKind;
-use report::Report;
+use report::{Report, Row};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,6 +35,9 @@ pub enum Suite {
     Partition,
     /// Scans, reductions and filters of `n` elements, by default 400 million.
     Primitives,
+    /// The ladders of filter, `retrieve_all` and scan, `n` elements, by default 400 million: what
+    /// `gpumap bench ladder` measures.
+    Ladder,
 }
 
 /// Measures the map against the device's own limits.
@@ -104,6 +106,7 @@ fn main() -> Result<()> {
                 println!("arrays of {n} elements");
                 primitives::run(&stream, n, runs, &mut report)?;
             }
+            Suite::Ladder => run_ladders(&options, &device, &mut report)?,
             Suite::Partition => {
                 partition::run::<u64, u64>(&stream, n, runs, &ceilings, &mut report)?;
                 partition::run::<u32, u32>(&stream, n, runs, &ceilings, &mut report)?;
@@ -114,6 +117,34 @@ fn main() -> Result<()> {
         report.write_json(path)?;
     }
     report.finish()
+}
+
+fn run_ladders(options: &Options, device: &Device, report: &mut Report) -> Result<()> {
+    let of_ladders = ladder::Options {
+        size: options.n,
+        runs: options.runs as usize,
+        ladders: ladder::Ladder::value_variants().to_vec(),
+    };
+    let mut table = ladder::Table::default();
+    let mut copy = 0.0;
+    ladder::run(device, &of_ladders, |row| {
+        println!("{}", table.lines(row));
+        let time = measure::Time {
+            median: row.ms,
+            least: row.ms_least,
+            most: row.ms_most,
+        };
+        let bytes = row.bytes as f64;
+        let name = format!("{} {} {}", row.ladder, row.case, row.rung);
+        let row = if row.ladder == "copy" {
+            copy = row.bytes_per_ms();
+            Row::ceiling(&name, time, row.n)
+        } else {
+            Row::op(name, time, row.n, bytes / copy)
+        };
+        report.record(row.moving(bytes));
+    })?;
+    Ok(())
 }
 
 fn run_ops(

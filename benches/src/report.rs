@@ -121,6 +121,11 @@ impl Report {
     /// Adds and prints a row.
     pub fn add(&mut self, row: Row) {
         row.print();
+        self.record(row);
+    }
+
+    /// Adds a row that has been printed in another way.
+    pub fn record(&mut self, row: Row) {
         self.rows.push(row);
     }
 

@@ -18,9 +18,9 @@ pub struct KernelCrate {
     pub ptx: &'static str,
 }
 
-/// Every crate whose PTX is checked in: what the library ships, and what the tests of the facade
-/// run on a GPU.
-pub const KERNEL_CRATES: [KernelCrate; 2] = [
+/// Every crate whose PTX is checked in: what the library ships, what the tests of the facade run on
+/// a GPU, and the rungs of the benchmark's ladders.
+pub const KERNEL_CRATES: [KernelCrate; 3] = [
     KernelCrate {
         package: "gpumap-kernels",
         folder: "crates/gpumap-kernels",
@@ -30,6 +30,11 @@ pub const KERNEL_CRATES: [KernelCrate; 2] = [
         package: "gpumap-test-kernels",
         folder: "tests/kernels",
         ptx: "tests/ptx",
+    },
+    KernelCrate {
+        package: "gpumap-bench-kernels",
+        folder: "benches/kernels",
+        ptx: "benches/ptx",
     },
 ];
 
@@ -90,5 +95,6 @@ mod tests {
         let name = |i: usize, arch| ptx_file_name(KERNEL_CRATES[i].package, arch);
         assert_eq!(name(0, Arch::Sm90), "gpumap_sm_90.ptx");
         assert_eq!(name(1, Arch::Sm70), "gpumap_test_sm_70.ptx");
+        assert_eq!(name(2, Arch::Sm90), "gpumap_bench_sm_90.ptx");
     }
 }

@@ -12,6 +12,7 @@ mod histogram;
 mod insert;
 mod interleaved_maps;
 mod interleavings;
+mod ladder;
 mod memory;
 mod partition;
 mod primitives;

@@ -1,0 +1,348 @@
+//! The ladder of scans.
+
+use std::ptr;
+
+use anyhow::{Result, ensure};
+use gpumap::primitives::{Op, Primitives};
+use gpumap::{Buffer, PinnedBuffer, Stream};
+use gpumap_bench_kernels::scan::fan::FAN;
+use gpumap_bench_kernels::scan::one_thread::ONE_THREAD;
+use gpumap_bench_kernels::scan::parts::*;
+use gpumap_bench_kernels::scan::reduce::{REDUCE, REDUCE_VECTORS};
+use gpumap_bench_kernels::scan::vectors::{PER_VECTOR, SCAN_VECTORS};
+use gpumap_bench_kernels::scan::{SHARED_BYTES, ScanArgs, TILE};
+use gpumap_simt::kernel::{Grid, Kernel};
+
+use super::report::Row;
+use super::time_rung;
+use crate::data::Word;
+
+/// A rung: its name, and how it is run.
+#[derive(Debug)]
+pub struct ScanRung {
+    /// What tables call it.
+    pub name: &'static str,
+    how: How,
+}
+
+/// A kernel that scans parts.
+type PartKernel = &'static Kernel<ScanArgs>;
+
+#[derive(Clone, Copy, Debug)]
+enum How {
+    /// Scan parts of a tile; scan their sums by one block; add.
+    Fan(PartKernel),
+    /// The same, and the sums are scanned as the data is.
+    RecursiveFan(PartKernel),
+    /// Add up parts of a tile; scan their sums as the data is; scan the parts.
+    Reduce(PartKernel),
+    /// Add up as many parts as blocks run at once; scan their sums by one block; scan the parts.
+    TwoPass {
+        reduce: PartKernel,
+        scan: PartKernel,
+        tile: u32,
+    },
+    /// The library's own.
+    Library,
+}
+
+const fn rung(name: &'static str, how: How) -> ScanRung {
+    ScanRung { name, how }
+}
+
+/// From the naive one up.
+pub static SCAN_RUNGS: [ScanRung; 11] = [
+    rung("one thread per block", How::Fan(&ONE_THREAD)),
+    rung("staged in shared memory", How::Fan(&SCAN_STAGED)),
+    rung("one thread per warp, warp sums", How::Fan(&SCAN_WARPS)),
+    rung("Hillis-Steele in each warp", How::Fan(&SCAN_HILLIS_STEELE)),
+    rung("no branches, no bank conflicts", How::Fan(&SCAN_PADDED)),
+    rung("sums scanned recursively", How::RecursiveFan(&SCAN_PADDED)),
+    rung("warp shuffles", How::RecursiveFan(&SCAN_SHUFFLES)),
+    rung("reduce, then scan", How::Reduce(&SCAN_SHUFFLES)),
+    rung(
+        "two passes, one part per block",
+        How::TwoPass {
+            reduce: &REDUCE,
+            scan: &SCAN_SHUFFLES,
+            tile: TILE,
+        },
+    ),
+    rung(
+        "four elements a thread",
+        How::TwoPass {
+            reduce: &REDUCE_VECTORS,
+            scan: &SCAN_VECTORS,
+            tile: TILE * PER_VECTOR,
+        },
+    ),
+    rung("gpumap: decoupled look-back", How::Library),
+];
+
+/// The data of the ladder, on a device whose kernels are [registered](super::register_kernels).
+#[derive(Debug)]
+pub struct Scan {
+    stream: Stream,
+    input: Buffer<u32>,
+    output: Buffer<u32>,
+    /// Sums of parts, of sums of parts, and so on to a single one.
+    sums: Vec<Buffer<u32>>,
+    primitives: Primitives,
+}
+
+/// Numbers on the device, and where their scan goes.
+#[derive(Clone, Copy)]
+struct Span {
+    from: *const u32,
+    to: *mut u32,
+    n: usize,
+}
+
+impl Span {
+    /// Cut into parts of this length, with nothing before and no sums.
+    fn parts(self, part: usize) -> ScanArgs {
+        ScanArgs {
+            input: self.from,
+            output: self.to,
+            n: self.n as u64,
+            part: part as u64,
+            before: ptr::null(),
+            sums: ptr::null_mut(),
+        }
+    }
+}
+
+impl Scan {
+    /// Scans of these numbers.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn new(stream: &Stream, numbers: &[u32]) -> Result<Self> {
+        let mut sums = Vec::new();
+        let mut n = numbers.len();
+        while n > 1 {
+            n = n.div_ceil(TILE as usize);
+            sums.push(Buffer::zeroed(stream, n)?);
+        }
+        // Two passes have few parts, but at least one.
+        sums.push(Buffer::zeroed(stream, 1)?);
+        Ok(Self {
+            stream: stream.clone(),
+            input: Buffer::from_slice(stream, numbers)?,
+            output: Buffer::zeroed(stream, numbers.len())?,
+            sums,
+            primitives: Primitives::new(stream.device()),
+        })
+    }
+
+    /// Scans, waits, and says how many bytes were read and written.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn run(&mut self, rung: &ScanRung) -> Result<u64> {
+        let data = Span {
+            from: self.input.as_ptr(),
+            to: self.output.as_mut_ptr(),
+            n: self.input.len(),
+        };
+        if data.n == 0 {
+            return Ok(0);
+        }
+        let sums: Vec<*mut u32> = self.sums.iter_mut().map(Buffer::as_mut_ptr).collect();
+        // SAFETY: input and output have `n` elements, and each level of sums is as long as the one
+        // before it has tiles; all of them live until the wait.
+        let moved = unsafe {
+            match rung.how {
+                How::Fan(kernel) => self.fan(kernel, data, &sums, false)?,
+                How::RecursiveFan(kernel) => self.fan(kernel, data, &sums, true)?,
+                How::Reduce(kernel) => self.reduce(kernel, data, &sums)?,
+                How::TwoPass { reduce, scan, tile } => {
+                    self.two_pass([reduce, scan], tile as usize, data, sums[0])?
+                }
+                How::Library => {
+                    let (input, output) = (&self.input, &mut self.output);
+                    self.primitives
+                        .inclusive_scan_into(input, Op::Add, output)?;
+                    words(2 * data.n)
+                }
+            }
+        };
+        self.stream.synchronize()?;
+        Ok(moved)
+    }
+
+    /// What the last run left.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn output(&self) -> Result<Vec<u32>> {
+        Ok(self.output.to_vec()?)
+    }
+
+    /// Makes sure that the output is not what a run leaves.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn spoil(&mut self) -> Result<()> {
+        Ok(self.output.fill_bytes(0xee)?)
+    }
+
+    /// Queues scan-then-fan; returns the bytes that it moves.
+    ///
+    /// # Safety
+    /// The span leads to `n` elements, the sums to as many as there are parts, on each level.
+    unsafe fn fan(
+        &self,
+        kernel: PartKernel,
+        data: Span,
+        sums: &[*mut u32],
+        recursive: bool,
+    ) -> Result<u64> {
+        let part = TILE as usize;
+        let parts = data.n.div_ceil(part);
+        let mut args = data.parts(part);
+        args.sums = sums[0];
+        // SAFETY: the caller's promise; a scan may be in place.
+        unsafe {
+            self.launch(kernel, args)?;
+            let mut moved = words(2 * data.n + parts);
+            if parts > 1 {
+                let of_parts = Span {
+                    from: sums[0],
+                    to: sums[0],
+                    n: parts,
+                };
+                moved += if recursive {
+                    self.fan(kernel, of_parts, &sums[1..], true)?
+                } else {
+                    // One block, whose part is all of them.
+                    self.launch(kernel, of_parts.parts(parts))?;
+                    words(2 * parts)
+                };
+                args.before = sums[0];
+                self.launch(&FAN, args)?;
+                moved += words(2 * data.n + parts);
+            }
+            Ok(moved)
+        }
+    }
+
+    /// Queues reduce-then-scan; returns the bytes that it moves.
+    ///
+    /// # Safety
+    /// As for [`fan`](Self::fan).
+    unsafe fn reduce(&self, kernel: PartKernel, data: Span, sums: &[*mut u32]) -> Result<u64> {
+        let part = TILE as usize;
+        let parts = data.n.div_ceil(part);
+        let mut args = data.parts(part);
+        let mut moved = words(2 * data.n);
+        // SAFETY: the caller's promise; a scan may be in place.
+        unsafe {
+            if parts > 1 {
+                args.sums = sums[0];
+                self.launch(&REDUCE, args)?;
+                let of_parts = Span {
+                    from: sums[0],
+                    to: sums[0],
+                    n: parts,
+                };
+                moved += words(data.n + 2 * parts);
+                moved += self.reduce(kernel, of_parts, &sums[1..])?;
+                args.before = sums[0];
+                args.sums = ptr::null_mut();
+            }
+            self.launch(kernel, args)?;
+        }
+        Ok(moved)
+    }
+
+    /// Queues a reduction and a scan of as many parts as blocks run at once, each a whole number
+    /// of tiles; returns the bytes that it moves.
+    ///
+    /// # Safety
+    /// As for [`fan`](Self::fan).
+    unsafe fn two_pass(
+        &self,
+        [reduce, scan]: [PartKernel; 2],
+        tile: usize,
+        data: Span,
+        sums: *mut u32,
+    ) -> Result<u64> {
+        let blocks = 2 * self.stream.device().multiprocessors() as usize;
+        let part = data.n.div_ceil(blocks.min(tile)).next_multiple_of(tile);
+        let parts = data.n.div_ceil(part);
+        let mut args = data.parts(part);
+        // SAFETY: the caller's promise: a part is a tile at least, so there are sums enough.
+        unsafe {
+            args.sums = sums;
+            self.launch(reduce, args)?;
+            let of_parts = Span {
+                from: sums,
+                to: sums,
+                n: parts,
+            };
+            self.launch(scan, of_parts.parts(parts.next_multiple_of(4)))?;
+            args.before = sums;
+            args.sums = ptr::null_mut();
+            self.launch(scan, args)?;
+        }
+        Ok(words(3 * data.n + 4 * parts))
+    }
+
+    /// Queues a block for each part.
+    ///
+    /// # Safety
+    /// The arguments are what the kernel wants.
+    unsafe fn launch(&self, kernel: PartKernel, args: ScanArgs) -> Result<()> {
+        let blocks = u32::try_from(args.n.div_ceil(args.part))?;
+        let grid = if ptr::eq(kernel, &ONE_THREAD) {
+            Grid::new(blocks, 1)
+        } else {
+            Grid {
+                shared_bytes: SHARED_BYTES,
+                ..Grid::new(blocks, TILE)
+            }
+        };
+        // SAFETY: the caller's promise.
+        Ok(unsafe { kernel.launch(&self.stream, grid, args) }?)
+    }
+}
+
+/// Bytes of so many numbers.
+fn words(n: usize) -> u64 {
+    4 * n as u64
+}
+
+/// Measures and verifies every rung on `n` numbers.
+pub(super) fn measure(
+    stream: &Stream,
+    n: usize,
+    runs: usize,
+    add: &mut dyn FnMut(Row),
+) -> Result<()> {
+    let numbers: Vec<u32> = (0..n as u64).map(u32::sparse).collect();
+    let mut scan = Scan::new(stream, &numbers)?;
+    let mut found = PinnedBuffer::<u32>::zeroed(stream.device(), n)?;
+    let mut right = numbers;
+    let mut sum = 0u32;
+    for x in &mut right {
+        sum = sum.wrapping_add(*x);
+        *x = sum;
+    }
+    for rung in &SCAN_RUNGS {
+        scan.spoil()?;
+        let mut moved = 0;
+        let took = time_rung(
+            runs,
+            || Ok(()),
+            || {
+                moved = scan.run(rung)?;
+                Ok(())
+            },
+        )?;
+        scan.output.copy_to_slice(&mut found)?;
+        ensure!(found[..] == right[..], "{}: a wrong sum", rung.name);
+        add(Row::new("scan", String::new(), rung.name, n, took, moved));
+    }
+    Ok(())
+}

@@ -1,0 +1,6 @@
+//! What benchmarks are made of, for the programs that run them: `gpumap-bench`, and
+//! `gpumap bench`.
+
+pub mod data;
+pub mod ladder;
+pub mod measure;
