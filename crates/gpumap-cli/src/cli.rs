@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use gpumap_benches::ladder::{self, Ladder};
 
 use crate::choice::{DeviceChoice, PtxChoice};
 use crate::engine::Engine;
@@ -37,6 +38,17 @@ pub enum Command {
     Load(LoadArgs),
     /// Show the device, its driver and the device code chosen for it.
     Info,
+    /// Measure the device.
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// Filter, retrieve_all and scan from the naive kernel up to the library's own, each verified
+    /// and measured beside a copy.
+    Ladder(LadderArgs),
 }
 
 /// What every command takes.
@@ -181,6 +193,54 @@ impl LoadArgs {
     pub fn room(&self) -> Room {
         let growing = Room::Growing { kinds: 1 << 64 };
         self.capacity.map_or(growing, Room::Fixed)
+    }
+}
+
+/// What `bench ladder` takes.
+#[derive(Debug, Args)]
+pub struct LadderArgs {
+    /// Elements of filter and scan, and twice the slots of retrieve_all [default: 400 million, or
+    /// 131,072 on the CPU].
+    #[arg(long, short = 'n', value_name = "N", value_parser = at_least_one)]
+    pub size: Option<usize>,
+
+    /// Runs of each kernel; the median counts.
+    #[arg(long, value_name = "N", default_value = "5", value_parser = at_least_one)]
+    pub repeat: usize,
+
+    /// Measure these ladders only.
+    #[arg(long, value_name = "LADDER", value_enum, value_delimiter = ',')]
+    pub only: Vec<Ladder>,
+
+    /// Where the figures go as JSON; - is standard output, in place of the table, as with --json.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Draw the ladders as an SVG file.
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+}
+
+impl LadderArgs {
+    /// As the benchmarks take them.
+    pub fn options(&self) -> ladder::Options {
+        let all = Ladder::value_variants();
+        let wanted = all.iter().copied();
+        ladder::Options {
+            size: self.size,
+            runs: self.repeat,
+            ladders: wanted
+                .filter(|ladder| self.only.is_empty() || self.only.contains(ladder))
+                .collect(),
+        }
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be 1 at least".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
     }
 }
 

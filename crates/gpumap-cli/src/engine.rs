@@ -3,6 +3,7 @@
 use std::fs;
 
 use gpumap::{Device, DeviceInfo};
+use gpumap_benches::ladder;
 
 use crate::choice::{DeviceChoice, PtxChoice};
 use crate::error::{Error, Result};
@@ -64,6 +65,17 @@ impl Engine {
         } else {
             1 << 17
         }
+    }
+
+    /// Measures the ladders; `on_row` sees each row as it comes.
+    pub fn ladders(
+        &self,
+        options: &ladder::Options,
+        on_row: impl FnMut(&ladder::Row),
+    ) -> Result<ladder::Report> {
+        ladder::run(&self.device, options, on_row).map_err(|error| Error::Bench {
+            source: error.into(),
+        })
     }
 
     /// An empty table.

@@ -166,10 +166,16 @@ pub enum Error {
         source: gpumap::Error,
     },
     /// The drawing library failed; writing itself is [`Error::Write`].
-    #[error("cannot draw the spectrum: {reason}")]
+    #[error("cannot draw: {reason}")]
     Draw {
         /// What it said.
         reason: String,
+    },
+    /// A benchmark could not be run, or a kernel gave a wrong result.
+    #[error("cannot measure")]
+    Bench {
+        /// What was wrong.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The run without arguments found a difference to the plain `HashMap`.
     #[error("the self-check failed: {0}")]

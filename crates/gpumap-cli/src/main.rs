@@ -4,6 +4,7 @@
 //! `gpumap` library. A failure is one `error: ...` line on standard error and exit code 2, and
 //! leaves no output behind ([`output`]).
 
+mod bench;
 mod choice;
 mod cli;
 mod count;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Bench, Cli, Command};
 
 /// The exit code of every failure.
 const FAILURE: u8 = 2;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Some(Command::CountKmers(args)) => count::run(args, &cli.session),
         Some(Command::Load(args)) => load::run(args, &cli.session),
         Some(Command::Info) => info::run(&cli.session),
+        Some(Command::Bench(Bench::Ladder(args))) => bench::ladder(args, &cli.session),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,61 @@
+//! `gpumap bench ladder`: every way to filter, dump and scan that led to the library's own,
+//! measured on this device.
+
+use gpumap_benches::ladder::{Report, Table, to_svg};
+
+use crate::cli::{LadderArgs, Session};
+use crate::error::{Error, Result};
+use crate::output::{Destination, Staged, check_paths};
+use crate::summary::print_line;
+
+/// Runs the command.
+pub fn ladder(args: &LadderArgs, session: &Session) -> Result<()> {
+    let file = |path| Destination::new(path);
+    let figures = args.output.as_ref().map(file);
+    let plot = args.plot.as_ref().map(file);
+    let outputs: Vec<&Destination> = figures.iter().chain(&plot).collect();
+    check_paths(&[], &outputs)?;
+    let engine = session.open()?;
+
+    // A table on standard output, unless something else goes there.
+    let is_stdout = |it: &&Destination| it.path().as_os_str() == "-";
+    let to_stdout = outputs.iter().any(is_stdout);
+    let show = !session.json && !to_stdout;
+    let mut table = Table::default();
+    let mut shown = Ok(());
+    let report = engine.ladders(&args.options(), |row| {
+        if show && shown.is_ok() {
+            shown = print_line(&table.lines(row));
+        }
+    })?;
+    shown?;
+    if show {
+        print_line(&format!("\n{}", report.title()))?;
+    }
+    if session.json && !to_stdout {
+        print_line(&json(&report).to_string())?;
+    }
+
+    let mut staged = Vec::new();
+    if let Some(figures) = &figures {
+        staged.push(stage(figures, &format!("{:#}\n", json(&report)))?);
+    }
+    if let Some(plot) = &plot {
+        let svg = to_svg(&report).map_err(|error| Error::Draw {
+            reason: error.to_string(),
+        })?;
+        staged.push(stage(plot, &svg)?);
+    }
+    staged.into_iter().try_for_each(Staged::commit)
+}
+
+/// The report as JSON: names are text and figures are finite, so this cannot fail.
+fn json(report: &Report) -> serde_json::Value {
+    serde_json::to_value(report).unwrap_or_default()
+}
+
+fn stage(to: &Destination, text: &str) -> Result<Staged> {
+    let mut file = to.stage()?;
+    file.write_with(|writer| writer.write_all(text.as_bytes()))?;
+    Ok(file)
+}
