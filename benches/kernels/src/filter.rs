@@ -1,7 +1,8 @@
 //! The ladder of filters: the numbers of an array that are below a limit, in any order.
 
 use crate::compact::{
-    Aggregated, Ballot, BlockCounter, BlockScan, Naive, Source, Tiles, compact, compact_rounds,
+    Aggregated, Assembled, Ballot, BlockCounter, BlockScan, Naive, Source, Tiles, compact,
+    compact_rounds,
 };
 use gpumap_simt::{kernel, kernel_args, mem};
 
@@ -68,6 +69,8 @@ macro_rules! filters {
 filters! {
     /// One global atomic per kept element.
     FILTER_NAIVE ladder_filter_naive: Naive;
+    /// The same, left to the assembler.
+    FILTER_ASSEMBLED ladder_filter_assembled: Assembled;
     /// One per warp and counter, found by a match.
     FILTER_AGGREGATED ladder_filter_aggregated: Aggregated;
     /// One per warp, by ballot.

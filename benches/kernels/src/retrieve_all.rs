@@ -5,7 +5,8 @@
 //! walking over the prefix sums of the capacities; there are usually fewer than ten.
 
 use crate::compact::{
-    Aggregated, Ballot, BlockCounter, BlockScan, Naive, Source, Tiles, compact, compact_rounds,
+    Aggregated, Assembled, Ballot, BlockCounter, BlockScan, Naive, Source, Tiles, compact,
+    compact_rounds,
 };
 use gpumap_simt::{U64x2, kernel, kernel_args, mem};
 
@@ -95,6 +96,8 @@ macro_rules! dumps {
 dumps! {
     /// One global atomic per live slot.
     DUMP_NAIVE ladder_dump_naive: Naive;
+    /// The same, left to the assembler.
+    DUMP_ASSEMBLED ladder_dump_assembled: Assembled;
     /// One per warp and counter, found by a match.
     DUMP_AGGREGATED ladder_dump_aggregated: Aggregated;
     /// One per warp, by ballot.

@@ -34,8 +34,9 @@ const fn rung(name: &'static str, kernel: &'static Kernel<FilterArgs>) -> Filter
 }
 
 /// From the naive one up.
-pub static FILTER_RUNGS: [FilterRung; 12] = [
+pub static FILTER_RUNGS: [FilterRung; 13] = [
     rung("naive: one atomic per element", &FILTER_NAIVE),
+    rung("the same, left to the assembler", &FILTER_ASSEMBLED),
     rung("aggregated by the counter's address", &FILTER_AGGREGATED),
     rung("ballot, one atomic per warp", &FILTER_BALLOT),
     rung("counter of the block", &FILTER_BLOCK_COUNTER),

@@ -33,8 +33,9 @@ const fn rung(name: &'static str, kernel: &'static Kernel<RetrieveAllArgs>) -> D
 }
 
 /// From the naive one up.
-pub static DUMP_RUNGS: [DumpRung; 11] = [
+pub static DUMP_RUNGS: [DumpRung; 12] = [
     rung("naive: one atomic per pair", &DUMP_NAIVE),
+    rung("the same, left to the assembler", &DUMP_ASSEMBLED),
     rung("aggregated by the counter's address", &DUMP_AGGREGATED),
     rung("ballot, one atomic per warp", &DUMP_BALLOT),
     rung("counter of the block", &DUMP_BLOCK_COUNTER),

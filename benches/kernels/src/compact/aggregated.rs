@@ -1,4 +1,4 @@
-//! Rung 2: lanes that count in the same counter at the same time send one atomic.
+//! Rung 3: lanes that count in the same counter at the same time send one atomic.
 
 use super::Position;
 use gpumap_simt::aggregate::atomic_agg_inc;

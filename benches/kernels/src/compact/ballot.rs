@@ -1,4 +1,4 @@
-//! Rung 3: the warp votes, and one lane counts for all.
+//! Rung 4: the warp votes, and one lane counts for all.
 
 use super::{Position, reserve};
 use gpumap_simt::mask::LaneMask;

@@ -1,4 +1,4 @@
-//! Rung 4: elements take their rank from a counter of the block, and the block its place from
+//! Rung 5: elements take their rank from a counter of the block, and the block its place from
 //! the counter of all.
 
 use super::{BlockMemory, Position, reserve};

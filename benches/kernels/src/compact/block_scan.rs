@@ -1,4 +1,4 @@
-//! Rung 5: ranks by adding up, without atomics among the threads of a block.
+//! Rung 6: ranks by adding up, without atomics among the threads of a block.
 
 use super::{BlockMemory, Position, WARPS, reserve};
 use gpumap_simt::{thread, warp};

@@ -7,6 +7,7 @@
 //! | rung | atomics in global memory | in shared memory |
 //! |---|---|---|
 //! | [`Naive`] | one per kept element | |
+//! | [`Assembled`] | the same, of which the assembler makes one per warp | |
 //! | [`Aggregated`] | one per warp and counter | |
 //! | [`Ballot`] | one per warp | |
 //! | [`BlockCounter`] | one per block | one per kept element |
@@ -26,7 +27,7 @@ pub use aggregated::Aggregated;
 pub use ballot::Ballot;
 pub use block_counter::BlockCounter;
 pub use block_scan::BlockScan;
-pub use naive::Naive;
+pub use naive::{Assembled, Naive};
 pub use rounds::compact_rounds;
 pub use tiles::Tiles;
 
