@@ -132,6 +132,7 @@ mod guide {
         Program "program.md"
         HowItWorks "how-it-works.md"
         Kernels "kernels.md"
+        Ladders "ladders.md"
         Interop "interop.md"
     }
 }

@@ -1,4 +1,4 @@
-//! Rung 8: several elements a thread, all loaded before the first is looked at.
+//! Rung 11: several elements a thread, all loaded before the first is looked at.
 
 use super::block_scan::scan_sums;
 use super::{BlockMemory, Source, THREADS};

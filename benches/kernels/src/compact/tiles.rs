@@ -1,4 +1,4 @@
-//! Rung 7: ranks by ballot within a tile of lanes, places of tiles from the counter of the block.
+//! Rungs 7 to 10: ranks by ballot within a tile of lanes, places of tiles from the counter of the block.
 
 use super::{BlockMemory, Position, reserve};
 use gpumap_simt::thread;
