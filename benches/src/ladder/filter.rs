@@ -7,10 +7,11 @@ use gpumap_bench_kernels::compact::{SHARED_BYTES, THREADS};
 use gpumap_bench_kernels::filter::*;
 use gpumap_simt::kernel::{Grid, Kernel};
 
+use super::KEPT;
 use super::digest;
 use super::report::Row;
-use super::{KEPT, time_rung};
 use crate::data::Word;
+use crate::measure::time;
 
 /// A rung: its name, and how it is run.
 #[derive(Debug)]
@@ -159,7 +160,7 @@ pub(super) fn measure(
         for rung in &FILTER_RUNGS {
             filter.spoil()?;
             let mut count = 0;
-            let took = time_rung(
+            let took = time(
                 runs,
                 || Ok(()),
                 || {

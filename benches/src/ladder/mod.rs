@@ -141,13 +141,3 @@ fn copy(stream: &Stream, units: usize, runs: usize) -> Result<Time> {
         },
     )
 }
-
-/// Times a rung that starts with an output that is not right.
-fn time_rung(
-    runs: usize,
-    spoil: impl FnOnce() -> Result<()>,
-    body: impl FnMut() -> Result<()>,
-) -> Result<Time> {
-    spoil()?;
-    time(runs, || Ok(()), body)
-}

@@ -6,10 +6,11 @@ use gpumap_bench_kernels::compact::{SHARED_BYTES, THREADS};
 use gpumap_bench_kernels::retrieve_all::*;
 use gpumap_simt::kernel::{Grid, Kernel};
 
+use super::SUBMAPS;
 use super::digest;
 use super::report::Row;
-use super::{SUBMAPS, time_rung};
 use crate::data::Word;
+use crate::measure::time;
 
 /// A rung: its name, and how it is run.
 #[derive(Debug)]
@@ -231,7 +232,7 @@ pub(super) fn measure(
         for rung in &DUMP_RUNGS {
             dump.spoil()?;
             let mut found = 0;
-            let took = time_rung(
+            let took = time(
                 runs,
                 || Ok(()),
                 || {

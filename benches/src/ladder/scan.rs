@@ -14,8 +14,8 @@ use gpumap_bench_kernels::scan::{SHARED_BYTES, ScanArgs, TILE};
 use gpumap_simt::kernel::{Grid, Kernel};
 
 use super::report::Row;
-use super::time_rung;
 use crate::data::Word;
+use crate::measure::time;
 
 /// A rung: its name, and how it is run.
 #[derive(Debug)]
@@ -332,7 +332,7 @@ pub(super) fn measure(
     for rung in &SCAN_RUNGS {
         scan.spoil()?;
         let mut moved = 0;
-        let took = time_rung(
+        let took = time(
             runs,
             || Ok(()),
             || {
