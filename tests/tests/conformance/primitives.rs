@@ -303,7 +303,7 @@ fn float_sums_keep_to_their_bound() {
         let value = |i: usize| whole(i) as f64 / (1u64 << 40) as f64;
         let scale = (1u64 << 40) as f64;
         let x: Vec<f64> = (0..n).map(value).collect();
-        let k = 64.0 + (n as f64 / 2048.0).ceil();
+        let k = 64.0 + (n as f64 / 1024.0).ceil();
         let got = primitives.inclusive_scan(&x, Op::Add).unwrap();
         let (mut exact, mut absolute) = (0i128, 0i128);
         for (i, &got) in got.iter().enumerate() {

@@ -20,8 +20,15 @@
 //! instruction side by side, so that accesses coalesce and the order of elements is: warp, then
 //! round, then lane, then place in the vector.
 
-/// The most threads of a block of a scan or a filter: what registers are handed out for.
-pub const MAX_THREADS: u32 = 512;
+/// The most working threads of a block of a scan or a filter: what registers are handed out for.
+pub const MAX_WORKERS: u32 = 768;
+
+/// Threads of such a block behind the working ones: one warp, which sees to what the block has to
+/// do with other blocks.
+pub const CONTROL_THREADS: u32 = 32;
+
+/// Room for a word of each working warp.
+const MAX_WARPS: u32 = 32;
 
 pub mod binning;
 pub mod combine;

@@ -10,7 +10,7 @@ use super::element::Element;
 use super::element::sealed::Bits;
 use super::predicate::Predicate;
 use super::scan::empty_tiles;
-use super::{Primitives, block_threads, blocks, grid_of};
+use super::{Primitives, block_workers, blocks, grid_of};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result, expect_room};
 use crate::input::Input;
@@ -308,8 +308,8 @@ impl<T: Element, O: Copy + 'static> Call<T, O> {
         if self.n == 0 {
             return Ok(0);
         }
-        let threads = block_threads(scratch.stream().device());
-        let tiles = blocks(self.n, tile_len::<T::Bits>(threads));
+        let workers = block_workers(scratch.stream().device(), shared_bytes);
+        let tiles = blocks(self.n, tile_len::<T::Bits>(workers));
         let states = match self.order {
             // The last tile stores the count.
             Order::Stable => empty_tiles(scratch, tiles, size_of::<u64>())?,
@@ -334,8 +334,8 @@ impl<T: Element, O: Copy + 'static> Call<T, O> {
         let grid = grid_of(
             scratch.stream().device(),
             tiles,
-            threads,
-            shared_bytes(threads),
+            workers,
+            shared_bytes(workers),
         );
         // SAFETY: the caller's contract, and scratch for a word per tile.
         unsafe { kernel.launch(scratch.stream(), grid, args) }?;
