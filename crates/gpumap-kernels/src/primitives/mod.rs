@@ -15,8 +15,8 @@
 //!
 //! # Tiles
 //! Work is cut into *tiles*: as many vectors of 16 bytes per thread as its registers hold, all
-//! loaded at once. Reductions give each block some; scans and filters have as many blocks as run at
-//! once, which take tiles from a counter. A warp's vectors lie together and those of one load
+//! loaded at once. Reductions give each block some; scans and filters have one block to each
+//! multiprocessor, and blocks take tiles from a counter. A warp's vectors lie together and those of one load
 //! instruction side by side, so that accesses coalesce and the order of elements is: warp, then
 //! round, then lane, then place in the vector.
 
