@@ -36,7 +36,8 @@ pub(crate) mod sealed {
     }
 }
 
-/// What lies in shared memory: `u16`, `u32`, `u64`.
+/// What lies in shared memory: `u16`, `u32`, `u64`, [`U64x2`](crate::U64x2),
+/// [`U32x4`](crate::U32x4).
 pub trait SharedWord: sealed::SharedWord {}
 impl<T: sealed::SharedWord> SharedWord for T {}
 
@@ -100,8 +101,8 @@ impl<T> SharedPtr<T> {
     /// registers. GPUs before sm_80 copy at once.
     ///
     /// # Safety
-    /// Both sides are aligned to `BYTES` and valid; nobody writes the source during the launch,
-    /// and nobody touches the target until [`wait_copies`] and, for other threads, a barrier.
+    /// Both sides are aligned to `BYTES` and valid; nobody writes the source, and nobody touches
+    /// the target, until [`wait_copies`] and, for other threads, a barrier.
     #[inline(always)]
     pub unsafe fn copy_async<const BYTES: u32>(self, source: *const u8) {
         const { assert!(BYTES == 4 || BYTES == 8 || BYTES == 16) };

@@ -160,21 +160,56 @@ pub unsafe fn warp_shuffle_xor<T: ShuffleValue>(
     unsafe { value.xor(mask.bits(), bits, width) }
 }
 
-/// The sum of `value` over the whole warp, in every lane.
+/// The sum of `value` over the whole warp, in every lane: one instruction from sm_80 on.
 ///
 /// # Safety
 /// All 32 lanes call it.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warp_reduce_add(value: u32) -> u32 {
-    let mut sum = value;
+    // SAFETY: all 32 lanes are here, by the caller's promise.
+    unsafe {
+        #[cfg(gpumap_sm90)]
+        return imp::reduce_add(LaneMask::FULL.bits(), value);
+        #[cfg(not(gpumap_sm90))]
+        reduce(value, u32::wrapping_add)
+    }
+}
+
+/// The least `value` of the whole warp, in every lane: one instruction from sm_80 on.
+///
+/// # Safety
+/// All 32 lanes call it.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn warp_reduce_min(value: u32) -> u32 {
+    // SAFETY: all 32 lanes are here, by the caller's promise.
+    unsafe {
+        #[cfg(gpumap_sm90)]
+        return imp::reduce_min(LaneMask::FULL.bits(), value);
+        #[cfg(not(gpumap_sm90))]
+        reduce(value, u32::min)
+    }
+}
+
+/// All lanes' values in one, by shuffles.
+///
+/// # Safety
+/// All 32 lanes call it.
+#[cfg(not(gpumap_sm90))]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn reduce(value: u32, combine: fn(u32, u32) -> u32) -> u32 {
+    let mut all = value;
     let mut step = SIZE / 2;
     while step > 0 {
         // SAFETY: all 32 lanes are here, by the caller's promise.
-        sum = sum.wrapping_add(unsafe { warp_shuffle_xor(LaneMask::FULL, sum, step, SIZE) });
+        all = combine(all, unsafe {
+            warp_shuffle_xor(LaneMask::FULL, all, step, SIZE)
+        });
         step /= 2;
     }
-    sum
+    all
 }
 
 /// For each lane, the sum of `value` over the lanes below it and itself.

@@ -97,7 +97,7 @@ kernel_args! {
 /// Addition of integers, wrapping around.
 #[derive(Clone, Copy, Debug)]
 pub struct Add<W>(core::marker::PhantomData<W>);
-/// Addition of counts below 2^62.
+/// Addition of counts below 2^63.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally<W>(core::marker::PhantomData<W>);
 /// Addition of floats, given by their bits.

@@ -15,13 +15,20 @@
 //!
 //! # Tiles
 //! Work is cut into *tiles*: as many vectors of 16 bytes per thread as its registers hold, all
-//! loaded at once. Reductions give each block some; scans and filters have as many blocks as run at
-//! once, which take tiles from a counter. A warp's vectors lie together and those of one load
+//! loaded at once. Reductions give each block some; scans and filters have one block to each
+//! multiprocessor, and blocks take tiles from a counter. A warp's vectors lie together and those of one load
 //! instruction side by side, so that accesses coalesce and the order of elements is: warp, then
 //! round, then lane, then place in the vector.
 
-/// The most threads of a block of a scan or a filter: what registers are handed out for.
-pub const MAX_THREADS: u32 = 512;
+/// The most working threads of a block of a scan or a filter: what registers are handed out for.
+pub const MAX_WORKERS: u32 = 768;
+
+/// Threads of such a block behind the working ones: one warp, which sees to what the block has to
+/// do with other blocks.
+pub const CONTROL_THREADS: u32 = 32;
+
+/// Room for a word of each working warp.
+const MAX_WARPS: u32 = 32;
 
 pub mod binning;
 pub mod combine;

@@ -1,9 +1,11 @@
 //! Keys, or keys with values, sorted by one digit: the radix partition.
 //!
-//! A block takes a tile. It copies the tile's keys and values to shared memory without passing
-//! the registers, ranks the keys of each part, takes the tile's room in every part of the output,
-//! permutes 16-bit indices, and writes each part's share as one run, so that stores of
-//! neighbours go to neighbouring places.
+//! A block takes a tile. It copies the tile's keys to shared memory without passing the registers,
+//! ranks the keys of each part, takes the tile's room in every part of the output, permutes 16-bit
+//! indices, and writes each part's share as one run, so that stores of neighbours go to
+//! neighbouring places. Values come in together with the keys, or, where pairs are large, when all
+//! keys are written, to where the keys were: tiles and runs are much longer so, and the block reads
+//! and writes by turns, which the memory prefers to both at once (`docs/performance.md`).
 //!
 //! | form | rank in the tile | room in the output | before it |
 //! |---|---|---|---|
@@ -16,17 +18,20 @@
 
 mod counting;
 mod kernels;
+mod tile;
 
 pub use counting::*;
 pub use kernels::*;
+pub use tile::shared_bytes;
 
 use super::binning::DigitOf;
 use crate::slot::Bits;
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::mem::{self, Vector};
-use gpumap_simt::shared_ptr::{SharedPtr, SharedWord, commit_copies, wait_copies};
+use gpumap_simt::shared_ptr::{SharedWord, wait_copies};
 use gpumap_simt::{kernel_args, shared_array, thread, warp};
+use tile::{Room, stage};
 
 /// Threads per block of all kernels but the scatter kernels, and the most parts there can be.
 pub const THREADS: u32 = 512;
@@ -50,20 +55,6 @@ impl Payload for u64 {
 impl Payload for () {
     const BYTES: u32 = 0;
     type Word = u32;
-}
-
-/// Bytes of dynamic shared memory for a tile of `tile` keys in `parts` parts, in a block of so
-/// many threads.
-pub const fn shared_bytes(
-    key: u32,
-    value: u32,
-    tile: u32,
-    parts: u32,
-    threads: u32,
-    stable: bool,
-) -> u32 {
-    let ranks = if stable { threads / warp::SIZE } else { 1 };
-    tile * (key + value + 2) + parts * (8 + 4 * ranks)
 }
 
 kernel_args! {
@@ -98,64 +89,11 @@ kernel_args! {
     }
 }
 
-/// Where the pieces of a block's shared memory are.
-struct Room<K, V: Payload> {
-    keys: SharedPtr<K>,
-    values: SharedPtr<V::Word>,
-    /// Where in the tile the keys of the output order are.
-    order: SharedPtr<u16>,
-    /// Per part: output position less position in the tile's order.
-    delta: SharedPtr<u64>,
-    /// Per part, stable kernels per warp and part: first counts, then starts.
-    starts: SharedPtr<u32>,
-}
-
 /// The capacity of parts that begin where the cursors say.
 pub const UNBOUNDED: u64 = u64::MAX;
 
 /// What `delta` says of runs that find no room.
 const DROPPED: u64 = u64::MAX;
-
-/// Queues the copies of `len` words to shared memory.
-///
-/// # Safety
-/// Both sides have `len` words; `aligned` only if the source is aligned to 16 bytes.
-#[inline(always)]
-unsafe fn stage<W: Bits, const THREADS: u32>(
-    to: SharedPtr<W>,
-    from: *const W,
-    len: u32,
-    aligned: bool,
-) {
-    const {
-        assert!(size_of::<W>() == 4 || size_of::<W>() == 8);
-    }
-    let t = thread::thread_idx_x();
-    // SAFETY: indices stay below `len`.
-    unsafe {
-        let mut done = 0;
-        if aligned {
-            let per = 16 / size_of::<W>() as u32;
-            let mut i = t;
-            while i < len / per {
-                to.add(i * per)
-                    .copy_async::<16>(from.add((i * per) as usize).cast());
-                i += THREADS;
-            }
-            done = len / per * per;
-        }
-        let mut i = done + t;
-        while i < len {
-            if size_of::<W>() == 4 {
-                to.add(i).copy_async::<4>(from.add(i as usize).cast());
-            } else {
-                to.add(i).copy_async::<8>(from.add(i as usize).cast());
-            }
-            i += THREADS;
-        }
-    }
-    commit_copies();
-}
 
 /// The body of the scatter kernels.
 ///
@@ -178,20 +116,7 @@ unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: boo
     let (tile, parts) = (args.tile, args.parts);
     let sums = shared_array![u32; warp::SIZE as usize];
 
-    let room = {
-        let keys = SharedPtr::<K>::dynamic();
-        let values = keys.add(tile).cast::<V::Word>();
-        let order = values.cast::<u8>().add(tile * V::BYTES).cast::<u16>();
-        let delta = order.add(tile).cast::<u64>();
-        let starts = delta.add(parts).cast::<u32>();
-        Room::<K, V> {
-            keys,
-            values,
-            order,
-            delta,
-            starts,
-        }
-    };
+    let room = Room::<K, V>::of(tile, parts);
     let block = u64::from(thread::block_idx_x());
     let begin = block * u64::from(tile);
     let left = args.len - begin;
@@ -212,14 +137,16 @@ unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: boo
             len,
             args.aligned & 1 != 0,
         );
-        if V::BYTES != 0 {
-            let values = args.values.cast::<V::Word>();
+        let stage_values = || {
             stage::<V::Word, THREADS>(
                 room.values,
-                values.add(begin as usize),
+                args.values.cast::<V::Word>().add(begin as usize),
                 len,
                 args.aligned & 2 != 0,
             );
+        };
+        if V::BYTES != 0 && !Room::<K, V>::APART {
+            stage_values();
         }
         let counters = if STABLE { parts * warps } else { parts };
         let mut i = t;
@@ -228,7 +155,7 @@ unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: boo
             i += THREADS;
         }
         // The keys are here; the values may be on their way until they are written out.
-        if V::BYTES != 0 {
+        if V::BYTES != 0 && !Room::<K, V>::APART {
             wait_copies::<1>();
         } else {
             wait_copies::<0>();
@@ -363,17 +290,39 @@ unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: boo
             if i < len {
                 let from = u32::from(room.order.add(i).load());
                 let key = room.keys.add(from).load();
-                let delta = room.delta.add(args.digit.digit(key.to_u64())).load();
+                let part = args.digit.digit(key.to_u64());
+                // For values that come later.
+                ranked[e] = part << 16 | from;
+                let delta = room.delta.add(part).load();
                 if delta != DROPPED {
                     let at = delta.wrapping_add(u64::from(i)) as usize;
                     mem::store(args.out_keys.add(at), key);
-                    if V::BYTES != 0 {
+                    if V::BYTES != 0 && !Room::<K, V>::APART {
                         let value = room.values.add(from).load();
                         mem::store(args.out_values.cast::<V::Word>().add(at), value);
                     }
                 }
             }
             e += 1;
+        }
+        if V::BYTES != 0 && Room::<K, V>::APART {
+            thread::sync_threads();
+            stage_values();
+            wait_copies::<0>();
+            thread::sync_threads();
+            let mut e = 0;
+            while e < EACH {
+                let i = e as u32 * THREADS + t;
+                if i < len {
+                    let delta = room.delta.add(ranked[e] >> 16).load();
+                    if delta != DROPPED {
+                        let at = delta.wrapping_add(u64::from(i)) as usize;
+                        let value = room.values.add(ranked[e] & 0xffff).load();
+                        mem::store(args.out_values.cast::<V::Word>().add(at), value);
+                    }
+                }
+                e += 1;
+            }
         }
     }
 }

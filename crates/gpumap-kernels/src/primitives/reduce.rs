@@ -99,7 +99,7 @@ where
         let mut i = 0;
         while i < TILES_PER_BLOCK {
             let tile = block as u64 * TILES_PER_BLOCK as u64 + i as u64;
-            let span = Span::of::<C::Word, ROUNDS>(tile, THREADS, t, args.n);
+            let span = Span::of::<C::Word, ROUNDS>(tile as u32, THREADS, t, args.n);
             let v = span.load::<C::Word, ROUNDS>(args.input, op.decode(C::IDENTITY));
             let mut r = 0;
             while r < ROUNDS {

@@ -1,37 +1,47 @@
 //! Inclusive and exclusive scan in one pass: each element is read once and written once.
 //!
-//! A block works on one tile after the other, and while it does the next one is on its way into
-//! shared memory. It scans a tile in registers: each thread its vector, each warp the sums of its lanes by
-//! shuffles, one warp the sums of the warps. That warp also looks back for the tile's prefix
-//! ([`look_back`]), while the others wait, and then every thread adds what is
-//! in front of its elements and stores them. Each thread reads from shared memory only what it
-//! copied there itself.
+//! A block works on one tile after the other. In each turn, between two barriers:
+//!
+//! | who | the tile that comes next | this turn's tile | the tile before |
+//! |---|---|---|---|
+//! | working warps | on its way into shared memory | each warp scans its part, which waits in shared memory | |
+//! | the control warp | | | sums of the warps become the tile's aggregate, which is published |
+//!
+//! A turn later the control warp looks back for that tile ([`look_back`](super::look_back)), and
+//! after the barrier the working warps add what is in front and store. So nobody waits for a
+//! look-back that takes less than a turn, and one barrier a turn is enough. Each thread reads from
+//! a stage only what it put there itself.
 
 use super::combine::{Add, AddFloat, FromOrder, Min, Order};
-use super::look_back::{self, NO_TILE, Tiles};
+use super::look_back::{LAG, NO_TILE, Tiles, take_tile};
 use super::word::{Span, Word};
+use super::{CONTROL_THREADS, MAX_WARPS};
 use gpumap_simt::mask::LaneMask;
-use gpumap_simt::{U64x2, kernel, kernel_args, shared, shared_array, thread, warp};
+use gpumap_simt::shared_ptr::SharedPtr;
+use gpumap_simt::{kernel, kernel_args, thread, warp};
 
-/// Vectors of 16 bytes per thread.
+/// Vectors of 16 bytes per working thread.
 pub const ROUNDS: usize = 4;
-/// Windows of 32 tiles that a look-back takes at a time.
-const WIDTH: usize = 1;
 
-/// Elements per tile of a block of `threads`.
-pub const fn tile_len<W: Word>(threads: u32) -> u32 {
-    super::word::tile_len::<W>(threads, ROUNDS as u32)
+/// Tiles in shared memory: one on its way in, one that is scanned, and those that wait for their
+/// prefixes; they change places.
+const STAGES: u32 = 3 + LAG as u32;
+
+/// Elements per tile of a block of `workers` working threads.
+pub const fn tile_len<W: Word>(workers: u32) -> u32 {
+    super::word::tile_len::<W>(workers, ROUNDS as u32)
 }
 
-/// Bytes of dynamic shared memory per block of `threads`: a tile on its way in, one that is
-/// scanned, and one that waits for its prefix; they change places.
-pub const fn shared_bytes(threads: u32) -> u32 {
-    3 * threads * ROUNDS as u32 * 16
+/// Bytes of dynamic shared memory per block of `workers`: tiles, the warps' sums and prefixes of
+/// two, and the numbers of three.
+pub const fn shared_bytes(workers: u32) -> u32 {
+    STAGES * workers * ROUNDS as u32 * 16 + 2 * 2 * MAX_WARPS * 8 + 16
 }
 
 kernel_args! {
-    /// Arguments of a scan kernel: any number of blocks, of whole warps and up to
-    /// [`MAX_THREADS`](super::MAX_THREADS) threads, with [`shared_bytes`].
+    /// Arguments of a scan kernel: any number of blocks, of up to
+    /// [`MAX_WORKERS`](super::MAX_WORKERS) working threads in whole warps and
+    /// [`CONTROL_THREADS`], with [`shared_bytes`].
     pub struct ScanArgs<W> {
         /// In: `n` elements.
         pub input: *const W,
@@ -39,7 +49,7 @@ kernel_args! {
         pub output: *mut W,
         /// How many elements.
         pub n: u64,
-        /// How many tiles of [`tile_len`] elements they are.
+        /// How many tiles of [`tile_len`] elements they are, below 2^31.
         pub tile_count: u64,
         /// What comes before the first element; the operation's identity for none.
         pub init: W,
@@ -57,158 +67,176 @@ kernel_args! {
 /// # Safety
 /// See [`ScanArgs`].
 #[inline(always)]
-unsafe fn scan<C: FromOrder, const R: usize, const WIDTH: usize>(args: &ScanArgs<C::Word>) {
-    let threads = thread::block_dim_x();
-    let warps = threads / warp::SIZE;
-    let last = const { warp::SIZE - 1 };
-    let stages = shared::dynamic_shared_mem::<U64x2>();
-    let stage_len = threads as usize * R;
-    // A word of up to 8 bytes per warp, for three turns; the numbers of tiles; a prefix.
-    let all_sums = shared_array![u64; 3 * warp::SIZE as usize].cast::<C::Word>();
-    let taken = shared_array![u64; 3];
-    let front = taken.wrapping_add(2).cast::<C::Word>();
-    let op = C::from_order(args.order);
-    let nothing = op.decode(C::IDENTITY);
-    let tiles = args.tile_count;
+unsafe fn scan<C: FromOrder, const R: usize>(args: &ScanArgs<C::Word>) {
+    let workers = thread::block_dim_x() - CONTROL_THREADS;
+    let warps = workers / warp::SIZE;
     let t = thread::thread_idx_x();
     let lane = warp::lane_id();
     let warp_id = t / warp::SIZE;
+    let in_control = warp_id == warps;
+    let stages = SharedPtr::<<C::Word as Word>::Vector>::dynamic();
+    let stage = |i: u32| stages.add(i * (workers * R as u32));
+    let sums = stage(STAGES).cast::<C::Word>();
+    let fronts = sums.add(2 * MAX_WARPS);
+    let taken = fronts.add(2 * MAX_WARPS).cast::<u32>();
+    let op = C::from_order(args.order);
+    let nothing = op.decode(C::IDENTITY);
+    let tiles = args.tile_count as u32;
 
     // SAFETY: all threads come to every barrier and all lanes to every shuffle; branches around
-    // them are the same for a whole warp or block. Shared words are written by one thread or warp
-    // and read by others only across a barrier, and not written again before one more. A
-    // thread's vectors in shared memory are its own. The loop ends: each turn but the last takes
-    // a tile, and there are finitely many. Tiles are the block's own: loaded before they are
-    // stored, so the arrays may be one.
+    // them are the same for a whole warp or block. A thread's vectors in shared memory are its
+    // own. Other shared words are written between two barriers and read between the next two,
+    // while those of the other parity are written. The loop ends: each turn takes a tile, there
+    // are finitely many, and two turns after the last one nothing is left. Tiles are the block's
+    // own: loaded before they are stored, so the arrays may be one.
     unsafe {
-        let states = Tiles::<C::Status>::behind(args.tiles);
-        if t == 0 {
-            *taken = look_back::take_tile(args.tiles);
-            *taken.add(1) = look_back::take_tile(args.tiles);
+        if in_control && lane == 0 {
+            taken.add(2).store(take_tile(args.tiles));
+            taken.add(1).store(take_tile(args.tiles));
         }
         thread::sync_threads();
+        let mut states = Tiles::<C>::behind(args.tiles, op.encode(args.init));
+        // The tiles of the turns before, the last one first, and what the control warp knows of
+        // them: for each lane, what comes before its warp in the tile.
+        let mut behind = [NO_TILE; LAG + 1];
+        let mut below = [C::IDENTITY; LAG + 1];
         let mut turn = 0;
-        let (mut stage, mut stage_before) = (stages, stages);
-        let mut sums = all_sums;
-        let mut sums_before = all_sums;
-        let mut before = NO_TILE;
-        let mut of_block_before = C::IDENTITY;
-        let mut tile = *taken;
-        if tile < tiles {
-            let span = Span::of::<C::Word, R>(tile, threads, t, args.n);
-            span.prefetch::<C::Word, R>(args.input, nothing, stages, threads, t);
+        let mut at = 0;
+        let mut tile = taken.add(2).load();
+        if tile < tiles && !in_control {
+            let span = Span::of::<C::Word, R>(tile, workers, t, args.n);
+            span.prefetch::<C::Word, R>(args.input, nothing, stage(at), workers, t);
         }
-        while tile < tiles || before < tiles {
-            let next = *taken.add(1 - turn);
-            let mut stage_after = stage.wrapping_add(stage_len);
-            if stage == stages.wrapping_add(2 * stage_len) {
-                stage_after = stages;
-            }
-            let mut v = Span::take::<C::Word, R>(stage, threads, t);
-            if next < tiles {
-                let span = Span::of::<C::Word, R>(next, threads, t, args.n);
-                span.prefetch::<C::Word, R>(args.input, nothing, stage_after, threads, t);
-            }
-
-            // Elements become their scans within the warp. (After the last tile this works on
-            // what it left behind, and nothing comes of it.)
-            let mut of_warp = C::IDENTITY;
-            let mut r = 0;
-            while r < R {
-                let mut sum = op.encode(C::Word::get(&v[r], 0));
-                C::Word::set(&mut v[r], 0, sum);
-                let mut i = 1;
-                while i < C::Word::PER_VECTOR {
-                    sum = C::combine(sum, op.encode(C::Word::get(&v[r], i)));
-                    C::Word::set(&mut v[r], i, sum);
-                    i += 1;
+        while tile < tiles || behind[0] < tiles || behind[LAG] < tiles {
+            let next = taken.add(1 - turn).load();
+            let out = behind[LAG];
+            let at_next = if at == STAGES - 1 { 0 } else { at + 1 };
+            if in_control {
+                let mut number = 0;
+                if lane == 0 {
+                    number = take_tile(args.tiles);
                 }
-                let up_to = C::warp_inclusive(sum);
-                let below = C::combine(of_warp, C::warp_shift(up_to));
-                let own = v[r];
-                let mut i = 0;
-                while i < C::Word::PER_VECTOR {
-                    let mut scanned = C::combine(below, C::Word::get(&own, i));
-                    if args.exclusive != 0 {
-                        scanned = if i == 0 {
-                            below
-                        } else {
-                            C::combine(below, C::Word::get(&own, i.wrapping_sub(1)))
-                        };
+                if behind[0] < tiles {
+                    let mut mine = C::IDENTITY;
+                    if lane < warps {
+                        mine = sums.add((1 - turn) * MAX_WARPS + lane).load();
                     }
-                    C::Word::set(&mut v[r], i, scanned);
-                    i += 1;
-                }
-                let all = warp::warp_shuffle_idx(LaneMask::FULL, up_to, last, warp::SIZE);
-                of_warp = C::combine(of_warp, all);
-                // Back to where it came from: it waits there for the tile's prefix.
-                *Span::place::<C::Word>(stage, threads, r, t) = v[r];
-                r += 1;
-            }
-            if lane == 0 {
-                *sums.add(warp_id as usize) = of_warp;
-            }
-            thread::sync_threads();
-
-            if t == threads - 1 {
-                // Late, so that tiles are worked on soon after they were taken.
-                *taken.add(turn) = look_back::take_tile(args.tiles);
-            }
-            if warp_id == 0 {
-                let mut mine = C::IDENTITY;
-                if lane < warps {
-                    mine = *sums.add(lane as usize);
-                }
-                let up_to = C::warp_inclusive(mine);
-                let below = C::warp_shift(up_to);
-                let of_block = warp::warp_shuffle_idx(LaneMask::FULL, up_to, last, warp::SIZE);
-                let init = op.encode(args.init);
-                if lane == 0 && tile < tiles {
-                    states.publish::<C>(tile, of_block, init);
-                }
-                if lane < warps {
-                    *sums.add(lane as usize) = below;
-                }
-                if before < tiles {
-                    let prefix = states.exclusive_prefix::<C, WIDTH>(before, of_block_before, init);
-                    if lane == 0 {
-                        *front = prefix;
+                    let up_to = C::warp_inclusive(mine);
+                    if lane == warp::SIZE - 1 {
+                        states.publish(behind[0], up_to);
                     }
+                    below[0] = C::warp_shift(up_to);
                 }
-                of_block_before = of_block;
-            }
-            thread::sync_threads();
-
-            // The tile of the turn before goes out.
-            if before < tiles {
-                let span = Span::of::<C::Word, R>(before, threads, t, args.n);
-                let in_front = C::combine(*front, *sums_before.add(warp_id as usize));
+                if out < tiles {
+                    let front = C::combine(states.look_back(out), below[LAG]);
+                    fronts.add(turn * MAX_WARPS + lane).store(front);
+                }
+                if lane == 0 {
+                    taken.add(turn).store(number);
+                }
+            } else if tile < tiles {
+                let mut v = Span::take::<C::Word, R>(stage(at), workers, t);
+                if next < tiles {
+                    let span = Span::of::<C::Word, R>(next, workers, t, args.n);
+                    span.prefetch::<C::Word, R>(args.input, nothing, stage(at_next), workers, t);
+                }
+                let of_warp = scan_warp::<C, R>(&op, &mut v, args.exclusive != 0);
                 let mut r = 0;
                 while r < R {
-                    let mut scanned = *Span::place::<C::Word>(stage_before, threads, r, t);
+                    // Back to where it came from: it waits there for the tile's prefix.
+                    Span::place::<C::Word>(stage(at), workers, r, t).store(v[r]);
+                    r += 1;
+                }
+                if lane == 0 {
+                    sums.add(turn * MAX_WARPS + warp_id).store(of_warp);
+                }
+            }
+            thread::sync_threads();
+
+            if out < tiles && !in_control {
+                let span = Span::of::<C::Word, R>(out, workers, t, args.n);
+                // As many places behind `at` as `out` is turns.
+                let at_out = if at_next == STAGES - 1 {
+                    0
+                } else {
+                    at_next + 1
+                };
+                let front = fronts.add(turn * MAX_WARPS + warp_id).load();
+                let mut r = 0;
+                while r < R {
+                    let mut v = Span::place::<C::Word>(stage(at_out), workers, r, t).load();
                     let mut i = 0;
                     while i < C::Word::PER_VECTOR {
-                        let element = C::combine(in_front, C::Word::get(&scanned, i));
-                        C::Word::set(&mut scanned, i, op.decode(element));
+                        let element = C::combine(front, C::Word::get(&v, i));
+                        C::Word::set(&mut v, i, op.decode(element));
                         i += 1;
                     }
-                    span.store_round::<C::Word>(args.output, r, &scanned);
+                    span.store_round::<C::Word>(args.output, r, &v);
                     r += 1;
                 }
             }
-            stage_before = stage;
-            stage = stage_after;
-            before = tile;
+            let mut b = LAG;
+            while b > 0 {
+                behind[b] = behind[b - 1];
+                below[b] = below[b - 1];
+                b -= 1;
+            }
+            behind[0] = tile;
             tile = next;
+            at = at_next;
             turn = 1 - turn;
-            sums_before = sums;
-            sums = if sums == all_sums.wrapping_add(2 * warp::SIZE as usize) {
-                all_sums
-            } else {
-                sums.wrapping_add(warp::SIZE as usize)
-            };
         }
     }
+}
+
+/// Replaces the elements of a warp's vectors by the operands of their scan within the warp.
+/// Returns what all of them come to.
+///
+/// # Safety
+/// All lanes of the warp call it.
+#[inline(always)]
+unsafe fn scan_warp<C: FromOrder, const R: usize>(
+    op: &C,
+    v: &mut [<C::Word as Word>::Vector; R],
+    exclusive: bool,
+) -> C::Word {
+    let last = const { warp::SIZE - 1 };
+    let mut of_warp = C::IDENTITY;
+    let mut r = 0;
+    while r < R {
+        let mut sum = op.encode(C::Word::get(&v[r], 0));
+        C::Word::set(&mut v[r], 0, sum);
+        let mut i = 1;
+        while i < C::Word::PER_VECTOR {
+            sum = C::combine(sum, op.encode(C::Word::get(&v[r], i)));
+            C::Word::set(&mut v[r], i, sum);
+            i += 1;
+        }
+        // SAFETY: all lanes of the warp are here.
+        let (shifted, all) = unsafe {
+            let up_to = C::warp_inclusive(sum);
+            let all = warp::warp_shuffle_idx(LaneMask::FULL, up_to, last, warp::SIZE);
+            (C::warp_shift(up_to), all)
+        };
+        let below = C::combine(of_warp, shifted);
+        let own = v[r];
+        let mut i = 0;
+        while i < C::Word::PER_VECTOR {
+            let mut scanned = C::combine(below, C::Word::get(&own, i));
+            if exclusive {
+                scanned = if i == 0 {
+                    below
+                } else {
+                    C::combine(below, C::Word::get(&own, i.wrapping_sub(1)))
+                };
+            }
+            C::Word::set(&mut v[r], i, scanned);
+            i += 1;
+        }
+        of_warp = C::combine(of_warp, all);
+        r += 1;
+    }
+    of_warp
 }
 
 macro_rules! scans {
@@ -217,7 +245,7 @@ macro_rules! scans {
             $(#[$doc])*
             pub static $NAME = fn $name(args: ScanArgs<$t>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { scan::<$op, ROUNDS, WIDTH>(&args) }
+                unsafe { scan::<$op, ROUNDS>(&args) }
             }
         )*}
     };

@@ -3,6 +3,7 @@
 use core::fmt::Debug;
 use core::ops::{BitAnd, BitXor};
 
+use gpumap_simt::shared_ptr::{SharedPtr, SharedWord, commit_copies, wait_copies};
 use gpumap_simt::warp::ShuffleValue;
 use gpumap_simt::{U32x4, U64x2, mem};
 
@@ -16,10 +17,11 @@ pub trait Word:
     + BitXor<Output = Self>
     + ShuffleValue
     + mem::Vector
+    + SharedWord
     + 'static
 {
     /// What 16 bytes hold: [`PER_VECTOR`](Self::PER_VECTOR) words.
-    type Vector: mem::Vector;
+    type Vector: mem::Vector + SharedWord;
     /// Words per vector: 4 or 2.
     const PER_VECTOR: u32;
     /// All bits clear.
@@ -124,10 +126,10 @@ pub const fn tile_len<W: Word>(threads: u32, rounds: u32) -> u32 {
 impl Span {
     /// The span of thread `t` of `threads` in tile `tile` of an array of `n` elements.
     #[inline(always)]
-    pub fn of<W: Word, const ROUNDS: usize>(tile: u64, threads: u32, t: u32, n: u64) -> Self {
+    pub fn of<W: Word, const ROUNDS: usize>(tile: u32, threads: u32, t: u32, n: u64) -> Self {
         let len = tile_len::<W>(threads, ROUNDS as u32);
         // Beyond the last tile nothing is used of it.
-        let begin = tile.wrapping_mul(len as u64);
+        let begin = tile as u64 * len as u64;
         let (warp, lane) = (t / 32, t % 32);
         let offset = warp * (32 * ROUNDS as u32 * W::PER_VECTOR) + lane * W::PER_VECTOR;
         let first = begin.wrapping_add(offset as u64);
@@ -199,7 +201,7 @@ impl Span {
         &self,
         from: *const W,
         filler: W,
-        stage: *mut U64x2,
+        stage: SharedPtr<W::Vector>,
         threads: u32,
         t: u32,
     ) {
@@ -210,8 +212,7 @@ impl Span {
                 let mut r = 0;
                 while r < ROUNDS {
                     let at = first.wrapping_add(Self::offset::<W>(r, 0) as usize);
-                    let place = Self::place::<W>(stage, threads, r, t);
-                    mem::copy_to_shared(place.cast(), at.cast());
+                    Self::place::<W>(stage, threads, r, t).copy_async::<16>(at.cast());
                     r += 1;
                 }
             } else {
@@ -230,11 +231,12 @@ impl Span {
                         }
                         i += 1;
                     }
-                    *Self::place::<W>(stage, threads, r, t) = vector;
+                    Self::place::<W>(stage, threads, r, t).store(vector);
                     r += 1;
                 }
             }
         }
+        commit_copies();
     }
 
     /// Waits for what [`prefetch`](Self::prefetch) started, and takes the vectors.
@@ -243,16 +245,16 @@ impl Span {
     /// The thread has started a prefetch to this `stage`.
     #[inline(always)]
     pub unsafe fn take<W: Word, const ROUNDS: usize>(
-        stage: *mut U64x2,
+        stage: SharedPtr<W::Vector>,
         threads: u32,
         t: u32,
     ) -> [W::Vector; ROUNDS] {
-        mem::wait_for_copies();
+        wait_copies::<0>();
         let mut vectors = [W::ZERO.splat(); ROUNDS];
         let mut r = 0;
         while r < ROUNDS {
             // SAFETY: the thread's own places, which have been written.
-            vectors[r] = unsafe { *Self::place::<W>(stage, threads, r, t) };
+            vectors[r] = unsafe { Self::place::<W>(stage, threads, r, t).load() };
             r += 1;
         }
         vectors
@@ -260,8 +262,13 @@ impl Span {
 
     /// Where thread `t` of `threads` has its vector of round `r` in a stage: nobody else uses it.
     #[inline(always)]
-    pub fn place<W: Word>(stage: *mut U64x2, threads: u32, r: usize, t: u32) -> *mut W::Vector {
-        stage.wrapping_add(r * threads as usize + t as usize).cast()
+    pub fn place<W: Word>(
+        stage: SharedPtr<W::Vector>,
+        threads: u32,
+        r: usize,
+        t: u32,
+    ) -> SharedPtr<W::Vector> {
+        stage.add(r as u32 * threads + t)
     }
 
     /// Stores the thread's vector of one round, as far as the array goes.

@@ -28,4 +28,10 @@ unsafe extern "unadjusted" {
     pub fn shfl_down(mask: u32, value: u32, delta: u32, segment: u32) -> u32;
     #[link_name = "llvm.nvvm.shfl.sync.bfly.i32"]
     pub fn shfl_xor(mask: u32, value: u32, bits: u32, segment: u32) -> u32;
+    #[cfg(gpumap_sm90)]
+    #[link_name = "llvm.nvvm.redux.sync.add"]
+    pub fn reduce_add(value: u32, mask: u32) -> u32;
+    #[cfg(gpumap_sm90)]
+    #[link_name = "llvm.nvvm.redux.sync.umin"]
+    pub fn reduce_min(value: u32, mask: u32) -> u32;
 }

@@ -54,6 +54,20 @@ pass_on! {
     sync_warp(mask: u32);
 }
 
+#[cfg(gpumap_sm90)]
+#[inline(always)]
+pub unsafe fn reduce_add(mask: u32, value: u32) -> u32 {
+    // SAFETY: the facade's contract is the intrinsic's.
+    unsafe { llvm::reduce_add(value, mask) }
+}
+
+#[cfg(gpumap_sm90)]
+#[inline(always)]
+pub unsafe fn reduce_min(mask: u32, value: u32) -> u32 {
+    // SAFETY: as above.
+    unsafe { llvm::reduce_min(value, mask) }
+}
+
 #[inline(always)]
 pub unsafe fn sync_threads() {
     // SAFETY: barrier 0 is the block barrier; the caller's contract is the same.

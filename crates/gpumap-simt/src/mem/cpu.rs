@@ -36,10 +36,3 @@ macro_rules! vectors {
 }
 
 vectors! { u8 u32 u64 U64x2 U32x4 }
-
-pub unsafe fn copy_to_shared(to: *mut U64x2, from: *const U64x2) {
-    // SAFETY: aligned and valid, by the caller.
-    unsafe { to.write(from.read()) }
-}
-
-pub fn wait_for_copies() {}

@@ -160,32 +160,3 @@ quads! {
         load_readonly = "ld.global.nc.v4.u32";
     stores: store = "st.global.v4.u32", store_streaming = "st.global.cs.v4.u32"
 }
-
-#[cfg(gpumap_sm90)]
-#[inline(always)]
-pub unsafe fn copy_to_shared(to: *mut U64x2, from: *const U64x2) {
-    // SAFETY: the caller vouches for both; `to` is a generic address in shared memory.
-    unsafe {
-        asm!("{{ .reg .u64 %to; cvta.to.shared.u64 %to, {to};",
-            "cp.async.cg.shared.global [%to], [{from}], 16; }}",
-            to = in(reg64) to, from = in(reg64) from, options(nostack));
-    }
-}
-
-#[cfg(gpumap_sm90)]
-#[inline(always)]
-pub fn wait_for_copies() {
-    // SAFETY: waits. Not `nomem`: what was copied is read after it.
-    unsafe { asm!("cp.async.wait_all;", options(nostack)) }
-}
-
-#[cfg(not(gpumap_sm90))]
-#[inline(always)]
-pub unsafe fn copy_to_shared(to: *mut U64x2, from: *const U64x2) {
-    // SAFETY: the caller vouches for both.
-    unsafe { to.write(<U64x2 as sealed::Vector>::load(from)) }
-}
-
-#[cfg(not(gpumap_sm90))]
-#[inline(always)]
-pub fn wait_for_copies() {}

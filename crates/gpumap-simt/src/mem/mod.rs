@@ -8,22 +8,15 @@
 //! |---|---|---|
 //! | [`load`], [`store`] | none | data used again soon |
 //! | [`load_streaming`], [`store_streaming`] | evict first (`.cs`) | data touched once |
-//! | [`copy_to_shared`] | asynchronous | inputs of the next turn of a loop |
 //! | [`load_readonly`] | `.nc`, the read-only path | inputs nobody writes during the launch |
 //!
-//! Any lane may call them. Addresses are in global memory.
+//! Any lane may call them. Addresses are in global memory; copies from there to shared memory are
+//! [`SharedPtr::copy_async`](crate::shared_ptr::SharedPtr::copy_async).
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod cpu;
 #[cfg(target_arch = "nvptx64")]
 mod gpu;
-
-#[cfg(not(target_arch = "nvptx64"))]
-use cpu as imp;
-#[cfg(target_arch = "nvptx64")]
-use gpu as imp;
-
-use crate::U64x2;
 
 pub(crate) mod sealed {
     /// The accesses of one type.
@@ -36,30 +29,10 @@ pub(crate) mod sealed {
     }
 }
 
-/// What one instruction moves: `u8`, `u32`, `u64`, [`U64x2`],
+/// What one instruction moves: `u8`, `u32`, `u64`, [`U64x2`](crate::U64x2),
 /// [`U32x4`](crate::U32x4).
 pub trait Vector: sealed::Vector {}
 impl<T: sealed::Vector> Vector for T {}
-
-/// Starts copying 16 bytes from global to **shared** memory; the thread goes on meanwhile. The
-/// bytes are there, for the calling thread, after [`wait_for_copies`]; other threads need a
-/// barrier after that. On GPUs before sm_80, and on the executor, it is done at once.
-///
-/// # Safety
-/// `from` is valid for reads in global memory, `to` for writes in the block's shared memory, both
-/// aligned; nobody writes to `from`, or uses `to`, before the wait.
-#[inline(always)]
-pub unsafe fn copy_to_shared(to: *mut U64x2, from: *const U64x2) {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::copy_to_shared(to, from) }
-}
-
-/// Waits until every copy that the calling thread has started is done. Any lane may call it; no
-/// other lane is involved.
-#[inline(always)]
-pub fn wait_for_copies() {
-    imp::wait_for_copies();
-}
 
 macro_rules! loads {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(

@@ -1,7 +1,7 @@
 //! Shared memory of the executor: ordinary pointers; copies are made at once.
 
 use super::sealed;
-use crate::{atomic, imp};
+use crate::{U32x4, U64x2, atomic, imp};
 
 /// A pointer into a block's shared memory.
 pub type Address = *mut u8;
@@ -33,7 +33,7 @@ macro_rules! words {
     )*};
 }
 
-words! { u16 u32 u64 }
+words! { u16 u32 u64 U64x2 U32x4 }
 
 #[inline(always)]
 #[track_caller]

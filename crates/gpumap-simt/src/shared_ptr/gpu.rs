@@ -1,6 +1,7 @@
 //! Shared memory by its 32-bit addresses, one PTX instruction per access.
 
 use super::sealed;
+use crate::{U32x4, U64x2};
 use core::arch::asm;
 
 /// An address in the shared state space.
@@ -44,6 +45,41 @@ macro_rules! words {
             }
         }
     )*};
+}
+
+/// Vectors of 16 bytes.
+macro_rules! vectors {
+    ($($t:ty, $reg:ident, $suffix:literal, $($part:ident)*, $p:pat => $make:expr;)*) => {$(
+        impl sealed::SharedWord for $t {
+            #[inline(always)]
+            unsafe fn load(at: Address) -> Self {
+                $(let $part;)*
+                // SAFETY: the caller vouches for `at`.
+                unsafe {
+                    asm!(concat!("ld.shared.", $suffix, " {{", vectors!(@list $($part)*), "}}, [{at}];"),
+                        $($part = out($reg) $part,)* at = in(reg32) at, options(nostack, readonly));
+                }
+                $make
+            }
+            #[inline(always)]
+            unsafe fn store(at: Address, value: Self) {
+                let $p = value;
+                // SAFETY: the caller vouches for `at`.
+                unsafe {
+                    asm!(concat!("st.shared.", $suffix, " [{at}], {{", vectors!(@list $($part)*), "}};"),
+                        $($part = in($reg) $part,)* at = in(reg32) at, options(nostack));
+                }
+            }
+        }
+    )*};
+    (@list $first:ident $($rest:ident)*) => {
+        concat!("{", stringify!($first), "}", $(", {", stringify!($rest), "}"),*)
+    };
+}
+
+vectors! {
+    U64x2, reg64, "v2.u64", x y, U64x2 { x, y } => U64x2 { x, y };
+    U32x4, reg32, "v4.u32", a b c d, U32x4([a, b, c, d]) => U32x4([a, b, c, d]);
 }
 
 words! {
@@ -101,18 +137,14 @@ pub unsafe fn copy_async<const BYTES: u32>(at: Address, source: *const u8) {
 #[cfg(not(gpumap_sm90))]
 #[inline(always)]
 pub unsafe fn copy_async<const BYTES: u32>(at: Address, source: *const u8) {
-    use crate::{U64x2, mem};
+    use crate::mem;
     use sealed::SharedWord;
     // SAFETY: the caller vouches for both sides.
     unsafe {
         match BYTES {
-            4 => u32::store(at, mem::load_readonly(source.cast())),
-            8 => u64::store(at, mem::load_readonly(source.cast())),
-            _ => {
-                let U64x2 { x, y } = mem::load_readonly(source.cast());
-                asm!("st.shared.v2.u64 [{a}], {{{x}, {y}}};", a = in(reg32) at,
-                    x = in(reg64) x, y = in(reg64) y, options(nostack));
-            }
+            4 => u32::store(at, mem::load(source.cast())),
+            8 => u64::store(at, mem::load(source.cast())),
+            _ => U64x2::store(at, mem::load(source.cast())),
         }
     }
 }

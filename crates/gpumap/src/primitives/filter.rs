@@ -2,6 +2,7 @@
 
 use std::ptr;
 
+use bytemuck::Pod;
 use gpumap_kernels::primitives::filter::{FilterArgs, Test, shared_bytes, tile_len};
 use gpumap_kernels::primitives::word::Word;
 use gpumap_simt::kernel::Kernel;
@@ -10,10 +11,10 @@ use super::element::Element;
 use super::element::sealed::Bits;
 use super::predicate::Predicate;
 use super::scan::empty_tiles;
-use super::{Primitives, block_threads, blocks, grid_of};
+use super::{Primitives, block_workers, blocks, grid_of};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result, expect_room};
-use crate::input::Input;
+use crate::input::{Input, Source};
 use crate::scratch::{Slot, Workspace};
 
 /// The order of what a filter keeps.
@@ -53,23 +54,13 @@ impl Primitives {
         predicate: Predicate<T>,
         order: Order,
     ) -> Result<Vec<T>> {
-        let input = input.source();
-        let n = input.len();
-        let mut scratch = self.scratch.take()?;
-        let mut output = scratch.output::<T>(Slot::FirstOutput, n)?;
         let call = Call {
-            // SAFETY: the counters are waited for while the input is borrowed.
-            input: unsafe { scratch.stage(Slot::Keys, input) }?,
-            n,
-            test: predicate.test(),
-            flags: ptr::null(),
-            output: output.as_mut_ptr().cast(),
-            room: n,
+            input: input.source(),
+            asked: Asked::Test(predicate.test()),
             order,
+            kernel: T::Bits::filter(),
         };
-        // SAFETY: staged, and an output with room for all.
-        let kept = unsafe { call.run(&mut scratch, T::Bits::filter()) }?;
-        scratch.fetch(output, kept)
+        call.collect(self)
     }
 
     /// The elements that satisfy `predicate`, into the first elements of `output`. Returns how
@@ -96,23 +87,13 @@ impl Primitives {
         order: Order,
         output: &mut Buffer<T>,
     ) -> Result<usize> {
-        let input = input.source();
-        let mut scratch = self.scratch.take()?;
-        let room = output.len();
         let call = Call {
-            // SAFETY: the counters are waited for while the input is borrowed.
-            input: unsafe { scratch.stage(Slot::Keys, input) }?,
-            n: input.len(),
-            test: predicate.test(),
-            flags: ptr::null(),
-            output: scratch.target(output)?.cast(),
-            room,
+            input: input.source(),
+            asked: Asked::Test(predicate.test()),
             order,
+            kernel: T::Bits::filter(),
         };
-        // SAFETY: staged, and the output has this room.
-        let kept = unsafe { call.run(&mut scratch, T::Bits::filter()) }?;
-        expect_room(kept, room)?;
-        Ok(kept)
+        call.write(self, output)
     }
 
     /// The elements whose flag is not 0. There is a flag for each element.
@@ -126,25 +107,13 @@ impl Primitives {
         flags: &(impl Input<u8> + ?Sized),
         order: Order,
     ) -> Result<Vec<T>> {
-        let (input, flags) = (input.source(), flags.source());
-        let n = input.len();
-        expect_flags(n, flags.len())?;
-        let mut scratch = self.scratch.take()?;
-        let mut output = scratch.output::<T>(Slot::FirstOutput, n)?;
         let call = Call {
-            // SAFETY: the counters are waited for while the inputs are borrowed.
-            input: unsafe { scratch.stage(Slot::Keys, input) }?,
-            n,
-            test: no_test::<T>(),
-            // SAFETY: as above.
-            flags: unsafe { scratch.stage(Slot::Values, flags) }?,
-            output: output.as_mut_ptr().cast(),
-            room: n,
+            input: input.source(),
+            asked: Asked::Flags(flags.source()),
             order,
+            kernel: T::Bits::filter_flag(),
         };
-        // SAFETY: staged, and an output with room for all.
-        let kept = unsafe { call.run(&mut scratch, T::Bits::filter_flag()) }?;
-        scratch.fetch(output, kept)
+        call.collect(self)
     }
 
     /// The elements whose flag is not 0, into the first elements of `output`. Returns how many.
@@ -170,26 +139,13 @@ impl Primitives {
         order: Order,
         output: &mut Buffer<T>,
     ) -> Result<usize> {
-        let (input, flags) = (input.source(), flags.source());
-        let n = input.len();
-        expect_flags(n, flags.len())?;
-        let mut scratch = self.scratch.take()?;
-        let room = output.len();
         let call = Call {
-            // SAFETY: the counters are waited for while the inputs are borrowed.
-            input: unsafe { scratch.stage(Slot::Keys, input) }?,
-            n,
-            test: no_test::<T>(),
-            // SAFETY: as above.
-            flags: unsafe { scratch.stage(Slot::Values, flags) }?,
-            output: scratch.target(output)?.cast(),
-            room,
+            input: input.source(),
+            asked: Asked::Flags(flags.source()),
             order,
+            kernel: T::Bits::filter_flag(),
         };
-        // SAFETY: staged, and the output has this room.
-        let kept = unsafe { call.run(&mut scratch, T::Bits::filter_flag()) }?;
-        expect_room(kept, room)?;
-        Ok(kept)
+        call.write(self, output)
     }
 
     /// The positions of the elements that satisfy `predicate`, counted from 0.
@@ -211,23 +167,13 @@ impl Primitives {
         predicate: Predicate<T>,
         order: Order,
     ) -> Result<Vec<u64>> {
-        let input = input.source();
-        let n = input.len();
-        let mut scratch = self.scratch.take()?;
-        let mut output = scratch.output::<u64>(Slot::FirstOutput, n)?;
         let call = Call {
-            // SAFETY: the counters are waited for while the input is borrowed.
-            input: unsafe { scratch.stage(Slot::Keys, input) }?,
-            n,
-            test: predicate.test(),
-            flags: ptr::null(),
-            output: output.as_mut_ptr(),
-            room: n,
+            input: input.source(),
+            asked: Asked::Test(predicate.test()),
             order,
+            kernel: T::Bits::filter_indices(),
         };
-        // SAFETY: staged, and an output with room for all.
-        let kept = unsafe { call.run(&mut scratch, T::Bits::filter_indices()) }?;
-        scratch.fetch(output, kept)
+        call.collect(self)
     }
 
     /// The positions of the elements that satisfy `predicate`, into the first elements of
@@ -242,34 +188,14 @@ impl Primitives {
         order: Order,
         output: &mut Buffer<u64>,
     ) -> Result<usize> {
-        let input = input.source();
-        let mut scratch = self.scratch.take()?;
-        let room = output.len();
         let call = Call {
-            // SAFETY: the counters are waited for while the input is borrowed.
-            input: unsafe { scratch.stage(Slot::Keys, input) }?,
-            n: input.len(),
-            test: predicate.test(),
-            flags: ptr::null(),
-            output: scratch.target(output)?,
-            room,
+            input: input.source(),
+            asked: Asked::Test(predicate.test()),
             order,
+            kernel: T::Bits::filter_indices(),
         };
-        // SAFETY: staged, and the output has this room.
-        let kept = unsafe { call.run(&mut scratch, T::Bits::filter_indices()) }?;
-        expect_room(kept, room)?;
-        Ok(kept)
+        call.write(self, output)
     }
-}
-
-fn expect_flags(elements: usize, flags: usize) -> Result<()> {
-    if elements != flags {
-        return Err(Error::LengthMismatch {
-            keys: elements,
-            values: flags,
-        });
-    }
-    Ok(())
 }
 
 /// What a kernel that asks flags gets instead of a predicate.
@@ -283,33 +209,83 @@ fn no_test<T: Element>() -> Test<T::Bits> {
     }
 }
 
-/// One call, its inputs on the device.
-struct Call<T: Element, O> {
-    input: *const T,
-    n: usize,
-    test: Test<T::Bits>,
-    flags: *const u8,
-    output: *mut O,
-    room: usize,
-    order: Order,
+/// What decides about the elements.
+enum Asked<'a, T: Element> {
+    /// A predicate.
+    Test(Test<T::Bits>),
+    /// A flag for each element.
+    Flags(Source<'a, u8>),
 }
 
-impl<T: Element, O: Copy + 'static> Call<T, O> {
+/// One call: what is filtered, and the kernel that puts out words `O`.
+struct Call<'a, T: Element, O: Copy + 'static> {
+    input: Source<'a, T>,
+    asked: Asked<'a, T>,
+    order: Order,
+    kernel: &'static Kernel<FilterArgs<T::Bits, O>>,
+}
+
+impl<T: Element, O: Copy + 'static> Call<'_, T, O> {
+    /// What is kept, as a vector of `P`s, which are `O`s of the kernel.
+    fn collect<P: Pod>(self, primitives: &Primitives) -> Result<Vec<P>> {
+        self.expect_flags()?;
+        let mut scratch = primitives.scratch.take()?;
+        let room = self.input.len();
+        let mut output = scratch.output::<P>(Slot::FirstOutput, room)?;
+        // SAFETY: the output has room for all.
+        let kept = unsafe { self.run(&mut scratch, output.as_mut_ptr(), room) }?;
+        scratch.fetch(output, kept)
+    }
+
+    /// Writes what is kept to the first elements of `output`, and says how many.
+    fn write<P: Pod>(self, primitives: &Primitives, output: &mut Buffer<P>) -> Result<usize> {
+        self.expect_flags()?;
+        let mut scratch = primitives.scratch.take()?;
+        let room = output.len();
+        let target = scratch.target(output)?;
+        // SAFETY: the output has this room.
+        let kept = unsafe { self.run(&mut scratch, target, room) }?;
+        expect_room(kept, room)?;
+        Ok(kept)
+    }
+
+    /// As many flags as elements, if it asks for any.
+    fn expect_flags(&self) -> Result<()> {
+        match self.asked {
+            Asked::Flags(flags) if flags.len() != self.input.len() => Err(Error::LengthMismatch {
+                keys: self.input.len(),
+                values: flags.len(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Runs the kernel, waits, and returns how many elements are wanted.
     ///
     /// # Safety
-    /// The pointers lead to `n` elements, if the kernel asks for them as many flags, and room for
-    /// `room` outputs, on the workspace's device, that do not overlap.
-    unsafe fn run(
-        &self,
+    /// `output` leads to room for `room` elements on the workspace's device, and nobody else uses
+    /// them.
+    unsafe fn run<P: Pod>(
+        self,
         scratch: &mut Workspace,
-        kernel: &'static Kernel<FilterArgs<T::Bits, O>>,
+        output: *mut P,
+        room: usize,
     ) -> Result<usize> {
-        if self.n == 0 {
+        const { assert!(size_of::<P>() == size_of::<O>() && align_of::<P>() == align_of::<O>()) };
+        let n = self.input.len();
+        if n == 0 {
             return Ok(0);
         }
-        let threads = block_threads(scratch.stream().device());
-        let tiles = blocks(self.n, tile_len::<T::Bits>(threads));
+        // SAFETY: the counters are waited for while the inputs are borrowed.
+        let (input, test, flags) = unsafe {
+            let input = scratch.stage(Slot::Keys, self.input)?;
+            match self.asked {
+                Asked::Test(test) => (input, test, ptr::null()),
+                Asked::Flags(flags) => (input, no_test::<T>(), scratch.stage(Slot::Values, flags)?),
+            }
+        };
+        let workers = block_workers(scratch.stream().device(), shared_bytes);
+        let tiles = blocks(n, tile_len::<T::Bits>(workers));
         let states = match self.order {
             // The last tile stores the count.
             Order::Stable => empty_tiles(scratch, tiles, size_of::<u64>())?,
@@ -320,13 +296,13 @@ impl<T: Element, O: Copy + 'static> Call<T, O> {
             }
         };
         let args = FilterArgs {
-            input: self.input.cast(),
-            n: self.n as u64,
+            input: input.cast(),
+            n: n as u64,
             tile_count: u64::from(tiles),
-            test: self.test,
-            flags: self.flags,
-            output: self.output,
-            room: self.room as u64,
+            test,
+            flags,
+            output: output.cast(),
+            room: room as u64,
             counter: scratch.counters(),
             tiles: states,
             stable: u32::from(self.order == Order::Stable),
@@ -334,11 +310,11 @@ impl<T: Element, O: Copy + 'static> Call<T, O> {
         let grid = grid_of(
             scratch.stream().device(),
             tiles,
-            threads,
-            shared_bytes(threads),
+            workers,
+            shared_bytes(workers),
         );
-        // SAFETY: the caller's contract, and scratch for a word per tile.
-        unsafe { kernel.launch(scratch.stream(), grid, args) }?;
+        // SAFETY: staged inputs, the caller's room, and scratch for a word per tile.
+        unsafe { self.kernel.launch(scratch.stream(), grid, args) }?;
         let [kept, ..] = scratch.read_counters()?;
         Ok(kept as usize)
     }

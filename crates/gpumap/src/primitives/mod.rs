@@ -48,7 +48,7 @@ pub use histogram::{Histogram, Outside, Sample};
 pub use partition::{Digit, MAX_PARTS};
 pub use predicate::Predicate;
 
-use gpumap_kernels::primitives::MAX_THREADS;
+use gpumap_kernels::primitives::{CONTROL_THREADS, MAX_WORKERS};
 use gpumap_simt::kernel::Grid;
 
 use crate::device::{Device, Kind};
@@ -89,28 +89,29 @@ impl Primitives {
     }
 }
 
-/// Threads per block of the kernels that keep three tiles in shared memory: 96 KiB for the most
-/// threads, which GPUs before compute capability 8.0 do not have.
-fn block_threads(device: &Device) -> u32 {
-    match device.kind() {
-        Kind::Cuda(context) if context.max_shared_bytes >= ROOM_FOR_MOST => MAX_THREADS,
-        _ => MAX_THREADS / 2,
+/// Working threads per block of the kernels that keep tiles in shared memory, of which they need
+/// so many bytes: as many as there is room for, in one block for each multiprocessor.
+fn block_workers(device: &Device, shared_bytes: fn(u32) -> u32) -> u32 {
+    let room = match device.kind() {
+        Kind::Cuda(context) => context.max_shared_bytes,
+        // As little as every GPU has.
+        Kind::Cpu(_) => 48 << 10,
+    };
+    let mut workers = MAX_WORKERS;
+    while workers > 32 && shared_bytes(workers) > room {
+        workers -= 32;
     }
+    workers
 }
 
-/// Bytes per block from which on a device runs the largest blocks: three tiles and the little else
-/// that kernels keep in shared memory.
-const ROOM_FOR_MOST: u32 = 98 << 10;
-
-/// The grid for `tiles` tiles, which blocks take from each other: as many as run at once, by their
-/// registers.
-fn grid_of(device: &Device, tiles: u32, threads: u32, shared_bytes: u32) -> Grid {
-    let at_once = device
-        .multiprocessors()
-        .saturating_mul(2 * MAX_THREADS / threads);
+/// The grid for `tiles` tiles, which blocks take from each other: as many as run at once.
+fn grid_of(device: &Device, tiles: u32, workers: u32, shared_bytes: u32) -> Grid {
     Grid {
         shared_bytes,
-        ..Grid::new(tiles.min(at_once), threads)
+        ..Grid::new(
+            tiles.min(device.multiprocessors()),
+            workers + CONTROL_THREADS,
+        )
     }
 }
 

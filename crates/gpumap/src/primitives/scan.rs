@@ -5,7 +5,7 @@ use gpumap_kernels::primitives::scan::{ScanArgs, shared_bytes, tile_len};
 use gpumap_kernels::primitives::word::Word;
 
 use super::element::{Element, Op};
-use super::{Primitives, block_threads, blocks, grid_of};
+use super::{Primitives, block_workers, blocks, grid_of};
 use crate::buffer::Buffer;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
@@ -25,7 +25,7 @@ enum Kind<T> {
 /// look-back), at the speed of a copy.
 ///
 /// Float sums are rounded in an order that varies from run to run. With the unit roundoff *u*
-/// (2⁻²⁴ for `f32`, 2⁻⁵³ for `f64`) and *k* = 64 + ⌈*n* / 2048⌉, each output differs from the
+/// (2⁻²⁴ for `f32`, 2⁻⁵³ for `f64`) and *k* = 64 + ⌈*n* / 1024⌉, each output differs from the
 /// exact sum of its elements by at most *k u* / (1 − *k u*) times the sum of their absolute
 /// values; as a rule by far less.
 impl Primitives {
@@ -187,8 +187,8 @@ unsafe fn queue_scan<T: Element>(
     if n == 0 {
         return Ok(());
     }
-    let threads = block_threads(scratch.stream().device());
-    let tiles = blocks(n, tile_len::<T::Bits>(threads));
+    let workers = block_workers(scratch.stream().device(), shared_bytes);
+    let tiles = blocks(n, tile_len::<T::Bits>(workers));
     let kernels = T::op(op);
     let (init, exclusive) = match kind {
         Kind::Inclusive => (kernels.identity, 0),
@@ -207,8 +207,8 @@ unsafe fn queue_scan<T: Element>(
     let grid = grid_of(
         scratch.stream().device(),
         tiles,
-        threads,
-        shared_bytes(threads),
+        workers,
+        shared_bytes(workers),
     );
     // SAFETY: the caller's contract, and scratch for a word per tile.
     unsafe { kernels.scan.launch(scratch.stream(), grid, args) }

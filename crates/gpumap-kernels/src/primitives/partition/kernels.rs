@@ -70,8 +70,8 @@ scatter_kernels! {
         SCATTER_8_4 = partition_scatter_8_4, 1024 x 15 x 1;
         STABLE_8_4 = partition_stable_8_4, 512 x 14 x 2;
     u64, u64:
-        SCATTER_8_8 = partition_scatter_8_8, 1024 x 12 x 1;
-        STABLE_8_8 = partition_stable_8_8, 512 x 12 x 2;
+        SCATTER_8_8 = partition_scatter_8_8, 1024 x 20 x 1;
+        STABLE_8_8 = partition_stable_8_8, 512 x 18 x 2;
 }
 
 /// The kernels that look at keys alone.

@@ -118,15 +118,15 @@ impl Primitives {
         let (key, value) = (size_of::<K>() as u32, V::BYTES);
         let kernel = scatter_kernel::<K, V>(stable);
         let threads = kernel.threads;
-        let tables = shared_bytes(key, value, 0, parts, threads, stable);
+        let bytes = |tile| shared_bytes(key, value, tile, parts, threads, stable);
         let room = if self.device.is_cuda() {
             let of_block = self.max_shared_bytes() / kernel.blocks;
-            of_block.saturating_sub(tables + STATIC_SHARED)
+            of_block.saturating_sub(bytes(0) + STATIC_SHARED)
         } else {
             // Several tiles come up with little data.
             0
         };
-        let rounds = room / (threads * (key + value + 2));
+        let rounds = room / (bytes(threads) - bytes(0));
         threads * rounds.clamp(1, kernel.keys_per_thread)
     }
 }
