@@ -5,12 +5,15 @@
 //! with the same clock: from before the call to after the device is done.
 
 mod ceilings;
+mod grow;
 mod histogram;
+mod limit;
 mod ops;
 mod pair;
 mod partition;
 mod primitives;
 mod report;
+mod small;
 
 use std::path::PathBuf;
 
@@ -29,6 +32,12 @@ use report::{Report, Row};
 pub enum Suite {
     /// The map's verbs.
     Ops,
+    /// Maps that grow, and maps whose pairs come and go.
+    Grow,
+    /// Calls with small batches.
+    Small,
+    /// Inserts until memory ends.
+    Limit,
     /// Histograms of `n` values, by default 400 million.
     Histogram,
     /// Partitions of `n` pairs.
@@ -96,6 +105,9 @@ fn main() -> Result<()> {
     for &suite in &options.suite {
         match suite {
             Suite::Ops => run_ops(&options, &stream, n, &ceilings, &mut report)?,
+            Suite::Grow => grow::run(&stream, n, runs, &ceilings, &mut report)?,
+            Suite::Limit => limit::run(&device)?,
+            Suite::Small => small::run(&stream, n, runs, &mut report)?,
             Suite::Histogram => {
                 let n = options.n.unwrap_or(4 * n);
                 println!("arrays of {n} elements");

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use gpumap::{Buffer, Map, Stream};
+use gpumap::{Buffer, Map, Merge, Stream};
 
 use crate::ceilings::Ceilings;
 use crate::data::{BenchKey, BenchValue, strided};
@@ -167,7 +167,7 @@ pub fn run<K: BenchKey, V: BenchValue>(
         case.runs,
         || Ok(()),
         || {
-            new = map.add(&asked, &ones)?;
+            new = map.merge(&asked, &ones, Merge::Add)?;
             added += 1;
             Ok(())
         },
@@ -175,7 +175,39 @@ pub fn run<K: BenchKey, V: BenchValue>(
     ensure!(new == 0, "add stored {new}");
     map.get_or_into(&asked, V::dense(0), &mut out)?;
     verify_values(&out.to_vec()?, count, added)?;
-    report.add(Row::op(name("add, all present"), add, n, ceilings.add_64));
+    report.add(Row::op(name("merge, all present"), add, n, ceilings.add_64));
+
+    let upsert = time(
+        case.runs,
+        || Ok(map.clear()?),
+        || {
+            new = map.upsert(&keys, &stored)?;
+            Ok(())
+        },
+    )?;
+    ensure!(new == n && map.len() == n, "upsert stored {new} of {n}");
+    map.get_or_into(&asked, V::dense(0), &mut out)?;
+    verify_values(&out.to_vec()?, count, 0)?;
+    report.add(Row::op(name("upsert"), upsert, n, cas));
+
+    let mut removed = 0;
+    let remove = time(
+        case.runs,
+        || {
+            map.clear()?;
+            map.insert(&keys, &stored)?;
+            Ok(())
+        },
+        || {
+            removed = map.remove(&asked)?;
+            Ok(())
+        },
+    )?;
+    ensure!(
+        removed == n && map.is_empty(),
+        "remove took {removed} of {n}"
+    );
+    report.add(Row::op(name("remove"), remove, n, ceilings.cas_64));
     Ok(())
 }
 

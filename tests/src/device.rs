@@ -16,7 +16,7 @@ use std::io::{Write, stderr};
 use std::sync::OnceLock;
 use std::thread;
 
-use gpumap::{Device, Error, Key, Map, MapBuilder, PtxChoice, Stream, Value};
+use gpumap::{Device, Error, Growth, Key, Map, MapBuilder, PtxChoice, Stream, Value};
 use gpumap_kernels::kernels::Encoding;
 
 /// A device, and on the CPU how it claims 16-byte slots.
@@ -74,9 +74,34 @@ impl Target {
             .expect("a map of this capacity")
     }
 
-    /// A map whose submaps have these slots (rounded up to whole slabs and pages).
+    /// A map with room for `capacity` pairs that does not grow.
+    pub fn fixed<K: Key, V: Value>(&self, capacity: usize) -> Map<K, V> {
+        self.builder()
+            .capacity(capacity)
+            .growth(Growth::Fixed)
+            .build()
+            .expect("a map of this capacity")
+    }
+
+    /// Empty maps for batches of up to `batch` pairs with `distinct` keys, which take them in each
+    /// of the ways there are: beside other calls, growing, and alone with undo.
+    pub fn maps<K: Key, V: Value>(
+        &self,
+        batch: usize,
+        distinct: usize,
+    ) -> [(&'static str, Map<K, V>); 3] {
+        [
+            ("with room", self.map(batch + distinct)),
+            ("growing", self.map(0)),
+            ("fixed", self.fixed(distinct)),
+        ]
+    }
+
+    /// A map that does not grow, whose submaps have these slots (rounded up to whole slabs and
+    /// pages).
     pub fn map_of<K: Key, V: Value>(&self, submap_slots: &[usize]) -> Map<K, V> {
         self.builder()
+            .growth(Growth::Fixed)
             .submap_slots(submap_slots)
             .build()
             .expect("a map of these slots")

@@ -4,15 +4,17 @@
 //! any block at every atomic. One seed gives one interleaving.
 
 use std::collections::HashMap;
+use std::ptr;
 use std::sync::atomic::AtomicU64;
 
 use gpumap::executor::{Config, Executor, Schedule};
 use gpumap::simt::kernel::Grid;
 use gpumap::simt::{thread, warp};
-use gpumap_kernels::probe::{Batch, serve_batch};
+use gpumap_kernels::probe::serve_batch;
 use gpumap_kernels::slot::{Bits, Format};
+use gpumap_kernels::source::Batch;
 use gpumap_kernels::table::MapView;
-use gpumap_kernels::verbs::Store;
+use gpumap_kernels::verbs::store::{Account, Present, Select, Store};
 
 use crate::table::HostTable;
 
@@ -166,23 +168,38 @@ pub fn check<F: Format>(table: &HostTable<F>, offers: &HashMap<u64, Vec<u64>>) {
     assert_eq!(seen.len(), offers.len(), "keys stored");
 }
 
-/// Serves this warp's part of an insert, or with `ADDS` of an add; returns how many pairs this
-/// lane stored.
+/// A verb that stores. `counters[1]` counts the pairs that found no room; `outcomes` is null or has
+/// a zeroed byte per key.
+pub fn store_verb<P>(present: P, counters: &[AtomicU64; 2], outcomes: *mut u8) -> Store<P> {
+    Store {
+        present,
+        account: Account {
+            outcomes,
+            unplaced: ptr::null_mut(),
+            counters: counters[0].as_ptr(),
+            select: if outcomes.is_null() {
+                Select::All
+            } else {
+                Select::UntilFull
+            },
+        },
+        stored: 0,
+    }
+}
+
+/// Serves this warp's part of a batch that stores; returns how many pairs this lane stored.
 ///
 /// # Safety
-/// As for [`serve_batch`]; `marks` is null or has a zeroed byte per key.
-pub unsafe fn store<F: Format, const ADDS: bool>(
+/// As for [`serve_batch`] and [`store_verb`].
+pub unsafe fn store<F: Format, P: Present<F>>(
     view: &MapView,
     inputs: &Inputs<F>,
-    unplaced: &AtomicU64,
-    marks: *mut u8,
+    present: P,
+    counters: &[AtomicU64; 2],
+    outcomes: *mut u8,
 ) -> u64 {
-    let mut verb = Store::<ADDS> {
-        marks,
-        unplaced: unplaced.as_ptr(),
-        stored: 0,
-    };
+    let mut verb = store_verb(present, counters, outcomes);
     // SAFETY: passed on.
-    unsafe { serve_batch::<F, _>(view, &inputs.batch(), &mut verb) };
+    unsafe { serve_batch::<F, _, _>(view, &inputs.batch(), &mut verb) };
     verb.stored.into()
 }

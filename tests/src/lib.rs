@@ -6,9 +6,11 @@
 //! are is chosen by `GPUMAP_TEST_DEVICE`; see [`device`].
 
 pub mod device;
+pub mod history;
 pub mod interleave;
 pub mod oracle;
 pub mod pairs;
+pub mod sequence;
 pub mod shape;
 pub mod table;
 

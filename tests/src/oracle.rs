@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use gpumap::{Key, Map, Value};
+use gpumap::{Key, Map, Merge, Number, Value};
+use gpumap_kernels::slot::Bits;
 
-use crate::pairs::{key, key_bits, value_bits};
+use crate::pairs::{key, key_bits, mask, value_bits};
 
 /// Key bits to value bits.
 pub type Oracle = HashMap<u64, u64>;
@@ -91,12 +92,7 @@ pub fn adopt<K: Key, V: Value>(
     map: &Map<K, V>,
     pairs: impl IntoIterator<Item = (u64, u64)>,
 ) -> usize {
-    let mut offers: HashMap<u64, Vec<u64>> = HashMap::new();
-    for (k, v) in pairs {
-        if !oracle.contains_key(&k) {
-            offers.entry(k).or_default().push(v);
-        }
-    }
+    let offers = offers(pairs.into_iter().filter(|(k, _)| !oracle.contains_key(k)));
     let keys: Vec<u64> = offers.keys().copied().collect();
     let asked: Vec<K> = keys.iter().map(|&bits| key(bits)).collect();
     let got = map.get(&asked).expect("get");
@@ -114,7 +110,34 @@ pub fn adopt<K: Key, V: Value>(
     offers.len()
 }
 
-/// What `add` does to an oracle, with values of `bytes` bytes. Returns how many keys were new.
+/// All values that some pair has for each key.
+pub fn offers(pairs: impl IntoIterator<Item = (u64, u64)>) -> HashMap<u64, Vec<u64>> {
+    let mut offers: HashMap<u64, Vec<u64>> = HashMap::new();
+    for (k, v) in pairs {
+        offers.entry(k).or_default().push(v);
+    }
+    offers
+}
+
+/// What `upsert` of a batch with repeated keys did to a map: each key must have got **one** of the
+/// batch's values for it, which the oracle adopts. Returns how many were new.
+pub fn adopt_upserted<K: Key, V: Value>(
+    oracle: &mut Oracle,
+    map: &Map<K, V>,
+    pairs: impl IntoIterator<Item = (u64, u64)>,
+) -> usize {
+    let pairs: Vec<(u64, u64)> = pairs.into_iter().collect();
+    let before = oracle.len();
+    // To the oracle, a replaced pair is one that was taken away and put there anew.
+    for (k, _) in &pairs {
+        oracle.remove(k);
+    }
+    adopt(oracle, map, pairs);
+    oracle.len() - before
+}
+
+/// What `merge(.., Merge::Add)` does to an oracle, with integers of `bytes` bytes as values.
+/// Returns how many keys were new.
 pub fn add(
     oracle: &mut Oracle,
     pairs: impl IntoIterator<Item = (u64, u64)>,
@@ -123,7 +146,75 @@ pub fn add(
     let before = oracle.len();
     for (k, v) in pairs {
         let sum = oracle.entry(k).or_insert(0);
-        *sum = sum.wrapping_add(v) & crate::pairs::mask(bytes);
+        *sum = sum.wrapping_add(v) & mask(bytes);
     }
     oracle.len() - before
+}
+
+/// What `merge` does to an oracle, pair after pair. Returns how many keys were new.
+pub fn merge<V: Value>(
+    oracle: &mut Oracle,
+    pairs: impl IntoIterator<Item = (u64, u64)>,
+    how: Merge,
+) -> usize {
+    let before = oracle.len();
+    for (k, v) in pairs {
+        oracle
+            .entry(k)
+            .and_modify(|old| *old = merged::<V>(how, *old, v))
+            .or_insert(v);
+    }
+    oracle.len() - before
+}
+
+/// What becomes of two values of type `V`, in plain Rust.
+pub fn merged<V: Value>(how: Merge, old: u64, new: u64) -> u64 {
+    macro_rules! of {
+        ($unsigned:ty, $signed:ty, $float:ty) => {{
+            let (a, b) = (old as $unsigned, new as $unsigned);
+            let (x, y) = (<$float>::from_bits(a), <$float>::from_bits(b));
+            let first = match V::NUMBER {
+                Number::Unsigned => a <= b,
+                Number::Signed => a as $signed <= b as $signed,
+                Number::Float => x.total_cmp(&y).is_le(),
+            };
+            let bits = match how {
+                Merge::Add if V::NUMBER == Number::Float => (x + y).to_bits(),
+                Merge::Add => a.wrapping_add(b),
+                Merge::Min => {
+                    if first {
+                        a
+                    } else {
+                        b
+                    }
+                }
+                Merge::Max => {
+                    if first {
+                        b
+                    } else {
+                        a
+                    }
+                }
+                Merge::And => a & b,
+                Merge::Or => a | b,
+                Merge::Xor => a ^ b,
+            };
+            bits.to_u64()
+        }};
+    }
+    if size_of::<V>() == 4 {
+        of!(u32, i32, f32)
+    } else {
+        of!(u64, i64, f64)
+    }
+}
+
+/// Whether these bits are a float's that is not a number: which one, devices differ in.
+pub fn is_nan<V: Value>(bits: u64) -> bool {
+    V::NUMBER == Number::Float
+        && if size_of::<V>() == 4 {
+            f32::from_bits(bits as u32).is_nan()
+        } else {
+            f64::from_bits(bits).is_nan()
+        }
 }

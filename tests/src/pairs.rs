@@ -4,7 +4,7 @@
 //! for integers, floats and newtypes.
 
 use bytemuck::{Pod, Zeroable};
-use gpumap::{Key, Value, key_type, value_type};
+use gpumap::{Key, Number, Value, key_type, value_type};
 use gpumap_kernels::slot::Bits;
 
 /// A 4-byte newtype, as key.
@@ -36,6 +36,18 @@ key_type!(Edge: u64);
 #[repr(transparent)]
 pub struct Celsius(pub f32);
 value_type!(Celsius: u32);
+
+/// A 4-byte newtype of a float that is merged as one, as value.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct Height(pub f32);
+value_type!(Height: u32, Number::Float);
+
+/// An 8-byte newtype of an integer with a sign, as value.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct Cents(pub i64);
+value_type!(Cents: u64, Number::Signed);
 
 /// The key with these bits; those that it has no room for are cut off.
 pub fn key<K: Key>(bits: u64) -> K {

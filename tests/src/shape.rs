@@ -4,7 +4,7 @@
 //! walk visits its whole submap, and a batch fits exactly if no submap gets more distinct keys
 //! than it has slots.
 
-use gpumap::{Key, MapBuilder, Value};
+use gpumap::{Growth, Key, MapBuilder, Value};
 use gpumap_kernels::hash::KeyHash;
 use gpumap_kernels::table::{MAX_PAGE_SLABS, MAX_WALK, SLAB_BYTES};
 
@@ -55,9 +55,10 @@ impl Shape {
         Self::new::<K, V>(&[slabs * slab_slots], MAX_PAGE_SLABS, seed)
     }
 
-    /// A builder for a map of this shape.
+    /// A builder for a map of this shape, which does not grow.
     pub fn builder<K: Key, V: Value>(&self, on: &Target) -> MapBuilder<K, V> {
         on.builder()
+            .growth(Growth::Fixed)
             .submap_slots(&self.asked)
             .page_slabs(self.page_slabs)
             .hash_seed(self.seed)

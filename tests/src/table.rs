@@ -4,9 +4,12 @@
 use std::marker::PhantomData;
 
 use gpumap::simt::U64x2;
-use gpumap_kernels::retrieve_all::CHUNK_SLABS;
-use gpumap_kernels::slot::{Bits, Format, KeyWord};
+use gpumap_kernels::chunk::{CHUNK_SLABS, Chunks};
+use gpumap_kernels::slot::{Bits, Format, KeyWord, RESERVED_WORDS};
 use gpumap_kernels::table::{MapView, Submap};
+
+/// Slabs for reserved keys.
+const RESERVED: usize = RESERVED_WORDS as usize;
 
 /// A slab: four vectors of 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +21,7 @@ const EMPTY: Slab = Slab([U64x2::new(!0, !0); 4]);
 /// Slabs of slot format `F` and the directory that leads to them.
 #[derive(Clone, Debug)]
 pub struct HostTable<F> {
-    /// Those of all submaps, and the reserved one at the end.
+    /// Those of all submaps, and the reserved ones at the end.
     slabs: Vec<Slab>,
     /// Pages of each submap.
     pages: Vec<u32>,
@@ -34,7 +37,7 @@ impl<F: Format> HostTable<F> {
     pub fn new(pages: &[u32], page_log2: u32, seed: u64) -> Self {
         let slabs: u32 = pages.iter().map(|pages| pages << page_log2).sum();
         Self {
-            slabs: vec![EMPTY; slabs as usize + 1],
+            slabs: vec![EMPTY; slabs as usize + RESERVED],
             pages: pages.to_vec(),
             page_log2,
             seed,
@@ -46,7 +49,7 @@ impl<F: Format> HostTable<F> {
 
     /// Slots, without the reserved ones.
     pub fn slots(&self) -> usize {
-        (self.slabs.len() - 1) * 4 * F::SLOTS as usize
+        (self.slabs.len() - RESERVED) * 4 * F::SLOTS as usize
     }
 
     /// The table as device code sees it, good until the table is used again.
@@ -56,12 +59,12 @@ impl<F: Format> HostTable<F> {
         let mut tiles = 0;
         self.directory.clear();
         self.chunk_ends.clear();
-        // The reserved slab is the last entry, as `retrieve_all` wants it.
+        // The reserved slabs are the last entry, as `Chunks` wants it.
         let sizes = self
             .pages
             .iter()
             .map(|&pages| (pages, pages << self.page_log2));
-        for (pages, slabs) in sizes.chain([(1, 1)]) {
+        for (pages, slabs) in sizes.chain([(1, RESERVED as u32)]) {
             let slabs_at = first.wrapping_add(at).cast();
             self.directory.push(Submap {
                 slabs: slabs_at,
@@ -74,16 +77,24 @@ impl<F: Format> HostTable<F> {
         }
         MapView {
             submaps: self.directory.as_ptr(),
-            reserved: first.wrapping_add(self.slabs.len() - 1).cast(),
+            reserved: first.wrapping_add(self.slabs.len() - RESERVED).cast(),
             seed: self.seed,
             submap_count: self.pages.len() as u32,
             page_log2: self.page_log2,
         }
     }
 
-    /// The inclusive prefix sums of tiles that go with the last [`view`](Self::view).
-    pub fn chunk_ends(&self) -> &[u64] {
-        &self.chunk_ends
+    /// The chunks that go with the last [`view`](Self::view), and how many there are.
+    pub fn chunks(&self) -> (Chunks, u32) {
+        let chunks = Chunks {
+            submaps: self.directory.as_ptr(),
+            ends: self.chunk_ends.as_ptr(),
+            entries: self.directory.len() as u32,
+            page_log2: self.page_log2,
+            first: 0,
+        };
+        let blocks = self.chunk_ends.last().map_or(0, |&end| end as u32);
+        (chunks, blocks)
     }
 
     /// Every pair, as bits, in slot order. A key that is there twice comes twice.
@@ -106,7 +117,7 @@ impl<F: Format> HostTable<F> {
                 if !word.is_key() {
                     continue;
                 }
-                let key = if i == self.slabs.len() - 1 {
+                let key = if i >= self.slabs.len() - RESERVED {
                     F::reserved_key(word)
                 } else {
                     F::key(word)

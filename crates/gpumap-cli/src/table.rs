@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpumap::{Buffer, Device, Map, Stream};
+use gpumap::{Device, Growth, Map, Merge};
 
 use crate::dump::Pairs;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 pub enum Room {
     /// So many and no more.
     Fixed(usize),
-    /// As many as come; there are only `kinds` different keys.
+    /// As many as come; no room is made beforehand for more than `kinds` keys.
     Growing {
         /// An upper bound on distinct keys that is known beforehand.
         kinds: u128,
@@ -46,8 +46,8 @@ impl Table {
     /// Adds `values[i]` to what is kept under `keys[i]`; an absent key is inserted with it.
     pub fn add(&mut self, keys: &[u64], values: &[u64]) -> Result<()> {
         self.timed(|table| {
-            let map = table.make_room(keys.len())?;
-            let outcome = map.add(keys, values);
+            let map = table.map_for(keys.len())?;
+            let outcome = map.merge(keys, values, Merge::Add);
             outcome.map(drop).map_err(|error| table.explain(error))
         })
     }
@@ -56,7 +56,7 @@ impl Table {
     /// Which of several values of one key in one call stays is not determined.
     pub fn insert(&mut self, keys: &[u64], values: &[u64]) -> Result<usize> {
         self.timed(|table| {
-            let map = table.make_room(keys.len())?;
+            let map = table.map_for(keys.len())?;
             let outcome = map.insert(keys, values);
             outcome.map_err(|error| table.explain(error))
         })
@@ -102,29 +102,21 @@ impl Table {
         outcome
     }
 
-    /// The map, with room for `more` keys that may all be new.
-    ///
-    /// A map has a fixed capacity for now, so a table that gets too full moves into another map
-    /// of at least twice the capacity.
-    fn make_room(&mut self, more: usize) -> Result<&Map<u64, u64>> {
-        let failed = Error::while_doing("cannot make room in the map");
-        let map = match (self.map.take(), self.room) {
-            (None, Room::Fixed(capacity)) => Map::with_capacity(&self.device, capacity),
-            (None, Room::Growing { kinds }) => {
-                Map::with_capacity(&self.device, at_most(more, kinds))
-            }
-            (Some(map), Room::Fixed(_)) => Ok(map),
-            (Some(map), Room::Growing { kinds }) => {
-                let needed = at_most(map.len().saturating_add(more), kinds);
-                if needed <= map.capacity() {
-                    Ok(map)
-                } else {
-                    let doubled = at_most(map.capacity().saturating_mul(2), kinds);
-                    moved(map, needed.max(doubled))
+    /// The map, made with room for `first` pairs if this is the first time.
+    fn map_for(&mut self, first: usize) -> Result<&Map<u64, u64>> {
+        let map = match self.map.take() {
+            Some(map) => map,
+            None => {
+                let builder = Map::builder(&self.device);
+                match self.room {
+                    Room::Fixed(capacity) => builder.capacity(capacity).growth(Growth::Fixed),
+                    Room::Growing { kinds } => builder.capacity(at_most(first, kinds)),
                 }
+                .build()
+                .map_err(Error::while_doing("cannot make the map"))?
             }
         };
-        Ok(self.map.insert(map.map_err(failed)?))
+        Ok(self.map.insert(map))
     }
 
     fn explain(&self, source: gpumap::Error) -> Error {
@@ -135,20 +127,6 @@ impl Table {
             (_, source) => Error::while_doing("cannot write to the map")(source),
         }
     }
-}
-
-/// The same pairs in a map of another capacity. They never leave the device, and the two maps are
-/// not there at once.
-fn moved(map: Map<u64, u64>, capacity: usize) -> gpumap::Result<Map<u64, u64>> {
-    let device = map.device().clone();
-    let stream = Stream::new(&device)?;
-    let mut keys = Buffer::zeroed(&stream, map.len())?;
-    let mut values = Buffer::zeroed(&stream, map.len())?;
-    map.retrieve_all_into(&mut keys, &mut values)?;
-    drop(map);
-    let map = Map::with_capacity(&device, capacity)?;
-    map.insert(&keys, &values)?;
-    Ok(map)
 }
 
 fn at_most(wanted: usize, kinds: u128) -> usize {

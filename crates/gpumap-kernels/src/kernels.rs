@@ -5,32 +5,40 @@
 //! set by the device cannot mix up keys and values.
 
 use crate::count::add_from_block;
-use crate::probe::{Batch, serve_batch};
+use crate::probe::serve_batch;
+use crate::rebuild::{self, RebuildArgs};
+use crate::retain::{self, RetainArgs};
 use crate::retrieve_all::{self, RetrieveAllArgs};
 #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
 use crate::slot::Split;
 #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
 use crate::slot::Wide;
 use crate::slot::{Format, Packed};
+use crate::source::{Batch, Slots, Source};
+use crate::stats::{self, StatsArgs};
 use crate::table::MapView;
-use crate::verbs::{Get, Mark, Store, Undo};
+use crate::verbs::look_up::{Answers, CountAbsent, Get};
+use crate::verbs::remove::{Remove, Undo};
+use crate::verbs::store::{Account, Keep, Merge, Present, Read, Store};
+use gpumap_simt::atomic::part::Update;
 use gpumap_simt::{kernel, kernel_args};
 
 /// Threads per block of the batch verbs.
 pub const BATCH_THREADS: u32 = 256;
 
 kernel_args! {
-    /// Arguments of an `insert` or `add` kernel: blocks of whole warps, enough for the batch.
+    /// Arguments of the kernels that store: blocks of whole warps, enough for the batch.
     pub struct StoreArgs<K, V> {
         /// The map.
         pub view: MapView,
         /// Keys and values.
         pub batch: Batch<K, V>,
-        /// Out: one zeroed byte per key, for its [`Mark`]. May be null; if it is not, the rest
-        /// of the batch is given up when a pair finds no room.
-        pub marks: *mut u8,
-        /// Added to: `[0]` pairs stored, `[1]` pairs that found no room.
-        pub counters: *mut u64,
+        /// What `merge` does to values of present keys.
+        pub update: Update,
+        /// Out, of `get_or_insert`: one value per key, what the map holds for it.
+        pub values: *mut V,
+        /// What is served, and what is noted.
+        pub account: Account,
     }
 }
 
@@ -41,12 +49,34 @@ kernel_args! {
         pub view: MapView,
         /// Keys.
         pub batch: Batch<K, V>,
-        /// Out: one value per key. May be null.
-        pub values: *mut V,
-        /// Out: one byte per key, 1 if it is present, 0 if not. May be null.
-        pub found: *mut u8,
-        /// What absent keys get in `values`.
-        pub default: V,
+        /// Out: the answers.
+        pub answers: Answers<V>,
+    }
+}
+
+kernel_args! {
+    /// Arguments of a `count_absent` kernel: blocks of whole warps, enough for the batch.
+    pub struct CountArgs<K, V> {
+        /// The map.
+        pub view: MapView,
+        /// Keys.
+        pub batch: Batch<K, V>,
+        /// Added to: keys that are absent.
+        pub absent: *mut u64,
+    }
+}
+
+kernel_args! {
+    /// Arguments of the kernels that remove: blocks of whole warps, enough for the batch.
+    pub struct RemoveArgs<K, V> {
+        /// The map.
+        pub view: MapView,
+        /// Keys.
+        pub batch: Batch<K, V>,
+        /// Out: whether each key's pair was removed for it, and of `take` its value.
+        pub answers: Answers<V>,
+        /// Added to: pairs removed.
+        pub removed: *mut u64,
     }
 }
 
@@ -56,42 +86,95 @@ kernel_args! {
     pub struct UndoArgs<K, V> {
         /// The map.
         pub view: MapView,
-        /// The keys and values of the batch.
+        /// The keys of the batch.
         pub batch: Batch<K, V>,
-        /// What the batch left.
-        pub marks: *const u8,
-        /// Which part of it to undo.
-        pub mark: Mark,
+        /// What the batch left: one byte per key, 1 where its pair was stored.
+        pub outcomes: *const u8,
+        /// Whether tombstones are left (not 0), or empty slots (0), which takes that no pair has
+        /// moved since.
+        pub buries: u32,
+    }
+}
+
+kernel_args! {
+    /// Arguments of a `rehash` kernel: blocks of whole warps, enough for the slots. Nothing else
+    /// runs on the map.
+    pub struct RehashArgs {
+        /// The map, with the new submap in its directory.
+        pub view: MapView,
+        /// The old one.
+        pub slots: Slots,
+        /// What is noted; no outcomes.
+        pub account: Account,
     }
 }
 
 /// # Safety
 /// See [`StoreArgs`].
 #[inline(always)]
-unsafe fn store<F: Format, const ADDS: bool>(args: &StoreArgs<F::Key, F::Value>) {
+unsafe fn store<F: Format, S: Source<F>, P: Present<F>>(
+    view: &MapView,
+    batch: &S,
+    account: &Account,
+    present: P,
+) {
+    let mut verb = Store {
+        present,
+        account: *account,
+        stored: 0,
+    };
     // SAFETY: blocks are whole warps, and all their threads come to the count.
     unsafe {
-        let mut verb = Store::<ADDS> {
-            marks: args.marks,
-            unplaced: args.counters.add(1),
-            stored: 0,
-        };
-        serve_batch::<F, _>(&args.view, &args.batch, &mut verb);
-        add_from_block(args.counters, verb.stored);
+        serve_batch::<F, _, _>(view, batch, &mut verb);
+        add_from_block(account.counters, verb.stored);
     }
+}
+
+/// # Safety
+/// See [`StoreArgs`].
+#[inline(always)]
+unsafe fn get_or_insert<F: Format>(args: &StoreArgs<F::Key, F::Value>) {
+    let present = Read {
+        values: args.values,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { store::<F, _, _>(&args.view, &args.batch, &args.account, present) };
 }
 
 /// # Safety
 /// See [`GetArgs`].
 #[inline(always)]
 unsafe fn get<F: Format>(args: &GetArgs<F::Key, F::Value>) {
-    let mut verb = Get {
-        values: args.values,
-        found: args.found,
-        default: args.default,
-    };
+    let mut verb = Get(args.answers);
     // SAFETY: blocks are whole warps.
-    unsafe { serve_batch::<F, _>(&args.view, &args.batch, &mut verb) };
+    unsafe { serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb) };
+}
+
+/// # Safety
+/// See [`CountArgs`].
+#[inline(always)]
+unsafe fn count_absent<F: Format>(args: &CountArgs<F::Key, F::Value>) {
+    let mut verb = CountAbsent { absent: 0 };
+    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    unsafe {
+        serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
+        add_from_block(args.absent, verb.absent);
+    }
+}
+
+/// # Safety
+/// See [`RemoveArgs`].
+#[inline(always)]
+unsafe fn remove<F: Format, const READS: bool>(args: &RemoveArgs<F::Key, F::Value>) {
+    let mut verb = Remove::<_, READS> {
+        answers: args.answers,
+        removed: 0,
+    };
+    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    unsafe {
+        serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
+        add_from_block(args.removed, verb.removed);
+    }
 }
 
 /// # Safety
@@ -99,11 +182,11 @@ unsafe fn get<F: Format>(args: &GetArgs<F::Key, F::Value>) {
 #[inline(always)]
 unsafe fn undo<F: Format>(args: &UndoArgs<F::Key, F::Value>) {
     let mut verb = Undo {
-        marks: args.marks,
-        mark: args.mark,
+        outcomes: args.outcomes,
+        buries: args.buries != 0,
     };
     // SAFETY: blocks are whole warps.
-    unsafe { serve_batch::<F, _>(&args.view, &args.batch, &mut verb) };
+    unsafe { serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb) };
 }
 
 /// How the host's device claims a 16-byte slot.
@@ -124,12 +207,28 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub slot_bytes: u32,
     /// Stores pairs whose key is absent.
     pub insert: &'static gpumap_simt::kernel::Kernel<StoreArgs<K, V>>,
-    /// Stores or adds.
-    pub add: &'static gpumap_simt::kernel::Kernel<StoreArgs<K, V>>,
+    /// Stores, or updates values.
+    pub merge: &'static gpumap_simt::kernel::Kernel<StoreArgs<K, V>>,
+    /// Stores, or reports values.
+    pub get_or_insert: &'static gpumap_simt::kernel::Kernel<StoreArgs<K, V>>,
     /// Looks up.
     pub get: &'static gpumap_simt::kernel::Kernel<GetArgs<K, V>>,
-    /// Undoes a batch of either.
+    /// Counts absent keys.
+    pub count_absent: &'static gpumap_simt::kernel::Kernel<CountArgs<K, V>>,
+    /// Removes.
+    pub remove: &'static gpumap_simt::kernel::Kernel<RemoveArgs<K, V>>,
+    /// Removes, and reports values; beside no updates.
+    pub take: &'static gpumap_simt::kernel::Kernel<RemoveArgs<K, V>>,
+    /// Takes back what a batch stored.
     pub undo: &'static gpumap_simt::kernel::Kernel<UndoArgs<K, V>>,
+    /// Makes the pages of a submap from those of the one that it replaces.
+    pub rebuild: &'static gpumap_simt::kernel::Kernel<RebuildArgs>,
+    /// Stores the pairs of a submap that is being replaced, or what was left over.
+    pub rehash: &'static gpumap_simt::kernel::Kernel<RehashArgs>,
+    /// Removes by predicate.
+    pub retain: &'static gpumap_simt::kernel::Kernel<RetainArgs<K, V>>,
+    /// Counts.
+    pub stats: &'static gpumap_simt::kernel::Kernel<StatsArgs>,
     /// Dumps.
     pub retrieve_all: &'static gpumap_simt::kernel::Kernel<RetrieveAllArgs<K, V>>,
 }
@@ -137,20 +236,37 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
 /// Declares the kernels of one format, and their set.
 macro_rules! kernel_set {
     ($(#[$cfg:meta])* $set:ident: $format:ty, $k:ty, $v:ty;
-     $INSERT:ident $insert:ident $ADD:ident $add:ident $GET:ident $get:ident
-     $UNDO:ident $undo:ident $RETRIEVE_ALL:ident $retrieve_all:ident) => {
+     $INSERT:ident $insert:ident
+     $MERGE:ident $merge:ident
+     $GET_OR_INSERT:ident $get_or_insert:ident
+     $GET:ident $get:ident
+     $COUNT_ABSENT:ident $count_absent:ident
+     $REMOVE:ident $remove:ident
+     $TAKE:ident $take:ident
+     $UNDO:ident $undo:ident
+     $REBUILD:ident $rebuild:ident
+     $REHASH:ident $rehash:ident
+     $RETAIN:ident $retain:ident
+     $STATS:ident $stats:ident
+     $RETRIEVE_ALL:ident $retrieve_all:ident) => {
         kernel! {
             /// Stores pairs whose key is absent.
             $(#[$cfg])*
             pub static $INSERT = fn $insert(args: StoreArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { store::<$format, false>(&args) }
+                unsafe { store::<$format, _, _>(&args.view, &args.batch, &args.account, Keep) }
             }
-            /// Adds to values; stores pairs whose key is absent.
+            /// Updates values; stores pairs whose key is absent.
             $(#[$cfg])*
-            pub static $ADD = fn $add(args: StoreArgs<$k, $v>) {
+            pub static $MERGE = fn $merge(args: StoreArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { store::<$format, true>(&args) }
+                unsafe { store::<$format, _, _>(&args.view, &args.batch, &args.account, Merge(args.update)) }
+            }
+            /// Reports values; stores pairs whose key is absent.
+            $(#[$cfg])*
+            pub static $GET_OR_INSERT = fn $get_or_insert(args: StoreArgs<$k, $v>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { get_or_insert::<$format>(&args) }
             }
             /// Looks keys up.
             $(#[$cfg])*
@@ -158,11 +274,53 @@ macro_rules! kernel_set {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { get::<$format>(&args) }
             }
-            /// Undoes a part of what a batch stored or added.
+            /// Counts absent keys.
+            $(#[$cfg])*
+            pub static $COUNT_ABSENT = fn $count_absent(args: CountArgs<$k, $v>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { count_absent::<$format>(&args) }
+            }
+            /// Removes pairs.
+            $(#[$cfg])*
+            pub static $REMOVE = fn $remove(args: RemoveArgs<$k, $v>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { remove::<$format, false>(&args) }
+            }
+            /// Removes pairs and reports their values.
+            $(#[$cfg])*
+            pub static $TAKE = fn $take(args: RemoveArgs<$k, $v>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { remove::<$format, true>(&args) }
+            }
+            /// Takes back what a batch stored.
             $(#[$cfg])*
             pub static $UNDO = fn $undo(args: UndoArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { undo::<$format>(&args) }
+            }
+            /// Makes the pages of a submap from those of the one that it replaces.
+            $(#[$cfg])*
+            pub static $REBUILD = fn $rebuild(args: RebuildArgs) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { rebuild::rebuild::<$format>(&args) }
+            }
+            /// Stores the pairs of a submap that is being replaced, or what was left over.
+            $(#[$cfg])*
+            pub static $REHASH = fn $rehash(args: RehashArgs) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { store::<$format, _, _>(&args.view, &args.slots, &args.account, Keep) }
+            }
+            /// Removes what two predicates do not hold for.
+            $(#[$cfg])*
+            pub static $RETAIN = fn $retain(args: RetainArgs<$k, $v>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { retain::retain::<$format>(&args) }
+            }
+            /// Counts tombstones, and pairs by probe length.
+            $(#[$cfg])*
+            pub static $STATS = fn $stats(args: StatsArgs) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { stats::stats::<$format>(&args) }
             }
             /// Dumps all pairs.
             $(#[$cfg])*
@@ -176,9 +334,17 @@ macro_rules! kernel_set {
         pub static $set: KernelSet<$k, $v> = KernelSet {
             slot_bytes: <$format as Format>::SLOT_BYTES,
             insert: &$INSERT,
-            add: &$ADD,
+            merge: &$MERGE,
+            get_or_insert: &$GET_OR_INSERT,
             get: &$GET,
+            count_absent: &$COUNT_ABSENT,
+            remove: &$REMOVE,
+            take: &$TAKE,
             undo: &$UNDO,
+            rebuild: &$REBUILD,
+            rehash: &$REHASH,
+            retain: &$RETAIN,
+            stats: &$STATS,
             retrieve_all: &$RETRIEVE_ALL,
         };
     };
@@ -186,50 +352,127 @@ macro_rules! kernel_set {
 
 kernel_set! {
     PACKED_4_4: Packed, u32, u32;
-    INSERT_4_4 insert_4_4 ADD_4_4 add_4_4 GET_4_4 get_4_4
-    UNDO_4_4 undo_4_4 RETRIEVE_ALL_4_4 retrieve_all_4_4
+    INSERT_4_4 insert_4_4
+    MERGE_4_4 merge_4_4
+    GET_OR_INSERT_4_4 get_or_insert_4_4
+    GET_4_4 get_4_4
+    COUNT_ABSENT_4_4 count_absent_4_4
+    REMOVE_4_4 remove_4_4
+    TAKE_4_4 take_4_4
+    UNDO_4_4 undo_4_4
+    REBUILD_4_4 rebuild_4_4
+    REHASH_4_4 rehash_4_4
+    RETAIN_4_4 retain_4_4
+    STATS_4_4 stats_4_4
+    RETRIEVE_ALL_4_4 retrieve_all_4_4
 }
 
 kernel_set! {
     #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
     WIDE_4_8: Wide<u32, u64>, u32, u64;
-    INSERT_4_8_WIDE insert_4_8_wide ADD_4_8_WIDE add_4_8_wide GET_4_8_WIDE get_4_8_wide
-    UNDO_4_8_WIDE undo_4_8_wide RETRIEVE_ALL_4_8_WIDE retrieve_all_4_8_wide
+    INSERT_4_8_WIDE insert_4_8_wide
+    MERGE_4_8_WIDE merge_4_8_wide
+    GET_OR_INSERT_4_8_WIDE get_or_insert_4_8_wide
+    GET_4_8_WIDE get_4_8_wide
+    COUNT_ABSENT_4_8_WIDE count_absent_4_8_wide
+    REMOVE_4_8_WIDE remove_4_8_wide
+    TAKE_4_8_WIDE take_4_8_wide
+    UNDO_4_8_WIDE undo_4_8_wide
+    REBUILD_4_8_WIDE rebuild_4_8_wide
+    REHASH_4_8_WIDE rehash_4_8_wide
+    RETAIN_4_8_WIDE retain_4_8_wide
+    STATS_4_8_WIDE stats_4_8_wide
+    RETRIEVE_ALL_4_8_WIDE retrieve_all_4_8_wide
 }
 
 kernel_set! {
     #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
     WIDE_8_4: Wide<u64, u32>, u64, u32;
-    INSERT_8_4_WIDE insert_8_4_wide ADD_8_4_WIDE add_8_4_wide GET_8_4_WIDE get_8_4_wide
-    UNDO_8_4_WIDE undo_8_4_wide RETRIEVE_ALL_8_4_WIDE retrieve_all_8_4_wide
+    INSERT_8_4_WIDE insert_8_4_wide
+    MERGE_8_4_WIDE merge_8_4_wide
+    GET_OR_INSERT_8_4_WIDE get_or_insert_8_4_wide
+    GET_8_4_WIDE get_8_4_wide
+    COUNT_ABSENT_8_4_WIDE count_absent_8_4_wide
+    REMOVE_8_4_WIDE remove_8_4_wide
+    TAKE_8_4_WIDE take_8_4_wide
+    UNDO_8_4_WIDE undo_8_4_wide
+    REBUILD_8_4_WIDE rebuild_8_4_wide
+    REHASH_8_4_WIDE rehash_8_4_wide
+    RETAIN_8_4_WIDE retain_8_4_wide
+    STATS_8_4_WIDE stats_8_4_wide
+    RETRIEVE_ALL_8_4_WIDE retrieve_all_8_4_wide
 }
 
 kernel_set! {
     #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
     WIDE_8_8: Wide<u64, u64>, u64, u64;
-    INSERT_8_8_WIDE insert_8_8_wide ADD_8_8_WIDE add_8_8_wide GET_8_8_WIDE get_8_8_wide
-    UNDO_8_8_WIDE undo_8_8_wide RETRIEVE_ALL_8_8_WIDE retrieve_all_8_8_wide
+    INSERT_8_8_WIDE insert_8_8_wide
+    MERGE_8_8_WIDE merge_8_8_wide
+    GET_OR_INSERT_8_8_WIDE get_or_insert_8_8_wide
+    GET_8_8_WIDE get_8_8_wide
+    COUNT_ABSENT_8_8_WIDE count_absent_8_8_wide
+    REMOVE_8_8_WIDE remove_8_8_wide
+    TAKE_8_8_WIDE take_8_8_wide
+    UNDO_8_8_WIDE undo_8_8_wide
+    REBUILD_8_8_WIDE rebuild_8_8_wide
+    REHASH_8_8_WIDE rehash_8_8_wide
+    RETAIN_8_8_WIDE retain_8_8_wide
+    STATS_8_8_WIDE stats_8_8_wide
+    RETRIEVE_ALL_8_8_WIDE retrieve_all_8_8_wide
 }
 
 kernel_set! {
     #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
     SPLIT_4_8: Split<u32, u64>, u32, u64;
-    INSERT_4_8_SPLIT insert_4_8_split ADD_4_8_SPLIT add_4_8_split GET_4_8_SPLIT get_4_8_split
-    UNDO_4_8_SPLIT undo_4_8_split RETRIEVE_ALL_4_8_SPLIT retrieve_all_4_8_split
+    INSERT_4_8_SPLIT insert_4_8_split
+    MERGE_4_8_SPLIT merge_4_8_split
+    GET_OR_INSERT_4_8_SPLIT get_or_insert_4_8_split
+    GET_4_8_SPLIT get_4_8_split
+    COUNT_ABSENT_4_8_SPLIT count_absent_4_8_split
+    REMOVE_4_8_SPLIT remove_4_8_split
+    TAKE_4_8_SPLIT take_4_8_split
+    UNDO_4_8_SPLIT undo_4_8_split
+    REBUILD_4_8_SPLIT rebuild_4_8_split
+    REHASH_4_8_SPLIT rehash_4_8_split
+    RETAIN_4_8_SPLIT retain_4_8_split
+    STATS_4_8_SPLIT stats_4_8_split
+    RETRIEVE_ALL_4_8_SPLIT retrieve_all_4_8_split
 }
 
 kernel_set! {
     #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
     SPLIT_8_4: Split<u64, u32>, u64, u32;
-    INSERT_8_4_SPLIT insert_8_4_split ADD_8_4_SPLIT add_8_4_split GET_8_4_SPLIT get_8_4_split
-    UNDO_8_4_SPLIT undo_8_4_split RETRIEVE_ALL_8_4_SPLIT retrieve_all_8_4_split
+    INSERT_8_4_SPLIT insert_8_4_split
+    MERGE_8_4_SPLIT merge_8_4_split
+    GET_OR_INSERT_8_4_SPLIT get_or_insert_8_4_split
+    GET_8_4_SPLIT get_8_4_split
+    COUNT_ABSENT_8_4_SPLIT count_absent_8_4_split
+    REMOVE_8_4_SPLIT remove_8_4_split
+    TAKE_8_4_SPLIT take_8_4_split
+    UNDO_8_4_SPLIT undo_8_4_split
+    REBUILD_8_4_SPLIT rebuild_8_4_split
+    REHASH_8_4_SPLIT rehash_8_4_split
+    RETAIN_8_4_SPLIT retain_8_4_split
+    STATS_8_4_SPLIT stats_8_4_split
+    RETRIEVE_ALL_8_4_SPLIT retrieve_all_8_4_split
 }
 
 kernel_set! {
     #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
     SPLIT_8_8: Split<u64, u64>, u64, u64;
-    INSERT_8_8_SPLIT insert_8_8_split ADD_8_8_SPLIT add_8_8_split GET_8_8_SPLIT get_8_8_split
-    UNDO_8_8_SPLIT undo_8_8_split RETRIEVE_ALL_8_8_SPLIT retrieve_all_8_8_split
+    INSERT_8_8_SPLIT insert_8_8_split
+    MERGE_8_8_SPLIT merge_8_8_split
+    GET_OR_INSERT_8_8_SPLIT get_or_insert_8_8_split
+    GET_8_8_SPLIT get_8_8_split
+    COUNT_ABSENT_8_8_SPLIT count_absent_8_8_split
+    REMOVE_8_8_SPLIT remove_8_8_split
+    TAKE_8_8_SPLIT take_8_8_split
+    UNDO_8_8_SPLIT undo_8_8_split
+    REBUILD_8_8_SPLIT rebuild_8_8_split
+    REHASH_8_8_SPLIT rehash_8_8_split
+    RETAIN_8_8_SPLIT retain_8_8_split
+    STATS_8_8_SPLIT stats_8_8_split
+    RETRIEVE_ALL_8_8_SPLIT retrieve_all_8_8_split
 }
 
 /// The keys' half of choosing a set: implemented by `u32` and `u64`.

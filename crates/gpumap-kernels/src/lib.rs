@@ -9,10 +9,15 @@
 //! | [`hash`] | a bijective mix of the key decides submap, page, slab and step |
 //! | [`slot`] | how a pair lies in a slot, and the atomics that move a slot from state to state |
 //! | [`table`] | submaps, pages, slabs; the bounded walk of a key |
+//! | [`source`] | where keys come from: a batch, or the slots of a submap that is being replaced |
 //! | [`probe`] | tiles of four lanes with lane refill: what every verb is run by |
-//! | [`verbs`] | insert, add, get, undo: what one key does with one slab |
+//! | [`verbs`] | insert, merge, get, remove: what one key does with one slab |
 //! | [`primitives`] | scans, reductions, filters, histograms and partitions of plain arrays |
+//! | [`chunk`] | the table in chunks, one per block, for what looks at every slot |
 //! | [`retrieve_all`] | dump of all pairs, one atomic per block |
+//! | [`rebuild`] | moving the pairs of a submap to a new one, page by page |
+//! | [`retain`] | removal by predicate |
+//! | [`stats`] | tombstones and probe lengths |
 //! | [`kernels`] | the entry points, and the sets of them that the host chooses from |
 //!
 //! # Invariant
@@ -23,12 +28,17 @@
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
 pub mod ceilings;
+pub mod chunk;
 pub mod count;
 pub mod hash;
 pub mod kernels;
 pub mod primitives;
 pub mod probe;
+pub mod rebuild;
+pub mod retain;
 pub mod retrieve_all;
 pub mod slot;
+pub mod source;
+pub mod stats;
 pub mod table;
 pub mod verbs;

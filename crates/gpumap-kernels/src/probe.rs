@@ -9,33 +9,20 @@
 //! another walks on. (Warp-cooperative work sharing is from Ashkiani, Farach-Colton and Owens'
 //! slab hash, 2018; the refill was found 9 to 24 % faster than draining a work queue.)
 //!
-//! A warp works on `per_warp` consecutive keys of the batch. Every loop ends: a walk has a
+//! A warp works on `per_warp` consecutive inputs of a [`Source`]. Every loop ends: a walk has a
 //! bounded number of slabs, and a slab is read again only when another lane is about to finish
 //! writing there.
 
 use crate::slot::{Format, KeyWord, Stored};
+use crate::source::{Input, Source};
 use crate::table::MapView;
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::tile::Tile;
-use gpumap_simt::{U64x2, mem, thread, warp};
+use gpumap_simt::{U64x2, thread, warp};
 
 /// Lanes per tile: four vectors of 16 bytes are a slab.
 pub const TILE: u32 = 4;
-
-/// A batch of keys, and how it is shared out.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Batch<K, V> {
-    /// `len` keys.
-    pub keys: *const K,
-    /// `len` values; not read by verbs that take none.
-    pub values: *const V,
-    /// How many keys.
-    pub len: u64,
-    /// Consecutive keys for each warp, a multiple of 32.
-    pub per_warp: u32,
-}
 
 /// What the owner of a key learns about the slab that was read for it.
 #[derive(Clone, Copy, Debug)]
@@ -110,90 +97,43 @@ pub trait Verb<F: Format> {
     /// `job.slab` is a slab of a live map, the one that was read.
     unsafe fn serve(&mut self, job: &Job<F>, seen: Seen<F::Value>) -> Next;
 
-    /// The walk of this key has come to its end.
+    /// The walk of this key has come to its end, at `job.slab`. `cell` says that this is the
+    /// reserved slab of the key.
     ///
     /// # Safety
-    /// `job.index` is in the batch.
-    unsafe fn walked_off(&mut self, job: &Job<F>);
+    /// As for [`serve`](Self::serve).
+    unsafe fn walked_off(&mut self, job: &Job<F>, cell: bool) -> Next;
 }
 
-/// One register buffer of 32 inputs, one per lane.
-#[derive(Clone, Copy)]
-struct Ahead<F: Format> {
-    key: F::Key,
-    value: F::Value,
-}
-
-impl<F: Format> Ahead<F> {
-    /// This lane's input of the 32 that begin at `base`; the batch's last one where it ends.
-    ///
-    /// # Safety
-    /// The batch is not empty, and valid.
-    #[inline(always)]
-    unsafe fn load<V: Verb<F>>(batch: &Batch<F::Key, F::Value>, base: u64) -> Self {
-        let i = (base + u64::from(warp::lane_id())).min(batch.len - 1) as usize;
-        // SAFETY: `i < len`; inputs are not written during the launch.
-        unsafe {
-            Self {
-                key: mem::load_streaming(batch.keys.add(i)),
-                value: if V::TAKES {
-                    mem::load_streaming(batch.values.add(i))
-                } else {
-                    F::Value::default()
-                },
-            }
-        }
-    }
-
-    /// The input that lane `src` holds.
-    ///
-    /// # Safety
-    /// All lanes of the warp call it.
-    #[inline(always)]
-    unsafe fn of_lane<V: Verb<F>>(self, src: u32) -> Self {
-        // SAFETY: the whole warp is here.
-        unsafe {
-            Self {
-                key: warp::warp_shuffle_idx(LaneMask::FULL, self.key, src, 32),
-                value: if V::TAKES {
-                    warp::warp_shuffle_idx(LaneMask::FULL, self.value, src, 32)
-                } else {
-                    self.value
-                },
-            }
-        }
-    }
-}
-
-/// Serves the warp's part of a batch.
+/// Serves the warp's part of a batch of inputs.
 ///
 /// | must call | result |
 /// |---|---|
 /// | every lane of a full warp, converged | in `verb`, per lane |
 ///
 /// # Safety
-/// As the table says; the view is of a live map of format `F`, the batch's pointers are valid
-/// for what `verb` takes, `per_warp` is a multiple of 32, blocks are whole warps, and the grid has
-/// enough of them for `len` keys at `per_warp` each.
+/// As the table says; the view is of a live map of format `F`, the source is valid for what `verb`
+/// takes, its `per_warp` is a multiple of 32, blocks are whole warps, and the grid has enough of
+/// them for all inputs at `per_warp` each.
 #[inline(always)]
-pub unsafe fn serve_batch<F: Format, V: Verb<F>>(
+pub unsafe fn serve_batch<F: Format, S: Source<F>, V: Verb<F>>(
     view: &MapView,
-    batch: &Batch<F::Key, F::Value>,
+    batch: &S,
     verb: &mut V,
 ) {
     let lane = warp::lane_id();
     let tile = Tile::<TILE>::converged();
-    let start = (thread::index() >> 5) * u64::from(batch.per_warp);
-    if start >= batch.len {
+    let start = (thread::index() >> 5) * u64::from(batch.per_warp());
+    if start >= batch.places() {
         return; // the same for all lanes of the warp
     }
-    let in_part = u64::from(batch.per_warp).min(batch.len - start) as u32;
+    let in_part = u64::from(batch.per_warp()).min(batch.places() - start) as u32;
 
     // SAFETY: the whole warp is here in each collective below: the loop's exits are decided by
     // ballots, and the code between them reconverges. The batch is not empty.
     unsafe {
-        let mut near = Ahead::<F>::load::<V>(batch, start);
-        let mut far = Ahead::<F>::load::<V>(batch, start + 32);
+        let mut near = ahead::<F, S, V>(batch, start);
+        let mut far = ahead::<F, S, V>(batch, start + 32);
         // Inputs of the part in front of `near`, and those of `near` and `far` that are taken.
         let mut base = 0u32;
         let mut taken = 0u32;
@@ -216,13 +156,13 @@ pub unsafe fn serve_batch<F: Format, V: Verb<F>>(
             let idle = warp::warp_vote_ballot(LaneMask::FULL, !busy);
             if !idle.is_empty() && base + taken < in_part {
                 let mine = taken + idle.rank_of(lane);
-                let from_near = near.of_lane::<V>(mine & 31);
-                let from_far = far.of_lane::<V>(mine & 31);
+                let from_near = near.of_lane::<S>(mine & 31, V::TAKES);
+                let from_far = far.of_lane::<S>(mine & 31, V::TAKES);
                 let input = base + mine;
                 if !busy && input < in_part {
                     let next = if mine < 32 { from_near } else { from_far };
                     job.index = start + u64::from(input);
-                    if verb.wants(job.index) {
+                    if next.live && verb.wants(job.index) {
                         stored = F::stored(next.key);
                         job.word = match stored {
                             Stored::Table(word) | Stored::Reserved(word) => word,
@@ -239,12 +179,12 @@ pub unsafe fn serve_batch<F: Format, V: Verb<F>>(
                     base += 32;
                     near = far;
                     if base + 32 < in_part {
-                        far = Ahead::load::<V>(batch, start + u64::from(base) + 32);
+                        far = ahead::<F, S, V>(batch, start + u64::from(base) + 32);
                     }
                 }
             }
             if warp::warp_vote_ballot(LaneMask::FULL, busy).is_empty() {
-                // No key in flight. With `wants` there may be inputs left all the same.
+                // No key in flight. There may be inputs left all the same, if some were left out.
                 if base + taken >= in_part {
                     break;
                 }
@@ -265,9 +205,10 @@ pub unsafe fn serve_batch<F: Format, V: Verb<F>>(
                         probe += 1;
                         moved = true;
                         if probe >= walk {
-                            verb.walked_off(&job);
-                            busy = false;
+                            probe -= 1;
                             moved = false;
+                            let cell = matches!(stored, Stored::Reserved(_));
+                            busy = verb.walked_off(&job, cell) != Next::Done;
                         }
                     }
                     Next::Again => {}
@@ -275,6 +216,17 @@ pub unsafe fn serve_batch<F: Format, V: Verb<F>>(
             }
         }
     }
+}
+
+/// This lane's input of the 32 that begin at `base`; the last of all where they end.
+///
+/// # Safety
+/// The source is valid and not empty.
+#[inline(always)]
+unsafe fn ahead<F: Format, S: Source<F>, V: Verb<F>>(batch: &S, base: u64) -> Input<F> {
+    let i = (base + u64::from(warp::lane_id())).min(batch.places() - 1);
+    // SAFETY: below the length.
+    unsafe { batch.load(i, V::TAKES) }
 }
 
 /// Reads the slabs of the tile's four keys and tells each owner what is in its own.

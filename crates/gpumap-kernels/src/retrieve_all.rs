@@ -6,43 +6,21 @@
 //! part of the output, and pairs are stored coalesced. The other rungs of the ladder (an atomic
 //! per pair, per warp) were measured at up to six times the time.
 //!
-//! Chunks are found by binary search in inclusive prefix sums over the submaps, which the host
-//! keeps. The reserved slab is the last entry.
-//!
-//! Beside writers: a pair that is there throughout is reported exactly once, one that comes
-//! meanwhile at most once, since slots are read once and pairs never move.
+//! Beside writers: a pair that is there throughout is reported exactly once, since slots are read
+//! once and pairs never move. A key that is removed and inserted again meanwhile lies in another
+//! slot the second time, and may be reported for each.
 
+use crate::chunk::{Chunks, THREADS, VECTORS};
 use crate::slot::{Format, KeyWord};
-use crate::table::{SLAB_BYTES, Submap};
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::{U64x2, kernel_args, mem, shared_array, thread, warp};
 
-/// Slabs per chunk, that is per block.
-pub const CHUNK_SLABS: u32 = 512;
-
-/// Vectors of 16 bytes per chunk.
-const CHUNK_VECTORS: u32 = CHUNK_SLABS * SLAB_BYTES / 16;
-
-/// Vectors that each thread loads.
-const VECTORS: u32 = 4;
-
-/// Threads per block.
-pub const THREADS: u32 = CHUNK_VECTORS / VECTORS;
-
-const WARPS: u32 = THREADS / warp::SIZE;
-
 kernel_args! {
     /// Arguments of a `retrieve_all` kernel. The grid has one block of [`THREADS`] per chunk.
     pub struct RetrieveAllArgs<K, V> {
-        /// The directory, followed by one entry for the reserved slab.
-        pub submaps: *const Submap,
-        /// For each entry, how many chunks there are up to its end: inclusive prefix sums.
-        pub chunk_ends: *const u64,
-        /// How many entries there are, the reserved slab included.
-        pub entries: u32,
-        /// Slabs per page: `1 << page_log2`.
-        pub page_log2: u32,
+        /// The chunks to dump.
+        pub chunks: Chunks,
         /// Out: the keys.
         pub keys: *mut K,
         /// Out: the values, each beside its key.
@@ -54,54 +32,7 @@ kernel_args! {
     }
 }
 
-/// What a block works on.
-struct Chunk {
-    /// Its first vector.
-    vectors: *const U64x2,
-    /// How many of its vectors there are; the rest is beyond the submap's end.
-    len: u32,
-    /// Whether it is the reserved slab.
-    reserved: bool,
-}
-
-/// Finds the chunk of the calling block.
-///
-/// # Safety
-/// The arguments describe a live map, and the grid has one block per chunk.
-#[inline(always)]
-unsafe fn find_chunk<K, V>(args: &RetrieveAllArgs<K, V>) -> Chunk {
-    let block = u64::from(thread::block_idx_x());
-    // The first entry whose end is beyond this block. All threads of the block find the same.
-    let (mut low, mut high) = (0, args.entries - 1);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        // SAFETY: `middle < entries`.
-        if unsafe { mem::load_readonly(args.chunk_ends.add(middle as usize)) } <= block {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    let reserved = low == args.entries - 1;
-    // SAFETY: `low < entries`; entries are 16 aligned bytes, read as two words.
-    unsafe {
-        let begin = if low == 0 {
-            0
-        } else {
-            mem::load_readonly(args.chunk_ends.add(low as usize - 1))
-        };
-        let entry: U64x2 = mem::load_readonly(args.submaps.add(low as usize).cast());
-        let pages = u64::from(entry.y as u32);
-        let slabs = if reserved { 1 } else { pages << args.page_log2 };
-        let first = (block - begin) * u64::from(CHUNK_SLABS);
-        let per_slab = SLAB_BYTES / 16;
-        Chunk {
-            vectors: (entry.x as *const U64x2).wrapping_add((first * u64::from(per_slab)) as usize),
-            len: (slabs - first).min(u64::from(CHUNK_SLABS)) as u32 * per_slab,
-            reserved,
-        }
-    }
-}
+const WARPS: u32 = THREADS / warp::SIZE;
 
 /// The body of the kernels.
 ///
@@ -121,7 +52,7 @@ pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
     // and for all lanes between two ballots. Loads stay below the chunk's length. Shared words
     // are written by one thread and read by others only across a barrier.
     unsafe {
-        let chunk = find_chunk(args);
+        let chunk = args.chunks.of_block();
         // The vectors of a warp lie together, those of one round side by side.
         let first = warp_id * warp::SIZE * VECTORS + lane;
         let mut vectors = [U64x2::new(!0, !0); R];
@@ -178,12 +109,7 @@ pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
                 let at = out + u64::from(lanes.rank_of(lane));
                 if lanes.contains(lane) && at < args.room {
                     let word = F::word(vectors[r], s);
-                    let key = if chunk.reserved {
-                        F::reserved_key(word)
-                    } else {
-                        F::key(word)
-                    };
-                    mem::store(args.keys.add(at as usize), key);
+                    mem::store(args.keys.add(at as usize), chunk.key::<F>(word));
                     mem::store(args.values.add(at as usize), F::value(vectors[r], s));
                 }
                 out += u64::from(lanes.count());

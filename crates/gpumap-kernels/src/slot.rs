@@ -14,8 +14,19 @@
 //! atomic, so no reader ever sees half a pair or the value of another key. Every access is
 //! relaxed: a slot carries all its data in itself, and orders nothing else.
 //!
+//! | transition | by | how |
+//! |---|---|---|
+//! | empty → pair | [`Format::claim`] | above |
+//! | pair → pair of the same key | [`Format::update`] | one atomic on the value word |
+//! | pair → tombstone | [`Format::bury`] | CAS of the key word |
+//! | tombstone → pair, in the reserved slabs only | [`Format::revive`] | CAS of the pair, or of the key word |
+//!
+//! An update that read a pair may come after the pair was buried. It changes a value that nobody
+//! reads any more, and counts as done just before the removal.
+//!
 //! Invariant: while the key word is empty, so is the rest of the slot (all ones). A claim may
-//! therefore tell from the key word alone whether it won.
+//! therefore tell from the key word alone whether it won. Updates do not break it: slots never
+//! become empty again while operations run.
 //!
 //! The *busy* state of [`Split`] is short: the lane that made it stores the pair in its next
 //! instruction. Readers take a busy slot for some other key's (the insert has not happened
@@ -23,18 +34,19 @@
 
 use core::marker::PhantomData;
 use gpumap_simt::U64x2;
+use gpumap_simt::atomic::part::{self, Part, Update};
 use gpumap_simt::atomic::{self, Relaxed};
-use gpumap_simt::mem::Vector;
+use gpumap_simt::mem::{self, Vector};
 use gpumap_simt::warp::ShuffleValue;
 
 /// The bits of a key or a value as it lies in batches: `u32` or `u64`.
-pub trait Bits: Copy + Vector + ShuffleValue + PartialEq + Default + Send + Sync + 'static {
+pub trait Bits:
+    Copy + Vector + Part + ShuffleValue + PartialEq + Default + Send + Sync + 'static
+{
     /// Zero-extended.
     fn to_u64(self) -> u64;
     /// The low bits.
     fn from_u64(word: u64) -> Self;
-    /// What takes an addition of this back, in arithmetic that wraps around.
-    fn negated(self) -> Self;
 }
 
 impl Bits for u32 {
@@ -46,10 +58,6 @@ impl Bits for u32 {
     fn from_u64(word: u64) -> Self {
         word as u32
     }
-    #[inline(always)]
-    fn negated(self) -> Self {
-        self.wrapping_neg()
-    }
 }
 
 impl Bits for u64 {
@@ -60,10 +68,6 @@ impl Bits for u64 {
     #[inline(always)]
     fn from_u64(word: u64) -> Self {
         word
-    }
-    #[inline(always)]
-    fn negated(self) -> Self {
-        self.wrapping_neg()
     }
 }
 
@@ -132,6 +136,10 @@ pub trait Format: Copy + 'static {
     type Value: Bits;
     /// A key as it lies in a slot.
     type Word: KeyWord;
+    /// What a slot is accessed as whole.
+    type Whole: part::Whole;
+    /// Where the value begins in a slot, in bytes; the key word begins at 0.
+    const VALUE_AT: u32;
     /// Slots per 16-byte vector.
     const SLOTS: u32;
     /// Whether slots can be [busy](self).
@@ -187,11 +195,52 @@ pub trait Format: Copy + 'static {
     /// `slot` is a slot of this format in a live table; `word` is a key or an alias.
     unsafe fn claim(slot: *mut u8, word: Self::Word, value: Self::Value) -> Claim;
 
-    /// Adds to the value of a slot, wrapping around.
+    /// Puts a pair into the cell of a reserved key whose slots are all used up, where it takes the
+    /// place of a tombstone. A cell has one key, so no walk leads past it.
     ///
     /// # Safety
-    /// `slot` holds a pair, and pairs are not removed while the launch lasts.
-    unsafe fn add(slot: *mut u8, value: Self::Value);
+    /// `slot` is the last slot of the reserved slab of `word`, and was seen to be neither empty nor
+    /// busy.
+    unsafe fn revive(slot: *mut u8, word: Self::Word, value: Self::Value) -> Claim;
+
+    /// Updates the value of a slot.
+    ///
+    /// # Safety
+    /// `slot` is a slot of this format in a live table, and has held a pair.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn update(slot: *mut u8, update: Update, value: Self::Value) {
+        let whole = slot.cast::<Self::Whole>();
+        // SAFETY: slots are aligned to their size and accessed atomically only.
+        unsafe { part::update_part(whole, Self::VALUE_AT, update, value) };
+    }
+
+    /// Makes a tombstone of the pair with this key word, and says whether it was there to be made
+    /// one.
+    ///
+    /// # Safety
+    /// As for [`update`](Self::update).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn bury(slot: *mut u8, word: Self::Word) -> bool {
+        let whole = slot.cast::<Self::Whole>();
+        // SAFETY: as above.
+        unsafe { part::compare_exchange_part(whole, 0, word, Self::Word::TOMBSTONE) == word }
+    }
+
+    /// The key word and the value of slot `i` of a table that is not written while the launch
+    /// lasts.
+    ///
+    /// # Safety
+    /// The table has more than `i` slots.
+    unsafe fn read(slots: *const u8, i: u64) -> (Self::Word, Self::Value);
+
+    /// Writes a pair to slot `i` of slots that nobody else looks at now, in global or in shared
+    /// memory.
+    ///
+    /// # Safety
+    /// There are more than `i` slots, and this one is the calling lane's.
+    unsafe fn write(slots: *mut u8, i: u64, word: Self::Word, value: Self::Value);
 
     /// Makes a slot empty again.
     ///
@@ -209,6 +258,8 @@ impl Format for Packed {
     type Key = u32;
     type Value = u32;
     type Word = u32;
+    type Whole = u64;
+    const VALUE_AT: u32 = 4;
     const SLOTS: u32 = 2;
     const HAS_BUSY: bool = false;
 
@@ -235,10 +286,34 @@ impl Format for Packed {
     }
 
     #[inline(always)]
-    unsafe fn add(slot: *mut u8, value: u32) {
-        // The value is the high half: no carry out of it arrives anywhere, none comes in.
+    unsafe fn revive(slot: *mut u8, word: u32, value: u32) -> Claim {
+        let pair = u64::from(word) | u64::from(value) << 32;
         // SAFETY: as above.
-        unsafe { atomic::fetch_add(slot.cast(), u64::from(value) << 32, Relaxed) };
+        let mut seen = unsafe { atomic::load(slot.cast::<u64>(), Relaxed) };
+        // Goes round again only when another operation changed the cell.
+        while seen as u32 != word {
+            // SAFETY: as above.
+            let old = unsafe { atomic::compare_exchange(slot.cast(), seen, pair, Relaxed) };
+            if old == seen {
+                return Claim::Won;
+            }
+            seen = old;
+        }
+        Claim::SameKey
+    }
+
+    #[inline(always)]
+    unsafe fn read(slots: *const u8, i: u64) -> (u32, u32) {
+        // SAFETY: in the table, by the caller.
+        let pair: u64 = unsafe { mem::load_streaming(slots.cast::<u64>().add(i as usize)) };
+        (pair as u32, (pair >> 32) as u32)
+    }
+
+    #[inline(always)]
+    unsafe fn write(slots: *mut u8, i: u64, word: u32, value: u32) {
+        let pair = u64::from(word) | u64::from(value) << 32;
+        // SAFETY: the caller's slot; slots are aligned to their size.
+        unsafe { slots.cast::<u64>().add(i as usize).write(pair) };
     }
 
     #[inline(always)]
@@ -257,6 +332,8 @@ macro_rules! sixteen_bytes {
         type Key = K;
         type Value = V;
         type Word = u64;
+        type Whole = U64x2;
+        const VALUE_AT: u32 = 8;
         const SLOTS: u32 = 1;
 
         #[inline(always)]
@@ -270,11 +347,17 @@ macro_rules! sixteen_bytes {
         }
 
         #[inline(always)]
-        unsafe fn add(slot: *mut u8, value: V) {
-            // A 4-byte value is the low half of its word; what carries beyond it is cut off by
-            // every reader.
-            // SAFETY: slots are aligned to their size and accessed atomically only.
-            unsafe { atomic::fetch_add_high(slot.cast(), value.to_u64()) };
+        unsafe fn read(slots: *const u8, i: u64) -> (u64, V) {
+            // SAFETY: in the table, by the caller.
+            let pair: U64x2 = unsafe { mem::load_streaming(slots.cast::<U64x2>().add(i as usize)) };
+            (pair.x, V::from_u64(pair.y))
+        }
+
+        #[inline(always)]
+        unsafe fn write(slots: *mut u8, i: u64, word: u64, value: V) {
+            let pair = U64x2::new(word, value.to_u64());
+            // SAFETY: the caller's slot; slots are aligned to their size.
+            unsafe { slots.cast::<U64x2>().add(i as usize).write(pair) };
         }
 
         #[inline(always)]
@@ -305,11 +388,53 @@ impl<K: Bits, V: Bits> Format for Wide<K, V> {
             _ => Claim::OtherKey,
         }
     }
+
+    #[inline(always)]
+    unsafe fn revive(slot: *mut u8, word: u64, value: V) -> Claim {
+        let pair = U64x2::new(word, value.to_u64());
+        // SAFETY: as above.
+        let mut seen = unsafe { atomic::load(slot.cast::<U64x2>(), Relaxed) };
+        // Goes round again only when another operation changed the cell.
+        while seen.x != word {
+            // SAFETY: as above.
+            let old = unsafe { atomic::compare_exchange(slot.cast(), seen, pair, Relaxed) };
+            if old == seen {
+                return Claim::Won;
+            }
+            seen = old;
+        }
+        Claim::SameKey
+    }
 }
 
 /// Pairs in 16-byte slots, claimed by their key word: for GPUs without a 128-bit CAS.
 #[derive(Clone, Copy, Debug)]
 pub struct Split<K, V>(PhantomData<(K, V)>);
+
+impl<K: Bits, V: Bits> Split<K, V> {
+    /// Puts a pair in the place of the key word `free`.
+    ///
+    /// # Safety
+    /// As for [`Format::claim`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn take(slot: *mut u8, free: u64, word: u64, value: V) -> Claim {
+        let whole = slot.cast::<U64x2>();
+        // SAFETY: slots are aligned to their size and accessed atomically only.
+        match unsafe { part::compare_exchange_part(whole, 0, free, u64::BUSY) } {
+            old if old == free => {
+                let pair = U64x2::new(word, value.to_u64());
+                // SAFETY: as above. The slot is this lane's until the store: nobody else writes
+                // to a busy slot, but for updates that come too late and may be overwritten.
+                unsafe { atomic::store(whole, pair, Relaxed) };
+                Claim::Won
+            }
+            u64::BUSY => Claim::Busy,
+            old if old == word => Claim::SameKey,
+            _ => Claim::OtherKey,
+        }
+    }
+}
 
 impl<K: Bits, V: Bits> Format for Split<K, V> {
     sixteen_bytes! {}
@@ -317,20 +442,14 @@ impl<K: Bits, V: Bits> Format for Split<K, V> {
 
     #[inline(always)]
     unsafe fn claim(slot: *mut u8, word: u64, value: V) -> Claim {
-        // SAFETY: slots are aligned to their size and accessed atomically only.
-        let old = unsafe { atomic::compare_exchange_low(slot.cast(), u64::EMPTY, u64::BUSY) };
-        match old {
-            u64::EMPTY => {
-                let pair = U64x2::new(word, value.to_u64());
-                // SAFETY: as above. The slot is this lane's until the store: nobody else
-                // writes to a busy slot.
-                unsafe { atomic::store(slot.cast(), pair, Relaxed) };
-                Claim::Won
-            }
-            u64::BUSY => Claim::Busy,
-            other if other == word => Claim::SameKey,
-            _ => Claim::OtherKey,
-        }
+        // SAFETY: the caller's promise.
+        unsafe { Self::take(slot, u64::EMPTY, word, value) }
+    }
+
+    #[inline(always)]
+    unsafe fn revive(slot: *mut u8, word: u64, value: V) -> Claim {
+        // SAFETY: the caller's promise.
+        unsafe { Self::take(slot, u64::TOMBSTONE, word, value) }
     }
 }
 

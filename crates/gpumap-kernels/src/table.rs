@@ -46,7 +46,8 @@ pub struct MapView {
     /// The directory: one entry per submap, each responsible for an equal share of the hash
     /// range.
     pub submaps: *const Submap,
-    /// The slab of the keys whose bits mean a state.
+    /// The [`RESERVED_WORDS`](crate::slot::RESERVED_WORDS) slabs of the keys whose bits mean a
+    /// state: one for each, its cell.
     pub reserved: *mut u8,
     /// Combined with every key before it is hashed.
     pub seed: u64,
@@ -82,8 +83,10 @@ impl MapView {
     #[inline(always)]
     pub unsafe fn place<F: Format>(&self, stored: Stored<F::Word>, probe: u32) -> Place {
         match stored {
-            Stored::Reserved(_) => Place {
-                slab: self.reserved,
+            Stored::Reserved(alias) => Place {
+                slab: self
+                    .reserved
+                    .wrapping_add((alias.to_u64() * u64::from(SLAB_BYTES)) as usize),
                 walk: 1,
             },
             Stored::Table(word) => {

@@ -154,13 +154,13 @@ pub enum Error {
         len: usize,
     },
 
-    /// Pairs of a batch found no room.
+    /// Pairs of a batch found no room in a map that does not grow.
     ///
     /// The map is as it was before, unless `partial`: that takes thousands of keys that collide
     /// under this map's seed, and then all pairs of the batch but `unplaced` have been stored or
     /// added.
     #[error(
-        "the map is full: a batch of {batch} pairs does not fit beside {len} pairs in {slots} slots; build it with a larger capacity"
+        "the map is full: a batch of {batch} pairs does not fit beside {len} pairs in {slots} slots; build it with a larger capacity, or let it grow"
     )]
     Full {
         /// Pairs in the map.
@@ -273,6 +273,8 @@ pub enum Setting {
     Submaps,
     /// Slabs per page, a power of two.
     PageSlabs,
+    /// How many times the capacity a map grows to.
+    GrowthFactor,
     /// Bins of a histogram.
     Bins,
     /// Edges of a histogram.
@@ -288,6 +290,7 @@ impl fmt::Display for Setting {
         f.write_str(match self {
             Self::MaxLoadFactor => "the maximum load factor",
             Self::Submaps => "the number of submaps",
+            Self::GrowthFactor => "the growth factor",
             Self::PageSlabs => "the number of slabs per page",
             Self::Bins => "the number of bins",
             Self::Edges => "the number of edges",

@@ -24,7 +24,7 @@
 //!   included ([`key_type!`]). Every bit pattern is allowed: no key is set aside as a sentinel.
 //! - **Batches** are slices, vectors or arrays of the host, or [`Buffer`]s of the device
 //!   ([`Input`]). From the device to the device nothing is copied or allocated.
-//! - **Capacity** is fixed for now ([`MapBuilder`] has the settings). What does not fit is
+//! - **Growth** is automatic ([`MapBuilder`] has the settings). What there is no memory for is
 //!   refused as a whole, with the map as it was.
 //!
 //! # Consistency
@@ -157,7 +157,10 @@ pub use device::{Backend, ComputeCapability, Device, DeviceInfo, DriverVersion, 
 pub use error::{DriverCode, Error, PtxError, Result, Setting};
 pub use event::Event;
 pub use input::{Input, Source};
-pub use map::{DEFAULT_MAX_LOAD_FACTOR, Key, Map, MapBuilder, Value};
+pub use map::{
+    DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Map, MapBuilder, Merge, Number, OnStream, Outcome,
+    Pending, Stats, Value,
+};
 pub use stream::Stream;
 
 /// The crate whose [`Pod`](bytemuck::Pod) keys and values are.

@@ -1,5 +1,6 @@
 //! Atomics of 32, 64 and 128 bits, all threads of the grid on the same words.
 
+use gpumap_simt::atomic::part::{self, Update};
 use gpumap_simt::atomic::{self, AcqRel, Acquire, Arithmetic, Relaxed, Release};
 use gpumap_simt::{U64x2, kernel, kernel_args, shared_array, thread};
 
@@ -72,8 +73,8 @@ kernel! {
         let i = thread::index();
         // SAFETY: in range by the caller's promise.
         unsafe {
-            atomic::fetch_add_high(args.pairs, 1);
-            let claimed = atomic::compare_exchange_low(args.pairs.add(1), !0, i) == !0;
+            part::update_part(args.pairs, 8, Update::Add, 1u64);
+            let claimed = part::compare_exchange_part(args.pairs.add(1), 0, !0, i) == !0;
             gpumap_simt::mem::store(args.old.add(i as usize), u64::from(claimed));
             let own = args.pairs.add(PAIRS + i as usize);
             atomic::store(own, U64x2::new(i, !i), Release);

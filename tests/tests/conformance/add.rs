@@ -1,6 +1,6 @@
 //! `add`: the same sums as one pair after the other would give, whatever the batch.
 
-use gpumap::{Buffer, Key, Value};
+use gpumap::{Buffer, Key, Merge, Value};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{self, nth_key};
 use gpumap_tests::{
@@ -26,7 +26,10 @@ fn equals_the_sequential_result() {
                             (key_bits(k), random.random())
                         }));
                         let new = oracle::add(&mut expected, batch.bits(), size_of::<V>());
-                        assert_eq!(map.add(&batch.keys, &batch.values).unwrap(), new);
+                        assert_eq!(
+                            map.merge(&batch.keys, &batch.values, Merge::Add).unwrap(),
+                            new
+                        );
                     }
                     assert_holds(&map, &expected);
                 });
@@ -44,8 +47,14 @@ fn counts_one_key_exactly() {
         for bits in [0, 5, !0, !0 - 1, !0 - 2] {
             let map = on.map::<K, V>(4);
             let batch = Batch::<K, V>::of((0..n).map(|_| (bits, 1)));
-            assert_eq!(map.add(&batch.keys, &batch.values).unwrap(), 1);
-            assert_eq!(map.add(&batch.keys, &batch.values).unwrap(), 0);
+            assert_eq!(
+                map.merge(&batch.keys, &batch.values, Merge::Add).unwrap(),
+                1
+            );
+            assert_eq!(
+                map.merge(&batch.keys, &batch.values, Merge::Add).unwrap(),
+                0
+            );
             let k = bits & pairs::mask(size_of::<K>());
             assert_holds(&map, &[(k, 2 * n as u64)].into());
         }
@@ -66,7 +75,10 @@ fn wraps_around_beside_full_neighbours() {
         for step in [1, ones, (ones >> 1) + 1, 0, ones - 5] {
             let batch = Batch::<K, V>::of((0..n).step_by(2).map(|k| (k, step)));
             oracle::add(&mut expected, batch.bits(), size_of::<V>());
-            assert_eq!(map.add(&batch.keys, &batch.values).unwrap(), 0);
+            assert_eq!(
+                map.merge(&batch.keys, &batch.values, Merge::Add).unwrap(),
+                0
+            );
             assert_holds(&map, &expected);
         }
     }
@@ -84,7 +96,10 @@ fn every_bit_pattern_of_keys_and_steps() {
             let pair = |i: usize| (keys[i], steps[(i + turn) % steps.len()]);
             let batch = Batch::<K, V>::of((0..keys.len()).map(pair));
             let new = oracle::add(&mut expected, batch.bits(), size_of::<V>());
-            assert_eq!(map.add(&batch.keys, &batch.values).unwrap(), new);
+            assert_eq!(
+                map.merge(&batch.keys, &batch.values, Merge::Add).unwrap(),
+                new
+            );
         }
         assert_holds(&map, &expected);
     }
@@ -96,7 +111,8 @@ fn a_key_that_is_added_zero_to_is_there() {
     fn body<K: Key, V: Value>(on: &Target) {
         let map = on.map::<K, V>(10);
         assert_eq!(
-            map.add(&[key(4), key(4)], &[value(0), value(0)]).unwrap(),
+            map.merge(&[key(4), key(4)], &[value(0), value(0)], Merge::Add)
+                .unwrap(),
             1
         );
         assert_holds(&map, &[(4, 0)].into());
@@ -120,7 +136,7 @@ fn works_with_inserted_pairs_and_buffers() {
         let values = Buffer::from_slice(&stream, &steps.values).unwrap();
         for _ in 0..2 {
             let new = oracle::add(&mut expected, steps.bits(), size_of::<V>());
-            assert_eq!(map.add(&keys, &values).unwrap(), new);
+            assert_eq!(map.merge(&keys, &values, Merge::Add).unwrap(), new);
             assert_holds(&map, &expected);
         }
         // Views at an odd offset, one of the host and one of the device.
@@ -131,7 +147,10 @@ fn works_with_inserted_pairs_and_buffers() {
             size_of::<V>(),
         );
         let view = keys.slice(part.clone()).unwrap();
-        assert_eq!(map.add(&view, &steps.values[part]).unwrap(), 0);
+        assert_eq!(
+            map.merge(&view, &steps.values[part], Merge::Add).unwrap(),
+            0
+        );
         assert_holds(&map, &expected);
     }
     on_every_format!(body);

@@ -1,6 +1,6 @@
 //! `clear`: the map is as good as new, in the same memory.
 
-use gpumap::{Key, Value};
+use gpumap::{Key, Merge, Value};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{Batch, Oracle, Target, assert_holds, contents, on_every_format};
 
@@ -54,7 +54,7 @@ fn a_cleared_map_is_empty_and_can_be_used_again() {
 #[test]
 fn clearing_gives_the_whole_capacity_back() {
     fn body<K: Key, V: Value>(on: &Target) {
-        let map = on.map::<K, V>(64);
+        let map = on.fixed::<K, V>(64);
         let slots = map.slots() as u64;
         for round in 0..3 {
             let batch = Batch::<K, V>::numbered(round * slots..(round + 1) * slots, 1);
@@ -79,7 +79,10 @@ fn an_empty_map_may_be_cleared() {
         map.clear().unwrap();
         map.clear().unwrap();
         let batch = Batch::<K, V>::numbered(0..3, 1);
-        assert_eq!(map.add(&batch.keys, &batch.values).unwrap(), 3);
+        assert_eq!(
+            map.merge(&batch.keys, &batch.values, Merge::Add).unwrap(),
+            3
+        );
         assert_holds(&map, &batch.bits().collect());
     }
     on_every_format!(body);

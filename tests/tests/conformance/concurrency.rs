@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use gpumap::{Error, Key, Value};
+use gpumap::{Error, Key, Merge, Value};
 use gpumap_tests::device::noting;
 use gpumap_tests::oracle::paired;
 use gpumap_tests::pairs::{mask, nth_key, writer_of};
@@ -103,7 +103,7 @@ fn sums_of_many_adders_are_exact() {
                 total.fetch_add(sum, Ordering::Relaxed);
                 let batch = Batch::<K, V>::of(steps);
                 new.fetch_add(
-                    map.add(&batch.keys, &batch.values).unwrap(),
+                    map.merge(&batch.keys, &batch.values, Merge::Add).unwrap(),
                     Ordering::Relaxed,
                 );
             });
@@ -127,7 +127,7 @@ fn adders_count_each_key_exactly() {
             let mut numbers: Vec<u64> = (0..keys * rounds).map(|i| i % keys).collect();
             numbers.shuffle(&mut SmallRng::seed_from_u64(t.into()));
             let ones = Batch::<K, V>::of(numbers.iter().map(|&i| (key_bits(nth_key::<K>(i)), 1)));
-            map.add(&ones.keys, &ones.values).unwrap();
+            map.merge(&ones.keys, &ones.values, Merge::Add).unwrap();
         });
         let expected = u64::from(THREADS) * rounds;
         let expected: Oracle = (0..keys)
@@ -237,7 +237,7 @@ fn readers_beside_adders_see_sums_grow() {
                     let steps =
                         (0..keys * per_round).map(|i| (key_bits(all[(i % keys) as usize]), unit));
                     let batch = Batch::<K, V>::of(steps);
-                    map.add(&batch.keys, &batch.values).unwrap();
+                    map.merge(&batch.keys, &batch.values, Merge::Add).unwrap();
                 }
                 adding.fetch_sub(1, Ordering::AcqRel);
                 return;
@@ -359,7 +359,7 @@ fn the_length_is_exact_when_all_have_returned() {
                 let stored = if t % 2 == 0 {
                     map.insert(&batch.keys, &batch.values)
                 } else {
-                    map.add(&batch.keys, &batch.values)
+                    map.merge(&batch.keys, &batch.values, Merge::Add)
                 };
                 let stored = stored.unwrap();
                 new.fetch_add(stored, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //! map and the device as they were.
 
 use gpumap::executor::Config;
-use gpumap::{Buffer, Device, Error, Key, Map, Result, Setting, Stream, Value};
+use gpumap::{Buffer, Device, Error, Key, Map, Merge, Result, Setting, Stream, Value};
 use gpumap_kernels::kernels::Encoding;
 use gpumap_tests::{
     Batch, Oracle, Target, assert_holds, key, on_every_format, on_every_target, value,
@@ -44,7 +44,7 @@ fn as_many_values_as_keys_are_needed() {
             let (keys, values) = (&batch.keys[..k], &batch.values[..v]);
             let results = [
                 map.insert(keys, values),
-                map.add(keys, values),
+                map.merge(keys, values, Merge::Add),
                 map.insert(&device_keys.slice(..k).unwrap(), values),
             ];
             for result in results {
@@ -107,8 +107,14 @@ fn memory_of_another_device_is_refused() {
             map.insert(keys, &foreign_values).map(drop),
             "insert, values",
         );
-        wrong(map.add(&foreign_keys, values).map(drop), "add, keys");
-        wrong(map.add(keys, &foreign_values).map(drop), "add, values");
+        wrong(
+            map.merge(&foreign_keys, values, Merge::Add).map(drop),
+            "add, keys",
+        );
+        wrong(
+            map.merge(keys, &foreign_values, Merge::Add).map(drop),
+            "add, values",
+        );
         wrong(map.get(&foreign_keys).map(drop), "get");
         wrong(
             map.contains(&foreign_keys.slice(1..).unwrap()).map(drop),
@@ -264,7 +270,7 @@ fn a_write_that_fails_half_way_poisons_the_map_until_it_is_cleared() {
             let mut found = Buffer::<u8>::zeroed(&on.stream(), 3_000).unwrap();
             let refused = [
                 map.insert(&few.keys, &few.values).map(drop),
-                map.add(&few.keys, &few.values).map(drop),
+                map.merge(&few.keys, &few.values, Merge::Add).map(drop),
                 map.get(&few.keys).map(drop),
                 map.contains(&few.keys).map(drop),
                 map.get_or_into(&few.keys, 0, &mut buffer),

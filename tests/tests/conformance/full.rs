@@ -1,6 +1,6 @@
 //! A map without room: batches that do not fit are refused whole, and everything ends.
 
-use gpumap::{Error, Key, Map, Value};
+use gpumap::{Error, Growth, Key, Map, Merge, Value};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{nth_key, value_by};
 use gpumap_tests::{
@@ -48,7 +48,10 @@ fn every_slot_can_be_filled_and_no_more() {
         for slots in [1, 4, 8, 100, on.n(200, 2_048)] {
             // The planned capacity decides whether a batch runs beside others or alone.
             for (batches, planned) in [(1, 0), (3, 0), (1, slots), (3, slots), (3, slots / 2)] {
-                let builder = on.builder::<K, V>().submap_slots(&[slots]);
+                let builder = on
+                    .builder::<K, V>()
+                    .growth(Growth::Fixed)
+                    .submap_slots(&[slots]);
                 let map = builder.capacity(planned).build().unwrap();
                 let slots = map.slots();
                 let mut held = Oracle::new();
@@ -145,7 +148,10 @@ fn a_refused_batch_leaves_no_trace() {
                 for excess in [1, slots, 6 * slots] {
                     let case = format!("{excess} too many for {submap_slots:?} with {before}");
                     noting(&case, || {
-                        let builder = on.builder::<K, V>().submap_slots(&submap_slots);
+                        let builder = on
+                            .builder::<K, V>()
+                            .growth(Growth::Fixed)
+                            .submap_slots(&submap_slots);
                         let map = builder.page_slabs(2).hash_seed(3).build().unwrap();
                         let mut held = Oracle::new();
                         for i in 0..before as u64 {
@@ -224,16 +230,27 @@ fn an_add_that_does_not_fit_changes_nothing() {
         batch.keys.push(key(!0));
         batch.values.push(batch.values[0]);
         for _ in 0..3 {
-            assert_refused(map.add(&batch.keys, &batch.values), &map, slots + 2, &held);
+            assert_refused(
+                map.merge(&batch.keys, &batch.values, Merge::Add),
+                &map,
+                slots + 2,
+                &held,
+            );
         }
         // Exactly as many as fit.
         let fits = numbered::<K, V>(0..slots);
         let new = oracle::add(&mut held, fits.bits(), size_of::<V>());
-        assert_eq!((map.add(&fits.keys, &fits.values).unwrap(), new), (2, 2));
+        assert_eq!(
+            (
+                map.merge(&fits.keys, &fits.values, Merge::Add).unwrap(),
+                new
+            ),
+            (2, 2)
+        );
         assert_holds(&map, &held);
         // Full, and present keys are still added to.
         oracle::add(&mut held, fits.bits(), size_of::<V>());
-        assert_eq!(map.add(&fits.keys, &fits.values).unwrap(), 0);
+        assert_eq!(map.merge(&fits.keys, &fits.values, Merge::Add).unwrap(), 0);
         assert_holds(&map, &held);
     }
     on_every_format!(body);
@@ -270,7 +287,7 @@ fn the_reserved_words_have_room_of_their_own() {
 #[test]
 fn a_map_that_refused_goes_on_working() {
     fn body<K: Key, V: Value>(on: &Target) {
-        let map = on.map::<K, V>(100);
+        let map = on.fixed::<K, V>(100);
         let mut held = Oracle::new();
         let mut refused = 0;
         for round in 0..30 {
@@ -300,7 +317,7 @@ fn a_map_that_refused_goes_on_working() {
 #[test]
 fn far_too_many_end_soon() {
     fn body<K: Key, V: Value>(on: &Target) {
-        let map = on.map::<K, V>(on.n(1_000, 100_000));
+        let map = on.fixed::<K, V>(on.n(1_000, 100_000));
         let n = on.n(20_000, 20_000_000);
         let batch = numbered::<K, V>(0..n);
         assert_refused(
@@ -309,7 +326,12 @@ fn far_too_many_end_soon() {
             n,
             &Oracle::new(),
         );
-        assert_refused(map.add(&batch.keys, &batch.values), &map, n, &Oracle::new());
+        assert_refused(
+            map.merge(&batch.keys, &batch.values, Merge::Add),
+            &map,
+            n,
+            &Oracle::new(),
+        );
         let fits = numbered::<K, V>(0..map.capacity());
         assert_eq!(map.insert(&fits.keys, &fits.values).unwrap(), fits.len());
         assert_holds(&map, &fits.bits().collect());

@@ -1,6 +1,6 @@
 //! `insert`: what it stores, what it leaves alone, and what it returns.
 
-use gpumap::{Buffer, Key, PinnedBuffer, Value};
+use gpumap::{Buffer, Key, Merge, PinnedBuffer, Value};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{self, nth_key, value_by};
 use gpumap_tests::{
@@ -313,7 +313,7 @@ fn an_empty_batch_does_nothing() {
         for _ in 0..2 {
             assert_eq!(map.insert(&[], &[]).unwrap(), 0);
             assert_eq!(map.insert(&keys, &values).unwrap(), 0);
-            assert_eq!(map.add(&[], &[]).unwrap(), 0);
+            assert_eq!(map.merge(&[], &[], Merge::Add).unwrap(), 0);
             assert_eq!(map.get(&[]).unwrap().len(), 0);
             assert_eq!(map.contains(&keys).unwrap().len(), 0);
             let expected = Oracle::from([(1, 1)]);

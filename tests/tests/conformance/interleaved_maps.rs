@@ -3,7 +3,7 @@
 //! `interleavings.rs`. On the CPU whatever the target.
 
 use gpumap::executor::{Config, Schedule};
-use gpumap::{Device, Error, Key, Value};
+use gpumap::{Device, Error, Key, Merge, Value};
 use gpumap_kernels::kernels::Encoding;
 use gpumap_tests::device::{noting, run_pair_on};
 use gpumap_tests::pairs::nth_key;
@@ -53,7 +53,10 @@ fn duplicates_across_blocks() {
             oracle::adopt(&mut held, &map, batch.bits());
             assert_holds(&map, &held);
             oracle::add(&mut held, batch.bits(), size_of::<V>());
-            assert_eq!(map.add(&batch.keys, &batch.values).unwrap(), 0);
+            assert_eq!(
+                map.merge(&batch.keys, &batch.values, Merge::Add).unwrap(),
+                0
+            );
             assert_holds(&map, &held);
         }
     }
@@ -71,7 +74,7 @@ fn a_refused_batch_of_several_blocks() {
         let batch = Batch::<K, V>::numbered((0..300).map(|i| i % (slots + 1)), 2);
         for stored in [
             map.insert(&batch.keys, &batch.values),
-            map.add(&batch.keys, &batch.values),
+            map.merge(&batch.keys, &batch.values, Merge::Add),
         ] {
             assert!(
                 matches!(stored, Err(Error::Full { partial: false, .. })),
@@ -92,7 +95,7 @@ fn sums_across_blocks() {
             let mut held = Oracle::new();
             oracle::add(&mut held, batch.bits(), size_of::<V>());
             assert_eq!(
-                map.add(&batch.keys, &batch.values).unwrap() as u64,
+                map.merge(&batch.keys, &batch.values, Merge::Add).unwrap() as u64,
                 distinct
             );
             assert_eq!(contents(&map), held);

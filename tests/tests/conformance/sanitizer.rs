@@ -3,11 +3,12 @@
 //!
 //! On a CUDA device that can run both built-in PTX texts, both are used.
 
-use gpumap::{Buffer, Error, Key, Value};
+use gpumap::primitives::{Element, Predicate};
+use gpumap::{Buffer, Error, Key, Merge, Value};
 use gpumap_tests::device::{run_pair_on, targets_of_all_kernels};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{
-    Batch, Oracle, Shape, Target, assert_holds, contents, oracle, value, value_bits,
+    Batch, Oracle, Shape, Target, assert_holds, contents, key, key_bits, oracle, value, value_bits,
 };
 
 /// Runs a body for each slot format on each target.
@@ -76,7 +77,10 @@ fn sanitizer_add_with_duplicates() {
             let mut held = Oracle::new();
             for _ in 0..2 {
                 let new = oracle::add(&mut held, batch.bits(), size_of::<V>());
-                assert_eq!(map.add(&batch.keys, &batch.values).unwrap(), new);
+                assert_eq!(
+                    map.merge(&batch.keys, &batch.values, Merge::Add).unwrap(),
+                    new
+                );
             }
             assert_holds(&map, &held);
         }
@@ -112,7 +116,7 @@ fn sanitizer_full_table_and_taking_back() {
             let more = Batch::<K, V>::numbered(1 << 30..(1 << 30) + 300, 2);
             for stored in [
                 map.insert(&more.keys, &more.values),
-                map.add(&more.keys, &more.values),
+                map.merge(&more.keys, &more.values, Merge::Add),
             ] {
                 assert!(matches!(stored, Err(Error::Full { partial: false, .. })));
             }
@@ -153,6 +157,72 @@ fn sanitizer_retrieve_all_over_submaps() {
             );
             map.clear().unwrap();
             assert!(contents(&map).is_empty());
+        }
+    }
+    on_all_kernels!(body);
+}
+
+#[test]
+fn sanitizer_removing_and_storing_again() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for n in SIZES {
+            let map = on.map::<K, V>(n as usize + 3);
+            let mut batch = Batch::<K, V>::numbered(0..n, 1);
+            let reserved = Batch::<K, V>::of((0..3).map(|i| (!i, i)));
+            batch.keys.extend(reserved.keys);
+            batch.values.extend(reserved.values);
+            let keys = Buffer::from_slice(&on.stream(), &batch.keys).unwrap();
+            let values = Buffer::from_slice(&on.stream(), &batch.values).unwrap();
+            for round in 0..9 {
+                assert_eq!(map.upsert(&keys, &values).unwrap(), batch.len());
+                let held = map.get_or_insert(&keys, &values).unwrap();
+                let same = held.iter().zip(&batch.values);
+                assert!(
+                    same.into_iter()
+                        .all(|(&a, &b)| value_bits(a) == value_bits(b))
+                );
+                let removed = match round % 3 {
+                    0 => map.remove(&keys).unwrap(),
+                    1 => map.remove_with_outcome(&keys).unwrap().len(),
+                    _ => map.remove_with_values(&keys).unwrap().len(),
+                };
+                assert_eq!(removed, batch.len());
+                assert_holds(&map, &Oracle::new());
+            }
+        }
+    }
+    on_all_kernels!(body);
+}
+
+#[test]
+fn sanitizer_retain_stats_and_growth() {
+    fn body<K: Key + Element, V: Value + Element>(on: &Target) {
+        for submaps in [1, 3] {
+            let builder = on.builder::<K, V>().submaps(submaps).page_slabs(4);
+            let map = builder.build().unwrap();
+            let mut held = Oracle::new();
+            for part in 0..6 {
+                let batch = Batch::<K, V>::numbered(part * 150..(part + 1) * 150, 1);
+                let told = map.insert_with_outcome(&batch.keys, &batch.values).unwrap();
+                assert_eq!(told.len(), 150);
+                held.extend(batch.bits());
+            }
+            assert_holds(&map, &held);
+            assert_eq!(map.stats().unwrap().len, 900);
+            let low = nth_key::<K>(1);
+            let keys = Predicate::GreaterOrEqual(low);
+            held.retain(|&k, _| keys.holds(key(k)));
+            let removed = map.retain(keys, Predicate::Always).unwrap();
+            assert_eq!(
+                (removed, map.stats().unwrap().tombstones),
+                (900 - held.len(), removed)
+            );
+            assert_holds(&map, &held);
+            let kept: Vec<K> = (0..300).map(nth_key).collect();
+            map.retain_keys(&kept).unwrap();
+            map.shrink_to_fit().unwrap();
+            held.retain(|&k, _| kept.iter().any(|&kept| key_bits(kept) == k));
+            assert_holds(&map, &held);
         }
     }
     on_all_kernels!(body);

@@ -7,6 +7,7 @@
 //! PTX of their own.
 
 use gpumap::executor::{Config, Executor};
+use gpumap::simt::atomic::part::{self, Update};
 use gpumap::simt::atomic::{self, AcqRel, Acquire, Relaxed, Release};
 use gpumap::simt::kernel::Grid;
 use gpumap::simt::shared::dynamic_shared_mem;
@@ -189,9 +190,9 @@ kernel! {
                 if was == old { break }
                 old = was;
             }
-            atomic::fetch_add_high(pairs.add(1), u64::MAX / 2);
+            part::update_part(pairs.add(1), 8, Update::Add, u64::MAX / 2);
             // The first to come takes the low word, and the high word stays.
-            let won = atomic::compare_exchange_low(pairs.add(2), u64::MAX, i) == u64::MAX;
+            let won = part::compare_exchange_part(pairs.add(2), 0, u64::MAX, i) == u64::MAX;
             atomic::fetch_add(wide.add(6), u64::from(won), Relaxed);
             // Whole pairs go round: none is lost, none is torn.
             let was = atomic::exchange(pairs.add(3), U64x2::new(i, !i), Relaxed);

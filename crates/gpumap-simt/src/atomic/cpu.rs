@@ -111,35 +111,6 @@ arithmetic! {
 
 #[inline(always)]
 #[track_caller]
-pub unsafe fn fetch_add_high(p: *mut U64x2, value: u64) -> u64 {
-    cpu::preempt();
-    // SAFETY: aligned and valid, and accessed atomically only, by the caller.
-    let word = unsafe { AtomicU128::from_ptr(p.cast()) };
-    // A carry out of the high word is lost, and the low word gets none: `value << 64` adds to
-    // the high word alone.
-    U64x2::from_u128(word.fetch_add(u128::from(value) << 64, Ordering::Relaxed)).y
-}
-
-#[inline(always)]
-#[track_caller]
-pub unsafe fn compare_exchange_low(p: *mut U64x2, current: u64, new: u64) -> u64 {
-    cpu::preempt();
-    // SAFETY: as above.
-    let word = unsafe { AtomicU128::from_ptr(p.cast()) };
-    let mut seen = U64x2::from_u128(word.load(Ordering::Relaxed));
-    // Goes round again only when another thread changed the pair, so that some thread went on.
-    while seen.x == current {
-        let wanted = U64x2::new(new, seen.y).to_u128();
-        match word.compare_exchange(seen.to_u128(), wanted, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => break,
-            Err(other) => seen = U64x2::from_u128(other),
-        }
-    }
-    seen.x
-}
-
-#[inline(always)]
-#[track_caller]
 pub fn fence() {
     cpu::preempt();
     portable_atomic::fence(Ordering::AcqRel);

@@ -233,24 +233,6 @@ impl sealed::Swap for U64x2 {
     }
 }
 
-/// An ordinary 64-bit add to the word at the higher address. Accesses of different sizes to one
-/// slot meet at the same L2 slice, which handles them one after the other; cuCollections relies
-/// on the same.
-#[inline(always)]
-pub unsafe fn fetch_add_high(p: *mut U64x2, value: u64) -> u64 {
-    // SAFETY: the caller vouches for `p`; `y` is its second word.
-    unsafe { <u64 as sealed::Arithmetic>::fetch_add(&raw mut (*p).y, value, Order::Relaxed) }
-}
-
-/// An ordinary 64-bit exchange of the word at the lower address; see [`fetch_add_high`].
-#[inline(always)]
-pub unsafe fn compare_exchange_low(p: *mut U64x2, current: u64, new: u64) -> u64 {
-    // SAFETY: the caller vouches for `p`; `x` is its first word.
-    unsafe {
-        <u64 as sealed::Swap>::compare_exchange(&raw mut (*p).x, current, new, Order::Relaxed)
-    }
-}
-
 #[inline(always)]
 pub fn fence() {
     // SAFETY: orders memory accesses, makes none. Not `nomem`: LLVM must keep to it as well.

@@ -14,7 +14,9 @@
 //! | word | load, store | compare_exchange, exchange | fetch_* |
 //! |---|---|---|---|
 //! | `u32`, `u64` | all GPUs | all GPUs | all GPUs |
-//! | [`U64x2`] (16-byte aligned) | sm_70 and newer | sm_90 and newer; [`compare_exchange_low`]: all GPUs | [`fetch_add_high`]: all GPUs |
+//! | [`U64x2`] (16-byte aligned) | sm_70 and newer | sm_90 and newer | |
+//!
+//! [`part`] has atomics on halves and quarters of these words, on all GPUs.
 //!
 //! Any lane may call any of them; no other lane is involved. On the executor each one is a
 //! point where another lane may be scheduled.
@@ -23,12 +25,14 @@
 mod cpu;
 #[cfg(target_arch = "nvptx64")]
 mod gpu;
+pub mod part;
 
 #[cfg(not(target_arch = "nvptx64"))]
 use cpu as imp;
 #[cfg(target_arch = "nvptx64")]
 use gpu as imp;
 
+#[cfg(doc)]
 use crate::U64x2;
 
 /// No ordering with other accesses: atomicity and a single modification order per word only.
@@ -209,30 +213,6 @@ fetch! {
 pub unsafe fn block_fetch_add<T: Arithmetic>(p: *mut T, value: T) -> T {
     // SAFETY: the caller's promise is the back end's.
     unsafe { T::block_fetch_add(p, value) }
-}
-
-/// Adds to the **high word** `y` of a 16-byte pair, wrapping around, atomically with respect to
-/// the 128-bit accesses of this module; `x` stays. Returns the old `y`. Relaxed.
-///
-/// # Safety
-/// As for [`store`].
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub unsafe fn fetch_add_high(p: *mut U64x2, value: u64) -> u64 {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::fetch_add_high(p, value) }
-}
-
-/// Replaces the **low word** `x` of a 16-byte pair by `new` if it is `current`, atomically with
-/// respect to the 128-bit accesses of this module; `y` stays. Returns the old `x`. Relaxed.
-///
-/// # Safety
-/// As for [`store`].
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub unsafe fn compare_exchange_low(p: *mut U64x2, current: u64, new: u64) -> u64 {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::compare_exchange_low(p, current, new) }
 }
 
 /// Orders every memory access of the thread before it, acquire and release, with those of other

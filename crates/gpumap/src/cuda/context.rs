@@ -247,6 +247,30 @@ impl Context {
         Ok((free as u64, total as u64))
     }
 
+    /// Bytes that can be allocated: free ones, and those that the pool keeps unused.
+    pub(crate) fn available(&self) -> Result<u64> {
+        let (free, _) = self.memory()?;
+        let Some(pool) = self.pool else {
+            return Ok(free);
+        };
+        let _current = self.enter()?;
+        let of_pool = |attribute| {
+            let mut bytes = 0u64;
+            // SAFETY: the pool lives as long as the process; these attributes are 64 bits wide.
+            unsafe {
+                cu!(cuMemPoolGetAttribute(
+                    pool,
+                    attribute,
+                    (&raw mut bytes).cast()
+                ))
+            }
+            .map(|()| bytes)
+        };
+        let reserved = of_pool(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
+        let used = of_pool(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
+        Ok(free + reserved.saturating_sub(used))
+    }
+
     /// The version of CUDA that the driver supports.
     pub(crate) fn driver_version(&self) -> Result<DriverVersion> {
         let mut version = 0;

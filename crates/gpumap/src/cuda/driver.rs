@@ -20,6 +20,8 @@ pub(crate) use cu;
 
 /// The code of a driver call as a result.
 pub(crate) fn check(call: &'static str, code: CUresult) -> Result<()> {
+    #[cfg(test)]
+    super::calls::note(call);
     match code {
         CUresult::CUDA_SUCCESS => Ok(()),
         code => Err(Error::Driver {
@@ -53,6 +55,7 @@ const NEEDED: &[&str] = &[
     "cuFuncGetAttribute",
     "cuFuncSetAttribute",
     "cuInit",
+    "cuLaunchHostFunc",
     "cuLaunchKernel",
     "cuMemAllocAsync",
     "cuMemAlloc_v2",
@@ -61,6 +64,7 @@ const NEEDED: &[&str] = &[
     "cuMemFree_v2",
     "cuMemGetInfo_v2",
     "cuMemHostAlloc",
+    "cuMemPoolGetAttribute",
     "cuMemPoolSetAttribute",
     "cuMemPoolTrimTo",
     "cuMemcpyDtoDAsync_v2",

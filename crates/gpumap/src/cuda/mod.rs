@@ -4,6 +4,8 @@
 //! not used: it frees a slice after waiting only for the last read that it recorded, and its
 //! events cannot be captured into a graph.
 
+#[cfg(test)]
+pub(crate) mod calls;
 mod context;
 mod driver;
 mod module;

@@ -44,6 +44,10 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
+    pub(super) fn left(&self) -> u64 {
+        self.limit - self.used()
+    }
+
     pub(super) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
     }

@@ -197,6 +197,21 @@ impl Device {
         self.inner.budget.peak()
     }
 
+    /// Bytes that could be allocated through this handle at this moment, if no one else takes
+    /// them.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn available_bytes(&self) -> Result<u64> {
+        let there = match &self.inner.kind {
+            Kind::Cpu(_) => {
+                crate::memory::host_memory().map_or(u64::MAX, |memory| memory.available)
+            }
+            Kind::Cuda(context) => context.available()?,
+        };
+        Ok(there.min(self.inner.budget.left()))
+    }
+
     /// Whether this is a CUDA device.
     pub fn is_cuda(&self) -> bool {
         matches!(self.inner.kind, Kind::Cuda(_))

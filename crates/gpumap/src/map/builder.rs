@@ -22,6 +22,27 @@ const MOST_LOAD: f64 = 0.95;
 /// Each is an allocation, and a block of every dump.
 const MOST_SUBMAPS: usize = 4096;
 
+/// Below it growing would be all that a map does.
+const LEAST_GROWTH: f64 = 1.05;
+const MOST_GROWTH: f64 = 64.0;
+
+/// What a map does when pairs do not fit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Growth {
+    /// It grows to this many times its capacity, from 1.05 to 64, or by as much as memory allows.
+    By(f64),
+    /// It refuses them with [`Error::Full`].
+    Fixed,
+}
+
+impl Default for Growth {
+    /// Twice the capacity.
+    fn default() -> Self {
+        Self::By(2.0)
+    }
+}
+
 /// Settings of a map to be; made by [`Map::builder`].
 ///
 /// ```
@@ -42,6 +63,7 @@ pub struct MapBuilder<K, V> {
     pub(super) wish: Wish,
     seed: Option<u64>,
     encoding: Option<Encoding>,
+    growth: Growth,
     _pair: PhantomData<fn(K) -> V>,
 }
 
@@ -52,17 +74,18 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             wish: Wish {
                 capacity: 0,
                 max_load_factor: DEFAULT_MAX_LOAD_FACTOR,
-                submaps: 1,
+                submaps: None,
                 submap_slots: None,
                 page_slabs: MAX_PAGE_SLABS,
             },
             seed: None,
             encoding: None,
+            growth: Growth::default(),
             _pair: PhantomData,
         }
     }
 
-    /// How many pairs must fit. Default 0, which gives the smallest map.
+    /// How many pairs must fit before it grows. Default 0, which gives the smallest map.
     #[must_use]
     pub fn capacity(mut self, pairs: usize) -> Self {
         self.wish.capacity = pairs;
@@ -77,11 +100,19 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self
     }
 
-    /// How many submaps the hash range is divided among, 1 to 4,096. Default 1. Each is an
-    /// allocation of its own; every operation touches exactly one.
+    /// How many submaps the hash range is divided among, 1 to 4,096. Each is an allocation of its
+    /// own; every operation touches exactly one, and growing replaces them one at a time. By
+    /// default small maps have one, and large ones 16.
     #[must_use]
     pub fn submaps(mut self, submaps: u32) -> Self {
-        self.wish.submaps = submaps;
+        self.wish.submaps = Some(submaps);
+        self
+    }
+
+    /// What happens when pairs do not fit. Default: the capacity is doubled.
+    #[must_use]
+    pub fn growth(mut self, growth: Growth) -> Self {
+        self.growth = growth;
         self
     }
 
@@ -133,7 +164,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             Some(encoding) if !self.device.is_cuda() => encoding,
             _ => encoding_of(&self.device)?,
         };
-        Map::build(&self.device, &self.wish, seed, encoding)
+        Map::build(&self.device, self.wish, self.growth, seed, encoding)
     }
 
     fn check(&self) -> Result<()> {
@@ -155,10 +186,15 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
                 MOST_LOAD,
             );
         }
+        if let Growth::By(factor) = self.growth
+            && !(LEAST_GROWTH..=MOST_GROWTH).contains(&factor)
+        {
+            return wrong(Setting::GrowthFactor, factor, LEAST_GROWTH, MOST_GROWTH);
+        }
         let submaps = wish
             .submap_slots
             .as_ref()
-            .map_or(wish.submaps as usize, Vec::len);
+            .map_or(wish.submaps.unwrap_or(1) as usize, Vec::len);
         if !(1..=MOST_SUBMAPS).contains(&submaps) {
             return wrong(Setting::Submaps, submaps as f64, 1.0, MOST_SUBMAPS as f64);
         }

@@ -3,6 +3,8 @@
 use bytemuck::Pod;
 use gpumap_kernels::kernels::{KeyBits, ValueBits};
 
+use super::merge::Number;
+
 /// A key: plain data of 4 or 8 bytes, compared by its bits. **Every bit pattern is allowed.**
 ///
 /// Implemented for `u32`, `i32`, `u64`, `i64`. For a type of your own use
@@ -25,6 +27,9 @@ pub unsafe trait Key: Pod + Send + Sync {
 pub unsafe trait Value: Pod + Send + Sync {
     /// The unsigned integer of this size: `u32` or `u64`.
     type Bits: ValueBits + Pod;
+
+    /// How [`Map::merge`](crate::Map::merge) reads it as a number.
+    const NUMBER: Number = Number::Unsigned;
 }
 
 /// Lets a [`Pod`](bytemuck::Pod) type of 4 or 8 bytes be a [`Key`].
@@ -56,13 +61,32 @@ macro_rules! key_type {
 }
 
 /// Lets a [`Pod`](bytemuck::Pod) type of 4 or 8 bytes be a [`Value`]; see
-/// [`key_type!`](crate::key_type).
+/// [`key_type!`](crate::key_type). How [`Map::merge`](crate::Map::merge) reads it as a
+/// [`Number`](crate::Number) may be said, and is `Unsigned` else.
+///
+/// ```
+/// use gpumap::{Device, Map, Merge, Number, value_type};
+///
+/// #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(transparent)]
+/// struct Celsius(f32);
+/// value_type!(Celsius: u32, Number::Float);
+///
+/// let map = Map::<u32, Celsius>::with_capacity(&Device::cpu(), 10)?;
+/// map.merge(&[1, 1, 1], &[Celsius(-3.0), Celsius(-8.5), Celsius(2.0)], Merge::Min)?;
+/// assert_eq!(map.get(&[1])?, [Some(Celsius(-8.5))]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
 #[macro_export]
 macro_rules! value_type {
     ($t:ty: $bits:ty) => {
+        $crate::value_type!($t: $bits, $crate::Number::Unsigned);
+    };
+    ($t:ty: $bits:ty, $number:expr) => {
         // SAFETY: checked right here.
         unsafe impl $crate::Value for $t {
             type Bits = $bits;
+            const NUMBER: $crate::Number = $number;
         }
         $crate::same_layout!($t, $bits);
     };
@@ -85,8 +109,8 @@ key_type!(i32: u32);
 key_type!(u64: u64);
 key_type!(i64: u64);
 value_type!(u32: u32);
-value_type!(i32: u32);
-value_type!(f32: u32);
+value_type!(i32: u32, Number::Signed);
+value_type!(f32: u32, Number::Float);
 value_type!(u64: u64);
-value_type!(i64: u64);
-value_type!(f64: u64);
+value_type!(i64: u64, Number::Signed);
+value_type!(f64: u64, Number::Float);

@@ -1,7 +1,7 @@
 //! How a batch is shared out among warps.
 
 use gpumap_kernels::kernels::BATCH_THREADS;
-use gpumap_kernels::probe::Batch;
+use gpumap_kernels::source::Batch;
 use gpumap_simt::kernel::Grid;
 
 use super::{Key, Map, Value};
@@ -34,8 +34,8 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 }
 
-/// The grid, and the keys per warp.
-fn share_out(len: u64, multiprocessors: u64) -> (Grid, u32) {
+/// The grid for `len` inputs, at least one, and the inputs per warp.
+pub(super) fn share_out(len: u64, multiprocessors: u64) -> (Grid, u32) {
     let mut per_warp = len
         .div_ceil(multiprocessors * WARPS_PER_MULTIPROCESSOR)
         .next_multiple_of(WARP)

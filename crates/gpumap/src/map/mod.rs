@@ -1,10 +1,20 @@
 //! [`Map`]: the concurrent key-value map.
 
 mod builder;
+mod collect;
+mod flight;
+mod grow;
 mod key;
 mod launch;
+mod look_up;
+mod merge;
+mod on_stream;
+mod pending;
+mod remove;
 mod retrieve;
+mod room;
 mod shape;
+mod stats;
 mod store;
 mod table;
 
@@ -12,18 +22,25 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use gpumap_kernels::kernels::{Encoding, GetArgs, KernelSet, KeyBits};
-use parking_lot::RwLock;
+use gpumap_kernels::kernels::{Encoding, KernelSet, KeyBits};
+use parking_lot::{RwLock, RwLockWriteGuard};
 
-pub use builder::{DEFAULT_MAX_LOAD_FACTOR, MapBuilder};
+pub use builder::{DEFAULT_MAX_LOAD_FACTOR, Growth, MapBuilder};
 pub use key::{Key, Value};
+pub use merge::{Merge, Number};
+pub use on_stream::OnStream;
+pub use pending::Pending;
+pub use stats::Stats;
+pub use store::Outcome;
 
+#[cfg(doc)]
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::error::{Error, Result, expect_room};
-use crate::input::{Input, Source};
-use crate::scratch::{Output, ScratchPool, Slot, Workspace};
+use crate::error::{Error, Result};
+use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::Stream;
+use flight::{Books, Flights};
+use room::Room;
 use shape::{Shape, Wish};
 use table::Table;
 
@@ -50,32 +67,37 @@ use table::Table;
 ///
 /// # Concurrency
 /// `Map` is [`Send`] and [`Sync`], and every verb takes `&self`. [`insert`](Self::insert),
-/// [`add`](Self::add), [`get`](Self::get) and [`contains`](Self::contains) may run from any
+/// [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert),
+/// [`remove`](Self::remove), [`get`](Self::get) and [`contains`](Self::contains) may run from any
 /// number of threads at once; on a GPU each call has a stream of its own, so they overlap. Each
-/// key is linearizable: every operation on it takes effect at one moment between call and
-/// return. A key is never stored twice, and no reader sees a torn value or one of another key.
+/// key is linearizable: every operation on it takes effect at one moment between call and return.
+/// A key is never stored twice, and no reader sees a torn value or one of another key.
 /// [`retrieve_all`](Self::retrieve_all) beside writers reports every pair that was there
-/// throughout exactly once. [`clear`](Self::clear), and a batch that may not fit, wait for the
-/// calls in flight and hold new ones back.
+/// throughout exactly once. All other verbs that change the map, and growing, wait for the calls
+/// in flight and hold new ones back.
 ///
-/// # Capacity
-/// A map has a fixed capacity for now. Batches are taken as long as there is room, also beyond
-/// [`capacity`](Self::capacity); one that does not fit is refused as a whole with
-/// [`Error::Full`], the map as it was. (The exception needs thousands of keys that collide under
-/// the map's seed; the error says so.) A batch that might not fit runs alone: it waits for the
-/// calls in flight, and present keys count as if they were new. So a map that is updated by many
-/// threads at once is best built with room for a batch or two beyond its pairs.
+/// # Growth
+/// A batch that may not fit makes the map grow, one submap after the other, so that at no time
+/// more memory is needed than for the map and one submap; an operation never looks in more than
+/// one submap. What removed pairs leave behind is cleared away in the same manner. If memory does
+/// not suffice, the batch is refused with [`Error::OutOfMemory`] and the map holds what it held.
+/// [`MapBuilder`] has the settings; with [`Growth::Fixed`] a batch that does not fit is refused
+/// with [`Error::Full`].
 pub struct Map<K: Key, V: Value> {
     device: Device,
     kernels: &'static KernelSet<K::Bits, V::Bits>,
     scratch: ScratchPool,
+    /// Calls on streams of the caller. Before the table: dropped first, after waiting for them.
+    flights: Flights,
     /// Shared by the verbs; exclusive for what must run alone.
     table: RwLock<Table>,
-    shape: Shape,
-    /// Pairs in the map, when no call is in flight.
-    len: AtomicUsize,
-    /// Pairs in the map and those that calls in flight may add: an upper bound of `len`.
-    promised: AtomicUsize,
+    /// What it is meant to be when it grows.
+    wish: Wish,
+    growth: Growth,
+    seed: u64,
+    room: Room,
+    slots: AtomicUsize,
+    submaps: AtomicUsize,
     /// Whether a write failed half-way.
     poisoned: AtomicBool,
     _pair: PhantomData<fn(K) -> V>,
@@ -103,18 +125,34 @@ impl<K: Key, V: Value> Map<K, V> {
         MapBuilder::new(device)
     }
 
-    fn build(device: &Device, wish: &Wish, seed: u64, encoding: Encoding) -> Result<Self> {
+    fn build(
+        device: &Device,
+        wish: Wish,
+        growth: Growth,
+        seed: u64,
+        encoding: Encoding,
+    ) -> Result<Self> {
         let kernels = K::Bits::kernels::<V::Bits>(encoding);
-        let shape = Shape::new(wish, kernels.slot_bytes)?;
-        let table = Table::new(&Stream::new(device)?, shape.clone(), seed)?;
+        let shape = Shape::new(&wish, kernels.slot_bytes)?;
+        let (needed, available) = (shape.bytes(), device.available_bytes()?);
+        if needed > available {
+            return Err(Error::OutOfMemory { needed, available });
+        }
+        let room = Room::new(shape.capacity);
+        let (slots, submaps) = (shape.slots().into(), shape.pages.len().into());
+        let table = Table::new(&Stream::new(device)?, shape, seed)?;
         Ok(Self {
             device: device.clone(),
             kernels,
             scratch: ScratchPool::new(device),
+            flights: Flights::new(device),
             table: RwLock::new(table),
-            shape,
-            len: AtomicUsize::new(0),
-            promised: AtomicUsize::new(0),
+            wish,
+            growth,
+            seed,
+            room,
+            slots,
+            submaps,
             poisoned: AtomicBool::new(false),
             _pair: PhantomData,
         })
@@ -128,7 +166,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// How many pairs it holds. Exact when no call is in flight; else every call that has
     /// returned is counted. Costs nothing.
     pub fn len(&self) -> usize {
-        self.len.load(Ordering::Acquire)
+        self.books().land_ended();
+        self.room.len()
     }
 
     /// Whether it holds no pair.
@@ -136,39 +175,24 @@ impl<K: Key, V: Value> Map<K, V> {
         self.len() == 0
     }
 
-    /// How many pairs surely fit: at least what it was built for.
+    /// How many pairs fit before it grows: at least what it was built for.
     pub fn capacity(&self) -> usize {
-        self.shape.capacity
+        self.room.capacity()
     }
 
     /// How many slots it has, beside the few for keys whose bits mean a state of a slot.
     pub fn slots(&self) -> usize {
-        self.shape.slots()
+        self.slots.load(Ordering::Acquire)
     }
 
     /// How many submaps it has.
     pub fn submaps(&self) -> usize {
-        self.shape.pages.len()
+        self.submaps.load(Ordering::Acquire)
     }
 
     /// Pairs per slot.
     pub fn load_factor(&self) -> f64 {
         self.len() as f64 / self.slots() as f64
-    }
-
-    /// Removes every pair. Waits for the calls in flight.
-    ///
-    /// # Errors
-    /// [`Error::Driver`].
-    pub fn clear(&self) -> Result<()> {
-        let mut table = self.table.write();
-        // Half-way through it holds neither what it held nor nothing.
-        self.poisoned.store(true, Ordering::Release);
-        table.clear()?;
-        self.len.store(0, Ordering::Release);
-        self.promised.store(0, Ordering::Release);
-        self.poisoned.store(false, Ordering::Release);
-        Ok(())
     }
 
     /// Frees the scratch memory that no call is using: what staged batches and results of host
@@ -177,118 +201,19 @@ impl<K: Key, V: Value> Map<K, V> {
         self.scratch.trim();
     }
 
-    /// Looks keys up: for each its value, or none.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Driver`].
-    pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
-        let keys = keys.source();
-        let mut scratch = self.scratch.take()?;
-        let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
-        let mut found = scratch.output::<u8>(Slot::SecondOutput, keys.len())?;
-        self.look_up(
-            &mut scratch,
-            keys,
-            values.as_mut_ptr(),
-            found.as_mut_ptr(),
-            V::zeroed(),
-        )?;
-        let values = scratch.fetch(values, keys.len())?;
-        let found = scratch.fetch(found, keys.len())?;
-        let answer = |(value, found)| (found != 0).then_some(value);
-        Ok(values.into_iter().zip(found).map(answer).collect())
+    /// The table alone: no call is in flight, and none begins.
+    fn exclusive(&self) -> RwLockWriteGuard<'_, Table> {
+        let table = self.table.write();
+        self.books().land_all();
+        table
     }
 
-    /// Looks keys up into buffers of the device: `values[i]` is the value of `keys[i]`, or
-    /// `default` where it is absent.
-    ///
-    /// # Errors
-    /// [`Error::OutputTooSmall`] if `values` is shorter than `keys`; [`Error::WrongDevice`],
-    /// [`Error::Driver`].
-    pub fn get_or_into(
-        &self,
-        keys: &(impl Input<K> + ?Sized),
-        default: V,
-        values: &mut Buffer<V>,
-    ) -> Result<()> {
-        let keys = keys.source();
-        expect_room(keys.len(), values.len())?;
-        let mut scratch = self.scratch.take()?;
-        let values = scratch.target(values)?;
-        self.look_up(&mut scratch, keys, values, std::ptr::null_mut(), default)?;
-        scratch.stream().synchronize()
-    }
-
-    /// Looks keys up into buffers of the device: `found[i]` is 1 and `values[i]` the value of
-    /// `keys[i]`, or both are 0 where it is absent.
-    ///
-    /// # Errors
-    /// [`Error::OutputTooSmall`] if an output is shorter than `keys`; [`Error::WrongDevice`],
-    /// [`Error::Driver`].
-    pub fn get_into(
-        &self,
-        keys: &(impl Input<K> + ?Sized),
-        values: &mut Buffer<V>,
-        found: &mut Buffer<u8>,
-    ) -> Result<()> {
-        let keys = keys.source();
-        expect_room(keys.len(), values.len().min(found.len()))?;
-        let mut scratch = self.scratch.take()?;
-        let values = scratch.target(values)?;
-        let found = scratch.target(found)?;
-        self.look_up(&mut scratch, keys, values, found, V::zeroed())?;
-        scratch.stream().synchronize()
-    }
-
-    /// For each key whether it is present.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Driver`].
-    pub fn contains(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
-        let keys = keys.source();
-        let mut scratch = self.scratch.take()?;
-        let mut found: Output<u8> = scratch.output(Slot::FirstOutput, keys.len())?;
-        let found_at = found.as_mut_ptr();
-        self.look_up(
-            &mut scratch,
-            keys,
-            std::ptr::null_mut(),
-            found_at,
-            V::zeroed(),
-        )?;
-        let found = scratch.fetch(found, keys.len())?;
-        Ok(found.into_iter().map(|found| found != 0).collect())
-    }
-
-    /// Queues a lookup on the workspace's stream.
-    fn look_up(
-        &self,
-        scratch: &mut Workspace,
-        keys: Source<'_, K>,
-        values: *mut V,
-        found: *mut u8,
-        default: V,
-    ) -> Result<()> {
-        if keys.is_empty() {
-            return Ok(());
+    fn books(&self) -> Books<'_> {
+        Books {
+            room: &self.room,
+            poisoned: &self.poisoned,
+            flights: &self.flights,
         }
-        // SAFETY: the callers wait for the workspace while they hold `keys`.
-        let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
-        let table = self.table.read();
-        self.expect_sound()?;
-        let (grid, batch) = self.share_out(staged, std::ptr::null(), keys.len());
-        let args = GetArgs {
-            view: table.view(),
-            batch,
-            values: values.cast(),
-            found,
-            default: bytemuck::cast(default),
-        };
-        // SAFETY: the kernel set fits the map's types, the inputs are staged and the outputs are
-        // as long as the batch; the table outlives the launch, because whatever would free or
-        // empty it waits for the lock, and the wait below is inside it.
-        unsafe { self.kernels.get.launch(scratch.stream(), grid, args) }?;
-        scratch.stream().synchronize()
     }
 
     /// Refuses to touch a map whose contents are not known.

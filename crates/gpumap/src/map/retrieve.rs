@@ -1,9 +1,11 @@
 //! Dumping all pairs.
 
-use gpumap_kernels::retrieve_all::{RetrieveAllArgs, THREADS};
+use gpumap_kernels::chunk::THREADS;
+use gpumap_kernels::retrieve_all::RetrieveAllArgs;
 use gpumap_kernels::slot::RESERVED_WORDS;
 use gpumap_simt::kernel::Grid;
 
+use super::table::Table;
 use super::{Key, Map, Value};
 use crate::buffer::Buffer;
 use crate::error::{Result, expect_room};
@@ -16,6 +18,16 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver).
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.scratch.take()?;
+        let table = self.table.read();
+        self.retrieve_from(&table, &mut scratch)
+    }
+
+    /// Every pair, under the table's lock.
+    pub(super) fn retrieve_from(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+    ) -> Result<(Vec<K>, Vec<V>)> {
         // Calls in flight may store more while this one runs; then it starts again with room for
         // as many as it has seen, and some to spare: at the latest for all there can be.
         let all = self.slots() + RESERVED_WORDS as usize;
@@ -24,7 +36,7 @@ impl<K: Key, V: Value> Map<K, V> {
             let mut keys = scratch.output::<K>(Slot::FirstOutput, room)?;
             let mut values = scratch.output::<V>(Slot::SecondOutput, room)?;
             let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
-            let pairs = self.dump(&mut scratch, keys_at, values_at, room)?;
+            let pairs = self.dump(table, scratch, keys_at, values_at, room)?;
             if pairs <= room || room == all {
                 return Ok((scratch.fetch(keys, pairs)?, scratch.fetch(values, pairs)?));
             }
@@ -59,7 +71,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut scratch = self.scratch.take()?;
         let keys = scratch.target(keys)?;
         let values = scratch.target(values)?;
-        let pairs = self.dump(&mut scratch, keys, values, room)?;
+        let pairs = self.dump(&self.table.read(), &mut scratch, keys, values, room)?;
         expect_room(pairs, room)?;
         Ok(pairs)
     }
@@ -67,27 +79,25 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Writes up to `room` pairs, waits, and returns how many there are.
     fn dump(
         &self,
+        table: &Table,
         scratch: &mut Workspace,
         keys: *mut K,
         values: *mut V,
         room: usize,
     ) -> Result<usize> {
         scratch.reset_counters()?;
-        let table = self.table.read();
         self.expect_sound()?;
+        let (chunks, blocks) = table.chunks()?;
         let args = RetrieveAllArgs {
-            submaps: table.entries(),
-            chunk_ends: table.chunk_ends(),
-            entries: table.entry_count(),
-            page_log2: table.shape.page_log2,
+            chunks,
             keys: keys.cast(),
             values: values.cast(),
             room: room as u64,
             counter: scratch.counters(),
         };
-        let grid = Grid::new(table.chunks()?, THREADS);
+        let grid = Grid::new(blocks, THREADS);
         // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; the
-        // table's lock is held until the counter has been read.
+        // caller holds the table's lock until the counter has been read.
         unsafe {
             self.kernels
                 .retrieve_all

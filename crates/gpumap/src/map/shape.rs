@@ -11,8 +11,8 @@ pub(super) struct Wish {
     pub capacity: usize,
     /// Pairs per slot at most, when they are that many.
     pub max_load_factor: f64,
-    /// Submaps, each with an equal share of the hash range.
-    pub submaps: u32,
+    /// Submaps, each with an equal share of the hash range; none for as many as suit the size.
+    pub submaps: Option<u32>,
     /// Slots of each submap, in place of the three above: for tests of unequal submaps.
     pub submap_slots: Option<Vec<usize>>,
     /// Slabs per page at most, a power of two.
@@ -43,8 +43,11 @@ impl Shape {
         let slots: Vec<u64> = match &wish.submap_slots {
             Some(slots) => slots.iter().map(|&slots| slots as u64).collect(),
             None => {
-                let slots = share_of_slots(wish).ok_or_else(overflow)?;
-                vec![slots; wish.submaps as usize]
+                let submaps = wish
+                    .submaps
+                    .unwrap_or_else(|| fitting_submaps(wish, slot_bytes));
+                let slots = share_of_slots(wish, submaps).ok_or_else(overflow)?;
+                vec![slots; submaps as usize]
             }
         };
         let slabs = slots
@@ -84,6 +87,17 @@ impl Shape {
         (self.pages[i] as usize) << self.page_log2
     }
 
+    /// Bytes of the largest submap.
+    pub fn largest_submap_bytes(&self) -> u64 {
+        let pages = self.pages.iter().copied().max().unwrap_or(0);
+        (u64::from(pages) << self.page_log2) * u64::from(SLAB_BYTES)
+    }
+
+    /// Whether each submap of one can be replaced by its like of the other, alone.
+    pub fn matches(&self, other: &Self) -> bool {
+        self.page_log2 == other.page_log2 && self.pages.len() == other.pages.len()
+    }
+
     /// Slots of all submaps.
     pub fn slots(&self) -> usize {
         let pages: usize = self.pages.iter().map(|&pages| pages as usize).sum();
@@ -97,14 +111,30 @@ impl Shape {
     }
 }
 
+/// Maps of fewer bytes have one submap. Growing replaces a map of one submap as a whole, which at
+/// this size takes little time and memory.
+const SMALL_BYTES: f64 = (64u64 << 20) as f64;
+
+/// Submaps of larger ones: growing needs a sixteenth of the map in memory beside it.
+const LARGE_SUBMAPS: u32 = 16;
+
+/// How many submaps suit the size.
+fn fitting_submaps(wish: &Wish, slot_bytes: u32) -> u32 {
+    let bytes = wish.capacity as f64 / wish.max_load_factor * f64::from(slot_bytes);
+    if bytes < SMALL_BYTES {
+        1
+    } else {
+        LARGE_SUBMAPS
+    }
+}
+
 /// Slots of each of the wished submaps; none if that is beyond all memory.
 ///
 /// A submap's share of the keys is binomial. With several submaps each has room for its mean and
 /// eight standard deviations, so that no submap is full while the map as a whole is not.
-fn share_of_slots(wish: &Wish) -> Option<u64> {
-    let submaps = f64::from(wish.submaps);
-    let mean = wish.capacity as f64 / submaps;
-    let worst = if wish.submaps == 1 {
+fn share_of_slots(wish: &Wish, submaps: u32) -> Option<u64> {
+    let mean = wish.capacity as f64 / f64::from(submaps);
+    let worst = if submaps == 1 {
         mean
     } else {
         mean + 8.0 * mean.sqrt() + 8.0
@@ -121,7 +151,7 @@ mod tests {
         Wish {
             capacity,
             max_load_factor: 0.8,
-            submaps,
+            submaps: Some(submaps),
             submap_slots: None,
             page_slabs: MAX_PAGE_SLABS,
         }

@@ -1,85 +1,267 @@
 //! The verbs that store pairs, and what happens when they may not fit.
 //!
-//! A batch that fits whatever its keys are runs beside others. One that may not fit runs alone,
-//! and leaves a mark for each key: if a pair finds no room, what it did is undone, so that the map
-//! is as it was.
+//! A batch that fits whatever its keys are runs beside others. One that may not fit runs alone, and
+//! its absent keys are counted first. If they do not fit either, the map grows. Of a batch that is
+//! large against the map even then, as much as fits goes in before it grows again, since many of
+//! its keys may be equal; such a batch notes what it stores, so that it can be taken back if memory
+//! ends, or a fixed capacity.
 
 use std::ptr;
-use std::sync::atomic::Ordering;
 
-use gpumap_kernels::kernels::{StoreArgs, UndoArgs};
-use gpumap_kernels::verbs::Mark;
+use gpumap_kernels::kernels::{CountArgs, StoreArgs, UndoArgs};
+use gpumap_kernels::verbs::store::{Account, Select};
+use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::Kernel;
+use parking_lot::RwLockReadGuard;
 
+use super::grow::PARTS;
+use super::merge::Merge;
+use super::room::Promise;
 use super::table::Table;
-use super::{Key, Map, Value};
+use super::{Growth, Key, Map, Value};
 use crate::error::{Error, Result};
 use crate::input::{Input, Source};
 use crate::scratch::{Slot, Workspace};
 
-/// The kernels that store share their arguments.
-type StoreKernel<K, V> = &'static Kernel<StoreArgs<<K as Key>::Bits, <V as Value>::Bits>>;
+/// What became of one key of a batch that stores pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The key was there before, or another pair of the batch was faster.
+    Present,
+    /// This pair was stored.
+    Inserted,
+}
 
-/// A batch on the device.
-#[derive(Clone, Copy)]
-struct Staged<K, V> {
-    keys: *const K,
-    values: *const V,
-    len: usize,
+/// What is done with keys that are present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Insert,
+    Merge(Update),
+    GetOrInsert,
+}
+
+/// The kernels that store share their arguments.
+pub(super) type StoreKernel<K, V> =
+    &'static Kernel<StoreArgs<<K as Key>::Bits, <V as Value>::Bits>>;
+
+/// A batch on the device, or the part of it that is still to be done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job<K, V> {
+    pub verb: Verb,
+    pub keys: *const K,
+    pub values: *const V,
+    /// What the map holds for each key; null unless the verb tells.
+    pub held: *mut V,
+    /// A zeroed byte per key; may be null.
+    pub outcomes: *mut u8,
+    pub len: usize,
+}
+
+impl<K, V> Job<K, V> {
+    /// The first `len` keys.
+    fn first(self, len: usize) -> Self {
+        Self { len, ..self }
+    }
+
+    /// What comes after the first `done` keys.
+    fn after(self, done: usize) -> Self {
+        Self {
+            keys: self.keys.wrapping_add(done),
+            values: self.values.wrapping_add(done),
+            held: offset(self.held, done),
+            outcomes: offset(self.outcomes, done),
+            len: self.len - done,
+            ..self
+        }
+    }
+}
+
+/// Null stays null.
+fn offset<T>(pointer: *mut T, by: usize) -> *mut T {
+    if pointer.is_null() {
+        pointer
+    } else {
+        pointer.wrapping_add(by)
+    }
+}
+
+/// What a batch that may be taken back has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    stored: usize,
+    /// Whether pairs have moved to other slots since it began.
+    moved: bool,
 }
 
 /// What a kernel reports.
-struct Report {
-    stored: usize,
-    unplaced: usize,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report {
+    pub stored: usize,
+    pub unplaced: usize,
 }
+
+/// How often a map grows for keys that find no room though there is some: beyond it they have
+/// been made to collide.
+const TRIES: usize = 4;
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Stores pairs whose key is absent; a present key keeps its value. Of several pairs of the
     /// batch with one key, one is stored. Returns how many were.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`]; [`Error::Full`] if the batch does not fit, and then nothing of
-    /// it is in the map, unless the error says `partial`; [`Error::OutOfMemory`],
+    /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`], or [`Error::Full`] if the map does not
+    /// grow, and then nothing of the batch is in the map, unless that error says `partial`;
     /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn insert(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.store(self.kernels.insert, keys.source(), values.source())
+        self.store(Verb::Insert, keys.source(), values.source())
     }
 
-    /// Adds values to those of present keys, wrapping around in the integers of the value's
-    /// size, and stores the pairs whose key is absent. Several pairs of the batch may have one
-    /// key: all are added. Returns how many keys were new.
-    ///
-    /// Values of floating point are not added as such: this is for `u32`, `i32`, `u64` and `i64`
-    /// and types made of them.
+    /// As [`insert`](Self::insert), and says for each pair whether it was stored.
     ///
     /// ```
-    /// use gpumap::{Device, Map};
+    /// use gpumap::{Device, Map, Outcome};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1], &[10])?;
+    /// let outcomes = map.insert_with_outcome(&[1, 2], &[11, 20])?;
+    /// assert_eq!(outcomes, [Outcome::Present, Outcome::Inserted]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn insert_with_outcome(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<Vec<Outcome>> {
+        self.store_with_outcome(Verb::Insert, keys.source(), values.source())
+    }
+
+    /// Stores pairs; a present key gets the new value. Of several pairs of the batch with one key,
+    /// one is there in the end. Returns how many keys were new.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn upsert(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<usize> {
+        self.store(Verb::Merge(Update::Replace), keys.source(), values.source())
+    }
+
+    /// As [`upsert`](Self::upsert), and says for each pair whether its key was new.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn upsert_with_outcome(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<Vec<Outcome>> {
+        let verb = Verb::Merge(Update::Replace);
+        self.store_with_outcome(verb, keys.source(), values.source())
+    }
+
+    /// Merges values with those of present keys, and stores the pairs whose key is absent. Several
+    /// pairs of the batch may have one key: all are merged. Returns how many keys were new.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map, Merge};
     /// let counts = Map::<u32, u64>::with_capacity(&Device::cpu(), 10)?;
-    /// assert_eq!(counts.add(&[7, 8, 7, 7], &[1, 1, 1, 1])?, 2);
+    /// assert_eq!(counts.merge(&[7, 8, 7, 7], &[1, 1, 1, 1], Merge::Add)?, 2);
     /// assert_eq!(counts.get(&[7, 8])?, [Some(3), Some(1)]);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`insert`](Self::insert).
-    pub fn add(
+    pub fn merge(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
+        merge: Merge,
     ) -> Result<usize> {
-        self.store(self.kernels.add, keys.source(), values.source())
+        let verb = Verb::Merge(merge.update::<V>());
+        self.store(verb, keys.source(), values.source())
     }
 
-    fn store(
+    /// Stores pairs whose key is absent, and returns for each key the value that the map holds:
+    /// its own where it was stored, else the one that was there.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1], &[10])?;
+    /// assert_eq!(map.get_or_insert(&[1, 2], &[11, 20])?, [10, 20]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn get_or_insert(
         &self,
-        kernel: StoreKernel<K, V>,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<Vec<V>> {
+        let (keys, values) = (keys.source(), values.source());
+        let mut scratch = self.scratch.take()?;
+        let mut held = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
+        let held_at = held.as_mut_ptr();
+        self.store_job(&mut scratch, keys, values, |job| Job {
+            verb: Verb::GetOrInsert,
+            held: held_at,
+            ..job
+        })?;
+        scratch.fetch(held, keys.len())
+    }
+
+    pub(super) fn store(
+        &self,
+        verb: Verb,
         keys: Source<'_, K>,
         values: Source<'_, V>,
+    ) -> Result<usize> {
+        let mut scratch = self.scratch.take()?;
+        self.store_job(&mut scratch, keys, values, |job| Job { verb, ..job })
+    }
+
+    fn store_with_outcome(
+        &self,
+        verb: Verb,
+        keys: Source<'_, K>,
+        values: Source<'_, V>,
+    ) -> Result<Vec<Outcome>> {
+        let len = keys.len();
+        let mut scratch = self.scratch.take()?;
+        let mut outcomes = scratch.output::<u8>(Slot::FirstOutput, len)?;
+        let outcomes_at = outcomes.as_mut_ptr();
+        // SAFETY: one byte per key.
+        unsafe { scratch.stream().fill(outcomes_at, 0, len) }?;
+        self.store_job(&mut scratch, keys, values, |job| Job {
+            verb,
+            outcomes: outcomes_at,
+            ..job
+        })?;
+        let outcome = |byte| match byte {
+            0 => Outcome::Present,
+            _ => Outcome::Inserted,
+        };
+        let outcomes = scratch.fetch(outcomes, len)?;
+        Ok(outcomes.into_iter().map(outcome).collect())
+    }
+
+    /// Stages a batch and stores it; `with` says how. Returns how many pairs were stored.
+    fn store_job(
+        &self,
+        scratch: &mut Workspace,
+        keys: Source<'_, K>,
+        values: Source<'_, V>,
+        with: impl FnOnce(Job<K, V>) -> Job<K, V>,
     ) -> Result<usize> {
         if keys.len() != values.len() {
             return Err(Error::LengthMismatch {
@@ -90,164 +272,311 @@ impl<K: Key, V: Value> Map<K, V> {
         if keys.is_empty() {
             return Ok(0);
         }
-        let mut scratch = self.scratch.take()?;
         // SAFETY: the workspace waits for its stream before this call returns.
-        let batch = unsafe {
-            Staged {
+        let job = unsafe {
+            Job {
+                verb: Verb::Insert,
                 keys: scratch.stage(Slot::Keys, keys)?,
                 values: scratch.stage(Slot::Values, values)?,
+                held: ptr::null_mut(),
+                outcomes: ptr::null_mut(),
                 len: keys.len(),
             }
         };
+        self.store_all(scratch, with(job))
+    }
+
+    /// Stores a batch: beside other calls if it fits for sure, else alone, growing as need be.
+    fn store_all(&self, scratch: &mut Workspace, job: Job<K, V>) -> Result<usize> {
         {
             let table = self.table.read();
-            if let Some(promise) = Promise::of(self, batch.len) {
-                return self.store_beside_others(&table, promise, kernel, &mut scratch, batch);
+            if let Some(promise) = self.room.promise(job.len) {
+                return self.store_part(table, promise, scratch, job);
             }
         }
-        let table = self.table.write();
-        // Nothing is in flight now, so the promise is exact.
-        match Promise::of(self, batch.len) {
-            Some(promise) => self.store_beside_others(&table, promise, kernel, &mut scratch, batch),
-            None => self.store_alone(&table, kernel, &mut scratch, batch),
+        let mut table = self.exclusive();
+        let absent = self.count_absent(&table, scratch, job)?;
+        // Nothing is in flight, so what is left is exact.
+        if absent > self.room.left() && self.growth != Growth::Fixed {
+            match self.make_room(&mut table, absent) {
+                // Equal keys may need less than it seems.
+                Err(Error::OutOfMemory { .. } | Error::Full { .. }) => {}
+                made => made?,
+            }
         }
+        if absent > self.room.left() {
+            return self.store_alone(&mut table, scratch, job);
+        }
+        let report = self.run(&table, scratch, job, Select::All)?;
+        self.room.stored(report.stored);
+        if report.unplaced == 0 {
+            return Ok(report.stored);
+        }
+        let mut progress = Progress::default();
+        self.place_colliding(&mut table, scratch, job, report, &mut progress)?;
+        Ok(report.stored + progress.stored)
     }
 
-    fn store_beside_others(
+    /// How many keys of a batch are absent; of several equal ones each.
+    fn count_absent(
         &self,
         table: &Table,
-        promise: Promise<'_, K, V>,
-        kernel: StoreKernel<K, V>,
         scratch: &mut Workspace,
-        batch: Staged<K, V>,
+        job: Job<K, V>,
     ) -> Result<usize> {
-        let report = self.run(table, kernel, scratch, batch, ptr::null_mut())?;
-        promise.keep(report.stored);
-        if report.unplaced != 0 {
-            return Err(self.full(&batch, report.unplaced, true));
-        }
-        Ok(report.stored)
+        self.expect_sound()?;
+        let (grid, batch) = self.share_out(job.keys, ptr::null(), job.len);
+        let args = CountArgs {
+            view: table.view(),
+            batch,
+            absent: scratch.running_counters()?,
+        };
+        // SAFETY: the kernel set fits the map's types, the keys are staged; the caller holds the
+        // table's lock until this has ended.
+        unsafe {
+            self.kernels
+                .count_absent
+                .launch(scratch.stream(), grid, args)
+        }?;
+        let [absent, ..] = scratch.read_running_counters()?;
+        Ok(absent as usize)
     }
 
+    /// Stores what fits for sure, beside other calls.
+    fn store_part(
+        &self,
+        table: RwLockReadGuard<'_, Table>,
+        promise: Promise<'_>,
+        scratch: &mut Workspace,
+        part: Job<K, V>,
+    ) -> Result<usize> {
+        let report = self.run(&table, scratch, part, Select::All)?;
+        // Whoever waits for the table counts on it.
+        promise.keep(report.stored);
+        drop(table);
+        if report.unplaced == 0 {
+            return Ok(report.stored);
+        }
+        let (mut table, mut progress) = (self.exclusive(), Progress::default());
+        self.place_colliding(&mut table, scratch, part, report, &mut progress)?;
+        Ok(report.stored + progress.stored)
+    }
+
+    /// Stores the pairs of a part that found no room though there was some: their keys collide.
+    fn place_colliding(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        part: Job<K, V>,
+        Report { mut unplaced, .. }: Report,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        for _ in 0..TRIES {
+            let Growth::By(factor) = self.growth else {
+                break;
+            };
+            let larger = (self.capacity() as f64 * factor) as usize + 1;
+            if self.rebuild(table, larger).is_err() {
+                break;
+            }
+            progress.moved = true;
+            let report = self.run(table, scratch, part, Select::Unplaced)?;
+            self.room.stored(report.stored);
+            progress.stored += report.stored;
+            unplaced = report.unplaced;
+            if unplaced == 0 {
+                return Ok(());
+            }
+        }
+        Err(self.full(part.len, unplaced, true))
+    }
+
+    /// Stores a batch that may find no room, and takes it back if it does: all or nothing.
     fn store_alone(
         &self,
-        table: &Table,
-        kernel: StoreKernel<K, V>,
+        table: &mut Table,
         scratch: &mut Workspace,
-        batch: Staged<K, V>,
+        job: Job<K, V>,
     ) -> Result<usize> {
-        let marks: *mut u8 = scratch.reserve(Slot::FirstOutput, batch.len)?;
-        // SAFETY: reserved with one byte per key.
-        unsafe { scratch.stream().fill(marks, Mark::None as u8, batch.len) }?;
-        let report = self.run(table, kernel, scratch, batch, marks)?;
-        if report.unplaced != 0 {
-            // Additions first: some may have gone to pairs that the batch stored.
-            for mark in [Mark::Added, Mark::Stored] {
-                self.undo(table, scratch, batch, marks, mark)?;
-            }
-            return Err(self.full(&batch, report.unplaced, false));
+        let outcomes = if job.outcomes.is_null() {
+            let outcomes: *mut u8 = scratch.reserve(Slot::SecondOutput, job.len)?;
+            // SAFETY: reserved with one byte per key.
+            unsafe { scratch.stream().fill(outcomes, 0, job.len) }?;
+            outcomes
+        } else {
+            job.outcomes
+        };
+        // First the absent keys. Values of present ones, which could not be taken back, are
+        // touched when nothing can fail any more.
+        let insert = Job {
+            verb: Verb::Insert,
+            outcomes,
+            ..job
+        };
+        let mut progress = Progress::default();
+        let stored = match self.growth {
+            Growth::Fixed => self.fill_up(table, scratch, insert, &mut progress),
+            Growth::By(_) => self.grow_and_fill(table, scratch, insert, &mut progress),
+        };
+        if let Err(error) = stored {
+            self.undo(table, scratch, insert, progress)?;
+            return Err(match error {
+                Error::Full { unplaced, .. } => self.full(job.len, unplaced, false),
+                other => other,
+            });
         }
-        self.promised.fetch_add(report.stored, Ordering::AcqRel);
-        self.len.fetch_add(report.stored, Ordering::AcqRel);
-        Ok(report.stored)
+        let second = Job { outcomes, ..job };
+        match job.verb {
+            Verb::Insert => {}
+            Verb::Merge(_) => drop(self.run(table, scratch, second, Select::NotStored)?),
+            Verb::GetOrInsert => drop(self.run(table, scratch, second, Select::All)?),
+        }
+        Ok(progress.stored)
     }
 
-    /// Runs a kernel that stores, and waits for it.
-    fn run(
+    /// Inserts a batch into a map that does not grow, down to its last slot.
+    fn fill_up(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        insert: Job<K, V>,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        loop {
+            let report = self.run(table, scratch, insert, Select::UntilFull)?;
+            self.room.stored(report.stored);
+            progress.stored += report.stored;
+            if report.unplaced == 0 {
+                return Ok(());
+            }
+            // Once, as that leaves no tombstones behind.
+            self.make_room(table, insert.len - progress.stored)?;
+            progress.moved = true;
+        }
+    }
+
+    /// Inserts a batch into a map that grows, in parts that fit for sure.
+    fn grow_and_fill(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        insert: Job<K, V>,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let mut rest = insert;
+        while rest.len != 0 {
+            let room = self.room.left();
+            if room < rest.len.div_ceil(PARTS) {
+                match self.make_room(table, rest.len) {
+                    Ok(()) => progress.moved = true,
+                    // What is left is used to the end: many keys may be present, or equal.
+                    Err(Error::OutOfMemory { .. }) if room != 0 => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let part = rest.first(self.room.left().min(rest.len));
+            if part.len == 0 {
+                return Err(self.full(insert.len, rest.len, false));
+            }
+            let report = self.run(table, scratch, part, Select::All)?;
+            self.room.stored(report.stored);
+            progress.stored += report.stored;
+            if report.unplaced != 0 {
+                self.place_colliding(table, scratch, part, report, progress)?;
+            }
+            rest = rest.after(part.len);
+        }
+        Ok(())
+    }
+
+    /// Runs a kernel that stores, and waits for it. The caller holds the table's lock.
+    pub(super) fn run(
         &self,
         table: &Table,
-        kernel: StoreKernel<K, V>,
         scratch: &mut Workspace,
-        batch: Staged<K, V>,
-        marks: *mut u8,
+        job: Job<K, V>,
+        select: Select,
     ) -> Result<Report> {
         self.expect_sound()?;
-        scratch.reset_counters()?;
-        let (grid, pairs) = self.share_out(batch.keys, batch.values, batch.len);
+        let (kernel, update) = self.kernel_of(job.verb);
+        let counters = if select == Select::UntilFull {
+            scratch.reset_counters()?;
+            scratch.counters()
+        } else {
+            scratch.running_counters()?
+        };
+        let (grid, batch) = self.share_out(job.keys, job.values, job.len);
         let args = StoreArgs {
             view: table.view(),
-            batch: pairs,
-            marks,
-            counters: scratch.counters(),
+            batch,
+            update,
+            values: job.held.cast(),
+            account: Account {
+                outcomes: job.outcomes,
+                unplaced: scratch.clear_bits(job.len)?,
+                counters,
+                select,
+            },
         };
-        let counters = self.or_poison(scratch, |scratch| {
-            // SAFETY: the kernel set fits the map's types; inputs are staged, `marks` is null or
-            // has a byte per key; the caller holds the table's lock until this has ended.
+        let [stored, unplaced, ..] = self.or_poison(scratch, |scratch| {
+            // SAFETY: the kernel set fits the map's types; inputs are staged, outputs and bits are
+            // as long as the batch; the caller holds the table's lock until this has ended.
             unsafe { kernel.launch(scratch.stream(), grid, args) }?;
-            scratch.read_counters()
+            scratch.read_running_counters()
         })?;
-        let [stored, unplaced, ..] = counters;
+        if unplaced != 0 || select == Select::Unplaced {
+            scratch.dirty_bits();
+        }
         Ok(Report {
             stored: stored as usize,
             unplaced: unplaced as usize,
         })
     }
 
-    /// Takes back one part of what a batch did, and waits.
+    /// The kernel of a verb, and what it does to values of present keys.
+    pub(super) fn kernel_of(&self, verb: Verb) -> (StoreKernel<K, V>, Update) {
+        match verb {
+            Verb::Insert => (self.kernels.insert, Update::Replace),
+            Verb::Merge(update) => (self.kernels.merge, update),
+            Verb::GetOrInsert => (self.kernels.get_or_insert, Update::Replace),
+        }
+    }
+
+    /// Takes back what a batch stored, and waits.
     fn undo(
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        batch: Staged<K, V>,
-        marks: *const u8,
-        mark: Mark,
+        job: Job<K, V>,
+        Progress { stored, moved }: Progress,
     ) -> Result<()> {
-        let (grid, pairs) = self.share_out(batch.keys, batch.values, batch.len);
+        let (grid, batch) = self.share_out(job.keys, job.values, job.len);
         let args = UndoArgs {
             view: table.view(),
-            batch: pairs,
-            marks,
-            mark,
+            batch,
+            outcomes: job.outcomes,
+            buries: u32::from(moved),
         };
         self.or_poison(scratch, |scratch| {
-            // SAFETY: the batch has ended and left `marks`; the exclusive lock keeps all other
-            // operations away.
+            // SAFETY: the batch has ended and left its outcomes; the exclusive lock keeps all
+            // other operations away.
             unsafe { self.kernels.undo.launch(scratch.stream(), grid, args) }?;
             scratch.stream().synchronize()
-        })
+        })?;
+        self.room.removed(stored);
+        if !moved {
+            self.room.emptied(stored);
+        }
+        Ok(())
     }
 
-    fn full(&self, batch: &Staged<K, V>, unplaced: usize, partial: bool) -> Error {
+    pub(super) fn full(&self, batch: usize, unplaced: usize, partial: bool) -> Error {
         Error::Full {
             len: self.len(),
             slots: self.slots(),
-            batch: batch.len,
+            batch,
             unplaced,
             partial,
         }
-    }
-}
-
-/// Room that a call in flight may use up: as long as all promises together stay within the
-/// map's capacity, no batch can fail for want of room.
-struct Promise<'m, K: Key, V: Value> {
-    map: &'m Map<K, V>,
-    pairs: usize,
-}
-
-impl<'m, K: Key, V: Value> Promise<'m, K, V> {
-    /// Room for `pairs` more, if there is.
-    fn of(map: &'m Map<K, V>, pairs: usize) -> Option<Self> {
-        let within = |promised: usize| {
-            promised
-                .checked_add(pairs)
-                .filter(|&sum| sum <= map.shape.capacity)
-        };
-        map.promised
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, within)
-            .ok()
-            .map(|_| Self { map, pairs })
-    }
-
-    /// Ends it: `stored` pairs are in the map now, the rest of the room is free again.
-    fn keep(mut self, stored: usize) {
-        self.map.len.fetch_add(stored, Ordering::AcqRel);
-        self.pairs -= stored;
-    }
-}
-
-impl<K: Key, V: Value> Drop for Promise<'_, K, V> {
-    fn drop(&mut self) {
-        self.map.promised.fetch_sub(self.pairs, Ordering::AcqRel);
     }
 }

@@ -1,6 +1,7 @@
 //! The memory of a map: slabs, directory, prefix sums.
 
-use gpumap_kernels::retrieve_all::CHUNK_SLABS;
+use gpumap_kernels::chunk::{CHUNK_SLABS, Chunks};
+use gpumap_kernels::slot::RESERVED_WORDS;
 use gpumap_kernels::table::{MapView, SLAB_BYTES, Submap};
 
 use super::shape::Shape;
@@ -9,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::stream::Stream;
 
 /// A slab's worth of bytes, the unit in which submaps are allocated.
-type Slab = [u8; SLAB_BYTES as usize];
+pub(super) type Slab = [u8; SLAB_BYTES as usize];
 
 /// What fills an empty table: every slot's key word is EMPTY.
 const EMPTY_BYTE: u8 = 0xff;
@@ -20,47 +21,58 @@ pub(super) struct Table {
     pub shape: Shape,
     /// Kept for their memory; kernels find them through the directory.
     submaps: Vec<Buffer<Slab>>,
+    /// A slab for each key whose bits mean a state.
     reserved: Buffer<Slab>,
-    /// One [`Submap`] per submap, and one for the reserved slab.
+    /// One [`Submap`] per submap, and one for the reserved slabs.
     directory: Buffer<[u64; 2]>,
-    /// For each entry of the directory the `retrieve_all` chunks up to its end: inclusive prefix
-    /// sums of the submaps' capacities.
+    /// For each entry of the directory the chunks up to its end: inclusive prefix sums of the
+    /// submaps' capacities.
     chunk_ends: Buffer<u64>,
     chunks: u64,
     seed: u64,
 }
 
+/// New slabs, all empty.
+fn empty_slabs(stream: &Stream, slabs: usize) -> Result<Buffer<Slab>> {
+    let mut slabs = Buffer::<Slab>::uninit(stream, slabs)?;
+    slabs.fill_bytes(EMPTY_BYTE)?;
+    Ok(slabs)
+}
+
+/// The directory's entry for a submap.
+fn entry(slabs: &Buffer<Slab>, pages: u32) -> [u64; 2] {
+    [slabs.as_ptr() as u64, u64::from(pages)]
+}
+
 impl Table {
-    /// An empty table.
+    /// An empty table. Its memory is of `stream`, on which everything that the host does to it
+    /// alone is queued; returns when it can be used from others.
     pub fn new(stream: &Stream, shape: Shape, seed: u64) -> Result<Self> {
         let submaps = (0..shape.pages.len())
-            .map(|i| Buffer::<Slab>::uninit(stream, shape.slabs(i)))
+            .map(|i| empty_slabs(stream, shape.slabs(i)))
             .collect::<Result<Vec<_>>>()?;
-        let reserved = Buffer::<Slab>::uninit(stream, 1)?;
-
-        let mut entries = Vec::with_capacity(submaps.len() + 1);
-        let mut ends = Vec::with_capacity(submaps.len() + 1);
-        let mut chunks = 0;
-        let counted = submaps
-            .iter()
-            .zip(&shape.pages)
-            .map(|(s, &pages)| (s, pages));
-        for (slabs, pages) in counted.chain([(&reserved, 1)]) {
-            entries.push([slabs.as_ptr() as u64, u64::from(pages)]);
-            chunks += (slabs.len() as u64).div_ceil(u64::from(CHUNK_SLABS));
-            ends.push(chunks);
-        }
+        let reserved = empty_slabs(stream, RESERVED_WORDS as usize)?;
+        let submaps_and_reserved = submaps.iter().zip(&shape.pages).chain([(&reserved, &1)]);
+        let entries: Vec<_> = submaps_and_reserved
+            .map(|(slabs, &pages)| entry(slabs, pages))
+            .collect();
         let mut table = Self {
             directory: Buffer::from_slice(stream, &entries)?,
-            chunk_ends: Buffer::from_slice(stream, &ends)?,
+            chunk_ends: Buffer::zeroed(stream, entries.len())?,
             submaps,
             reserved,
             shape,
-            chunks,
+            chunks: 0,
             seed,
         };
-        table.clear()?;
+        table.count_chunks()?;
+        stream.synchronize()?;
         Ok(table)
+    }
+
+    /// The stream that its memory is of.
+    pub fn stream(&self) -> &Stream {
+        self.reserved.stream()
     }
 
     /// Empties every slot. Returns when that is done.
@@ -70,8 +82,42 @@ impl Table {
             .try_for_each(|slabs| slabs.fill_bytes(EMPTY_BYTE))
             .and_then(|()| self.reserved.fill_bytes(EMPTY_BYTE));
         // What was queued before a failure is waited for as well.
-        let done = self.reserved.stream().synchronize();
+        let done = self.stream().synchronize();
         queued.and(done)
+    }
+
+    /// The slabs of a submap.
+    pub fn slabs(&self, submap: usize) -> &Buffer<Slab> {
+        &self.submaps[submap]
+    }
+
+    /// Puts other slabs in the place of a submap, and returns its own. To be followed by
+    /// [`count_chunks`](Self::count_chunks).
+    pub fn replace(&mut self, submap: usize, slabs: Buffer<Slab>) -> Result<Buffer<Slab>> {
+        let pages = (slabs.len() >> self.shape.page_log2) as u32;
+        let mut place = self.directory.slice_mut(submap..=submap)?;
+        place.copy_from_slice(&[entry(&slabs, pages)])?;
+        self.shape.pages[submap] = pages;
+        Ok(std::mem::replace(&mut self.submaps[submap], slabs))
+    }
+
+    /// Takes over the reserved slabs of another table.
+    pub fn copy_reserved(&mut self, other: &Self) -> Result<()> {
+        self.reserved.copy_range(0, &other.reserved.as_view())
+    }
+
+    /// Brings the prefix sums up to date.
+    pub fn count_chunks(&mut self) -> Result<()> {
+        let all = self.submaps.iter().chain([&self.reserved]);
+        let mut chunks = 0;
+        let ends: Vec<u64> = all
+            .map(|slabs| {
+                chunks += (slabs.len() as u64).div_ceil(u64::from(CHUNK_SLABS));
+                chunks
+            })
+            .collect();
+        self.chunks = chunks;
+        self.chunk_ends.copy_from_slice(&ends)
     }
 
     /// The table as kernels see it.
@@ -85,26 +131,27 @@ impl Table {
         }
     }
 
-    /// The directory on the device, the reserved slab's entry last.
-    pub fn entries(&self) -> *const Submap {
+    /// The directory on the device, the entry of the reserved slabs last.
+    fn entries(&self) -> *const Submap {
         self.directory.as_ptr().cast()
     }
 
-    /// How many entries the directory has.
-    pub fn entry_count(&self) -> u32 {
-        self.submaps.len() as u32 + 1
-    }
-
-    /// The inclusive prefix sums on the device, one per entry.
-    pub fn chunk_ends(&self) -> *const u64 {
-        self.chunk_ends.as_ptr()
-    }
-
-    /// Blocks that a `retrieve_all` needs.
-    pub fn chunks(&self) -> Result<u32> {
-        u32::try_from(self.chunks).map_err(|_| Error::CapacityOverflow {
-            elements: self.shape.slots(),
-            element_bytes: (SLAB_BYTES / self.shape.slab_slots) as usize,
-        })
+    /// Its chunks, and how many there are: the blocks of a kernel that looks at every slot.
+    pub fn chunks(&self) -> Result<(Chunks, u32)> {
+        let blocks = u32::try_from(self.chunks)
+            .ok()
+            .filter(|&blocks| blocks <= i32::MAX as u32)
+            .ok_or(Error::CapacityOverflow {
+                elements: self.shape.slots(),
+                element_bytes: (SLAB_BYTES / self.shape.slab_slots) as usize,
+            })?;
+        let chunks = Chunks {
+            submaps: self.entries(),
+            ends: self.chunk_ends.as_ptr(),
+            entries: self.submaps.len() as u32 + 1,
+            page_log2: self.shape.page_log2,
+            first: 0,
+        };
+        Ok((chunks, blocks))
     }
 }

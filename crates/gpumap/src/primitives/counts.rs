@@ -6,7 +6,7 @@ use super::Primitives;
 use crate::buffer::{Buffer, BufferView};
 use crate::error::Result;
 use crate::input::{Input, Source};
-use crate::map::{Key, Map, Value};
+use crate::map::{Key, Map, Merge, Value};
 use crate::stream::Stream;
 
 /// Keys per batch: what is stored beside them takes memory, however many keys there are.
@@ -69,8 +69,8 @@ impl Primitives {
         let ones = self.batch_of(1u64, source.len())?;
         each_batch(source, &ones, |keys, ones| {
             match keys {
-                Source::Host(keys) => map.add(keys, &ones)?,
-                Source::Device(keys) => map.add(&keys, &ones)?,
+                Source::Host(keys) => map.merge(keys, &ones, Merge::Add)?,
+                Source::Device(keys) => map.merge(&keys, &ones, Merge::Add)?,
             };
             Ok(())
         })?;

@@ -23,6 +23,8 @@ use super::element::sealed::Kernels;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Predicate<T> {
+    /// Every `x`.
+    Always,
     /// `x < c`
     Less(T),
     /// `x <= c`
@@ -72,11 +74,12 @@ impl<T: Element> Predicate<T> {
     }
 
     /// As the kernels take it: every comparison is a range of ranks, of which zero has two.
-    pub(super) fn test(&self) -> Test<T::Bits> {
+    pub(crate) fn test(&self) -> Test<T::Bits> {
         let (first, last) = T::RANKS;
         let equal = |c: T| c.ranks();
         // `None` where nothing is in range.
         let (range, invert) = match *self {
+            Self::Always => (None, true),
             Self::Less(c) => {
                 let below = equal(c).filter(|c| c.0 > first);
                 (below.map(|c| (first, c.0 - 1)), false)

@@ -110,12 +110,23 @@ impl Drop for Scratch<'_> {
     }
 }
 
+/// Bits that are zero between calls, so that a call that sets none need not clear any.
+#[derive(Debug, Default)]
+struct Bits {
+    memory: Option<Memory>,
+    /// Whether all of them are zero.
+    clear: bool,
+}
+
 /// The stream and the memory of one call.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     // Dropped before the stream, which they hold anyway.
     slots: [Option<Memory>; SLOTS],
+    bits: Bits,
     counters: Buffer<u64>,
+    /// What the counters were when they were last read, if nothing was queued with them since.
+    last: Option<[u64; COUNTERS]>,
     mirror: PinnedBuffer<u64>,
     stream: Stream,
 }
@@ -125,7 +136,9 @@ impl Workspace {
         let stream = Stream::new(device)?;
         Ok(Self {
             slots: [const { None }; SLOTS],
+            bits: Bits::default(),
             counters: Buffer::zeroed(&stream, COUNTERS)?,
+            last: Some([0; COUNTERS]),
             mirror: PinnedBuffer::zeroed(device, COUNTERS)?,
             stream,
         })
@@ -141,13 +154,37 @@ impl Workspace {
         self.counters.as_mut_ptr()
     }
 
-    /// Queues setting all counters to zero.
+    /// Queues setting all counters to zero, for kernels that look at what they count to.
     pub(crate) fn reset_counters(&mut self) -> Result<()> {
-        self.counters.fill_bytes(0)
+        self.counters.fill_bytes(0)?;
+        self.last = Some([0; COUNTERS]);
+        Ok(())
+    }
+
+    /// Where the counters are on the device, for kernels that only add to them: they are not at
+    /// zero, but [`read_running_counters`](Self::read_running_counters) tells what was added.
+    pub(crate) fn running_counters(&mut self) -> Result<*mut u64> {
+        if self.last.is_none() {
+            // A call failed before it had read them.
+            self.reset_counters()?;
+        }
+        Ok(self.counters())
+    }
+
+    /// Waits for everything queued, and tells what was added to the
+    /// [running counters](Self::running_counters).
+    pub(crate) fn read_running_counters(&mut self) -> Result<[u64; COUNTERS]> {
+        let last = self.last.take().unwrap_or_default();
+        let mut added = self.read_counters()?;
+        for (added, last) in added.iter_mut().zip(last) {
+            *added = added.wrapping_sub(last);
+        }
+        Ok(added)
     }
 
     /// Waits for everything queued, then reads the counters.
     pub(crate) fn read_counters(&mut self) -> Result<[u64; COUNTERS]> {
+        self.last = None;
         // SAFETY: the mirror is not touched until the wait below is over.
         unsafe {
             self.counters
@@ -157,6 +194,7 @@ impl Workspace {
         self.stream.synchronize()?;
         let mut counters = [0; COUNTERS];
         counters.copy_from_slice(&self.mirror);
+        self.last = Some(counters);
         Ok(counters)
     }
 
@@ -217,6 +255,31 @@ impl Workspace {
             other => other?,
         };
         Ok(place.insert(memory).ptr().cast())
+    }
+
+    /// Room for `len` bits, all zero when what is queued from now on comes to them, unless this
+    /// call was here before without [`dirty_bits`](Self::dirty_bits).
+    pub(crate) fn clear_bits(&mut self, len: usize) -> Result<*mut u32> {
+        let needed = len.div_ceil(32) * size_of::<u32>();
+        let large_enough = |memory: &&Memory| memory.bytes() >= needed;
+        if self.bits.memory.as_ref().filter(large_enough).is_none() {
+            self.bits = Bits::default();
+            self.bits.memory = Some(Memory::new(&self.stream, grown(needed))?);
+        }
+        let Some(memory) = &self.bits.memory else {
+            return Ok(std::ptr::null_mut());
+        };
+        if !self.bits.clear {
+            // SAFETY: all of the memory, which this workspace owns.
+            unsafe { self.stream.fill(memory.ptr(), 0, memory.bytes()) }?;
+            self.bits.clear = true;
+        }
+        Ok(memory.ptr().cast())
+    }
+
+    /// Says that some of the bits have been set, or may have been.
+    pub(crate) fn dirty_bits(&mut self) {
+        self.bits.clear = false;
     }
 
     /// Room for a result of `len` elements that the host wants: a slot, or on the CPU the very

@@ -1,12 +1,13 @@
 //! [`Stream`]: a queue of work on a device.
 
+mod callback;
 mod launch;
 #[cfg(test)]
 mod tests;
 mod transfer;
 
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUresult;
 use parking_lot::Mutex;
@@ -32,6 +33,8 @@ pub struct Stream {
 struct Inner {
     device: Device,
     queue: Queue,
+    /// What other streams wait for; made when one does.
+    order: OnceLock<Event>,
 }
 
 #[derive(Debug)]
@@ -158,9 +161,20 @@ impl Stream {
         if self.as_raw() == other.as_raw() {
             return Ok(());
         }
-        let event = Event::with_timing(self.device(), Timing::Off)?;
+        // Most often nothing is queued there: that costs one call instead of two.
+        if other.is_idle()? {
+            return Ok(());
+        }
+        let event = match other.inner.order.get() {
+            Some(event) => event,
+            None => {
+                let event = Event::with_timing(self.device(), Timing::Off)?;
+                other.inner.order.get_or_init(|| event)
+            }
+        };
+        // If another thread records it as well before the wait is queued, that waits for more.
         event.record(other)?;
-        self.wait_event(&event)
+        self.wait_event(event)
     }
 
     /// The handle of a CUDA stream; null, which nothing uses, on the CPU.
@@ -173,6 +187,7 @@ impl Stream {
             inner: Arc::new(Inner {
                 device: device.clone(),
                 queue,
+                order: OnceLock::new(),
             }),
         }
     }

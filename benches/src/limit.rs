@@ -1,0 +1,150 @@
+//! Growing to the limit: pairs are inserted until memory ends.
+
+use std::num::NonZero;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use gpumap::{Buffer, Device, Error, Map, Merge, Stream};
+
+use crate::data::Word;
+
+/// Pairs per batch on a GPU.
+const BATCH: usize = 1 << 26;
+
+/// On the CPU memory ends early.
+const CPU_BYTES: u64 = 16 << 20;
+const CPU_BATCH: usize = 1 << 14;
+
+/// Batches that took longer are named: they made the map grow.
+const SLOW: f64 = 0.25;
+
+/// Batches that are looked up in the end.
+const CHECKED: usize = 8;
+
+/// Inserts pairs of 8 + 8 bytes into a map that starts small until there is no memory left, then
+/// checks that it holds all of them and works on.
+pub fn run(device: &Device) -> Result<()> {
+    let (device, batch) = if device.is_cuda() {
+        (device.clone(), BATCH)
+    } else {
+        (device.with_memory_budget(CPU_BYTES), CPU_BATCH)
+    };
+    let total = if device.is_cuda() {
+        device.info()?.total_memory.context("no memory size")?
+    } else {
+        CPU_BYTES
+    };
+    let stream = Stream::new(&device)?;
+    let map: Map<u64, u64> = Map::builder(&device).max_load_factor(0.9).build()?;
+    let mut pairs = Pairs::new(&stream, batch)?;
+    let mut batches = 0;
+    let (start, mut inserting) = (Instant::now(), 0.0);
+    let error = loop {
+        pairs.make(batches)?;
+        let begin = Instant::now();
+        let outcome = map.insert(&pairs.keys, &pairs.values);
+        let took = begin.elapsed().as_secs_f64();
+        inserting += took;
+        if took > SLOW {
+            println!("batch {batches}: {took:.2} s, {} slots now", map.slots());
+        }
+        match outcome {
+            Ok(new) => ensure!(new == batch, "batch {batches}: {new} of {batch} new"),
+            Err(error) => break error,
+        }
+        batches += 1;
+        ensure!(map.len() == batches * batch, "{} pairs", map.len());
+    };
+    println!(
+        "{batches} batches of {batch} in {:.1} s, {inserting:.1} s of it inserting",
+        start.elapsed().as_secs_f64()
+    );
+    let Error::OutOfMemory { needed, available } = error else {
+        bail!("the end is {error}");
+    };
+    ensure!(
+        map.len() == batches * batch,
+        "the last batch left something"
+    );
+    let live = (map.len() * 16) as f64 / total as f64;
+    println!(
+        "{} pairs in {} slots of {} submaps, load {:.3}: {:.1} % of {} bytes of memory are live pairs",
+        map.len(),
+        map.slots(),
+        map.submaps(),
+        map.load_factor(),
+        live * 100.0,
+        total
+    );
+    println!("then: {error} (needed {needed}, available {available})");
+
+    for check in 0..CHECKED.min(batches) {
+        let number = check * (batches - 1) / (CHECKED - 1).max(1);
+        pairs.make(number)?;
+        let found = map.get(&pairs.keys.slice(0..batch / 16)?)?;
+        let expected = |i: usize| Some((number * batch + i) as u64);
+        ensure!(
+            found.iter().enumerate().all(|(i, &v)| v == expected(i)),
+            "batch {number} has changed"
+        );
+    }
+    // None of the refused batch is there, and the map works on.
+    pairs.make(batches)?;
+    let few = pairs.keys.slice(0..batch / 16)?;
+    ensure!(map.get(&few)?.iter().all(Option::is_none), "a refused key");
+    pairs.make(0)?;
+    let part = 0..batch / 16;
+    let (keys, values) = (
+        pairs.keys.slice(part.clone())?,
+        pairs.values.slice(part.clone())?,
+    );
+    ensure!(map.merge(&keys, &values, Merge::Add)? == 0, "merge stored");
+    ensure!(map.remove(&keys)? == part.len(), "remove missed a key");
+    ensure!(
+        map.len() == batches * batch - part.len(),
+        "{} pairs",
+        map.len()
+    );
+    println!("every pair that was looked at is there; merging and removing work");
+    Ok(())
+}
+
+/// A batch on the device.
+struct Pairs {
+    keys: Buffer<u64>,
+    values: Buffer<u64>,
+    host: (Vec<u64>, Vec<u64>),
+}
+
+impl Pairs {
+    fn new(stream: &Stream, len: usize) -> Result<Self> {
+        Ok(Self {
+            keys: Buffer::zeroed(stream, len)?,
+            values: Buffer::zeroed(stream, len)?,
+            host: (vec![0; len], vec![0; len]),
+        })
+    }
+
+    /// Batch `number`: sparse keys, and values that number them.
+    fn make(&mut self, number: usize) -> Result<()> {
+        let (keys, values) = &mut self.host;
+        let first = number * keys.len();
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        let share = keys.len().div_ceil(threads);
+        thread::scope(|scope| {
+            let shares = keys.chunks_mut(share).zip(values.chunks_mut(share));
+            for (place, (keys, values)) in shares.enumerate() {
+                let first = (first + place * share) as u64;
+                scope.spawn(move || {
+                    for (i, (key, value)) in (first..).zip(keys.iter_mut().zip(values)) {
+                        (*key, *value) = (u64::sparse(i), i);
+                    }
+                });
+            }
+        });
+        self.keys.copy_from_slice(&self.host.0)?;
+        self.values.copy_from_slice(&self.host.1)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! Small batches: what a call costs beside an empty kernel launch.
+
+use anyhow::{Result, ensure};
+use gpumap::simt::kernel::Grid;
+use gpumap::{Buffer, Map, Stream};
+use gpumap_kernels::ceilings::{COPY_16, CeilingArgs};
+
+use crate::data::{Word, strided};
+use crate::measure::time;
+use crate::report::{Report, Row};
+
+/// Keys per call.
+const SIZES: [usize; 5] = [1, 1_000, 10_000, 100_000, 1_000_000];
+
+/// Calls per measurement.
+const CALLS: usize = 50;
+
+/// Measures calls on a map of `n` pairs of 8 + 8 bytes in `2 n` slots, from device memory to device
+/// memory. Figures are of one call.
+pub fn run(stream: &Stream, n: usize, runs: usize, report: &mut Report) -> Result<()> {
+    let count = n as u64;
+    let keys: Vec<u64> = (0..count).map(u64::sparse).collect();
+    let values: Vec<u64> = (0..count).collect();
+    let asked: Vec<u64> = (0..count)
+        .map(|i| keys[strided(i, count) as usize])
+        .collect();
+    let map: Map<u64, u64> = Map::builder(stream.device())
+        .capacity(2 * n)
+        .max_load_factor(0.95)
+        .hash_seed(1)
+        .build()?;
+    map.insert(&keys, &values)?;
+    let asked = Buffer::from_slice(stream, &asked)?;
+    let values = Buffer::from_slice(stream, &values)?;
+    let mut found = Buffer::<u64>::zeroed(stream, n)?;
+
+    let mut word = Buffer::<[u64; 2]>::zeroed(stream, 2)?;
+    let args = CeilingArgs {
+        table: word.as_mut_ptr().cast(),
+        units: 0,
+        other: word.as_mut_ptr().cast(),
+        n: 0,
+    };
+    let empty = per_call(runs, |_| {
+        // SAFETY: of nothing, nothing is copied.
+        unsafe { COPY_16.launch(stream, Grid::new(1, 32), args) }?;
+        Ok(stream.synchronize()?)
+    })?;
+    report.add(Row::ceiling(
+        "an empty kernel, launched and waited for",
+        empty,
+        1,
+    ));
+    for size in SIZES {
+        if size > n {
+            continue;
+        }
+        let part = |call: usize| {
+            let at = call * size % (n - size + 1);
+            at..at + size
+        };
+        let name = |verb: &str| format!("8+8 {verb} of {size}");
+        let get = per_call(runs, |call| {
+            Ok(map.get_or_into(&asked.slice(part(call))?, u64::MAX, &mut found)?)
+        })?;
+        report.add(Row::op(name("get_or"), get, size, empty.median));
+        let insert = per_call(runs, |call| {
+            let part = part(call);
+            let new = map.insert(&asked.slice(part.clone())?, &values.slice(part)?)?;
+            ensure!(new == 0, "insert of present keys stored {new}");
+            Ok(())
+        })?;
+        report.add(Row::op(
+            name("insert, all present,"),
+            insert,
+            size,
+            empty.median,
+        ));
+        let renew = per_call(runs, |call| {
+            let keys = asked.slice(part(call))?;
+            let removed = map.remove(&keys)?;
+            let stored = map.insert(&keys, &values.slice(part(call))?)?;
+            ensure!(
+                (removed, stored) == (size, size),
+                "{removed} removed, {stored} stored"
+            );
+            Ok(())
+        })?;
+        report.add(Row::op(
+            name("remove, then insert,"),
+            renew,
+            size,
+            empty.median,
+        ));
+    }
+    Ok(())
+}
+
+/// The time of one call.
+fn per_call(
+    runs: usize,
+    mut call: impl FnMut(usize) -> Result<()>,
+) -> Result<crate::measure::Time> {
+    let all = time(runs, || Ok(()), || (0..CALLS).try_for_each(&mut call))?;
+    let of_one = |ms: f64| ms / CALLS as f64;
+    Ok(crate::measure::Time {
+        median: of_one(all.median),
+        least: of_one(all.least),
+        most: of_one(all.most),
+    })
+}

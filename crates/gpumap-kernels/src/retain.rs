@@ -1,0 +1,67 @@
+//! Removing every pair that a pair of predicates does not hold for, alone on the map.
+
+use crate::chunk::{Chunks, THREADS, VECTORS};
+use crate::count::add_from_block;
+use crate::primitives::filter::Test;
+use crate::primitives::word::Word;
+use crate::slot::{Format, KeyWord};
+use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::{U64x2, kernel_args, thread};
+
+kernel_args! {
+    /// Arguments of a `retain` kernel. The grid has one block of [`THREADS`] per chunk, and nothing
+    /// else runs on the map.
+    pub struct RetainArgs<K, V> {
+        /// The chunks to look at.
+        pub chunks: Chunks,
+        /// What holds for the keys that stay.
+        pub keys: Test<K>,
+        /// What holds for the values that stay.
+        pub values: Test<V>,
+        /// Added to: pairs removed.
+        pub removed: *mut u64,
+    }
+}
+
+/// The body of the kernels.
+///
+/// # Safety
+/// See [`RetainArgs`].
+#[inline(always)]
+pub unsafe fn retain<F: Format>(args: &RetainArgs<F::Key, F::Value>)
+where
+    F::Key: Word,
+    F::Value: Word,
+{
+    let mut removed = 0;
+    // SAFETY: each vector is one thread's, below the chunk's length; the whole block comes to the
+    // count.
+    unsafe {
+        let chunk = args.chunks.of_block();
+        let mut r = 0;
+        while r < VECTORS {
+            let i = thread::thread_idx_x() + r * THREADS;
+            if i < chunk.len {
+                let place = chunk.vectors.wrapping_add(i as usize);
+                let vector: U64x2 = atomic::load(place, Relaxed);
+                let mut s = 0;
+                while s < F::SLOTS {
+                    let word = F::word(vector, s);
+                    if word.is_key() {
+                        let stays = args.keys.holds(chunk.key::<F>(word))
+                            && args.values.holds(F::value(vector, s));
+                        if !stays {
+                            let slot = place
+                                .cast::<u8>()
+                                .wrapping_add((s * F::SLOT_BYTES) as usize);
+                            removed += u32::from(F::bury(slot, word));
+                        }
+                    }
+                    s += 1;
+                }
+            }
+            r += 1;
+        }
+        add_from_block(args.removed, removed);
+    }
+}

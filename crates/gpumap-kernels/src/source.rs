@@ -1,0 +1,141 @@
+//! Where the keys of a batch come from: arrays, or the slots of another table.
+
+use crate::slot::{Format, KeyWord};
+use gpumap_simt::mask::LaneMask;
+use gpumap_simt::{mem, warp};
+
+/// One lane's input.
+#[derive(Clone, Copy)]
+pub struct Input<F: Format> {
+    /// The key.
+    pub key: F::Key,
+    /// The value that comes with it, if there is one.
+    pub value: F::Value,
+    /// Whether there is a key here at all.
+    pub live: bool,
+}
+
+impl<F: Format> Input<F> {
+    /// The input that lane `src` holds.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it.
+    #[inline(always)]
+    pub unsafe fn of_lane<S: Source<F>>(self, src: u32, with_value: bool) -> Self {
+        // SAFETY: the whole warp is here.
+        unsafe {
+            Self {
+                key: warp::warp_shuffle_idx(LaneMask::FULL, self.key, src, 32),
+                value: if with_value {
+                    warp::warp_shuffle_idx(LaneMask::FULL, self.value, src, 32)
+                } else {
+                    self.value
+                },
+                live: if S::HAS_GAPS {
+                    let live = u32::from(self.live);
+                    warp::warp_shuffle_idx(LaneMask::FULL, live, src, 32) != 0
+                } else {
+                    true
+                },
+            }
+        }
+    }
+}
+
+/// An array of inputs, and how it is shared out among warps.
+pub trait Source<F: Format>: Copy {
+    /// Whether some places have no key.
+    const HAS_GAPS: bool;
+    /// How many places there are.
+    fn places(&self) -> u64;
+    /// Consecutive places for each warp, a multiple of 32.
+    fn per_warp(&self) -> u32;
+    /// The input at place `i`.
+    ///
+    /// # Safety
+    /// `i < len`; what is read is not written while the launch lasts.
+    unsafe fn load(&self, i: u64, with_value: bool) -> Input<F>;
+}
+
+/// A batch of keys and values.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Batch<K, V> {
+    /// `len` keys.
+    pub keys: *const K,
+    /// `len` values; not read by verbs that take none.
+    pub values: *const V,
+    /// How many keys.
+    pub len: u64,
+    /// Consecutive keys for each warp, a multiple of 32.
+    pub per_warp: u32,
+}
+
+impl<F: Format> Source<F> for Batch<F::Key, F::Value> {
+    const HAS_GAPS: bool = false;
+
+    #[inline(always)]
+    fn places(&self) -> u64 {
+        self.len
+    }
+
+    #[inline(always)]
+    fn per_warp(&self) -> u32 {
+        self.per_warp
+    }
+
+    #[inline(always)]
+    unsafe fn load(&self, i: u64, with_value: bool) -> Input<F> {
+        let i = i as usize;
+        // SAFETY: `i < len`.
+        unsafe {
+            Input {
+                key: mem::load_streaming(self.keys.add(i)),
+                value: if with_value {
+                    mem::load_streaming(self.values.add(i))
+                } else {
+                    F::Value::default()
+                },
+                live: true,
+            }
+        }
+    }
+}
+
+/// The slots of a submap that is being replaced: its pairs in table order, which is the order of
+/// their hashes but for what overflowed. So they go to their new places in order as well.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Slots {
+    /// The first slab.
+    pub slabs: *const u8,
+    /// How many slots.
+    pub len: u64,
+    /// Consecutive slots for each warp, a multiple of 32.
+    pub per_warp: u32,
+}
+
+impl<F: Format> Source<F> for Slots {
+    const HAS_GAPS: bool = true;
+
+    #[inline(always)]
+    fn places(&self) -> u64 {
+        self.len
+    }
+
+    #[inline(always)]
+    fn per_warp(&self) -> u32 {
+        self.per_warp
+    }
+
+    #[inline(always)]
+    unsafe fn load(&self, i: u64, _: bool) -> Input<F> {
+        // SAFETY: `i < len`.
+        let (word, value) = unsafe { F::read(self.slabs, i) };
+        Input {
+            key: F::key(word),
+            value,
+            live: word.is_key(),
+        }
+    }
+}

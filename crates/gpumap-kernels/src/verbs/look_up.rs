@@ -1,0 +1,98 @@
+//! Looking keys up, and counting those that are absent.
+
+use crate::probe::{Job, Next, Seen, Verb};
+use crate::slot::{Bits, Format};
+use gpumap_simt::mem;
+
+/// Where answers go: one place per key of the batch.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Answers<V> {
+    /// The value of each key; may be null.
+    pub values: *mut V,
+    /// One byte per key: 1 where it is present; may be null.
+    pub found: *mut u8,
+    /// What absent keys get in `values`.
+    pub default: V,
+}
+
+impl<V: Bits> Answers<V> {
+    /// Answers for one key: its value, or none.
+    ///
+    /// # Safety
+    /// `index` is in the batch, and the outputs are as long as it.
+    #[inline(always)]
+    pub unsafe fn give(&self, index: u64, value: V, found: bool) {
+        let i = index as usize;
+        // SAFETY: each place is written by the key's lane only.
+        unsafe {
+            if !self.values.is_null() {
+                let value = if found { value } else { self.default };
+                mem::store_streaming(self.values.add(i), value);
+            }
+            if !self.found.is_null() {
+                mem::store_streaming(self.found.add(i), u8::from(found));
+            }
+        }
+    }
+}
+
+/// Looks keys up.
+#[derive(Clone, Copy, Debug)]
+pub struct Get<V>(pub Answers<V>);
+
+impl<F: Format> Verb<F> for Get<F::Value> {
+    const TAKES: bool = false;
+    const READS: bool = true;
+    const LOCATES: bool = false;
+    const CLAIMS: bool = false;
+
+    #[inline(always)]
+    unsafe fn serve(&mut self, job: &Job<F>, seen: Seen<F::Value>) -> Next {
+        let found = seen.holds != 0;
+        if !found && seen.empty == 0 {
+            return Next::Walk;
+        }
+        // SAFETY: the job's index is in the batch.
+        unsafe { self.0.give(job.index, seen.value, found) };
+        Next::Done
+    }
+
+    #[inline(always)]
+    unsafe fn walked_off(&mut self, job: &Job<F>, _: bool) -> Next {
+        // SAFETY: as above.
+        unsafe { self.0.give(job.index, self.0.default, false) };
+        Next::Done
+    }
+}
+
+/// Counts absent keys; of several equal ones each.
+#[derive(Clone, Copy, Debug)]
+pub struct CountAbsent {
+    /// This lane's absent keys.
+    pub absent: u32,
+}
+
+impl<F: Format> Verb<F> for CountAbsent {
+    const TAKES: bool = false;
+    const READS: bool = false;
+    const LOCATES: bool = false;
+    const CLAIMS: bool = false;
+
+    #[inline(always)]
+    unsafe fn serve(&mut self, _: &Job<F>, seen: Seen<F::Value>) -> Next {
+        if seen.holds == 0 {
+            if seen.empty == 0 {
+                return Next::Walk;
+            }
+            self.absent += 1;
+        }
+        Next::Done
+    }
+
+    #[inline(always)]
+    unsafe fn walked_off(&mut self, _: &Job<F>, _: bool) -> Next {
+        self.absent += 1;
+        Next::Done
+    }
+}

@@ -1,0 +1,118 @@
+//! Parts of words on the executor: loops of exchanges of the whole word, so that accesses of
+//! different sizes never meet.
+
+use super::Update;
+use crate::{U64x2, cpu};
+use portable_atomic::{AtomicU64, AtomicU128, Ordering::Relaxed};
+
+/// A word that has parts.
+pub trait Whole: Copy {
+    /// Replaces the word by what `f` makes of it, unless that is nothing. Returns the old word.
+    unsafe fn replace(p: *mut Self, f: impl FnMut(u128) -> Option<u128>) -> u128;
+}
+
+macro_rules! wholes {
+    ($($t:ty, $atomic:ident, $raw:ty;)*) => {$(
+        impl Whole for $t {
+            #[inline(always)]
+            unsafe fn replace(p: *mut Self, mut f: impl FnMut(u128) -> Option<u128>) -> u128 {
+                // SAFETY: aligned and valid, and accessed atomically only, by the caller.
+                let word = unsafe { $atomic::from_ptr(p.cast()) };
+                let f = |old: $raw| f(u128::from(old)).map(|new| new as $raw);
+                // Goes round again only when another thread changed the word.
+                match word.fetch_update(Relaxed, Relaxed, f) {
+                    Ok(old) | Err(old) => u128::from(old),
+                }
+            }
+        }
+    )*};
+}
+wholes! {
+    u64, AtomicU64, u64;
+    U64x2, AtomicU128, u128;
+}
+
+/// A part of a word.
+pub trait Part: Copy {
+    const MASK: u128;
+    fn to_bits(self) -> u128;
+    fn from_bits(bits: u128) -> Self;
+    fn is_negative(self) -> bool;
+    fn updated(self, update: Update, value: Self) -> Self;
+}
+
+macro_rules! parts {
+    ($($t:ty, $signed:ty, $float:ty;)*) => {$(
+        impl Part for $t {
+            const MASK: u128 = <$t>::MAX as u128;
+            #[inline(always)]
+            fn to_bits(self) -> u128 {
+                u128::from(self)
+            }
+            #[inline(always)]
+            fn from_bits(bits: u128) -> Self {
+                bits as $t
+            }
+            #[inline(always)]
+            fn is_negative(self) -> bool {
+                (self as $signed) < 0
+            }
+            fn updated(self, update: Update, value: Self) -> Self {
+                let (old, new) = (self as $signed, value as $signed);
+                match update {
+                    Update::Replace => value,
+                    Update::Add => self.wrapping_add(value),
+                    Update::AddFloat => {
+                        (<$float>::from_bits(self) + <$float>::from_bits(value)).to_bits()
+                    }
+                    Update::MinUnsigned => self.min(value),
+                    Update::MaxUnsigned => self.max(value),
+                    Update::MinSigned => old.min(new) as $t,
+                    Update::MaxSigned => old.max(new) as $t,
+                    Update::MinFloat | Update::MaxFloat => unreachable!("see `for_sign`"),
+                    Update::And => self & value,
+                    Update::Or => self | value,
+                    Update::Xor => self ^ value,
+                }
+            }
+        }
+    )*};
+}
+parts! {
+    u32, i32, f32;
+    u64, i64, f64;
+}
+
+/// Updates a part; returns the old one.
+#[inline(always)]
+unsafe fn replace<W: Whole, P: Part>(
+    word: *mut W,
+    at: u32,
+    mut f: impl FnMut(P) -> Option<P>,
+) -> P {
+    let shift = at * 8;
+    let part = |whole: u128| P::from_bits(whole >> shift & P::MASK);
+    let with = |whole: u128| {
+        let rest = whole & !(P::MASK << shift);
+        f(part(whole)).map(|new| rest | new.to_bits() << shift)
+    };
+    // SAFETY: the caller's promise.
+    part(unsafe { W::replace(word, with) })
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn update<W: Whole, P: Part>(word: *mut W, at: u32, update: Update, value: P) {
+    cpu::preempt();
+    // SAFETY: the caller's promise.
+    unsafe { replace(word, at, |old: P| Some(old.updated(update, value))) };
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn compare_exchange<W: Whole, P: Part>(word: *mut W, at: u32, current: P, new: P) -> P {
+    cpu::preempt();
+    let same = |old: P| (old.to_bits() == current.to_bits()).then_some(new);
+    // SAFETY: the caller's promise.
+    unsafe { replace(word, at, same) }
+}

@@ -1,0 +1,94 @@
+//! Maps from iterators, and iterators into maps.
+
+use std::collections::HashMap;
+
+use gpumap_kernels::slot::Bits;
+
+use super::{Key, Map, Value};
+use crate::device::Device;
+use crate::error::Result;
+
+/// Pairs that are collected on the host before they go to the device together.
+const TOGETHER: usize = 1 << 16;
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// A map on a device that has the pairs of an iterator; of several pairs with one key the last
+    /// one counts, as in a [`HashMap`](std::collections::HashMap).
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map: Map<u32, u32> = Map::from_pairs(&Device::cpu(), (0..100).map(|i| (i, i * i)))?;
+    /// assert_eq!(map.get(&[9])?, [Some(81)]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver).
+    pub fn from_pairs(device: &Device, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self> {
+        let pairs = pairs.into_iter();
+        let map = Self::with_capacity(device, pairs.size_hint().0)?;
+        map.try_extend(pairs)?;
+        Ok(map)
+    }
+
+    /// Stores the pairs of an iterator; present keys get the new value. Of several pairs with one
+    /// key the last one counts. What [`Extend`] does, with an error in place of a panic; pairs
+    /// that came before it are in the map.
+    ///
+    /// # Errors
+    /// As for [`upsert`](Self::upsert).
+    pub fn try_extend(&self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<()> {
+        let mut pairs = pairs.into_iter().peekable();
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        while pairs.peek().is_some() {
+            for (key, value) in pairs.by_ref().take(TOGETHER) {
+                keys.push(key);
+                values.push(value);
+            }
+            self.upsert_in_order(&mut keys, &mut values)?;
+            keys.clear();
+            values.clear();
+        }
+        Ok(())
+    }
+
+    /// Upserts a batch so that the last pair with a key wins.
+    fn upsert_in_order(&self, keys: &mut Vec<K>, values: &mut Vec<V>) -> Result<()> {
+        // Keys are compared by their bits.
+        let bits = |&key: &K| bytemuck::cast::<K, K::Bits>(key).to_u64();
+        let last: HashMap<u64, usize> = keys.iter().map(bits).zip(0..).collect();
+        if last.len() < keys.len() {
+            let mut kept: Vec<usize> = last.into_values().collect();
+            kept.sort_unstable();
+            *keys = kept.iter().map(|&i| keys[i]).collect();
+            *values = kept.iter().map(|&i| values[i]).collect();
+        }
+        self.upsert(keys, values).map(drop)
+    }
+}
+
+/// Of several pairs with one key the last one counts; see [`Map::try_extend`].
+///
+/// # Panics
+/// If the device fails or has no memory left.
+impl<K: Key, V: Value> Extend<(K, V)> for Map<K, V> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
+        if let Err(error) = self.try_extend(pairs) {
+            panic!("cannot extend the map: {error}");
+        }
+    }
+}
+
+/// A map on [`Device::best`]; of several pairs with one key the last one counts. See
+/// [`Map::from_pairs`], which takes a device and returns errors.
+///
+/// # Panics
+/// If the device fails or has no memory left.
+impl<K: Key, V: Value> FromIterator<(K, V)> for Map<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        match Device::best().and_then(|device| Self::from_pairs(&device, pairs)) {
+            Ok(map) => map,
+            Err(error) => panic!("cannot make the map: {error}"),
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Calls in flight on streams of the caller: what they promised, and where their counts arrive.
+//!
+//! A call on a stream returns before the device is done. Its room stays promised, and its kernel goes
+//! on using the table; so whoever needs the table alone, under the exclusive lock, first waits for all
+//! flights. A flight is *landed* when its event has happened and its counts are in the books. That
+//! is done by whoever needs it first: the one who waits for the call, the next one who finds the map
+//! full, or the drop of the map.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Waker;
+
+use parking_lot::Mutex;
+
+use super::room::Room;
+use crate::buffer::{Buffer, PinnedBuffer};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::event::{Event, Timing};
+use crate::stream::Stream;
+
+/// Counters of a flight: pairs stored or removed, and pairs that found no room.
+const COUNTERS: usize = 2;
+
+/// What a flight does to the books when it lands.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Effect {
+    /// Its batch of `keys` has this room, of which it uses some.
+    Store { keys: usize },
+    /// It removes pairs.
+    Remove,
+    /// None.
+    Read,
+}
+
+/// Tickets that are made together: page-locked memory is slow to get.
+const TICKETS: usize = 64;
+
+/// The memory of some tickets, held for its drop.
+#[derive(Debug)]
+struct Booklet {
+    _counters: Buffer<u64>,
+    _mirror: PinnedBuffer<u64>,
+}
+
+/// What a flight brings its counts home with; used again and again.
+#[derive(Debug)]
+struct Ticket {
+    /// Its counters on the device, and where the host finds them: in the booklet.
+    counters: *mut u64,
+    mirror: *mut u64,
+    /// What the counters were when they were last read.
+    last: [u64; COUNTERS],
+    event: Event,
+    _booklet: Arc<Booklet>,
+}
+
+// SAFETY: both addresses lead to memory of the booklet that is this ticket's alone.
+unsafe impl Send for Ticket {}
+
+#[derive(Debug)]
+enum State {
+    Flying(Ticket, Effect),
+    /// Its count, until somebody takes it.
+    Landed(Result<usize>),
+    Taken,
+}
+
+/// A call in flight.
+#[derive(Debug)]
+pub(super) struct Flight(Mutex<State>);
+
+/// All calls in flight on one map.
+#[derive(Debug)]
+pub(super) struct Flights {
+    device: Device,
+    open: Mutex<Vec<Arc<Flight>>>,
+    /// How many those are, to be asked without the lock.
+    count: AtomicUsize,
+    idle: Mutex<Vec<Ticket>>,
+    /// Where wakers of futures are queued.
+    wakers: OnceLock<Stream>,
+}
+
+/// The books of a map: what flights change when they land.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Books<'m> {
+    pub room: &'m Room,
+    pub poisoned: &'m AtomicBool,
+    pub flights: &'m Flights,
+}
+
+impl Ticket {
+    /// Some new tickets.
+    fn book(device: &Device) -> Result<Vec<Self>> {
+        let stream = Stream::new(device)?;
+        let mut counters = Buffer::zeroed(&stream, TICKETS * COUNTERS)?;
+        let mut mirror = PinnedBuffer::zeroed(device, TICKETS * COUNTERS)?;
+        let (on_device, on_host) = (counters.as_mut_ptr(), mirror.as_mut_ptr());
+        let booklet = Arc::new(Booklet {
+            _counters: counters,
+            _mirror: mirror,
+        });
+        let ticket = |i: usize| {
+            Ok(Self {
+                counters: on_device.wrapping_add(i * COUNTERS),
+                mirror: on_host.wrapping_add(i * COUNTERS),
+                last: [0; COUNTERS],
+                event: Event::with_timing(device, Timing::Off)?,
+                _booklet: booklet.clone(),
+            })
+        };
+        let tickets = (0..TICKETS).map(ticket).collect::<Result<_>>()?;
+        stream.synchronize()?;
+        Ok(tickets)
+    }
+
+    /// What was added to the counters, once the event has happened.
+    fn read(&mut self) -> [u64; COUNTERS] {
+        let mut added = [0; COUNTERS];
+        for (i, (added, last)) in added.iter_mut().zip(&mut self.last).enumerate() {
+            // SAFETY: the device wrote there before the event, and does so again only for the
+            // next flight of this ticket.
+            let now = unsafe { self.mirror.wrapping_add(i).read() };
+            *added = now.wrapping_sub(*last);
+            *last = now;
+        }
+        added
+    }
+}
+
+impl Flights {
+    pub fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            open: Mutex::default(),
+            count: AtomicUsize::new(0),
+            idle: Mutex::default(),
+            wakers: OnceLock::new(),
+        }
+    }
+
+    fn ticket(&self) -> Result<Ticket> {
+        if let Some(ticket) = self.idle.lock().pop() {
+            return Ok(ticket);
+        }
+        let mut tickets = Ticket::book(&self.device)?;
+        let ticket = tickets.pop();
+        self.idle.lock().append(&mut tickets);
+        ticket.map_or_else(|| self.ticket(), Ok)
+    }
+
+    /// Lets a stream wait for a flight.
+    pub fn let_wait(&self, stream: &Stream, flight: &Flight) -> Result<()> {
+        match &*flight.0.lock() {
+            State::Flying(ticket, _) => stream.wait_event(&ticket.event),
+            _ => Ok(()),
+        }
+    }
+
+    /// Wakes a task when a flight has ended, or soon if it has.
+    pub fn wake(&self, flight: &Flight, waker: Waker) -> Result<()> {
+        let stream = match self.wakers.get() {
+            Some(stream) => stream,
+            None => {
+                let stream = Stream::new(&self.device)?;
+                self.wakers.get_or_init(|| stream)
+            }
+        };
+        self.let_wait(stream, flight)?;
+        stream.call_host(Box::new(|| waker.wake()))
+    }
+}
+
+impl Drop for Flights {
+    /// Waits for the device: the table is freed next.
+    fn drop(&mut self) {
+        for flight in self.open.get_mut() {
+            if let State::Flying(ticket, _) = &*flight.0.lock() {
+                // An error of the device leaves nothing in flight.
+                let _ = ticket.event.synchronize();
+            }
+        }
+    }
+}
+
+impl Books<'_> {
+    /// Queues a call: `launch` gets the counters that its kernel adds to. To be called under the
+    /// table's shared lock.
+    ///
+    /// If `launch` fails, nothing is in flight.
+    pub fn depart(
+        &self,
+        stream: &Stream,
+        effect: Effect,
+        launch: impl FnOnce(*mut u64) -> Result<()>,
+    ) -> Result<Arc<Flight>> {
+        let ticket = self.flights.ticket()?;
+        if let Err(error) = launch(ticket.counters) {
+            self.flights.idle.lock().push(ticket);
+            return Err(error);
+        }
+        let tracked = (|| {
+            if !matches!(effect, Effect::Read) {
+                // SAFETY: both belong to the ticket, which is not touched until the event has
+                // happened.
+                unsafe {
+                    stream.download(
+                        ticket.mirror.cast(),
+                        ticket.counters.cast_const().cast(),
+                        size_of::<[u64; COUNTERS]>(),
+                    )
+                }?;
+            }
+            ticket.event.record(stream)
+        })();
+        if let Err(error) = tracked {
+            // The kernel runs, and nobody will know what it counted.
+            if !matches!(effect, Effect::Read) {
+                self.poisoned.store(true, Ordering::Release);
+            }
+            let _ = stream.synchronize();
+            return Err(error);
+        }
+        let flight = Arc::new(Flight(Mutex::new(State::Flying(ticket, effect))));
+        self.flights.open.lock().push(flight.clone());
+        self.flights.count.fetch_add(1, Ordering::AcqRel);
+        Ok(flight)
+    }
+
+    /// Waits for a flight, and enters its counts.
+    pub fn land(&self, flight: &Arc<Flight>) {
+        let mut state = flight.0.lock();
+        if !matches!(*state, State::Flying(..)) {
+            return;
+        }
+        let State::Flying(mut ticket, effect) = mem::replace(&mut *state, State::Taken) else {
+            return;
+        };
+        let landed = ticket.event.synchronize();
+        *state = State::Landed(match landed {
+            Ok(()) => {
+                let added = match effect {
+                    Effect::Read => [0; COUNTERS],
+                    _ => ticket.read(),
+                };
+                self.flights.idle.lock().push(ticket);
+                self.enter(effect, added)
+            }
+            Err(error) => {
+                if !matches!(effect, Effect::Read) {
+                    self.poisoned.store(true, Ordering::Release);
+                }
+                Err(error)
+            }
+        });
+        drop(state);
+        let mut open = self.flights.open.lock();
+        open.retain(|other| !Arc::ptr_eq(other, flight));
+        self.flights.count.store(open.len(), Ordering::Release);
+    }
+
+    fn enter(&self, effect: Effect, [count, unplaced]: [u64; COUNTERS]) -> Result<usize> {
+        let count = count as usize;
+        match effect {
+            Effect::Read => {}
+            Effect::Remove => self.room.removed(count),
+            Effect::Store { keys } => {
+                self.room.settle(keys, count);
+                if unplaced != 0 {
+                    return Err(Error::Full {
+                        len: self.room.len(),
+                        slots: self.room.capacity(),
+                        batch: keys,
+                        unplaced: unplaced as usize,
+                        partial: true,
+                    });
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// Waits for all flights. Under the exclusive lock there are none after this.
+    pub fn land_all(&self) {
+        if self.flights.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let open = self.flights.open.lock().clone();
+        for flight in &open {
+            self.land(flight);
+        }
+    }
+
+    /// Enters the counts of the flights that have ended.
+    pub fn land_ended(&self) {
+        if self.flights.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let open = self.flights.open.lock().clone();
+        for flight in open.iter().filter(|flight| flight.has_ended()) {
+            self.land(flight);
+        }
+    }
+}
+
+impl Flight {
+    /// Whether the device is done with it, well or not.
+    pub fn has_ended(&self) -> bool {
+        match &*self.0.lock() {
+            State::Flying(ticket, _) => !matches!(ticket.event.is_done(), Ok(false)),
+            _ => true,
+        }
+    }
+
+    /// Its count, once, after it has landed.
+    pub fn take(&self) -> Result<usize> {
+        match mem::replace(&mut *self.0.lock(), State::Taken) {
+            State::Landed(outcome) => outcome,
+            // Taken before: its caller has had the answer.
+            _ => Ok(0),
+        }
+    }
+}

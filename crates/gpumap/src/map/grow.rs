@@ -1,0 +1,320 @@
+//! Growing, shrinking and compacting: moving the pairs to new slabs, one submap after the other.
+
+use gpumap_kernels::kernels::RehashArgs;
+use gpumap_kernels::rebuild::{RebuildArgs, THREADS};
+use gpumap_kernels::source::Slots;
+use gpumap_kernels::verbs::store::{Account, Select};
+use gpumap_simt::kernel::Grid;
+
+use super::launch::share_out;
+use super::shape::{Shape, Wish};
+use super::table::{Slab, Table};
+use super::{Growth, Key, Map, Value};
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::scratch::Workspace;
+
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+/// A map grows by at least one in so many of the absent keys that it has no room for. Not by all of
+/// them: many may be equal.
+pub(super) const PARTS: usize = 32;
+
+/// Pairs of a submap that may be left over when its pages have been made, for that many slots.
+/// At load 0.9 there are a few in a million, but small maps are out of balance.
+fn leftovers(slots: usize) -> usize {
+    (slots / 16).clamp(32, 1 << 14)
+}
+
+/// How often a map that shrinks tries with more room if keys collide.
+const TRIES: usize = 4;
+
+/// A map is compacted rather than grown if that leaves at least one in so many of its capacity
+/// free.
+const WORTHWHILE: usize = 16;
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// Makes room for `more` pairs beyond those it has, whatever its growth setting. Waits for the
+    /// calls in flight.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was.
+    /// [`Error::Poisoned`], [`Error::Driver`].
+    pub fn reserve(&self, more: usize) -> Result<()> {
+        let mut table = self.exclusive();
+        if self.room.left() >= more {
+            return Ok(());
+        }
+        let pairs = self.room.len().saturating_add(more);
+        self.rebuild(&mut table, pairs.max(self.capacity()))
+    }
+
+    /// Gives back the memory that the pairs it has do not need, or most of it if their keys
+    /// collide. Waits for the calls in flight.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] if there is not even room to move a submap: the map is as it was.
+    /// [`Error::Poisoned`], [`Error::Driver`].
+    pub fn shrink_to_fit(&self) -> Result<()> {
+        let mut table = self.exclusive();
+        let mut capacity = self.room.len();
+        for _ in 0..TRIES {
+            match self.rebuild(&mut table, capacity) {
+                Err(Error::Full { .. }) => capacity += capacity / 4 + 1,
+                done => return done,
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room for some of the `more` absent keys of a batch at least, by compacting or growing.
+    pub(super) fn make_room(&self, table: &mut Table, more: usize) -> Result<()> {
+        let (len, capacity) = (self.room.len(), self.capacity());
+        let least = len.saturating_add(more.div_ceil(PARTS).max(1));
+        let has_tombstones = self.room.used() > len;
+        let Growth::By(factor) = self.growth else {
+            if has_tombstones && least <= capacity {
+                return self.rebuild(table, capacity);
+            }
+            return Err(self.full(more, more, false));
+        };
+        if has_tombstones && least <= capacity - capacity / WORTHWHILE {
+            return self.rebuild(table, capacity);
+        }
+        let wanted = ((capacity as f64 * factor) as usize).max(least);
+        match self.rebuild(table, wanted) {
+            Err(Error::OutOfMemory { .. } | Error::CapacityOverflow { .. }) => {}
+            done => return done,
+        }
+        // As much as there is memory for, if that is worth the while: every way out of here gives
+        // some room, so that whoever asks again and again comes to an end.
+        let affordable = self.affordable(table)?.min(wanted);
+        if affordable >= least.max(capacity + capacity / WORTHWHILE)
+            && let Ok(()) = self.rebuild(table, affordable)
+        {
+            return Ok(());
+        }
+        if has_tombstones && least <= capacity {
+            return self.rebuild(table, capacity);
+        }
+        self.rebuild(table, least.max(capacity + 1))
+    }
+
+    /// Bytes beyond those of the table that are needed while it is rebuilt.
+    fn needed(&self, table: &Table, shape: &Shape) -> u64 {
+        if shape.matches(&table.shape) {
+            let growth = shape.bytes().saturating_sub(table.shape.bytes());
+            growth + shape.largest_submap_bytes() + self.leftover_bytes(&table.shape) as u64
+        } else {
+            shape.bytes()
+        }
+    }
+
+    /// Bytes of the list of leftovers when a table of that shape is rebuilt.
+    fn leftover_bytes(&self, shape: &Shape) -> usize {
+        let slot_bytes = self.kernels.slot_bytes as usize;
+        leftovers(shape.largest_submap_bytes() as usize / slot_bytes) * slot_bytes
+    }
+
+    /// About how many pairs the map could have room for, with the memory that there is.
+    fn affordable(&self, table: &Table) -> Result<usize> {
+        let submaps = table.shape.pages.len() as f64;
+        let available = self.device.available_bytes()? as f64;
+        // One submap is in memory twice. A fiftieth is left to the rest of the program.
+        let bytes = if submaps > 1.0 {
+            (table.shape.bytes() as f64 + available) * submaps / (submaps + 1.0)
+        } else {
+            available
+        } * 0.98;
+        let slots = bytes / f64::from(self.kernels.slot_bytes);
+        Ok((slots * self.wish.max_load_factor) as usize)
+    }
+
+    /// The arrangement for so many pairs.
+    fn shape_for(&self, capacity: usize) -> Result<Shape> {
+        let submaps = match &self.wish.submap_slots {
+            Some(slots) => u32::try_from(slots.len()).ok(),
+            None => self.wish.submaps,
+        };
+        let wish = Wish {
+            capacity,
+            submaps,
+            submap_slots: None,
+            ..self.wish.clone()
+        };
+        Shape::new(&wish, self.kernels.slot_bytes)
+    }
+
+    /// Moves all pairs to new slabs, with room for `capacity` pairs, and leaves all tombstones
+    /// behind. If it fails for want of memory, the map holds what it held.
+    ///
+    /// To be called under the table's exclusive lock.
+    pub(super) fn rebuild(&self, table: &mut Table, capacity: usize) -> Result<()> {
+        self.expect_sound()?;
+        let shape = self.shape_for(capacity)?;
+        let needed = self.needed(table, &shape);
+        let available = self.device.available_bytes()?;
+        if needed > available {
+            return Err(Error::OutOfMemory { needed, available });
+        }
+        tracing::debug!(
+            pairs = self.room.len(),
+            from = table.shape.slots(),
+            to = shape.slots(),
+            "rebuilding the table"
+        );
+        let capacity = shape.capacity;
+        let mut scratch = self.scratch.take()?;
+        let one_by_one = shape.matches(&table.shape);
+        let rebuilt = if one_by_one {
+            self.rebuild_submaps(table, &shape, &mut scratch)
+        } else {
+            self.rebuild_whole(table, shape, &mut scratch)
+        };
+        self.slots.store(table.shape.slots(), Ordering::Release);
+        self.submaps
+            .store(table.shape.pages.len(), Ordering::Release);
+        if let Err(error) = rebuilt {
+            if one_by_one && capacity < table.shape.capacity {
+                // Some submaps may have shrunk.
+                table.shape.capacity = capacity;
+                self.room.shrunk(capacity);
+            }
+            return Err(error);
+        }
+        table.shape.capacity = capacity;
+        self.room.rebuilt(self.room.len(), capacity);
+        Ok(())
+    }
+
+    /// One submap after the other. If memory ends on the way, some are new and some are old: the
+    /// map holds what it held.
+    fn rebuild_submaps(
+        &self,
+        table: &mut Table,
+        shape: &Shape,
+        scratch: &mut Workspace,
+    ) -> Result<()> {
+        let bytes = self.leftover_bytes(&table.shape);
+        let mut leftovers = Buffer::<u8>::uninit(scratch.stream(), bytes)?;
+        for submap in 0..shape.pages.len() {
+            let slabs = match Buffer::<Slab>::uninit(table.stream(), shape.slabs(submap)) {
+                Ok(slabs) => slabs,
+                Err(error) => {
+                    table.count_chunks()?;
+                    return Err(error);
+                }
+            };
+            self.or_poison(scratch, |scratch| {
+                let old = table.replace(submap, slabs)?;
+                let unplaced = self.move_pairs(table, submap, &old, &mut leftovers, scratch)?;
+                if unplaced != 0 {
+                    // Keys that collide, in a smaller table than they were in.
+                    table.replace(submap, old)?;
+                    table.count_chunks()?;
+                    return Ok(Err(self.full(0, unplaced, false)));
+                }
+                Ok(Ok(()))
+            })??;
+        }
+        self.or_poison(scratch, |_| table.count_chunks())
+    }
+
+    /// Makes the pages of a submap from those it had before, and waits. Returns how many pairs
+    /// found no room.
+    fn move_pairs(
+        &self,
+        table: &Table,
+        submap: usize,
+        old: &Buffer<Slab>,
+        leftovers: &mut Buffer<u8>,
+        scratch: &mut Workspace,
+    ) -> Result<usize> {
+        let view = table.view();
+        let new_pages = table.shape.pages[submap];
+        let pages_of = |slabs: usize| (slabs >> table.shape.page_log2) as u32;
+        let room = leftovers.len() / self.kernels.slot_bytes as usize;
+        scratch.reset_counters()?;
+        let args = RebuildArgs {
+            old: old.as_ptr().cast(),
+            new: table.slabs(submap).as_ptr().cast_mut().cast(),
+            old_pages: pages_of(old.len()),
+            new_pages,
+            page_log2: view.page_log2,
+            submap_count: view.submap_count,
+            seed: view.seed,
+            leftovers: leftovers.as_mut_ptr(),
+            room: room as u64,
+            count: scratch.counters(),
+        };
+        let grid = Grid::new(new_pages, THREADS);
+        // SAFETY: the kernel set fits the map's types; both submaps and the list are live, and the
+        // caller keeps all other operations away until this has ended.
+        unsafe { self.kernels.rebuild.launch(scratch.stream(), grid, args) }?;
+        let [left, ..] = scratch.read_counters()?;
+        let left = left as usize;
+        if left == 0 {
+            Ok(0)
+        } else if left <= room {
+            self.rehash(table, leftovers.as_ptr(), left, scratch)
+        } else {
+            // All once more: those that were placed are found, and stay.
+            let slots = old.len() * table.shape.slab_slots as usize;
+            self.rehash(table, old.as_ptr().cast(), slots, scratch)
+        }
+    }
+
+    /// All at once, for maps that are small or change the size of their pages.
+    fn rebuild_whole(
+        &self,
+        table: &mut Table,
+        shape: Shape,
+        scratch: &mut Workspace,
+    ) -> Result<()> {
+        let mut new = Table::new(table.stream(), shape, self.seed)?;
+        new.copy_reserved(table)?;
+        let mut unplaced = 0;
+        for submap in 0..table.shape.pages.len() {
+            let old = table.slabs(submap);
+            let slots = old.len() * table.shape.slab_slots as usize;
+            unplaced += self.rehash(&new, old.as_ptr().cast(), slots, scratch)?;
+        }
+        if unplaced != 0 {
+            return Err(self.full(0, unplaced, false));
+        }
+        *table = new;
+        Ok(())
+    }
+
+    /// Stores the pairs of some slots in the table, and waits. Returns how many found no room.
+    fn rehash(
+        &self,
+        table: &Table,
+        slabs: *const u8,
+        slots: usize,
+        scratch: &mut Workspace,
+    ) -> Result<usize> {
+        let slots = slots as u64;
+        let (grid, per_warp) = share_out(slots, u64::from(self.device.multiprocessors()));
+        let args = RehashArgs {
+            view: table.view(),
+            slots: Slots {
+                slabs,
+                len: slots,
+                per_warp,
+            },
+            account: Account {
+                outcomes: ptr::null_mut(),
+                unplaced: ptr::null_mut(),
+                counters: scratch.running_counters()?,
+                select: Select::All,
+            },
+        };
+        // SAFETY: the kernel set fits the map's types; both tables are live, and the caller keeps
+        // all other operations away until this has ended.
+        unsafe { self.kernels.rehash.launch(scratch.stream(), grid, args) }?;
+        let [_, unplaced, ..] = scratch.read_running_counters()?;
+        Ok(unplaced as usize)
+    }
+}

@@ -1,0 +1,61 @@
+//! [`Merge`]: what becomes of two values of one key.
+
+use gpumap_simt::atomic::part::Update;
+
+use super::Value;
+
+/// What [`Map::merge`](super::Map::merge) makes of the value that a present key has and the one
+/// that comes with it.
+///
+/// | | integers | floats |
+/// |---|---|---|
+/// | `Add` | wraps around | rounds to nearest even; the order of additions is not fixed |
+/// | `Min`, `Max` | signed or unsigned, as the type is | by [`total_cmp`](f64::total_cmp) |
+/// | `And`, `Or`, `Xor` | bitwise | on the bits |
+///
+/// How the bits of a value are to be read is said by its type, [`Value::NUMBER`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Merge {
+    /// Their sum.
+    Add,
+    /// The smaller.
+    Min,
+    /// The larger.
+    Max,
+    /// The bits that both have.
+    And,
+    /// The bits that either has.
+    Or,
+    /// The bits that one of them has.
+    Xor,
+}
+
+/// How the bits of a [`Value`] are read as a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Number {
+    /// As `u32` or `u64`.
+    Unsigned,
+    /// As `i32` or `i64`.
+    Signed,
+    /// As `f32` or `f64`.
+    Float,
+}
+
+impl Merge {
+    /// As the kernels take it.
+    pub(super) fn update<V: Value>(self) -> Update {
+        match (self, V::NUMBER) {
+            (Self::Add, Number::Float) => Update::AddFloat,
+            (Self::Add, _) => Update::Add,
+            (Self::Min, Number::Unsigned) => Update::MinUnsigned,
+            (Self::Min, Number::Signed) => Update::MinSigned,
+            (Self::Min, Number::Float) => Update::MinFloat,
+            (Self::Max, Number::Unsigned) => Update::MaxUnsigned,
+            (Self::Max, Number::Signed) => Update::MaxSigned,
+            (Self::Max, Number::Float) => Update::MaxFloat,
+            (Self::And, _) => Update::And,
+            (Self::Or, _) => Update::Or,
+            (Self::Xor, _) => Update::Xor,
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! [`OnStream`]: the verbs in the order of a stream, without waiting for the device.
+
+#[cfg(test)]
+mod tests;
+
+use std::ptr;
+use std::sync::Arc;
+
+use gpumap_kernels::kernels::{GetArgs, RemoveArgs, StoreArgs};
+use gpumap_kernels::verbs::look_up::Answers;
+use gpumap_kernels::verbs::store::{Account, Select};
+use gpumap_simt::atomic::part::Update;
+
+use super::flight::{Effect, Flight};
+use super::merge::Merge;
+use super::pending::Pending;
+use super::store::{StoreKernel, Verb};
+use super::{Key, Map, Value};
+use crate::buffer::Buffer;
+use crate::error::{Error, Result, expect_room};
+use crate::input::{Input, Source};
+use crate::memory::{Memory, bytes_of};
+use crate::stream::Stream;
+
+/// The verbs of a [`Map`] on a stream; made by [`Map::on`].
+///
+/// They take effect in the order of the stream, after what was queued on it before and after what was
+/// queued on the streams of their buffers. With device [`Buffer`]s as inputs they return at once and
+/// allocate nothing; those of the host are copied first, which is waited for. What is queued on a
+/// buffer's own stream after the call, its freeing too, comes after the call on the device.
+///
+/// A batch that may not fit makes the call wait and grow the map, as without a stream.
+#[derive(Clone, Debug)]
+pub struct OnStream<'m, K: Key, V: Value> {
+    map: &'m Map<K, V>,
+    stream: Stream,
+}
+
+/// An input on the device.
+struct Staged<T> {
+    elements: *const T,
+    /// Freed in the order of the stream, so after the kernel that reads it.
+    _copy: Option<Memory>,
+}
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// The same verbs, in the order of a stream: they return before the device is done.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Map, Merge, Stream};
+    ///
+    /// let device = Device::best()?;
+    /// let stream = Stream::new(&device)?;
+    /// let map = Map::<u32, u32>::with_capacity(&device, 1_000)?;
+    /// let keys = Buffer::from_slice(&stream, &[1u32, 2, 3])?;
+    /// let values = Buffer::from_slice(&stream, &[10u32, 20, 30])?;
+    /// let mut found = Buffer::zeroed(&stream, 3)?;
+    ///
+    /// let on = map.on(&stream);
+    /// let new = on.insert(&keys, &values)?;
+    /// let _ = on.merge(&keys, &values, Merge::Add)?; // its answer is of no interest
+    /// on.get_or_into(&keys, 0, &mut found)?.wait()?;
+    /// assert_eq!(new.wait()?, 3);
+    /// assert_eq!(found.to_vec()?, [20, 40, 60]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
+        OnStream {
+            map: self,
+            stream: stream.clone(),
+        }
+    }
+}
+
+impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
+    /// [`Map::insert`] on the stream.
+    ///
+    /// # Errors
+    /// As for [`Map::insert`]; [`Error::WrongDevice`] also for the stream. Keys that were made to
+    /// collide give [`Error::Full`] with `partial` when the answer is waited for.
+    pub fn insert(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<Pending<'m, usize>> {
+        self.store(Verb::Insert, keys.source(), values.source())
+    }
+
+    /// [`Map::upsert`] on the stream.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn upsert(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<Pending<'m, usize>> {
+        let verb = Verb::Merge(Update::Replace);
+        self.store(verb, keys.source(), values.source())
+    }
+
+    /// [`Map::merge`] on the stream.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn merge(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+        merge: Merge,
+    ) -> Result<Pending<'m, usize>> {
+        let verb = Verb::Merge(merge.update::<V>());
+        self.store(verb, keys.source(), values.source())
+    }
+
+    /// [`Map::remove`] on the stream.
+    ///
+    /// # Errors
+    /// As for [`Map::remove`]; [`Error::WrongDevice`] also for the stream.
+    pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<'m, usize>> {
+        let keys = keys.source();
+        if keys.is_empty() {
+            return Ok(Pending::ready(0, |removed| removed));
+        }
+        let staged = self.stage(keys)?;
+        let table = self.map.table.read();
+        self.map.expect_sound()?;
+        let flight = self
+            .map
+            .books()
+            .depart(&self.stream, Effect::Remove, |counters| {
+                let (grid, batch) = self.map.share_out(staged.elements, ptr::null(), keys.len());
+                let args = RemoveArgs {
+                    view: table.view(),
+                    batch,
+                    answers: Answers {
+                        values: ptr::null_mut(),
+                        found: ptr::null_mut(),
+                        default: bytemuck::cast(V::zeroed()),
+                    },
+                    removed: counters,
+                };
+                // SAFETY: the kernel set fits the map's types, the keys are on the device; who
+                // frees or replaces the table lands all flights first.
+                unsafe { self.map.kernels.remove.launch(&self.stream, grid, args) }
+            })?;
+        drop(table);
+        self.hold_back(&flight, keys)?;
+        Ok(Pending::flying(self.map.books(), flight, |removed| removed))
+    }
+
+    /// [`Map::get_into`] on the stream.
+    ///
+    /// # Errors
+    /// As for [`Map::get_into`]; [`Error::WrongDevice`] also for the stream.
+    pub fn get_into(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &mut Buffer<V>,
+        found: &mut Buffer<u8>,
+    ) -> Result<Pending<'m, ()>> {
+        let keys = keys.source();
+        expect_room(keys.len(), values.len().min(found.len()))?;
+        self.stream.wait_stream(values.stream())?;
+        self.stream.wait_stream(found.stream())?;
+        let outputs = (values.as_mut_ptr(), found.as_mut_ptr());
+        let pending = self.look_up(keys, outputs, V::zeroed())?;
+        self.let_wait(&pending, values.stream())?;
+        self.let_wait(&pending, found.stream())?;
+        Ok(self.done(pending))
+    }
+
+    /// [`Map::get_or_into`] on the stream.
+    ///
+    /// # Errors
+    /// As for [`Map::get_or_into`]; [`Error::WrongDevice`] also for the stream.
+    pub fn get_or_into(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        default: V,
+        values: &mut Buffer<V>,
+    ) -> Result<Pending<'m, ()>> {
+        let keys = keys.source();
+        expect_room(keys.len(), values.len())?;
+        self.stream.wait_stream(values.stream())?;
+        let outputs = (values.as_mut_ptr(), ptr::null_mut());
+        let pending = self.look_up(keys, outputs, default)?;
+        self.let_wait(&pending, values.stream())?;
+        Ok(self.done(pending))
+    }
+
+    /// Which of the keys are present: `found[i]` is 1 or 0.
+    ///
+    /// # Errors
+    /// As for [`get_into`](Self::get_into).
+    pub fn contains_into(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        found: &mut Buffer<u8>,
+    ) -> Result<Pending<'m, ()>> {
+        let keys = keys.source();
+        expect_room(keys.len(), found.len())?;
+        self.stream.wait_stream(found.stream())?;
+        let outputs = (ptr::null_mut(), found.as_mut_ptr());
+        let pending = self.look_up(keys, outputs, V::zeroed())?;
+        self.let_wait(&pending, found.stream())?;
+        Ok(self.done(pending))
+    }
+
+    fn store(
+        &self,
+        verb: Verb,
+        keys: Source<'_, K>,
+        values: Source<'_, V>,
+    ) -> Result<Pending<'m, usize>> {
+        if keys.len() != values.len() {
+            return Err(Error::LengthMismatch {
+                keys: keys.len(),
+                values: values.len(),
+            });
+        }
+        if keys.is_empty() {
+            return Ok(Pending::ready(0, |new| new));
+        }
+        let table = self.map.table.read();
+        let promise = self.map.room.promise(keys.len()).or_else(|| {
+            // What has ended meanwhile may have needed less than it was promised.
+            self.map.books().land_ended();
+            self.map.room.promise(keys.len())
+        });
+        let Some(promise) = promise else {
+            drop(table);
+            self.stream.synchronize()?;
+            let new = self.map.store(verb, keys, values)?;
+            return Ok(Pending::ready(new, |new| new));
+        };
+        self.map.expect_sound()?;
+        let (kernel, update): (StoreKernel<K, V>, _) = self.map.kernel_of(verb);
+        let (staged_keys, staged_values) = (self.stage(keys)?, self.stage(values)?);
+        let effect = Effect::Store { keys: keys.len() };
+        let flight = self.map.books().depart(&self.stream, effect, |counters| {
+            let (grid, batch) =
+                self.map
+                    .share_out(staged_keys.elements, staged_values.elements, keys.len());
+            let args = StoreArgs {
+                view: table.view(),
+                batch,
+                update,
+                values: ptr::null_mut(),
+                account: Account {
+                    outcomes: ptr::null_mut(),
+                    unplaced: ptr::null_mut(),
+                    counters,
+                    select: Select::All,
+                },
+            };
+            // SAFETY: the kernel set fits the map's types, keys and values are on the device; who
+            // frees or replaces the table lands all flights first.
+            unsafe { kernel.launch(&self.stream, grid, args) }
+        })?;
+        // The flight keeps it from now on.
+        promise.hand_over();
+        drop(table);
+        self.hold_back(&flight, keys)?;
+        self.hold_back(&flight, values)?;
+        Ok(Pending::flying(self.map.books(), flight, |new| new))
+    }
+
+    /// Queues a lookup into outputs that are as long as the keys; they may be null.
+    fn look_up(
+        &self,
+        keys: Source<'_, K>,
+        (values, found): (*mut V, *mut u8),
+        default: V,
+    ) -> Result<Option<Arc<Flight>>> {
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        let staged = self.stage(keys)?;
+        let table = self.map.table.read();
+        self.map.expect_sound()?;
+        let flight = self.map.books().depart(&self.stream, Effect::Read, |_| {
+            let (grid, batch) = self.map.share_out(staged.elements, ptr::null(), keys.len());
+            let args = GetArgs {
+                view: table.view(),
+                batch,
+                answers: Answers {
+                    values: values.cast(),
+                    found,
+                    default: bytemuck::cast(default),
+                },
+            };
+            // SAFETY: the kernel set fits the map's types, the keys are on the device and outputs
+            // are as long; who frees or replaces the table lands all flights first.
+            unsafe { self.map.kernels.get.launch(&self.stream, grid, args) }
+        })?;
+        drop(table);
+        self.hold_back(&flight, keys)?;
+        Ok(Some(flight))
+    }
+
+    /// An input on the device, when what is queued on the stream from now on comes to it.
+    fn stage<T: bytemuck::Pod>(&self, source: Source<'_, T>) -> Result<Staged<T>> {
+        self.map.device.expect_same(self.stream.device())?;
+        match source {
+            Source::Device(view) => {
+                self.stream.wait_stream(view.stream())?;
+                Ok(Staged {
+                    elements: view.as_ptr(),
+                    _copy: None,
+                })
+            }
+            Source::Host(elements) => {
+                let copy = Memory::new(&self.stream, bytes_of::<T>(elements.len())?)?;
+                // SAFETY: as many bytes as were just allocated; waited for while the elements are
+                // borrowed.
+                unsafe {
+                    self.stream
+                        .upload(copy.ptr(), elements.as_ptr().cast(), size_of_val(elements))
+                }?;
+                self.stream.synchronize()?;
+                Ok(Staged {
+                    elements: copy.ptr().cast(),
+                    _copy: Some(copy),
+                })
+            }
+        }
+    }
+
+    /// Lets the stream of a device input wait, so that it is neither freed nor overwritten before
+    /// the flight has read it.
+    fn hold_back<T: bytemuck::Pod>(&self, flight: &Flight, source: Source<'_, T>) -> Result<()> {
+        match source {
+            Source::Device(view) if view.stream().handle() != self.stream.handle() => {
+                self.map.flights.let_wait(view.stream(), flight)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for the stream of an output.
+    fn let_wait(&self, flight: &Option<Arc<Flight>>, stream: &Stream) -> Result<()> {
+        match flight {
+            Some(flight) if stream.handle() != self.stream.handle() => {
+                self.map.flights.let_wait(stream, flight)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn done(&self, flight: Option<Arc<Flight>>) -> Pending<'m, ()> {
+        match flight {
+            Some(flight) => Pending::flying(self.map.books(), flight, |_| ()),
+            None => Pending::ready(0, |_| ()),
+        }
+    }
+}

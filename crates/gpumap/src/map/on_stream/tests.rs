@@ -1,0 +1,283 @@
+//! Calls on streams: the same bodies on the CPU and on a GPU.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::thread::{self, Thread};
+
+use crate::testing::on_every_device;
+use crate::{Buffer, Device, Error, Growth, Map, Merge, Stream};
+
+const N: usize = 5_000;
+
+fn keys(first: u64) -> Vec<u64> {
+    (first..first + N as u64).collect()
+}
+
+fn map(device: &Device, capacity: usize) -> Map<u64, u64> {
+    Map::builder(device)
+        .capacity(capacity)
+        .hash_seed(1)
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn verbs_take_effect_in_the_order_of_the_stream() {
+    on_every_device(|device| {
+        let map = map(device, 4 * N);
+        let stream = Stream::new(device).unwrap();
+        let keys = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let mut found = Buffer::<u64>::zeroed(&stream, N).unwrap();
+        let mut there = Buffer::<u8>::zeroed(&stream, N).unwrap();
+        let on = map.on(&stream);
+        let first = on.insert(&keys, &keys).unwrap();
+        let second = on.merge(&keys, &keys, Merge::Add).unwrap();
+        let third = on.get_into(&keys, &mut found, &mut there).unwrap();
+        let removed = on.remove(&keys.slice(..10).unwrap()).unwrap();
+        let fourth = on.upsert(&keys, &keys).unwrap();
+        third.wait().unwrap();
+        let doubled: Vec<u64> = (0..N as u64).map(|key| 2 * key).collect();
+        assert_eq!(found.to_vec().unwrap(), doubled);
+        assert!(there.to_vec().unwrap().iter().all(|&found| found == 1));
+        assert_eq!(fourth.wait().unwrap(), 10);
+        assert_eq!(removed.wait().unwrap(), 10);
+        assert_eq!(second.wait().unwrap(), 0);
+        assert_eq!(first.wait().unwrap(), N);
+        assert_eq!(map.len(), N);
+        on.contains_into(&keys, &mut there).unwrap().wait().unwrap();
+        on.get_or_into(&keys, 7, &mut found)
+            .unwrap()
+            .wait()
+            .unwrap();
+        assert_eq!(found.to_vec().unwrap(), (0..N as u64).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn dropped_answers_count_and_a_full_map_waits_for_them() {
+    on_every_device(|device| {
+        // Room for one batch: each of the others finds the last one in flight, and grows.
+        let map = map(device, N);
+        let stream = Stream::new(device).unwrap();
+        let on = map.on(&stream);
+        for i in 0..5 {
+            let batch = Buffer::from_slice(&stream, &keys(i * N as u64)).unwrap();
+            drop(on.insert(&batch, &batch).unwrap());
+            // Once more: nothing is new.
+            drop(on.insert(&batch, &batch).unwrap());
+        }
+        stream.synchronize().unwrap();
+        assert_eq!(map.len(), 5 * N);
+        assert!(map.capacity() >= 5 * N);
+        let (mut keys, _) = map.drain().unwrap();
+        keys.sort_unstable();
+        assert!(keys.iter().copied().eq(0..5 * N as u64));
+        assert!(map.is_empty());
+    });
+}
+
+#[test]
+fn buffers_may_go_at_once() {
+    on_every_device(|device| {
+        let map = map(device, 10 * N);
+        let (one, other) = (Stream::new(device).unwrap(), Stream::new(device).unwrap());
+        let mut answers = Vec::new();
+        for i in 0..8 {
+            let batch = Buffer::from_slice(&other, &keys(i * N as u64)).unwrap();
+            answers.push(map.on(&one).insert(&batch, &batch).unwrap());
+            // Freed in the order of `other`, which waits for the call.
+        }
+        let host = keys(8 * N as u64);
+        answers.push(map.on(&one).insert(&host, &host).unwrap());
+        let new: usize = answers.into_iter().map(|new| new.wait().unwrap()).sum();
+        assert_eq!(new, 9 * N);
+        assert_eq!(map.get(&host).unwrap()[17], Some(host[17]));
+    });
+}
+
+#[test]
+fn what_runs_alone_waits_for_flights() {
+    on_every_device(|device| {
+        let stream = Stream::new(device).unwrap();
+        let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        for round in 0..20 {
+            let map = map(device, 2 * N);
+            let pending = map.on(&stream).insert(&batch, &batch).unwrap();
+            match round % 4 {
+                0 => assert_eq!(map.remove_with_values(&[3]).unwrap(), [Some(3)]),
+                1 => map.reserve(10 * N).unwrap(),
+                2 => map.clear().unwrap(),
+                _ => map.shrink_to_fit().unwrap(),
+            }
+            assert_eq!(pending.wait().unwrap(), N);
+            let left = [N - 1, N, 0, N][round % 4];
+            assert_eq!(map.len(), left, "round {round}");
+            drop(map.on(&stream).remove(&batch).unwrap());
+            // The map goes while the call may be in flight.
+        }
+    });
+}
+
+#[test]
+fn many_streams_and_threads_beside_growth() {
+    on_every_device(|device| {
+        let map = map(device, 16);
+        thread::scope(|scope| {
+            for t in 0..4u64 {
+                let map = &map;
+                scope.spawn(move || {
+                    let stream = Stream::new(device).unwrap();
+                    let mut answers = Vec::new();
+                    for i in 0..10 {
+                        let batch = keys((10 * t + i) * N as u64);
+                        let batch = Buffer::from_slice(&stream, &batch).unwrap();
+                        answers.push(map.on(&stream).insert(&batch, &batch).unwrap());
+                    }
+                    for answer in answers {
+                        assert_eq!(answer.wait().unwrap(), N);
+                    }
+                });
+            }
+        });
+        assert_eq!(map.len(), 40 * N);
+        let all: Vec<u64> = (0..40 * N as u64).collect();
+        let found = map.get(&all).unwrap();
+        assert!(found.iter().zip(&all).all(|(v, &k)| *v == Some(k)));
+    });
+}
+
+/// Wakes the thread that polls.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[test]
+fn answers_are_futures() {
+    on_every_device(|device| {
+        let map = map(device, 100 * N);
+        let stream = Stream::new(device).unwrap();
+        let batch = keys(0);
+        let (keys, values) = (
+            Buffer::from_slice(&stream, &batch).unwrap(),
+            Buffer::from_slice(&stream, &batch).unwrap(),
+        );
+        let new = block_on(async {
+            let on = map.on(&stream);
+            let first = on.insert(&keys, &values)?;
+            let second = on.insert(&keys, &values)?;
+            Ok::<_, Error>((first.await?, second.await?))
+        });
+        assert_eq!(new.unwrap(), (N, 0));
+    });
+}
+
+#[test]
+fn bad_calls_are_errors() {
+    on_every_device(|device| {
+        let map: Map<u64, u64> = Map::builder(device)
+            .capacity(16)
+            .growth(Growth::Fixed)
+            .build()
+            .unwrap();
+        let stream = Stream::new(device).unwrap();
+        let on = map.on(&stream);
+        let (two, three) = ([1, 2], [1, 2, 3]);
+        assert!(matches!(
+            on.insert(&two, &three),
+            Err(Error::LengthMismatch { keys: 2, values: 3 })
+        ));
+        let mut short = Buffer::zeroed(&stream, 2).unwrap();
+        assert!(matches!(
+            on.get_or_into(&three, 0, &mut short),
+            Err(Error::OutputTooSmall {
+                needed: 3,
+                given: 2
+            })
+        ));
+        let many = keys(0);
+        assert!(matches!(on.insert(&many, &many), Err(Error::Full { .. })));
+        assert!(map.is_empty());
+        let empty: [u64; 0] = [];
+        assert_eq!(on.insert(&empty, &empty).unwrap().wait().unwrap(), 0);
+        if device.is_cuda() {
+            let elsewhere = Stream::new(&Device::cpu()).unwrap();
+            assert!(matches!(
+                map.on(&elsewhere).insert(&two, &two),
+                Err(Error::WrongDevice { .. })
+            ));
+        }
+    });
+}
+
+#[test]
+fn a_steady_call_neither_allocates_nor_waits() {
+    use crate::cuda::calls;
+
+    on_every_device(|device| {
+        let map = map(device, 10 * N);
+        let stream = Stream::new(device).unwrap();
+        let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let mut found = Buffer::<u64>::zeroed(&stream, N).unwrap();
+        let on = map.on(&stream);
+        let mut steady = || {
+            let answers = [
+                on.insert(&batch, &batch).unwrap(),
+                on.upsert(&batch, &batch).unwrap(),
+                on.merge(&batch, &batch, Merge::Xor).unwrap(),
+                on.remove(&batch).unwrap(),
+            ];
+            let read = on.get_or_into(&batch, 0, &mut found).unwrap();
+            let calls = calls::take();
+            for answer in answers {
+                answer.wait().unwrap();
+            }
+            read.wait().unwrap();
+            calls
+        };
+        // Twice: the first call compiles kernels and makes tickets.
+        steady();
+        calls::take();
+        let calls = steady();
+        let bytes = device.allocated_bytes();
+        let allowed = [
+            "cuLaunchKernel",
+            "cuMemcpyDtoHAsync_v2",
+            "cuEventRecord",
+            "cuEventQuery",
+            "cuStreamQuery",
+            "cuCtxGetCurrent",
+            "cuCtxSetCurrent",
+            "cuCtxPushCurrent_v2",
+            "cuCtxPopCurrent_v2",
+        ];
+        let others: Vec<_> = calls
+            .iter()
+            .filter(|call| !allowed.contains(call))
+            .collect();
+        assert!(others.is_empty(), "{others:?}");
+        let launches = calls
+            .iter()
+            .filter(|&&call| call == "cuLaunchKernel")
+            .count();
+        assert_eq!(launches, if device.is_cuda() { 5 } else { 0 });
+        steady();
+        assert_eq!(device.allocated_bytes(), bytes);
+    });
+}

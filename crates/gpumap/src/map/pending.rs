@@ -1,0 +1,90 @@
+//! [`Pending`]: the answer of a call that may still be running.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::flight::{Books, Flight};
+use crate::error::Result;
+
+/// The answer of a call on a stream: to be waited for, on the host with [`wait`](Self::wait) or as a
+/// [`Future`], or to be dropped. A call that was dropped takes effect all the same.
+///
+/// It needs no particular executor: the device wakes the task.
+#[must_use = "the answer says how many keys were new or removed, and whether all went well"]
+#[derive(Debug)]
+pub struct Pending<'m, T> {
+    answer: Answer<'m>,
+    of_count: fn(usize) -> T,
+}
+
+#[derive(Debug)]
+enum Answer<'m> {
+    /// The device may still be at it.
+    Flying(Books<'m>, Arc<Flight>),
+    /// The call has waited itself.
+    Ready(Option<Result<usize>>),
+}
+
+impl<'m, T> Pending<'m, T> {
+    pub(super) fn flying(books: Books<'m>, flight: Arc<Flight>, of_count: fn(usize) -> T) -> Self {
+        Self {
+            answer: Answer::Flying(books, flight),
+            of_count,
+        }
+    }
+
+    pub(super) fn ready(count: usize, of_count: fn(usize) -> T) -> Self {
+        Self {
+            answer: Answer::Ready(Some(Ok(count))),
+            of_count,
+        }
+    }
+
+    /// Whether the answer is there, so that [`wait`](Self::wait) will not wait.
+    pub fn is_done(&self) -> bool {
+        match &self.answer {
+            Answer::Flying(_, flight) => flight.has_ended(),
+            Answer::Ready(_) => true,
+        }
+    }
+
+    /// Waits for the device.
+    ///
+    /// # Errors
+    /// What the verb may return; those of the device show up here.
+    pub fn wait(mut self) -> Result<T> {
+        self.take().map(self.of_count)
+    }
+
+    /// The count, waiting if need be.
+    fn take(&mut self) -> Result<usize> {
+        match &mut self.answer {
+            Answer::Flying(books, flight) => {
+                books.land(flight);
+                flight.take()
+            }
+            // Polled after it was ready: its caller has had the answer.
+            Answer::Ready(count) => count.take().unwrap_or(Ok(0)),
+        }
+    }
+}
+
+impl<T> Future for Pending<'_, T> {
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Answer::Flying(books, flight) = &this.answer
+            && !flight.has_ended()
+        {
+            match books.flights.wake(flight, context.waker().clone()) {
+                Ok(()) => return Poll::Pending,
+                // No way to be woken: better to wait here than never to end.
+                Err(error) => tracing::debug!(%error, "waiting for the device in a poll"),
+            }
+        }
+        Poll::Ready(this.take().map(this.of_count))
+    }
+}

@@ -1,0 +1,277 @@
+//! The verbs that take pairs away.
+
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use gpumap_kernels::chunk::THREADS;
+use gpumap_kernels::kernels::RemoveArgs;
+use gpumap_kernels::primitives::filter::Test;
+use gpumap_kernels::primitives::word::Word;
+use gpumap_kernels::retain::RetainArgs;
+use gpumap_kernels::slot::Bits;
+use gpumap_kernels::verbs::look_up::Answers;
+use gpumap_kernels::verbs::store::Select;
+use gpumap_simt::kernel::{Grid, Kernel};
+
+use super::store::{Job, Verb};
+use super::table::Table;
+use super::{Key, Map, Value};
+use crate::error::Result;
+use crate::input::{Input, Source};
+use crate::primitives::{Element, Predicate};
+use crate::scratch::{Slot, Workspace};
+
+type RemoveKernel<K, V> = &'static Kernel<RemoveArgs<<K as Key>::Bits, <V as Value>::Bits>>;
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// Removes keys. Returns how many were present; a key that comes several times counts once.
+    ///
+    /// The slots of removed pairs are used again when the map is compacted, which it does by
+    /// itself before it grows.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+    /// assert_eq!(map.remove(&[2, 3, 3, 4])?, 2);
+    /// assert_eq!(map.get(&[1, 2])?, [Some(10), None]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) before anything is removed;
+    /// [`Error::WrongDevice`](crate::Error::WrongDevice),
+    /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
+    pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
+        let mut scratch = self.scratch.take()?;
+        let table = self.table.read();
+        let (nowhere, kernel) = (ptr::null_mut(), self.kernels.remove);
+        self.take_away(
+            &table,
+            &mut scratch,
+            kernel,
+            keys.source(),
+            nowhere,
+            nowhere.cast(),
+        )
+    }
+
+    /// As [`remove`](Self::remove), and says for each key whether it was removed. Of several equal
+    /// keys, one was.
+    ///
+    /// # Errors
+    /// As for [`remove`](Self::remove).
+    pub fn remove_with_outcome(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
+        let keys = keys.source();
+        let mut scratch = self.scratch.take()?;
+        let mut found = scratch.output::<u8>(Slot::FirstOutput, keys.len())?;
+        let found_at = found.as_mut_ptr();
+        {
+            let table = self.table.read();
+            let kernel = self.kernels.remove;
+            self.take_away(
+                &table,
+                &mut scratch,
+                kernel,
+                keys,
+                found_at,
+                ptr::null_mut(),
+            )?;
+        }
+        let found = scratch.fetch(found, keys.len())?;
+        Ok(found.into_iter().map(|found| found != 0).collect())
+    }
+
+    /// Removes keys, and returns their values. Of several equal keys, one gets it. Waits for the
+    /// calls in flight.
+    ///
+    /// # Errors
+    /// As for [`remove`](Self::remove).
+    pub fn remove_with_values(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
+        let keys = keys.source();
+        let mut scratch = self.scratch.take()?;
+        let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
+        let mut found = scratch.output::<u8>(Slot::SecondOutput, keys.len())?;
+        let (found_at, values_at) = (found.as_mut_ptr(), values.as_mut_ptr());
+        {
+            // Alone: a value that is read may be updated before its pair is removed.
+            let table = self.exclusive();
+            let kernel = self.kernels.take;
+            self.take_away(&table, &mut scratch, kernel, keys, found_at, values_at)?;
+        }
+        let values = scratch.fetch(values, keys.len())?;
+        let found = scratch.fetch(found, keys.len())?;
+        let answer = |(value, found)| (found != 0).then_some(value);
+        Ok(values.into_iter().zip(found).map(answer).collect())
+    }
+
+    /// Removes every pair. Waits for the calls in flight.
+    ///
+    /// # Errors
+    /// [`Error::Driver`](crate::Error::Driver).
+    pub fn clear(&self) -> Result<()> {
+        self.empty(&mut self.exclusive())
+    }
+
+    /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) does.
+    /// Waits for the calls in flight.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) before anything is removed;
+    /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
+    pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let mut scratch = self.scratch.take()?;
+        let mut table = self.exclusive();
+        let pairs = self.retrieve_from(&table, &mut scratch)?;
+        self.empty(&mut table)?;
+        Ok(pairs)
+    }
+
+    /// Keeps the pairs whose key and value both satisfy a predicate, and removes all others.
+    /// Returns how many were removed. Waits for the calls in flight.
+    ///
+    /// ```
+    /// use gpumap::primitives::Predicate;
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, i32>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2, 3], &[-10, 20, 30])?;
+    /// assert_eq!(map.retain(Predicate::LessOrEqual(2), Predicate::Always)?, 1);
+    /// assert_eq!(map.retain(Predicate::Always, Predicate::Greater(0))?, 1);
+    /// assert_eq!(map.retrieve_all()?, (vec![2], vec![20]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
+    pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize>
+    where
+        K: Element,
+        V: Element,
+    {
+        let mut scratch = self.scratch.take()?;
+        let table = self.exclusive();
+        self.expect_sound()?;
+        let (chunks, blocks) = table.chunks()?;
+        let args = RetainArgs {
+            chunks,
+            keys: as_bits(keys.test()),
+            values: as_bits(values.test()),
+            removed: scratch.running_counters()?,
+        };
+        let grid = Grid::new(blocks, THREADS);
+        let [removed, ..] = self.or_poison(&mut scratch, |scratch| {
+            // SAFETY: the kernel set fits the map's types; the exclusive lock is held until the
+            // counter has been read.
+            unsafe { self.kernels.retain.launch(scratch.stream(), grid, args) }?;
+            scratch.read_running_counters()
+        })?;
+        self.room.removed(removed as usize);
+        Ok(removed as usize)
+    }
+
+    /// Keeps the pairs whose key is in the batch, and removes all others. Returns how many were
+    /// removed. Waits for the calls in flight.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) before anything is removed;
+    /// [`Error::WrongDevice`](crate::Error::WrongDevice),
+    /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
+    pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
+        let keys = keys.source();
+        let mut scratch = self.scratch.take()?;
+        let mut table = self.exclusive();
+        self.keep_only(&mut table, &mut scratch, keys)
+    }
+
+    /// Takes out the pairs of the batch, empties the table, and puts them back.
+    fn keep_only(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        keys: Source<'_, K>,
+    ) -> Result<usize> {
+        let len = keys.len();
+        let before = self.len();
+        if len == 0 {
+            self.empty(table)?;
+            return Ok(before);
+        }
+        // SAFETY: what is queued is waited for before the keys are given back.
+        let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let values: *mut V = scratch.reserve(Slot::FirstOutput, len)?;
+        let found: *mut u8 = scratch.reserve(Slot::SecondOutput, len)?;
+        // Allocated now, so that nothing can fail for want of memory once the table is empty.
+        scratch.clear_bits(len)?;
+        self.look_up_staged(table, scratch, staged, len, values, found, V::zeroed())?;
+        self.empty(table)?;
+        let job = Job {
+            verb: Verb::Insert,
+            keys: staged,
+            values,
+            held: ptr::null_mut(),
+            outcomes: found,
+            len,
+        };
+        let report = self.run(table, scratch, job, Select::Marked)?;
+        self.room.stored(report.stored);
+        Ok(before - report.stored)
+    }
+
+    fn take_away(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        kernel: RemoveKernel<K, V>,
+        keys: Source<'_, K>,
+        found: *mut u8,
+        values: *mut V,
+    ) -> Result<usize> {
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        // SAFETY: the wait below is over before the keys are given back.
+        let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        self.expect_sound()?;
+        let (grid, batch) = self.share_out(staged, ptr::null(), keys.len());
+        let args = RemoveArgs {
+            view: table.view(),
+            batch,
+            answers: Answers {
+                values: values.cast(),
+                found,
+                default: bytemuck::cast(V::zeroed()),
+            },
+            removed: scratch.running_counters()?,
+        };
+        let [removed, ..] = self.or_poison(scratch, |scratch| {
+            // SAFETY: the kernel set fits the map's types, the keys are staged and outputs are
+            // null or as long as the batch; the caller holds the table's lock until this has ended.
+            unsafe { kernel.launch(scratch.stream(), grid, args) }?;
+            scratch.read_running_counters()
+        })?;
+        self.room.removed(removed as usize);
+        Ok(removed as usize)
+    }
+
+    /// Makes every slot empty, under the exclusive lock.
+    pub(super) fn empty(&self, table: &mut Table) -> Result<()> {
+        // Half-way through it holds neither what it held nor nothing.
+        self.poisoned.store(true, Ordering::Release);
+        table.clear()?;
+        self.room.rebuilt(0, self.capacity());
+        self.poisoned.store(false, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// The same predicate on words of the same size.
+fn as_bits<A: Word, B: Bits>(test: Test<A>) -> Test<B> {
+    let word = |word: A| B::from_u64(word.to_u64());
+    Test {
+        mask: word(test.mask),
+        fold: word(test.fold),
+        low: word(test.low),
+        span: word(test.span),
+        invert: test.invert,
+    }
+}

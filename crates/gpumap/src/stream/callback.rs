@@ -1,0 +1,42 @@
+//! Calling the host in the order of a stream.
+
+use std::ffi::c_void;
+
+use super::{Queue, Stream};
+use crate::cuda::cu;
+use crate::device::Kind;
+use crate::error::Result;
+
+/// What is to be called; boxed twice, so that one thin pointer leads to it.
+type Call = Box<dyn FnOnce() + Send>;
+
+impl Stream {
+    /// Calls `f` when everything queued so far has ended, on a thread of the driver's, or at once
+    /// on the CPU. It must not call the driver.
+    pub(crate) fn call_host(&self, f: Call) -> Result<()> {
+        let (Queue::Cuda { handle, .. }, Kind::Cuda(context)) =
+            (&self.inner.queue, self.device().kind())
+        else {
+            f();
+            return Ok(());
+        };
+        let _current = context.enter()?;
+        let call = Box::into_raw(Box::new(f));
+        // SAFETY: the stream is alive; `run` takes the box back, once.
+        let queued = unsafe { cu!(cuLaunchHostFunc(*handle, Some(run), call.cast())) };
+        if queued.is_err() {
+            // SAFETY: nobody else will take it.
+            drop(unsafe { Box::from_raw(call) });
+        }
+        queued
+    }
+}
+
+/// # Safety
+/// `call` comes from `call_host`, and is given here once.
+unsafe extern "C" fn run(call: *mut c_void) {
+    // SAFETY: the caller's promise.
+    let call = unsafe { Box::from_raw(call.cast::<Call>()) };
+    // A panic must not reach the driver.
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
+}

@@ -1,0 +1,208 @@
+//! Each key is linearizable: what lanes are told by all verbs on the same keys in one launch, under
+//! random interleavings, fits one order of events per key. On the CPU executor whatever the target.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gpumap::simt::atomic::part::Update;
+use gpumap::simt::kernel::Grid;
+use gpumap::simt::thread;
+use gpumap_kernels::probe::{Job, Next, Seen, Verb, serve_batch};
+use gpumap_kernels::slot::{Bits, Format};
+use gpumap_kernels::verbs::look_up::{Answers, Get};
+use gpumap_kernels::verbs::remove::Remove;
+use gpumap_kernels::verbs::store::{Keep, Merge, Read};
+use gpumap_tests::history::{Deed, Event, is_linearizable};
+use gpumap_tests::interleave::{Inputs, LANES, Out, PER_WARP, launch, store_verb};
+use gpumap_tests::on_every_interleaving;
+use gpumap_tests::table::HostTable;
+
+/// A verb that notes when each of its keys was taken up and finished.
+struct Timed<'a, V> {
+    verb: V,
+    clock: &'a AtomicU64,
+    times: *mut [u64; 2],
+}
+
+impl<V> Timed<'_, V> {
+    /// Notes this moment for a key.
+    ///
+    /// # Safety
+    /// There is a place for the key, which only its lane writes.
+    unsafe fn note(&self, index: u64, which: usize) {
+        let now = self.clock.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: the caller's promise.
+        unsafe { (*self.times.add(index as usize))[which] = now };
+    }
+
+    /// Passes on what is next, and notes the end.
+    ///
+    /// # Safety
+    /// As for [`note`](Self::note).
+    unsafe fn ended(&self, index: u64, next: Next) -> Next {
+        if next == Next::Done {
+            // SAFETY: the caller's promise.
+            unsafe { self.note(index, 1) };
+        }
+        next
+    }
+}
+
+impl<F: Format, V: Verb<F>> Verb<F> for Timed<'_, V> {
+    const TAKES: bool = V::TAKES;
+    const READS: bool = V::READS;
+    const LOCATES: bool = V::LOCATES;
+    const CLAIMS: bool = V::CLAIMS;
+
+    unsafe fn wants(&self, index: u64) -> bool {
+        // SAFETY: the caller's promise; a key is taken up by one lane.
+        unsafe {
+            self.note(index, 0);
+            self.verb.wants(index)
+        }
+    }
+
+    unsafe fn serve(&mut self, job: &Job<F>, seen: Seen<F::Value>) -> Next {
+        // SAFETY: as above.
+        unsafe {
+            let next = self.verb.serve(job, seen);
+            self.ended(job.index, next)
+        }
+    }
+
+    unsafe fn walked_off(&mut self, job: &Job<F>, cell: bool) -> Next {
+        // SAFETY: as above.
+        unsafe {
+            let next = self.verb.walked_off(job, cell);
+            self.ended(job.index, next)
+        }
+    }
+}
+
+/// What each block does, in two arrangements.
+const ROLES: [[Role; 6]; 2] = [
+    [
+        Role::Insert,
+        Role::Remove,
+        Role::Get,
+        Role::GetOrInsert,
+        Role::Remove,
+        Role::Get,
+    ],
+    [
+        Role::Add,
+        Role::Remove,
+        Role::Upsert,
+        Role::Get,
+        Role::Add,
+        Role::GetOrInsert,
+    ],
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    Insert,
+    Upsert,
+    Add,
+    GetOrInsert,
+    Get,
+    Remove,
+}
+
+#[test]
+fn each_key_has_one_order_of_events() {
+    fn scenario<F: Format>(seed: u64) {
+        let roles = &ROLES[seed as usize % 2];
+        // Some four events a block for each key, on tables where keys share slabs or have their
+        // own; reserved ones among them.
+        let keys = 16 + seed % 5;
+        let key_of = move |i: u64| match (i ^ i >> 6) % keys {
+            k @ 0..3 => u64::MAX - k,
+            k => k,
+        };
+        let inputs = Inputs::<F>::new(roles.len() as u32, key_of);
+        let len = inputs.keys.len();
+        let mut table = HostTable::<F>::new(&[128], (seed % 3) as u32, seed);
+        let (view, clock) = (table.view(), AtomicU64::new(0));
+        let counters = [AtomicU64::new(0), AtomicU64::new(0)];
+        let mut times = vec![[0u64; 2]; len];
+        let mut values = vec![F::Value::default(); len];
+        let (mut found, mut outcomes) = (vec![0u8; len], vec![0u8; len]);
+        {
+            let (times, values) = (Out::of(&mut times), Out::of(&mut values));
+            let (found, outcomes) = (Out::of(&mut found), Out::of(&mut outcomes));
+            let (inputs, clock) = (&inputs, &clock);
+            let body = || {
+                let answers = Answers {
+                    values: values.ptr(),
+                    found: found.ptr(),
+                    default: F::Value::default(),
+                };
+                let read = Read {
+                    values: values.ptr(),
+                };
+                macro_rules! serve {
+                    ($verb:expr) => {{
+                        let mut timed = Timed {
+                            verb: $verb,
+                            clock,
+                            times: times.ptr(),
+                        };
+                        // SAFETY: all warps are whole; everything outlives the launch, and each
+                        // block writes its own part of the outputs only.
+                        unsafe { serve_batch::<F, _, _>(&view, &inputs.batch(), &mut timed) };
+                    }};
+                }
+                macro_rules! store {
+                    ($present:expr) => {
+                        serve!(store_verb($present, &counters, outcomes.ptr()))
+                    };
+                }
+                match roles[thread::block_idx_x() as usize] {
+                    Role::Insert => store!(Keep),
+                    Role::Upsert => store!(Merge(Update::Replace)),
+                    Role::Add => store!(Merge(Update::Add)),
+                    Role::GetOrInsert => store!(read),
+                    Role::Get => serve!(Get(answers)),
+                    Role::Remove => serve!(Remove::<_, true> {
+                        answers,
+                        removed: 0,
+                    }),
+                }
+            };
+            // SAFETY: as said in the body.
+            unsafe { launch(seed, Grid::new(roles.len() as u32, LANES), body) };
+        }
+        assert_eq!(counters[1].load(Ordering::Relaxed), 0, "no room");
+        let pairs = table.pairs();
+        let held: HashMap<u64, u64> = pairs.iter().copied().collect();
+        assert_eq!(held.len(), pairs.len(), "a key is stored twice");
+
+        let mut of_key: HashMap<u64, Vec<Event>> = HashMap::new();
+        for i in 0..len {
+            let (v, new) = (inputs.values[i].to_u64(), outcomes[i] == 1);
+            let (got, there) = (values[i].to_u64(), found[i] == 1);
+            let deed = match roles[i / PER_WARP as usize] {
+                Role::Insert => Deed::Insert(v, new),
+                Role::Upsert => Deed::Upsert(v, new),
+                Role::Add => Deed::Add(v, new),
+                Role::GetOrInsert => Deed::GetOrInsert(v, new, got),
+                Role::Get => Deed::Get(there.then_some(got)),
+                Role::Remove => Deed::Remove(there),
+            };
+            let [begin, end] = times[i];
+            let events = of_key.entry(inputs.keys[i].to_u64()).or_default();
+            events.push(Event { deed, begin, end });
+        }
+        let mask = F::Value::from_u64(!0).to_u64();
+        for (k, mut events) in of_key {
+            events.sort_unstable_by_key(|event| event.begin);
+            let there = held.get(&k).copied();
+            assert!(
+                is_linearizable(&events, there, mask),
+                "key {k:#x}, in the end {there:x?}: no order of {events:#x?}"
+            );
+        }
+    }
+    on_every_interleaving!(scenario, 100);
+}
