@@ -9,6 +9,7 @@ use gpumap_benches::ladder::{self, Ladder};
 use crate::choice::{DeviceChoice, PtxChoice};
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::format::Format;
 use crate::kmer::{KmerLength, Strand};
 use crate::progress::Progress;
 use crate::summary::Summary;
@@ -120,9 +121,13 @@ pub struct CountArgs {
     pub canonical: bool,
 
     /// Where the counts go: lines of k-mer, tab, count; - is standard output. A name in .csv gets
-    /// commas, one in .bin little-endian u64 pairs of the packed k-mer and the count.
+    /// commas; one in .bin, .gpumap or .parquet pairs of the packed k-mer and the count.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
+
+    /// The format of the counts, whatever the name of the output.
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
 
     /// Draw how many distinct k-mers occur once, twice, ... as an SVG file.
     #[arg(long, value_name = "FILE.svg")]
@@ -158,11 +163,15 @@ impl CountArgs {
 #[derive(Debug, Args)]
 pub struct LoadArgs {
     /// Pairs of unsigned 64-bit integers: .csv or .tsv with or without a header, .bin for
-    /// little-endian key, value, ...; - is standard input as TSV.
+    /// little-endian key, value, ..., .gpumap for a saved map, .parquet; - is standard input as TSV.
     #[arg(value_name = "PAIRS")]
     pub pairs: PathBuf,
 
-    /// Keys to look up: one column of .csv or .tsv, or .bin.
+    /// The format of the pairs, whatever their name.
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+
+    /// Keys to look up: one column of .csv or .tsv, .bin, or the keys of a .gpumap or .parquet.
     #[arg(long, value_name = "KEYS")]
     pub lookup: Option<PathBuf>,
 
@@ -171,9 +180,13 @@ pub struct LoadArgs {
     #[arg(long, value_name = "FILE", default_value = "-", requires = "lookup")]
     pub results: PathBuf,
 
-    /// Where everything in the map goes: .csv, .tsv, .bin or -.
+    /// Where everything in the map goes: .csv, .tsv, .bin, .gpumap, .parquet or -.
     #[arg(long, value_name = "OUT")]
     pub dump: Option<PathBuf>,
+
+    /// The format of the dump, whatever its name.
+    #[arg(long, value_enum, requires = "dump")]
+    pub dump_format: Option<Format>,
 
     /// What to do with a key that comes with different values.
     #[arg(long, value_enum, default_value_t = Duplicates::Error)]

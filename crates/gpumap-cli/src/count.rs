@@ -81,7 +81,13 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
         pairs.sort();
     }
 
-    let mut staged = vec![stage_counts(&counts, &pairs, args.k, &progress)?];
+    let mut staged = vec![stage_counts(
+        &counts,
+        args.format,
+        &pairs,
+        args.k,
+        &progress,
+    )?];
     if let Some(drawing) = &drawing {
         let spectrum = Spectrum::new(pairs.as_slice().iter().map(|&(_, count)| count));
         let svg = spectrum.to_svg(args.k, strand)?;
@@ -111,12 +117,14 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
 
 fn stage_counts(
     counts: &Destination,
+    asked: Option<Format>,
     pairs: &Pairs,
     length: KmerLength,
     progress: &Progress,
 ) -> Result<crate::output::Staged> {
     // Any name will do for counts: what says nothing else is the TSV that jellyfish writes.
-    let format = Format::by_extension(counts.path()).unwrap_or(Format::Tsv);
+    let format = asked.or_else(|| Format::by_extension(counts.path()));
+    let format = format.unwrap_or(Format::Tsv);
     let mut staged = counts.stage()?;
     staged.write_with(|writer| pairs.write(writer, format, KeyStyle::Kmer(length), progress))?;
     Ok(staged)

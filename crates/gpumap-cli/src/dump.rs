@@ -5,11 +5,14 @@
 
 use std::io::{self, Write};
 
+use crate::columns::ColumnWriter;
 use crate::format::Format;
 use crate::kmer::{Kmer, KmerLength, MAX_LENGTH};
+use crate::output::Out;
 use crate::progress::Progress;
+use crate::saved::SavedWriter;
 
-/// How the keys are written in text; `.bin` has their bits either way.
+/// How the keys are written in text; other formats have their bits either way.
 #[derive(Clone, Copy, Debug)]
 pub enum KeyStyle {
     /// In decimal.
@@ -42,13 +45,13 @@ impl Pairs {
     /// Writes all pairs.
     pub fn write(
         &self,
-        writer: &mut dyn Write,
+        writer: &mut Out,
         format: Format,
         style: KeyStyle,
         progress: &Progress,
     ) -> io::Result<()> {
         progress.start_pairs("writing", self.0.len());
-        let mut rows = RowWriter::new(writer, format);
+        let mut rows = RowWriter::new(writer, format, self.0.len())?;
         for chunk in self.0.chunks(1 << 14) {
             for &(key, value) in chunk {
                 rows.write(key, value, style)?;
@@ -62,7 +65,7 @@ impl Pairs {
 /// Writes keys in the given order with the values found for them; none leaves its field empty.
 /// Text only.
 pub fn write_found(
-    writer: &mut dyn Write,
+    writer: &mut Out,
     format: Format,
     keys: &[u64],
     values: &[Option<u64>],
@@ -74,7 +77,7 @@ pub fn write_found(
     rows.flush()
 }
 
-fn text_writer(writer: &mut dyn Write, format: Format) -> csv::Writer<&mut dyn Write> {
+fn text_writer(writer: &mut Out, format: Format) -> csv::Writer<&mut Out> {
     csv::WriterBuilder::new()
         .delimiter(format.delimiter())
         .has_headers(false)
@@ -89,20 +92,31 @@ fn write_error(error: csv::Error) -> io::Error {
     }
 }
 
-enum RowWriter<'a> {
-    Text(Box<csv::Writer<&'a mut dyn Write>>),
-    Bin(&'a mut dyn Write),
+/// Writes pairs one by one in any format.
+pub enum RowWriter<'a> {
+    /// Lines.
+    Text(Box<csv::Writer<&'a mut Out>>),
+    /// Numbers.
+    Bin(&'a mut Out),
+    /// A saved map.
+    Saved(Box<SavedWriter<'a>>),
+    /// Parquet.
+    Columns(Box<ColumnWriter<'a>>),
 }
 
 impl<'a> RowWriter<'a> {
-    fn new(writer: &'a mut dyn Write, format: Format) -> Self {
-        match format {
+    /// Begins an output of about so many pairs.
+    pub fn new(writer: &'a mut Out, format: Format, pairs: usize) -> io::Result<Self> {
+        Ok(match format {
             Format::Bin => Self::Bin(writer),
             Format::Csv | Format::Tsv => Self::Text(Box::new(text_writer(writer, format))),
-        }
+            Format::Gpumap => Self::Saved(Box::new(SavedWriter::new(writer, pairs)?)),
+            Format::Parquet => Self::Columns(Box::new(ColumnWriter::new(writer)?)),
+        })
     }
 
-    fn write(&mut self, key: u64, value: u64, style: KeyStyle) -> io::Result<()> {
+    /// Writes one pair.
+    pub fn write(&mut self, key: u64, value: u64, style: KeyStyle) -> io::Result<()> {
         match (self, style) {
             (Self::Text(rows), KeyStyle::Number) => {
                 rows.serialize((key, value)).map_err(write_error)?;
@@ -116,14 +130,19 @@ impl<'a> RowWriter<'a> {
                 writer.write_all(&key.to_le_bytes())?;
                 writer.write_all(&value.to_le_bytes())?;
             }
+            (Self::Saved(writer), _) => writer.write(key, value)?,
+            (Self::Columns(writer), _) => writer.write(key, value)?,
         }
         Ok(())
     }
 
-    fn finish(self) -> io::Result<()> {
+    /// Writes what comes at the end.
+    pub fn finish(self) -> io::Result<()> {
         match self {
             Self::Text(mut rows) => rows.flush(),
             Self::Bin(_) => Ok(()),
+            Self::Saved(writer) => writer.finish(),
+            Self::Columns(writer) => writer.finish(),
         }
     }
 }

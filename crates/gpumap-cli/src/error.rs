@@ -45,7 +45,11 @@ pub enum Error {
         source: needletail::errors::ParseError,
     },
     /// A file of pairs or keys whose name ends in none of the formats.
-    #[error("{}: the name must end in .csv, .tsv or .bin", path.display())]
+    #[error(
+        "{}: the name must end in .csv, .tsv, .bin, .gpumap or .parquet, \
+         or an option say the format",
+        path.display()
+    )]
     UnknownFormat {
         /// As given on the command line.
         path: PathBuf,
@@ -57,6 +61,73 @@ pub enum Error {
         path: PathBuf,
         /// The format that its name asks for.
         format: Format,
+    },
+    /// A format that cannot be read from a pipe.
+    #[error("{name}: {format} is read from its end, so it must be a file")]
+    NeedsFile {
+        /// The input.
+        name: String,
+        /// Its format.
+        format: Format,
+    },
+    /// A saved map that is damaged, of other types or none at all.
+    #[error("{name}")]
+    Saved {
+        /// The input.
+        name: String,
+        /// What is wrong with it.
+        source: gpumap::file::FileError,
+    },
+    /// A saved map with other than unsigned values.
+    #[error("{name} has signed or floating-point values: only unsigned integers can be loaded")]
+    SignedValues {
+        /// The input.
+        name: String,
+    },
+    /// A file that is not Parquet, or broken, or compressed in a way that is not known.
+    #[error("{name} cannot be read as Parquet")]
+    Parquet {
+        /// The input.
+        name: String,
+        /// What the library said.
+        source: parquet::errors::ParquetError,
+    },
+    /// A Parquet file in which it is not clear which columns are meant.
+    #[error(
+        "{name}: {}; it has {found}",
+        if *expected == 1 {
+            "a column named `key` is needed, or just one column"
+        } else {
+            "columns named `key` and `value` are needed, or just two columns"
+        }
+    )]
+    Columns {
+        /// The input.
+        name: String,
+        /// Columns wanted.
+        expected: usize,
+        /// Columns that there are.
+        found: usize,
+    },
+    /// A Parquet column of anything but integers.
+    #[error("{name}: the column `{column}` is not of integers of 32 or 64 bits")]
+    ColumnType {
+        /// The input.
+        name: String,
+        /// The column, shortened if its name is long.
+        column: String,
+    },
+    /// A cell of a Parquet column that is no unsigned integer.
+    #[error("{name}, row {row}: `{column}` {problem}")]
+    Cell {
+        /// The input.
+        name: String,
+        /// Counted from 1.
+        row: u64,
+        /// The column, shortened if its name is long.
+        column: String,
+        /// What is wrong with it.
+        problem: &'static str,
     },
     /// A binary file that is no whole number of records.
     #[error(

@@ -5,14 +5,19 @@
 //!   sign; a first row that is half numbers is an error rather than a header. Outputs have none.
 //! - `.bin`: nothing but little-endian `u64`s: key, value, key, value, ... (keys alone: key, key,
 //!   ...). A length that is no whole number of records is an error.
+//! - `.gpumap`: a saved map of the library ([`crate::saved`]).
+//! - `.parquet`: the columns `key` and `value` ([`crate::columns`]); a file, as it is read from its
+//!   end.
 
 use std::fmt;
 use std::path::Path;
 
+use clap::ValueEnum;
+
 use crate::error::{Error, Result};
 
 /// How numbers are laid out in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Fields between commas.
     Csv,
@@ -20,11 +25,18 @@ pub enum Format {
     Tsv,
     /// Little-endian `u64`s.
     Bin,
+    /// A saved map of the library.
+    Gpumap,
+    /// Parquet.
+    Parquet,
 }
 
 impl Format {
-    /// The format that the end of a name says; `-` is TSV.
-    pub fn of(path: &Path) -> Result<Self> {
+    /// The format that was asked for, or else the one that the end of a name says; `-` is TSV.
+    pub fn of(path: &Path, asked: Option<Self>) -> Result<Self> {
+        if let Some(format) = asked {
+            return Ok(format);
+        }
         if path.as_os_str() == "-" {
             return Ok(Self::Tsv);
         }
@@ -40,8 +52,15 @@ impl Format {
             "csv" => Some(Self::Csv),
             "tsv" => Some(Self::Tsv),
             "bin" => Some(Self::Bin),
+            "gpumap" => Some(Self::Gpumap),
+            "parquet" => Some(Self::Parquet),
             _ => None,
         }
+    }
+
+    /// Whether it is rows of text, in which a field may be empty.
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Csv | Self::Tsv)
     }
 
     /// What stands between two fields of a row of text.
@@ -56,6 +75,8 @@ impl fmt::Display for Format {
             Self::Csv => ".csv",
             Self::Tsv => ".tsv",
             Self::Bin => ".bin",
+            Self::Gpumap => ".gpumap",
+            Self::Parquet => ".parquet",
         })
     }
 }
@@ -71,11 +92,15 @@ mod tests {
             ("a.csv", Format::Csv),
             ("a.b/c.TSV", Format::Tsv),
             ("a.csv.bin", Format::Bin),
+            ("a.gpumap", Format::Gpumap),
+            ("a.Parquet", Format::Parquet),
         ] {
-            assert_eq!(Format::of(Path::new(name)).unwrap(), format);
+            assert_eq!(Format::of(Path::new(name), None).unwrap(), format);
+            let asked = Format::of(Path::new(name), Some(Format::Csv));
+            assert_eq!(asked.unwrap(), Format::Csv);
         }
         for name in ["a", "csv", ".csv", "a.csv.gz"] {
-            assert!(Format::of(Path::new(name)).is_err(), "{name}");
+            assert!(Format::of(Path::new(name), None).is_err(), "{name}");
         }
     }
 }

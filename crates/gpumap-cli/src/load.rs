@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::cli::{Duplicates, LoadArgs, Session};
-use crate::dump::{KeyStyle, write_found};
+use crate::dump::{KeyStyle, RowWriter, write_found};
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::output::{Destination, check_paths};
+use crate::output::{Destination, Staged, check_paths};
 use crate::pairs::{for_each_batch, read_keys};
 use crate::progress::Progress;
 use crate::summary::Summary;
@@ -22,11 +22,18 @@ struct Outputs {
 
 impl Outputs {
     fn of(args: &LoadArgs) -> Result<Self> {
-        let with_format = |path: &Path| Ok((Destination::new(path), Format::of(path)?));
-        let dump = args.dump.as_deref().map(with_format).transpose()?;
-        let results = args.lookup.is_some().then(|| with_format(&args.results));
+        let with_format = |path: &Path, asked| -> Result<_> {
+            Ok((Destination::new(path), Format::of(path, asked)?))
+        };
+        let dump = args.dump.as_deref();
+        let dump = dump.map(|path| with_format(path, args.dump_format));
+        let dump = dump.transpose()?;
+        let results = args.lookup.is_some();
+        let results = results.then(|| with_format(&args.results, None));
         let results = results.transpose()?;
-        if let Some((destination, format @ Format::Bin)) = &results {
+        if let Some((destination, format)) = &results
+            && !format.is_text()
+        {
             return Err(Error::UnsuitableFormat {
                 path: destination.path().to_owned(),
                 format: *format,
@@ -59,17 +66,20 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
     };
     let mut table = engine.table(args.room());
     let (rule, batch) = (args.duplicates, engine.batch());
-    let pairs = load(&args.pairs, rule, &mut table, batch, &progress)?;
+    let input = (&*args.pairs, args.format);
+    let pairs = load(input, rule, &mut table, batch, &progress)?;
 
     let mut staged = Vec::new();
     let mut facts = Vec::new();
     if let Some((destination, format)) = &outputs.dump {
-        let mut all = table.pairs()?;
-        if args.sorted {
-            all.sort();
-        }
         let mut file = destination.stage()?;
-        file.write_with(|writer| all.write(writer, *format, KeyStyle::Number, &progress))?;
+        if args.sorted {
+            let mut all = table.pairs()?;
+            all.sort();
+            file.write_with(|writer| all.write(writer, *format, KeyStyle::Number, &progress))?;
+        } else {
+            stream(&mut table, &mut file, *format, &progress)?;
+        }
         staged.push(file);
     }
     if let Some((destination, format)) = &outputs.results {
@@ -97,39 +107,63 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
     Ok(())
 }
 
+/// Writes what is in `table` as it comes, without all of it in the host's memory.
+fn stream(table: &mut Table, file: &mut Staged, format: Format, progress: &Progress) -> Result<()> {
+    let pairs = table.len();
+    progress.start_pairs("writing", pairs);
+    file.try_write_with(|writer| {
+        let mut rows = match RowWriter::new(writer, format, pairs) {
+            Ok(rows) => rows,
+            Err(error) => return Ok(Err(error)),
+        };
+        let streamed = table.stream(|keys, values| {
+            progress.advance(keys.len());
+            let mut pairs = keys.iter().zip(values);
+            pairs.try_for_each(|(&key, &value)| rows.write(key, value, KeyStyle::Number))
+        })?;
+        Ok(streamed.and_then(|()| rows.finish()))
+    })
+}
+
 /// Puts the pairs of a file into `table`; returns how many there were.
 ///
 /// Each rule for duplicates gives the same table on every device, although a device works on the
 /// pairs of a batch in no fixed order.
 fn load(
-    path: &Path,
+    (path, format): (&Path, Option<Format>),
     duplicates: Duplicates,
     table: &mut Table,
     batch: usize,
     progress: &Progress,
 ) -> Result<u64> {
-    for_each_batch(path, batch, progress, |[keys, values]| match duplicates {
-        Duplicates::Sum => table.add(keys, values),
-        Duplicates::First => {
-            let (keys, values) = firsts(keys, values);
-            table.insert(&keys, &values).map(drop)
-        }
-        Duplicates::Error => {
-            let new = table.insert(keys, values)?;
-            if new == keys.len() {
-                return Ok(());
+    for_each_batch(
+        path,
+        format,
+        batch,
+        progress,
+        |[keys, values]| match duplicates {
+            Duplicates::Sum => table.add(keys, values),
+            Duplicates::First => {
+                let (keys, values) = firsts(keys, values);
+                table.insert(&keys, &values).map(drop)
             }
-            let found = table.get(keys)?;
-            match conflict(keys, values, &found) {
-                None => Ok(()),
-                Some((key, values)) => Err(Error::Conflict {
-                    name: path.display().to_string(),
-                    key,
-                    values,
-                }),
+            Duplicates::Error => {
+                let new = table.insert(keys, values)?;
+                if new == keys.len() {
+                    return Ok(());
+                }
+                let found = table.get(keys)?;
+                match conflict(keys, values, &found) {
+                    None => Ok(()),
+                    Some((key, values)) => Err(Error::Conflict {
+                        name: path.display().to_string(),
+                        key,
+                        values,
+                    }),
+                }
             }
-        }
-    })
+        },
+    )
 }
 
 /// The first pair of every key, so that no key is twice in one call.

@@ -7,6 +7,7 @@
 mod bench;
 mod choice;
 mod cli;
+mod columns;
 mod count;
 mod demo;
 mod dump;
@@ -19,6 +20,7 @@ mod load;
 mod output;
 mod pairs;
 mod progress;
+mod saved;
 mod sequence;
 mod spectrum;
 mod summary;

@@ -12,6 +12,9 @@ use tempfile::{Builder, NamedTempFile};
 
 use crate::error::{Error, Result};
 
+/// What outputs are written to.
+pub type Out = dyn Write + Send;
+
 const BUFFER: usize = 1 << 18;
 
 /// Where an output goes: a file, or standard output for `-`.
@@ -143,7 +146,7 @@ fn open_file(path: &Path) -> io::Result<Sink> {
 }
 
 enum Sink {
-    Direct(Box<dyn Write>),
+    Direct(Box<Out>),
     Temporary {
         file: NamedTempFile,
         target: PathBuf,
@@ -174,11 +177,16 @@ pub struct Staged {
 
 impl Staged {
     /// Lets `write` write, naming the output in its errors.
-    pub fn write_with(
+    pub fn write_with(&mut self, write: impl FnOnce(&mut Out) -> io::Result<()>) -> Result<()> {
+        self.try_write_with(|writer| Ok(write(writer)))
+    }
+
+    /// The same for a `write` that may fail for another reason than writing: the outer error.
+    pub fn try_write_with(
         &mut self,
-        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        write: impl FnOnce(&mut Out) -> Result<io::Result<()>>,
     ) -> Result<()> {
-        write(&mut self.writer)
+        write(&mut self.writer)?
             .and_then(|()| self.writer.flush())
             .map_err(self.destination.failed())
     }

@@ -4,20 +4,24 @@
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+use crate::columns;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::progress::Progress;
+use crate::saved;
 use crate::sequence::open_input;
 
 /// Reads rows of `N` numbers and hands them to `visit` column by column, `batch` rows at a time
 /// and the rest at the end. Returns the number of rows.
 pub fn for_each_batch<const N: usize>(
     path: &Path,
+    asked: Option<Format>,
     batch: usize,
     progress: &Progress,
     mut visit: impl FnMut(&[Vec<u64>; N]) -> Result<()>,
 ) -> Result<u64> {
-    let format = Format::of(path)?;
+    let format = Format::of(path, asked)?;
+    let name = path.display().to_string();
     let (reader, length): (Box<dyn Read + Send>, _) = if path.as_os_str() == "-" {
         (Box::new(io::stdin()), None)
     } else {
@@ -26,7 +30,6 @@ pub fn for_each_batch<const N: usize>(
     };
     progress.start_bytes(length);
     let reader = progress.reading(reader);
-    let name = path.display().to_string();
 
     let mut columns = [const { Vec::new() }; N];
     let mut rows = 0;
@@ -48,6 +51,18 @@ pub fn for_each_batch<const N: usize>(
             }
             read_bin(&name, reader, &mut take)?;
         }
+        Format::Gpumap => {
+            let reader = BufReader::with_capacity(1 << 18, reader);
+            saved::read(&name, reader, &mut take)?;
+        }
+        Format::Parquet => {
+            // Of no use here: it goes to the end of the file first.
+            drop(reader);
+            if length.is_none() {
+                return Err(Error::NeedsFile { name, format });
+            }
+            columns::read(&name, open_input(path)?.0, &mut take)?;
+        }
         Format::Csv | Format::Tsv => read_text(&name, reader, format.delimiter(), &mut take)?,
     }
     if !columns[0].is_empty() {
@@ -59,7 +74,7 @@ pub fn for_each_batch<const N: usize>(
 /// All keys of a file of keys.
 pub fn read_keys(path: &Path, progress: &Progress) -> Result<Vec<u64>> {
     let mut keys = Vec::new();
-    for_each_batch(path, 1 << 16, progress, |[batch]| {
+    for_each_batch(path, None, 1 << 16, progress, |[batch]| {
         keys.extend_from_slice(batch);
         Ok(())
     })?;
@@ -196,12 +211,18 @@ mod tests {
         let path = folder.path().join(name);
         fs::write(&path, bytes).unwrap();
         let mut rows = Vec::new();
-        let count = for_each_batch(&path, 2, &Progress::hidden(), |columns: &[Vec<u64>; N]| {
-            let batch = columns[0].len();
-            assert!((1..=2).contains(&batch));
-            rows.extend((0..batch).map(|i| std::array::from_fn(|column| columns[column][i])));
-            Ok(())
-        })?;
+        let count = for_each_batch(
+            &path,
+            None,
+            2,
+            &Progress::hidden(),
+            |columns: &[Vec<u64>; N]| {
+                let batch = columns[0].len();
+                assert!((1..=2).contains(&batch));
+                rows.extend((0..batch).map(|i| std::array::from_fn(|column| columns[column][i])));
+                Ok(())
+            },
+        )?;
         assert_eq!(count, rows.len() as u64);
         Ok(rows)
     }

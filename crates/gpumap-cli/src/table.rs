@@ -7,6 +7,9 @@ use gpumap::{Device, Growth, Map, Merge};
 use crate::dump::Pairs;
 use crate::error::{Error, Result};
 
+/// Pairs that are streamed at a time.
+const CHUNK: usize = 1 << 18;
+
 /// How many pairs a table may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
@@ -82,6 +85,23 @@ impl Table {
                 Ok(Pairs::new(keys, values))
             }
             None => Ok(Pairs::default()),
+        })
+    }
+
+    /// Hands all pairs to `visit`, some at a time: for outputs that take them in any order. An error
+    /// of its own ends it.
+    pub fn stream<E>(
+        &mut self,
+        mut visit: impl FnMut(&[u64], &[u64]) -> Result<(), E>,
+    ) -> Result<Result<(), E>> {
+        self.timed(|table| {
+            for chunk in table.map.iter().flat_map(|map| map.chunks(CHUNK)) {
+                let chunk = chunk.map_err(Error::while_doing("cannot retrieve all"))?;
+                if let Err(error) = visit(chunk.keys(), chunk.values()) {
+                    return Ok(Err(error));
+                }
+            }
+            Ok(Ok(()))
         })
     }
 

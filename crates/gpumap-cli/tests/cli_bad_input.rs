@@ -157,7 +157,10 @@ fn pairs_that_are_none() {
             &["large.csv, line 1", "`18446744073709551616`"],
         ),
         ("latin.csv", &["latin.csv, line"]),
-        ("good.txt", &["good.txt", ".csv, .tsv or .bin"]),
+        (
+            "good.txt",
+            &["good.txt", ".csv, .tsv, .bin, .gpumap or .parquet"],
+        ),
         (
             "conflict.csv",
             &["conflict.csv", "key 7", "1 and 2", "--duplicates"],
@@ -237,7 +240,11 @@ fn outputs_that_cannot_be() {
         fails(&scene, arguments, &["named twice"]);
     }
     let dump = ["load", "good.csv", "--dump", "out.json"];
-    fails(&scene, &dump, &["out.json", ".csv, .tsv or .bin"]);
+    fails(
+        &scene,
+        &dump,
+        &["out.json", ".csv, .tsv, .bin, .gpumap or .parquet"],
+    );
     let results = [
         "load",
         "good.csv",

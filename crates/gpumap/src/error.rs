@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use cudarc::driver::sys::CUresult;
 use gpumap_simt::executor::Fault;
 
+use crate::file::FileError;
+
 /// A [`std::result::Result`] with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -176,6 +178,16 @@ pub enum Error {
         partial: bool,
     },
 
+    /// A saved map cannot be read or written.
+    #[error("{}{cause}", file_name(.path.as_ref()))]
+    File {
+        /// Which file, or none for a reader or writer that was passed in.
+        path: Option<PathBuf>,
+        /// What was wrong with it.
+        #[source]
+        cause: FileError,
+    },
+
     /// A call that writes to the map failed on the device half-way, so what the map holds is not
     /// known.
     #[error(
@@ -260,6 +272,20 @@ fn ptx_origin(path: Option<&PathBuf>) -> String {
     path.map_or_else(
         || "the PTX of the kernels".to_owned(),
         |path| path.display().to_string(),
+    )
+}
+
+impl From<FileError> for Error {
+    /// Of a file whose name is not known here.
+    fn from(cause: FileError) -> Self {
+        Self::File { path: None, cause }
+    }
+}
+
+fn file_name(path: Option<&PathBuf>) -> String {
+    path.map_or_else(
+        || "the saved map: ".to_owned(),
+        |path| format!("{}: ", path.display()),
     )
 }
 

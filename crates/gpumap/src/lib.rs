@@ -26,6 +26,8 @@
 //!   ([`Input`]). From the device to the device nothing is copied or allocated.
 //! - **Growth** is automatic ([`MapBuilder`] has the settings). What there is no memory for is
 //!   refused as a whole, with the map as it was.
+//! - **Out and back**: [`chunks`](Map::chunks) streams all pairs to the host;
+//!   [`save`](Map::save) and [`load`](Map::load) keep a map in a file ([`file`]).
 //!
 //! # Consistency
 //!
@@ -130,6 +132,7 @@ mod guide {
         GettingStarted "getting-started.md"
         Map "map.md"
         Program "program.md"
+        FileFormat "file-format.md"
         HowItWorks "how-it-works.md"
         Kernels "kernels.md"
         Ladders "ladders.md"
@@ -142,6 +145,7 @@ mod cuda;
 mod device;
 mod error;
 mod event;
+pub mod file;
 mod input;
 mod map;
 mod memory;
@@ -158,8 +162,8 @@ pub use error::{DriverCode, Error, PtxError, Result, Setting};
 pub use event::Event;
 pub use input::{Input, Source};
 pub use map::{
-    DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Map, MapBuilder, Merge, Number, OnStream, Outcome,
-    Pending, Stats, Value,
+    Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Map, MapBuilder, Merge, Number, OnStream,
+    Outcome, Pending, Stats, Value,
 };
 pub use stream::Stream;
 

@@ -63,7 +63,7 @@ pub struct MapBuilder<K, V> {
     pub(super) wish: Wish,
     seed: Option<u64>,
     encoding: Option<Encoding>,
-    growth: Growth,
+    pub(super) growth: Growth,
     _pair: PhantomData<fn(K) -> V>,
 }
 
@@ -167,7 +167,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         Map::build(&self.device, self.wish, self.growth, seed, encoding)
     }
 
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         let wish = &self.wish;
         let wrong = |setting, value: f64, least, most| {
             Err(Error::Setting {

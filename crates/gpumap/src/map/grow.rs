@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::scratch::Workspace;
 
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A map grows by at least one in so many of the absent keys that it has no room for. Not by all of
@@ -200,7 +201,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut leftovers = Buffer::<u8>::uninit(scratch.stream(), bytes)?;
         for submap in 0..shape.pages.len() {
             let slabs = match Buffer::<Slab>::uninit(table.stream(), shape.slabs(submap)) {
-                Ok(slabs) => slabs,
+                Ok(slabs) => Arc::new(slabs),
                 Err(error) => {
                     table.count_chunks()?;
                     return Err(error);

@@ -1,6 +1,7 @@
 //! [`Map`]: the concurrent key-value map.
 
 mod builder;
+mod chunks;
 mod collect;
 mod flight;
 mod grow;
@@ -10,6 +11,7 @@ mod look_up;
 mod merge;
 mod on_stream;
 mod pending;
+mod persist;
 mod remove;
 mod retrieve;
 mod room;
@@ -26,6 +28,7 @@ use gpumap_kernels::kernels::{Encoding, KernelSet, KeyBits};
 use parking_lot::{RwLock, RwLockWriteGuard};
 
 pub use builder::{DEFAULT_MAX_LOAD_FACTOR, Growth, MapBuilder};
+pub use chunks::{Chunk, Chunks};
 pub use key::{Key, Value};
 pub use merge::{Merge, Number};
 pub use on_stream::OnStream;

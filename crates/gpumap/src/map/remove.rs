@@ -202,8 +202,20 @@ impl<K: Key, V: Value> Map<K, V> {
         let found: *mut u8 = scratch.reserve(Slot::SecondOutput, len)?;
         // Allocated now, so that nothing can fail for want of memory once the table is empty.
         scratch.clear_bits(len)?;
+        // Pairs that stay get new places. Who is dumping the table goes on with the old ones.
+        let fresh = if table.is_shared() {
+            Some(Table::new(table.stream(), table.shape.clone(), self.seed)?)
+        } else {
+            None
+        };
         self.look_up_staged(table, scratch, staged, len, values, found, V::zeroed())?;
-        self.empty(table)?;
+        match fresh {
+            Some(fresh) => {
+                *table = fresh;
+                self.room.rebuilt(0, self.capacity());
+            }
+            None => self.empty(table)?,
+        }
         let job = Job {
             verb: Verb::Insert,
             keys: staged,

@@ -1,6 +1,6 @@
 //! Dumping all pairs.
 
-use gpumap_kernels::chunk::THREADS;
+use gpumap_kernels::chunk::{Chunks, THREADS};
 use gpumap_kernels::retrieve_all::RetrieveAllArgs;
 use gpumap_kernels::slot::RESERVED_WORDS;
 use gpumap_simt::kernel::Grid;
@@ -85,9 +85,23 @@ impl<K: Key, V: Value> Map<K, V> {
         values: *mut V,
         room: usize,
     ) -> Result<usize> {
+        let (chunks, blocks) = table.chunks()?;
+        self.dump_chunks(chunks, blocks, scratch, keys, values, room)
+    }
+
+    /// Writes up to `room` of the pairs of some chunks, waits, and returns how many there are. The
+    /// caller holds the lock of the table.
+    pub(super) fn dump_chunks(
+        &self,
+        chunks: Chunks,
+        blocks: u32,
+        scratch: &mut Workspace,
+        keys: *mut K,
+        values: *mut V,
+        room: usize,
+    ) -> Result<usize> {
         scratch.reset_counters()?;
         self.expect_sound()?;
-        let (chunks, blocks) = table.chunks()?;
         let args = RetrieveAllArgs {
             chunks,
             keys: keys.cast(),

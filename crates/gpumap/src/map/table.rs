@@ -1,4 +1,9 @@
 //! The memory of a map: slabs, directory, prefix sums.
+//!
+//! Slabs are shared with the iterators that dump them ([`Table::share`]): one that is being read
+//! stays as long as it is needed, whatever the map puts in its place.
+
+use std::sync::Arc;
 
 use gpumap_kernels::chunk::{CHUNK_SLABS, Chunks};
 use gpumap_kernels::slot::RESERVED_WORDS;
@@ -20,9 +25,9 @@ const EMPTY_BYTE: u8 = 0xff;
 pub(super) struct Table {
     pub shape: Shape,
     /// Kept for their memory; kernels find them through the directory.
-    submaps: Vec<Buffer<Slab>>,
+    submaps: Vec<Arc<Buffer<Slab>>>,
     /// A slab for each key whose bits mean a state.
-    reserved: Buffer<Slab>,
+    reserved: Arc<Buffer<Slab>>,
     /// One [`Submap`] per submap, and one for the reserved slabs.
     directory: Buffer<[u64; 2]>,
     /// For each entry of the directory the chunks up to its end: inclusive prefix sums of the
@@ -33,10 +38,10 @@ pub(super) struct Table {
 }
 
 /// New slabs, all empty.
-fn empty_slabs(stream: &Stream, slabs: usize) -> Result<Buffer<Slab>> {
+fn empty_slabs(stream: &Stream, slabs: usize) -> Result<Arc<Buffer<Slab>>> {
     let mut slabs = Buffer::<Slab>::uninit(stream, slabs)?;
     slabs.fill_bytes(EMPTY_BYTE)?;
-    Ok(slabs)
+    Ok(Arc::new(slabs))
 }
 
 /// The directory's entry for a submap.
@@ -52,6 +57,29 @@ impl Table {
             .map(|i| empty_slabs(stream, shape.slabs(i)))
             .collect::<Result<Vec<_>>>()?;
         let reserved = empty_slabs(stream, RESERVED_WORDS as usize)?;
+        Self::of_slabs(stream, submaps, reserved, shape, seed)
+    }
+
+    /// The same slabs under a directory of its own, on `stream`, which does not change when this
+    /// table is rebuilt: to dump what is, or was, in them.
+    pub fn share(&self, stream: &Stream) -> Result<Self> {
+        let (submaps, reserved) = (self.submaps.clone(), Arc::clone(&self.reserved));
+        Self::of_slabs(stream, submaps, reserved, self.shape.clone(), self.seed)
+    }
+
+    /// Whether some of its slabs may be being dumped through a table that shares them.
+    pub fn is_shared(&self) -> bool {
+        // Shared with every other table, and kept when submaps are replaced.
+        Arc::strong_count(&self.reserved) > 1
+    }
+
+    fn of_slabs(
+        stream: &Stream,
+        submaps: Vec<Arc<Buffer<Slab>>>,
+        reserved: Arc<Buffer<Slab>>,
+        shape: Shape,
+        seed: u64,
+    ) -> Result<Self> {
         let submaps_and_reserved = submaps.iter().zip(&shape.pages).chain([(&reserved, &1)]);
         let entries: Vec<_> = submaps_and_reserved
             .map(|(slabs, &pages)| entry(slabs, pages))
@@ -77,10 +105,16 @@ impl Table {
 
     /// Empties every slot. Returns when that is done.
     pub fn clear(&mut self) -> Result<()> {
-        let mut submaps = self.submaps.iter_mut();
-        let queued = submaps
-            .try_for_each(|slabs| slabs.fill_bytes(EMPTY_BYTE))
-            .and_then(|()| self.reserved.fill_bytes(EMPTY_BYTE));
+        let mut all = self.submaps.iter().chain([&self.reserved]);
+        let queued = all.try_for_each(|slabs| {
+            let (start, bytes) = (
+                slabs.as_ptr().cast_mut().cast(),
+                size_of::<Slab>() * slabs.len(),
+            );
+            // SAFETY: all of the buffer. Nobody else uses it: the table is borrowed exclusively,
+            // and who shares its slabs looks at them only under the lock of the table.
+            unsafe { self.stream().fill(start, EMPTY_BYTE, bytes) }
+        });
         // What was queued before a failure is waited for as well.
         let done = self.stream().synchronize();
         queued.and(done)
@@ -93,7 +127,11 @@ impl Table {
 
     /// Puts other slabs in the place of a submap, and returns its own. To be followed by
     /// [`count_chunks`](Self::count_chunks).
-    pub fn replace(&mut self, submap: usize, slabs: Buffer<Slab>) -> Result<Buffer<Slab>> {
+    pub fn replace(
+        &mut self,
+        submap: usize,
+        slabs: Arc<Buffer<Slab>>,
+    ) -> Result<Arc<Buffer<Slab>>> {
         let pages = (slabs.len() >> self.shape.page_log2) as u32;
         let mut place = self.directory.slice_mut(submap..=submap)?;
         place.copy_from_slice(&[entry(&slabs, pages)])?;
@@ -101,9 +139,11 @@ impl Table {
         Ok(std::mem::replace(&mut self.submaps[submap], slabs))
     }
 
-    /// Takes over the reserved slabs of another table.
+    /// Takes over the reserved slabs of another table; its own, which nobody shares yet, are still
+    /// empty.
     pub fn copy_reserved(&mut self, other: &Self) -> Result<()> {
-        self.reserved.copy_range(0, &other.reserved.as_view())
+        let own = Arc::get_mut(&mut self.reserved).expect("a new table is not shared");
+        own.copy_range(0, &other.reserved.as_view())
     }
 
     /// Brings the prefix sums up to date.

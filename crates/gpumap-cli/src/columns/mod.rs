@@ -1,0 +1,14 @@
+//! Parquet: the columns `key` and `value`, unsigned 64-bit integers, without Arrow.
+//!
+//! Read is any file with columns of those names, in any order and beside others, or with as many
+//! columns as are wanted and no more, of integers of 32 or 64 bits that are neither missing nor
+//! negative; uncompressed or compressed with Snappy.
+
+mod reader;
+mod writer;
+
+pub use reader::read;
+pub use writer::ColumnWriter;
+
+/// The columns, in the order in which they are written.
+const NAMES: [&str; 2] = ["key", "value"];

@@ -1,0 +1,268 @@
+//! Columns to rows.
+
+use std::fs::File;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+
+use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
+
+use super::NAMES;
+use crate::error::{Error, Result};
+
+/// Rows that are read at a time, of each column.
+const BATCH: usize = 1 << 14;
+
+/// Reads the first `N` of the two columns and hands them to `take` row by row.
+pub fn read<const N: usize>(
+    name: &str,
+    file: File,
+    take: &mut impl FnMut([u64; N]) -> Result<()>,
+) -> Result<()> {
+    let failed = |source| in_file(name)(source);
+    let reader = guarded(name, || SerializedFileReader::new(file).map_err(failed))?;
+    let places = places::<N>(name, reader.metadata().file_metadata().schema_descr())?;
+    let mut first_row = 0;
+    for group in 0..reader.num_row_groups() {
+        let group = guarded(name, || reader.get_row_group(group).map_err(failed))?;
+        let mut columns = Vec::with_capacity(N);
+        for place in places {
+            columns.push(guarded(name, || Column::open(name, &*group, place))?);
+        }
+        let mut missing = u64::try_from(group.metadata().num_rows()).unwrap_or(0);
+        loop {
+            let mut rows = None;
+            for column in &mut columns {
+                let read = guarded(name, || column.read(name, first_row))?;
+                if *rows.get_or_insert(read) != read {
+                    return Err(failed(damaged()));
+                }
+            }
+            let rows = rows.unwrap_or(0);
+            missing = missing
+                .checked_sub(rows as u64)
+                .ok_or_else(|| failed(damaged()))?;
+            if rows == 0 {
+                break;
+            }
+            for row in 0..rows {
+                take(std::array::from_fn(|column| columns[column].numbers[row]))?;
+            }
+            first_row += rows as u64;
+        }
+        if missing != 0 {
+            return Err(failed(damaged()));
+        }
+    }
+    Ok(())
+}
+
+/// Where the wanted columns are.
+fn places<const N: usize>(name: &str, schema: &SchemaDescriptor) -> Result<[usize; N]> {
+    let columns = schema.columns();
+    let named = |wanted: &str| {
+        let is_it = |column: &Arc<ColumnDescriptor>| column.name().eq_ignore_ascii_case(wanted);
+        columns.iter().position(is_it)
+    };
+    let by_name: Vec<usize> = NAMES.into_iter().take(N).filter_map(named).collect();
+    if let Ok(places) = by_name.try_into() {
+        return Ok(places);
+    }
+    if columns.len() == N {
+        return Ok(std::array::from_fn(|place| place));
+    }
+    Err(Error::Columns {
+        name: name.to_owned(),
+        expected: N,
+        found: columns.len(),
+    })
+}
+
+/// A column of a row group that is being read.
+struct Column {
+    reader: Integers,
+    name: String,
+    /// Whether its bits are to be taken as they are.
+    is_unsigned: bool,
+    is_optional: bool,
+    numbers: Vec<u64>,
+}
+
+enum Integers {
+    Narrow(ColumnReaderImpl<Int32Type>),
+    Wide(ColumnReaderImpl<Int64Type>),
+}
+
+impl Column {
+    fn open(file: &str, group: &dyn RowGroupReader, place: usize) -> Result<Self> {
+        let schema = group.metadata().schema_descr();
+        let descriptor = schema.column(place);
+        let unsuitable = || Error::ColumnType {
+            name: file.to_owned(),
+            column: descriptor.name().chars().take(40).collect(),
+        };
+        let is_unsigned = signedness(&descriptor).ok_or_else(unsuitable)?;
+        let reader = group
+            .get_column_reader(place)
+            .map_err(|source| Error::Parquet {
+                name: file.to_owned(),
+                source,
+            })?;
+        let reader = match reader {
+            ColumnReader::Int32ColumnReader(reader) => Integers::Narrow(reader),
+            ColumnReader::Int64ColumnReader(reader) => Integers::Wide(reader),
+            _ => return Err(unsuitable()),
+        };
+        Ok(Self {
+            reader,
+            name: descriptor.name().chars().take(40).collect(),
+            is_unsigned,
+            is_optional: descriptor.max_def_level() > 0,
+            numbers: Vec::with_capacity(BATCH),
+        })
+    }
+
+    /// Reads the next numbers, and returns how many.
+    fn read(&mut self, file: &str, first_row: u64) -> Result<usize> {
+        let cell = |row: usize, problem| Error::Cell {
+            name: file.to_owned(),
+            row: first_row + row as u64 + 1,
+            column: self.name.clone(),
+            problem,
+        };
+        self.numbers.clear();
+        let (bits, present): (Vec<i64>, _) = match &mut self.reader {
+            Integers::Narrow(reader) => {
+                let (values, present) = records(reader, self.is_optional).map_err(in_file(file))?;
+                let widen = |value: i32| match self.is_unsigned {
+                    true => i64::from(value as u32),
+                    false => i64::from(value),
+                };
+                (values.into_iter().map(widen).collect(), present)
+            }
+            Integers::Wide(reader) => records(reader, self.is_optional).map_err(in_file(file))?,
+        };
+        if let Some(row) = present.iter().position(|&level| level == 0) {
+            return Err(cell(row, "is missing"));
+        }
+        for (row, bits) in bits.into_iter().enumerate() {
+            if bits < 0 && !self.is_unsigned {
+                return Err(cell(row, "is negative"));
+            }
+            self.numbers.push(bits as u64);
+        }
+        Ok(self.numbers.len())
+    }
+}
+
+fn in_file(name: &str) -> impl FnOnce(ParquetError) -> Error + '_ {
+    move |source| Error::Parquet {
+        name: name.to_owned(),
+        source,
+    }
+}
+
+/// Runs what calls the library, which panics at some damaged files: an error like the others.
+fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    // Without a word: errors are one line. No other thread works now.
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let outcome = panic::catch_unwind(AssertUnwindSafe(work));
+    panic::set_hook(hook);
+    outcome.unwrap_or_else(|_| Err(in_file(name)(damaged())))
+}
+
+fn damaged() -> ParquetError {
+    ParquetError::General("its pages do not fit together".to_owned())
+}
+
+/// The next values, and for each row of an optional column whether it has one.
+fn records<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    is_optional: bool,
+) -> Result<(Vec<T::T>, Vec<i16>), ParquetError> {
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    reader.read_records(BATCH, is_optional.then_some(&mut levels), None, &mut values)?;
+    Ok((values, levels))
+}
+
+/// Whether a column has unsigned integers; none if it has anything but one integer a row.
+fn signedness(column: &ColumnDescriptor) -> Option<bool> {
+    let integers = matches!(
+        column.physical_type(),
+        PhysicalType::INT32 | PhysicalType::INT64
+    );
+    if !integers || column.max_rep_level() > 0 || column.max_def_level() > 1 {
+        return None;
+    }
+    if let Some(logical) = column.logical_type_ref() {
+        return match logical {
+            LogicalType::Integer(integer) => Some(!integer.is_signed),
+            _ => None,
+        };
+    }
+    match column.converted_type() {
+        ConvertedType::UINT_8
+        | ConvertedType::UINT_16
+        | ConvertedType::UINT_32
+        | ConvertedType::UINT_64 => Some(true),
+        ConvertedType::NONE
+        | ConvertedType::INT_8
+        | ConvertedType::INT_16
+        | ConvertedType::INT_32
+        | ConvertedType::INT_64 => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::columns::ColumnWriter;
+
+    #[test]
+    fn damaged_files_are_errors_or_other_numbers_but_no_panics() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.parquet");
+        let mut good = Vec::new();
+        let mut writer = ColumnWriter::new(&mut good).unwrap();
+        for i in 0..100 {
+            writer.write(i, i % 3).unwrap();
+        }
+        writer.finish().unwrap();
+        let read = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            let mut rows = 0;
+            read(
+                "a.parquet",
+                File::open(&path).unwrap(),
+                &mut |_: [u64; 2]| {
+                    rows += 1;
+                    Ok(())
+                },
+            )
+            .map(|()| rows)
+        };
+        assert_eq!(read(&good).unwrap(), 100);
+        for len in 0..good.len() {
+            assert!(matches!(read(&good[..len]), Err(Error::Parquet { .. })));
+        }
+        let mut errors = 0;
+        for at in 0..good.len() {
+            let mut bytes = good.clone();
+            bytes[at] ^= [1, 0x40, 0xff][at % 3];
+            match read(&bytes) {
+                // Rows are neither lost nor made up.
+                Ok(rows) => assert_eq!(rows, 100, "byte {at}"),
+                Err(_) => errors += 1,
+            }
+        }
+        assert!(errors > good.len() / 4);
+    }
+}

@@ -1,0 +1,114 @@
+//! Saved maps (`gpumap::file`) as files of pairs: maps of the library of any integer size are
+//! read, and maps of 64-bit integers written.
+
+use std::io::{self, Read};
+
+use gpumap::file::{FileError, Header, Reader, Writer};
+use gpumap::{Key, Number, Value};
+
+use crate::error::{Error, Result};
+use crate::output::Out;
+
+/// Pairs of a block that is written.
+const BLOCK: usize = 1 << 16;
+
+/// Hands the keys, or the keys and the values, to `take` row by row. All rows are seen before it
+/// is known that the file is whole.
+pub fn read<const N: usize>(
+    name: &str,
+    mut reader: impl Read,
+    take: &mut impl FnMut([u64; N]) -> Result<()>,
+) -> Result<()> {
+    let header = Header::read(&mut reader).map_err(in_file(name))?;
+    if N > 1 && header.number != Number::Unsigned {
+        return Err(Error::SignedValues {
+            name: name.to_owned(),
+        });
+    }
+    match (header.key_bytes, header.value_bytes) {
+        (4, 4) => blocks::<u32, u32, N>(name, reader, header, take),
+        (4, _) => blocks::<u32, u64, N>(name, reader, header, take),
+        (_, 4) => blocks::<u64, u32, N>(name, reader, header, take),
+        _ => blocks::<u64, u64, N>(name, reader, header, take),
+    }
+}
+
+/// Reads the blocks of a file of these types; of others, says so.
+fn blocks<K: Key + Into<u64>, V: Value + Into<u64>, const N: usize>(
+    name: &str,
+    reader: impl Read,
+    header: Header,
+    take: &mut impl FnMut([u64; N]) -> Result<()>,
+) -> Result<()> {
+    let mut reader = Reader::<K, V, _>::after_header(reader, header).map_err(in_file(name))?;
+    while let Some((keys, values)) = reader.next_block().map_err(in_file(name))? {
+        for (&key, &value) in keys.iter().zip(values) {
+            let pair = [key.into(), value.into()];
+            take(std::array::from_fn(|column| pair[column]))?;
+        }
+    }
+    Ok(())
+}
+
+fn in_file(name: &str) -> impl FnOnce(gpumap::Error) -> Error + '_ {
+    move |error| match error {
+        gpumap::Error::File { cause, .. } => Error::Saved {
+            name: name.to_owned(),
+            source: cause,
+        },
+        error => Error::while_doing("cannot read a saved map")(error),
+    }
+}
+
+/// Writes pairs as a saved map.
+pub struct SavedWriter<'a> {
+    writer: Writer<u64, u64, &'a mut Out>,
+    keys: Vec<u64>,
+    values: Vec<u64>,
+}
+
+impl<'a> SavedWriter<'a> {
+    /// Begins the file of about so many pairs.
+    pub fn new(writer: &'a mut Out, pairs: usize) -> io::Result<Self> {
+        let header = Header::new::<u64, u64>(pairs as u64);
+        Ok(Self {
+            writer: Writer::new(writer, &header).map_err(io_error)?,
+            keys: Vec::new(),
+            values: Vec::new(),
+        })
+    }
+
+    /// Adds one pair.
+    pub fn write(&mut self, key: u64, value: u64) -> io::Result<()> {
+        self.keys.push(key);
+        self.values.push(value);
+        if self.keys.len() == BLOCK {
+            self.write_block()?;
+        }
+        Ok(())
+    }
+
+    fn write_block(&mut self) -> io::Result<()> {
+        let outcome = self.writer.write(&self.keys, &self.values);
+        self.keys.clear();
+        self.values.clear();
+        outcome.map_err(io_error)
+    }
+
+    /// Writes what is left, and the end of the file.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.write_block()?;
+        self.writer.finish().map(drop).map_err(io_error)
+    }
+}
+
+/// The system's own error where there is one.
+fn io_error(error: gpumap::Error) -> io::Error {
+    match error {
+        gpumap::Error::File {
+            cause: FileError::Io(error),
+            ..
+        } => error,
+        error => io::Error::other(error),
+    }
+}

@@ -1,0 +1,116 @@
+//! What can be wrong with a saved map.
+
+use std::fmt;
+use std::io;
+
+/// What was wrong with a file of a saved map.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// It could not be read or written.
+    #[error("{0}")]
+    Io(#[source] io::Error),
+    /// It does not begin as a saved map does.
+    #[error("is not a saved map")]
+    NotAMap,
+    /// Its format is of another version, most likely a newer one.
+    #[error("has format version {found}, and this build reads version {known}: use a newer gpumap")]
+    Version {
+        /// The version in the file.
+        found: u32,
+        /// The one that can be read.
+        known: u32,
+    },
+    /// Its keys and values are in the byte order of another kind of machine.
+    #[error("was written on a machine of the other byte order: convert it through text there")]
+    ByteOrder,
+    /// Its keys are not of the map's size.
+    #[error("has keys of {found} bytes, not {expected}: load it into a map of that key type")]
+    KeySize {
+        /// Bytes of a key in the file.
+        found: usize,
+        /// Bytes of a key of the map.
+        expected: usize,
+    },
+    /// Its values are not of the map's size.
+    #[error("has values of {found} bytes, not {expected}: load it into a map of that value type")]
+    ValueSize {
+        /// Bytes of a value in the file.
+        found: usize,
+        /// Bytes of a value of the map.
+        expected: usize,
+    },
+    /// A field of the header has no meaning, although its checksum is right.
+    #[error("has no valid {field} in its header: save the map again")]
+    Field {
+        /// Which one.
+        field: &'static str,
+    },
+    /// A block claims to have more pairs than a block may have.
+    #[error("is damaged: block {block} claims {pairs} pairs, and {most} is the most")]
+    BlockSize {
+        /// Which block, from 0.
+        block: u64,
+        /// Pairs that it claims to have.
+        pairs: u32,
+        /// Pairs that a block may have.
+        most: u32,
+    },
+    /// A checksum is wrong: the bytes have changed since they were written.
+    #[error("is damaged: the checksum of {part} is wrong")]
+    Checksum {
+        /// What it is the checksum of.
+        part: FilePart,
+    },
+    /// The blocks have another number of pairs than the end record says.
+    #[error("is damaged: {found} pairs where {expected} were written")]
+    Pairs {
+        /// Pairs in the blocks.
+        found: u64,
+        /// Pairs in the end record.
+        expected: u64,
+    },
+    /// It ends too early.
+    #[error("is cut off after {bytes} bytes")]
+    Truncated {
+        /// Bytes that there are.
+        bytes: u64,
+    },
+    /// There is something behind its end.
+    #[error("goes on after its end, at byte {at}")]
+    TrailingBytes {
+        /// Where it should end.
+        at: u64,
+    },
+}
+
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// What a checksum is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilePart {
+    /// The header.
+    Header,
+    /// A block, counted from 0.
+    Block(u64),
+    /// The end record.
+    End,
+    /// Everything before the end record.
+    Whole,
+}
+
+impl fmt::Display for FilePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header => f.write_str("the header"),
+            Self::Block(block) => write!(f, "block {block}"),
+            Self::End => f.write_str("the end record"),
+            Self::Whole => f.write_str("the whole file"),
+        }
+    }
+}

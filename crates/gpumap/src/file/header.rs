@@ -1,0 +1,183 @@
+//! [`Header`]: the first 64 bytes.
+
+use std::io::Read;
+
+use super::reader::Bytes;
+use super::{FileError, FilePart, MAGIC, VERSION};
+use crate::error::Result;
+use crate::map::{DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Number, Value};
+
+/// Bytes of a header.
+pub(super) const LEN: usize = 64;
+
+/// 1 for little-endian keys and values, 2 for big-endian ones.
+const BYTE_ORDER: u8 = if cfg!(target_endian = "little") { 1 } else { 2 };
+const OTHER_ORDER: u8 = 3 - BYTE_ORDER;
+
+/// What a saved map says about itself.
+///
+/// All of it is information, but for the sizes of keys and values: a [`Reader`](super::Reader) of
+/// other sizes refuses the file.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Header {
+    /// Bytes of a key.
+    pub key_bytes: u16,
+    /// Bytes of a value.
+    pub value_bytes: u32,
+    /// How the values were read as numbers.
+    pub number: Number,
+    /// Pairs that the map had when saving began. The exact number is at the end of the file; it is
+    /// another if the map was changed meanwhile.
+    pub pairs: u64,
+    /// Pairs that fitted the map before it would grow.
+    pub capacity: u64,
+    /// The map's setting.
+    pub max_load_factor: f64,
+    /// The map's setting.
+    pub growth: Growth,
+    /// The map's setting, if it had one.
+    pub submaps: Option<u32>,
+}
+
+impl Header {
+    /// The header of a file of about so many pairs, with the usual settings of a map.
+    pub fn new<K: Key, V: Value>(pairs: u64) -> Self {
+        Self {
+            // Keys have 4 or 8 bytes, and values are not much larger.
+            key_bytes: size_of::<K>() as u16,
+            value_bytes: size_of::<V>() as u32,
+            number: V::NUMBER,
+            pairs,
+            capacity: pairs,
+            max_load_factor: DEFAULT_MAX_LOAD_FACTOR,
+            growth: Growth::default(),
+            submaps: None,
+        }
+    }
+
+    /// Reads the first 64 bytes of a file, to find out what it holds; a
+    /// [`Reader`](super::Reader) of the right types goes on from there.
+    ///
+    /// # Errors
+    /// [`Error::File`](crate::Error::File).
+    pub fn read(reader: &mut impl Read) -> Result<Self> {
+        let mut bytes = [0; LEN];
+        Ok(Bytes::new(reader, 0)
+            .fill(&mut bytes)
+            .map_err(|error| match error {
+                // What there is may be the beginning of something else.
+                FileError::Truncated { bytes: there } => {
+                    let there = there.min(MAGIC.len() as u64) as usize;
+                    let is_ours = bytes[..there] == MAGIC[..there];
+                    if is_ours { error } else { FileError::NotAMap }
+                }
+                _ => error,
+            })
+            .and_then(|()| Self::decode(&bytes))?)
+    }
+
+    /// Whether it is of a map of these types.
+    pub(super) fn expect<K: Key, V: Value>(&self) -> Result<(), FileError> {
+        let (found, expected) = (usize::from(self.key_bytes), size_of::<K>());
+        if found != expected {
+            return Err(FileError::KeySize { found, expected });
+        }
+        let (found, expected) = (self.value_bytes as usize, size_of::<V>());
+        if found != expected {
+            return Err(FileError::ValueSize { found, expected });
+        }
+        Ok(())
+    }
+
+    pub(super) fn encode(&self) -> [u8; LEN] {
+        let growth_factor = match self.growth {
+            Growth::By(factor) => factor,
+            Growth::Fixed => 0.0,
+        };
+        let number = match self.number {
+            Number::Unsigned => 0,
+            Number::Signed => 1,
+            Number::Float => 2,
+        };
+        let mut bytes = [0; LEN];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, &MAGIC);
+        put(8, &VERSION.to_le_bytes());
+        put(12, &[BYTE_ORDER, number]);
+        put(14, &self.key_bytes.to_le_bytes());
+        put(16, &self.value_bytes.to_le_bytes());
+        put(20, &self.submaps.unwrap_or(0).to_le_bytes());
+        put(24, &self.pairs.to_le_bytes());
+        put(32, &self.capacity.to_le_bytes());
+        put(40, &self.max_load_factor.to_le_bytes());
+        put(48, &growth_factor.to_le_bytes());
+        // Four bytes of zero, for whatever comes.
+        let checksum = crc32fast::hash(&bytes[..LEN - 4]);
+        bytes[LEN - 4..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; LEN]) -> Result<Self, FileError> {
+        if bytes[..8] != MAGIC {
+            return Err(FileError::NotAMap);
+        }
+        // Before the checksum: a newer header may be of another length.
+        let found = u32::from_le_bytes(field(bytes, 8));
+        if found != VERSION {
+            let known = VERSION;
+            return Err(FileError::Version { found, known });
+        }
+        if u32::from_le_bytes(field(bytes, LEN - 4)) != crc32fast::hash(&bytes[..LEN - 4]) {
+            let part = FilePart::Header;
+            return Err(FileError::Checksum { part });
+        }
+        match bytes[12] {
+            BYTE_ORDER => {}
+            OTHER_ORDER => return Err(FileError::ByteOrder),
+            _ => {
+                return Err(FileError::Field {
+                    field: "byte order",
+                });
+            }
+        }
+        let number = match bytes[13] {
+            0 => Number::Unsigned,
+            1 => Number::Signed,
+            2 => Number::Float,
+            _ => {
+                return Err(FileError::Field {
+                    field: "kind of value",
+                });
+            }
+        };
+        if field(bytes, 56) != [0; 4] {
+            return Err(FileError::Field {
+                field: "reserved word",
+            });
+        }
+        let submaps = u32::from_le_bytes(field(bytes, 20));
+        let growth_factor = f64::from_le_bytes(field(bytes, 48));
+        Ok(Self {
+            key_bytes: u16::from_le_bytes(field(bytes, 14)),
+            value_bytes: u32::from_le_bytes(field(bytes, 16)),
+            number,
+            pairs: u64::from_le_bytes(field(bytes, 24)),
+            capacity: u64::from_le_bytes(field(bytes, 32)),
+            max_load_factor: f64::from_le_bytes(field(bytes, 40)),
+            growth: if growth_factor.to_bits() == 0 {
+                Growth::Fixed
+            } else {
+                Growth::By(growth_factor)
+            },
+            submaps: (submaps != 0).then_some(submaps),
+        })
+    }
+}
+
+/// The `N` bytes from `at` on.
+fn field<const N: usize>(bytes: &[u8; LEN], at: usize) -> [u8; N] {
+    let mut field = [0; N];
+    field.copy_from_slice(&bytes[at..at + N]);
+    field
+}

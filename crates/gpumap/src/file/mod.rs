@@ -1,0 +1,50 @@
+//! The file format of saved maps: [`Map::save`](crate::Map::save) and
+//! [`Map::load`](crate::Map::load) for programs that want the pairs rather than a map.
+//!
+//! A [`Writer`] takes pairs from anywhere, a [`Reader`] gives them block by block; neither needs a
+//! device. The guide has a page on the bytes. In short: a header of 64 bytes, blocks of up to
+//! [`MAX_BLOCK_PAIRS`] pairs (all keys, then all values), and an end record with the number of
+//! pairs. Each of the three has a CRC-32, and the end record one of everything before it.
+//!
+//! ```
+//! use gpumap::file::{Header, Reader, Writer};
+//!
+//! let mut writer = Writer::<u64, f32, _>::new(Vec::new(), &Header::new::<u64, f32>(3))?;
+//! writer.write(&[1, 2, 3], &[0.1, 0.2, 0.3])?;
+//! let bytes = writer.finish()?;
+//!
+//! let mut reader = Reader::<u64, f32, _>::new(&bytes[..])?;
+//! assert_eq!(reader.header().pairs, 3);
+//! while let Some((keys, values)) = reader.next_block()? {
+//!     assert_eq!((keys, values), (&[1, 2, 3][..], &[0.1, 0.2, 0.3][..]));
+//! }
+//! # Ok::<(), gpumap::Error>(())
+//! ```
+
+mod error;
+mod header;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use error::{FileError, FilePart};
+pub use header::Header;
+pub use reader::Reader;
+pub use writer::Writer;
+
+/// What every saved map begins with. The first byte is no text, the last one is changed by
+/// transfers that change line ends.
+pub const MAGIC: [u8; 8] = *b"\x89gpumap\n";
+
+/// The version of the format that is written. No other is read yet.
+pub const VERSION: u32 = 1;
+
+/// Pairs of a block at most, so that a reader never needs more memory than for as many.
+pub const MAX_BLOCK_PAIRS: usize = 1 << 20;
+
+/// The pairs and the checksum of a block come before it.
+const BLOCK_START: usize = 8;
+
+/// What follows the word 0 that no block begins with, and that word.
+const END: usize = 20;

@@ -1,0 +1,189 @@
+//! [`Reader`]: bytes to pairs, with nothing believed that was not checked.
+
+use std::io::{self, Read};
+
+use crc32fast::Hasher;
+
+use super::header;
+use super::{BLOCK_START, END, FileError, FilePart, Header, MAX_BLOCK_PAIRS};
+use crate::error::Result;
+use crate::map::{Key, Value};
+use crate::memory::host_zeroed;
+
+/// Reads the pairs of a saved map, block by block.
+///
+/// It needs memory for one block, at most [`MAX_BLOCK_PAIRS`] pairs, whatever the file claims. A
+/// block is given out after its checksum was found right. That nothing is missing or doubled is
+/// known at the end: pairs are to be trusted when [`next_block`](Self::next_block) has returned
+/// `None`.
+#[derive(Debug)]
+pub struct Reader<K: Key, V: Value, R: Read> {
+    bytes: Bytes<R>,
+    header: Header,
+    /// Of all bytes so far.
+    whole: Hasher,
+    pairs: u64,
+    blocks: u64,
+    is_done: bool,
+    keys: Vec<K>,
+    values: Vec<V>,
+}
+
+impl<K: Key, V: Value, R: Read> Reader<K, V, R> {
+    /// Reads the header. Reads are small and large: a file should be in a
+    /// [`BufReader`](std::io::BufReader).
+    ///
+    /// # Errors
+    /// [`Error::File`](crate::Error::File), also for a file of other types.
+    pub fn new(mut reader: R) -> Result<Self> {
+        let header = Header::read(&mut reader)?;
+        Self::after_header(reader, header)
+    }
+
+    /// Goes on behind a header that [`Header::read`] has read.
+    ///
+    /// # Errors
+    /// [`Error::File`](crate::Error::File) for a file of other types.
+    pub fn after_header(reader: R, header: Header) -> Result<Self> {
+        header.expect::<K, V>()?;
+        let mut whole = Hasher::new();
+        whole.update(&header.encode());
+        Ok(Self {
+            bytes: Bytes::new(reader, header::LEN as u64),
+            header,
+            whole,
+            pairs: 0,
+            blocks: 0,
+            is_done: false,
+            keys: Vec::new(),
+            values: Vec::new(),
+        })
+    }
+
+    /// What the file says about itself.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The keys and the values of the next block, as many of each; none at the end, where the file
+    /// is known to be whole. After an error there is no more.
+    ///
+    /// # Errors
+    /// [`Error::File`](crate::Error::File), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn next_block(&mut self) -> Result<Option<(&[K], &[V])>> {
+        if std::mem::replace(&mut self.is_done, true) {
+            return Ok(None);
+        }
+        let mut start = [0; BLOCK_START];
+        self.bytes.fill(&mut start)?;
+        let (pairs, checksum) = two_words(start);
+        if pairs == 0 {
+            self.end(start)?;
+            return Ok(None);
+        }
+        let (block, most) = (self.blocks, MAX_BLOCK_PAIRS as u32);
+        if pairs > most {
+            return Err(FileError::BlockSize { block, pairs, most }.into());
+        }
+        let len = pairs as usize;
+        if self.keys.len() < len {
+            self.keys = host_zeroed(len)?;
+            self.values = host_zeroed(len)?;
+        }
+        let (keys, values) = (&mut self.keys[..len], &mut self.values[..len]);
+        let mut of_pairs = Hasher::new();
+        for column in [
+            bytemuck::cast_slice_mut(keys),
+            bytemuck::cast_slice_mut(values),
+        ] {
+            self.bytes.fill(column)?;
+            of_pairs.update(column);
+        }
+        if of_pairs.clone().finalize() != checksum {
+            let part = FilePart::Block(block);
+            return Err(FileError::Checksum { part }.into());
+        }
+        self.whole.update(&start);
+        self.whole.combine(&of_pairs);
+        self.blocks += 1;
+        self.pairs += u64::from(pairs);
+        self.is_done = false;
+        Ok(Some((keys, values)))
+    }
+
+    /// Checks the end record, of which the start was read.
+    fn end(&mut self, start: [u8; BLOCK_START]) -> Result<(), FileError> {
+        let (_, whole) = two_words(start);
+        let mut pairs = [0; 8];
+        self.bytes.fill(&mut pairs)?;
+        let mut checksum = [0; END - BLOCK_START - 8];
+        self.bytes.fill(&mut checksum)?;
+        let mut of_end = Hasher::new();
+        of_end.update(&start);
+        of_end.update(&pairs);
+        let part = if of_end.finalize().to_le_bytes() != checksum {
+            FilePart::End
+        } else if self.whole.clone().finalize() != whole {
+            FilePart::Whole
+        } else {
+            let (found, expected) = (self.pairs, u64::from_le_bytes(pairs));
+            if found != expected {
+                return Err(FileError::Pairs { found, expected });
+            }
+            return self.bytes.expect_end();
+        };
+        Err(FileError::Checksum { part })
+    }
+}
+
+/// The two words that begin a block.
+fn two_words(bytes: [u8; BLOCK_START]) -> (u32, u32) {
+    let both = u64::from_le_bytes(bytes);
+    (both as u32, (both >> 32) as u32)
+}
+
+/// A reader that knows where it is.
+#[derive(Debug)]
+pub(super) struct Bytes<R> {
+    reader: R,
+    at: u64,
+}
+
+impl<R: Read> Bytes<R> {
+    pub fn new(reader: R, at: u64) -> Self {
+        Self { reader, at }
+    }
+
+    /// Reads as many bytes, all of them.
+    pub fn fill(&mut self, mut bytes: &mut [u8]) -> Result<(), FileError> {
+        while !bytes.is_empty() {
+            let read = self.read(bytes)?;
+            if read == 0 {
+                return Err(FileError::Truncated { bytes: self.at });
+            }
+            bytes = &mut bytes[read..];
+        }
+        Ok(())
+    }
+
+    fn expect_end(&mut self) -> Result<(), FileError> {
+        let at = self.at;
+        match self.read(&mut [0])? {
+            0 => Ok(()),
+            _ => Err(FileError::TrailingBytes { at }),
+        }
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.reader.read(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(read) => {
+                    self.at += read as u64;
+                    return Ok(read);
+                }
+                failed => return failed,
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! [`Chunk`]: one part of a map on the host, and where its memory comes from and goes to.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::buffer::PinnedBuffer;
+use crate::device::Device;
+use crate::error::Result;
+use crate::map::{Key, Value};
+
+/// One part on its way, one in the hands of the caller, one to spare.
+const KEPT: usize = 3;
+
+/// Host memory for one part.
+pub(super) struct Pinned<K, V> {
+    pub keys: PinnedBuffer<K>,
+    pub values: PinnedBuffer<V>,
+}
+
+/// Host memory that no part uses now.
+pub(super) struct Shelf<K, V>(Mutex<Vec<Pinned<K, V>>>);
+
+impl<K: Key, V: Value> Shelf<K, V> {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Vec::new())))
+    }
+
+    /// Memory for `room` pairs, which is the same each time.
+    pub fn take(&self, device: &Device, room: usize) -> Result<Pinned<K, V>> {
+        if let Some(pinned) = self.0.lock().pop() {
+            return Ok(pinned);
+        }
+        Ok(Pinned {
+            keys: PinnedBuffer::zeroed(device, room)?,
+            values: PinnedBuffer::zeroed(device, room)?,
+        })
+    }
+
+    fn give_back(&self, pinned: Pinned<K, V>) {
+        let mut kept = self.0.lock();
+        if kept.len() < KEPT {
+            kept.push(pinned);
+        }
+    }
+}
+
+/// Pairs of a map on the host, at least one; an item of [`Chunks`](super::Chunks).
+///
+/// Its memory is used again for later items once it is dropped.
+pub struct Chunk<K: Key, V: Value> {
+    // Always there until the drop.
+    pinned: Option<Pinned<K, V>>,
+    len: usize,
+    shelf: Arc<Shelf<K, V>>,
+}
+
+impl<K: Key, V: Value> Chunk<K, V> {
+    /// The first `len` pairs of some memory of the shelf.
+    pub(super) fn new(pinned: Pinned<K, V>, len: usize, shelf: Arc<Shelf<K, V>>) -> Self {
+        Self {
+            pinned: Some(pinned),
+            len,
+            shelf,
+        }
+    }
+
+    /// The keys, each once.
+    pub fn keys(&self) -> &[K] {
+        self.pinned
+            .as_ref()
+            .map_or(&[], |pinned| &pinned.keys[..self.len])
+    }
+
+    /// The values, each at the place of its key.
+    pub fn values(&self) -> &[V] {
+        self.pinned
+            .as_ref()
+            .map_or(&[], |pinned| &pinned.values[..self.len])
+    }
+
+    /// How many pairs there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none. Never true of an item of [`Chunks`](super::Chunks).
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The pairs, one by one.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (K, V)> + '_ {
+        let pairs = self.keys().iter().zip(self.values());
+        pairs.map(|(&key, &value)| (key, value))
+    }
+}
+
+impl<K: Key, V: Value> Drop for Chunk<K, V> {
+    fn drop(&mut self) {
+        if let Some(pinned) = self.pinned.take() {
+            self.shelf.give_back(pinned);
+        }
+    }
+}
+
+impl<K: Key, V: Value> std::fmt::Debug for Chunk<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chunk")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,221 @@
+//! Saving a map to a file, and loading it.
+
+use std::fs::{self, File};
+use std::io::{BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::{Growth, Key, Map, MapBuilder, Value};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::file::{FileError, Header, MAX_BLOCK_PAIRS, Reader, Writer};
+
+#[cfg(test)]
+mod tests;
+
+/// Pairs that room is made for on the word of a header alone.
+const TRUSTED: u64 = 1 << 20;
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// Saves all pairs to a file, and returns how many. [`load`](Self::load) reads it, on any
+    /// device; the guide describes the format.
+    ///
+    /// The file is written under another name in the same folder and takes the place of an earlier
+    /// one when it is complete and on the disk: if the process or the machine stops before, the
+    /// earlier one is there. The pairs are streamed as by [`chunks`](Self::chunks), whose contract
+    /// this has beside calls that change the map; of a map that is left alone the file has exactly
+    /// its pairs. The settings of the map are saved, apart from the hash seed.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("squares.gpumap");
+    /// let map: Map<u32, u64> = Map::from_pairs(&Device::cpu(), (0..1_000).map(|i| (i, 3)))?;
+    /// assert_eq!(map.save(&path)?, 1_000);
+    ///
+    /// let back = Map::<u32, u64>::load(&Device::cpu(), &path)?;
+    /// assert_eq!((back.len(), back.get(&[999])?), (1_000, vec![Some(3)]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`], and those of [`chunks`](Self::chunks). An earlier file is as it was.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
+        let path = path.as_ref();
+        // Through a symbolic link its target is replaced, not the link.
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let in_file = |error| with_path(error, path);
+        let io = |error| in_file(FileError::Io(error).into());
+        if fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file()) {
+            // A device or a pipe: there is nothing to replace.
+            let file = File::options().write(true).open(&target).map_err(io)?;
+            return self.save_to(file).map_err(in_file);
+        }
+        let mut file = beside(&target).map_err(io)?;
+        let pairs = self.save_to(file.as_file_mut()).map_err(in_file)?;
+        file.as_file().sync_all().map_err(io)?;
+        file.persist(&target).map_err(|error| io(error.error))?;
+        // So that the new name is on the disk as well. Not all file systems can do that; the file
+        // is whole under its old or its new name either way.
+        #[cfg(unix)]
+        let _ = File::open(folder_of(&target)).and_then(|folder| folder.sync_all());
+        Ok(pairs)
+    }
+
+    /// As [`save`](Self::save), to anything that takes bytes. Nothing is buffered, and nothing
+    /// synchronised with a disk.
+    ///
+    /// # Errors
+    /// [`Error::File`], and those of [`chunks`](Self::chunks).
+    pub fn save_to(&self, writer: impl Write) -> Result<u64> {
+        let mut writer = Writer::<K, V, _>::new(writer, &self.header())?;
+        for chunk in self.chunks(MAX_BLOCK_PAIRS) {
+            let chunk = chunk?;
+            writer.write(chunk.keys(), chunk.values())?;
+        }
+        let pairs = writer.pairs();
+        writer.finish()?;
+        Ok(pairs)
+    }
+
+    /// Makes a map of the pairs and the settings in a file that [`save`](Self::save) wrote, with
+    /// a hash seed of its own. [`MapBuilder::load`] takes other settings.
+    ///
+    /// The types must have the sizes of those that were saved. A file that is altered, cut off,
+    /// or of a newer version is an error, and there is no map. Room is made for as many pairs as a
+    /// file of this length can have, whatever it claims; only if the map was of a
+    /// [fixed](Growth::Fixed) capacity does it get that of the file, once all of it has been read
+    /// and found right.
+    ///
+    /// # Errors
+    /// [`Error::File`], [`Error::OutOfMemory`], [`Error::Driver`]; [`Error::Setting`] for a file
+    /// that was made up.
+    pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let (reader, most) = open::<K, V>(path).map_err(|error| with_path(error, path))?;
+        let loaded = Reader::new(reader).and_then(|mut reader| {
+            let header = reader.header().clone();
+            let mut builder = Self::builder(device)
+                .max_load_factor(header.max_load_factor)
+                .growth(header.growth);
+            builder.wish.submaps = header.submaps;
+            let map = builder.load_blocks(&mut reader, most)?;
+            let missing = header.capacity.saturating_sub(map.capacity() as u64);
+            if header.growth == Growth::Fixed && missing != 0 {
+                let capacity = usize::try_from(header.capacity).unwrap_or(usize::MAX);
+                map.reserve(capacity.saturating_sub(map.len()))?;
+            }
+            Ok(map)
+        });
+        loaded.map_err(|error| with_path(error, path))
+    }
+
+    /// What is saved about the map.
+    pub(crate) fn header(&self) -> Header {
+        let mut header = Header::new::<K, V>(self.len() as u64);
+        header.capacity = self.capacity() as u64;
+        header.max_load_factor = self.wish.max_load_factor;
+        header.growth = self.growth;
+        header.submaps = self.wish.submaps;
+        header
+    }
+}
+
+impl<K: Key, V: Value> MapBuilder<K, V> {
+    /// Makes the map with the pairs of a file that [`Map::save`] wrote. The settings are the
+    /// builder's; the capacity is enough for the pairs at least.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("map.gpumap");
+    /// # Map::<u32, f32>::from_pairs(&Device::cpu(), [(1, 0.5)])?.save(&path)?;
+    /// let map: Map<u32, f32> = Map::builder(&Device::cpu())
+    ///     .capacity(1_000) // room for more
+    ///     .max_load_factor(0.5)
+    ///     .load(&path)?;
+    /// # assert!(map.capacity() >= 1_000 && map.len() == 1);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Map::load`] and of [`build`](Self::build).
+    pub fn load(self, path: impl AsRef<Path>) -> Result<Map<K, V>> {
+        let path = path.as_ref();
+        let loaded = open::<K, V>(path)
+            .and_then(|(reader, most)| self.load_blocks(&mut Reader::new(reader)?, most));
+        loaded.map_err(|error| with_path(error, path))
+    }
+
+    /// As [`load`](Self::load), from anything that gives bytes. Room for more than a million pairs
+    /// is made as they come, unless the [`capacity`](Self::capacity) says how many there are.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub fn load_from(self, reader: impl Read) -> Result<Map<K, V>> {
+        self.load_blocks(&mut Reader::new(reader)?, TRUSTED)
+    }
+
+    /// Makes room for as many pairs as the header says, but no more than `most`, and stores them.
+    fn load_blocks(mut self, reader: &mut Reader<K, V, impl Read>, most: u64) -> Result<Map<K, V>> {
+        let pairs = usize::try_from(reader.header().pairs.min(most)).unwrap_or(usize::MAX);
+        self.wish.capacity = self.wish.capacity.max(pairs);
+        self.check()?;
+        // While it is loaded it may grow in any case: the header may be wrong.
+        let growth = std::mem::take(&mut self.growth);
+        let mut map = self.build()?;
+        while let Some((keys, values)) = reader.next_block()? {
+            map.upsert(keys, values)?;
+        }
+        map.growth = growth;
+        Ok(map)
+    }
+}
+
+/// Opens a file, and says how many pairs its length has room for.
+fn open<K: Key, V: Value>(path: &Path) -> Result<(BufReader<File>, u64)> {
+    let file = File::open(path).map_err(FileError::Io)?;
+    let metadata = file.metadata().map_err(FileError::Io)?;
+    let most = if metadata.is_file() {
+        metadata.len() / (size_of::<K>() + size_of::<V>()) as u64
+    } else {
+        TRUSTED
+    };
+    Ok((BufReader::with_capacity(1 << 16, file), most))
+}
+
+/// A new file in the folder of `target`, with the permissions that it has or would get.
+fn beside(target: &Path) -> std::io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".gpumap-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // What any new file gets: less the umask. The default of a temporary file is 0600.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let file = builder.tempfile_in(folder_of(target))?;
+    if let Ok(metadata) = fs::metadata(target) {
+        fs::set_permissions(file.path(), metadata.permissions())?;
+    }
+    Ok(file)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Says which file an error is about.
+fn with_path(error: Error, path: &Path) -> Error {
+    match error {
+        Error::File { path: None, cause } => Error::File {
+            path: Some(PathBuf::from(path)),
+            cause,
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,183 @@
+//! Maps to files and back, and files that are left alone when something fails.
+
+use super::*;
+use crate::testing::on_every_device;
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
+    entries
+        .map(|entry| name(entry).into_string().unwrap())
+        .collect()
+}
+
+fn sorted(map: &Map<u64, i64>) -> Vec<(u64, i64)> {
+    let (keys, values) = map.retrieve_all().unwrap();
+    let mut pairs: Vec<_> = keys.into_iter().zip(values).collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+#[test]
+fn maps_come_back() {
+    on_every_device(|device| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a map.gpumap");
+        for pairs in [0, 1, 50_000] {
+            let all = (0..pairs).map(|i: u64| (!i, i as i64 - 7));
+            let map: Map<u64, i64> = Map::from_pairs(device, all).unwrap();
+            // In place of the one before.
+            assert_eq!(map.save(&path).unwrap(), pairs);
+            assert_eq!(names(folder.path()), ["a map.gpumap"]);
+            let back = Map::<u64, i64>::load(device, &path).unwrap();
+            assert_eq!(sorted(&back), sorted(&map));
+            assert_eq!(back.len() as u64, pairs);
+        }
+    });
+}
+
+#[test]
+fn settings_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("map");
+    let device = Device::cpu();
+    let map: Map<u32, u32> = Map::builder(&device)
+        .capacity(30_000)
+        .max_load_factor(0.6)
+        .submaps(5)
+        .growth(Growth::Fixed)
+        .build()
+        .unwrap();
+    map.insert(&[1, 2], &[3, 4]).unwrap();
+    map.save(&path).unwrap();
+    let back = Map::<u32, u32>::load(&device, &path).unwrap();
+    assert_eq!((back.growth, back.submaps()), (Growth::Fixed, 5));
+    assert_eq!(back.wish.max_load_factor, 0.6);
+    assert!(back.capacity() >= 30_000);
+    assert_ne!(back.seed, map.seed);
+
+    let back: Map<u32, u32> = Map::builder(&device)
+        .growth(Growth::Fixed)
+        .hash_seed(9)
+        .load(&path)
+        .unwrap();
+    assert_eq!((back.len(), back.submaps(), back.seed), (2, 1, 9));
+    assert!((2..100).contains(&back.capacity()));
+    let wrong = Map::<u32, u32>::builder(&device).growth(Growth::By(0.5));
+    assert!(matches!(wrong.load(&path), Err(Error::Setting { .. })));
+}
+
+#[test]
+fn a_header_that_is_wrong_about_the_number() {
+    for claimed in [0, 1 << 50] {
+        let mut writer =
+            Writer::<u32, u32, _>::new(Vec::new(), &Header::new::<u32, u32>(claimed)).unwrap();
+        let keys: Vec<u32> = (0..10_000).collect();
+        writer.write(&keys, &keys).unwrap();
+        let bytes = writer.finish().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map");
+        fs::write(&path, &bytes).unwrap();
+        let device = Device::cpu().with_memory_budget(4 << 20);
+        let map = Map::<u32, u32>::load(&device, &path).unwrap();
+        assert_eq!(map.len(), 10_000);
+        drop(map);
+        let fixed = Map::<u32, u32>::builder(&Device::cpu()).growth(Growth::Fixed);
+        assert_eq!(fixed.load_from(&bytes[..]).unwrap().len(), 10_000);
+    }
+}
+
+#[test]
+fn files_that_are_wrong_make_no_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("map");
+    let device = Device::cpu();
+    let cause = |outcome: Result<Map<u32, u32>>| match outcome {
+        Err(Error::File {
+            path: Some(found),
+            cause,
+        }) => {
+            assert_eq!(found, path);
+            cause
+        }
+        other => panic!("{other:?}"),
+    };
+    let load = || Map::<u32, u32>::load(&device, &path);
+    assert!(matches!(cause(load()), FileError::Io(error)
+        if error.kind() == std::io::ErrorKind::NotFound));
+    Map::<u32, u64>::from_pairs(&device, [(1, 1)])
+        .unwrap()
+        .save(&path)
+        .unwrap();
+    assert!(matches!(
+        cause(load()),
+        FileError::ValueSize {
+            found: 8,
+            expected: 4
+        }
+    ));
+
+    let pairs = (0..3_000).map(|i| (i, i));
+    Map::<u32, u32>::from_pairs(&device, pairs)
+        .unwrap()
+        .save(&path)
+        .unwrap();
+    let good = fs::read(&path).unwrap();
+    for at in (0..good.len()).step_by(97) {
+        fs::write(&path, &good[..at]).unwrap();
+        assert!(matches!(cause(load()), FileError::Truncated { bytes } if bytes == at as u64));
+        let mut bytes = good.clone();
+        bytes[at] ^= 4;
+        fs::write(&path, bytes).unwrap();
+        cause(load());
+        cause(Map::builder(&device).load(&path));
+    }
+}
+
+#[test]
+fn an_earlier_file_stays_when_saving_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("map");
+    fs::write(&path, "earlier").unwrap();
+    let device = Device::cpu().with_memory_budget(1 << 20);
+    let map: Map<u64, u64> = Map::builder(&device)
+        .capacity(40_000)
+        .growth(Growth::Fixed)
+        .build()
+        .unwrap();
+    assert!(matches!(map.save(&path), Err(Error::OutOfMemory { .. })));
+    assert_eq!(fs::read(&path).unwrap(), b"earlier");
+    assert_eq!(names(folder.path()), ["map"]);
+    let nowhere = folder.path().join("no/map");
+    for path in [&*nowhere, folder.path()] {
+        let error = map.save(path).unwrap_err();
+        assert!(
+            matches!(error, Error::File { path: Some(found), cause: FileError::Io(_) }
+            if found == path)
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn links_and_permissions_stay_what_they_are() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+    fs::write(&file, "old").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    symlink(&file, &link).unwrap();
+    let map = Map::<u32, u32>::from_pairs(&Device::cpu(), [(1, 2)]).unwrap();
+    map.save(&link).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o640
+    );
+    assert_eq!(
+        Map::<u32, u32>::load(&Device::cpu(), &link).unwrap().len(),
+        1
+    );
+    assert_eq!(map.save("/dev/null").unwrap(), 1);
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
+}
