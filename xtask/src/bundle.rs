@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 
 const RUN_SCRIPT: &str = include_str!("run.sh");
 /// Whose tests go into the bundle.
-const TESTED: [&str; 3] = ["gpumap", "gpumap-simt", "gpumap-tests"];
+const TESTED: [&str; 4] = ["gpumap", "gpumap-simt", "gpumap-tests", "word-pairs"];
 /// Whose programs go into the bundle.
 const PROGRAMS: [&str; 2] = ["gpumap-cli", "gpumap-benches"];
 /// A bundle travels to a borrowed machine: it must stay small.

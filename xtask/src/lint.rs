@@ -13,7 +13,7 @@ use crate::ptx::count::{Collective, Counts};
 use crate::ptx::forbidden;
 use crate::ptx::module::Module;
 use crate::ptxas::{Ptxas, Usage};
-use crate::workspace::{KERNEL_CRATES, KernelCrate, Workspace};
+use crate::workspace::{KernelCrate, Workspace, kernel_crates};
 
 /// The table of what each kernel has.
 const COLLECTIVES: &str = "convergence.toml";
@@ -24,11 +24,13 @@ pub struct Options {
     /// Rewrite the table of collectives to what the PTX has.
     #[arg(long)]
     bless: bool,
+    /// Of these packages only.
+    packages: Vec<String>,
 }
 
 /// Runs the command on the files that are checked in.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    for kernels in KERNEL_CRATES {
+    for kernels in kernel_crates(&options.packages)? {
         println!("{}", kernels.package);
         run_one(workspace, kernels, options)?;
     }
@@ -65,7 +67,11 @@ fn run_one(workspace: &Workspace, kernels: KernelCrate, options: &Options) -> Re
 
 /// `cargo xtask lint` without options.
 pub fn check_shipped(workspace: &Workspace) -> Result<()> {
-    run(workspace, &Options { bless: false })
+    let options = Options {
+        bless: false,
+        packages: Vec::new(),
+    };
+    run(workspace, &options)
 }
 
 /// Checks PTX texts, prints a line for each kernel, and fails with a list of all findings.

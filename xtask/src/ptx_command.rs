@@ -12,7 +12,7 @@ use crate::compile::{self, Compiled};
 use crate::lint;
 use crate::ptx::{bounds, header};
 use crate::toolchain::Toolchain;
-use crate::workspace::{KERNEL_CRATES, KernelCrate, Workspace};
+use crate::workspace::{KernelCrate, Workspace, kernel_crates};
 
 /// How many differing lines `--check` shows.
 const SHOWN: usize = 5;
@@ -23,6 +23,8 @@ pub struct Options {
     /// Write nothing: fail when the files that are there are not what the source gives.
     #[arg(long)]
     check: bool,
+    /// Of these packages only.
+    packages: Vec<String>,
 }
 
 /// The finished files' text, and what the compiler had to say.
@@ -36,7 +38,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let toolchain = Toolchain::find()?;
     println!("compiler: {}", toolchain.identity);
     println!("          {}", toolchain.rustc.display());
-    for kernels in KERNEL_CRATES {
+    for kernels in kernel_crates(&options.packages)? {
         let built = build(workspace, &toolchain, kernels)?;
         for warning in &built.warnings {
             eprintln!("{warning}\n");
@@ -61,7 +63,11 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
 
 /// `cargo xtask ptx --check`.
 pub fn check_shipped(workspace: &Workspace) -> Result<()> {
-    run(workspace, &Options { check: true })
+    let options = Options {
+        check: true,
+        packages: Vec::new(),
+    };
+    run(workspace, &options)
 }
 
 fn build(workspace: &Workspace, toolchain: &Toolchain, kernels: KernelCrate) -> Result<Built> {

@@ -18,9 +18,9 @@ pub struct KernelCrate {
     pub ptx: &'static str,
 }
 
-/// Every crate whose PTX is checked in: what the library ships, what the tests of the facade run on
-/// a GPU, and the rungs of the benchmark's ladders.
-pub const KERNEL_CRATES: [KernelCrate; 3] = [
+/// Every crate whose PTX is checked in: what the library ships, what the tests of the facade and of
+/// lent maps run on a GPU, the rungs of the benchmark's ladders, and the example.
+pub const KERNEL_CRATES: [KernelCrate; 5] = [
     KernelCrate {
         package: "gpumap-kernels",
         folder: "crates/gpumap-kernels",
@@ -36,7 +36,33 @@ pub const KERNEL_CRATES: [KernelCrate; 3] = [
         folder: "benches/kernels",
         ptx: "benches/ptx",
     },
+    KernelCrate {
+        package: "gpumap-map-test-kernels",
+        folder: "tests/map-kernels",
+        ptx: "tests/ptx",
+    },
+    KernelCrate {
+        package: "word-pairs-kernels",
+        folder: "examples/word-pairs/kernels",
+        ptx: "examples/word-pairs/ptx",
+    },
 ];
+
+/// The crates of kernels with these packages; all of them if none is named.
+pub fn kernel_crates(packages: &[String]) -> Result<Vec<KernelCrate>> {
+    let named = |package: &String| {
+        let found = KERNEL_CRATES
+            .iter()
+            .find(|kernels| kernels.package == package);
+        found
+            .copied()
+            .with_context(|| format!("{package} is no crate of kernels: see KERNEL_CRATES"))
+    };
+    if packages.is_empty() {
+        return Ok(KERNEL_CRATES.to_vec());
+    }
+    packages.iter().map(named).collect()
+}
 
 /// The folders that every command needs.
 pub struct Workspace {
@@ -89,6 +115,23 @@ fn ptx_file_name(package: &str, arch: Arch) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn crates_are_found_by_package() {
+        let packages = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+            let found = kernel_crates(&names).ok()?;
+            Some(
+                found
+                    .iter()
+                    .map(|kernels| kernels.package)
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(packages(&[]).unwrap().len(), KERNEL_CRATES.len());
+        assert_eq!(packages(&["gpumap-kernels"]).unwrap(), ["gpumap-kernels"]);
+        assert_eq!(packages(&["gpumap"]), None);
+    }
 
     #[test]
     fn file_names() {

@@ -5,6 +5,8 @@
 //! set by the device cannot mix up keys and values.
 
 use crate::count::add_from_block;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::map_ref::{Named, SlotKind};
 use crate::probe::serve_batch;
 use crate::rebuild::{self, RebuildArgs};
 use crate::retain::{self, RetainArgs};
@@ -205,6 +207,8 @@ pub enum Encoding {
 pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
     /// Bytes per slot.
     pub slot_bytes: u32,
+    /// What the slots are like.
+    pub slots: SlotKind,
     /// Stores pairs whose key is absent.
     pub insert: &'static gpumap_simt::kernel::Kernel<StoreArgs<K, V>>,
     /// Stores, or updates values.
@@ -333,6 +337,7 @@ macro_rules! kernel_set {
         #[cfg(not(target_arch = "nvptx64"))]
         pub static $set: KernelSet<$k, $v> = KernelSet {
             slot_bytes: <$format as Format>::SLOT_BYTES,
+            slots: <$format as Named>::KIND,
             insert: &$INSERT,
             merge: &$MERGE,
             get_or_insert: &$GET_OR_INSERT,

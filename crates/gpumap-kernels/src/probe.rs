@@ -290,10 +290,15 @@ unsafe fn read_slabs<F: Format, V: Verb<F>>(tile: Tile<TILE>, job: &Job<F>) -> S
 /// that have any.
 ///
 /// # Safety
-/// The whole warp calls it.
+/// The lanes that the tile's collectives wait for call it.
 #[inline(always)]
-unsafe fn slots_of_slab<F: Format>(tile: Tile<TILE>, of_vector: u32, exact: bool) -> u32 {
-    // SAFETY: the whole warp is here.
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) unsafe fn slots_of_slab<F: Format>(
+    tile: Tile<TILE>,
+    of_vector: u32,
+    exact: bool,
+) -> u32 {
+    // SAFETY: all of them are here.
     unsafe {
         if F::SLOTS == 1 || !exact {
             tile.ballot(of_vector != 0).bits()

@@ -54,6 +54,15 @@ impl<const N: u32> Tile<N> {
         Self::with_members(|base| LaneMask::new(LaneMask::first(N).bits() << base))
     }
 
+    /// The same tile, however it was made, as one that may diverge from the others.
+    #[inline(always)]
+    pub const fn on_its_own(self) -> Self {
+        Self {
+            members: LaneMask::new(LaneMask::first(N).bits() << self.base),
+            ..self
+        }
+    }
+
     /// How many lanes the tile has.
     #[inline(always)]
     pub const fn size(self) -> u32 {

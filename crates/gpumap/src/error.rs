@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use cudarc::driver::sys::CUresult;
 use gpumap_simt::executor::Fault;
 
+use crate::device::PtxChoice;
 use crate::file::FileError;
 
 /// A [`std::result::Result`] with this crate's [`Error`].
@@ -194,6 +195,16 @@ pub enum Error {
         "an earlier call failed half-way through writing to this map: clear() makes it usable again"
     )]
     Poisoned,
+
+    /// A kernel that a map was lent to was compiled for slots of another kind than the map's. It did
+    /// nothing to the map.
+    #[error(
+        "a kernel that was lent this map was compiled for other slots: register its PTX for {needed}, see Device::register_ptx_pair"
+    )]
+    WrongSlots {
+        /// What its PTX must be for.
+        needed: PtxChoice,
+    },
 
     /// A setting of a builder is out of its range.
     #[error("{setting} is {value}: choose from {least} to {most}")]

@@ -27,7 +27,7 @@
 //! - **Growth** is automatic ([`MapBuilder`] has the settings). What there is no memory for is
 //!   refused as a whole, with the map as it was.
 //! - **Out and back**: [`chunks`](Map::chunks) streams all pairs to the host;
-//!   [`save`](Map::save) and [`load`](Map::load) keep a map in a file ([`file`]).
+//!   [`save`](Map::save) and [`load`](Map::load) keep a map in a file ([`gpumap::file`](mod@file)).
 //!
 //! # Consistency
 //!
@@ -163,9 +163,13 @@ pub use event::Event;
 pub use input::{Input, Source};
 pub use map::{
     Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Map, MapBuilder, Merge, Number, OnStream,
-    Outcome, Pending, Stats, Value,
+    Outcome, Pending, Stats, Tally, Value,
 };
 pub use stream::Stream;
+
+/// What kernels of your own work on a map with; they lend it by
+/// [`Map::launch_with`](crate::Map::launch_with).
+pub use gpumap_kernels::map_ref;
 
 /// The crate whose [`Pod`](bytemuck::Pod) keys and values are.
 pub use bytemuck;

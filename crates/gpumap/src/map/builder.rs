@@ -213,7 +213,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
 
 /// How the device's kernels claim 16-byte slots: the PTX for older GPUs has no others than those
 /// for [`Encoding::Split`].
-fn encoding_of(device: &Device) -> Result<Encoding> {
+pub(super) fn encoding_of(device: &Device) -> Result<Encoding> {
     let Kind::Cuda(context) = device.kind() else {
         return Ok(Encoding::Wide);
     };

@@ -102,6 +102,29 @@ impl<K: Key, V: Value> Map<K, V> {
         self.rebuild(table, least.max(capacity + 1))
     }
 
+    /// Makes room for all of `pairs`, by compacting or growing, as far as the growth setting allows.
+    pub(super) fn make_room_for_all(&self, table: &mut Table, pairs: usize) -> Result<()> {
+        let (len, capacity) = (self.room.len(), self.capacity());
+        let needed = len.saturating_add(pairs);
+        let Growth::By(factor) = self.growth else {
+            return match needed.checked_sub(capacity) {
+                None | Some(0) => self.rebuild(table, capacity),
+                Some(missing) => Err(self.full(pairs, missing, false)),
+            };
+        };
+        if needed <= capacity - capacity / WORTHWHILE {
+            return self.rebuild(table, capacity);
+        }
+        let needed = needed.max(capacity);
+        let wanted = needed.max((capacity as f64 * factor) as usize);
+        match self.rebuild(table, wanted) {
+            Err(Error::OutOfMemory { .. } | Error::CapacityOverflow { .. }) if wanted > needed => {
+                self.rebuild(table, needed)
+            }
+            done => done,
+        }
+    }
+
     /// Bytes beyond those of the table that are needed while it is rebuilt.
     fn needed(&self, table: &Table, shape: &Shape) -> u64 {
         if shape.matches(&table.shape) {

@@ -54,11 +54,13 @@ impl Room {
         self.capacity().saturating_sub(self.used())
     }
 
-    /// Room for `pairs` more, if there is.
+    /// Room for `pairs` more, if there is. There always is for none.
     pub fn promise(&self, pairs: usize) -> Option<Promise<'_>> {
         let capacity = self.capacity();
-        let within =
-            |spoken_for: usize| spoken_for.checked_add(pairs).filter(|&sum| sum <= capacity);
+        let within = |spoken_for: usize| {
+            let sum = spoken_for.checked_add(pairs)?;
+            (pairs == 0 || sum <= capacity).then_some(sum)
+        };
         self.spoken_for.fetch_update(AcqRel, Acquire, within).ok()?;
         Some(Promise { room: self, pairs })
     }

@@ -351,7 +351,7 @@ impl<K: Key, V: Value> Map<K, V> {
         part: Job<K, V>,
     ) -> Result<usize> {
         let report = self.run(&table, scratch, part, Select::All)?;
-        // Whoever waits for the table counts on it.
+        // Under the lock still: who rebuilds the table next takes the books as they are then.
         promise.keep(report.stored);
         drop(table);
         if report.unplaced == 0 {

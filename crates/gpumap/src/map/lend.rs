@@ -1,0 +1,275 @@
+//! Lending a map to kernels of other crates, for one launch at a time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gpumap_kernels::kernels::Encoding;
+use gpumap_kernels::map_ref::{Counts, MapRef, STRIPES, SlotKind};
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
+
+use super::builder::encoding_of;
+use super::room::Promise;
+use super::table::Table;
+use super::{Key, Map, Value};
+use crate::device::{Device, PtxChoice};
+use crate::error::{Error, Result};
+use crate::scratch::{Output, Slot, Workspace};
+use crate::stream::Stream;
+
+/// Words of all counters.
+const WORDS: usize = STRIPES as usize * size_of::<Counts>() / size_of::<u64>();
+
+/// What kernels did to a map that was [lent](Map::launch_with) to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[must_use = "pairs that found no room are not in the map"]
+pub struct Tally {
+    /// Pairs stored.
+    pub inserted: usize,
+    /// Pairs removed.
+    pub removed: usize,
+    /// How often a pair found no room.
+    pub full: usize,
+}
+
+/// What is known when the kernels have ended.
+struct Ended {
+    tally: Tally,
+    /// Whether the kernels could work with the map's slots.
+    fits: bool,
+    /// What the caller's launch returned.
+    launched: Result<()>,
+}
+
+/// Waits for what was launched. If the launch panics, that happens all the same, while the table is
+/// still locked; and nobody knows what the map holds then.
+struct Wait<'a> {
+    stream: &'a Stream,
+    poisoned: &'a AtomicBool,
+}
+
+impl Wait<'_> {
+    fn end(self) -> Result<()> {
+        let waited = self.stream.synchronize();
+        std::mem::forget(self);
+        waited
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.poisoned.store(true, Ordering::Release);
+        // There is nobody to tell.
+        let _ = self.stream.synchronize();
+    }
+}
+
+impl Device {
+    /// Adds kernels of your own that work on maps: of the PTX of one source for sm_70 and for sm_90
+    /// the one whose slots are those of the maps on this device. See
+    /// [`register_ptx`](Self::register_ptx) and [`map_ref`](crate::map_ref).
+    ///
+    /// # Errors
+    /// [`Error::Ptx`] for a text that is not PTX or that the driver rejects.
+    pub fn register_ptx_pair(&self, sm_70: &str, sm_90: &str) -> Result<()> {
+        self.register_ptx(match encoding_of(self)? {
+            Encoding::Split => sm_70,
+            Encoding::Wide => sm_90,
+        })
+    }
+}
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// Lends the map to kernels that store at most `most_new` pairs, beside other calls. Grows first
+    /// if so many do not fit. Waits until the kernels have ended, and returns what they did.
+    ///
+    /// `launch` launches the kernels on `stream`, with the [`MapRef`] among their arguments; several
+    /// launches are fine. The table stays where it is until they have ended, and there is room for
+    /// `most_new` pairs, so no verb answers `Full`. Every pair that is stored counts, also one
+    /// whose key was there and was removed. What is not used of the room is given back.
+    ///
+    /// | | |
+    /// |---|---|
+    /// | runs beside | all verbs that may run side by side, and other `launch_with` |
+    /// | waits for | those that run alone, if the map has to grow |
+    /// | `launch` must not | call this map: what waits for the calls in flight would wait for `launch` |
+    /// | a kernel that stores more than it promised | counts right; it, or a batch beside it, may find no room |
+    /// | the `MapRef` after the call | must not be launched with any more |
+    /// | an error of `launch` | is returned when what was launched has ended |
+    ///
+    /// Thousands of keys that were made to collide under the map's seed may find no room though
+    /// there is some: [`Tally::full`] says so.
+    ///
+    /// ```
+    /// use gpumap::map_ref::{MapRef, Update};
+    /// use gpumap::simt::{kernel, kernel::Grid, kernel_args, thread};
+    /// use gpumap::{Device, Map, Stream};
+    ///
+    /// kernel_args! {
+    ///     /// Arguments of [`COUNT_DIVISORS`].
+    ///     pub struct CountArgs {
+    ///         /// Number of divisors to how many numbers have so many.
+    ///         pub map: MapRef<u32, u32>,
+    ///         /// Up to this number.
+    ///         pub n: u64,
+    ///     }
+    /// }
+    /// kernel! {
+    ///     /// Counts numbers by how many divisors they have.
+    ///     pub static COUNT_DIVISORS = fn count_divisors(args: CountArgs) {
+    ///         let n = thread::index() + 1;
+    ///         if n <= args.n {
+    ///             let divisors = (1..=n).filter(|d| n % d == 0).count();
+    ///             // SAFETY: the map was lent to this launch.
+    ///             let _ = unsafe { args.map.merge(divisors as u32, 1, Update::Add) };
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// let map = Map::<u32, u32>::new(stream.device())?;
+    /// let tally = map.launch_with(&stream, 20, |map| {
+    ///     let args = CountArgs { map, n: 20 };
+    ///     // SAFETY: on the stream that the map was lent for, and no other pointers.
+    ///     unsafe { COUNT_DIVISORS.launch(&stream, Grid::covering(20, 32), args) }
+    /// })?;
+    /// assert_eq!((tally.inserted, tally.full), (6, 0));
+    /// assert_eq!(map.get(&[2])?, [Some(8)]); // the primes
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or [`Error::Full`] if the map does not grow, before anything is
+    /// launched; [`Error::WrongDevice`], [`Error::Poisoned`]; [`Error::WrongSlots`]; those of
+    /// `launch`. A kernel that failed on the device, or broke a rule on the executor, leaves the
+    /// map poisoned.
+    pub fn launch_with(
+        &self,
+        stream: &Stream,
+        most_new: usize,
+        launch: impl FnOnce(MapRef<K::Bits, V::Bits>) -> Result<()>,
+    ) -> Result<Tally> {
+        self.device.expect_same(stream.device())?;
+        let mut scratch = self.scratch.take()?;
+        let (table, promise) = self.table_with_room(most_new)?;
+        let ended = self.lend(&table, &mut scratch, stream, launch)?;
+        // Under the lock still: a call that runs alone must find the figures right.
+        let promised = ended.tally.inserted.min(most_new);
+        promise.keep(promised);
+        self.room.stored(ended.tally.inserted - promised);
+        self.room.removed(ended.tally.removed);
+        drop(table);
+        self.report(ended)
+    }
+
+    /// Lends the map to kernels that store as many pairs as fit: those that find no room get `Full`,
+    /// and [`Tally::full`] says how often. Waits for the calls in flight, and runs alone. Returns
+    /// when the kernels have ended.
+    ///
+    /// To be followed by [`reserve`](Self::reserve) and another launch for what found no room, until
+    /// none is left. A map is full when the walks of its keys are, far beyond its capacity: the last
+    /// pairs are slow to store, so a rough figure for [`launch_with`](Self::launch_with), or room
+    /// reserved ahead, is better where there is one.
+    ///
+    /// For `launch` see [`launch_with`](Self::launch_with).
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`], [`Error::OutOfMemory`], [`Error::Poisoned`]; [`Error::WrongSlots`];
+    /// those of `launch`. A kernel that failed on the device, or broke a rule on the executor,
+    /// leaves the map poisoned.
+    pub fn launch_unbounded(
+        &self,
+        stream: &Stream,
+        launch: impl FnOnce(MapRef<K::Bits, V::Bits>) -> Result<()>,
+    ) -> Result<Tally> {
+        self.device.expect_same(stream.device())?;
+        let mut scratch = self.scratch.take()?;
+        let table = self.exclusive();
+        let ended = self.lend(&table, &mut scratch, stream, launch)?;
+        self.room.stored(ended.tally.inserted);
+        self.room.removed(ended.tally.removed);
+        drop(table);
+        self.report(ended)
+    }
+
+    /// The table with room for so many pairs more, shared with other calls.
+    fn table_with_room(&self, pairs: usize) -> Result<(RwLockReadGuard<'_, Table>, Promise<'_>)> {
+        {
+            let table = self.table.read();
+            let promise = self.room.promise(pairs).or_else(|| {
+                // What has ended meanwhile may have needed less than it was promised.
+                self.books().land_ended();
+                self.room.promise(pairs)
+            });
+            if let Some(promise) = promise {
+                return Ok((table, promise));
+            }
+        }
+        let mut table = self.exclusive();
+        if self.room.left() < pairs {
+            self.make_room_for_all(&mut table, pairs)?;
+        }
+        let missing = || self.full(pairs, pairs, false);
+        let promise = self.room.promise(pairs).ok_or_else(missing)?;
+        Ok((RwLockWriteGuard::downgrade(table), promise))
+    }
+
+    /// Launches, waits and counts. The caller holds the table's lock.
+    fn lend(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        stream: &Stream,
+        launch: impl FnOnce(MapRef<K::Bits, V::Bits>) -> Result<()>,
+    ) -> Result<Ended> {
+        self.expect_sound()?;
+        let mut counts: Output<u64> = scratch.output(Slot::FirstOutput, WORDS)?;
+        let counts_at = counts.as_mut_ptr();
+        // SAFETY: as many words.
+        unsafe {
+            scratch
+                .stream()
+                .fill(counts_at.cast(), 0, WORDS * size_of::<u64>())
+        }?;
+        stream.wait_stream(scratch.stream())?;
+        let map = MapRef::new(table.view(), self.kernels.slots, counts_at.cast());
+
+        let wait = Wait {
+            stream,
+            poisoned: &self.poisoned,
+        };
+        let launched = launch(map);
+        let waited = wait.end();
+        let poisoned = |error| {
+            self.poisoned.store(true, Ordering::Release);
+            error
+        };
+        // Such a kernel may have ended anywhere.
+        if let Err(error @ (Error::Kernel(_) | Error::Driver { .. })) = launched {
+            return Err(poisoned(error));
+        }
+        waited.map_err(poisoned)?;
+        let counts = scratch.fetch(counts, WORDS).map_err(poisoned)?;
+        let sum = Counts::sum(&counts);
+        Ok(Ended {
+            tally: Tally {
+                inserted: sum.inserted as usize,
+                removed: sum.removed as usize,
+                full: sum.full as usize,
+            },
+            fits: sum.refused == 0,
+            launched,
+        })
+    }
+
+    fn report(&self, ended: Ended) -> Result<Tally> {
+        ended.launched?;
+        if ended.fits {
+            return Ok(ended.tally);
+        }
+        Err(Error::WrongSlots {
+            needed: match self.kernels.slots {
+                SlotKind::Split => PtxChoice::Sm70,
+                SlotKind::Packed | SlotKind::Wide => PtxChoice::Sm90,
+            },
+        })
+    }
+}

@@ -1,0 +1,11 @@
+//! Kernels that use maps which the host lends them: every verb of
+//! [`MapRef`](gpumap_kernels::map_ref::MapRef), by single lanes and by tiles, for every format.
+//!
+//! | module | what its kernels do |
+//! |---|---|
+//! | [`script`] | an operation per lane or tile, each of another kind than its neighbour's |
+//! | [`churn`] | many operations per lane, in which removed keys come back |
+#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+
+pub mod churn;
+pub mod script;
