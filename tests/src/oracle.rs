@@ -170,7 +170,7 @@ pub fn merge<V: Value>(
 /// What becomes of two values of type `V`, in plain Rust.
 pub fn merged<V: Value>(how: Merge, old: u64, new: u64) -> u64 {
     macro_rules! of {
-        ($unsigned:ty, $signed:ty, $float:ty) => {{
+        ($unsigned:ty, $signed:ty, $float:ty, $flush:expr) => {{
             let (a, b) = (old as $unsigned, new as $unsigned);
             let (x, y) = (<$float>::from_bits(a), <$float>::from_bits(b));
             let first = match V::NUMBER {
@@ -179,7 +179,7 @@ pub fn merged<V: Value>(how: Merge, old: u64, new: u64) -> u64 {
                 Number::Float => x.total_cmp(&y).is_le(),
             };
             let bits = match how {
-                Merge::Add if V::NUMBER == Number::Float => (x + y).to_bits(),
+                Merge::Add if V::NUMBER == Number::Float => $flush($flush(x) + $flush(y)).to_bits(),
                 Merge::Add => a.wrapping_add(b),
                 Merge::Min => {
                     if first {
@@ -203,9 +203,17 @@ pub fn merged<V: Value>(how: Merge, old: u64, new: u64) -> u64 {
         }};
     }
     if size_of::<V>() == 4 {
-        of!(u32, i32, f32)
+        // Its subnormal numbers count as zeros.
+        let flush = |x: f32| {
+            if x.is_subnormal() {
+                0f32.copysign(x)
+            } else {
+                x
+            }
+        };
+        of!(u32, i32, f32, flush)
     } else {
-        of!(u64, i64, f64)
+        of!(u64, i64, f64, |x: f64| x)
     }
 }
 

@@ -97,7 +97,8 @@ fn inserters_and_readers() {
 fn counts_are_exact() {
     fn body<K: Key, V: Value>(on: &Target) {
         const THREADS: u64 = 6;
-        let keys = on.n(1_500, 200_000) as u64;
+        // In twelve parts of the same length.
+        let keys = on.n(1_500, 240_000) as u64;
         for (shape, map) in maps::<K, V>(on) {
             noting(shape, || {
                 together(THREADS, |t| {

@@ -35,7 +35,9 @@ pub enum Update {
     Replace,
     /// Adds, wrapping around.
     Add,
-    /// Adds as `f32` or `f64`, rounding to nearest even; subnormals are kept.
+    /// Adds as `f32` or `f64`, rounding to nearest even. Among `f32`, subnormal numbers count as
+    /// zeros of their sign, and so does a subnormal sum: a GPU's L2 adds so, and the CPU executor
+    /// does the same.
     AddFloat,
     /// Keeps the smaller, unsigned.
     MinUnsigned,

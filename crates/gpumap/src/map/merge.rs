@@ -13,6 +13,9 @@ use super::Value;
 /// | `Min`, `Max` | signed or unsigned, as the type is | by [`total_cmp`](f64::total_cmp) |
 /// | `And`, `Or`, `Xor` | bitwise | on the bits |
 ///
+/// A sum of `f32` takes subnormal numbers, those nearer to zero than 1.2e-38, for zeros, and is
+/// itself zero rather than subnormal: that is how the memory of a GPU adds. `f64` keeps them.
+///
 /// How the bits of a value are to be read is said by its type, [`Value::NUMBER`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Merge {

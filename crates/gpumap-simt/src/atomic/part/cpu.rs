@@ -41,6 +41,30 @@ pub trait Part: Copy {
     fn updated(self, update: Update, value: Self) -> Self;
 }
 
+/// Sums as a GPU's L2 makes them.
+trait Float {
+    fn sum(self, other: Self) -> Self;
+}
+
+impl Float for f32 {
+    fn sum(self, other: Self) -> Self {
+        let flush = |x: f32| {
+            if x.is_subnormal() {
+                0.0f32.copysign(x)
+            } else {
+                x
+            }
+        };
+        flush(flush(self) + flush(other))
+    }
+}
+
+impl Float for f64 {
+    fn sum(self, other: Self) -> Self {
+        self + other
+    }
+}
+
 macro_rules! parts {
     ($($t:ty, $signed:ty, $float:ty;)*) => {$(
         impl Part for $t {
@@ -63,7 +87,8 @@ macro_rules! parts {
                     Update::Replace => value,
                     Update::Add => self.wrapping_add(value),
                     Update::AddFloat => {
-                        (<$float>::from_bits(self) + <$float>::from_bits(value)).to_bits()
+                        let (old, new) = (<$float>::from_bits(self), <$float>::from_bits(value));
+                        old.sum(new).to_bits()
                     }
                     Update::MinUnsigned => self.min(value),
                     Update::MaxUnsigned => self.max(value),
