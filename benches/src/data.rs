@@ -24,10 +24,8 @@ impl Word for u32 {
 
 impl Word for u64 {
     fn sparse(i: u64) -> Self {
-        // The finaliser of MurmurHash3, not the map's own mix: a different bijection, so that the hash has work to do.
-        let h = (i ^ (i >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        let h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        h ^ (h >> 33)
+        // Not the map's own mix: a different bijection, so that the hash has work to do.
+        gpumap_bench_kernels::pairs::key(i)
     }
     fn dense(i: u64) -> Self {
         i

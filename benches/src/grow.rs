@@ -45,9 +45,9 @@ pub fn run(
 
     // One map at a time: it is made before the timer starts.
     let map = RefCell::new(build(1)?);
-    let prepare = || {
+    let prepare = |capacity: usize| {
         map.replace(build(1)?);
-        map.replace(build(n / 2)?);
+        map.replace(build(capacity)?);
         Ok(())
     };
     let batches = || {
@@ -55,7 +55,7 @@ pub fn run(
             .step_by(batch)
             .map(|start| start..(start + batch).min(n))
     };
-    let queued = time(runs, prepare, || {
+    let queue = || {
         let map = map.borrow();
         let on = map.on(stream);
         let mut new = Vec::with_capacity(BATCHES);
@@ -66,7 +66,13 @@ pub fn run(
             ensure!(new.wait()? <= batch, "too many new keys");
         }
         Ok(())
-    })?;
+    };
+    for (name, capacity) in [("full size", n), ("full size and a quarter", n + n / 4)] {
+        let took = time(runs, || prepare(capacity), queue)?;
+        let name = format!("8+8 insert by {batch} into a map made at {name}, on a stream");
+        report.add(Row::op(name, took, n, cas));
+    }
+    let queued = time(runs, || prepare(n / 2), queue)?;
     ensure!(
         map.borrow().len() == n,
         "{} of {n} pairs",
@@ -78,13 +84,17 @@ pub fn run(
         n,
         cas,
     ));
-    let grow = time(runs, prepare, || {
-        let map = map.borrow();
-        for part in batches() {
-            map.insert(&keys.slice(part.clone())?, &values.slice(part)?)?;
-        }
-        Ok(())
-    })?;
+    let grow = time(
+        runs,
+        || prepare(n / 2),
+        || {
+            let map = map.borrow();
+            for part in batches() {
+                map.insert(&keys.slice(part.clone())?, &values.slice(part)?)?;
+            }
+            Ok(())
+        },
+    )?;
     let map = map.into_inner();
     ensure!(map.len() == n, "{} of {n} pairs", map.len());
     report.add(Row::op(
@@ -126,18 +136,25 @@ pub fn run(
 
     drop(full);
     let map = RefCell::new(build(1)?);
-    let doubling = time(
-        runs,
-        || {
-            map.replace(build(1)?);
-            map.replace(build(n)?);
-            map.borrow()
-                .insert(&keys.slice(0..n)?, &values.slice(0..n)?)?;
-            Ok(())
-        },
-        || Ok(map.borrow().reserve(n)?),
-    )?;
-    report.add(Row::op("8+8 one doubling".to_owned(), doubling, n, cas));
+    for pairs in [n / 2, n] {
+        let doubling = time(
+            runs,
+            || {
+                map.replace(build(1)?);
+                map.replace(build(pairs)?);
+                let (keys, values) = (keys.slice(0..pairs)?, values.slice(0..pairs)?);
+                map.borrow().insert(&keys, &values)?;
+                Ok(())
+            },
+            || Ok(map.borrow().reserve(pairs)?),
+        )?;
+        report.add(Row::op(
+            format!("8+8 one doubling of {pairs}"),
+            doubling,
+            pairs,
+            cas,
+        ));
+    }
     drop(map);
     churn(stream, &keys, &values, n, cas, report)
 }

@@ -1,13 +1,12 @@
 //! Growing to the limit: pairs are inserted until memory ends.
 
-use std::num::NonZero;
-use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
+use gpumap::simt::kernel::Grid;
 use gpumap::{Buffer, Device, Error, Map, Merge, Stream};
-
-use crate::data::Word;
+use gpumap_bench_kernels::pairs::{PAIRS, PairsArgs};
+use gpumap_benches::ladder::register_kernels;
 
 /// Pairs per batch on a GPU.
 const BATCH: usize = 1 << 26;
@@ -18,6 +17,9 @@ const CPU_BATCH: usize = 1 << 14;
 
 /// Batches that took longer are named: they made the map grow.
 const SLOW: f64 = 0.25;
+
+/// One in so many is named anyway.
+const REPORTED: usize = 16;
 
 /// Batches that are looked up in the end.
 const CHECKED: usize = 8;
@@ -35,6 +37,7 @@ pub fn run(device: &Device) -> Result<()> {
     } else {
         CPU_BYTES
     };
+    register_kernels(&device)?;
     let stream = Stream::new(&device)?;
     let map: Map<u64, u64> = Map::builder(&device).max_load_factor(0.9).build()?;
     let mut pairs = Pairs::new(&stream, batch)?;
@@ -46,8 +49,12 @@ pub fn run(device: &Device) -> Result<()> {
         let outcome = map.insert(&pairs.keys, &pairs.values);
         let took = begin.elapsed().as_secs_f64();
         inserting += took;
-        if took > SLOW {
-            println!("batch {batches}: {took:.2} s, {} slots now", map.slots());
+        if took > SLOW || batches % REPORTED == 0 {
+            let elapsed = start.elapsed().as_secs_f64();
+            println!(
+                "{elapsed:6.1} s: batch {batches} took {took:.2} s, {} slots now",
+                map.slots()
+            );
         }
         match outcome {
             Ok(new) => ensure!(new == batch, "batch {batches}: {new} of {batch} new"),
@@ -112,39 +119,31 @@ pub fn run(device: &Device) -> Result<()> {
 
 /// A batch on the device.
 struct Pairs {
+    stream: Stream,
     keys: Buffer<u64>,
     values: Buffer<u64>,
-    host: (Vec<u64>, Vec<u64>),
 }
 
 impl Pairs {
     fn new(stream: &Stream, len: usize) -> Result<Self> {
         Ok(Self {
+            stream: stream.clone(),
             keys: Buffer::zeroed(stream, len)?,
             values: Buffer::zeroed(stream, len)?,
-            host: (vec![0; len], vec![0; len]),
         })
     }
 
     /// Batch `number`: sparse keys, and values that number them.
     fn make(&mut self, number: usize) -> Result<()> {
-        let (keys, values) = &mut self.host;
-        let first = number * keys.len();
-        let threads = thread::available_parallelism().map_or(1, NonZero::get);
-        let share = keys.len().div_ceil(threads);
-        thread::scope(|scope| {
-            let shares = keys.chunks_mut(share).zip(values.chunks_mut(share));
-            for (place, (keys, values)) in shares.enumerate() {
-                let first = (first + place * share) as u64;
-                scope.spawn(move || {
-                    for (i, (key, value)) in (first..).zip(keys.iter_mut().zip(values)) {
-                        (*key, *value) = (u64::sparse(i), i);
-                    }
-                });
-            }
-        });
-        self.keys.copy_from_slice(&self.host.0)?;
-        self.values.copy_from_slice(&self.host.1)?;
-        Ok(())
+        let n = self.keys.len() as u64;
+        let args = PairsArgs {
+            first: number as u64 * n,
+            n,
+            keys: self.keys.as_mut_ptr(),
+            values: self.values.as_mut_ptr(),
+        };
+        // SAFETY: both buffers have `n` elements; they are of this stream, and so is the wait.
+        unsafe { PAIRS.launch(&self.stream, Grid::covering(n, 256), args) }?;
+        Ok(self.stream.synchronize()?)
     }
 }

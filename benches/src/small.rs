@@ -1,5 +1,7 @@
 //! Small batches: what a call costs beside an empty kernel launch.
 
+use std::cell::RefCell;
+
 use anyhow::{Result, ensure};
 use gpumap::simt::kernel::Grid;
 use gpumap::{Buffer, Map, Stream};
@@ -51,6 +53,7 @@ pub fn run(stream: &Stream, n: usize, runs: usize, report: &mut Report) -> Resul
         empty,
         1,
     ));
+    first_calls(stream, runs, empty.median, report)?;
     for size in SIZES {
         if size > n {
             continue;
@@ -93,6 +96,40 @@ pub fn run(stream: &Stream, n: usize, runs: usize, report: &mut Report) -> Resul
             empty.median,
         ));
     }
+    Ok(())
+}
+
+/// What the first call of a map costs, and the second: it keeps what the first one had to get.
+fn first_calls(stream: &Stream, runs: usize, empty: f64, report: &mut Report) -> Result<()> {
+    let one = Buffer::from_slice(stream, &[1u64])?;
+    let map = RefCell::new(Map::<u64, u64>::new(stream.device())?);
+    let fresh = || {
+        map.replace(Map::with_capacity(stream.device(), 10)?);
+        Ok(())
+    };
+    let second = || {
+        fresh()?;
+        let map = map.borrow();
+        map.insert(&one, &one)?;
+        map.on(stream).insert(&one, &one)?.wait()?;
+        Ok(())
+    };
+    let insert = || map.borrow().insert(&one, &one).map(drop);
+    let insert_on = || map.borrow().on(stream).insert(&one, &one)?.wait().map(drop);
+    let mut add = |name: &str, took| report.add(Row::op(name.to_owned(), took, 1, empty));
+    add(
+        "8+8 first insert of a map",
+        time(runs, fresh, || Ok(insert()?))?,
+    );
+    add("8+8 second insert", time(runs, second, || Ok(insert()?))?);
+    add(
+        "8+8 first insert on a stream",
+        time(runs, fresh, || Ok(insert_on()?))?,
+    );
+    add(
+        "8+8 second insert on a stream",
+        time(runs, second, || Ok(insert_on()?))?,
+    );
     Ok(())
 }
 
