@@ -88,10 +88,12 @@ impl<K: Key, V: Value> Map<K, V> {
             Err(Error::OutOfMemory { .. } | Error::CapacityOverflow { .. }) => {}
             done => return done,
         }
-        // As much as there is memory for, if that is worth the while: every way out of here gives
-        // some room, so that whoever asks again and again comes to an end.
+        // As much as there is memory for, if that is worth the while; else only if it is enough, so
+        // that a map does not move again and again to grow by next to nothing.
         let affordable = self.affordable(table)?.min(wanted);
-        if affordable >= least.max(capacity + capacity / WORTHWHILE)
+        let enough = len.saturating_add(more).max(capacity.saturating_add(1));
+        let worthwhile = least.max(capacity + capacity / WORTHWHILE);
+        if affordable >= enough.min(worthwhile)
             && let Ok(()) = self.rebuild(table, affordable)
         {
             return Ok(());
@@ -99,7 +101,7 @@ impl<K: Key, V: Value> Map<K, V> {
         if has_tombstones && least <= capacity {
             return self.rebuild(table, capacity);
         }
-        self.rebuild(table, least.max(capacity + 1))
+        self.rebuild(table, enough)
     }
 
     /// Makes room for all of `pairs`, by compacting or growing, as far as the growth setting allows.
