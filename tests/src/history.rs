@@ -16,6 +16,8 @@ pub enum Deed {
     GetOrInsert(u64, bool, u64),
     /// What is there.
     Get(Option<u64>),
+    /// Whether it is there.
+    Contains(bool),
     /// Removes the key; whether it was there.
     Remove(bool),
 }
@@ -48,6 +50,7 @@ impl Deed {
                 (new == absent && got == there, Some(there))
             }
             Self::Get(got) => (got == before, before),
+            Self::Contains(is) => (is != absent, before),
             Self::Remove(was) => (was != absent, None),
         };
         fits.then_some(after)

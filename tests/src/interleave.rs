@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 use gpumap::executor::{Config, Executor, Schedule};
 use gpumap::simt::kernel::Grid;
 use gpumap::simt::{thread, warp};
+use gpumap_kernels::count::Counters;
 use gpumap_kernels::probe::serve_batch;
 use gpumap_kernels::slot::{Bits, Format};
 use gpumap_kernels::source::Batch;
@@ -176,7 +177,7 @@ pub fn store_verb<P>(present: P, counters: &[AtomicU64; 2], outcomes: *mut u8) -
         account: Account {
             outcomes,
             unplaced: ptr::null_mut(),
-            counters: counters[0].as_ptr(),
+            counters: Counters::of(counters[0].as_ptr()),
             select: if outcomes.is_null() {
                 Select::All
             } else {

@@ -17,7 +17,7 @@ const RUN_SCRIPT: &str = include_str!("run.sh");
 const TESTED: [&str; 4] = ["gpumap", "gpumap-simt", "gpumap-tests", "word-pairs"];
 /// Whose programs go into the bundle.
 const PROGRAMS: [&str; 2] = ["gpumap-cli", "gpumap-benches"];
-/// A bundle travels to a borrowed machine: it must stay small.
+/// A bundle travels to a machine that has the GPU: it must stay small.
 const SIZE_LIMIT: u64 = 96 << 20;
 
 /// Where to.

@@ -4,7 +4,7 @@
 //! The types of a set's arguments depend on the sizes alone, so that a host that picked the
 //! set by the device cannot mix up keys and values.
 
-use crate::count::add_from_block;
+use crate::count::Counters;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::map_ref::{Named, SlotKind};
 use crate::probe::serve_batch;
@@ -63,8 +63,8 @@ kernel_args! {
         pub view: MapView,
         /// Keys.
         pub batch: Batch<K, V>,
-        /// Added to: keys that are absent.
-        pub absent: *mut u64,
+        /// Keys that are absent.
+        pub absent: Counters,
     }
 }
 
@@ -77,8 +77,8 @@ kernel_args! {
         pub batch: Batch<K, V>,
         /// Out: whether each key's pair was removed for it, and of `take` its value.
         pub answers: Answers<V>,
-        /// Added to: pairs removed.
-        pub removed: *mut u64,
+        /// Pairs removed.
+        pub removed: Counters,
     }
 }
 
@@ -128,7 +128,7 @@ unsafe fn store<F: Format, S: Source<F>, P: Present<F>>(
     // SAFETY: blocks are whole warps, and all their threads come to the count.
     unsafe {
         serve_batch::<F, _, _>(view, batch, &mut verb);
-        add_from_block(account.counters, verb.stored);
+        account.counters.add_from_block(verb.stored);
     }
 }
 
@@ -160,7 +160,7 @@ unsafe fn count_absent<F: Format>(args: &CountArgs<F::Key, F::Value>) {
     // SAFETY: blocks are whole warps, and all their threads come to the count.
     unsafe {
         serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
-        add_from_block(args.absent, verb.absent);
+        args.absent.add_from_block(verb.absent);
     }
 }
 
@@ -175,7 +175,7 @@ unsafe fn remove<F: Format, const READS: bool>(args: &RemoveArgs<F::Key, F::Valu
     // SAFETY: blocks are whole warps, and all their threads come to the count.
     unsafe {
         serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
-        add_from_block(args.removed, verb.removed);
+        args.removed.add_from_block(verb.removed);
     }
 }
 

@@ -37,7 +37,6 @@
 pub mod ceilings;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod chunk;
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod count;
 pub mod hash;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]

@@ -13,6 +13,7 @@
 //! whose home page is full as far as their walk goes, and those that had left the range of
 //! their home page before.
 
+use crate::count::Counters;
 use crate::hash::{KeyHash, scale};
 use crate::slot::{Bits, Format, KeyWord};
 use crate::table::{MAX_PAGE_SLABS, PAGE_WALK, SLAB_BYTES};
@@ -46,8 +47,8 @@ kernel_args! {
         pub leftovers: *mut u8,
         /// How many of these there are.
         pub room: u64,
-        /// Added to: pairs that were not placed, also those beyond the room.
-        pub count: *mut u64,
+        /// Pairs that were not placed, also those beyond the room.
+        pub count: Counters,
     }
 }
 
@@ -132,6 +133,9 @@ pub unsafe fn rebuild<F: Format>(args: &RebuildArgs) {
             old_page += 1;
         }
         thread::sync_threads();
+        if t == 0 {
+            args.count.block_is_done();
+        }
 
         let to = args
             .new
@@ -205,7 +209,7 @@ impl<F: Format> Pair<F> {
     unsafe fn leave(self, args: &RebuildArgs) {
         // SAFETY: each place of the list is given to one thread.
         unsafe {
-            let at = atomic::fetch_add(args.count, 1, Relaxed);
+            let at = atomic::fetch_add(args.count.words, 1, Relaxed);
             if at < args.room {
                 F::write(args.leftovers, at, self.word, self.value);
             }
@@ -228,7 +232,7 @@ mod tests {
             seed: 0,
             leftovers: core::ptr::null_mut(),
             room: 0,
-            count: core::ptr::null_mut(),
+            count: Counters::of(core::ptr::null_mut()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Removing every pair that a pair of predicates does not hold for, alone on the map.
 
 use crate::chunk::{Chunks, THREADS, VECTORS};
-use crate::count::add_from_block;
+use crate::count::Counters;
 use crate::primitives::filter::Test;
 use crate::primitives::word::Word;
 use crate::slot::{Format, KeyWord};
@@ -19,7 +19,7 @@ kernel_args! {
         /// What holds for the values that stay.
         pub values: Test<V>,
         /// Added to: pairs removed.
-        pub removed: *mut u64,
+        pub removed: Counters,
     }
 }
 
@@ -62,6 +62,6 @@ where
             }
             r += 1;
         }
-        add_from_block(args.removed, removed);
+        args.removed.add_from_block(removed);
     }
 }

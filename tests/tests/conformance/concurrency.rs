@@ -379,6 +379,61 @@ fn the_length_is_exact_when_all_have_returned() {
 }
 
 #[test]
+fn what_is_taken_out_has_every_addition() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        const ADDERS: u8 = 3;
+        // Two of them have cells of their own.
+        let keys: Vec<K> = (0..20).map(nth_key).chain([key(!0), key(!1)]).collect();
+        let rounds = on.n(60, 2_000);
+        let times = on.n(4, 50);
+        let adds: Vec<K> = keys
+            .iter()
+            .copied()
+            .cycle()
+            .take(times * keys.len())
+            .collect();
+        let ones = vec![value::<V>(1); adds.len()];
+        // Room for the batches of all, so that they run side by side; what is removed takes room.
+        let map = on.map::<K, V>(100 * adds.len());
+        let adding = AtomicUsize::new(ADDERS.into());
+        let taken = Mutex::new(Oracle::new());
+        together(ADDERS + 1, |t| {
+            if t < ADDERS {
+                for _ in 0..rounds {
+                    map.merge(&adds, &ones, Merge::Add).unwrap();
+                }
+                adding.fetch_sub(1, Ordering::AcqRel);
+                return;
+            }
+            let mut taken = taken.lock().unwrap();
+            for round in 0.. {
+                let last = adding.load(Ordering::Acquire) == 0;
+                // Takes nothing out, but moves every pair.
+                assert_eq!(map.retain_keys(&keys).unwrap(), 0);
+                if round % 4 == 3 {
+                    let (keys, values) = map.drain().unwrap();
+                    for (&k, &v) in keys.iter().zip(&values) {
+                        *taken.entry(key_bits(k)).or_default() += value_bits(v);
+                    }
+                } else {
+                    for (&k, v) in keys.iter().zip(map.remove_with_values(&keys).unwrap()) {
+                        *taken.entry(key_bits(k)).or_default() += v.map_or(0, value_bits);
+                    }
+                }
+                if last {
+                    break;
+                }
+            }
+        });
+        assert!(map.is_empty() && contents(&map).is_empty());
+        let sum = u64::from(ADDERS) * (rounds * times) as u64;
+        let expected: Oracle = keys.iter().map(|&k| (key_bits(k), sum)).collect();
+        assert_eq!(taken.into_inner().unwrap(), expected);
+    }
+    on_every_format!(body);
+}
+
+#[test]
 fn clear_beside_all_other_verbs() {
     fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(500, 20_000) as u64;

@@ -2,7 +2,7 @@
 //! map and the device as they were.
 
 use gpumap::executor::Config;
-use gpumap::{Buffer, Device, Error, Key, Map, Merge, Result, Setting, Stream, Value};
+use gpumap::{Buffer, Device, Error, Growth, Key, Map, Merge, Result, Setting, Stream, Value};
 use gpumap_kernels::kernels::Encoding;
 use gpumap_tests::{
     Batch, Oracle, Target, assert_holds, key, on_every_format, on_every_target, value,
@@ -286,6 +286,45 @@ fn a_write_that_fails_half_way_poisons_the_map_until_it_is_cleared() {
             map.clear().unwrap();
             assert_holds(&map, &Oracle::new());
             assert_eq!(map.insert(&few.keys, &few.values).unwrap(), 5);
+            assert_holds(&map, &few.bits().collect());
+        }
+    }
+}
+
+#[test]
+fn a_write_on_a_stream_that_fails_half_way_poisons_the_map_too() {
+    for encoding in [Encoding::Wide, Encoding::Split] {
+        let device = Device::cpu_with(Config {
+            step_budget: 200_000,
+            ..Config::default()
+        });
+        let on = Target::new(device, Some(encoding));
+        // It promises room that it does not have, so that the batch is on its way at once.
+        let builder = on
+            .builder::<u64, u64>()
+            .growth(Growth::Fixed)
+            .submap_slots(&[200, 200]);
+        let map = builder.capacity(10_000).build().unwrap();
+        let few = Batch::<u64, u64>::numbered(0..5, 1);
+        let many = Batch::<u64, u64>::numbered(0..3_000, 2);
+        let stream = on.stream();
+        let calls = map.on(&stream);
+        for _ in 0..3 {
+            let failed = calls.insert(&many.keys, &many.values);
+            let failed = failed.and_then(|answer| answer.wait());
+            assert!(matches!(failed, Err(Error::Kernel(_))), "{failed:?}");
+            let refused = [
+                map.get(&few.keys).map(drop),
+                calls.remove(&few.keys).map(drop),
+                calls.upsert(&few.keys, &few.values).map(drop),
+            ];
+            for (i, result) in refused.into_iter().enumerate() {
+                let poisoned = matches!(result, Err(Error::Poisoned));
+                assert!(poisoned, "call {i}: {result:?}");
+            }
+            map.clear().unwrap();
+            let new = calls.insert(&few.keys, &few.values).unwrap();
+            assert_eq!(new.wait().unwrap(), 5);
             assert_holds(&map, &few.bits().collect());
         }
     }

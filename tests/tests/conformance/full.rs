@@ -364,3 +364,36 @@ fn a_map_that_promised_too_much_says_so() {
     }
     on_every_format!(body);
 }
+
+#[test]
+fn a_map_that_promised_too_much_says_so_when_the_answer_is_waited_for() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
+        let map = shape.builder::<K, V>(on).capacity(1_000).build().unwrap();
+        let stream = on.stream();
+        let batch = numbered::<K, V>(0..300);
+        let answer = map.on(&stream).insert(&batch.keys, &batch.values).unwrap();
+        let Err(Error::Full {
+            len,
+            slots,
+            unplaced,
+            partial: true,
+            ..
+        }) = answer.wait()
+        else {
+            panic!("not refused in part");
+        };
+        assert_eq!((len, slots), (map.slots(), map.slots()));
+        assert_eq!(len + unplaced, 300);
+        let held = contents(&map);
+        let offered: Oracle = batch.bits().collect();
+        assert!(held.iter().all(|(k, v)| offered.get(k) == Some(v)));
+        // The same when nobody waits.
+        map.clear().unwrap();
+        drop(map.on(&stream).insert(&batch.keys, &batch.values).unwrap());
+        stream.synchronize().unwrap();
+        assert_eq!(map.len(), map.slots());
+        assert_holds(&map, &contents(&map));
+    }
+    on_every_format!(body);
+}

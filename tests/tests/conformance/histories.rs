@@ -2,11 +2,14 @@
 //! random interleavings, fits one order of events per key. On the CPU executor whatever the target.
 
 use std::collections::HashMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpumap::simt::atomic::part::Update;
 use gpumap::simt::kernel::Grid;
-use gpumap::simt::thread;
+use gpumap::simt::tile::Tile;
+use gpumap::simt::{thread, warp};
+use gpumap_kernels::map_ref::{Counts, Entry, Insertion, MapRef, Pair, STRIPES, SlotKind};
 use gpumap_kernels::probe::{Job, Next, Seen, Verb, serve_batch};
 use gpumap_kernels::slot::{Bits, Format};
 use gpumap_kernels::verbs::look_up::{Answers, Get};
@@ -194,15 +197,149 @@ fn each_key_has_one_order_of_events() {
             let events = of_key.entry(inputs.keys[i].to_u64()).or_default();
             events.push(Event { deed, begin, end });
         }
-        let mask = F::Value::from_u64(!0).to_u64();
-        for (k, mut events) in of_key {
-            events.sort_unstable_by_key(|event| event.begin);
-            let there = held.get(&k).copied();
-            assert!(
-                is_linearizable(&events, there, mask),
-                "key {k:#x}, in the end {there:x?}: no order of {events:#x?}"
-            );
-        }
+        check::<F>(of_key, &held);
     }
     on_every_interleaving!(scenario, 100);
+}
+
+/// Panics unless the events of each key fit some order that ends with what the table holds.
+fn check<F: Format>(of_key: HashMap<u64, Vec<Event>>, held: &HashMap<u64, u64>) {
+    let mask = F::Value::from_u64(!0).to_u64();
+    for (k, mut events) in of_key {
+        events.sort_unstable_by_key(|event| event.begin);
+        let there = held.get(&k).copied();
+        assert!(
+            is_linearizable(&events, there, mask),
+            "key {k:#x}, in the end {there:x?}: no order of {events:#x?}"
+        );
+    }
+}
+
+/// How the verbs of a lent map are called.
+#[derive(Clone, Copy)]
+enum Form {
+    Lane,
+    Tile(Tile<4>),
+}
+
+/// Calls the verb of this number with a key and a value, and says what it did and was told.
+///
+/// # Safety
+/// The map was lent to the launch; all lanes of a tile call it with the same arguments.
+unsafe fn call<F: Format>(
+    map: &MapRef<F::Key, F::Value>,
+    form: Form,
+    verb: u64,
+    key: F::Key,
+    value: F::Value,
+) -> Deed
+where
+    (F::Key, F::Value): Pair<Key = F::Key, Value = F::Value>,
+{
+    let stored = |outcome| match outcome {
+        Insertion::Inserted => true,
+        Insertion::Present => false,
+        Insertion::Full => panic!("no room"),
+    };
+    macro_rules! verb {
+        ($lane:ident, $tile:ident, $($argument:expr),*) => {
+            // SAFETY: the caller's promise.
+            unsafe {
+                match form {
+                    Form::Lane => map.$lane($($argument),*),
+                    Form::Tile(tile) => map.$tile(tile, $($argument),*),
+                }
+            }
+        };
+    }
+    let v = value.to_u64();
+    match verb {
+        0 => Deed::Insert(v, stored(verb!(insert, tile_insert, key, value))),
+        1 => Deed::Upsert(v, stored(verb!(upsert, tile_upsert, key, value))),
+        2 => {
+            let added = verb!(merge, tile_merge, key, value, Update::Add);
+            Deed::Add(v, stored(added))
+        }
+        3 => match verb!(get_or_insert, tile_get_or_insert, key, value) {
+            Entry::Inserted => Deed::GetOrInsert(v, true, v),
+            Entry::Present(held) => Deed::GetOrInsert(v, false, held.to_u64()),
+            Entry::Full => panic!("no room"),
+        },
+        4 => Deed::Get(verb!(get, tile_get, key).map(F::Value::to_u64)),
+        5 => Deed::Contains(verb!(contains, tile_contains, key)),
+        _ => Deed::Remove(verb!(remove, tile_remove, key)),
+    }
+}
+
+#[test]
+fn each_key_of_a_lent_map_has_one_order_of_events() {
+    fn scenario<F: Format>(seed: u64)
+    where
+        (F::Key, F::Value): Pair<Key = F::Key, Value = F::Value>,
+    {
+        // Of every two blocks one calls verbs for one lane, each lane one after the other, and one
+        // those for tiles: as many calls.
+        const BLOCKS: u32 = 6;
+        let keys = 16 + seed % 5;
+        let key_of = move |i: u64| match (i ^ i >> 6) % keys {
+            k @ 0..3 => u64::MAX - k,
+            k => k,
+        };
+        let inputs = Inputs::<F>::new(BLOCKS, key_of);
+        let mut table = HostTable::<F>::new(&[128], (seed % 3) as u32, seed);
+        let kind = match (F::SLOTS, F::HAS_BUSY) {
+            (2, _) => SlotKind::Packed,
+            (_, false) => SlotKind::Wide,
+            (_, true) => SlotKind::Split,
+        };
+        let mut counts = vec![Counts::default(); STRIPES as usize];
+        let map = MapRef::<F::Key, F::Value>::new(table.view(), kind, counts.as_mut_ptr());
+        let (clock, events) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+        let begins: Vec<AtomicU64> = inputs.keys.iter().map(|_| AtomicU64::new(!0)).collect();
+        let now = || clock.fetch_add(1, Ordering::SeqCst);
+        let body = || {
+            let in_tiles = thread::block_idx_x() % 2 == 1;
+            let first = thread::block_idx_x() * PER_WARP;
+            let lane = warp::lane_id();
+            let (form, own, calls) = if in_tiles {
+                (
+                    Form::Tile(Tile::converged()),
+                    lane / 4,
+                    PER_WARP / (LANES / 4),
+                )
+            } else {
+                (Form::Lane, lane, PER_WARP / LANES)
+            };
+            for call_number in 0..calls {
+                let at = first + call_number * (PER_WARP / calls) + own;
+                let (i, verb) = (at as usize, (u64::from(at) * 5 + seed) % 8);
+                begins[i].fetch_min(now(), Ordering::SeqCst);
+                // SAFETY: the table and the counts outlive the launch; a tile has one input.
+                let deed = unsafe { call::<F>(&map, form, verb, inputs.keys[i], inputs.values[i]) };
+                if !in_tiles || lane.is_multiple_of(4) {
+                    // The lanes of a tile may be further on, but not with this input.
+                    events.lock().unwrap().push((i, deed, now()));
+                }
+            }
+        };
+        // SAFETY: as said in the body.
+        unsafe { launch(seed, Grid::new(BLOCKS, LANES), body) };
+        let pairs = table.pairs();
+        let held: HashMap<u64, u64> = pairs.iter().copied().collect();
+        assert_eq!(held.len(), pairs.len(), "a key is stored twice");
+        let stored: u64 = counts.iter().map(|counts| counts.inserted).sum();
+        let removed: u64 = counts.iter().map(|counts| counts.removed).sum();
+        assert_eq!(stored - removed, held.len() as u64, "the counts");
+
+        let events = events.into_inner().unwrap();
+        assert_eq!(events.len(), inputs.keys.len());
+        let mut of_key: HashMap<u64, Vec<Event>> = HashMap::new();
+        for (i, deed, end) in events {
+            let begin = begins[i].load(Ordering::SeqCst);
+            let of_key = of_key.entry(inputs.keys[i].to_u64()).or_default();
+            of_key.push(Event { deed, begin, end });
+        }
+        check::<F>(of_key, &held);
+    }
+    on_every_interleaving!(scenario, 60);
 }

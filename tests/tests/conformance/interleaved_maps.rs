@@ -1,9 +1,14 @@
 //! Whole maps on executors with a random schedule: the host's side of every verb, and batches
 //! of several blocks, under many interleavings. For the device code alone see
-//! `interleavings.rs`. On the CPU whatever the target.
+//! `interleavings.rs`. On the CPU whatever the target, as is a lent map beside batches of threads.
+
+use std::sync::Barrier;
 
 use gpumap::executor::{Config, Schedule};
-use gpumap::{Device, Error, Key, Merge, Value};
+use gpumap::map_ref::MapRef;
+use gpumap::simt::kernel::Grid;
+use gpumap::simt::{kernel, kernel_args, thread};
+use gpumap::{Device, Error, Growth, Key, Map, Merge, Stream, Value};
 use gpumap_kernels::kernels::Encoding;
 use gpumap_tests::device::{noting, run_pair_on};
 use gpumap_tests::pairs::nth_key;
@@ -104,4 +109,58 @@ fn sums_across_blocks() {
         }
     }
     on_every_interleaving!(20, body);
+}
+
+kernel_args! {
+    /// Arguments of [`FILL`].
+    struct FillArgs {
+        map: MapRef<u64, u64>,
+        n: u64,
+    }
+}
+kernel! {
+    /// Stores as many of `n` keys as there is room for.
+    static FILL = fn fill(args: FillArgs) {
+        let i = thread::index();
+        if i < args.n {
+            // SAFETY: the map was lent to this launch.
+            let _ = unsafe { args.map.insert(1 << 40 | i, i) };
+        }
+    }
+}
+
+#[test]
+fn an_unbounded_launch_takes_no_room_from_batches_in_flight() {
+    const SLOTS: usize = 256;
+    let device = Device::cpu();
+    let stream = Stream::new(&device).unwrap();
+    let map = Map::<u64, u64>::builder(&device)
+        .growth(Growth::Fixed)
+        .submap_slots(&[SLOTS])
+        .build()
+        .unwrap();
+    let batch: Vec<u64> = (0..map.capacity() as u64).collect();
+    for _ in 0..200 {
+        map.clear().unwrap();
+        let start = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                let launched = map.launch_unbounded(&stream, |map| {
+                    let grid = Grid::covering(2 * SLOTS as u64, 64);
+                    let n = 2 * SLOTS as u64;
+                    // SAFETY: on the stream that the map was lent for, and no other pointers.
+                    unsafe { FILL.launch(&stream, grid, FillArgs { map, n }) }
+                });
+                assert!(launched.unwrap().full > 0, "not filled up");
+            });
+            start.wait();
+            match map.insert(&batch, &batch) {
+                Ok(new) => assert_eq!(new, batch.len()),
+                Err(Error::Full { partial, .. }) => assert!(!partial, "room that was promised"),
+                Err(other) => panic!("{other}"),
+            }
+        });
+        assert_eq!(map.len(), SLOTS);
+    }
 }

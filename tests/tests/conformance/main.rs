@@ -7,6 +7,7 @@ mod churn;
 mod clear;
 mod collect;
 mod concurrency;
+mod counts;
 mod errors;
 mod facade;
 mod full;

@@ -1,7 +1,10 @@
 //! `retain`, `retain_keys` and `drain`: what they leave, and what they say they took.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Key, Map, Value};
+use gpumap::{Key, Map, Merge, Value};
 use gpumap_tests::device::noting;
 use gpumap_tests::oracle::{assert_same, paired};
 use gpumap_tests::pairs::{nth_key, patterns};
@@ -194,6 +197,39 @@ fn drained_pairs_are_all_there_were() {
                 assert_eq!(map.insert(&[key(1)], &[value(1)]).unwrap(), 1);
             });
         }
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn beside_updates_no_pair_that_satisfies_it_is_removed() {
+    fn body<K: Key + Element, V: Value + Element>(on: &Target) {
+        let n = on.n(100, 5_000) as u64;
+        let rounds = on.n(60, 100) as u64;
+        let map = on.map::<K, V>(3 * (n * rounds) as usize);
+        let writing = AtomicBool::new(true);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..rounds {
+                    let of = |v| {
+                        let numbers = round * n..(round + 1) * n;
+                        Batch::<K, V>::of(numbers.map(|i| (key_bits(nth_key::<K>(i)), v)))
+                    };
+                    let (zeros, ones) = (of(0), of(1));
+                    map.merge(&zeros.keys, &zeros.values, Merge::Add).unwrap();
+                    map.merge(&ones.keys, &ones.values, Merge::Add).unwrap();
+                }
+                writing.store(false, Ordering::Release);
+            });
+            while writing.load(Ordering::Acquire) {
+                map.retain(Predicate::Always, Predicate::Greater(value(0)))
+                    .unwrap();
+            }
+        });
+        let expected: Oracle = (0..n * rounds)
+            .map(|i| (key_bits(nth_key::<K>(i)), 1))
+            .collect();
+        assert_holds(&map, &expected);
     }
     on_every_format!(body);
 }

@@ -1,15 +1,17 @@
 //! `retrieve_all` and `retrieve_all_into`: every pair exactly once, whatever the table's shape.
+//! Beside writers `chunks` and `save` too.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use gpumap::{Buffer, Error, Key, Map, Value};
+use gpumap::{Buffer, Error, Key, Map, Merge, Value};
 use gpumap_tests::device::noting;
 use gpumap_tests::oracle::{assert_same, paired};
-use gpumap_tests::pairs::{self, nth_key, writer_of};
+use gpumap_tests::pairs::{self, mask, nth_key, writer_of};
 use gpumap_tests::{
-    Batch, Oracle, Shape, Target, assert_holds, contents, key_bits, on_every_format, on_every_pair,
+    Batch, Oracle, Shape, Target, assert_holds, contents, key, key_bits, on_every_format,
+    on_every_pair, value, value_bits,
 };
 
 /// What outputs hold where nothing was written.
@@ -264,6 +266,101 @@ fn beside_writers_what_was_there_is_reported_once() {
             last = keys.len();
         }
         assert_eq!(contents(&map).len() as u64, old + new);
+    }
+    on_every_format!(body);
+}
+
+/// All pairs in one of the ways there are, as they are reported.
+fn dump<K: Key, V: Value>(on: &Target, map: &Map<K, V>, way: usize) -> Vec<(K, V)> {
+    match way % 3 {
+        0 => {
+            let (keys, values) = map.retrieve_all().unwrap();
+            keys.into_iter().zip(values).collect()
+        }
+        1 => {
+            let parts: Vec<_> = map.chunks(1).map(Result::unwrap).collect();
+            parts.iter().flat_map(|part| part.iter()).collect()
+        }
+        _ => {
+            let mut file = Vec::new();
+            let saved = map.save_to(&mut file).unwrap();
+            let loaded = on.builder::<K, V>().load_from(&file[..]).unwrap();
+            assert!(loaded.len() as u64 <= saved, "more than was saved");
+            dump(on, &loaded, 0)
+        }
+    }
+}
+
+#[test]
+fn beside_updates_removals_and_growth_what_stays_is_reported_once() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = on.n(1_500, 20_000) as u64;
+        // No half of a value is a multiple of it, so a torn sum is none either.
+        let unit = mask(size_of::<V>()) / mask(size_of::<V>() / 2) * 7;
+        let stay: Vec<K> = (0..n).map(nth_key).chain([key(!0)]).collect();
+        let steps = vec![value::<V>(unit); stay.len()];
+        let mut comes = Batch::<K, V>::numbered(n..n + n / 4, 1);
+        comes.keys.push(key(!1));
+        comes.values.push(pairs::value_by(key::<K>(!1), 1));
+        let map = on.map::<K, V>(0);
+        map.insert(&stay, &steps).unwrap();
+        // Additions to every key that have begun, and that have ended.
+        let (begun, ended) = (AtomicU64::new(1), AtomicU64::new(1));
+        let dumping = AtomicBool::new(true);
+        let writes = || dumping.load(Ordering::Acquire) && begun.load(Ordering::Acquire) < 4_000;
+        let (map, stay, comes) = (&map, &stay, &comes);
+        // Looked at afterwards: the checks take longer than the writing.
+        let mut dumps = Vec::new();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while writes() {
+                    begun.fetch_add(1, Ordering::AcqRel);
+                    map.merge(stay, &steps, Merge::Add).unwrap();
+                    ended.fetch_add(1, Ordering::AcqRel);
+                }
+            });
+            scope.spawn(|| {
+                for i in 0.. {
+                    map.insert(&comes.keys, &comes.values).unwrap();
+                    map.remove(&comes.keys).unwrap();
+                    if i % 8 == 7 {
+                        map.shrink_to_fit().unwrap();
+                    }
+                    if !writes() {
+                        break;
+                    }
+                }
+            });
+            for way in 0..12 {
+                let least = ended.load(Ordering::Acquire);
+                let pairs = dump(on, map, way);
+                dumps.push((least, pairs, begun.load(Ordering::Acquire)));
+            }
+            dumping.store(false, Ordering::Release);
+        });
+        let stays: HashSet<u64> = stay.iter().map(|&k| key_bits(k)).collect();
+        let others: HashSet<u64> = comes.keys.iter().map(|&k| key_bits(k)).collect();
+        for (way, (least, pairs, most)) in dumps.into_iter().enumerate() {
+            let mut seen = HashMap::new();
+            for (k, v) in pairs {
+                let (bits, v_bits) = (key_bits(k), value_bits(v));
+                if others.contains(&bits) {
+                    assert_eq!(writer_of(k, v), 1);
+                    continue;
+                }
+                assert!(stays.contains(&bits), "foreign key {bits:#x}");
+                assert_eq!(seen.insert(bits, v_bits), None, "key {bits:#x} comes twice");
+                assert!(
+                    v_bits % unit == 0 && (least..=most).contains(&(v_bits / unit)),
+                    "dump {way}: key {bits:#x} has {v_bits:#x}, not {least} to {most} steps"
+                );
+            }
+            assert_eq!(seen.len(), stays.len(), "dump {way} lacks pairs");
+        }
+        assert_eq!(map.len(), stay.len());
+        let sum = begun.into_inner() * unit;
+        let expected: Oracle = stays.into_iter().map(|k| (k, sum)).collect();
+        assert_holds(map, &expected);
     }
     on_every_format!(body);
 }

@@ -4,6 +4,7 @@
 use core::ptr;
 
 use super::{Entry, Insertion, MapRef};
+use crate::count::Counters;
 use crate::probe::{Job, Next, Seen, Verb};
 use crate::slot::{Bits, Format};
 use crate::verbs::look_up::Answers;
@@ -100,7 +101,7 @@ impl<P> StoreOne<P> {
                 account: Account {
                     outcomes: ptr::null_mut(),
                     unplaced: ptr::null_mut(),
-                    counters: map.stripe().cast(),
+                    counters: Counters::of(map.stripe().cast()),
                     select: Select::All,
                 },
                 stored: 0,

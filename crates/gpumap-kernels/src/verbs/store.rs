@@ -1,6 +1,7 @@
 //! The verbs that store a pair whose key is absent. What they do with a present key is what they
 //! differ in: [`Present`].
 
+use crate::count::Counters;
 use crate::probe::{Job, Next, Seen, Verb};
 use crate::slot::{Claim, Format};
 use crate::table::SLAB_BYTES;
@@ -136,8 +137,8 @@ pub struct Account {
     /// One bit per key, set where its pair found no room, cleared where it found some later. May
     /// be null, except for [`Select::Unplaced`].
     pub unplaced: *mut u32,
-    /// Added to: `[0]` pairs stored, `[1]` pairs that found no room.
-    pub counters: *mut u64,
+    /// Pairs stored, and pairs that found no room.
+    pub counters: Counters,
     /// Which keys are served.
     pub select: Select,
 }
@@ -226,7 +227,7 @@ impl<F: Format, P: Present<F>> Verb<F> for Store<P> {
         unsafe {
             match self.account.select {
                 Select::All => true,
-                Select::UntilFull => atomic::load(self.account.counters.add(1), Relaxed) == 0,
+                Select::UntilFull => atomic::load(self.account.counters.unplaced(), Relaxed) == 0,
                 Select::Unplaced => {
                     let (word, bit) = self.bit(index);
                     atomic::load(word, Relaxed) & bit != 0
@@ -272,7 +273,7 @@ impl<F: Format, P: Present<F>> Verb<F> for Store<P> {
                 let (word, bit) = self.bit(job.index);
                 atomic::fetch_or(word, bit, Relaxed);
             }
-            atomic::fetch_add(self.account.counters.add(1), 1, Relaxed);
+            atomic::fetch_add(self.account.counters.unplaced(), 1, Relaxed);
         }
         Next::Done
     }

@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
 
+use gpumap_kernels::count::{Counters, MIRRORED, WORDS};
 use parking_lot::Mutex;
 
 use super::room::Room;
@@ -20,9 +21,6 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::event::{Event, Timing};
 use crate::stream::Stream;
-
-/// Counters of a flight: pairs stored or removed, and pairs that found no room.
-const COUNTERS: usize = 2;
 
 /// What a flight does to the books when it lands.
 #[derive(Clone, Copy, Debug)]
@@ -48,11 +46,8 @@ struct Booklet {
 /// What a flight brings its counts home with; used again and again.
 #[derive(Debug)]
 struct Ticket {
-    /// Its counters on the device, and where the host finds them: in the booklet.
-    counters: *mut u64,
-    mirror: *mut u64,
-    /// What the counters were when they were last read.
-    last: [u64; COUNTERS],
+    /// On the device, and where the host finds what they came to: in the booklet.
+    counters: Counters,
     event: Event,
     _booklet: Arc<Booklet>,
 }
@@ -88,6 +83,7 @@ pub(super) struct Flights {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Books<'m> {
     pub room: &'m Room,
+    pub slots: &'m AtomicUsize,
     pub poisoned: &'m AtomicBool,
     pub flights: &'m Flights,
 }
@@ -96,8 +92,8 @@ impl Ticket {
     /// Some new tickets.
     fn book(device: &Device) -> Result<Vec<Self>> {
         let stream = Stream::new(device)?;
-        let mut counters = Buffer::zeroed(&stream, TICKETS * COUNTERS)?;
-        let mut mirror = PinnedBuffer::zeroed(device, TICKETS * COUNTERS)?;
+        let mut counters = Buffer::zeroed(&stream, TICKETS * WORDS)?;
+        let mut mirror = PinnedBuffer::zeroed(device, TICKETS * MIRRORED)?;
         let (on_device, on_host) = (counters.as_mut_ptr(), mirror.as_mut_ptr());
         let booklet = Arc::new(Booklet {
             _counters: counters,
@@ -105,9 +101,10 @@ impl Ticket {
         });
         let ticket = |i: usize| {
             Ok(Self {
-                counters: on_device.wrapping_add(i * COUNTERS),
-                mirror: on_host.wrapping_add(i * COUNTERS),
-                last: [0; COUNTERS],
+                counters: Counters {
+                    words: on_device.wrapping_add(i * WORDS),
+                    mirror: on_host.wrapping_add(i * MIRRORED),
+                },
                 event: Event::with_timing(device, Timing::Off)?,
                 _booklet: booklet.clone(),
             })
@@ -117,17 +114,11 @@ impl Ticket {
         Ok(tickets)
     }
 
-    /// What was added to the counters, once the event has happened.
-    fn read(&mut self) -> [u64; COUNTERS] {
-        let mut added = [0; COUNTERS];
-        for (i, (added, last)) in added.iter_mut().zip(&mut self.last).enumerate() {
-            // SAFETY: the device wrote there before the event, and does so again only for the
-            // next flight of this ticket.
-            let now = unsafe { self.mirror.wrapping_add(i).read() };
-            *added = now.wrapping_sub(*last);
-            *last = now;
-        }
-        added
+    /// What the counters came to, once the event has happened.
+    fn read(&self) -> [u64; MIRRORED] {
+        // SAFETY: the device wrote there before the event, and does so again only for the next
+        // flight of this ticket.
+        [0, 1].map(|i| unsafe { self.counters.mirror.wrapping_add(i).read() })
     }
 }
 
@@ -195,28 +186,21 @@ impl Books<'_> {
         &self,
         stream: &Stream,
         effect: Effect,
-        launch: impl FnOnce(*mut u64) -> Result<()>,
+        launch: impl FnOnce(Counters) -> Result<()>,
     ) -> Result<Arc<Flight>> {
         let ticket = self.flights.ticket()?;
         if let Err(error) = launch(ticket.counters) {
-            self.flights.idle.lock().push(ticket);
+            let writes = !matches!(effect, Effect::Read);
+            if writes && matches!(error, Error::Kernel(_) | Error::Driver { .. }) {
+                // It may have ended anywhere, and nobody knows what the counters are.
+                self.poisoned.store(true, Ordering::Release);
+                let _ = stream.synchronize();
+            } else {
+                self.flights.idle.lock().push(ticket);
+            }
             return Err(error);
         }
-        let tracked = (|| {
-            if !matches!(effect, Effect::Read) {
-                // SAFETY: both belong to the ticket, which is not touched until the event has
-                // happened.
-                unsafe {
-                    stream.download(
-                        ticket.mirror.cast(),
-                        ticket.counters.cast_const().cast(),
-                        size_of::<[u64; COUNTERS]>(),
-                    )
-                }?;
-            }
-            ticket.event.record(stream)
-        })();
-        if let Err(error) = tracked {
+        if let Err(error) = ticket.event.record(stream) {
             // The kernel runs, and nobody will know what it counted.
             if !matches!(effect, Effect::Read) {
                 self.poisoned.store(true, Ordering::Release);
@@ -236,14 +220,14 @@ impl Books<'_> {
         if !matches!(*state, State::Flying(..)) {
             return;
         }
-        let State::Flying(mut ticket, effect) = mem::replace(&mut *state, State::Taken) else {
+        let State::Flying(ticket, effect) = mem::replace(&mut *state, State::Taken) else {
             return;
         };
         let landed = ticket.event.synchronize();
         *state = State::Landed(match landed {
             Ok(()) => {
                 let added = match effect {
-                    Effect::Read => [0; COUNTERS],
+                    Effect::Read => [0; MIRRORED],
                     _ => ticket.read(),
                 };
                 self.flights.idle.lock().push(ticket);
@@ -262,7 +246,7 @@ impl Books<'_> {
         self.flights.count.store(open.len(), Ordering::Release);
     }
 
-    fn enter(&self, effect: Effect, [count, unplaced]: [u64; COUNTERS]) -> Result<usize> {
+    fn enter(&self, effect: Effect, [count, unplaced]: [u64; MIRRORED]) -> Result<usize> {
         let count = count as usize;
         match effect {
             Effect::Read => {}
@@ -272,7 +256,7 @@ impl Books<'_> {
                 if unplaced != 0 {
                     return Err(Error::Full {
                         len: self.room.len(),
-                        slots: self.room.capacity(),
+                        slots: self.slots.load(Ordering::Acquire),
                         batch: keys,
                         unplaced: unplaced as usize,
                         partial: true,

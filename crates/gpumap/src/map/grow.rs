@@ -228,28 +228,34 @@ impl<K: Key, V: Value> Map<K, V> {
             let slabs = match Buffer::<Slab>::uninit(table.stream(), shape.slabs(submap)) {
                 Ok(slabs) => Arc::new(slabs),
                 Err(error) => {
-                    table.count_chunks()?;
+                    self.or_poison(scratch, |_| table.publish())?;
                     return Err(error);
                 }
             };
             self.or_poison(scratch, |scratch| {
-                let old = table.replace(submap, slabs)?;
-                let unplaced = self.move_pairs(table, submap, &old, &mut leftovers, scratch)?;
+                scratch.stream().wait_stream(table.stream())?;
+                let old = table.replace(submap, slabs);
+                let left = self.make_pages(table, submap, &old, &mut leftovers, scratch)?;
+                if left == 0 {
+                    return Ok(Ok(()));
+                }
+                table.publish()?;
+                let unplaced = self.place_left(table, left, &old, &leftovers, scratch)?;
                 if unplaced != 0 {
                     // Keys that collide, in a smaller table than they were in.
-                    table.replace(submap, old)?;
-                    table.count_chunks()?;
+                    table.replace(submap, old);
+                    table.publish()?;
                     return Ok(Err(self.full(0, unplaced, false)));
                 }
                 Ok(Ok(()))
             })??;
         }
-        self.or_poison(scratch, |_| table.count_chunks())
+        self.or_poison(scratch, |_| table.publish())
     }
 
-    /// Makes the pages of a submap from those it had before, and waits. Returns how many pairs
-    /// found no room.
-    fn move_pairs(
+    /// Makes the pages of a submap from those it had before, and waits. Returns how many pairs are
+    /// left over; they are on the list, if it has room for all of them.
+    fn make_pages(
         &self,
         table: &Table,
         submap: usize,
@@ -259,36 +265,46 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<usize> {
         let view = table.view();
         let new_pages = table.shape.pages[submap];
-        let pages_of = |slabs: usize| (slabs >> table.shape.page_log2) as u32;
-        let room = leftovers.len() / self.kernels.slot_bytes as usize;
-        scratch.reset_counters()?;
         let args = RebuildArgs {
             old: old.as_ptr().cast(),
             new: table.slabs(submap).as_ptr().cast_mut().cast(),
-            old_pages: pages_of(old.len()),
+            old_pages: (old.len() >> table.shape.page_log2) as u32,
             new_pages,
             page_log2: view.page_log2,
             submap_count: view.submap_count,
             seed: view.seed,
             leftovers: leftovers.as_mut_ptr(),
-            room: room as u64,
-            count: scratch.counters(),
+            room: self.slots_in(leftovers) as u64,
+            count: scratch.counting()?,
         };
         let grid = Grid::new(new_pages, THREADS);
         // SAFETY: the kernel set fits the map's types; both submaps and the list are live, and the
         // caller keeps all other operations away until this has ended.
         unsafe { self.kernels.rebuild.launch(scratch.stream(), grid, args) }?;
-        let [left, ..] = scratch.read_counters()?;
-        let left = left as usize;
-        if left == 0 {
-            Ok(0)
-        } else if left <= room {
-            self.rehash(table, leftovers.as_ptr(), left, scratch)
-        } else {
-            // All once more: those that were placed are found, and stay.
-            let slots = old.len() * table.shape.slab_slots as usize;
-            self.rehash(table, old.as_ptr().cast(), slots, scratch)
+        let [left, _] = scratch.counted()?;
+        Ok(left as usize)
+    }
+
+    /// Stores what was left over in the table, and waits. Returns how many pairs found no room.
+    fn place_left(
+        &self,
+        table: &Table,
+        left: usize,
+        old: &Buffer<Slab>,
+        leftovers: &Buffer<u8>,
+        scratch: &mut Workspace,
+    ) -> Result<usize> {
+        if left <= self.slots_in(leftovers) {
+            return self.rehash(table, leftovers.as_ptr(), left, scratch);
         }
+        // All once more: those that were placed are found, and stay.
+        let slots = old.len() * table.shape.slab_slots as usize;
+        self.rehash(table, old.as_ptr().cast(), slots, scratch)
+    }
+
+    /// How many slots are as long as that.
+    fn slots_in(&self, bytes: &Buffer<u8>) -> usize {
+        bytes.len() / self.kernels.slot_bytes as usize
     }
 
     /// All at once, for maps that are small or change the size of their pages.
@@ -333,14 +349,14 @@ impl<K: Key, V: Value> Map<K, V> {
             account: Account {
                 outcomes: ptr::null_mut(),
                 unplaced: ptr::null_mut(),
-                counters: scratch.running_counters()?,
+                counters: scratch.counting()?,
                 select: Select::All,
             },
         };
         // SAFETY: the kernel set fits the map's types; both tables are live, and the caller keeps
         // all other operations away until this has ended.
         unsafe { self.kernels.rehash.launch(scratch.stream(), grid, args) }?;
-        let [_, unplaced, ..] = scratch.read_running_counters()?;
+        let [_, unplaced] = scratch.counted()?;
         Ok(unplaced as usize)
     }
 }

@@ -12,8 +12,10 @@ const WARP: u64 = 32;
 /// few enough that warps end together. Measured best on an H200 (2026-11).
 const PER_WARP: u64 = 512;
 
-/// Warps that keep one multiprocessor busy: small batches are spread over as many.
-const WARPS_PER_MULTIPROCESSOR: u64 = 32;
+/// Warps that keep one multiprocessor busy: small batches are spread over as many. Three blocks
+/// of them; a fourth, which not every multiprocessor would get, ends no sooner (measured on an
+/// H200, 2026-11: batches of 1 M keys).
+const WARPS_PER_MULTIPROCESSOR: u64 = 24;
 
 impl<K: Key, V: Value> Map<K, V> {
     /// The grid for a batch of `len` keys, at least one, and the batch as kernels take it.

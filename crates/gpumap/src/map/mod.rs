@@ -169,7 +169,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// How many pairs it holds. Exact when no call is in flight; else every call that has
-    /// returned is counted. Costs nothing.
+    /// returned is counted, on a stream every one that has ended. Costs nothing.
     pub fn len(&self) -> usize {
         self.books().land_ended();
         self.room.len()
@@ -216,6 +216,7 @@ impl<K: Key, V: Value> Map<K, V> {
     fn books(&self) -> Books<'_> {
         Books {
             room: &self.room,
+            slots: &self.slots,
             poisoned: &self.poisoned,
             flights: &self.flights,
         }

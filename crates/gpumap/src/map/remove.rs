@@ -156,14 +156,14 @@ impl<K: Key, V: Value> Map<K, V> {
             chunks,
             keys: as_bits(keys.test()),
             values: as_bits(values.test()),
-            removed: scratch.running_counters()?,
+            removed: scratch.counting()?,
         };
         let grid = Grid::new(blocks, THREADS);
         let [removed, ..] = self.or_poison(&mut scratch, |scratch| {
             // SAFETY: the kernel set fits the map's types; the exclusive lock is held until the
             // counter has been read.
             unsafe { self.kernels.retain.launch(scratch.stream(), grid, args) }?;
-            scratch.read_running_counters()
+            scratch.counted()
         })?;
         self.room.removed(removed as usize);
         Ok(removed as usize)
@@ -253,13 +253,13 @@ impl<K: Key, V: Value> Map<K, V> {
                 found,
                 default: bytemuck::cast(V::zeroed()),
             },
-            removed: scratch.running_counters()?,
+            removed: scratch.counting()?,
         };
         let [removed, ..] = self.or_poison(scratch, |scratch| {
             // SAFETY: the kernel set fits the map's types, the keys are staged and outputs are
             // null or as long as the batch; the caller holds the table's lock until this has ended.
             unsafe { kernel.launch(scratch.stream(), grid, args) }?;
-            scratch.read_running_counters()
+            scratch.counted()
         })?;
         self.room.removed(removed as usize);
         Ok(removed as usize)

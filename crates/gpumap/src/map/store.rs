@@ -329,7 +329,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let args = CountArgs {
             view: table.view(),
             batch,
-            absent: scratch.running_counters()?,
+            absent: scratch.counting()?,
         };
         // SAFETY: the kernel set fits the map's types, the keys are staged; the caller holds the
         // table's lock until this has ended.
@@ -338,7 +338,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 .count_absent
                 .launch(scratch.stream(), grid, args)
         }?;
-        let [absent, ..] = scratch.read_running_counters()?;
+        let [absent, _] = scratch.counted()?;
         Ok(absent as usize)
     }
 
@@ -499,12 +499,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<Report> {
         self.expect_sound()?;
         let (kernel, update) = self.kernel_of(job.verb);
-        let counters = if select == Select::UntilFull {
-            scratch.reset_counters()?;
-            scratch.counters()
-        } else {
-            scratch.running_counters()?
-        };
+        let counters = scratch.counting()?;
         let (grid, batch) = self.share_out(job.keys, job.values, job.len);
         let args = StoreArgs {
             view: table.view(),
@@ -518,11 +513,11 @@ impl<K: Key, V: Value> Map<K, V> {
                 select,
             },
         };
-        let [stored, unplaced, ..] = self.or_poison(scratch, |scratch| {
+        let [stored, unplaced] = self.or_poison(scratch, |scratch| {
             // SAFETY: the kernel set fits the map's types; inputs are staged, outputs and bits are
             // as long as the batch; the caller holds the table's lock until this has ended.
             unsafe { kernel.launch(scratch.stream(), grid, args) }?;
-            scratch.read_running_counters()
+            scratch.counted()
         })?;
         if unplaced != 0 || select == Select::Unplaced {
             scratch.dirty_bits();

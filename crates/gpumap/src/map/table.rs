@@ -80,21 +80,16 @@ impl Table {
         shape: Shape,
         seed: u64,
     ) -> Result<Self> {
-        let submaps_and_reserved = submaps.iter().zip(&shape.pages).chain([(&reserved, &1)]);
-        let entries: Vec<_> = submaps_and_reserved
-            .map(|(slabs, &pages)| entry(slabs, pages))
-            .collect();
         let mut table = Self {
-            directory: Buffer::from_slice(stream, &entries)?,
-            chunk_ends: Buffer::zeroed(stream, entries.len())?,
+            directory: Buffer::zeroed(stream, submaps.len() + 1)?,
+            chunk_ends: Buffer::zeroed(stream, submaps.len() + 1)?,
             submaps,
             reserved,
             shape,
             chunks: 0,
             seed,
         };
-        table.count_chunks()?;
-        stream.synchronize()?;
+        table.publish()?;
         Ok(table)
     }
 
@@ -125,18 +120,11 @@ impl Table {
         &self.submaps[submap]
     }
 
-    /// Puts other slabs in the place of a submap, and returns its own. To be followed by
-    /// [`count_chunks`](Self::count_chunks).
-    pub fn replace(
-        &mut self,
-        submap: usize,
-        slabs: Arc<Buffer<Slab>>,
-    ) -> Result<Arc<Buffer<Slab>>> {
-        let pages = (slabs.len() >> self.shape.page_log2) as u32;
-        let mut place = self.directory.slice_mut(submap..=submap)?;
-        place.copy_from_slice(&[entry(&slabs, pages)])?;
-        self.shape.pages[submap] = pages;
-        Ok(std::mem::replace(&mut self.submaps[submap], slabs))
+    /// Puts other slabs in the place of a submap, and returns its own. Kernels see it when it is
+    /// [published](Self::publish).
+    pub fn replace(&mut self, submap: usize, slabs: Arc<Buffer<Slab>>) -> Arc<Buffer<Slab>> {
+        self.shape.pages[submap] = (slabs.len() >> self.shape.page_log2) as u32;
+        std::mem::replace(&mut self.submaps[submap], slabs)
     }
 
     /// Takes over the reserved slabs of another table; its own, which nobody shares yet, are still
@@ -146,8 +134,15 @@ impl Table {
         own.copy_range(0, &other.reserved.as_view())
     }
 
-    /// Brings the prefix sums up to date.
-    pub fn count_chunks(&mut self) -> Result<()> {
+    /// Brings the directory and the prefix sums on the device up to date.
+    pub fn publish(&mut self) -> Result<()> {
+        let pages = self.shape.pages.iter().chain([&1]);
+        let slabs = self.submaps.iter().chain([&self.reserved]);
+        let entries: Vec<_> = slabs
+            .zip(pages)
+            .map(|(slabs, &pages)| entry(slabs, pages))
+            .collect();
+        self.directory.copy_from_slice(&entries)?;
         let all = self.submaps.iter().chain([&self.reserved]);
         let mut chunks = 0;
         let ends: Vec<u64> = all

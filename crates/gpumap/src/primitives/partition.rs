@@ -121,10 +121,32 @@ impl Primitives {
         self.keys_alone(keys, digit, true, out)
     }
 
-    /// One pass without counting first: part `p` goes to the outputs from `p * capacity` on, as
-    /// far as it fits. Returns how many pairs each part has; where that is more than `capacity`,
-    /// whole runs of them were not written.
-    #[doc(hidden)]
+    /// A partition in one pass, without counting first: part `p` goes to the outputs from
+    /// `p * capacity` on, in any order. The outputs have `capacity` places for each part. A quarter
+    /// faster than [`partition_into`](Self::partition_into), for parts whose sizes are known about,
+    /// such as those of a hash.
+    ///
+    /// Returns how many pairs each part has. Where that is more than `capacity`, the part did not
+    /// fit, and some of its pairs are not in the outputs: enlarge them and call again.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Stream, primitives::{Digit, Primitives}};
+    ///
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// let primitives = Primitives::new(stream.device());
+    /// let (mut keys, mut values) = (Buffer::zeroed(&stream, 6)?, Buffer::zeroed(&stream, 6)?);
+    /// let parity = Digit::of_bits(0..1);
+    /// let counts = primitives.partition_into_capacity(
+    ///     &[4, 8, 3], &[0.4, 0.8, 0.3], parity, 3, &mut keys, &mut values)?;
+    /// assert_eq!(counts, [2, 1]);
+    /// let even = keys.slice(..2)?.to_vec()?;
+    /// assert!(even == [4, 8] || even == [8, 4]);
+    /// assert_eq!(keys.slice(3..4)?.to_vec()?, [3]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`partition_into`](Self::partition_into).
     pub fn partition_into_capacity<K: Key, V: Value>(
         &self,
         keys: &(impl Input<K> + ?Sized),

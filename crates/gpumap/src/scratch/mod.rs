@@ -10,6 +10,7 @@ mod tests;
 use std::ops::{Deref, DerefMut};
 
 use bytemuck::Pod;
+use gpumap_kernels::count::{Counters, MIRRORED};
 use parking_lot::Mutex;
 
 use crate::buffer::{Buffer, PinnedBuffer};
@@ -125,8 +126,8 @@ pub(crate) struct Workspace {
     slots: [Option<Memory>; SLOTS],
     bits: Bits,
     counters: Buffer<u64>,
-    /// What the counters were when they were last read, if nothing was queued with them since.
-    last: Option<[u64; COUNTERS]>,
+    /// Whether they are zero.
+    counters_are_zero: bool,
     mirror: PinnedBuffer<u64>,
     stream: Stream,
 }
@@ -138,7 +139,7 @@ impl Workspace {
             slots: [const { None }; SLOTS],
             bits: Bits::default(),
             counters: Buffer::zeroed(&stream, COUNTERS)?,
-            last: Some([0; COUNTERS]),
+            counters_are_zero: true,
             mirror: PinnedBuffer::zeroed(device, COUNTERS)?,
             stream,
         })
@@ -154,37 +155,14 @@ impl Workspace {
         self.counters.as_mut_ptr()
     }
 
-    /// Queues setting all counters to zero, for kernels that look at what they count to.
+    /// Queues setting all counters to zero.
     pub(crate) fn reset_counters(&mut self) -> Result<()> {
-        self.counters.fill_bytes(0)?;
-        self.last = Some([0; COUNTERS]);
-        Ok(())
-    }
-
-    /// Where the counters are on the device, for kernels that only add to them: they are not at
-    /// zero, but [`read_running_counters`](Self::read_running_counters) tells what was added.
-    pub(crate) fn running_counters(&mut self) -> Result<*mut u64> {
-        if self.last.is_none() {
-            // A call failed before it had read them.
-            self.reset_counters()?;
-        }
-        Ok(self.counters())
-    }
-
-    /// Waits for everything queued, and tells what was added to the
-    /// [running counters](Self::running_counters).
-    pub(crate) fn read_running_counters(&mut self) -> Result<[u64; COUNTERS]> {
-        let last = self.last.take().unwrap_or_default();
-        let mut added = self.read_counters()?;
-        for (added, last) in added.iter_mut().zip(last) {
-            *added = added.wrapping_sub(last);
-        }
-        Ok(added)
+        self.counters.fill_bytes(0)
     }
 
     /// Waits for everything queued, then reads the counters.
     pub(crate) fn read_counters(&mut self) -> Result<[u64; COUNTERS]> {
-        self.last = None;
+        self.counters_are_zero = false;
         // SAFETY: the mirror is not touched until the wait below is over.
         unsafe {
             self.counters
@@ -194,8 +172,29 @@ impl Workspace {
         self.stream.synchronize()?;
         let mut counters = [0; COUNTERS];
         counters.copy_from_slice(&self.mirror);
-        self.last = Some(counters);
         Ok(counters)
+    }
+
+    /// The counters, for a kernel that hands its counts over itself;
+    /// [`counted`](Self::counted) has them then.
+    pub(crate) fn counting(&mut self) -> Result<Counters> {
+        if !self.counters_are_zero {
+            self.reset_counters()?;
+        }
+        // Until the kernel has ended well.
+        self.counters_are_zero = false;
+        Ok(Counters {
+            words: self.counters.as_mut_ptr(),
+            mirror: self.mirror.as_mut_ptr(),
+        })
+    }
+
+    /// Waits for everything queued, and tells what the last kernel that was
+    /// [`counting`](Self::counting) came to.
+    pub(crate) fn counted(&mut self) -> Result<[u64; MIRRORED]> {
+        self.stream.synchronize()?;
+        self.counters_are_zero = true;
+        Ok([self.mirror[0], self.mirror[1]])
     }
 
     /// Where the elements of an input can be read on the device by what is queued from now on:
