@@ -54,10 +54,13 @@ struct Ticket {
 
 // SAFETY: both addresses lead to memory of the booklet that is this ticket's alone.
 unsafe impl Send for Ticket {}
+// SAFETY: the memory is read under the lock of the flight that has the ticket.
+unsafe impl Sync for Ticket {}
 
 #[derive(Debug)]
 enum State {
-    Flying(Ticket, Effect),
+    /// Who waits for it shares the ticket, and not the lock.
+    Flying(Arc<Ticket>, Effect),
     /// Its count, until somebody takes it.
     Landed(Result<usize>),
     Taken,
@@ -208,7 +211,7 @@ impl Books<'_> {
             let _ = stream.synchronize();
             return Err(error);
         }
-        let flight = Arc::new(Flight(Mutex::new(State::Flying(ticket, effect))));
+        let flight = Arc::new(Flight(Mutex::new(State::Flying(Arc::new(ticket), effect))));
         self.flights.open.lock().push(flight.clone());
         self.flights.count.fetch_add(1, Ordering::AcqRel);
         Ok(flight)
@@ -216,21 +219,31 @@ impl Books<'_> {
 
     /// Waits for a flight, and enters its counts.
     pub fn land(&self, flight: &Arc<Flight>) {
+        let (ticket, effect) = match &*flight.0.lock() {
+            State::Flying(ticket, effect) => (ticket.clone(), *effect),
+            _ => return,
+        };
+        // Without the lock: others may ask meanwhile how far it is.
+        let ended = ticket.event.synchronize();
+        self.enter_once(flight, &ticket, effect, ended);
+        // The last of those who waited: the event must not be recorded again before.
+        if let Some(ticket) = Arc::into_inner(ticket) {
+            self.flights.idle.lock().push(ticket);
+        }
+    }
+
+    /// Enters the counts of a flight that has ended, unless somebody was faster.
+    fn enter_once(&self, flight: &Arc<Flight>, ticket: &Ticket, effect: Effect, ended: Result<()>) {
         let mut state = flight.0.lock();
         if !matches!(*state, State::Flying(..)) {
             return;
         }
-        let State::Flying(ticket, effect) = mem::replace(&mut *state, State::Taken) else {
-            return;
-        };
-        let landed = ticket.event.synchronize();
-        *state = State::Landed(match landed {
+        *state = State::Landed(match ended {
             Ok(()) => {
                 let added = match effect {
                     Effect::Read => [0; MIRRORED],
                     _ => ticket.read(),
                 };
-                self.flights.idle.lock().push(ticket);
                 self.enter(effect, added)
             }
             Err(error) => {

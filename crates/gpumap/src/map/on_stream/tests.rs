@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 use crate::testing::on_every_device;
 use crate::{Buffer, Device, Error, Growth, Map, Merge, Stream};
@@ -145,6 +146,41 @@ fn many_streams_and_threads_beside_growth() {
         let all: Vec<u64> = (0..40 * N as u64).collect();
         let found = map.get(&all).unwrap();
         assert!(found.iter().zip(&all).all(|(v, &k)| *v == Some(k)));
+    });
+}
+
+#[test]
+fn questions_do_not_wait_beside_one_who_waits() {
+    on_every_device(|device| {
+        if !device.is_cuda() {
+            return; // calls have ended when they return
+        }
+        let map = map(device, 4 * N);
+        let stream = Stream::new(device).unwrap();
+        let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        // Kernels are loaded now: to load one later might wait for the stream that is held.
+        let on = map.on(&stream);
+        on.insert(&batch, &batch).unwrap().wait().unwrap();
+        on.upsert(&batch, &batch).unwrap().wait().unwrap();
+        let (let_go, held) = mpsc::channel::<()>();
+        // Let go as well when the sender is dropped: a failure ends.
+        stream
+            .call_host(Box::new(move || {
+                let _ = held.recv();
+            }))
+            .unwrap();
+        let pending = on.upsert(&batch, &batch).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| map.reserve(5 * N).unwrap());
+            thread::sleep(Duration::from_millis(50)); // until it waits
+            let (tell, told) = mpsc::channel();
+            let (map, pending) = (&map, &pending);
+            scope.spawn(move || tell.send((map.len(), pending.is_done())));
+            let answers = told.recv_timeout(Duration::from_secs(5));
+            drop(let_go);
+            assert_eq!(answers, Ok((N, false)));
+        });
+        assert_eq!(pending.wait().unwrap(), 0);
     });
 }
 

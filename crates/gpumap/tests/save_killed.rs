@@ -1,0 +1,74 @@
+//! A process that is killed while it saves a map leaves the file that was there, or a new one that is
+//! whole.
+//!
+//! The test runs itself as a second process, which saves two maps in turns to one path until it is
+//! killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use gpumap::{Device, Map};
+
+const PAIRS: u32 = 100_000;
+const KILLS: u64 = 12;
+/// Tells the second process where to save.
+const PATH: &str = "GPUMAP_TEST_SAVE_TO";
+
+/// A map whose values are all this one.
+fn filled(value: u32) -> Map<u32, u32> {
+    let pairs = (0..PAIRS).map(|key| (key, value));
+    Map::from_pairs(&Device::cpu(), pairs).unwrap()
+}
+
+/// Saves for ever, as far as the one who kills is concerned.
+fn save_in_turns(path: &Path) {
+    let maps = [filled(1), filled(2)];
+    let begin = Instant::now();
+    for map in maps.iter().cycle() {
+        map.save(path).unwrap();
+        println!("saved");
+        if begin.elapsed() > Duration::from_secs(60) {
+            return; // nobody is left to kill it
+        }
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_a_whole_file() {
+    if let Some(path) = env::var_os(PATH) {
+        return save_in_turns(Path::new(&path));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("map");
+    for kill in 0..KILLS {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "--nocapture"])
+            .arg("a_process_that_is_killed_leaves_a_whole_file")
+            .env(PATH, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Held until it is killed: else it would end when it says the next thing.
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut lines = lines.by_ref().map_while(Result::ok);
+        let saved = lines.find(|line| line == "saved");
+        assert!(saved.is_some(), "the second process saves nothing");
+        thread::sleep(Duration::from_micros(kill * 1_487));
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let (keys, values) = Map::<u32, u32>::load(&Device::cpu(), &path)
+            .unwrap()
+            .retrieve_all()
+            .unwrap();
+        assert_eq!(keys.len(), PAIRS as usize);
+        let all = |value| values.iter().all(|&v| v == value);
+        assert!(all(1) || all(2), "a mixture after kill {kill}");
+    }
+    // What was being written when it was killed: else nothing has been tested.
+    let unfinished = fs::read_dir(folder.path()).unwrap().count() - 1;
+    assert!(unfinished > 0, "no kill came in the middle of a save");
+}
