@@ -13,6 +13,7 @@ mod pair;
 mod partition;
 mod primitives;
 mod report;
+mod set;
 mod small;
 
 use std::path::PathBuf;
@@ -63,8 +64,8 @@ pub struct Options {
     /// Load factors.
     #[arg(short, long, value_delimiter = ',', default_value = "0.5,0.8,0.9")]
     load: Vec<f64>,
-    /// Sizes of key and value.
-    #[arg(short, long, value_delimiter = ',', default_value = "8+8,4+4")]
+    /// Sizes of key and value; without a value, a set.
+    #[arg(short, long, value_delimiter = ',', default_value = "8+8,4+4,8+0")]
     pairs: Vec<PairKind>,
     /// Which keys.
     #[arg(short, long, value_delimiter = ',', default_value = "sparse,dense")]
@@ -181,6 +182,8 @@ fn run_ops(
                     PairKind::FourEight => ops::run::<u32, u64>,
                     PairKind::EightFour => ops::run::<u64, u32>,
                     PairKind::EightEight => ops::run::<u64, u64>,
+                    PairKind::FourAlone => set::run::<u32>,
+                    PairKind::EightAlone => set::run::<u64>,
                 };
                 run(stream, case, ceilings, report)?;
             }

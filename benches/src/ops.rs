@@ -34,7 +34,8 @@ pub struct Case {
 }
 
 impl Case {
-    fn key<K: BenchKey>(&self, i: u64) -> K {
+    /// The `i`-th key.
+    pub fn key<K: BenchKey>(&self, i: u64) -> K {
         match self.keys {
             Keys::Sparse => K::sparse(i),
             Keys::Dense => K::dense(i),

@@ -17,4 +17,10 @@ pub enum PairKind {
     /// 8-byte keys, 8-byte values.
     #[value(name = "8+8")]
     EightEight,
+    /// A set of 4-byte keys.
+    #[value(name = "4+0")]
+    FourAlone,
+    /// A set of 8-byte keys.
+    #[value(name = "8+0")]
+    EightAlone,
 }

@@ -19,6 +19,8 @@ use std::thread;
 use gpumap::{Device, Error, Growth, Key, Map, MapBuilder, PtxChoice, Stream, Value};
 use gpumap_kernels::kernels::Encoding;
 
+use crate::pairs::slot_bytes;
+
 /// A device, and on the CPU how it claims 16-byte slots.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -189,7 +191,7 @@ pub fn run_pair<K: Key, V: Value>(body: fn(&Target)) {
 /// Runs a test body on one target, for one pair of types, unless another target of the same
 /// device has the same kernels: 8-byte slots have one encoding.
 pub fn run_pair_on<K: Key, V: Value>(target: &Target, body: fn(&Target)) {
-    if size_of::<K>() + size_of::<V>() == 8 && target.encoding == Some(Encoding::Split) {
+    if slot_bytes::<K, V>() == 8 && target.encoding == Some(Encoding::Split) {
         return;
     }
     let pair = format!("{} -> {}", type_name::<K>(), type_name::<V>());

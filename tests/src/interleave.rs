@@ -23,8 +23,18 @@ use crate::table::HostTable;
 #[macro_export]
 macro_rules! on_every_interleaving {
     ($scenario:ident, $seeds:expr) => {{
+        use gpumap_kernels::slot::Keys;
+        $crate::on_interleavings_with_values!($scenario, $seeds);
+        $crate::on_interleavings_with_values!(@each $scenario, $seeds, Keys<u32>, Keys<u64>);
+    }};
+}
+
+/// As [`on_every_interleaving!`], for scenarios about values: sets are left out.
+#[macro_export]
+macro_rules! on_interleavings_with_values {
+    ($scenario:ident, $seeds:expr) => {{
         use gpumap_kernels::slot::{Packed, Split, Wide};
-        $crate::on_every_interleaving!(@each $scenario, $seeds,
+        $crate::on_interleavings_with_values!(@each $scenario, $seeds,
             Packed, Wide<u32, u64>, Wide<u64, u32>, Wide<u64, u64>,
             Split<u32, u64>, Split<u64, u32>, Split<u64, u64>);
     }};

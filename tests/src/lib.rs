@@ -22,6 +22,15 @@ pub use shape::Shape;
 /// Runs `body::<K, V>(&Target)` for one pair of types per slot format, on every target.
 #[macro_export]
 macro_rules! on_every_format {
+    ($body:ident) => {{
+        $crate::on_formats_with_values!($body);
+        $crate::on_pairs!($body: u32 => (), u64 => ())
+    }};
+}
+
+/// As [`on_every_format!`], for tests of values: sets are left out.
+#[macro_export]
+macro_rules! on_formats_with_values {
     ($body:ident) => {
         $crate::on_pairs!($body: u32 => u32, u32 => u64, u64 => u32, u64 => u64)
     };
@@ -32,8 +41,18 @@ macro_rules! on_every_format {
 #[macro_export]
 macro_rules! on_every_pair {
     ($body:ident) => {{
+        use $crate::pairs::{Edge, Ticket};
+        $crate::on_pairs_with_values!($body);
+        $crate::on_pairs!($body: u32 => (), u64 => (), i64 => (), Ticket => (), Edge => ())
+    }};
+}
+
+/// As [`on_every_pair!`], for tests of values: sets are left out.
+#[macro_export]
+macro_rules! on_pairs_with_values {
+    ($body:ident) => {{
         use $crate::pairs::{Celsius, Edge, Ticket, UserId};
-        $crate::on_every_format!($body);
+        $crate::on_formats_with_values!($body);
         $crate::on_pairs!(
             $body: i32 => f32, i64 => f64, u32 => i64, Ticket => i32, Edge => Celsius, UserId => UserId
         )

@@ -71,7 +71,27 @@ pub fn value_bits<V: Value>(value: V) -> u64 {
 
 /// The low bits that a type of `bytes` bytes has room for.
 pub const fn mask(bytes: usize) -> u64 {
-    !0 >> (64 - 8 * bytes)
+    if bytes == 0 {
+        0
+    } else {
+        !0 >> (64 - 8 * bytes)
+    }
+}
+
+/// Bytes of a slot: keys alone and pairs of 4 + 4 bytes have 8, all others 16.
+pub const fn slot_bytes<K, V>() -> usize {
+    match (size_of::<K>(), size_of::<V>()) {
+        (_, 0) | (4, 4) => 8,
+        _ => 16,
+    }
+}
+
+/// Bytes of a key as it lies in a slot.
+pub const fn word_bytes<K, V>() -> usize {
+    match (size_of::<K>(), size_of::<V>()) {
+        (4, 4) => 4,
+        _ => 8,
+    }
 }
 
 /// Key number `i` of a scattered sequence without repetition (of 2^32 or 2^64 keys).
@@ -103,6 +123,9 @@ pub fn writer_of<K: Key, V: Value>(k: K, v: V) -> u8 {
 /// ones, the three words that mean a state, their aliases 0, 1 and 2 and their neighbours, sign
 /// bits, and what is special in the other width.
 pub fn patterns(bytes: usize) -> Vec<u64> {
+    if bytes == 0 {
+        return vec![0];
+    }
     let ones = mask(bytes);
     let half = mask(bytes / 2);
     let mut patterns = vec![

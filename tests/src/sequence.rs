@@ -66,6 +66,15 @@ pub fn retain<K: Key + Element, V: Value + Element>(
     assert_same(&contents(map), oracle, "retain");
 }
 
+/// For [`run`], of sets.
+pub fn retain_in_set<K: Key + Element>(map: &Map<K, ()>, oracle: &mut Oracle, keys: u64, _: u64) {
+    let keys = Predicate::LessOrEqual(key::<K>(keys));
+    let before = oracle.len();
+    oracle.retain(|&k, _| keys.holds(key(k)));
+    assert_eq!(map.retain(keys).unwrap(), before - oracle.len());
+    assert_same(&contents(map), oracle, "retain");
+}
+
 struct Sequence<'t, K: Key, V: Value> {
     on: &'t Target,
     map: Map<K, V>,

@@ -9,7 +9,7 @@ use gpumap_kernels::hash::KeyHash;
 use gpumap_kernels::table::{MAX_PAGE_SLABS, MAX_WALK, SLAB_BYTES};
 
 use crate::Target;
-use crate::pairs::{key_bits, mask, nth_key};
+use crate::pairs::{key_bits, mask, nth_key, slot_bytes, word_bytes};
 
 /// The shape of a map with `submap_slots`, `page_slabs` and a seed.
 #[derive(Clone, Debug)]
@@ -20,6 +20,7 @@ pub struct Shape {
     slots: Vec<usize>,
     page_slabs: u32,
     seed: u64,
+    slot_bytes: usize,
     /// Bytes of a key as it lies in a slot.
     word_bytes: usize,
 }
@@ -27,9 +28,7 @@ pub struct Shape {
 impl Shape {
     /// The shape of a map of these pairs.
     pub fn new<K: Key, V: Value>(submap_slots: &[usize], page_slabs: u32, seed: u64) -> Self {
-        // 4 + 4 bytes go into slots of 8, all else into slots of 16 with 8-byte key words.
-        let small = size_of::<K>() + size_of::<V>() == 8;
-        let slab_slots = SLAB_BYTES as usize / if small { 8 } else { 16 };
+        let slab_slots = SLAB_BYTES as usize / slot_bytes::<K, V>();
         let slabs: Vec<usize> = submap_slots
             .iter()
             .map(|slots| slots.div_ceil(slab_slots).max(1))
@@ -45,7 +44,8 @@ impl Shape {
             slots,
             page_slabs,
             seed,
-            word_bytes: if small { 4 } else { 8 },
+            slot_bytes: slot_bytes::<K, V>(),
+            word_bytes: word_bytes::<K, V>(),
         }
     }
 
@@ -101,7 +101,7 @@ impl Shape {
     /// # Panics
     /// If a submap is too large to be filled so far.
     pub fn filling_share<K: Key>(&self, first: u64, share: f64) -> Vec<u64> {
-        let longest = u64::from(MAX_WALK * SLAB_BYTES) as usize / self.slot_bytes();
+        let longest = u64::from(MAX_WALK * SLAB_BYTES) as usize / self.slot_bytes;
         let within = |&slots: &usize| slots <= longest || share <= 0.95;
         assert!(self.slots.iter().all(within), "beyond the reach of walks");
         let mut left: Vec<usize> = self
@@ -122,9 +122,5 @@ impl Shape {
             next += 1;
         }
         numbers
-    }
-
-    fn slot_bytes(&self) -> usize {
-        if self.word_bytes == 4 { 8 } else { 16 }
     }
 }

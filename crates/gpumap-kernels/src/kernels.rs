@@ -4,6 +4,10 @@
 //! The types of a set's arguments depend on the sizes alone, so that a host that picked the
 //! set by the device cannot mix up keys and values.
 
+mod keys;
+
+pub use keys::*;
+
 use crate::count::Counters;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::map_ref::{Named, SlotKind};
@@ -487,7 +491,8 @@ pub trait KeyBits: crate::slot::Bits {
     fn kernels<V: ValueBits>(encoding: Encoding) -> &'static KernelSet<Self, V>;
 }
 
-/// The values' half of choosing a set: implemented by `u32` and `u64`.
+/// The values' half of choosing a set: implemented by `u32` and `u64`, and by `()` for maps that are
+/// sets.
 #[cfg(not(target_arch = "nvptx64"))]
 pub trait ValueBits: crate::slot::Bits {
     /// The kernels for 4-byte keys.
@@ -509,6 +514,15 @@ mod choose {
     impl KeyBits for u64 {
         fn kernels<V: ValueBits>(encoding: Encoding) -> &'static KernelSet<Self, V> {
             V::with_u64_keys(encoding)
+        }
+    }
+
+    impl ValueBits for () {
+        fn with_u32_keys(_: Encoding) -> &'static KernelSet<u32, Self> {
+            &KEYS_4
+        }
+        fn with_u64_keys(_: Encoding) -> &'static KernelSet<u64, Self> {
+            &KEYS_8
         }
     }
 

@@ -55,7 +55,7 @@ pub use gpumap_simt::atomic::part::Update;
 pub use tally::{Counts, STRIPES};
 
 /// A map that a kernel may use while its launch lasts. `K` and `V` are the bits of key and value,
-/// `u32` or `u64` each; a signed integer is cast, a float goes through `to_bits`.
+/// `u32` or `u64` each, `()` for the values of a set; a signed integer is cast, a float goes through `to_bits`.
 ///
 /// ```
 /// use gpumap_kernels::map_ref::{Insertion, MapRef};

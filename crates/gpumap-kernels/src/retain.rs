@@ -23,6 +23,27 @@ kernel_args! {
     }
 }
 
+/// A value that a predicate may be asked about.
+pub trait Asked: Copy {
+    /// Whether the predicate holds for it.
+    fn passes(self, test: &Test<Self>) -> bool;
+}
+
+impl<W: Word> Asked for W {
+    #[inline(always)]
+    fn passes(self, test: &Test<W>) -> bool {
+        test.holds(self)
+    }
+}
+
+/// There is nothing to ask about: the keys of a set stay for their own sake.
+impl Asked for () {
+    #[inline(always)]
+    fn passes(self, _: &Test<()>) -> bool {
+        true
+    }
+}
+
 /// The body of the kernels.
 ///
 /// # Safety
@@ -31,7 +52,7 @@ kernel_args! {
 pub unsafe fn retain<F: Format>(args: &RetainArgs<F::Key, F::Value>)
 where
     F::Key: Word,
-    F::Value: Word,
+    F::Value: Asked,
 {
     let mut removed = 0;
     // SAFETY: each vector is one thread's, below the chunk's length; the whole block comes to the
@@ -49,7 +70,7 @@ where
                     let word = F::word(vector, s);
                     if word.is_key() {
                         let stays = args.keys.holds(chunk.key::<F>(word))
-                            && args.values.holds(F::value(vector, s));
+                            && F::value(vector, s).passes(&args.values);
                         if !stays {
                             let slot = place
                                 .cast::<u8>()

@@ -6,6 +6,7 @@
 //!
 //! | format | key, value bytes | slot | claimed by |
 //! |---|---|---|---|
+//! | [`Keys`] | 4 or 8, none | 8 bytes, two per vector | one 64-bit CAS of the key word |
 //! | [`Packed`] | 4, 4 | 8 bytes, two per vector | one 64-bit CAS of the pair |
 //! | [`Wide`] | 4 or 8, 4 or 8 | 16 bytes | one 128-bit CAS of the pair (sm_90) |
 //! | [`Split`] | 4 or 8, 4 or 8 | 16 bytes | 64-bit CAS of the key word to *busy*, then one 128-bit store of the pair |
@@ -17,7 +18,7 @@
 //! | transition | by | how |
 //! |---|---|---|
 //! | empty → pair | [`Format::claim`] | above |
-//! | pair → pair of the same key | [`Format::update`] | one atomic on the value word |
+//! | pair → pair of the same key | [`Format::update`] | one atomic on the value word, if there is one |
 //! | pair → tombstone | [`Format::bury`] | CAS of the key word |
 //! | tombstone → pair, in the reserved slabs only | [`Format::revive`] | CAS of the pair, or of the key word |
 //!
@@ -27,26 +28,36 @@
 //! Invariant: while the key word is empty, so is the rest of the slot (all ones). A claim may
 //! therefore tell from the key word alone whether it won. Updates do not break it: slots never
 //! become empty again while operations run.
-//!
-//! The *busy* state of [`Split`] is short: the lane that made it stores the pair in its next
-//! instruction. Readers take a busy slot for some other key's (the insert has not happened
-//! yet); inserters look again, since it may be theirs.
 
-use core::marker::PhantomData;
+mod keys;
+mod packed;
+mod sixteen;
+
 use gpumap_simt::U64x2;
-use gpumap_simt::atomic::part::{self, Part, Update};
-use gpumap_simt::atomic::{self, Relaxed};
-use gpumap_simt::mem::{self, Vector};
+use gpumap_simt::atomic::part::{Part, Update};
+use gpumap_simt::mem::Vector;
 use gpumap_simt::warp::ShuffleValue;
 
-/// The bits of a key or a value as it lies in batches: `u32` or `u64`.
-pub trait Bits:
-    Copy + Vector + Part + ShuffleValue + PartialEq + Default + Send + Sync + 'static
-{
+pub use keys::Keys;
+pub use packed::Packed;
+pub use sixteen::{Split, Wide};
+
+/// The bits of a key or a value as it lies in batches: `u32`, `u64`, or `()` for the values of a
+/// set, which have none.
+pub trait Bits: Copy + Vector + ShuffleValue + PartialEq + Default + Send + Sync + 'static {
     /// Zero-extended.
     fn to_u64(self) -> u64;
     /// The low bits.
     fn from_u64(word: u64) -> Self;
+}
+
+impl Bits for () {
+    #[inline(always)]
+    fn to_u64(self) -> u64 {
+        0
+    }
+    #[inline(always)]
+    fn from_u64(_: u64) -> Self {}
 }
 
 impl Bits for u32 {
@@ -75,7 +86,7 @@ impl Bits for u64 {
 pub const RESERVED_WORDS: u64 = 3;
 
 /// The key word of a slot, 32 or 64 bits wide.
-pub trait KeyWord: Bits {
+pub trait KeyWord: Bits + Part {
     /// No pair was ever here: all ones, so that a table is emptied by filling it with `0xff`.
     const EMPTY: Self;
     /// A pair was here.
@@ -136,10 +147,6 @@ pub trait Format: Copy + 'static {
     type Value: Bits;
     /// A key as it lies in a slot.
     type Word: KeyWord;
-    /// What a slot is accessed as whole.
-    type Whole: part::Whole;
-    /// Where the value begins in a slot, in bytes; the key word begins at 0.
-    const VALUE_AT: u32;
     /// Slots per 16-byte vector.
     const SLOTS: u32;
     /// Whether slots can be [busy](self).
@@ -207,26 +214,14 @@ pub trait Format: Copy + 'static {
     ///
     /// # Safety
     /// `slot` is a slot of this format in a live table, and has held a pair.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn update(slot: *mut u8, update: Update, value: Self::Value) {
-        let whole = slot.cast::<Self::Whole>();
-        // SAFETY: slots are aligned to their size and accessed atomically only.
-        unsafe { part::update_part(whole, Self::VALUE_AT, update, value) };
-    }
+    unsafe fn update(slot: *mut u8, update: Update, value: Self::Value);
 
     /// Makes a tombstone of the pair with this key word, and says whether it was there to be made
     /// one.
     ///
     /// # Safety
     /// As for [`update`](Self::update).
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn bury(slot: *mut u8, word: Self::Word) -> bool {
-        let whole = slot.cast::<Self::Whole>();
-        // SAFETY: as above.
-        unsafe { part::compare_exchange_part(whole, 0, word, Self::Word::TOMBSTONE) == word }
-    }
+    unsafe fn bury(slot: *mut u8, word: Self::Word) -> bool;
 
     /// The key word and the value of slot `i` of a table that is not written while the launch
     /// lasts.
@@ -248,209 +243,6 @@ pub trait Format: Copy + 'static {
     /// `slot` holds a pair that this launch alone may touch, and every pair that was put behind
     /// it in a walk is taken back by the same launch.
     unsafe fn take_back(slot: *mut u8);
-}
-
-/// Pairs of 4 + 4 bytes in 8-byte slots: key in the low half, value in the high half.
-#[derive(Clone, Copy, Debug)]
-pub struct Packed;
-
-impl Format for Packed {
-    type Key = u32;
-    type Value = u32;
-    type Word = u32;
-    type Whole = u64;
-    const VALUE_AT: u32 = 4;
-    const SLOTS: u32 = 2;
-    const HAS_BUSY: bool = false;
-
-    #[inline(always)]
-    fn word(vector: U64x2, i: u32) -> u32 {
-        (if i == 0 { vector.x } else { vector.y }) as u32
-    }
-
-    #[inline(always)]
-    fn value(vector: U64x2, i: u32) -> u32 {
-        ((if i == 0 { vector.x } else { vector.y }) >> 32) as u32
-    }
-
-    #[inline(always)]
-    unsafe fn claim(slot: *mut u8, word: u32, value: u32) -> Claim {
-        let pair = u64::from(word) | u64::from(value) << 32;
-        // SAFETY: slots are aligned to their size and accessed atomically only.
-        let old = unsafe { atomic::compare_exchange(slot.cast(), !0u64, pair, Relaxed) };
-        match old as u32 {
-            u32::EMPTY => Claim::Won,
-            other if other == word => Claim::SameKey,
-            _ => Claim::OtherKey,
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn revive(slot: *mut u8, word: u32, value: u32) -> Claim {
-        let pair = u64::from(word) | u64::from(value) << 32;
-        // SAFETY: as above.
-        let mut seen = unsafe { atomic::load(slot.cast::<u64>(), Relaxed) };
-        // Goes round again only when another operation changed the cell.
-        while seen as u32 != word {
-            // SAFETY: as above.
-            let old = unsafe { atomic::compare_exchange(slot.cast(), seen, pair, Relaxed) };
-            if old == seen {
-                return Claim::Won;
-            }
-            seen = old;
-        }
-        Claim::SameKey
-    }
-
-    #[inline(always)]
-    unsafe fn read(slots: *const u8, i: u64) -> (u32, u32) {
-        // SAFETY: in the table, by the caller.
-        let pair: u64 = unsafe { mem::load_streaming(slots.cast::<u64>().add(i as usize)) };
-        (pair as u32, (pair >> 32) as u32)
-    }
-
-    #[inline(always)]
-    unsafe fn write(slots: *mut u8, i: u64, word: u32, value: u32) {
-        let pair = u64::from(word) | u64::from(value) << 32;
-        // SAFETY: the caller's slot; slots are aligned to their size.
-        unsafe { slots.cast::<u64>().add(i as usize).write(pair) };
-    }
-
-    #[inline(always)]
-    unsafe fn take_back(slot: *mut u8) {
-        // SAFETY: as above.
-        unsafe { atomic::store(slot.cast(), !0u64, Relaxed) };
-    }
-}
-
-/// An empty slot of 16 bytes.
-const EMPTY_PAIR: U64x2 = U64x2::new(!0, !0);
-
-/// What the two 16-byte formats have in common: both words zero-extended, key first.
-macro_rules! sixteen_bytes {
-    () => {
-        type Key = K;
-        type Value = V;
-        type Word = u64;
-        type Whole = U64x2;
-        const VALUE_AT: u32 = 8;
-        const SLOTS: u32 = 1;
-
-        #[inline(always)]
-        fn word(vector: U64x2, _: u32) -> u64 {
-            vector.x
-        }
-
-        #[inline(always)]
-        fn value(vector: U64x2, _: u32) -> V {
-            V::from_u64(vector.y)
-        }
-
-        #[inline(always)]
-        unsafe fn read(slots: *const u8, i: u64) -> (u64, V) {
-            // SAFETY: in the table, by the caller.
-            let pair: U64x2 = unsafe { mem::load_streaming(slots.cast::<U64x2>().add(i as usize)) };
-            (pair.x, V::from_u64(pair.y))
-        }
-
-        #[inline(always)]
-        unsafe fn write(slots: *mut u8, i: u64, word: u64, value: V) {
-            let pair = U64x2::new(word, value.to_u64());
-            // SAFETY: the caller's slot; slots are aligned to their size.
-            unsafe { slots.cast::<U64x2>().add(i as usize).write(pair) };
-        }
-
-        #[inline(always)]
-        unsafe fn take_back(slot: *mut u8) {
-            // SAFETY: as above.
-            unsafe { atomic::store(slot.cast(), EMPTY_PAIR, Relaxed) };
-        }
-    };
-}
-
-/// Pairs in 16-byte slots, claimed whole by a 128-bit CAS: for sm_90 and newer, and the CPU.
-#[derive(Clone, Copy, Debug)]
-pub struct Wide<K, V>(PhantomData<(K, V)>);
-
-#[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
-impl<K: Bits, V: Bits> Format for Wide<K, V> {
-    sixteen_bytes! {}
-    const HAS_BUSY: bool = false;
-
-    #[inline(always)]
-    unsafe fn claim(slot: *mut u8, word: u64, value: V) -> Claim {
-        let pair = U64x2::new(word, value.to_u64());
-        // SAFETY: slots are aligned to their size and accessed atomically only.
-        let old = unsafe { atomic::compare_exchange(slot.cast(), EMPTY_PAIR, pair, Relaxed) };
-        match old.x {
-            u64::EMPTY => Claim::Won,
-            other if other == word => Claim::SameKey,
-            _ => Claim::OtherKey,
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn revive(slot: *mut u8, word: u64, value: V) -> Claim {
-        let pair = U64x2::new(word, value.to_u64());
-        // SAFETY: as above.
-        let mut seen = unsafe { atomic::load(slot.cast::<U64x2>(), Relaxed) };
-        // Goes round again only when another operation changed the cell.
-        while seen.x != word {
-            // SAFETY: as above.
-            let old = unsafe { atomic::compare_exchange(slot.cast(), seen, pair, Relaxed) };
-            if old == seen {
-                return Claim::Won;
-            }
-            seen = old;
-        }
-        Claim::SameKey
-    }
-}
-
-/// Pairs in 16-byte slots, claimed by their key word: for GPUs without a 128-bit CAS.
-#[derive(Clone, Copy, Debug)]
-pub struct Split<K, V>(PhantomData<(K, V)>);
-
-impl<K: Bits, V: Bits> Split<K, V> {
-    /// Puts a pair in the place of the key word `free`.
-    ///
-    /// # Safety
-    /// As for [`Format::claim`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn take(slot: *mut u8, free: u64, word: u64, value: V) -> Claim {
-        let whole = slot.cast::<U64x2>();
-        // SAFETY: slots are aligned to their size and accessed atomically only.
-        match unsafe { part::compare_exchange_part(whole, 0, free, u64::BUSY) } {
-            old if old == free => {
-                let pair = U64x2::new(word, value.to_u64());
-                // SAFETY: as above. The slot is this lane's until the store: nobody else writes
-                // to a busy slot, but for updates that come too late and may be overwritten.
-                unsafe { atomic::store(whole, pair, Relaxed) };
-                Claim::Won
-            }
-            u64::BUSY => Claim::Busy,
-            old if old == word => Claim::SameKey,
-            _ => Claim::OtherKey,
-        }
-    }
-}
-
-impl<K: Bits, V: Bits> Format for Split<K, V> {
-    sixteen_bytes! {}
-    const HAS_BUSY: bool = true;
-
-    #[inline(always)]
-    unsafe fn claim(slot: *mut u8, word: u64, value: V) -> Claim {
-        // SAFETY: the caller's promise.
-        unsafe { Self::take(slot, u64::EMPTY, word, value) }
-    }
-
-    #[inline(always)]
-    unsafe fn revive(slot: *mut u8, word: u64, value: V) -> Claim {
-        // SAFETY: the caller's promise.
-        unsafe { Self::take(slot, u64::TOMBSTONE, word, value) }
-    }
 }
 
 #[cfg(test)]
@@ -475,7 +267,8 @@ mod tests {
                 assert_eq!(Wide88::reserved_key(alias), key);
             }
         }
-        // A 4-byte key in a 16-byte slot never meets a state.
+        // A 4-byte key in an 8-byte word never meets a state.
         assert_eq!(Wide::<u32, u64>::stored(!0), Stored::Table(0xffff_ffff));
+        assert_eq!(Keys::<u32>::stored(!0), Stored::Table(0xffff_ffff));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | unit | size | role |
 //! |---|---|---|
-//! | slot | 8 or 16 bytes | one pair |
+//! | slot | 8 or 16 bytes | one pair, or one key of a set |
 //! | slab | 64 bytes | what four lanes read at once; the L2 fetches that much anyway |
 //! | page | up to 512 slabs (32 KiB) | the home of a key: its walk starts here |
 //! | submap | any number of pages | one allocation; a share of the hash range |

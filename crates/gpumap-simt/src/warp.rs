@@ -233,7 +233,8 @@ pub unsafe fn warp_inclusive_sum(value: u32) -> u32 {
     sum
 }
 
-/// What a shuffle can move: 32-bit and 64-bit plain values.
+/// What a shuffle can move: 32-bit and 64-bit plain values, and `()`, for which it does nothing and
+/// waits for nobody.
 pub trait ShuffleValue: Copy + sealed::Shuffle {}
 
 mod sealed {
@@ -293,4 +294,16 @@ shuffle_value! {
     u64, u64, |v| v, |b| b, shfl_idx_64 shfl_up_64 shfl_down_64 shfl_xor_64;
     i64, u64, |v| v as u64, |b| b as i64, shfl_idx_64 shfl_up_64 shfl_down_64 shfl_xor_64;
     f64, u64, f64::to_bits, f64::from_bits, shfl_idx_64 shfl_up_64 shfl_down_64 shfl_xor_64;
+}
+
+impl ShuffleValue for () {}
+impl sealed::Shuffle for () {
+    #[inline(always)]
+    unsafe fn idx(self, _: u32, _: u32, _: u32) {}
+    #[inline(always)]
+    unsafe fn up(self, _: u32, _: u32, _: u32) {}
+    #[inline(always)]
+    unsafe fn down(self, _: u32, _: u32, _: u32) {}
+    #[inline(always)]
+    unsafe fn xor(self, _: u32, _: u32, _: u32) {}
 }

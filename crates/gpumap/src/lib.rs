@@ -22,6 +22,7 @@
 //!
 //! - **Keys and values** are plain data of 4 or 8 bytes ([`Key`], [`Value`]), your own types
 //!   included ([`key_type!`]). Every bit pattern is allowed: no key is set aside as a sentinel.
+//!   With `()` for values a map is a [set](Map#sets).
 //! - **Batches** are slices, vectors or arrays of the host, or [`Buffer`]s of the device
 //!   ([`Input`]). From the device to the device nothing is copied or allocated.
 //! - **Growth** is automatic ([`MapBuilder`] has the settings). What there is no memory for is

@@ -201,6 +201,8 @@ macro_rules! scripts {
 }
 
 scripts! {
+    u32, (): LANES_4_0 map_ref_lanes_4_0 TILES_4_0 map_ref_tiles_4_0;
+    u64, (): LANES_8_0 map_ref_lanes_8_0 TILES_8_0 map_ref_tiles_8_0;
     u32, u32: LANES_4_4 map_ref_lanes_4_4 TILES_4_4 map_ref_tiles_4_4;
     u32, u64: LANES_4_8 map_ref_lanes_4_8 TILES_4_8 map_ref_tiles_4_8;
     u64, u32: LANES_8_4 map_ref_lanes_8_4 TILES_8_4 map_ref_tiles_8_4;

@@ -241,8 +241,9 @@ fn a_map_outlives_its_device_handle_and_streams() {
             let builder = Target::new(device, None).builder::<K, V>();
             (builder.capacity(10).build().unwrap(), keys)
         };
-        assert_eq!(map.insert(&keys, &[value(10), value(20)]).unwrap(), 2);
-        assert_holds(&map, &[(1, 10), (2, 20)].into());
+        let held = Batch::<K, V>::of([(1, 10), (2, 20)]);
+        assert_eq!(map.insert(&keys, &held.values).unwrap(), 2);
+        assert_holds(&map, &held.bits().collect());
     }
     on_every_format!(body);
 }

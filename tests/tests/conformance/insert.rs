@@ -182,8 +182,9 @@ fn tiny_capacities_are_real_ones() {
         }
         // A map that was asked for nothing works all the same.
         let map = on.map::<K, V>(0);
-        assert_eq!(map.insert(&[key(9)], &[value(90)]).unwrap(), 1);
-        assert_holds(&map, &[(9, 90)].into());
+        let one = Batch::<K, V>::of([(9, 90)]);
+        assert_eq!(map.insert(&one.keys, &one.values).unwrap(), 1);
+        assert_holds(&map, &one.bits().collect());
     }
     on_every_format!(body);
 }
@@ -316,9 +317,9 @@ fn an_empty_batch_does_nothing() {
             assert_eq!(map.merge(&[], &[], Merge::Add).unwrap(), 0);
             assert_eq!(map.get(&[]).unwrap().len(), 0);
             assert_eq!(map.contains(&keys).unwrap().len(), 0);
-            let expected = Oracle::from([(1, 1)]);
-            map.insert(&[key(1)], &[value(1)]).unwrap();
-            assert!(contents(&map) == expected);
+            let one = Batch::<K, V>::of([(1, 1)]);
+            map.insert(&one.keys, &one.values).unwrap();
+            assert!(contents(&map) == one.bits().collect());
         }
     }
     on_every_format!(body);

@@ -31,6 +31,8 @@ macro_rules! on_every_interleaving {
                     run_pair_on::<u32, u64>(&on, $body::<u32, u64>);
                     run_pair_on::<u64, u32>(&on, $body::<u64, u32>);
                     run_pair_on::<u64, u64>(&on, $body::<u64, u64>);
+                    run_pair_on::<u32, ()>(&on, $body::<u32, ()>);
+                    run_pair_on::<u64, ()>(&on, $body::<u64, ()>);
                 });
             }
         }

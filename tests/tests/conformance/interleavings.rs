@@ -20,8 +20,8 @@ use gpumap_kernels::verbs::look_up::{Answers, Get};
 use gpumap_kernels::verbs::remove::Undo;
 use gpumap_kernels::verbs::store::{Keep, Merge};
 use gpumap_tests::interleave::{Inputs, LANES, Out, PER_WARP, check, key_patterns, launch, store};
-use gpumap_tests::on_every_interleaving;
 use gpumap_tests::table::HostTable;
+use gpumap_tests::{on_every_interleaving, on_interleavings_with_values};
 
 /// Pairs stored, and pairs that found no room.
 fn counters() -> [AtomicU64; 2] {
@@ -113,6 +113,7 @@ fn readers_beside_inserters() {
         let offers = inserted.offers();
         check(&table, &offers);
         let stored: HashMap<u64, u64> = table.pairs().into_iter().collect();
+        let absent = F::Value::from_u64(5).to_u64();
         for i in 0..len {
             let k = inputs.keys[i].to_u64();
             for round in 0..2 {
@@ -121,7 +122,7 @@ fn readers_beside_inserters() {
                     // Pairs never change, so whoever finds one finds what is there at the end.
                     1 => assert_eq!(v, stored[&k], "key {k:#x}: a torn or foreign value"),
                     0 => {
-                        assert_eq!(v, 5, "key {k:#x}: not the default");
+                        assert_eq!(v, absent, "key {k:#x}: not the default");
                         assert!(i >= len / 2, "key {k:#x}: an inserter misses its own key");
                         assert!(round == 0 || found[0][i] == 0, "key {k:#x} is gone again");
                     }
@@ -170,7 +171,7 @@ fn adders_of_the_same_keys() {
             assert_eq!(found.get(&k), Some(&sum), "sum of key {k:#x}");
         }
     }
-    on_every_interleaving!(scenario, 100);
+    on_interleavings_with_values!(scenario, 100);
 }
 
 /// Stores a batch of too many keys, then undoes it, from a table with some pairs.

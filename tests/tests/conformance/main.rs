@@ -32,6 +32,7 @@ mod reserved_keys;
 mod retain;
 mod retrieve_all;
 mod sanitizer;
+mod sets;
 mod simt;
 mod stateful;
 mod stats;

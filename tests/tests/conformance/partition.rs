@@ -6,7 +6,9 @@ use gpumap::primitives::{Digit, MAX_PARTS, Primitives};
 use gpumap::{Buffer, Device, Error, Key, Value, executor};
 use gpumap_kernels::hash::mix64;
 use gpumap_tests::device::noting;
-use gpumap_tests::{Target, key, key_bits, on_every_format, on_every_target, value, value_bits};
+use gpumap_tests::{
+    Target, key, key_bits, on_every_target, on_formats_with_values, value, value_bits,
+};
 
 /// Keys by their number.
 type KeyOf<'a> = &'a dyn Fn(u64) -> u64;
@@ -130,7 +132,7 @@ fn any_digit_of_any_pair() {
             });
         }
     }
-    on_every_format!(body);
+    on_formats_with_values!(body);
 }
 
 #[test]
@@ -147,7 +149,7 @@ fn any_length_and_alignment() {
             }
         }
     }
-    on_every_format!(body);
+    on_formats_with_values!(body);
 }
 
 #[test]
@@ -166,7 +168,7 @@ fn skewed_keys() {
             0,
         );
     }
-    on_every_format!(body);
+    on_formats_with_values!(body);
 }
 
 #[test]
@@ -299,5 +301,5 @@ fn sanitizer_partition() {
         check::<K, V>(on, 7_001, Digit::of_bits(0..8), &mix64, 0);
         check::<K, V>(on, 3_001, Digit::of_hash(50..53, 1), &mix64, 1);
     }
-    on_every_format!(body);
+    on_formats_with_values!(body);
 }

@@ -9,7 +9,8 @@ use gpumap_tests::device::noting;
 use gpumap_tests::oracle::{assert_same, paired};
 use gpumap_tests::pairs::{nth_key, patterns};
 use gpumap_tests::{
-    Batch, Oracle, Target, assert_holds, key, key_bits, on_every_format, on_pairs, value,
+    Batch, Oracle, Target, assert_holds, key, key_bits, on_every_format, on_formats_with_values,
+    on_pairs, value,
 };
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -231,5 +232,5 @@ fn beside_updates_no_pair_that_satisfies_it_is_removed() {
             .collect();
         assert_holds(&map, &expected);
     }
-    on_every_format!(body);
+    on_formats_with_values!(body);
 }

@@ -11,7 +11,7 @@ use gpumap_tests::oracle::{assert_same, paired};
 use gpumap_tests::pairs::{self, mask, nth_key, writer_of};
 use gpumap_tests::{
     Batch, Oracle, Shape, Target, assert_holds, contents, key, key_bits, on_every_format,
-    on_every_pair, value, value_bits,
+    on_every_pair, on_formats_with_values, value, value_bits,
 };
 
 /// What outputs hold where nothing was written.
@@ -115,12 +115,7 @@ fn any_number_of_pairs() {
 fn submaps_of_any_number_and_size() {
     fn body<K: Key, V: Value>(on: &Target) {
         // Slots per tile of the kernel: sizes around it, and a size that is no multiple.
-        let tile = 512 * 64
-            / if size_of::<K>() + size_of::<V>() == 8 {
-                8
-            } else {
-                16
-            };
+        let tile = 512 * 64 / pairs::slot_bytes::<K, V>();
         let shapes = [
             (1.0, vec![1]),
             (0.9, vec![tile]),
@@ -259,8 +254,9 @@ fn beside_writers_what_was_there_is_reported_once() {
             for (&k, &v) in keys.iter().zip(&values) {
                 let bits = key_bits(k);
                 assert!(all.contains(&bits), "foreign key {bits:#x}");
-                let expected = if before.contains_key(&bits) { 1 } else { 2 };
-                assert_eq!(writer_of(k, v), expected, "writer of {bits:#x}");
+                let writer = if before.contains_key(&bits) { 1 } else { 2 };
+                let expected = value_bits(pairs::value_by::<K, V>(k, writer));
+                assert_eq!(value_bits(v), expected, "value of {bits:#x}");
             }
             assert!(keys.len() >= counted.max(last), "pairs got lost");
             last = keys.len();
@@ -362,5 +358,5 @@ fn beside_updates_removals_and_growth_what_stays_is_reported_once() {
         let expected: Oracle = stays.into_iter().map(|k| (k, sum)).collect();
         assert_holds(map, &expected);
     }
-    on_every_format!(body);
+    on_formats_with_values!(body);
 }

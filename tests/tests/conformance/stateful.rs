@@ -3,7 +3,8 @@
 
 use gpumap::primitives::Element;
 use gpumap::{Key, Value};
-use gpumap_tests::sequence::{retain, run};
+use gpumap_tests::device::run_pair;
+use gpumap_tests::sequence::{retain, retain_in_set, run};
 use gpumap_tests::{Target, on_every_pair, on_pairs};
 
 fn sequences<K: Key + Element, V: Value + Element>(on: &Target) {
@@ -30,6 +31,17 @@ fn sequences_of_small_values() {
 #[test]
 fn sequences_of_large_pairs() {
     on_pairs!(sequences: u64 => u64);
+}
+
+#[test]
+fn sequences_of_sets() {
+    fn body<K: Key + Element>(on: &Target) {
+        run::<K, ()>(on, on.n(1_300, 300), 40, Some(retain_in_set::<K>));
+        run::<K, ()>(on, on.n(8, 20), 600, Some(retain_in_set::<K>));
+    }
+    run_pair::<u32, ()>(body::<u32>);
+    run_pair::<u64, ()>(body::<u64>);
+    run_pair::<i64, ()>(body::<i64>);
 }
 
 #[test]

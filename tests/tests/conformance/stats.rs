@@ -2,8 +2,9 @@
 
 use gpumap::{Key, Map, Stats, Value};
 use gpumap_kernels::hash::{KeyHash, scale};
+use gpumap_kernels::table::SLAB_BYTES;
 use gpumap_tests::device::noting;
-use gpumap_tests::pairs::nth_key;
+use gpumap_tests::pairs::{nth_key, slot_bytes};
 use gpumap_tests::{Batch, Shape, Target, key, key_bits, on_every_format, value};
 
 /// The figures of a map, checked against each other.
@@ -14,11 +15,7 @@ fn stats<K: Key, V: Value>(map: &Map<K, V>) -> Stats {
     assert_eq!(stats.capacity, map.capacity());
     assert_eq!(stats.submaps, map.submaps());
     assert_eq!(stats.load_factor(), map.load_factor());
-    let slot = if size_of::<K>() + size_of::<V>() == 8 {
-        8
-    } else {
-        16
-    };
+    let slot = slot_bytes::<K, V>() as u64;
     assert_eq!(stats.table_bytes, map.slots() as u64 * slot);
     assert_eq!(stats.probe_lengths.iter().sum::<u64>() as usize, stats.len);
     assert_ne!(stats.probe_lengths.last(), Some(&0), "longer than needed");
@@ -62,11 +59,7 @@ fn probe_lengths_of_a_small_map() {
         // Pages of one slab: the walk of a key goes from its home to the next, and round.
         let shape = Shape::new::<K, V>(&[100], 1, SEED);
         let map = shape.builder::<K, V>(on).build().unwrap();
-        let slab_slots = if size_of::<K>() + size_of::<V>() == 8 {
-            8
-        } else {
-            4
-        };
+        let slab_slots = SLAB_BYTES as usize / slot_bytes::<K, V>();
         let slabs = map.slots() / slab_slots;
         let mut used = vec![0; slabs];
         let mut lengths = vec![0u64; slabs];

@@ -5,7 +5,8 @@
 use crate::slot::Split;
 #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
 use crate::slot::Wide;
-use crate::slot::{Bits, Format, Packed};
+use crate::slot::{Bits, Format, Keys, Packed};
+use gpumap_simt::atomic::part::Part;
 
 /// A slot format, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +18,8 @@ pub enum SlotKind {
     Wide = 2,
     /// [`Split`](crate::slot::Split).
     Split = 3,
+    /// [`Keys`].
+    Keys = 4,
 }
 
 /// A format that has a name.
@@ -29,23 +32,28 @@ impl Named for Packed {
     const KIND: SlotKind = SlotKind::Packed;
 }
 
+impl<K: Bits> Named for Keys<K> {
+    const KIND: SlotKind = SlotKind::Keys;
+}
+
 #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
-impl<K: Bits, V: Bits> Named for Wide<K, V> {
+impl<K: Bits, V: Bits + Part> Named for Wide<K, V> {
     const KIND: SlotKind = SlotKind::Wide;
 }
 
 #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
-impl<K: Bits, V: Bits> Named for Split<K, V> {
+impl<K: Bits, V: Bits + Part> Named for Split<K, V> {
     const KIND: SlotKind = SlotKind::Split;
 }
 
-/// A key and a value that a map can have: implemented for the tuples of `u32` and `u64`.
+/// A key and a value that a map can have: implemented for the tuples of `u32` and `u64`, and for
+/// either with `()`, the pairs of a set.
 ///
-/// | compiled for | 4 + 4 bytes | all others |
-/// |---|---|---|
-/// | PTX for sm_90 and newer | [`Packed`] | [`Wide`](crate::slot::Wide) |
-/// | PTX for sm_70 | `Packed` | [`Split`](crate::slot::Split) |
-/// | the CPU | `Packed` | `Wide`, and `Split` for maps that have it |
+/// | compiled for | no value | 4 + 4 bytes | all others |
+/// |---|---|---|---|
+/// | PTX for sm_90 and newer | [`Keys`] | [`Packed`] | [`Wide`](crate::slot::Wide) |
+/// | PTX for sm_70 | `Keys` | `Packed` | [`Split`](crate::slot::Split) |
+/// | the CPU | `Keys` | `Packed` | `Wide`, and `Split` for maps that have it |
 pub trait Pair {
     /// The bits of a key.
     type Key: Bits;
@@ -65,6 +73,20 @@ impl Pair for (u32, u32) {
     #[cfg(not(target_arch = "nvptx64"))]
     type Other = Packed;
 }
+
+macro_rules! keys {
+    ($($k:ty)*) => {$(
+        impl Pair for ($k, ()) {
+            type Key = $k;
+            type Value = ();
+            type Native = Keys<$k>;
+            #[cfg(not(target_arch = "nvptx64"))]
+            type Other = Keys<$k>;
+        }
+    )*};
+}
+
+keys! { u32 u64 }
 
 macro_rules! sixteen_bytes {
     ($($k:ty, $v:ty;)*) => {$(

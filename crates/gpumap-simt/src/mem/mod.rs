@@ -30,9 +30,23 @@ pub(crate) mod sealed {
 }
 
 /// What one instruction moves: `u8`, `u32`, `u64`, [`U64x2`](crate::U64x2),
-/// [`U32x4`](crate::U32x4).
+/// [`U32x4`](crate::U32x4); and `()`, which has no bytes and is moved by none: any address is
+/// valid for it, null as well.
 pub trait Vector: sealed::Vector {}
 impl<T: sealed::Vector> Vector for T {}
+
+impl sealed::Vector for () {
+    #[inline(always)]
+    unsafe fn load(_: *const Self) -> Self {}
+    #[inline(always)]
+    unsafe fn load_streaming(_: *const Self) -> Self {}
+    #[inline(always)]
+    unsafe fn load_readonly(_: *const Self) -> Self {}
+    #[inline(always)]
+    unsafe fn store(_: *mut Self, (): Self) {}
+    #[inline(always)]
+    unsafe fn store_streaming(_: *mut Self, (): Self) {}
+}
 
 macro_rules! loads {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(

@@ -283,3 +283,25 @@ fn the_active_lanes_are_those_that_have_not_exited() {
         assert_eq!(slots.get(32), 0x55);
     }
 }
+
+#[test]
+fn nothing_is_moved_without_waiting_or_memory() {
+    for executor in executors() {
+        let done = Slots::new(32);
+        launch(&executor, 1, 32, || {
+            let lane = warp::lane_id();
+            if lane.is_multiple_of(2) {
+                // SAFETY: a shuffle of nothing involves no other lane, and any address will do for
+                // no bytes.
+                unsafe {
+                    warp::warp_shuffle_idx(LaneMask::FULL, (), 1, 32);
+                    gpumap_simt::mem::store(std::ptr::null_mut(), ());
+                    gpumap_simt::mem::load_streaming::<()>(std::ptr::null());
+                }
+                done.set(1u64);
+            }
+        })
+        .unwrap();
+        assert!((0..32).step_by(2).all(|lane| done.get(lane) == 1));
+    }
+}

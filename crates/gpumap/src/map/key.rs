@@ -17,15 +17,16 @@ pub unsafe trait Key: Pod + Send + Sync {
     type Bits: KeyBits + Pod;
 }
 
-/// A value: plain data of 4 or 8 bytes. Every bit pattern is allowed.
+/// A value: plain data of 4 or 8 bytes, of which every bit pattern is allowed; or `()`, which makes
+/// the map a [set](crate::Map#sets).
 ///
-/// Implemented for `u32`, `i32`, `f32`, `u64`, `i64`, `f64`. For a type of your own use
+/// Implemented for `u32`, `i32`, `f32`, `u64`, `i64`, `f64`, `()`. For a type of your own use
 /// [`value_type!`](crate::value_type).
 ///
 /// # Safety
 /// `Self` has the size and the alignment of `Bits`.
 pub unsafe trait Value: Pod + Send + Sync {
-    /// The unsigned integer of this size: `u32` or `u64`.
+    /// The unsigned integer of this size, `u32` or `u64`, or `()`.
     type Bits: ValueBits + Pod;
 
     /// How [`Map::merge`](crate::Map::merge) reads it as a number.
@@ -108,6 +109,7 @@ key_type!(u32: u32);
 key_type!(i32: u32);
 key_type!(u64: u64);
 key_type!(i64: u64);
+value_type!((): ());
 value_type!(u32: u32);
 value_type!(i32: u32, Number::Signed);
 value_type!(f32: u32, Number::Float);

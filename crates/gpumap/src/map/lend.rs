@@ -268,7 +268,7 @@ impl<K: Key, V: Value> Map<K, V> {
         Err(Error::WrongSlots {
             needed: match self.kernels.slots {
                 SlotKind::Split => PtxChoice::Sm70,
-                SlotKind::Packed | SlotKind::Wide => PtxChoice::Sm90,
+                SlotKind::Packed | SlotKind::Wide | SlotKind::Keys => PtxChoice::Sm90,
             },
         })
     }

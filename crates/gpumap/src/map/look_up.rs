@@ -92,6 +92,23 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(found.into_iter().map(|found| found != 0).collect())
     }
 
+    /// For each key whether it is present, into a buffer of the device: `found[i]` is 1 or 0.
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`] if `found` is shorter than `keys`; [`Error::WrongDevice`],
+    /// [`Error::Driver`].
+    pub fn contains_into(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        found: &mut Buffer<u8>,
+    ) -> Result<()> {
+        let keys = keys.source();
+        expect_room(keys.len(), found.len())?;
+        let mut scratch = self.scratch.take()?;
+        let found = scratch.target(found)?;
+        self.look_up(&mut scratch, keys, ptr::null_mut(), found, V::zeroed())
+    }
+
     /// Looks keys up, and waits. Outputs may be null.
     fn look_up(
         &self,

@@ -14,8 +14,10 @@ mod on_stream;
 mod pending;
 mod persist;
 mod remove;
+mod retain;
 mod retrieve;
 mod room;
+mod set;
 mod shape;
 mod stats;
 mod store;
@@ -67,6 +69,23 @@ use table::Table;
 /// assert_eq!(values.len(), 4);
 /// keys.sort();
 /// assert_eq!(keys, [1, 2, 3, 4]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+///
+/// # Sets
+/// `Map<K, ()>` is a set of keys. It stores no values: a slot has 8 bytes, so that a set of 8-byte
+/// keys takes half the memory of a map to 4- or 8-byte values. There are shorter verbs for it, such as
+/// [`insert_keys`](Self::insert_keys) and [`retrieve_keys`](Self::retrieve_keys). Those of all maps
+/// are there too, with `()` for each value: as two values never differ, `upsert`, `merge` and
+/// `get_or_insert` are `insert`.
+///
+/// ```
+/// use gpumap::{Device, Map};
+///
+/// let seen: Map<u64, ()> = Map::new(&Device::best()?)?;
+/// assert_eq!(seen.insert_keys(&[3, 1, 3])?, 2); // how many keys were new
+/// assert_eq!(seen.contains(&[1, 2])?, [true, false]);
+/// assert_eq!(seen.get(&[1, 2])?, [Some(()), None]); // the same, as of any map
 /// # Ok::<(), gpumap::Error>(())
 /// ```
 ///

@@ -189,10 +189,10 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         Ok(self.done(pending))
     }
 
-    /// Which of the keys are present: `found[i]` is 1 or 0.
+    /// [`Map::contains_into`] on the stream.
     ///
     /// # Errors
-    /// As for [`get_into`](Self::get_into).
+    /// As for [`Map::contains_into`]; [`Error::WrongDevice`] also for the stream.
     pub fn contains_into(
         &self,
         keys: &(impl Input<K> + ?Sized),
@@ -310,6 +310,11 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
                     _copy: None,
                 })
             }
+            // The values of a set: nothing to copy, and nothing to wait for.
+            Source::Host(elements) if size_of::<T>() == 0 => Ok(Staged {
+                elements: elements.as_ptr(),
+                _copy: None,
+            }),
             Source::Host(elements) => {
                 let copy = Memory::new(&self.stream, bytes_of::<T>(elements.len())?)?;
                 // SAFETY: as many bytes as were just allocated; waited for while the elements are

@@ -3,22 +3,16 @@
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use gpumap_kernels::chunk::THREADS;
 use gpumap_kernels::kernels::RemoveArgs;
-use gpumap_kernels::primitives::filter::Test;
-use gpumap_kernels::primitives::word::Word;
-use gpumap_kernels::retain::RetainArgs;
-use gpumap_kernels::slot::Bits;
 use gpumap_kernels::verbs::look_up::Answers;
 use gpumap_kernels::verbs::store::Select;
-use gpumap_simt::kernel::{Grid, Kernel};
+use gpumap_simt::kernel::Kernel;
 
 use super::store::{Job, Verb};
 use super::table::Table;
 use super::{Key, Map, Value};
 use crate::error::Result;
 use crate::input::{Input, Source};
-use crate::primitives::{Element, Predicate};
 use crate::scratch::{Slot, Workspace};
 
 type RemoveKernel<K, V> = &'static Kernel<RemoveArgs<<K as Key>::Bits, <V as Value>::Bits>>;
@@ -127,48 +121,6 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(pairs)
     }
 
-    /// Keeps the pairs whose key and value both satisfy a predicate, and removes all others.
-    /// Returns how many were removed. Waits for the calls in flight.
-    ///
-    /// ```
-    /// use gpumap::primitives::Predicate;
-    /// use gpumap::{Device, Map};
-    /// let map = Map::<u32, i32>::new(&Device::cpu())?;
-    /// map.insert(&[1, 2, 3], &[-10, 20, 30])?;
-    /// assert_eq!(map.retain(Predicate::LessOrEqual(2), Predicate::Always)?, 1);
-    /// assert_eq!(map.retain(Predicate::Always, Predicate::Greater(0))?, 1);
-    /// assert_eq!(map.retrieve_all()?, (vec![2], vec![20]));
-    /// # Ok::<(), gpumap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
-    pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize>
-    where
-        K: Element,
-        V: Element,
-    {
-        let mut scratch = self.scratch.take()?;
-        let table = self.exclusive();
-        self.expect_sound()?;
-        let (chunks, blocks) = table.chunks()?;
-        let args = RetainArgs {
-            chunks,
-            keys: as_bits(keys.test()),
-            values: as_bits(values.test()),
-            removed: scratch.counting()?,
-        };
-        let grid = Grid::new(blocks, THREADS);
-        let [removed, ..] = self.or_poison(&mut scratch, |scratch| {
-            // SAFETY: the kernel set fits the map's types; the exclusive lock is held until the
-            // counter has been read.
-            unsafe { self.kernels.retain.launch(scratch.stream(), grid, args) }?;
-            scratch.counted()
-        })?;
-        self.room.removed(removed as usize);
-        Ok(removed as usize)
-    }
-
     /// Keeps the pairs whose key is in the batch, and removes all others. Returns how many were
     /// removed. Waits for the calls in flight.
     ///
@@ -273,17 +225,5 @@ impl<K: Key, V: Value> Map<K, V> {
         self.room.rebuilt(0, self.capacity());
         self.poisoned.store(false, Ordering::Release);
         Ok(())
-    }
-}
-
-/// The same predicate on words of the same size.
-fn as_bits<A: Word, B: Bits>(test: Test<A>) -> Test<B> {
-    let word = |word: A| B::from_u64(word.to_u64());
-    Test {
-        mask: word(test.mask),
-        fold: word(test.fold),
-        low: word(test.low),
-        span: word(test.span),
-        invert: test.invert,
     }
 }

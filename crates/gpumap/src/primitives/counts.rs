@@ -1,21 +1,21 @@
-//! How often each key occurs, by way of a map.
+//! How many keys there are, and how often each occurs, by way of a set and of a map.
 
 use bytemuck::Pod;
 
 use super::Primitives;
-use crate::buffer::{Buffer, BufferView};
+use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::{Input, Source};
-use crate::map::{Key, Map, Merge, Value};
+use crate::map::{Key, Map, Merge};
 use crate::stream::Stream;
 
-/// Keys per batch: what is stored beside them takes memory, however many keys there are.
+/// Keys per batch: those of the host, and what is stored beside them, take memory on the device.
 const BATCH: usize = 1 << 24;
 
 impl Primitives {
     /// How many different keys there are.
     ///
-    /// Takes memory for a [`Map`] of as many pairs as there are keys.
+    /// Takes memory for a [set](Map#sets) of as many keys.
     ///
     /// ```
     /// use gpumap::{Device, primitives::Primitives};
@@ -30,17 +30,15 @@ impl Primitives {
     /// [`Error::WrongDevice`](crate::Error::WrongDevice), [`Error::Driver`](crate::Error::Driver).
     pub fn unique_count<K: Key>(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
         let source = keys.source();
-        let map = Map::<K, u32>::with_capacity(&self.device, source.len())?;
-        let zeros = self.batch_of(0u32, source.len())?;
-        let mut unique = 0;
-        each_batch(source, &zeros, |keys, zeros| {
-            unique += match keys {
-                Source::Host(keys) => map.insert(keys, &zeros)?,
-                Source::Device(keys) => map.insert(&keys, &zeros)?,
+        let set = Map::<K, ()>::with_capacity(&self.device, source.len())?;
+        each_batch(source, |keys| {
+            match keys {
+                Source::Host(keys) => set.insert_keys(keys)?,
+                Source::Device(keys) => set.insert_keys(&keys)?,
             };
             Ok(())
         })?;
-        Ok(unique)
+        Ok(set.len())
     }
 
     /// Every different key, in no order, and how often it occurs.
@@ -66,8 +64,10 @@ impl Primitives {
     ) -> Result<(Vec<K>, Vec<u64>)> {
         let source = keys.source();
         let map = Map::<K, u64>::with_capacity(&self.device, source.len())?;
-        let ones = self.batch_of(1u64, source.len())?;
-        each_batch(source, &ones, |keys, ones| {
+        let ones = vec![1u64; source.len().min(BATCH)];
+        let ones = Buffer::from_slice(&Stream::new(&self.device)?, &ones)?;
+        each_batch(source, |keys| {
+            let ones = ones.slice(..keys.len())?;
             match keys {
                 Source::Host(keys) => map.merge(keys, &ones, Merge::Add)?,
                 Source::Device(keys) => map.merge(&keys, &ones, Merge::Add)?,
@@ -76,29 +76,20 @@ impl Primitives {
         })?;
         map.retrieve_all()
     }
-
-    /// One value for each key of the largest batch.
-    fn batch_of<V: Value>(&self, value: V, keys: usize) -> Result<Buffer<V>> {
-        let stream = Stream::new(&self.device)?;
-        let values = vec![value; keys.min(BATCH)];
-        Buffer::from_slice(&stream, &values)
-    }
 }
 
-/// Runs `body` for the keys of each batch, with as many of `values`.
-fn each_batch<K: Pod, V: Pod>(
+/// Runs `body` for each batch of the keys.
+fn each_batch<K: Pod>(
     keys: Source<'_, K>,
-    values: &Buffer<V>,
-    mut body: impl FnMut(Source<'_, K>, BufferView<'_, V>) -> Result<()>,
+    mut body: impl FnMut(Source<'_, K>) -> Result<()>,
 ) -> Result<()> {
     let mut start = 0;
     while start < keys.len() {
         let end = (start + BATCH).min(keys.len());
-        let batch = match keys {
+        body(match keys {
             Source::Host(slice) => Source::Host(&slice[start..end]),
             Source::Device(view) => Source::Device(view.slice(start..end)?),
-        };
-        body(batch, values.slice(..end - start)?)?;
+        })?;
         start = end;
     }
     Ok(())

@@ -198,6 +198,8 @@ impl Primitives {
         // SAFETY: the lengths were checked; the words have the sizes of the keys and values.
         unsafe {
             match (size_of::<K>(), size_of::<V>()) {
+                (4, 0) => self.run::<u32, ()>(&mut scratch, job.cast(), form),
+                (_, 0) => self.run::<u64, ()>(&mut scratch, job.cast(), form),
                 (4, 4) => self.run::<u32, u32>(&mut scratch, job.cast(), form),
                 (4, _) => self.run::<u32, u64>(&mut scratch, job.cast(), form),
                 (_, 4) => self.run::<u64, u32>(&mut scratch, job.cast(), form),

@@ -210,7 +210,7 @@ impl Workspace {
         source: Source<'_, T>,
     ) -> Result<*const T> {
         match source {
-            Source::Host(elements) if self.stream.device().is_cuda() => {
+            Source::Host(elements) if self.stream.device().is_cuda() && size_of::<T>() != 0 => {
                 let staged = self.reserve::<T>(slot, elements.len())?;
                 // SAFETY: reserved just now with room for them; the caller keeps the source.
                 unsafe {

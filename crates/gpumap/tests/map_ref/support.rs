@@ -10,8 +10,8 @@ use gpumap::{Buffer, Device, Error, Key, Map, MapBuilder, Result, Stream, Tally,
 use gpumap_kernels::kernels::Encoding;
 use gpumap_kernels::slot::Bits;
 use gpumap_map_test_kernels::script::{
-    LANES_4_4, LANES_4_8, LANES_8_4, LANES_8_8, ScriptArgs, TILES_4_4, TILES_4_8, TILES_8_4,
-    TILES_8_8,
+    LANES_4_0, LANES_4_4, LANES_4_8, LANES_8_0, LANES_8_4, LANES_8_8, ScriptArgs, TILES_4_0,
+    TILES_4_4, TILES_4_8, TILES_8_0, TILES_8_4, TILES_8_8,
 };
 
 pub const SM_70: &str = include_str!("../../../../tests/ptx/gpumap_map_test_sm_70.ptx");
@@ -115,6 +115,8 @@ macro_rules! pairs {
     )*};
 }
 pairs! {
+    u32, (): LANES_4_0 TILES_4_0;
+    u64, (): LANES_8_0 TILES_8_0;
     u32, u32: LANES_4_4 TILES_4_4;
     u32, u64: LANES_4_8 TILES_4_8;
     u64, u32: LANES_8_4 TILES_8_4;
@@ -128,6 +130,8 @@ macro_rules! for_every_pair {
         $body::<(u32, u64)>($($argument),*);
         $body::<(u64, u32)>($($argument),*);
         $body::<(u64, u64)>($($argument),*);
+        $body::<(u32, ())>($($argument),*);
+        $body::<(u64, ())>($($argument),*);
     };
 }
 pub(crate) use for_every_pair;
@@ -261,7 +265,10 @@ pub fn contents<P: Pair>(map: &Map<P::K, P::V>) -> HashMap<u64, u64> {
 
 /// All bits of a type.
 pub fn mask<T>() -> u64 {
-    !0 >> (64 - 8 * size_of::<T>())
+    match size_of::<T>() {
+        0 => 0,
+        bytes => !0 >> (64 - 8 * bytes),
+    }
 }
 
 /// Keys that are few, and among them those whose bits mean a state of a slot, and their aliases.

@@ -22,6 +22,17 @@ kernel_args! {
     }
 }
 
+impl Test<()> {
+    /// Of the values of a set, which have no bits to look at.
+    pub const NONE: Self = Self {
+        mask: (),
+        fold: (),
+        low: (),
+        span: (),
+        invert: 0,
+    };
+}
+
 impl<W: Word> Test<W> {
     /// Whether it holds for an element.
     #[inline(always)]

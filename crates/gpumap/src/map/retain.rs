@@ -1,0 +1,91 @@
+//! Removing by predicate.
+
+use gpumap_kernels::chunk::THREADS;
+use gpumap_kernels::primitives::filter::Test;
+use gpumap_kernels::primitives::word::Word;
+use gpumap_kernels::retain::RetainArgs;
+use gpumap_kernels::slot::Bits;
+use gpumap_simt::kernel::Grid;
+
+use super::{Key, Map, Value};
+use crate::error::Result;
+use crate::primitives::{Element, Predicate};
+
+impl<K: Key + Element, V: Value + Element> Map<K, V> {
+    /// Keeps the pairs whose key and value both satisfy a predicate, and removes all others.
+    /// Returns how many were removed. Waits for the calls in flight.
+    ///
+    /// ```
+    /// use gpumap::primitives::Predicate;
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, i32>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2, 3], &[-10, 20, 30])?;
+    /// assert_eq!(map.retain(Predicate::LessOrEqual(2), Predicate::Always)?, 1);
+    /// assert_eq!(map.retain(Predicate::Always, Predicate::Greater(0))?, 1);
+    /// assert_eq!(map.retrieve_all()?, (vec![2], vec![20]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
+    pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
+        self.keep(as_bits(keys.test()), as_bits(values.test()))
+    }
+}
+
+impl<K: Key + Element> Map<K, ()> {
+    /// Keeps the keys that satisfy a predicate, and removes all others. Returns how many were
+    /// removed. Waits for the calls in flight.
+    ///
+    /// ```
+    /// use gpumap::primitives::Predicate;
+    /// use gpumap::{Device, Map};
+    /// let set = Map::from_keys(&Device::cpu(), [1u32, 2, 3])?;
+    /// assert_eq!(set.retain(Predicate::Greater(2))?, 2);
+    /// assert_eq!(set.retrieve_keys()?, [3]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
+    pub fn retain(&self, keys: Predicate<K>) -> Result<usize> {
+        self.keep(as_bits(keys.test()), Test::NONE)
+    }
+}
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// Removes what one of two tests does not hold for. Returns how many pairs that were.
+    fn keep(&self, keys: Test<K::Bits>, values: Test<V::Bits>) -> Result<usize> {
+        let mut scratch = self.scratch.take()?;
+        let table = self.exclusive();
+        self.expect_sound()?;
+        let (chunks, blocks) = table.chunks()?;
+        let args = RetainArgs {
+            chunks,
+            keys,
+            values,
+            removed: scratch.counting()?,
+        };
+        let grid = Grid::new(blocks, THREADS);
+        let [removed, ..] = self.or_poison(&mut scratch, |scratch| {
+            // SAFETY: the kernel set fits the map's types; the exclusive lock is held until the
+            // counter has been read.
+            unsafe { self.kernels.retain.launch(scratch.stream(), grid, args) }?;
+            scratch.counted()
+        })?;
+        self.room.removed(removed as usize);
+        Ok(removed as usize)
+    }
+}
+
+/// The same predicate on words of the same size.
+fn as_bits<A: Word, B: Bits>(test: Test<A>) -> Test<B> {
+    let word = |word: A| B::from_u64(word.to_u64());
+    Test {
+        mask: word(test.mask),
+        fold: word(test.fold),
+        low: word(test.low),
+        span: word(test.span),
+        invert: test.invert,
+    }
+}
