@@ -4,6 +4,7 @@
 //! L2 unless asked otherwise, and every result is verified. The ceilings are measured first,
 //! with the same clock: from before the call to after the device is done.
 
+mod arena;
 mod ceilings;
 mod grow;
 mod histogram;
@@ -33,6 +34,8 @@ use report::{Report, Row};
 pub enum Suite {
     /// The map's verbs.
     Ops,
+    /// Maps of values of 16, 64 and 256 bytes.
+    Arena,
     /// Maps that grow, and maps whose pairs come and go.
     Grow,
     /// Calls with small batches.
@@ -106,6 +109,7 @@ fn main() -> Result<()> {
     for &suite in &options.suite {
         match suite {
             Suite::Ops => run_ops(&options, &stream, n, &ceilings, &mut report)?,
+            Suite::Arena => arena::run(&stream, n, runs, &ceilings, &mut report)?,
             Suite::Grow => grow::run(&stream, n, runs, &ceilings, &mut report)?,
             Suite::Limit => limit::run(&device)?,
             Suite::Small => small::run(&stream, n, runs, &mut report)?,

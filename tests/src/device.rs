@@ -39,6 +39,11 @@ impl Target {
         &self.device
     }
 
+    /// How it claims 16-byte slots, if that was chosen.
+    pub fn encoding(&self) -> Option<Encoding> {
+        self.encoding
+    }
+
     /// A new stream on the device.
     pub fn stream(&self) -> Stream {
         Stream::new(&self.device).expect("a stream")

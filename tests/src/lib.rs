@@ -5,6 +5,7 @@
 //! [`on_every_format!`] runs it for each type of pair, on each [`Target`]. Which targets there
 //! are is chosen by `GPUMAP_TEST_DEVICE`; see [`device`].
 
+pub mod blob;
 pub mod device;
 pub mod history;
 pub mod interleave;
@@ -64,5 +65,25 @@ macro_rules! on_pairs_with_values {
 macro_rules! on_pairs {
     ($body:ident: $($k:ty => $v:ty),*) => {{
         $($crate::device::run_pair::<$k, $v>($body::<$k, $v>);)*
+    }};
+}
+
+/// Runs `body::<K, V>(&Target)` for keys of both sizes and values of an arena map of every kind of
+/// size, on every target.
+#[macro_export]
+macro_rules! on_every_blob {
+    ($body:ident) => {
+        $crate::on_every_blob!(@values $body: u32);
+        $crate::on_every_blob!(@values $body: u64);
+    };
+    (@values $body:ident: $k:ty) => {{
+        use $crate::blob::{Bytes, Line, run};
+        run::<$k, Bytes<9>>($body::<$k, Bytes<9>>);
+        run::<$k, [u64; 2]>($body::<$k, [u64; 2]>);
+        run::<$k, [u64; 3]>($body::<$k, [u64; 3]>);
+        run::<$k, Bytes<31>>($body::<$k, Bytes<31>>);
+        run::<$k, Line>($body::<$k, Line>);
+        run::<$k, [u32; 25]>($body::<$k, [u32; 25]>);
+        run::<$k, [u64; 32]>($body::<$k, [u64; 32]>);
     }};
 }

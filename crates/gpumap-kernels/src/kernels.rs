@@ -4,6 +4,7 @@
 //! The types of a set's arguments depend on the sizes alone, so that a host that picked the
 //! set by the device cannot mix up keys and values.
 
+pub mod ids;
 mod keys;
 
 pub use keys::*;
@@ -486,7 +487,7 @@ kernel_set! {
 
 /// The keys' half of choosing a set: implemented by `u32` and `u64`.
 #[cfg(not(target_arch = "nvptx64"))]
-pub trait KeyBits: crate::slot::Bits {
+pub trait KeyBits: ids::IdKeyBits {
     /// The kernels for these keys, values of type `V`, and an encoding.
     fn kernels<V: ValueBits>(encoding: Encoding) -> &'static KernelSet<Self, V>;
 }

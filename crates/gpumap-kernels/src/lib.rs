@@ -19,6 +19,7 @@
 //! | [`rebuild`] | moving the pairs of a submap to a new one, page by page |
 //! | [`retain`] | removal by predicate |
 //! | [`stats`] | tombstones and probe lengths |
+//! | [`cells`] | values too large for a slot, which has the id of their cell |
 //! | [`kernels`] | the entry points, and the sets of them that the host chooses from |
 //!
 //! A crate of kernels that uses [`map_ref`] depends on this one with `default-features = false`:
@@ -35,6 +36,8 @@
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod ceilings;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+pub mod cells;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod chunk;
 pub mod count;

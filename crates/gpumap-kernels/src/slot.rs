@@ -29,6 +29,7 @@
 //! therefore tell from the key word alone whether it won. Updates do not break it: slots never
 //! become empty again while operations run.
 
+pub mod ids;
 mod keys;
 mod packed;
 mod sixteen;

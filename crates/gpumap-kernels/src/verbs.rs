@@ -5,7 +5,9 @@
 //! | [`store`] | insert, merge, get or insert: a pair whose key is absent is stored |
 //! | [`look_up`] | get |
 //! | [`remove`] | remove, and undoing a batch that was stored |
+//! | [`ids`] | upsert and remove of maps whose values are ids |
 
+pub mod ids;
 pub mod look_up;
 pub mod remove;
 pub mod store;

@@ -23,6 +23,7 @@
 //! - **Keys and values** are plain data of 4 or 8 bytes ([`Key`], [`Value`]), your own types
 //!   included ([`key_type!`]). Every bit pattern is allowed: no key is set aside as a sentinel.
 //!   With `()` for values a map is a [set](Map#sets).
+//! - **Large values**, of up to 256 bytes, are what an [`ArenaMap`] is for.
 //! - **Batches** are slices, vectors or arrays of the host, or [`Buffer`]s of the device
 //!   ([`Input`]). From the device to the device nothing is copied or allocated.
 //! - **Growth** is automatic ([`MapBuilder`] has the settings). What there is no memory for is
@@ -162,9 +163,11 @@ pub use device::{Backend, ComputeCapability, Device, DeviceInfo, DriverVersion, 
 pub use error::{DriverCode, Error, PtxError, Result, Setting};
 pub use event::Event;
 pub use input::{Input, Source};
+#[doc(hidden)]
+pub use map::Audit;
 pub use map::{
-    Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Map, MapBuilder, Merge, Number, OnStream,
-    Outcome, Pending, Stats, Tally, Value,
+    ArenaMap, ArenaMapBuilder, ArenaStats, Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR, Growth, Key,
+    Map, MapBuilder, Merge, Number, OnStream, Outcome, Pending, Stats, Tally, Value,
 };
 pub use stream::Stream;
 

@@ -2,6 +2,7 @@
 //! carries the library's kernels to a GPU machine once.
 
 mod add;
+mod arena;
 mod batch_sizes;
 mod churn;
 mod clear;
@@ -18,6 +19,7 @@ mod growth_threads;
 mod histogram;
 mod histories;
 mod insert;
+mod interleaved_ids;
 mod interleaved_maps;
 mod interleaved_verbs;
 mod interleavings;

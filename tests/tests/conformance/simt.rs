@@ -201,6 +201,11 @@ kernel! {
             atomic::store(pairs.add(4), U64x2::new(i, !i), Relaxed);
             let now = atomic::load(pairs.add(4), Relaxed);
             assert_eq!(now.x, !now.y, "a torn pair");
+            // Parts go round as well, each by itself.
+            let was = part::exchange_part(pairs.add(5), 4, i as u32);
+            atomic::fetch_add(narrow.add(7), was, Relaxed);
+            let was = part::exchange_part(pairs.add(5), 8, i);
+            atomic::fetch_add(wide.add(8), was, Relaxed);
         }
     }
 }
@@ -213,8 +218,8 @@ fn atomics_of_every_width() {
         let mut narrow =
             Buffer::from_slice(&stream, &[7u32, u32::MAX, 0, u32::MAX, 0, 0, 1, 0]).unwrap();
         let mut wide =
-            Buffer::from_slice(&stream, &[0, u64::MAX, 0, u64::MAX, 0, 0, 0, 0]).unwrap();
-        let words = [0, 0, 9, 8, u64::MAX, 77, 1_000, !1_000, 0, !0];
+            Buffer::from_slice(&stream, &[0, u64::MAX, 0, u64::MAX, 0, 0, 0, 0, 0]).unwrap();
+        let words = [0, 0, 9, 8, u64::MAX, 77, 1_000, !1_000, 0, !0, 5, 0];
         let mut pairs =
             Buffer::<[u64; 2]>::from_slice(&stream, bytemuck::cast_slice(&words)).unwrap();
         let mut seen = Buffer::<u64>::zeroed(&stream, n as usize).unwrap();
@@ -231,8 +236,8 @@ fn atomics_of_every_width() {
         let narrow = narrow.to_vec().unwrap();
         // 60 threads toggle each of five bits: an even number.
         assert_eq!(
-            narrow,
-            [7 + 3 * 300, 5, 304, 0, u32::MAX, 0, 1 + 2 * 300, 0]
+            narrow[..7],
+            [7 + 3 * 300, 5, 304, 0, u32::MAX, 0, 1 + 2 * 300]
         );
         let wide = wide.to_vec().unwrap();
         assert_eq!(wide[..7], [n, 5 << 32, 304 << 32, 0, u64::MAX, 0, 1]);
@@ -248,6 +253,10 @@ fn atomics_of_every_width() {
         assert_eq!(wide[7] + pairs[3][0], sum);
         assert_eq!(pairs[3][0], !pairs[3][1]);
         assert_eq!(pairs[4][0], !pairs[4][1]);
+        let sum: u64 = (0..n).sum();
+        assert_eq!(u64::from(narrow[7]) + (pairs[5][0] >> 32), sum);
+        assert_eq!(wide[8] + pairs[5][1], sum);
+        assert_eq!(pairs[5][0] as u32, 5, "the part beside them");
         let mut seen = seen.to_vec().unwrap();
         seen.sort_unstable();
         assert!(seen.into_iter().eq(0..n), "two threads got one number");

@@ -112,3 +112,14 @@ pub unsafe fn compare_exchange_part<W: Whole, P: Part>(
     // SAFETY: the caller's promise is the back end's.
     unsafe { imp::compare_exchange(word, at, current, new) }
 }
+
+/// Replaces the part of `*word` that begins at byte `at`. Returns what was there.
+///
+/// # Safety
+/// As for [`update_part`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn exchange_part<W: Whole, P: Part>(word: *mut W, at: u32, value: P) -> P {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::exchange(word, at, value) }
+}

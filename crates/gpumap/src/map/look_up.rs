@@ -110,7 +110,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Looks keys up, and waits. Outputs may be null.
-    fn look_up(
+    pub(super) fn look_up(
         &self,
         scratch: &mut Workspace,
         keys: Source<'_, K>,

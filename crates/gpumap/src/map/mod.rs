@@ -1,5 +1,6 @@
 //! [`Map`]: the concurrent key-value map.
 
+mod arena;
 mod builder;
 mod chunks;
 mod collect;
@@ -30,6 +31,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use gpumap_kernels::kernels::{Encoding, KernelSet, KeyBits};
 use parking_lot::{RwLock, RwLockWriteGuard};
 
+#[doc(hidden)]
+pub use arena::Audit;
+pub use arena::{ArenaMap, ArenaMapBuilder, ArenaStats};
 pub use builder::{DEFAULT_MAX_LOAD_FACTOR, Growth, MapBuilder};
 pub use chunks::{Chunk, Chunks};
 pub use key::{Key, Value};

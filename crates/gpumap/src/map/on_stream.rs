@@ -209,7 +209,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
 
     fn store(
         &self,
-        verb: Verb,
+        verb: Verb<K, V>,
         keys: Source<'_, K>,
         values: Source<'_, V>,
     ) -> Result<Pending<'m, usize>> {

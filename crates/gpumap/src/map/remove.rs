@@ -39,15 +39,9 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
         let table = self.table.read();
-        let (nowhere, kernel) = (ptr::null_mut(), self.kernels.remove);
-        self.take_away(
-            &table,
-            &mut scratch,
-            kernel,
-            keys.source(),
-            nowhere,
-            nowhere.cast(),
-        )
+        let kernel = self.kernels.remove;
+        let nowhere = answers::<V>(ptr::null_mut(), ptr::null_mut());
+        self.take_away(&table, &mut scratch, kernel, keys.source(), nowhere)
     }
 
     /// As [`remove`](Self::remove), and says for each key whether it was removed. Of several equal
@@ -63,14 +57,8 @@ impl<K: Key, V: Value> Map<K, V> {
         {
             let table = self.table.read();
             let kernel = self.kernels.remove;
-            self.take_away(
-                &table,
-                &mut scratch,
-                kernel,
-                keys,
-                found_at,
-                ptr::null_mut(),
-            )?;
+            let answers = answers::<V>(ptr::null_mut(), found_at);
+            self.take_away(&table, &mut scratch, kernel, keys, answers)?;
         }
         let found = scratch.fetch(found, keys.len())?;
         Ok(found.into_iter().map(|found| found != 0).collect())
@@ -91,7 +79,8 @@ impl<K: Key, V: Value> Map<K, V> {
             // Alone: a value that is read may be updated before its pair is removed.
             let table = self.exclusive();
             let kernel = self.kernels.take;
-            self.take_away(&table, &mut scratch, kernel, keys, found_at, values_at)?;
+            let answers = answers(values_at, found_at);
+            self.take_away(&table, &mut scratch, kernel, keys, answers)?;
         }
         let values = scratch.fetch(values, keys.len())?;
         let found = scratch.fetch(found, keys.len())?;
@@ -181,14 +170,15 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(before - report.stored)
     }
 
-    fn take_away(
+    /// Removes keys by one of the kernels that do, and waits. The caller holds the table's lock, and the
+    /// answers have places for all keys.
+    pub(super) fn take_away(
         &self,
         table: &Table,
         scratch: &mut Workspace,
         kernel: RemoveKernel<K, V>,
         keys: Source<'_, K>,
-        found: *mut u8,
-        values: *mut V,
+        answers: Answers<V::Bits>,
     ) -> Result<usize> {
         if keys.is_empty() {
             return Ok(0);
@@ -200,11 +190,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let args = RemoveArgs {
             view: table.view(),
             batch,
-            answers: Answers {
-                values: values.cast(),
-                found,
-                default: bytemuck::cast(V::zeroed()),
-            },
+            answers,
             removed: scratch.counting()?,
         };
         let [removed, ..] = self.or_poison(scratch, |scratch| {
@@ -225,5 +211,14 @@ impl<K: Key, V: Value> Map<K, V> {
         self.room.rebuilt(0, self.capacity());
         self.poisoned.store(false, Ordering::Release);
         Ok(())
+    }
+}
+
+/// Where answers go; either place may be null.
+fn answers<V: Value>(values: *mut V, found: *mut u8) -> Answers<V::Bits> {
+    Answers {
+        values: values.cast(),
+        found,
+        default: bytemuck::cast(V::zeroed()),
     }
 }

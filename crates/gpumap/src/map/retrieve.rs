@@ -77,7 +77,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Writes up to `room` pairs, waits, and returns how many there are.
-    fn dump(
+    pub(super) fn dump(
         &self,
         table: &Table,
         scratch: &mut Workspace,

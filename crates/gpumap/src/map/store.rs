@@ -33,11 +33,13 @@ pub enum Outcome {
 }
 
 /// What is done with keys that are present.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
+#[derive(Clone, Copy)]
+pub(super) enum Verb<K: Key, V: Value> {
     Insert,
     Merge(Update),
     GetOrInsert,
+    /// Replaces values by this kernel, which reports what was there.
+    Exchange(StoreKernel<K, V>),
 }
 
 /// The kernels that store share their arguments.
@@ -45,19 +47,19 @@ pub(super) type StoreKernel<K, V> =
     &'static Kernel<StoreArgs<<K as Key>::Bits, <V as Value>::Bits>>;
 
 /// A batch on the device, or the part of it that is still to be done.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Job<K, V> {
-    pub verb: Verb,
+#[derive(Clone, Copy)]
+pub(super) struct Job<K: Key, V: Value> {
+    pub verb: Verb<K, V>,
     pub keys: *const K,
     pub values: *const V,
-    /// What the map holds for each key; null unless the verb tells.
+    /// What the map holds for each key, or held; null unless the verb tells.
     pub held: *mut V,
     /// A zeroed byte per key; may be null.
     pub outcomes: *mut u8,
     pub len: usize,
 }
 
-impl<K, V> Job<K, V> {
+impl<K: Key, V: Value> Job<K, V> {
     /// The first `len` keys.
     fn first(self, len: usize) -> Self {
         Self { len, ..self }
@@ -222,7 +224,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
     pub(super) fn store(
         &self,
-        verb: Verb,
+        verb: Verb<K, V>,
         keys: Source<'_, K>,
         values: Source<'_, V>,
     ) -> Result<usize> {
@@ -232,7 +234,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
     fn store_with_outcome(
         &self,
-        verb: Verb,
+        verb: Verb<K, V>,
         keys: Source<'_, K>,
         values: Source<'_, V>,
     ) -> Result<Vec<Outcome>> {
@@ -287,7 +289,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Stores a batch: beside other calls if it fits for sure, else alone, growing as need be.
-    fn store_all(&self, scratch: &mut Workspace, job: Job<K, V>) -> Result<usize> {
+    pub(super) fn store_all(&self, scratch: &mut Workspace, job: Job<K, V>) -> Result<usize> {
         {
             let table = self.table.read();
             if let Some(promise) = self.room.promise(job.len) {
@@ -428,8 +430,12 @@ impl<K: Key, V: Value> Map<K, V> {
         let second = Job { outcomes, ..job };
         match job.verb {
             Verb::Insert => {}
-            Verb::Merge(_) => drop(self.run(table, scratch, second, Select::NotStored)?),
-            Verb::GetOrInsert => drop(self.run(table, scratch, second, Select::All)?),
+            Verb::Merge(_) | Verb::Exchange(_) => {
+                self.run(table, scratch, second, Select::NotStored)?;
+            }
+            Verb::GetOrInsert => {
+                self.run(table, scratch, second, Select::All)?;
+            }
         }
         Ok(progress.stored)
     }
@@ -529,11 +535,12 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// The kernel of a verb, and what it does to values of present keys.
-    pub(super) fn kernel_of(&self, verb: Verb) -> (StoreKernel<K, V>, Update) {
+    pub(super) fn kernel_of(&self, verb: Verb<K, V>) -> (StoreKernel<K, V>, Update) {
         match verb {
             Verb::Insert => (self.kernels.insert, Update::Replace),
             Verb::Merge(update) => (self.kernels.merge, update),
             Verb::GetOrInsert => (self.kernels.get_or_insert, Update::Replace),
+            Verb::Exchange(kernel) => (kernel, Update::Replace),
         }
     }
 

@@ -36,9 +36,13 @@ pub(crate) enum Slot {
     SecondOutput,
     /// What tiles tell each other.
     Tiles,
+    /// Ids of cells.
+    Ids,
+    /// Ids that a map held.
+    Held,
 }
 
-const SLOTS: usize = 5;
+const SLOTS: usize = 7;
 
 /// The workspaces of one map that nobody uses now.
 #[derive(Debug)]

@@ -141,3 +141,11 @@ pub unsafe fn compare_exchange<W: Whole, P: Part>(word: *mut W, at: u32, current
     // SAFETY: the caller's promise.
     unsafe { replace(word, at, same) }
 }
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn exchange<W: Whole, P: Part>(word: *mut W, at: u32, value: P) -> P {
+    cpu::preempt();
+    // SAFETY: the caller's promise.
+    unsafe { replace(word, at, |_: P| Some(value)) }
+}

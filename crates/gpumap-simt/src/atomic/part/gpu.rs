@@ -103,3 +103,10 @@ pub unsafe fn compare_exchange<W: Whole, P: Part>(word: *mut W, at: u32, current
     // SAFETY: the part lies in the word, aligned to its size.
     unsafe { P::compare_exchange(p, current, new, RELAXED) }
 }
+
+#[inline(always)]
+pub unsafe fn exchange<W: Whole, P: Part>(word: *mut W, at: u32, value: P) -> P {
+    let p: *mut P = word.cast::<u8>().wrapping_add(at as usize).cast();
+    // SAFETY: the part lies in the word, aligned to its size.
+    unsafe { P::exchange(p, value, RELAXED) }
+}

@@ -1,0 +1,122 @@
+//! The entry points that only maps of ids have: values of 4 bytes, keys of 4 or 8.
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::Encoding;
+use super::{RemoveArgs, StoreArgs, store};
+use crate::probe::serve_batch;
+use crate::slot::Packed;
+#[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
+use crate::slot::Split;
+#[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
+use crate::slot::Wide;
+use crate::slot::ids::IdFormat;
+use crate::verbs::ids::{Exchange, Withdraw};
+use gpumap_simt::kernel;
+
+/// # Safety
+/// See [`StoreArgs`]; beside no removals.
+#[inline(always)]
+unsafe fn exchange<F: IdFormat>(args: &StoreArgs<F::Key, u32>) {
+    let present = Exchange {
+        replaced: args.values,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { store::<F, _, _>(&args.view, &args.batch, &args.account, present) };
+}
+
+/// # Safety
+/// See [`RemoveArgs`]; beside no exchanges.
+#[inline(always)]
+unsafe fn withdraw<F: IdFormat>(args: &RemoveArgs<F::Key, u32>) {
+    let mut verb = Withdraw {
+        answers: args.answers,
+        removed: 0,
+    };
+    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    unsafe {
+        serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
+        args.removed.add_from_block(verb.removed);
+    }
+}
+
+/// What a map of ids has beside its [`KernelSet`](super::KernelSet).
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Debug)]
+pub struct IdKernels<K: crate::slot::Bits> {
+    /// Stores, or replaces ids and reports them; beside no removals.
+    pub exchange: &'static gpumap_simt::kernel::Kernel<StoreArgs<K, u32>>,
+    /// Removes, and reports ids; beside no exchanges.
+    pub withdraw: &'static gpumap_simt::kernel::Kernel<RemoveArgs<K, u32>>,
+}
+
+/// Declares the kernels of one format, and their set.
+macro_rules! id_kernels {
+    ($(#[$cfg:meta])* $set:ident: $format:ty, $k:ty;
+     $EXCHANGE:ident $exchange:ident
+     $WITHDRAW:ident $withdraw:ident) => {
+        kernel! {
+            /// Replaces ids and reports them; stores pairs whose key is absent.
+            $(#[$cfg])*
+            pub static $EXCHANGE = fn $exchange(args: StoreArgs<$k, u32>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { exchange::<$format>(&args) }
+            }
+            /// Removes pairs and reports their ids.
+            $(#[$cfg])*
+            pub static $WITHDRAW = fn $withdraw(args: RemoveArgs<$k, u32>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { withdraw::<$format>(&args) }
+            }
+        }
+        /// The kernels of this format.
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub static $set: IdKernels<$k> = IdKernels {
+            exchange: &$EXCHANGE,
+            withdraw: &$WITHDRAW,
+        };
+    };
+}
+
+id_kernels! {
+    PACKED_4: Packed, u32;
+    EXCHANGE_4 exchange_4
+    WITHDRAW_4 withdraw_4
+}
+
+id_kernels! {
+    #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
+    WIDE_8: Wide<u64, u32>, u64;
+    EXCHANGE_8_WIDE exchange_8_wide
+    WITHDRAW_8_WIDE withdraw_8_wide
+}
+
+id_kernels! {
+    #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
+    SPLIT_8: Split<u64, u32>, u64;
+    EXCHANGE_8_SPLIT exchange_8_split
+    WITHDRAW_8_SPLIT withdraw_8_split
+}
+
+/// Choosing a set: implemented by the bits of keys.
+#[cfg(not(target_arch = "nvptx64"))]
+pub trait IdKeyBits: crate::slot::Bits {
+    /// The kernels for these keys and an encoding.
+    fn id_kernels(encoding: Encoding) -> &'static IdKernels<Self>;
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl IdKeyBits for u32 {
+    fn id_kernels(_: Encoding) -> &'static IdKernels<Self> {
+        &PACKED_4
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl IdKeyBits for u64 {
+    fn id_kernels(encoding: Encoding) -> &'static IdKernels<Self> {
+        match encoding {
+            Encoding::Wide => &WIDE_8,
+            Encoding::Split => &SPLIT_8,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Looking keys up.
+
+use std::ptr;
+
+use bytemuck::Pod;
+use gpumap_kernels::cells::NO_CELL;
+
+use super::super::Key;
+use super::ArenaMap;
+use crate::buffer::Buffer;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room};
+use crate::input::{Input, Source};
+use crate::scratch::{Slot, Workspace};
+
+impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
+    /// Looks keys up: for each its value, or none.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
+        let keys = keys.source();
+        let len = keys.len();
+        let mut scratch = self.ids.scratch.take()?;
+        let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
+        let mut found = scratch.output::<u8>(Slot::SecondOutput, len)?;
+        let (values_at, found_at) = (values.as_mut_ptr(), found.as_mut_ptr());
+        self.look_up(&mut scratch, keys, values_at, found_at)?;
+        let values = scratch.fetch(values, len)?;
+        let found = scratch.fetch(found, len)?;
+        Ok(answers(values, found))
+    }
+
+    /// Looks keys up into buffers of the device: `found[i]` is 1 and `values[i]` the value of `keys[i]`,
+    /// or both are 0 where it is absent.
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`] if an output is shorter than `keys`; [`Error::WrongDevice`],
+    /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`].
+    pub fn get_into(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &mut Buffer<V>,
+        found: &mut Buffer<u8>,
+    ) -> Result<()> {
+        let keys = keys.source();
+        expect_room(keys.len(), values.len().min(found.len()))?;
+        let mut scratch = self.ids.scratch.take()?;
+        let values = scratch.target(values)?;
+        let found = scratch.target(found)?;
+        self.look_up(&mut scratch, keys, values, found)
+    }
+
+    /// For each key whether it is present. Does not look at values.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub fn contains(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
+        self.ids.contains(keys)
+    }
+
+    /// Looks keys up, and waits. The outputs are as long as the keys.
+    fn look_up(
+        &self,
+        scratch: &mut Workspace,
+        keys: Source<'_, K>,
+        values: *mut V,
+        found: *mut u8,
+    ) -> Result<()> {
+        let len = keys.len();
+        let ids: *mut u32 = scratch.reserve(Slot::Ids, len)?;
+        // Until the cells have been read.
+        let arena = self.arena.read();
+        self.ids
+            .look_up(scratch, keys, ids, ptr::null_mut(), NO_CELL)?;
+        self.order();
+        let stream = scratch.stream();
+        // SAFETY: the ids were found just now, and the arena is shared until the wait is over.
+        unsafe { arena.cells.gather(stream, ids, values, found, len) }?;
+        stream.synchronize()
+    }
+}
+
+/// The values of keys that were found.
+pub(super) fn answers<V>(values: Vec<V>, found: Vec<u8>) -> Vec<Option<V>> {
+    let answer = |(value, found)| (found != 0).then_some(value);
+    values.into_iter().zip(found).map(answer).collect()
+}

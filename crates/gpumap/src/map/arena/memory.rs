@@ -1,0 +1,109 @@
+//! The cells and the ids of those that are not in use, together: how an arena grows and shrinks.
+
+use super::cells::{Cells, Segment};
+use super::ring::Ring;
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+
+/// What values lie in. Shared by the calls in flight; exclusive for all that needs `&mut`.
+#[derive(Debug)]
+pub(super) struct Arena {
+    pub cells: Cells,
+    pub ring: Ring,
+    /// What its memory is ordered by. All of it is done when a method here returns.
+    stream: Stream,
+}
+
+impl Arena {
+    /// An arena of `cells` cells, all free, for values of `value` bytes.
+    pub fn new(stream: Stream, value: usize, cells: usize) -> Result<Self> {
+        let mut arena = Self {
+            cells: Cells::new(&stream, value)?,
+            ring: Ring::new(&stream, 0)?,
+            stream,
+        };
+        arena.grow(cells)?;
+        Ok(arena)
+    }
+
+    /// Bytes of everything.
+    pub fn bytes(&self) -> u64 {
+        let ring = Ring::bytes(self.cells.count()).unwrap_or(0);
+        self.cells.bytes() + ring as u64
+    }
+
+    /// Adds `more` cells, all free. If there is not the memory for them, nothing has changed.
+    pub fn grow(&mut self, more: usize) -> Result<()> {
+        if more == 0 {
+            return Ok(());
+        }
+        let cells = self.cells.count().saturating_add(more);
+        let needed = (self.cells.bytes_of(more)? + Ring::bytes(cells)?) as u64;
+        let available = self.stream.device().available_bytes()?;
+        if needed > available {
+            return Err(Error::OutOfMemory { needed, available });
+        }
+        self.ring.recycle()?;
+        let segment = self.cells.new_segment(more)?;
+        let directory = self.cells.directory_with(&segment)?;
+        let mut ring = Ring::new(&self.stream, cells)?;
+        ring.add_free_of(&self.ring)?;
+        ring.add_new(segment.ids.start, segment.cells())?;
+        ring.publish()?;
+        tracing::debug!(cells, more, "growing the arena");
+        self.cells.add(segment, directory);
+        self.ring = ring;
+        Ok(())
+    }
+
+    /// Makes all cells free. If it fails, the ring is of no use until this succeeds.
+    pub fn clear(&mut self) -> Result<()> {
+        self.ring.forget_all();
+        for segment in self.cells.segments() {
+            self.ring.add_new(segment.ids.start, segment.cells())?;
+        }
+        self.ring.publish()
+    }
+
+    /// Makes all cells free but those of the ids in use. If it fails, nothing has changed.
+    pub fn free_all_but(&mut self, used: &[u32]) -> Result<()> {
+        self.ring = self.ring_without(used, |_| true)?;
+        Ok(())
+    }
+
+    /// Makes all cells free but those of the ids in use, and gives back the segments that have none of
+    /// these. If it fails, nothing has changed.
+    pub fn shrink(&mut self, used: &[u32]) -> Result<()> {
+        let mut used = used.to_vec();
+        used.sort_unstable();
+        let is_used = |segment: &Segment| {
+            let first = used.partition_point(|&id| id < segment.ids.start);
+            used.get(first).is_some_and(|id| segment.ids.contains(id))
+        };
+        if self.cells.segments().iter().all(is_used) {
+            return self.free_all_but(&used);
+        }
+        let ring = self.ring_without(&used, is_used)?;
+        self.cells.retain(is_used)?;
+        self.ring = ring;
+        Ok(())
+    }
+
+    /// A ring of all ids but the ones in use, in the segments that are wanted.
+    fn ring_without(&self, used: &[u32], wanted: impl Fn(&Segment) -> bool) -> Result<Ring> {
+        let segments = || self.cells.segments().iter().filter(|s| wanted(s));
+        let end = segments().map(|segment| segment.ids.end).max();
+        let mut is_used = vec![false; end.unwrap_or(0) as usize];
+        for &id in used {
+            is_used[id as usize] = true;
+        }
+        let free: Vec<u32> = segments()
+            .flat_map(|segment| segment.ids.clone())
+            .filter(|&id| !is_used[id as usize])
+            .collect();
+        let mut ring = Ring::new(&self.stream, segments().map(Segment::cells).sum())?;
+        ring.add_list(&free)?;
+        ring.publish()?;
+        Ok(ring)
+    }
+}

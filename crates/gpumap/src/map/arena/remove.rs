@@ -1,0 +1,158 @@
+//! The verbs that take pairs away.
+
+use std::ptr;
+
+use bytemuck::Pod;
+use gpumap_kernels::cells::NO_CELL;
+use gpumap_kernels::verbs::look_up::Answers;
+
+use super::super::Key;
+use super::ArenaMap;
+use super::gate::Kind;
+use super::look_up::answers;
+use super::memory::Arena;
+use super::ring::Returned;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::input::{Input, Source};
+use crate::scratch::{Slot, Workspace};
+
+impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
+    /// Removes keys. Returns how many were present; a key that comes several times counts once. Waits
+    /// for the calls that upsert, and holds new ones back.
+    ///
+    /// Cells are used again when a call finds no others; slots as those of a [`Map`](crate::Map).
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] before anything is removed; [`Error::WrongDevice`],
+    /// [`Error::Poisoned`], [`Error::Driver`].
+    pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
+        let keys = keys.source();
+        let mut scratch = self.ids.scratch.take()?;
+        let ids: *mut u32 = scratch.reserve(Slot::Ids, keys.len())?;
+        let _pass = self.gate.enter(Kind::Removes);
+        let arena = self.arena.read();
+        let removed = self.withdraw(&mut scratch, keys, ids)?;
+        self.retire(&arena, &mut scratch, ids, keys.len(), removed)?;
+        Ok(removed)
+    }
+
+    /// Removes keys, and returns their values. Of several equal keys, one gets it. Waits for the calls
+    /// that upsert, and holds new ones back.
+    ///
+    /// ```
+    /// use gpumap::{ArenaMap, Device};
+    /// let map = ArenaMap::<u32, [u16; 7]>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2], &[[10; 7], [20; 7]])?;
+    /// assert_eq!(map.remove_with_values(&[2, 3])?, [Some([20; 7]), None]);
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`remove`](Self::remove).
+    pub fn remove_with_values(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
+        let keys = keys.source();
+        let len = keys.len();
+        let mut scratch = self.ids.scratch.take()?;
+        let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
+        let mut found = scratch.output::<u8>(Slot::SecondOutput, len)?;
+        let ids: *mut u32 = scratch.reserve(Slot::Ids, len)?;
+        {
+            let _pass = self.gate.enter(Kind::Removes);
+            let arena = self.arena.read();
+            let removed = self.withdraw(&mut scratch, keys, ids)?;
+            self.order();
+            let (stream, values, found) =
+                (scratch.stream(), values.as_mut_ptr(), found.as_mut_ptr());
+            // SAFETY: the ids were in slots just now, and the arena is shared until `retire` has waited.
+            let read = unsafe { arena.cells.gather(stream, ids, values, found, len) };
+            self.retire(&arena, &mut scratch, ids, len, removed)?;
+            read?;
+        }
+        let values = scratch.fetch(values, len)?;
+        let found = scratch.fetch(found, len)?;
+        Ok(answers(values, found))
+    }
+
+    /// Removes every pair. Waits for the calls in flight.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn clear(&self) -> Result<()> {
+        let mut scratch = self.ids.scratch.take()?;
+        self.empty(&mut self.arena.write(), &mut scratch)
+    }
+
+    /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) does. Waits
+    /// for the calls in flight.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] before anything is removed; [`Error::Poisoned`], [`Error::Driver`].
+    pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let mut scratch = self.ids.scratch.take()?;
+        let mut arena = self.arena.write();
+        let pairs = self.retrieve_from(&arena, &mut scratch)?;
+        self.empty(&mut arena, &mut scratch)?;
+        Ok(pairs)
+    }
+
+    /// Keeps the pairs whose key is in the batch, and removes all others. Returns how many were removed.
+    /// Waits for the calls in flight.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] before anything is removed, or when cells could not be made free: then
+    /// they are not used again until [`clear`](Self::clear) or
+    /// [`shrink_to_fit`](Self::shrink_to_fit). [`Error::WrongDevice`], [`Error::Poisoned`],
+    /// [`Error::Driver`].
+    pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
+        let mut arena = self.arena.write();
+        let removed = self.ids.retain_keys(keys)?;
+        if removed != 0 {
+            arena.free_all_but(&self.stored_ids()?)?;
+        }
+        Ok(removed)
+    }
+
+    /// Removes keys, and says which ids they had. Returns how many. Beside no upserts.
+    fn withdraw(
+        &self,
+        scratch: &mut Workspace,
+        keys: Source<'_, K>,
+        ids: *mut u32,
+    ) -> Result<usize> {
+        let answers = Answers {
+            values: ids,
+            found: ptr::null_mut(),
+            default: NO_CELL,
+        };
+        let table = self.ids.table.read();
+        let kernel = self.kernels.withdraw;
+        self.ids.take_away(&table, scratch, kernel, keys, answers)
+    }
+
+    /// Gives back the ids of pairs that were removed, and waits.
+    fn retire(
+        &self,
+        arena: &Arena,
+        scratch: &mut Workspace,
+        ids: *const u32,
+        len: usize,
+        removed: usize,
+    ) -> Result<()> {
+        self.ids.or_poison(scratch, |scratch| {
+            if removed != 0 {
+                // SAFETY: as long as the batch. The ids are those of pairs that this call took away.
+                unsafe { arena.ring.retire(scratch.stream(), Returned::all(ids, len)) }?;
+            }
+            scratch.stream().synchronize()
+        })
+    }
+
+    /// Empties slots and cells. The caller has the arena alone.
+    fn empty(&self, arena: &mut Arena, scratch: &mut Workspace) -> Result<()> {
+        self.ids.clear()?;
+        self.ids.or_poison(scratch, |_| arena.clear())
+    }
+}

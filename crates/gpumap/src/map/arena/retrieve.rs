@@ -1,0 +1,106 @@
+//! Dumping all pairs.
+
+use std::ptr;
+
+use bytemuck::Pod;
+use gpumap_kernels::slot::RESERVED_WORDS;
+
+use super::super::Key;
+use super::ArenaMap;
+use super::memory::Arena;
+use crate::buffer::Buffer;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room};
+use crate::scratch::{Slot, Workspace};
+
+impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
+    /// Every pair: `values[i]` belongs to `keys[i]`, in no order.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`].
+    pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let mut scratch = self.ids.scratch.take()?;
+        let arena = self.arena.read();
+        self.retrieve_from(&arena, &mut scratch)
+    }
+
+    /// Every pair, under the arena's lock.
+    pub(super) fn retrieve_from(
+        &self,
+        arena: &Arena,
+        scratch: &mut Workspace,
+    ) -> Result<(Vec<K>, Vec<V>)> {
+        let table = self.ids.table.read();
+        // As in a map without an arena: again if calls in flight have stored more meanwhile.
+        let all = self.ids.slots() + RESERVED_WORDS as usize;
+        let mut room = self.len();
+        loop {
+            let mut keys = scratch.output::<K>(Slot::FirstOutput, room)?;
+            let ids: *mut u32 = scratch.reserve(Slot::Ids, room)?;
+            let keys_at = keys.as_mut_ptr();
+            let pairs = self.ids.dump(&table, scratch, keys_at, ids, room)?;
+            if pairs <= room || room == all {
+                let mut values = scratch.output::<V>(Slot::SecondOutput, pairs)?;
+                let values_at = values.as_mut_ptr();
+                self.read_cells(arena, scratch, ids, values_at, pairs)?;
+                return Ok((scratch.fetch(keys, pairs)?, scratch.fetch(values, pairs)?));
+            }
+            room = (pairs + pairs / 8 + 1).min(all);
+        }
+    }
+
+    /// Every pair, into buffers of the device: `values[i]` belongs to `keys[i]`, in no order. Returns how
+    /// many there are.
+    ///
+    /// ```
+    /// use gpumap::{ArenaMap, Buffer, Device, Stream};
+    /// let device = Device::cpu();
+    /// let map = ArenaMap::<u32, [u32; 5]>::new(&device)?;
+    /// map.insert(&[1, 2], &[[10; 5], [20; 5]])?;
+    /// let stream = Stream::new(&device)?;
+    /// let mut keys = Buffer::zeroed(&stream, map.len())?;
+    /// let mut values = Buffer::zeroed(&stream, map.len())?;
+    /// assert_eq!(map.retrieve_all_into(&mut keys, &mut values)?, 2);
+    /// let values = values.to_vec()?;
+    /// assert!(keys.to_vec()?.iter().zip(values).all(|(&k, v)| v == [10 * k; 5]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`] if the pairs do not fit: before anything is written, unless other calls
+    /// are storing pairs at the same time. [`Error::OutOfMemory`], [`Error::WrongDevice`],
+    /// [`Error::Poisoned`], [`Error::Driver`].
+    pub fn retrieve_all_into(&self, keys: &mut Buffer<K>, values: &mut Buffer<V>) -> Result<usize> {
+        let room = keys.len().min(values.len());
+        expect_room(self.len(), room)?;
+        let mut scratch = self.ids.scratch.take()?;
+        let keys = scratch.target(keys)?;
+        let values = scratch.target(values)?;
+        let ids: *mut u32 = scratch.reserve(Slot::Ids, room)?;
+        let arena = self.arena.read();
+        let pairs = {
+            let table = self.ids.table.read();
+            self.ids.dump(&table, &mut scratch, keys, ids, room)?
+        };
+        expect_room(pairs, room)?;
+        self.read_cells(&arena, &mut scratch, ids, values, pairs)?;
+        Ok(pairs)
+    }
+
+    /// Copies the values of ids that were found under the same lock of the arena, and waits.
+    pub(super) fn read_cells(
+        &self,
+        arena: &Arena,
+        scratch: &mut Workspace,
+        ids: *const u32,
+        values: *mut V,
+        len: usize,
+    ) -> Result<()> {
+        self.order();
+        let (stream, nowhere) = (scratch.stream(), ptr::null_mut());
+        // SAFETY: the callers' outputs are as long, and their lock lasts until the wait is over.
+        unsafe { arena.cells.gather(stream, ids, values, nowhere, len) }?;
+        stream.synchronize()
+    }
+}

@@ -1,0 +1,262 @@
+//! The verbs that store pairs: values go to cells first, then the cells' ids to slots.
+
+use std::ptr;
+
+use bytemuck::Pod;
+use gpumap_kernels::cells::NO_CELL;
+use parking_lot::RwLockReadGuard;
+
+use super::super::Key;
+use super::super::store::{Job, Outcome, Verb};
+use super::ArenaMap;
+use super::gate::Kind;
+use super::memory::Arena;
+use super::ring::Returned;
+use crate::error::{Error, Result};
+use crate::input::{Input, Source};
+use crate::scratch::{Output, Slot, Workspace};
+
+/// What has become of a batch, while the arena is still shared.
+struct Stored<'m> {
+    arena: RwLockReadGuard<'m, Arena>,
+    /// How many keys were new.
+    new: usize,
+    /// One byte per key, 1 where its pair was stored.
+    outcomes: Output<u8>,
+    /// The id that the map holds for each key, of `get_or_insert`.
+    held: *mut u32,
+}
+
+/// Where the ids of a batch are, on the device.
+#[derive(Clone, Copy)]
+struct Ids {
+    /// The batch's own.
+    own: *mut u32,
+    /// What the map holds for each key, or what was replaced; null if nobody asks.
+    held: *mut u32,
+    /// One byte per key, 1 where its own was stored as a new pair.
+    outcomes: *mut u8,
+    len: usize,
+}
+
+impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
+    /// Stores pairs whose key is absent; a present key keeps its value. Of several pairs of the batch
+    /// with one key, one is stored. Returns how many were.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`], or [`Error::Full`] if the map does not grow,
+    /// and then nothing of the batch is in the map, unless that error says `partial`;
+    /// [`Error::CapacityOverflow`] beyond 2^32 cells; [`Error::WrongDevice`], [`Error::Poisoned`],
+    /// [`Error::Driver`].
+    pub fn insert(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<usize> {
+        let mut scratch = self.ids.scratch.take()?;
+        let stored = self.store(&mut scratch, Verb::Insert, keys.source(), values.source())?;
+        Ok(stored.new)
+    }
+
+    /// As [`insert`](Self::insert), and says for each pair whether it was stored.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn insert_with_outcome(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<Vec<Outcome>> {
+        let (keys, values) = (keys.source(), values.source());
+        let mut scratch = self.ids.scratch.take()?;
+        let stored = self.store(&mut scratch, Verb::Insert, keys, values)?;
+        let outcomes = scratch.fetch(stored.outcomes, keys.len())?;
+        let outcome = |byte| match byte {
+            0 => Outcome::Present,
+            _ => Outcome::Inserted,
+        };
+        Ok(outcomes.into_iter().map(outcome).collect())
+    }
+
+    /// Stores pairs; a present key gets the new value. Of several pairs of the batch with one key, one
+    /// is there in the end. Returns how many keys were new. Waits for the calls that remove, and holds
+    /// new ones back.
+    ///
+    /// It costs one cell written and one number exchanged per pair, whatever the size of the map. The
+    /// cells that were replaced are idle until no call is in flight: so there must be memory for what
+    /// the map holds, and for the batch.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn upsert(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<usize> {
+        let mut scratch = self.ids.scratch.take()?;
+        let _pass = self.gate.enter(Kind::Replaces);
+        let verb = Verb::Exchange(self.kernels.exchange);
+        let stored = self.store(&mut scratch, verb, keys.source(), values.source())?;
+        Ok(stored.new)
+    }
+
+    /// Stores pairs whose key is absent, and returns for each key the value that the map holds: its own
+    /// where it was stored, else the one that was there.
+    ///
+    /// ```
+    /// use gpumap::{ArenaMap, Device};
+    /// let map = ArenaMap::<u32, [u8; 12]>::new(&Device::cpu())?;
+    /// map.insert(&[1], &[*b"there before"])?;
+    /// let held = map.get_or_insert(&[1, 2], &[*b"not stored  ", *b"stored      "])?;
+    /// assert_eq!(held, [*b"there before", *b"stored      "]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn get_or_insert(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<Vec<V>> {
+        let (keys, values) = (keys.source(), values.source());
+        let len = keys.len();
+        let mut scratch = self.ids.scratch.take()?;
+        let mut found = scratch.output::<V>(Slot::FirstOutput, len)?;
+        let stored = self.store(&mut scratch, Verb::GetOrInsert, keys, values)?;
+        let found_at = found.as_mut_ptr();
+        self.read_cells(&stored.arena, &mut scratch, stored.held, found_at, len)?;
+        scratch.fetch(found, len)
+    }
+
+    /// Stores a batch, and waits.
+    fn store(
+        &self,
+        scratch: &mut Workspace,
+        verb: Verb<K, u32>,
+        keys: Source<'_, K>,
+        values: Source<'_, V>,
+    ) -> Result<Stored<'_>> {
+        if keys.len() != values.len() {
+            return Err(Error::LengthMismatch {
+                keys: keys.len(),
+                values: values.len(),
+            });
+        }
+        let len = keys.len();
+        // What may fail for want of memory, before cells are taken.
+        // SAFETY: the workspace waits for its stream before the callers return.
+        let (keys, values) = unsafe {
+            (
+                scratch.stage(Slot::Keys, keys)?,
+                scratch.stage(Slot::Values, values)?,
+            )
+        };
+        let mut outcomes = scratch.output::<u8>(Slot::SecondOutput, len)?;
+        let ids = Ids {
+            own: scratch.reserve(Slot::Ids, len)?,
+            held: match verb {
+                Verb::GetOrInsert | Verb::Exchange(_) => scratch.reserve(Slot::Held, len)?,
+                Verb::Insert | Verb::Merge(_) => ptr::null_mut(),
+            },
+            outcomes: outcomes.as_mut_ptr(),
+            len,
+        };
+        let (arena, lease) = self.take_cells(len)?;
+        if len != 0 {
+            self.ids.or_poison(scratch, |scratch| {
+                let stream = scratch.stream();
+                // SAFETY: all are as long as the batch, and the cells are this call's alone.
+                unsafe {
+                    arena.ring.hand_out(stream, &lease, ids.own)?;
+                    arena.cells.scatter(stream, ids.own, values, len)?;
+                    ids.clear(stream)
+                }
+            })?;
+            self.order();
+        }
+        let job = Job {
+            verb,
+            keys,
+            values: ids.own.cast_const(),
+            held: ids.held,
+            outcomes: ids.outcomes,
+            len,
+        };
+        let new = match len {
+            0 => Ok(0),
+            _ => self.ids.store_all(scratch, job),
+        };
+        let replaces = matches!(verb, Verb::Exchange(_));
+        self.give_back(&arena, scratch, ids, replaces, &new)?;
+        Ok(Stored {
+            arena,
+            new: new?,
+            outcomes,
+            held: ids.held,
+        })
+    }
+
+    /// Gives back the ids that a batch has no use for, and waits.
+    fn give_back(
+        &self,
+        arena: &Arena,
+        scratch: &mut Workspace,
+        ids: Ids,
+        replaces: bool,
+        new: &Result<usize>,
+    ) -> Result<()> {
+        let own = Returned::all(ids.own, ids.len);
+        let not_stored = Returned {
+            kept: ids.outcomes,
+            ..own
+        };
+        let replaced = Returned::all(ids.held, ids.len);
+        let returned = match new {
+            // All are in the map, and took no other's place.
+            Ok(new) if *new == ids.len => [None, None],
+            Ok(_) if replaces => [Some(replaced), None],
+            Ok(_) => [Some(not_stored), None],
+            // Keys that were made to collide: a part of the batch is in the map.
+            Err(Error::Full { partial: true, .. }) if replaces => {
+                let given = ids.held;
+                let left = Returned {
+                    given,
+                    ..not_stored
+                };
+                [Some(replaced), Some(left)]
+            }
+            Err(Error::Full { partial: true, .. }) => [Some(not_stored), None],
+            // Nobody knows where ids are now; `clear` makes all of them free.
+            Err(_) if self.ids.expect_sound().is_err() => [None, None],
+            // Nothing of it is there.
+            Err(_) => [Some(own), None],
+        };
+        self.ids.or_poison(scratch, |scratch| {
+            for returned in returned.into_iter().flatten() {
+                // SAFETY: all are as long as the batch. An id that was not stored is this call's, and so
+                // is one that it replaced; nobody else gives them back.
+                unsafe { arena.ring.retire(scratch.stream(), returned) }?;
+            }
+            scratch.stream().synchronize()
+        })
+    }
+}
+
+impl Ids {
+    /// Queues saying that no pair is stored yet and none was replaced.
+    ///
+    /// # Safety
+    /// The pointers lead to `len` elements or are null, and are not used until the stream is there.
+    unsafe fn clear(&self, stream: &crate::stream::Stream) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            stream.fill(self.outcomes, 0, self.len)?;
+            if !self.held.is_null() {
+                let bytes = self.len * size_of::<u32>();
+                stream.fill(self.held.cast(), NO_CELL as u8, bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
