@@ -6,6 +6,7 @@
 
 mod arena;
 mod ceilings;
+mod chained;
 mod grow;
 mod histogram;
 mod limit;
@@ -40,6 +41,8 @@ pub enum Suite {
     Grow,
     /// Calls with small batches.
     Small,
+    /// The verbs of chained maps, of 4 + 4 and of 8 + 8 bytes.
+    Chained,
     /// Inserts until memory ends.
     Limit,
     /// Histograms of `n` values, by default 400 million.
@@ -111,6 +114,12 @@ fn main() -> Result<()> {
             Suite::Ops => run_ops(&options, &stream, n, &ceilings, &mut report)?,
             Suite::Arena => arena::run(&stream, n, runs, &ceilings, &mut report)?,
             Suite::Grow => grow::run(&stream, n, runs, &ceilings, &mut report)?,
+            Suite::Chained => {
+                for load in chained::LOADS {
+                    chained::run::<u64, u64>(&stream, n, load, runs, &ceilings, &mut report)?;
+                    chained::run::<u32, u32>(&stream, n, load, runs, &ceilings, &mut report)?;
+                }
+            }
             Suite::Limit => limit::run(&device)?,
             Suite::Small => small::run(&stream, n, runs, &mut report)?,
             Suite::Histogram => {

@@ -16,7 +16,8 @@ use std::io::{Write, stderr};
 use std::sync::OnceLock;
 use std::thread;
 
-use gpumap::{Device, Error, Growth, Key, Map, MapBuilder, PtxChoice, Stream, Value};
+use gpumap::chained::ChainedMapBuilder;
+use gpumap::{ChainedMap, Device, Error, Growth, Key, Map, MapBuilder, PtxChoice, Stream, Value};
 use gpumap_kernels::kernels::Encoding;
 
 use crate::pairs::slot_bytes;
@@ -67,6 +68,15 @@ impl Target {
     /// A builder for maps here.
     pub fn builder<K: Key, V: Value>(&self) -> MapBuilder<K, V> {
         let builder = Map::builder(&self.device);
+        match self.encoding {
+            Some(encoding) => builder.encoding(encoding),
+            None => builder,
+        }
+    }
+
+    /// A builder for chained maps here.
+    pub fn chained<K: Key, V: Value<Bits = K::Bits>>(&self) -> ChainedMapBuilder<K, V> {
+        let builder = ChainedMap::builder(&self.device);
         match self.encoding {
             Some(encoding) => builder.encoding(encoding),
             None => builder,

@@ -6,6 +6,7 @@
 //! are is chosen by `GPUMAP_TEST_DEVICE`; see [`device`].
 
 pub mod blob;
+pub mod chained;
 pub mod device;
 pub mod history;
 pub mod interleave;
@@ -56,6 +57,27 @@ macro_rules! on_pairs_with_values {
         $crate::on_formats_with_values!($body);
         $crate::on_pairs!(
             $body: i32 => f32, i64 => f64, u32 => i64, Ticket => i32, Edge => Celsius, UserId => UserId
+        )
+    }};
+}
+
+/// Runs `body::<K, V>(&Target)` for one pair of types per slot format of chained maps, on every target.
+#[macro_export]
+macro_rules! on_every_chained_format {
+    ($body:ident) => {
+        $crate::on_pairs!($body: u32 => u32, u64 => u64)
+    };
+}
+
+/// Runs `body::<K, V>(&Target)` for every kind of key and value that a chained map can have, newtypes
+/// included, on every target.
+#[macro_export]
+macro_rules! on_every_chained_pair {
+    ($body:ident) => {{
+        use $crate::pairs::{Celsius, Cents, Edge, Ticket, UserId};
+        $crate::on_every_chained_format!($body);
+        $crate::on_pairs!(
+            $body: i32 => f32, i64 => f64, Ticket => Celsius, Edge => Cents, UserId => UserId
         )
     }};
 }

@@ -57,25 +57,26 @@ impl Counters {
     /// sum is below 2^32.
     #[inline(always)]
     pub unsafe fn add_from_block(self, mine: u32) {
-        let sum = shared_array![u32; 1];
-        // SAFETY: every thread of the block comes here, so barriers and shuffles are whole. Between
-        // the barriers the word is only added to, before and after them one thread has it.
+        // SAFETY: every thread of the block comes here.
         unsafe {
+            add_block_sum(self.words, mine);
             if thread::thread_idx_x() == 0 {
-                *sum = 0;
-            }
-            thread::sync_threads();
-            let of_warp = warp::warp_reduce_add(mine);
-            if warp::lane_id() == 0 && of_warp != 0 {
-                atomic::block_fetch_add(sum, of_warp);
-            }
-            thread::sync_threads();
-            if thread::thread_idx_x() == 0 {
-                if *sum != 0 {
-                    atomic::fetch_add(self.words, u64::from(*sum), Relaxed);
-                }
                 self.block_is_done();
             }
+        }
+    }
+
+    /// As [`add_from_block`](Self::add_from_block), for kernels that count two things: `other` goes
+    /// to the second word.
+    ///
+    /// # Safety
+    /// As for [`add_from_block`](Self::add_from_block).
+    #[inline(always)]
+    pub unsafe fn add_both_from_block(self, mine: u32, other: u32) {
+        // SAFETY: every thread of the block comes here.
+        unsafe {
+            add_block_sum(self.unplaced(), other);
+            self.add_from_block(mine);
         }
     }
 
@@ -106,6 +107,35 @@ impl Counters {
                 }
                 atomic::store(done, 0, Relaxed);
             }
+        }
+    }
+}
+
+/// Adds the sum of every thread's `mine` to a word, by one thread: the block's first.
+///
+/// | must call | result |
+/// |---|---|
+/// | every thread of the block, converged | in the word, when the launch has ended |
+///
+/// # Safety
+/// Every thread of the block comes here; the word is valid, and the sum below 2^32.
+#[inline(always)]
+pub(crate) unsafe fn add_block_sum(word: *mut u64, mine: u32) {
+    let sum = shared_array![u32; 1];
+    // SAFETY: every thread of the block comes here, so barriers and shuffles are whole. Between
+    // the barriers the word is only added to, before and after them one thread has it.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            *sum = 0;
+        }
+        thread::sync_threads();
+        let of_warp = warp::warp_reduce_add(mine);
+        if warp::lane_id() == 0 && of_warp != 0 {
+            atomic::block_fetch_add(sum, of_warp);
+        }
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 && *sum != 0 {
+            atomic::fetch_add(word, u64::from(*sum), Relaxed);
         }
     }
 }

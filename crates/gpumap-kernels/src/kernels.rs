@@ -487,7 +487,7 @@ kernel_set! {
 
 /// The keys' half of choosing a set: implemented by `u32` and `u64`.
 #[cfg(not(target_arch = "nvptx64"))]
-pub trait KeyBits: ids::IdKeyBits {
+pub trait KeyBits: ids::IdKeyBits + crate::chained::kernels::ChainedBits {
     /// The kernels for these keys, values of type `V`, and an encoding.
     fn kernels<V: ValueBits>(encoding: Encoding) -> &'static KernelSet<Self, V>;
 }

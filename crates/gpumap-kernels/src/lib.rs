@@ -13,6 +13,7 @@
 //! | [`probe`] | tiles of four lanes with lane refill: what every verb is run by |
 //! | [`map_ref`] | a map in the hands of other people's kernels |
 //! | [`verbs`] | insert, merge, get, remove: what one key does with one slab |
+//! | [`chained`] | the other layout: chains of slabs, and a slab allocator on the device |
 //! | [`primitives`] | scans, reductions, filters, histograms and partitions of plain arrays |
 //! | [`chunk`] | the table in chunks, one per block, for what looks at every slot |
 //! | [`retrieve_all`] | dump of all pairs, one atomic per block |
@@ -38,6 +39,7 @@
 pub mod ceilings;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod cells;
+pub mod chained;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod chunk;
 pub mod count;

@@ -47,8 +47,7 @@ use core::marker::PhantomData;
 
 use crate::table::MapView;
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub(crate) use format::Named;
+pub(crate) use format::{Named, by_format};
 pub use format::{Pair, SlotKind};
 /// What [`merge`](MapRef::merge) does with two values.
 pub use gpumap_simt::atomic::part::Update;

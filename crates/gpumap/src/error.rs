@@ -168,7 +168,7 @@ pub enum Error {
     Full {
         /// Pairs in the map.
         len: usize,
-        /// Slots of the map.
+        /// Slots of the map; of a chained map those of its pool, which any keys can use.
         slots: usize,
         /// Pairs in the batch.
         batch: usize,
@@ -312,6 +312,10 @@ pub enum Setting {
     PageSlabs,
     /// How many times the capacity a map grows to.
     GrowthFactor,
+    /// Buckets of a chained map.
+    Buckets,
+    /// Slabs in the pool of a chained map.
+    PoolSlabs,
     /// Bins of a histogram.
     Bins,
     /// Edges of a histogram.
@@ -328,6 +332,8 @@ impl fmt::Display for Setting {
             Self::MaxLoadFactor => "the maximum load factor",
             Self::Submaps => "the number of submaps",
             Self::GrowthFactor => "the growth factor",
+            Self::Buckets => "the number of buckets",
+            Self::PoolSlabs => "the number of slabs in the pool",
             Self::PageSlabs => "the number of slabs per page",
             Self::Bins => "the number of bins",
             Self::Edges => "the number of edges",

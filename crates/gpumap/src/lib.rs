@@ -112,6 +112,10 @@
 //! # Ok::<(), gpumap::Error>(())
 //! ```
 //!
+//! A kernel can also work on a map: [`Map::launch_with`] lends it. One that stores an unknown number of
+//! pairs and cannot stop to let the map grow is what a [`ChainedMap`] is for; it may hold several pairs
+//! with one key as well.
+//!
 //! # Errors
 //!
 //! Nothing panics for want of a driver, a device or memory: there is one [`Error`], with the
@@ -133,6 +137,7 @@ mod guide {
     chapters! {
         GettingStarted "getting-started.md"
         Map "map.md"
+        ChainedMaps "chained-maps.md"
         Program "program.md"
         FileFormat "file-format.md"
         HowItWorks "how-it-works.md"
@@ -143,31 +148,36 @@ mod guide {
 }
 
 mod buffer;
+pub mod chained;
 mod cuda;
 mod device;
 mod error;
 mod event;
 pub mod file;
 mod input;
+mod lending;
 mod map;
 mod memory;
 pub mod primitives;
 pub mod raw;
+mod room;
 mod scratch;
 mod stream;
 #[cfg(test)]
 mod testing;
 
 pub use buffer::{Buffer, BufferView, BufferViewMut, PinnedBuffer};
+pub use chained::ChainedMap;
 pub use device::{Backend, ComputeCapability, Device, DeviceInfo, DriverVersion, PtxChoice};
 pub use error::{DriverCode, Error, PtxError, Result, Setting};
 pub use event::Event;
 pub use input::{Input, Source};
+pub use lending::Tally;
 #[doc(hidden)]
 pub use map::Audit;
 pub use map::{
     ArenaMap, ArenaMapBuilder, ArenaStats, Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR, Growth, Key,
-    Map, MapBuilder, Merge, Number, OnStream, Outcome, Pending, Stats, Tally, Value,
+    Map, MapBuilder, Merge, Number, OnStream, Outcome, Pending, Stats, Value,
 };
 pub use stream::Stream;
 

@@ -5,7 +5,9 @@
 //! |---|---|
 //! | [`script`] | an operation per lane or tile, each of another kind than its neighbour's |
 //! | [`churn`] | many operations per lane, in which removed keys come back |
+//! | [`chained`] | the verbs of chained maps by whole warps, and pairs of unknown number |
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
+pub mod chained;
 pub mod churn;
 pub mod script;

@@ -3,10 +3,8 @@
 //!
 //! On a CUDA device that can run both built-in PTX texts, both are used.
 
-use bytemuck::Pod;
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{ArenaMap, Buffer, Error, Key, Merge, Value};
-use gpumap_tests::blob::{Bytes, assert_cells_add_up, blobs, tag};
+use gpumap::{Buffer, Error, Key, Merge, Value};
 use gpumap_tests::device::{run_pair_on, targets_of_all_kernels};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{
@@ -228,46 +226,4 @@ fn sanitizer_retain_stats_and_growth() {
         }
     }
     on_all_kernels!(body);
-}
-
-#[test]
-fn sanitizer_arena() {
-    fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
-        for n in SIZES {
-            let stream = on.stream();
-            let map: ArenaMap<K, V> = on.arena(n as usize);
-            let keys: Vec<K> = (0..n).map(nth_key).collect();
-            let keys = Buffer::from_slice(&stream, &keys).unwrap();
-            let values = Buffer::from_slice(&stream, &blobs::<V>(0..n)).unwrap();
-            assert_eq!(map.insert(&keys, &values).unwrap() as u64, n);
-            // Often enough that ids come round in their ring.
-            for _ in 0..6 {
-                assert_eq!(map.upsert(&keys, &values).unwrap(), 0);
-            }
-            for (i, v) in map
-                .get_or_insert(&keys, &values)
-                .unwrap()
-                .iter()
-                .enumerate()
-            {
-                assert_eq!(tag(v), i as u64);
-            }
-            let mut out = Buffer::<V>::uninit(&stream, n as usize).unwrap();
-            let mut found = Buffer::<u8>::uninit(&stream, n as usize).unwrap();
-            map.get_into(&keys, &mut out, &mut found).unwrap();
-            let mut out_keys = Buffer::<K>::uninit(&stream, n as usize).unwrap();
-            let pairs = map.retrieve_all_into(&mut out_keys, &mut out).unwrap();
-            assert_eq!(pairs as u64, n);
-            let half = keys.slice(..n as usize / 2).unwrap();
-            let taken = map.remove_with_values(&half).unwrap();
-            assert!(taken.iter().all(Option::is_some));
-            assert_cells_add_up(&map);
-        }
-    }
-    for on in targets_of_all_kernels() {
-        body::<u64, [u64; 2]>(&on);
-        body::<u64, [u64; 3]>(&on);
-        body::<u32, [u32; 5]>(&on);
-        body::<u32, Bytes<9>>(&on);
-    }
 }

@@ -125,4 +125,4 @@ macro_rules! by_format {
         $refused
     }};
 }
-pub(super) use by_format;
+pub(crate) use by_format;

@@ -157,9 +157,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// [`Error::OutOfMemory`], [`Error::Driver`].
     pub fn build(self) -> Result<Map<K, V>> {
         self.check()?;
-        let seed = self
-            .seed
-            .unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
+        let seed = self.seed.unwrap_or_else(random_seed);
         let encoding = match self.encoding {
             Some(encoding) if !self.device.is_cuda() => encoding,
             _ => encoding_of(&self.device)?,
@@ -211,9 +209,14 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     }
 }
 
+/// A seed that nobody knows beforehand.
+pub(crate) fn random_seed() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
 /// How the device's kernels claim 16-byte slots: the PTX for older GPUs has no others than those
 /// for [`Encoding::Split`].
-pub(super) fn encoding_of(device: &Device) -> Result<Encoding> {
+pub(crate) fn encoding_of(device: &Device) -> Result<Encoding> {
     let Kind::Cuda(context) = device.kind() else {
         return Ok(Encoding::Wide);
     };

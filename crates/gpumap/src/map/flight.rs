@@ -15,11 +15,11 @@ use std::task::Waker;
 use gpumap_kernels::count::{Counters, MIRRORED, WORDS};
 use parking_lot::Mutex;
 
-use super::room::Room;
 use crate::buffer::{Buffer, PinnedBuffer};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::event::{Event, Timing};
+use crate::room::Room;
 use crate::stream::Stream;
 
 /// What a flight does to the books when it lands.

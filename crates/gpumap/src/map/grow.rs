@@ -205,7 +205,7 @@ impl<K: Key, V: Value> Map<K, V> {
             if one_by_one && capacity < table.shape.capacity {
                 // Some submaps may have shrunk.
                 table.shape.capacity = capacity;
-                self.room.shrunk(capacity);
+                self.room.resized(capacity);
             }
             return Err(error);
         }

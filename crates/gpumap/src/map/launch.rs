@@ -37,7 +37,7 @@ impl<K: Key, V: Value> Map<K, V> {
 }
 
 /// The grid for `len` inputs, at least one, and the inputs per warp.
-pub(super) fn share_out(len: u64, multiprocessors: u64) -> (Grid, u32) {
+pub(crate) fn share_out(len: u64, multiprocessors: u64) -> (Grid, u32) {
     let mut per_warp = len
         .div_ceil(multiprocessors * WARPS_PER_MULTIPROCESSOR)
         .next_multiple_of(WARP)

@@ -1,66 +1,20 @@
 //! Lending a map to kernels of other crates, for one launch at a time.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use gpumap_kernels::kernels::Encoding;
-use gpumap_kernels::map_ref::{Counts, MapRef, STRIPES, SlotKind};
+use gpumap_kernels::map_ref::MapRef;
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::builder::encoding_of;
-use super::room::Promise;
 use super::table::Table;
 use super::{Key, Map, Value};
-use crate::device::{Device, PtxChoice};
-use crate::error::{Error, Result};
-use crate::scratch::{Output, Slot, Workspace};
+use crate::device::Device;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::lending::{Ended, Tally, lend};
+use crate::room::Promise;
+use crate::scratch::Workspace;
 use crate::stream::Stream;
-
-/// Words of all counters.
-const WORDS: usize = STRIPES as usize * size_of::<Counts>() / size_of::<u64>();
-
-/// What kernels did to a map that was [lent](Map::launch_with) to them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[must_use = "pairs that found no room are not in the map"]
-pub struct Tally {
-    /// Pairs stored.
-    pub inserted: usize,
-    /// Pairs removed.
-    pub removed: usize,
-    /// How often a pair found no room.
-    pub full: usize,
-}
-
-/// What is known when the kernels have ended.
-struct Ended {
-    tally: Tally,
-    /// Whether the kernels could work with the map's slots.
-    fits: bool,
-    /// What the caller's launch returned.
-    launched: Result<()>,
-}
-
-/// Waits for what was launched. If the launch panics, that happens all the same, while the table is
-/// still locked; and nobody knows what the map holds then.
-struct Wait<'a> {
-    stream: &'a Stream,
-    poisoned: &'a AtomicBool,
-}
-
-impl Wait<'_> {
-    fn end(self) -> Result<()> {
-        let waited = self.stream.synchronize();
-        std::mem::forget(self);
-        waited
-    }
-}
-
-impl Drop for Wait<'_> {
-    fn drop(&mut self) {
-        self.poisoned.store(true, Ordering::Release);
-        // There is nobody to tell.
-        let _ = self.stream.synchronize();
-    }
-}
 
 impl Device {
     /// Adds kernels of your own that work on maps: of the PTX of one source for sm_70 and for sm_90
@@ -157,7 +111,7 @@ impl<K: Key, V: Value> Map<K, V> {
         self.room.stored(ended.tally.inserted - promised);
         self.room.removed(ended.tally.removed);
         drop(table);
-        self.report(ended)
+        ended.report(self.kernels.slots)
     }
 
     /// Lends the map to kernels that store as many pairs as fit: those that find no room get `Full`,
@@ -187,7 +141,7 @@ impl<K: Key, V: Value> Map<K, V> {
         self.room.stored(ended.tally.inserted);
         self.room.removed(ended.tally.removed);
         drop(table);
-        self.report(ended)
+        ended.report(self.kernels.slots)
     }
 
     /// The table with room for so many pairs more, shared with other calls.
@@ -221,55 +175,8 @@ impl<K: Key, V: Value> Map<K, V> {
         launch: impl FnOnce(MapRef<K::Bits, V::Bits>) -> Result<()>,
     ) -> Result<Ended> {
         self.expect_sound()?;
-        let mut counts: Output<u64> = scratch.output(Slot::FirstOutput, WORDS)?;
-        let counts_at = counts.as_mut_ptr();
-        // SAFETY: as many words.
-        unsafe {
-            scratch
-                .stream()
-                .fill(counts_at.cast(), 0, WORDS * size_of::<u64>())
-        }?;
-        stream.wait_stream(scratch.stream())?;
-        let map = MapRef::new(table.view(), self.kernels.slots, counts_at.cast());
-
-        let wait = Wait {
-            stream,
-            poisoned: &self.poisoned,
-        };
-        let launched = launch(map);
-        let waited = wait.end();
-        let poisoned = |error| {
-            self.poisoned.store(true, Ordering::Release);
-            error
-        };
-        // Such a kernel may have ended anywhere.
-        if let Err(error @ (Error::Kernel(_) | Error::Driver { .. })) = launched {
-            return Err(poisoned(error));
-        }
-        waited.map_err(poisoned)?;
-        let counts = scratch.fetch(counts, WORDS).map_err(poisoned)?;
-        let sum = Counts::sum(&counts);
-        Ok(Ended {
-            tally: Tally {
-                inserted: sum.inserted as usize,
-                removed: sum.removed as usize,
-                full: sum.full as usize,
-            },
-            fits: sum.refused == 0,
-            launched,
-        })
-    }
-
-    fn report(&self, ended: Ended) -> Result<Tally> {
-        ended.launched?;
-        if ended.fits {
-            return Ok(ended.tally);
-        }
-        Err(Error::WrongSlots {
-            needed: match self.kernels.slots {
-                SlotKind::Split => PtxChoice::Sm70,
-                SlotKind::Packed | SlotKind::Wide | SlotKind::Keys => PtxChoice::Sm90,
-            },
+        lend(scratch, stream, &self.poisoned, |counts| {
+            launch(MapRef::new(table.view(), self.kernels.slots, counts))
         })
     }
 }

@@ -16,11 +16,11 @@ use parking_lot::RwLockReadGuard;
 
 use super::grow::PARTS;
 use super::merge::Merge;
-use super::room::Promise;
 use super::table::Table;
 use super::{Growth, Key, Map, Value};
 use crate::error::{Error, Result};
 use crate::input::{Input, Source};
+use crate::room::Promise;
 use crate::scratch::{Slot, Workspace};
 
 /// What became of one key of a batch that stores pairs.

@@ -308,15 +308,22 @@ impl Workspace {
             vec.truncate(len);
             return Ok(vec);
         }
+        // SAFETY: the slot has at least as many.
+        unsafe { self.read(output.ptr, len) }
+    }
+
+    /// Waits for everything queued, and returns the first `len` elements of a
+    /// [reserved](Self::reserve) slot.
+    ///
+    /// # Safety
+    /// The slot was not reserved again since, and has as many elements, all of them written to.
+    pub(crate) unsafe fn read<T: Pod>(&mut self, from: *const T, len: usize) -> Result<Vec<T>> {
         let mut vec = host_vec::<T>(len)?;
         // SAFETY: the vector has room for `len` elements and is not used until the wait; the
-        // slot has at least as many.
+        // slot has as many, by the caller.
         unsafe {
-            self.stream.download(
-                vec.as_mut_ptr().cast(),
-                output.ptr.cast(),
-                len * size_of::<T>(),
-            )
+            self.stream
+                .download(vec.as_mut_ptr().cast(), from.cast(), len * size_of::<T>())
         }?;
         self.stream.synchronize()?;
         // SAFETY: the copy has ended, so `len` elements are written; `T` takes any bytes.

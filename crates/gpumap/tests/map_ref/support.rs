@@ -3,12 +3,18 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use gpumap::chained::ChainedMapBuilder;
 use gpumap::executor::Config;
 use gpumap::map_ref::MapRef;
 use gpumap::simt::kernel::{Grid, Kernel};
-use gpumap::{Buffer, Device, Error, Key, Map, MapBuilder, Result, Stream, Tally, Value};
+use gpumap::{
+    Buffer, ChainedMap, Device, Error, Key, Map, MapBuilder, Result, Stream, Tally, Value,
+};
 use gpumap_kernels::kernels::Encoding;
 use gpumap_kernels::slot::Bits;
+use gpumap_map_test_kernels::chained::{
+    ChainedScriptArgs, SCRIPT_4_4, SCRIPT_8_8, SPREAD_4_4, SPREAD_8_8, SpreadArgs,
+};
 use gpumap_map_test_kernels::script::{
     LANES_4_0, LANES_4_4, LANES_4_8, LANES_8_0, LANES_8_4, LANES_8_8, ScriptArgs, TILES_4_0,
     TILES_4_4, TILES_4_8, TILES_8_0, TILES_8_4, TILES_8_8,
@@ -30,6 +36,14 @@ pub struct Target {
 impl Target {
     pub fn builder<K: Key, V: Value>(&self) -> MapBuilder<K, V> {
         let builder = Map::builder(&self.device);
+        match self.encoding {
+            Some(encoding) => builder.encoding(encoding),
+            None => builder,
+        }
+    }
+
+    pub fn chained<P: SamePair>(&self) -> ChainedMapBuilder<P, P> {
+        let builder = ChainedMap::builder(&self.device);
         match self.encoding {
             Some(encoding) => builder.encoding(encoding),
             None => builder,
@@ -121,6 +135,22 @@ pairs! {
     u32, u64: LANES_4_8 TILES_4_8;
     u64, u32: LANES_8_4 TILES_8_4;
     u64, u64: LANES_8_8 TILES_8_8;
+}
+
+/// What keys and values of a chained map are both, with kernels of its own.
+pub trait SamePair: Key<Bits = Self> + Value<Bits = Self> + Bits {
+    const SCRIPT: &'static Kernel<ChainedScriptArgs<Self, Self>>;
+    const SPREAD: &'static Kernel<SpreadArgs<Self, Self>>;
+}
+
+impl SamePair for u32 {
+    const SCRIPT: &'static Kernel<ChainedScriptArgs<Self, Self>> = &SCRIPT_4_4;
+    const SPREAD: &'static Kernel<SpreadArgs<Self, Self>> = &SPREAD_4_4;
+}
+
+impl SamePair for u64 {
+    const SCRIPT: &'static Kernel<ChainedScriptArgs<Self, Self>> = &SCRIPT_8_8;
+    const SPREAD: &'static Kernel<SpreadArgs<Self, Self>> = &SPREAD_8_8;
 }
 
 /// Calls a body that is generic over the [`Pair`] for each of them.

@@ -15,7 +15,7 @@ fn keys<K: Key>(numbers: std::ops::Range<u64>) -> Vec<K> {
 fn upserting_over_and_over_takes_no_more_memory() {
     fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
         let on = &on.with_memory_budget(u64::MAX);
-        let n = on.n(200, 10_000) as u64;
+        let n = on.n(200, 50_000) as u64;
         let map: ArenaMap<K, V> = on.arena(2 * n as usize);
         let all = keys::<K>(0..n);
         map.upsert(&all, &blobs::<V>(0..n)).unwrap();
@@ -49,7 +49,7 @@ fn upserting_over_and_over_takes_no_more_memory() {
 #[test]
 fn too_little_memory_leaves_the_map_as_it_was() {
     fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
-        let n = on.n(400, 5_000) as u64;
+        let n = on.n(400, 50_000) as u64;
         let more = 9 * n;
         // What is needed to store all, found out with as much as there is.
         let free = on.with_memory_budget(u64::MAX);

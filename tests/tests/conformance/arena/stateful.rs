@@ -160,7 +160,7 @@ fn sequence<K: Key, V: Pod + Send + Sync>(on: &Target, seed: u64, steps: usize, 
 fn random_sequences() {
     fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
         for seed in 0..3 {
-            sequence::<K, V>(on, seed, on.n(80, 100), on.n(200, 5_000));
+            sequence::<K, V>(on, seed, on.n(80, 200), on.n(200, 20_000));
         }
     }
     on_every_blob!(body);

@@ -30,8 +30,8 @@ fn keys<K: Key>(n: u64) -> Vec<K> {
 #[test]
 fn readers_beside_upserts_see_whole_values() {
     fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
-        let n = on.n(300, 20_000) as u64;
-        let rounds = on.n(25, 50) as u64;
+        let n = on.n(300, 50_000) as u64;
+        let rounds = on.n(25, 100) as u64;
         // Few cells, so that they are written again soon.
         let map: ArenaMap<K, V> = on.arena(n as usize);
         let all = keys::<K>(n);
@@ -81,7 +81,7 @@ fn readers_beside_upserts_see_whole_values() {
 #[test]
 fn all_verbs_side_by_side_lose_no_cell() {
     fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
-        let n = on.n(150, 10_000) as u64;
+        let n = on.n(150, 20_000) as u64;
         let rounds = on.n(20, 60) as u64;
         let map: ArenaMap<K, V> = on.arena(0);
         // Reserved keys among them, whose slots are used again beside everything.

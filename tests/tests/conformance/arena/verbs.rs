@@ -22,7 +22,7 @@ fn held<K: Key>(pairs: impl IntoIterator<Item = (u64, u64)>) -> HashMap<u64, u64
 #[test]
 fn insert_upsert_get_and_remove() {
     fn body<K: Key, V: Pod + Send + Sync + PartialEq + std::fmt::Debug>(on: &Target) {
-        let n = on.n(1_000, 50_000) as u64;
+        let n = on.n(1_000, 200_000) as u64;
         // With room from the start, and growing all the way.
         for capacity in [3 * n as usize, 0] {
             let map: ArenaMap<K, V> = on.arena(capacity);
@@ -330,7 +330,7 @@ fn a_batch_of_which_a_part_is_stored_keeps_its_cells_apart() {
 #[test]
 fn reserve_and_shrink() {
     fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
-        let n = on.n(6_000, 30_000) as u64;
+        let n = on.n(6_000, 100_000) as u64;
         let map: ArenaMap<K, V> = on.arena(0);
         map.insert(&keys::<K>(0..10), &blobs(0..10)).unwrap();
         let small = map.stats().unwrap();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize};
 /// Invariant: while calls are in flight, `spoken_for` is at least the slots that are not empty and
 /// those that the calls may fill, apart from the ones for reserved keys.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(crate) struct Room {
     /// Pairs that fit whatever their keys. Changes only while no call is in flight.
     capacity: AtomicUsize,
     /// Pairs in the map, but for calls in flight. May be below zero for a moment: a pair can be
@@ -22,13 +22,13 @@ pub(super) struct Room {
 /// Room that a call in flight may use up. As long as all promises together stay within the
 /// capacity, no batch can fail for want of room.
 #[derive(Debug)]
-pub(super) struct Promise<'m> {
+pub(crate) struct Promise<'m> {
     room: &'m Room,
     pairs: usize,
 }
 
 impl Room {
-    pub fn new(capacity: usize) -> Self {
+    pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.into(),
             len: 0.into(),
@@ -36,26 +36,26 @@ impl Room {
         }
     }
 
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.capacity.load(Acquire)
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len.load(Acquire).max(0) as usize
     }
 
     /// Slots that are not empty, when no call is in flight.
-    pub fn used(&self) -> usize {
+    pub(crate) fn used(&self) -> usize {
         self.spoken_for.load(Acquire)
     }
 
     /// Room for more pairs, when no call is in flight.
-    pub fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         self.capacity().saturating_sub(self.used())
     }
 
     /// Room for `pairs` more, if there is. There always is for none.
-    pub fn promise(&self, pairs: usize) -> Option<Promise<'_>> {
+    pub(crate) fn promise(&self, pairs: usize) -> Option<Promise<'_>> {
         let capacity = self.capacity();
         let within = |spoken_for: usize| {
             let sum = spoken_for.checked_add(pairs)?;
@@ -66,36 +66,36 @@ impl Room {
     }
 
     /// Counts pairs that were stored by a call that ran alone, or beyond its promise.
-    pub fn stored(&self, pairs: usize) {
+    pub(crate) fn stored(&self, pairs: usize) {
         self.spoken_for.fetch_add(pairs, AcqRel);
         self.len.fetch_add(pairs as isize, AcqRel);
     }
 
     /// Ends a promise of `pairs` that was handed over, of which `stored` are in the map now.
-    pub fn settle(&self, pairs: usize, stored: usize) {
+    pub(crate) fn settle(&self, pairs: usize, stored: usize) {
         self.len.fetch_add(stored as isize, AcqRel);
         self.spoken_for
             .fetch_sub(pairs.saturating_sub(stored), AcqRel);
     }
 
     /// Counts pairs that were removed; their slots are not empty.
-    pub fn removed(&self, pairs: usize) {
+    pub(crate) fn removed(&self, pairs: usize) {
         self.len.fetch_sub(pairs as isize, AcqRel);
     }
 
     /// Counts slots that were made empty again, beside what [`removed`](Self::removed) counts.
-    pub fn emptied(&self, slots: usize) {
+    pub(crate) fn emptied(&self, slots: usize) {
         self.spoken_for.fetch_sub(slots, AcqRel);
     }
 
-    /// Takes note that there is room for `capacity` pairs only. No call is in flight.
-    pub fn shrunk(&self, capacity: usize) {
+    /// Takes note that there is room for `capacity` pairs now. No call is in flight.
+    pub(crate) fn resized(&self, capacity: usize) {
         self.capacity.store(capacity, Release);
     }
 
     /// Takes note that the table holds `len` pairs, nothing else, and has room for `capacity`. No
     /// call is in flight.
-    pub fn rebuilt(&self, len: usize, capacity: usize) {
+    pub(crate) fn rebuilt(&self, len: usize, capacity: usize) {
         self.len.store(len as isize, Release);
         self.spoken_for.store(len, Release);
         self.capacity.store(capacity, Release);
@@ -104,13 +104,13 @@ impl Room {
 
 impl Promise<'_> {
     /// Ends it: `stored` pairs are in the map now, the rest of the room is free again.
-    pub fn keep(mut self, stored: usize) {
+    pub(crate) fn keep(mut self, stored: usize) {
         self.room.len.fetch_add(stored as isize, AcqRel);
         self.pairs = self.pairs.saturating_sub(stored);
     }
 
     /// Leaves the room promised, for whoever calls [`Room::settle`] later.
-    pub fn hand_over(self) {
+    pub(crate) fn hand_over(self) {
         std::mem::forget(self);
     }
 }

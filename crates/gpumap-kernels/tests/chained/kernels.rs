@@ -1,0 +1,156 @@
+//! The entry points, as a host launches them.
+
+use gpumap_kernels::chained::answer::{Outcome, Report};
+use gpumap_kernels::chained::flush::FlushArgs;
+use gpumap_kernels::chained::kernels::{
+    ChainedArgs, ChainedKernels, PACKED_4_4, SPLIT_8_8, WIDE_8_8,
+};
+use gpumap_kernels::chained::mixed::Operation;
+use gpumap_kernels::chained::retrieve_all::{DumpChainsArgs, THREADS};
+use gpumap_kernels::chained::stats::{ChainStatsArgs, figure};
+use gpumap_kernels::count::{Counters, WORDS};
+use gpumap_kernels::slot::{Bits, Format, Packed, Split, Wide};
+use gpumap_kernels::source::Batch;
+use gpumap_simt::executor::Executor;
+use gpumap_simt::kernel::{Grid, Kernel};
+
+use crate::support::{Contents, HostMap};
+
+/// Launches a kernel for a batch; returns its outcomes, values and counters.
+fn launch<F: Format>(
+    kernel: &Kernel<ChainedArgs<F::Key, F::Value>>,
+    map: &mut HostMap<F>,
+    keys: &[F::Key],
+    values: &[F::Value],
+    operations: &[u8],
+) -> (Vec<u8>, Vec<F::Value>, [u64; 2]) {
+    let mut outcomes = vec![9u8; keys.len()];
+    let mut found = vec![F::Value::default(); keys.len()];
+    let mut counters = [0; WORDS];
+    let args = ChainedArgs {
+        view: map.view(),
+        batch: Batch {
+            keys: keys.as_ptr(),
+            values: values.as_ptr(),
+            len: keys.len() as u64,
+            per_warp: 64,
+        },
+        operations: operations.as_ptr(),
+        report: Report {
+            outcomes: outcomes.as_mut_ptr(),
+            values: found.as_mut_ptr(),
+        },
+        counters: Counters::of(counters.as_mut_ptr()),
+    };
+    let grid = Grid::covering(keys.len().div_ceil(2) as u64, 128);
+    // SAFETY: everything outlives the launch; blocks are whole warps, enough for the batch.
+    unsafe { kernel.run(Executor::global(), grid, args) }.unwrap();
+    (outcomes, found, [counters[0], counters[1]])
+}
+
+fn scenario<F: Format>(set: &ChainedKernels<F::Key, F::Value>) {
+    const N: usize = 1000;
+    let mut map = HostMap::<F>::new(11, &[400], 0, 5);
+    let keys: Vec<_> = (0..N as u64).map(|i| F::Key::from_u64(!i)).collect();
+    let values: Vec<_> = (0..N as u64).map(F::Value::from_u64).collect();
+    let is = |outcome: Outcome| move |&o: &u8| o == outcome as u8;
+
+    let (outcomes, _, counters) = launch(set.insert_unique, &mut map, &keys, &values, &[]);
+    assert!(outcomes.iter().all(is(Outcome::Stored)));
+    assert_eq!(counters, [N as u64, 0]);
+    let (outcomes, found, _) = launch(set.search, &mut map, &keys, &[], &[]);
+    assert!(outcomes.iter().all(is(Outcome::Present)));
+    assert!(found == values);
+
+    let (_, _, counters) = launch(set.insert, &mut map, &keys[..500], &values[..500], &[]);
+    assert_eq!(counters, [500, 0]);
+    let (_, counts, _) = launch(set.count, &mut map, &keys, &[], &[]);
+    let want = (0..N).map(|i| if i < 500 { 2 } else { 1 });
+    assert!(counts.iter().map(|c| c.to_u64()).eq(want));
+
+    let (outcomes, _, counters) = launch(set.delete, &mut map, &keys, &[], &[]);
+    assert!(outcomes.iter().all(is(Outcome::Deleted)));
+    assert_eq!(counters, [N as u64, 0]);
+    let operations: Vec<_> = (0..N)
+        .map(|i| [Operation::Delete, Operation::Insert][i % 2] as u8)
+        .collect();
+    let (_, _, counters) = launch(set.mixed, &mut map, &keys, &values, &operations);
+    assert_eq!(counters, [500, 250]);
+
+    let before = map.check();
+    assert!(before.tombstones > 0);
+    look(set, &mut map, &before);
+    let mut freed = [0u64; WORDS];
+    let view = map.view();
+    let args = FlushArgs {
+        view,
+        freed: Counters::of(freed.as_mut_ptr()),
+    };
+    // SAFETY: as above; the grid has eight threads for each of the 14 chains.
+    unsafe { set.flush.run(Executor::global(), Grid::new(1, 128), args) }.unwrap();
+    let after = map.check();
+    look(set, &mut map, &after);
+    assert_eq!(after.pairs, before.pairs);
+    assert_eq!(after.pairs.len(), 750);
+    assert!(freed[0] > 0);
+    assert_eq!(freed[0] as usize, before.slabs() - after.slabs());
+}
+
+/// Dumps the map, and asks for its figures; both once more when nothing has changed.
+fn look<F: Format>(
+    set: &ChainedKernels<F::Key, F::Value>,
+    map: &mut HostMap<F>,
+    contents: &Contents,
+) {
+    let view = map.view();
+    let n = contents.pairs.len();
+    // Room for all, and for all but three.
+    for room in [n, n - 3] {
+        let (mut keys, mut values) = (
+            vec![F::Key::default(); room],
+            vec![F::Value::default(); room],
+        );
+        let mut pairs = [0; WORDS];
+        let args = DumpChainsArgs {
+            view,
+            keys: keys.as_mut_ptr(),
+            values: values.as_mut_ptr(),
+            room: room as u64,
+            pairs: Counters::of(pairs.as_mut_ptr()),
+        };
+        let grid = Grid::new(1, THREADS);
+        // SAFETY: everything outlives the launch; a block is enough for 14 chains.
+        unsafe { set.retrieve_all.run(Executor::global(), grid, args) }.unwrap();
+        assert_eq!(pairs[0] as usize, n);
+        let found = keys.iter().zip(&values);
+        let mut found: Vec<_> = found.map(|(k, v)| (k.to_u64(), v.to_u64())).collect();
+        let mut there = contents.pairs.clone();
+        found.sort_unstable();
+        there.sort_unstable();
+        if room == n {
+            assert_eq!(found, there);
+        } else {
+            assert!(found.iter().all(|pair| there.binary_search(pair).is_ok()));
+        }
+    }
+
+    let mut figures = [0; figure::COUNT];
+    let args = ChainStatsArgs {
+        view,
+        figures: figures.as_mut_ptr(),
+    };
+    // SAFETY: as above, with eight threads for each of the 14 chains.
+    unsafe { set.stats.run(Executor::global(), Grid::new(2, 64), args) }.unwrap();
+    assert_eq!(figures[figure::PAIRS] as usize, n);
+    assert_eq!(figures[figure::LINKED] as usize, contents.slabs());
+    let longest = contents.chains.iter().max().unwrap() + 1;
+    assert_eq!(figures[figure::LONGEST] as usize, longest);
+    assert_eq!(figures[figure::TOMBSTONES] as usize, contents.tombstones);
+}
+
+#[test]
+fn the_kernels_of_each_format() {
+    scenario::<Packed>(&PACKED_4_4);
+    scenario::<Wide<u64, u64>>(&WIDE_8_8);
+    scenario::<Split<u64, u64>>(&SPLIT_8_8);
+}

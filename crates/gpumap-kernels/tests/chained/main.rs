@@ -1,0 +1,9 @@
+//! Chained maps in host memory, on the CPU executor: verbs against an oracle, the allocator, flushes,
+//! and adversarial interleavings of lanes.
+
+mod allocator;
+mod flush;
+mod interleavings;
+mod kernels;
+mod support;
+mod verbs;

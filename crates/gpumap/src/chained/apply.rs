@@ -1,0 +1,209 @@
+//! Batches in which each key says what is done with it.
+
+use gpumap_kernels::chained::answer::Outcome;
+use gpumap_kernels::chained::mixed;
+
+use super::chains::Chains;
+use super::look_up::count_in;
+use super::run::Job;
+use super::store::expect_values;
+use super::{ChainedMap, Key, Value};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::input::{Input, Source};
+use crate::scratch::{Slot, Workspace};
+
+/// What [`ChainedMap::apply`] does with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Looks it up; see [`ChainedMap::get`].
+    Get,
+    /// Stores the pair, if the key is absent; see [`ChainedMap::insert`].
+    Insert,
+    /// Stores the pair; see [`ChainedMap::append`].
+    Append,
+    /// Removes a pair with this key; see [`ChainedMap::remove`].
+    Remove,
+    /// Counts the pairs with this key; see [`ChainedMap::count`].
+    Count,
+}
+
+/// A code for kernels that no operation has.
+pub(super) const NOTHING: u8 = !0;
+
+impl Operation {
+    /// As kernels take it.
+    pub(super) fn code(self) -> u8 {
+        (match self {
+            Self::Get => mixed::Operation::Search,
+            Self::Insert => mixed::Operation::InsertUnique,
+            Self::Append => mixed::Operation::Insert,
+            Self::Remove => mixed::Operation::Delete,
+            Self::Count => mixed::Operation::Count,
+        }) as u8
+    }
+
+    /// Whether it may need room.
+    fn stores(self) -> bool {
+        matches!(self, Self::Insert | Self::Append)
+    }
+}
+
+/// What became of an operation of [`ChainedMap::apply`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Answer<V> {
+    /// `Get`, `Remove`: there is no pair with this key.
+    Absent,
+    /// `Get`: the value that was found. `Insert`: the key keeps this value.
+    Present(V),
+    /// `Insert`, `Append`: the pair is in the map.
+    Stored,
+    /// `Remove`: the pair with this value is gone.
+    Removed(V),
+    /// `Count`: how many pairs the key has.
+    Count(usize),
+}
+
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+    /// Does with each key what its operation says, all in one launch, and answers in the same order.
+    ///
+    /// The operations of a batch run at the same time, as those of several calls do: of two on the same
+    /// key either may come first. Values of operations that store nothing are not looked at.
+    ///
+    /// ```
+    /// use gpumap::chained::{Answer, Operation};
+    /// use gpumap::{ChainedMap, Device};
+    ///
+    /// let map = ChainedMap::<u32, u32>::with_capacity(&Device::cpu(), 100)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// let operations = [Operation::Get, Operation::Remove, Operation::Insert, Operation::Count];
+    /// let answers = map.apply(&operations, &[1, 2, 3, 4], &[0, 0, 30, 0])?;
+    /// assert_eq!(
+    ///     answers,
+    ///     [Answer::Present(10), Answer::Removed(20), Answer::Stored, Answer::Count(0)]
+    /// );
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] if there are not as many keys as operations and values; else as for
+    /// [`insert`](Self::insert): a batch that is refused has done nothing.
+    pub fn apply(
+        &self,
+        operations: &[Operation],
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<Vec<Answer<V>>> {
+        let (keys, values) = (keys.source(), values.source());
+        let len = keys.len();
+        expect_values(len, values.len())?;
+        expect_values(len, operations.len())?;
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        let codes: Vec<u8> = operations
+            .iter()
+            .map(|operation| operation.code())
+            .collect();
+        let mut scratch = self.scratch.take()?;
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let job = unsafe {
+            Job {
+                keys: scratch.stage(Slot::Keys, keys)?,
+                values: scratch.stage(Slot::Values, values)?,
+                operations: scratch.stage(Slot::Tiles, Source::Host(&codes))?,
+                outcomes: scratch.reserve(Slot::FirstOutput, len)?,
+                found: scratch.reserve(Slot::SecondOutput, len)?,
+                len,
+            }
+        };
+        let most_new = operations
+            .iter()
+            .filter(|operation| operation.stores())
+            .count();
+        let beside = self.apply_beside(&mut scratch, job, most_new)?;
+        if !beside {
+            let mut chains = self.exclusive()?;
+            self.make_room(&mut chains, most_new)?;
+            self.apply_alone(&mut chains, &mut scratch, job, operations)?;
+        }
+        // SAFETY: a byte for each key was reserved, and written by the kernel.
+        let mut outcomes = unsafe { scratch.read(job.outcomes, len) }?;
+        if outcomes.contains(&(Outcome::Full as u8)) {
+            let mut chains = self.exclusive()?;
+            self.replay(&mut chains, &mut scratch, job, &|i| operations[i])?;
+            drop(chains);
+            // SAFETY: as above.
+            outcomes = unsafe { scratch.read(job.outcomes, len) }?;
+        }
+        // SAFETY: as above; memory of a workspace is never uninitialised, and where there was no value
+        // none is looked at.
+        let found = unsafe { scratch.read(job.found, len) }?;
+        let answers = operations.iter().zip(outcomes).zip(found);
+        Ok(answers
+            .map(|((&operation, outcome), found)| answer(operation, outcome, found))
+            .collect())
+    }
+
+    /// Runs the batch beside other calls if it fits for sure, and says whether it did.
+    fn apply_beside(
+        &self,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        most_new: usize,
+    ) -> Result<bool> {
+        let spare = match most_new {
+            0 => 0,
+            // Any warp may store.
+            _ => self.spare_slots(job.len),
+        };
+        let chains = self.shared()?;
+        let Some(promise) = self.room.promise(most_new.saturating_add(spare)) else {
+            return Ok(false);
+        };
+        let [stored, removed] = self.run_mixed(&chains, scratch, job)?;
+        promise.keep(stored);
+        self.room.removed(removed);
+        Ok(true)
+    }
+
+    /// Runs the batch alone, when there is room for it.
+    fn apply_alone(
+        &self,
+        chains: &mut Chains,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        operations: &[Operation],
+    ) -> Result<()> {
+        let [stored, removed] = self.run_mixed(chains, scratch, job)?;
+        self.room.stored(stored);
+        self.room.removed(removed);
+        self.replay(chains, scratch, job, &|i| operations[i])?;
+        Ok(())
+    }
+
+    /// Runs the batch. Returns how many pairs were stored, and how many removed.
+    fn run_mixed(
+        &self,
+        chains: &Chains,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+    ) -> Result<[usize; 2]> {
+        let grid = self.share_out(job.len);
+        self.change(chains, scratch, self.kernels.mixed, job, grid)
+    }
+}
+
+/// The answer that a kernel gave.
+fn answer<V: Value>(operation: Operation, outcome: u8, value: V) -> Answer<V> {
+    if operation == Operation::Count {
+        return Answer::Count(count_in(value));
+    }
+    match outcome {
+        o if o == Outcome::Present as u8 => Answer::Present(value),
+        o if o == Outcome::Stored as u8 => Answer::Stored,
+        o if o == Outcome::Deleted as u8 => Answer::Removed(value),
+        _ => Answer::Absent,
+    }
+}

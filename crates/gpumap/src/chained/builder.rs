@@ -1,0 +1,158 @@
+//! [`ChainedMapBuilder`]: a chained map with other than the usual settings.
+
+use std::marker::PhantomData;
+use std::sync::atomic::AtomicBool;
+
+use gpumap_kernels::chained::kernels::ChainedBits;
+use gpumap_kernels::kernels::Encoding;
+use parking_lot::RwLock;
+
+use super::chains::{Chains, MOST_SLABS};
+use super::grow::spare_slabs;
+use super::{ChainedMap, Key, Value};
+use crate::device::Device;
+use crate::error::{Error, Result, Setting};
+use crate::map::{encoding_of, random_seed};
+use crate::room::Room;
+use crate::scratch::ScratchPool;
+use crate::stream::Stream;
+
+/// Pairs per slot of the base slabs when a map holds its [capacity](ChainedMapBuilder::capacity): few
+/// chains have a second slab then, and lookups read little more than one.
+pub const PAIRS_PER_SLOT: f64 = 0.7;
+
+/// A map that is not told how large it will be should still have something to spread keys over.
+const LEAST_BUCKETS: usize = 1024;
+
+/// Settings of a chained map to be; made by [`ChainedMap::builder`].
+///
+/// ```
+/// use gpumap::{ChainedMap, Device, Error};
+///
+/// let map: ChainedMap<u32, u32> = ChainedMap::builder(&Device::cpu())
+///     .buckets(10)
+///     .pool_slabs(20) // of 15 slots each, and never more
+///     .hash_seed(1)
+///     .build()?;
+/// assert_eq!(map.capacity(), 300);
+/// let keys: Vec<u32> = (0..301).collect();
+/// assert!(matches!(map.insert(&keys, &keys), Err(Error::Full { slots: 300, .. })));
+/// assert!(map.is_empty());
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ChainedMapBuilder<K, V> {
+    device: Device,
+    capacity: usize,
+    buckets: Option<usize>,
+    pool_slabs: Option<usize>,
+    seed: Option<u64>,
+    encoding: Option<Encoding>,
+    _pair: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
+    pub(super) fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            capacity: 0,
+            buckets: None,
+            pool_slabs: None,
+            seed: None,
+            encoding: None,
+            _pair: PhantomData,
+        }
+    }
+
+    /// How many pairs are expected: buckets are made for so many, and the pool has room for them
+    /// whatever their keys. Default 0.
+    #[must_use]
+    pub fn capacity(mut self, pairs: usize) -> Self {
+        self.capacity = pairs;
+        self
+    }
+
+    /// How many buckets, 1 to 2^31, each with a base slab of 128 bytes, for all of the map's life.
+    /// Default: as many as give [`PAIRS_PER_SLOT`] at the capacity, and 1,024 at least.
+    #[must_use]
+    pub fn buckets(mut self, buckets: usize) -> Self {
+        self.buckets = Some(buckets);
+        self
+    }
+
+    /// Slabs in the pool, of 128 bytes each: so many and never more. By default there are enough for
+    /// the capacity, and the pool grows.
+    #[must_use]
+    pub fn pool_slabs(mut self, slabs: usize) -> Self {
+        self.pool_slabs = Some(slabs);
+        self
+    }
+
+    /// The seed of the hash function. By default each map has a random one: keys that were made to
+    /// collide under another seed do not collide here.
+    #[must_use]
+    pub fn hash_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// How 16-byte slots are claimed, on the CPU: for tests of the form that older GPUs use.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = Some(encoding);
+        self
+    }
+
+    /// Makes the map, empty.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a setting out of range, [`Error::CapacityOverflow`],
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn build(self) -> Result<ChainedMap<K, V>> {
+        let encoding = match self.encoding {
+            Some(encoding) if !self.device.is_cuda() => encoding,
+            _ => encoding_of(&self.device)?,
+        };
+        let kernels = K::Bits::chained_kernels(encoding);
+        let slab_slots = kernels.slab_slots as usize;
+        let buckets = self.buckets.unwrap_or_else(|| {
+            let slabs = self.capacity as f64 / (slab_slots as f64 * PAIRS_PER_SLOT);
+            (slabs.ceil() as usize).max(LEAST_BUCKETS)
+        });
+        let in_range = |setting, value: usize, least: usize, most: usize| {
+            if (least..=most).contains(&value) {
+                return Ok(value);
+            }
+            Err(Error::Setting {
+                setting,
+                value: value as f64,
+                least: least as f64,
+                most: most as f64,
+            })
+        };
+        let buckets = in_range(Setting::Buckets, buckets, 1, 1 << 31)? as u32;
+        let slabs = match self.pool_slabs {
+            Some(slabs) => slabs,
+            None => {
+                let spare = spare_slabs(self.capacity, self.device.multiprocessors());
+                self.capacity.div_ceil(slab_slots).saturating_add(spare)
+            }
+        };
+        let slabs = in_range(Setting::PoolSlabs, slabs, 0, MOST_SLABS)?;
+        let seed = self.seed.unwrap_or_else(random_seed);
+        let fixed = self.pool_slabs.is_some();
+        let stream = Stream::new(&self.device)?;
+        let chains = Chains::new(&stream, buckets, slabs, fixed, seed)?;
+        Ok(ChainedMap {
+            scratch: ScratchPool::new(&self.device),
+            room: Room::new(chains.slabs() * slab_slots),
+            chains: RwLock::new(chains),
+            device: self.device,
+            kernels,
+            fixed,
+            poisoned: AtomicBool::new(false),
+            _pair: PhantomData,
+        })
+    }
+}

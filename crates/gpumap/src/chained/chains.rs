@@ -1,0 +1,204 @@
+//! The memory of a chained map: base slabs, and the pool with its bitmaps and its directory.
+//!
+//! The pool is made of extents, each one allocation for slabs and one for bitmaps, and of one or more
+//! super-blocks. Adding one moves nothing. Of the last super-block of an extent, units that do not
+//! exist are marked in the bitmaps for good; they need no memory.
+
+use gpumap_kernels::chained::allocator::{Pool, UNITS_LOG2};
+use gpumap_kernels::chained::slab::SLAB_BYTES;
+use gpumap_kernels::chained::view::{ChainedView, bases};
+
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::stream::Stream;
+
+/// A slab's worth of bytes.
+type Slab = [u8; SLAB_BYTES as usize];
+
+/// What an empty slab is filled with, and the bitmap of units that do not exist.
+const ONES: u8 = 0xff;
+
+/// A pool is made of about as many super-blocks when it is new: few enough that their directory stays
+/// in the L1, enough that little of the last one is missing.
+const SUPER_BLOCKS: usize = 16;
+
+/// Most slabs of a pool: 2^42 - 2^33 is what kernels can number, and this is more than any memory has.
+pub(super) const MOST_SLABS: usize = 1 << 38;
+
+/// Bits of a word of a bitmap.
+const WORD: usize = 32;
+
+/// The memory of a chained map, owned by the host.
+#[derive(Debug)]
+pub(super) struct Chains {
+    bases: Buffer<Slab>,
+    extents: Vec<Extent>,
+    /// For each super-block where its slabs and its bitmaps are.
+    directory: Buffer<[u64; 2]>,
+    /// Memory blocks per super-block, as a power of two.
+    blocks_log2: u32,
+    buckets: u32,
+    seed: u64,
+}
+
+/// A part of the pool.
+#[derive(Debug)]
+struct Extent {
+    slabs: Buffer<Slab>,
+    bitmaps: Buffer<u32>,
+}
+
+impl Extent {
+    /// So many slabs, all free, and the bitmaps of as many super-blocks of `units` as they take.
+    fn new(stream: &Stream, slabs: usize, units: usize) -> Result<Self> {
+        let words = slabs.next_multiple_of(units) / WORD;
+        let mut extent = Self {
+            slabs: Buffer::uninit(stream, slabs)?,
+            bitmaps: Buffer::uninit(stream, words)?,
+        };
+        extent.clear()?;
+        Ok(extent)
+    }
+
+    /// Frees all slabs.
+    fn clear(&mut self) -> Result<()> {
+        self.slabs.fill_bytes(ONES)?;
+        let whole = self.slabs.len() / WORD;
+        self.bitmaps.slice_mut(..whole)?.fill_bytes(0)?;
+        self.bitmaps.slice_mut(whole..)?.fill_bytes(ONES)?;
+        let rest = self.slabs.len() % WORD;
+        if rest != 0 {
+            let word = [!0 << rest];
+            self.bitmaps
+                .slice_mut(whole..=whole)?
+                .copy_from_slice(&word)?;
+        }
+        Ok(())
+    }
+}
+
+impl Chains {
+    /// Empty chains, and a pool of `slabs`, rounded up to whole super-blocks unless `exact`. The
+    /// memory is of `stream`; returns when it can be used from others.
+    pub fn new(
+        stream: &Stream,
+        buckets: u32,
+        slabs: usize,
+        exact: bool,
+        seed: u64,
+    ) -> Result<Self> {
+        let blocks = slabs >> UNITS_LOG2;
+        let mut chains = Self {
+            bases: Buffer::uninit(stream, bases(buckets) as usize)?,
+            extents: Vec::new(),
+            directory: Buffer::zeroed(stream, 0)?,
+            blocks_log2: (blocks / SUPER_BLOCKS).max(1).ilog2(),
+            buckets,
+            seed,
+        };
+        chains.bases.fill_bytes(ONES)?;
+        if exact {
+            chains.grow_by(slabs)?;
+        } else {
+            chains.grow_by_blocks(slabs)?;
+        }
+        Ok(chains)
+    }
+
+    /// The stream that its memory is of.
+    fn stream(&self) -> &Stream {
+        self.bases.stream()
+    }
+
+    /// Units of a super-block.
+    fn units(&self) -> usize {
+        1 << (self.blocks_log2 + UNITS_LOG2)
+    }
+
+    /// How many buckets it has.
+    pub fn buckets(&self) -> u32 {
+        self.buckets
+    }
+
+    /// Base slabs: one for each bucket, and those of the keys whose bits mean a state.
+    pub fn bases(&self) -> u64 {
+        self.bases.len() as u64
+    }
+
+    /// Slabs of the pool.
+    pub fn slabs(&self) -> usize {
+        self.extents.iter().map(|extent| extent.slabs.len()).sum()
+    }
+
+    /// Bytes of slabs and bitmaps.
+    pub fn bytes(&self) -> u64 {
+        let bytes = |extent: &Extent| {
+            size_of::<Slab>() * extent.slabs.len() + size_of::<u32>() * extent.bitmaps.len()
+        };
+        let pool: usize = self.extents.iter().map(bytes).sum();
+        (pool + size_of::<Slab>() * self.bases.len()) as u64
+    }
+
+    /// Adds slabs to the pool, no call in flight. If it fails, the pool is as it was.
+    pub fn grow_by(&mut self, slabs: usize) -> Result<()> {
+        if slabs == 0 {
+            return self.stream().synchronize();
+        }
+        let extent = Extent::new(self.stream(), slabs, self.units())?;
+        self.extents.push(extent);
+        let published = self.publish();
+        if published.is_err() {
+            self.extents.pop();
+        }
+        published
+    }
+
+    /// As [`grow_by`](Self::grow_by), rounded up to whole super-blocks.
+    pub fn grow_by_blocks(&mut self, slabs: usize) -> Result<()> {
+        self.grow_by(slabs.next_multiple_of(self.units()))
+    }
+
+    /// Brings the directory on the device up to date, and waits.
+    fn publish(&mut self) -> Result<()> {
+        let units = self.units();
+        let mut entries = Vec::new();
+        for extent in &self.extents {
+            let (slabs, bitmaps) = (extent.slabs.as_ptr(), extent.bitmaps.as_ptr());
+            for first in (0..extent.slabs.len()).step_by(units) {
+                let slab = slabs.wrapping_add(first);
+                let words = bitmaps.wrapping_add(first / WORD);
+                entries.push([slab as u64, words as u64]);
+            }
+        }
+        let mut directory = Buffer::uninit(self.stream(), entries.len())?;
+        directory.copy_from_slice(&entries)?;
+        self.stream().synchronize()?;
+        self.directory = directory;
+        Ok(())
+    }
+
+    /// Empties all chains and frees all slabs. Returns when that is done.
+    pub fn clear(&mut self) -> Result<()> {
+        let mut queued = self.bases.fill_bytes(ONES);
+        for extent in &mut self.extents {
+            queued = queued.and_then(|()| extent.clear());
+        }
+        // What was queued before a failure is waited for as well.
+        let done = self.stream().synchronize();
+        queued.and(done)
+    }
+
+    /// The map as kernels see it.
+    pub fn view(&self) -> ChainedView {
+        ChainedView {
+            bases: self.bases.as_ptr().cast_mut().cast(),
+            pool: Pool {
+                super_blocks: self.directory.as_ptr().cast(),
+                count: self.directory.len() as u32,
+                blocks_log2: self.blocks_log2,
+            },
+            seed: self.seed,
+            buckets: self.buckets,
+        }
+    }
+}

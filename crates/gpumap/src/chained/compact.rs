@@ -1,0 +1,105 @@
+//! Removing pairs, and what they leave behind.
+
+use gpumap_kernels::chained::flush::FlushArgs;
+use gpumap_kernels::chained::slab::LANES;
+use gpumap_simt::kernel::Grid;
+
+use super::chains::Chains;
+use super::run::Job;
+use super::{ChainedMap, Key, Value};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::input::Input;
+use crate::scratch::Slot;
+
+use std::sync::atomic::Ordering;
+
+/// Threads per block of the kernels that look at every chain.
+const CHAIN_THREADS: u32 = 256;
+
+/// A grid with eight threads for each base slab.
+pub(super) fn grid_of_chains(bases: u64) -> Grid {
+    Grid::covering(bases * u64::from(LANES), CHAIN_THREADS)
+}
+
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+    /// Removes one pair for each key that is present: the one that was stored first. Returns how many
+    /// were removed; a key that comes twice in the batch removes two, if it has as many.
+    ///
+    /// The slots of removed pairs are used again when the map is [compacted](Self::compact), which it
+    /// does by itself before it grows.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] before anything is removed; [`Error::WrongDevice`],
+    /// [`Error::Poisoned`], [`Error::Driver`].
+    pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
+        let keys = keys.source();
+        let len = keys.len();
+        if len == 0 {
+            return Ok(0);
+        }
+        let mut scratch = self.scratch.take()?;
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let job = Job::of_keys(staged, len);
+        let chains = self.shared()?;
+        let grid = self.share_out(len);
+        let [removed, _] = self.change(&chains, &mut scratch, self.kernels.delete, job, grid)?;
+        self.room.removed(removed);
+        Ok(removed)
+    }
+
+    /// Moves the pairs of every chain together, over what removed ones left behind, and gives slabs that
+    /// are empty then back to the pool. Returns how many. Pairs keep their order. Waits for the calls in
+    /// flight.
+    ///
+    /// ```
+    /// use gpumap::{ChainedMap, Device};
+    /// let map = ChainedMap::<u64, u64>::with_capacity(&Device::cpu(), 100)?;
+    /// map.append(&[7; 70], &[1; 70])?; // ten slabs of seven
+    /// map.remove(&[7; 63])?;
+    /// assert_eq!(map.compact()?, 9);
+    /// assert_eq!(map.count(&[7])?, [7]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], [`Error::Driver`].
+    pub fn compact(&self) -> Result<usize> {
+        self.compact_in(&mut *self.exclusive()?)
+    }
+
+    /// Compacts all chains, alone.
+    pub(super) fn compact_in(&self, chains: &mut Chains) -> Result<usize> {
+        let mut scratch = self.scratch.take()?;
+        let args = FlushArgs {
+            view: chains.view(),
+            freed: scratch.counting()?,
+        };
+        let grid = grid_of_chains(chains.bases());
+        let [freed, _] = self.or_poison(&mut scratch, |scratch| {
+            // SAFETY: the kernel set fits the map's types; the chains are borrowed exclusively until this
+            // has ended, so nothing else runs on the map.
+            unsafe { self.kernels.flush.launch(scratch.stream(), grid, args) }?;
+            scratch.counted()
+        })?;
+        self.room.rebuilt(self.room.len(), self.capacity());
+        tracing::debug!(freed, pairs = self.len(), "compacted the chains");
+        Ok(freed as usize)
+    }
+
+    /// Removes every pair. Waits for the calls in flight. The pool keeps its size.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn clear(&self) -> Result<()> {
+        let mut chains = self.chains.write();
+        // Half-way through it holds neither what it held nor nothing.
+        self.poisoned.store(true, Ordering::Release);
+        chains.clear()?;
+        self.room.rebuilt(0, self.capacity());
+        self.poisoned.store(false, Ordering::Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! Looking keys up.
+
+use super::run::{BatchKernel, Job};
+use super::{ChainedMap, Key, Value};
+use crate::buffer::Buffer;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room};
+use crate::input::Input;
+use crate::scratch::{Output, Slot, Workspace};
+
+use gpumap_kernels::chained::answer::Outcome;
+use gpumap_kernels::slot::Bits;
+
+/// Whether a key was found.
+fn is_present(outcome: u8) -> bool {
+    outcome == Outcome::Present as u8
+}
+
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+    /// Looks keys up: for each its value, or none. Of several pairs with one key, the one that was
+    /// stored first is found.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
+        let len = keys.source().len();
+        let mut scratch = self.scratch.take()?;
+        let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
+        let mut outcomes: Output<u8> = scratch.output(Slot::SecondOutput, len)?;
+        let answers = (outcomes.as_mut_ptr(), values.as_mut_ptr());
+        self.look_up(&mut scratch, self.kernels.search, keys, answers)?;
+        let values = scratch.fetch(values, len)?;
+        let outcomes = scratch.fetch(outcomes, len)?;
+        let answer = |(value, outcome)| is_present(outcome).then_some(value);
+        Ok(values.into_iter().zip(outcomes).map(answer).collect())
+    }
+
+    /// Looks keys up into buffers of the device: where `keys[i]` is present, `found[i]` is 1 and
+    /// `values[i]` its value; where it is absent, `found[i]` is 0 and `values[i]` stays as it was.
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`] if an output is shorter than `keys`; else as for [`get`](Self::get).
+    pub fn get_into(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &mut Buffer<V>,
+        found: &mut Buffer<u8>,
+    ) -> Result<()> {
+        expect_room(keys.source().len(), values.len().min(found.len()))?;
+        let mut scratch = self.scratch.take()?;
+        // The codes of the two outcomes are 0 and 1.
+        let answers = (scratch.target(found)?, scratch.target(values)?);
+        self.look_up(&mut scratch, self.kernels.search, keys, answers)
+    }
+
+    /// For each key whether it is present.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub fn contains(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
+        let len = keys.source().len();
+        let mut scratch = self.scratch.take()?;
+        let mut outcomes: Output<u8> = scratch.output(Slot::FirstOutput, len)?;
+        let answers = (outcomes.as_mut_ptr(), std::ptr::null_mut());
+        self.look_up(&mut scratch, self.kernels.search, keys, answers)?;
+        let outcomes = scratch.fetch(outcomes, len)?;
+        Ok(outcomes.into_iter().map(is_present).collect())
+    }
+
+    /// For each key how many pairs it has.
+    ///
+    /// ```
+    /// use gpumap::{ChainedMap, Device};
+    /// let map = ChainedMap::<u32, u32>::with_capacity(&Device::cpu(), 100)?;
+    /// map.append(&[7; 50], &[1; 50])?;
+    /// assert_eq!(map.count(&[7, 8])?, [50, 0]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub fn count(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<usize>> {
+        let len = keys.source().len();
+        let mut scratch = self.scratch.take()?;
+        let mut counts = scratch.output::<V>(Slot::FirstOutput, len)?;
+        let answers = (std::ptr::null_mut(), counts.as_mut_ptr());
+        self.look_up(&mut scratch, self.kernels.count, keys, answers)?;
+        let counts = scratch.fetch(counts, len)?;
+        Ok(counts.into_iter().map(count_in).collect())
+    }
+
+    /// Looks keys up, and waits. Outputs may be null.
+    fn look_up(
+        &self,
+        scratch: &mut Workspace,
+        kernel: &'static BatchKernel<K>,
+        keys: &(impl Input<K> + ?Sized),
+        (outcomes, found): (*mut u8, *mut V),
+    ) -> Result<()> {
+        let keys = keys.source();
+        let len = keys.len();
+        if len == 0 {
+            return Ok(());
+        }
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let job = Job {
+            outcomes,
+            found,
+            ..Job::of_keys(staged, len)
+        };
+        self.look(&*self.shared()?, scratch, kernel, job)
+    }
+}
+
+/// The number of pairs that was reported as a value.
+pub(super) fn count_in<V: Value>(value: V) -> usize {
+    bytemuck::cast::<V, V::Bits>(value).to_u64() as usize
+}

@@ -1,0 +1,224 @@
+//! [`ChainedMap`]: the classical slab hash, for kernels that insert and cannot stop to grow.
+//!
+//! A [`Map`](crate::Map) grows by moving its pairs, so a kernel that runs out of room has to end
+//! first. A chained map has a fixed number of buckets, each a chain of slabs, and a pool that warps
+//! take slabs from while they run. It also may hold several pairs with one key.
+//!
+//! | | [`Map`](crate::Map) | [`ChainedMap`] |
+//! |---|---|---|
+//! | pairs with one key | one | one by [`insert`](ChainedMap::insert), any number by [`append`](ChainedMap::append) |
+//! | key, value | 4 or 8 bytes each | 4 + 4 or 8 + 8 bytes |
+//! | kernels of your own | room is made before the launch | room is taken while they run |
+//! | grows by | moving pairs, submap by submap | adding slabs to the pool; nothing moves |
+//! | a lookup reads | about one slab of 64 bytes | the chain, in slabs of 128 bytes: longer if there are more pairs than the buckets were made for |
+//!
+//! Without such kernels and without several pairs per key, a `Map` is faster and smaller.
+//!
+//! The source of the idea is Ashkiani, Farach-Colton and Owens, *A Dynamic Hash Table for the GPU*
+//! (2018). [`chained_ref`] is what kernels of your own work with.
+
+mod apply;
+mod builder;
+mod chains;
+mod compact;
+mod grow;
+mod lend;
+mod look_up;
+mod replay;
+mod retrieve;
+mod run;
+mod stats;
+mod store;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gpumap_kernels::chained::kernels::ChainedKernels;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+pub use apply::{Answer, Operation};
+pub use builder::{ChainedMapBuilder, PAIRS_PER_SLOT};
+/// What kernels of your own work on a chained map with; they lend it by
+/// [`ChainedMap::launch_with`].
+pub use gpumap_kernels::chained::chained_ref;
+pub use stats::ChainedStats;
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::map::{Key, Value};
+use crate::room::Room;
+use crate::scratch::{ScratchPool, Workspace};
+use chains::Chains;
+
+/// A map of buckets that are chains of slabs, in the memory of a device. Keys and values have the same
+/// size, 4 or 8 bytes.
+///
+/// All verbs take batches, as those of [`Map`](crate::Map) do, and return when the device is done.
+///
+/// ```
+/// use gpumap::{ChainedMap, Device};
+///
+/// let device = Device::best()?; // a GPU, or the CPU where there is none
+/// let map: ChainedMap<u64, u64> = ChainedMap::with_capacity(&device, 1_000)?;
+/// assert_eq!(map.insert(&[1, 2, 3], &[10, 20, 30])?, 3); // how many keys were new
+/// map.append(&[3, 4], &[33, 40])?; // stored whatever is there
+/// assert_eq!(map.get(&[3, 4, 5])?, [Some(30), Some(40), None]); // the first that came
+/// assert_eq!(map.count(&[3, 4, 5])?, [2, 1, 0]);
+///
+/// assert_eq!(map.remove(&[3])?, 1); // the first that came goes first
+/// assert_eq!(map.get(&[3])?, [Some(33)]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+///
+/// Keys and values of different sizes do not compile:
+///
+/// ```compile_fail,E0271
+/// # use gpumap::{ChainedMap, Device};
+/// let map = ChainedMap::<u32, u64>::with_capacity(&Device::cpu(), 10);
+/// ```
+///
+/// # Concurrency
+/// `ChainedMap` is [`Send`] and [`Sync`], and every verb takes `&self`.
+///
+/// | | |
+/// |---|---|
+/// | run side by side | [`insert`](Self::insert), [`append`](Self::append), [`get`](Self::get), [`contains`](Self::contains), [`count`](Self::count), [`remove`](Self::remove), [`apply`](Self::apply), [`retrieve_all`](Self::retrieve_all), [`stats`](Self::stats), [`launch_with`](Self::launch_with) |
+/// | wait for the calls in flight, and hold new ones back | [`compact`](Self::compact), [`reserve`](Self::reserve), [`clear`](Self::clear), [`launch_unbounded`](Self::launch_unbounded), and batches that may not fit in the pool as it is |
+///
+/// Keys that are only ever stored by `insert` are linearizable: every operation on one takes effect at
+/// one moment between call and return, and a key is never stored twice. Where a key may have several
+/// pairs, `get`, `remove` and `count` see every pair that is there throughout, and those that come or
+/// go meanwhile or not. `retrieve_all` reports every pair that is there throughout exactly once. No
+/// reader sees a torn value, or one of another key.
+///
+/// # Room
+/// The host's verbs never lose a pair: before a batch runs, the pool has a slab for every one that it
+/// may fill. If that takes more, the map [compacts](Self::compact) itself or adds slabs; if there is no
+/// memory, or the pool was [fixed](ChainedMapBuilder::pool_slabs), the batch is refused with
+/// [`Error::OutOfMemory`] or [`Error::Full`], and the map holds what it held.
+///
+/// Buckets stay as they are: with many more pairs than the map was built for, chains become long.
+pub struct ChainedMap<K: Key, V: Value<Bits = K::Bits>> {
+    device: Device,
+    kernels: &'static ChainedKernels<K::Bits, K::Bits>,
+    scratch: ScratchPool,
+    /// Shared by the verbs; exclusive for what must run alone.
+    chains: RwLock<Chains>,
+    /// Pairs, and the slots that are not empty; its capacity are the pool's slots.
+    room: Room,
+    /// Whether the pool keeps its size.
+    fixed: bool,
+    /// Whether a write failed half-way.
+    poisoned: AtomicBool,
+    _pair: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+    /// A map with buckets and a pool for this many pairs.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`], [`Error::Setting`] for more pairs than
+    /// there can be buckets for, [`Error::Driver`].
+    pub fn with_capacity(device: &Device, pairs: usize) -> Result<Self> {
+        Self::builder(device).capacity(pairs).build()
+    }
+
+    /// A map with settings.
+    pub fn builder(device: &Device) -> ChainedMapBuilder<K, V> {
+        ChainedMapBuilder::new(device)
+    }
+
+    /// The device it lives on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// How many pairs it holds. Exact when no call is in flight; else every call that has returned is
+    /// counted. Costs nothing.
+    pub fn len(&self) -> usize {
+        self.room.len()
+    }
+
+    /// Whether it holds no pair.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many pairs fit in the pool whatever their keys, those that it holds included; slots of
+    /// removed pairs count until they are [compacted](Self::compact).
+    pub fn capacity(&self) -> usize {
+        self.room.capacity()
+    }
+
+    /// Frees the scratch memory that no call is using; see [`Map::trim`](crate::Map::trim).
+    pub fn trim(&self) {
+        self.scratch.trim();
+    }
+
+    /// Slots per slab.
+    fn slab_slots(&self) -> usize {
+        self.kernels.slab_slots as usize
+    }
+
+    /// The chains, beside other calls.
+    fn shared(&self) -> Result<RwLockReadGuard<'_, Chains>> {
+        let chains = self.chains.read();
+        self.expect_sound()?;
+        Ok(chains)
+    }
+
+    /// The chains alone: no call is in flight, and none begins.
+    fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Chains>> {
+        let chains = self.chains.write();
+        self.expect_sound()?;
+        Ok(chains)
+    }
+
+    /// Refuses to touch a map whose contents are not known.
+    fn expect_sound(&self) -> Result<()> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(Error::Poisoned);
+        }
+        Ok(())
+    }
+
+    /// Queues writes to the chains and waits for them. If that fails, part of them may have
+    /// happened, and the map is not used again until it is cleared.
+    ///
+    /// To be called, and to return, under the lock of the chains: the device is done with them then,
+    /// also after a failure.
+    fn or_poison<T>(
+        &self,
+        scratch: &mut Workspace,
+        work: impl FnOnce(&mut Workspace) -> Result<T>,
+    ) -> Result<T> {
+        let outcome = work(scratch);
+        if outcome.is_err() {
+            self.poisoned.store(true, Ordering::Release);
+            // The first error says more than one of this wait could.
+            let _ = scratch.stream().synchronize();
+        }
+        outcome
+    }
+
+    fn full(&self, batch: usize, unplaced: usize, partial: bool) -> Error {
+        Error::Full {
+            len: self.len(),
+            slots: self.capacity(),
+            batch,
+            unplaced,
+            partial,
+        }
+    }
+}
+
+impl<K: Key, V: Value<Bits = K::Bits>> fmt::Debug for ChainedMap<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChainedMap")
+            .field("device", &self.device)
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! Dumping all pairs.
+
+use gpumap_kernels::chained::retrieve_all::{CHAINS, DumpChainsArgs, THREADS};
+use gpumap_simt::kernel::Grid;
+
+use super::chains::Chains;
+use super::{ChainedMap, Key, Value};
+use crate::buffer::Buffer;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room};
+use crate::scratch::{Slot, Workspace};
+
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+    /// Every pair: `values[i]` belongs to `keys[i]`, in no order.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`].
+    pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let mut scratch = self.scratch.take()?;
+        let chains = self.shared()?;
+        // Calls in flight may store more while this one runs; then it starts again with room for as
+        // many as it has seen, and some to spare: at the latest for all there can be.
+        let all = (chains.bases() as usize + chains.slabs()) * self.slab_slots();
+        let mut room = self.len();
+        loop {
+            let mut keys = scratch.output::<K>(Slot::FirstOutput, room)?;
+            let mut values = scratch.output::<V>(Slot::SecondOutput, room)?;
+            let outputs = (keys.as_mut_ptr(), values.as_mut_ptr());
+            let pairs = self.dump(&chains, &mut scratch, outputs, room)?;
+            if pairs <= room || room == all {
+                return Ok((scratch.fetch(keys, pairs)?, scratch.fetch(values, pairs)?));
+            }
+            room = (pairs + pairs / 8 + 1).min(all);
+        }
+    }
+
+    /// Every pair, into buffers of the device: `values[i]` belongs to `keys[i]`, in no order. Returns
+    /// how many there are.
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`] if the pairs do not fit: before anything is written, unless other
+    /// calls are storing pairs at the same time. [`Error::WrongDevice`], [`Error::Poisoned`],
+    /// [`Error::Driver`].
+    pub fn retrieve_all_into(&self, keys: &mut Buffer<K>, values: &mut Buffer<V>) -> Result<usize> {
+        let room = keys.len().min(values.len());
+        expect_room(self.len(), room)?;
+        let mut scratch = self.scratch.take()?;
+        let outputs = (scratch.target(keys)?, scratch.target(values)?);
+        let pairs = self.dump(&*self.shared()?, &mut scratch, outputs, room)?;
+        expect_room(pairs, room)?;
+        Ok(pairs)
+    }
+
+    /// Writes up to `room` pairs, waits, and returns how many there are.
+    fn dump(
+        &self,
+        chains: &Chains,
+        scratch: &mut Workspace,
+        (keys, values): (*mut K, *mut V),
+        room: usize,
+    ) -> Result<usize> {
+        let args = DumpChainsArgs {
+            view: chains.view(),
+            keys: keys.cast(),
+            values: values.cast(),
+            room: room as u64,
+            pairs: scratch.counting()?,
+        };
+        let blocks = chains.bases().div_ceil(u64::from(CHAINS));
+        let grid = Grid::new(blocks as u32, THREADS);
+        // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; the
+        // caller holds the lock of the chains until the count has been read.
+        unsafe {
+            self.kernels
+                .retrieve_all
+                .launch(scratch.stream(), grid, args)
+        }?;
+        let [pairs, _] = scratch.counted()?;
+        Ok(pairs as usize)
+    }
+}

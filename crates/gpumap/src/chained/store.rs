@@ -1,0 +1,152 @@
+//! The verbs that store pairs.
+//!
+//! A batch that fits whatever its keys are runs beside others. One that may not fit runs alone, when
+//! room was made for it.
+
+use gpumap_kernels::chained::answer::Outcome;
+
+use super::apply::Operation;
+use super::chains::Chains;
+use super::run::{BatchKernel, Job};
+use super::{ChainedMap, Key, Value};
+use crate::error::{Error, Result};
+use crate::input::{Input, Source};
+use crate::scratch::{Slot, Workspace};
+
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+    /// Stores pairs whose key is absent; a present key keeps its value. Of several pairs of the batch
+    /// with one key, one is stored. Returns how many were.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`], or [`Error::Full`] if the pool is fixed, and
+    /// then nothing of the batch is in the map, unless that error says `partial`: calls beside it have
+    /// used up what it needed in the end. [`Error::WrongDevice`], [`Error::Poisoned`],
+    /// [`Error::Driver`].
+    pub fn insert(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<usize> {
+        self.store(Operation::Insert, keys.source(), values.source())
+    }
+
+    /// Stores all pairs, whatever is there: a key may have several, and each takes a slot.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn append(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<()> {
+        let (keys, values) = (keys.source(), values.source());
+        self.store(Operation::Append, keys, values).map(drop)
+    }
+
+    /// Stages a batch and stores it. Returns how many pairs were stored.
+    fn store(
+        &self,
+        operation: Operation,
+        keys: Source<'_, K>,
+        values: Source<'_, V>,
+    ) -> Result<usize> {
+        let len = keys.len();
+        expect_values(len, values.len())?;
+        if len == 0 {
+            return Ok(0);
+        }
+        let mut scratch = self.scratch.take()?;
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let job = unsafe {
+            Job {
+                keys: scratch.stage(Slot::Keys, keys)?,
+                values: scratch.stage(Slot::Values, values)?,
+                operations: std::ptr::null(),
+                outcomes: scratch.reserve(Slot::FirstOutput, len)?,
+                found: std::ptr::null_mut(),
+                len,
+            }
+        };
+        let kernel = match operation {
+            Operation::Append => self.kernels.insert,
+            _ => self.kernels.insert_unique,
+        };
+        let beside = self.store_beside(&mut scratch, kernel, job)?;
+        if let Some([stored, 0]) = beside {
+            return Ok(stored);
+        }
+        let mut chains = self.exclusive()?;
+        let [stored, full] = match beside {
+            Some(counts) => counts,
+            None => {
+                let unique = operation == Operation::Insert;
+                self.make_room_for(&mut chains, &mut scratch, job, unique)?;
+                self.store_in(&chains, &mut scratch, kernel, job)?
+            }
+        };
+        if full == 0 {
+            return Ok(stored);
+        }
+        let replayed = self.replay(&mut chains, &mut scratch, job, &|_| operation)?;
+        Ok(stored + replayed)
+    }
+
+    /// Stores a batch beside other calls, if it fits for sure. Returns how many pairs were stored, and
+    /// how many found no room all the same: for a moment, other warps may hold what they do not need.
+    fn store_beside(
+        &self,
+        scratch: &mut Workspace,
+        kernel: &'static BatchKernel<K>,
+        job: Job<K, V>,
+    ) -> Result<Option<[usize; 2]>> {
+        let chains = self.shared()?;
+        let slots = job.len.saturating_add(self.spare_slots(job.len));
+        let Some(promise) = self.room.promise(slots) else {
+            return Ok(None);
+        };
+        let counts = self.change(&chains, scratch, kernel, job, self.share_out(job.len))?;
+        // Under the lock still: who compacts the map next takes the books as they are then.
+        promise.keep(counts[0]);
+        Ok(Some(counts))
+    }
+
+    /// Stores a batch alone.
+    fn store_in(
+        &self,
+        chains: &Chains,
+        scratch: &mut Workspace,
+        kernel: &'static BatchKernel<K>,
+        job: Job<K, V>,
+    ) -> Result<[usize; 2]> {
+        let counts = self.change(chains, scratch, kernel, job, self.share_out(job.len))?;
+        self.room.stored(counts[0]);
+        Ok(counts)
+    }
+
+    /// Makes room for a batch, alone. Keys that are present need none if they are to be `unique`.
+    fn make_room_for(
+        &self,
+        chains: &mut Chains,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        unique: bool,
+    ) -> Result<()> {
+        let mut new = job.len;
+        if unique && new > self.room.left() {
+            self.look(chains, scratch, self.kernels.search, job)?;
+            // SAFETY: a byte for each key was reserved, and written just now.
+            let outcomes = unsafe { scratch.read(job.outcomes, job.len) }?;
+            let absent = |&&outcome: &&u8| outcome == Outcome::Absent as u8;
+            new = outcomes.iter().filter(absent).count();
+        }
+        self.make_room(chains, new)
+    }
+}
+
+/// Whether there is a value for each key.
+pub(super) fn expect_values(keys: usize, values: usize) -> Result<()> {
+    if keys != values {
+        return Err(Error::LengthMismatch { keys, values });
+    }
+    Ok(())
+}
