@@ -366,6 +366,20 @@ fn a_map_that_promised_too_much_says_so() {
 }
 
 #[test]
+fn a_map_that_promised_too_much_and_may_grow_does_and_loses_nothing() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
+        let builder = shape.builder::<K, V>(on).capacity(1_000);
+        let map = builder.growth(Growth::By(2.0)).build().unwrap();
+        let batch = numbered::<K, V>(0..300);
+        assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), 300);
+        assert!(map.slots() >= 300);
+        assert_holds(&map, &batch.bits().collect());
+    }
+    on_every_format!(body);
+}
+
+#[test]
 fn a_map_that_promised_too_much_says_so_when_the_answer_is_waited_for() {
     fn body<K: Key, V: Value>(on: &Target) {
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);

@@ -505,6 +505,11 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<Report> {
         self.expect_sound()?;
         let (kernel, update) = self.kernel_of(job.verb);
+        let unplaced = match select {
+            // As the run before has left them.
+            Select::Unplaced => scratch.bits(),
+            _ => scratch.clear_bits(job.len)?,
+        };
         let counters = scratch.counting()?;
         let (grid, batch) = self.share_out(job.keys, job.values, job.len);
         let args = StoreArgs {
@@ -514,7 +519,7 @@ impl<K: Key, V: Value> Map<K, V> {
             values: job.held.cast(),
             account: Account {
                 outcomes: job.outcomes,
-                unplaced: scratch.clear_bits(job.len)?,
+                unplaced,
                 counters,
                 select,
             },

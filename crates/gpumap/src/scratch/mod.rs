@@ -260,8 +260,7 @@ impl Workspace {
         Ok(place.insert(memory).ptr().cast())
     }
 
-    /// Room for `len` bits, all zero when what is queued from now on comes to them, unless this
-    /// call was here before without [`dirty_bits`](Self::dirty_bits).
+    /// Room for `len` bits, all zero when what is queued from now on comes to them.
     pub(crate) fn clear_bits(&mut self, len: usize) -> Result<*mut u32> {
         let needed = len.div_ceil(32) * size_of::<u32>();
         let large_enough = |memory: &&Memory| memory.bytes() >= needed;
@@ -269,18 +268,24 @@ impl Workspace {
             self.bits = Bits::default();
             self.bits.memory = Some(Memory::new(&self.stream, grown(needed))?);
         }
-        let Some(memory) = &self.bits.memory else {
-            return Ok(std::ptr::null_mut());
-        };
-        if !self.bits.clear {
+        if let Some(memory) = &self.bits.memory
+            && !self.bits.clear
+        {
             // SAFETY: all of the memory, which this workspace owns.
             unsafe { self.stream.fill(memory.ptr(), 0, memory.bytes()) }?;
             self.bits.clear = true;
         }
-        Ok(memory.ptr().cast())
+        Ok(self.bits())
     }
 
-    /// Says that some of the bits have been set, or may have been.
+    /// The bits as what was queued before leaves them; null if there are none.
+    pub(crate) fn bits(&self) -> *mut u32 {
+        let memory = self.bits.memory.as_ref();
+        memory.map_or(std::ptr::null_mut(), |memory| memory.ptr().cast())
+    }
+
+    /// Says that some of the bits have been set, or may have been: who wants
+    /// [clear ones](Self::clear_bits) next has them cleared.
     pub(crate) fn dirty_bits(&mut self) {
         self.bits.clear = false;
     }
