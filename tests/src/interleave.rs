@@ -79,7 +79,7 @@ pub unsafe fn launch(seed: u64, grid: Grid, body: impl Fn() + Sync) {
 }
 
 /// How long a warp waits before it starts.
-fn start_of(seed: u64, warp: u64) -> u64 {
+pub fn start_of(seed: u64, warp: u64) -> u64 {
     let z = (seed << 8 | warp).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (z ^ z >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40 & 0x7f
 }

@@ -8,6 +8,7 @@
 pub mod blob;
 pub mod chained;
 pub mod device;
+pub mod explore;
 pub mod history;
 pub mod interleave;
 pub mod oracle;

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::grid::Grid;
 use crate::process;
 use crate::workspace::Workspace;
-use crate::{lint, msrv, ptx_command};
+use crate::{explore, lint, msrv, ptx_command};
 
 /// What to leave out.
 #[derive(clap::Args)]
@@ -35,6 +35,7 @@ const STEPS: &[Step] = &[
     ("msrv", msrv::check),
     ("ptx --check", ptx_command::check_shipped),
     ("lint", lint::check_shipped),
+    ("explore", explore::fixed),
 ];
 
 const TESTS: Step = ("test", |w| cargo(w, "test --workspace"));

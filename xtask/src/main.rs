@@ -6,6 +6,7 @@ mod bundle;
 mod ci;
 mod compile;
 mod convergence;
+mod explore;
 mod grid;
 mod lint;
 mod msrv;
@@ -36,6 +37,8 @@ enum Command {
     Lint(lint::Options),
     /// Collect test and benchmark programs for a GPU machine without Rust.
     Bundle(bundle::Options),
+    /// Run small configurations of the map under many interleavings.
+    Explore(explore::Options),
     /// Run every check that CI runs.
     Ci(ci::Options),
 }
@@ -57,6 +60,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Ptx(options) => ptx_command::run(&workspace, options),
         Command::Lint(options) => lint::run(&workspace, options),
         Command::Bundle(options) => bundle::run(&workspace, options),
+        Command::Explore(options) => explore::run(&workspace, options),
         Command::Ci(options) => ci::run(&workspace, options),
     }
 }

@@ -10,77 +10,15 @@ use gpumap::simt::kernel::Grid;
 use gpumap::simt::tile::Tile;
 use gpumap::simt::{thread, warp};
 use gpumap_kernels::map_ref::{Counts, Entry, Insertion, MapRef, Pair, STRIPES, SlotKind};
-use gpumap_kernels::probe::{Job, Next, Seen, Verb, serve_batch};
+use gpumap_kernels::probe::serve_batch;
 use gpumap_kernels::slot::{Bits, Format};
 use gpumap_kernels::verbs::look_up::{Answers, Get};
 use gpumap_kernels::verbs::remove::Remove;
 use gpumap_kernels::verbs::store::{Keep, Merge, Read};
-use gpumap_tests::history::{Deed, Event, is_linearizable};
+use gpumap_tests::history::{Clock, Deed, Event, History, Timed};
 use gpumap_tests::interleave::{Inputs, LANES, Out, PER_WARP, launch, store_verb};
 use gpumap_tests::on_every_interleaving;
 use gpumap_tests::table::HostTable;
-
-/// A verb that notes when each of its keys was taken up and finished.
-struct Timed<'a, V> {
-    verb: V,
-    clock: &'a AtomicU64,
-    times: *mut [u64; 2],
-}
-
-impl<V> Timed<'_, V> {
-    /// Notes this moment for a key.
-    ///
-    /// # Safety
-    /// There is a place for the key, which only its lane writes.
-    unsafe fn note(&self, index: u64, which: usize) {
-        let now = self.clock.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the caller's promise.
-        unsafe { (*self.times.add(index as usize))[which] = now };
-    }
-
-    /// Passes on what is next, and notes the end.
-    ///
-    /// # Safety
-    /// As for [`note`](Self::note).
-    unsafe fn ended(&self, index: u64, next: Next) -> Next {
-        if next == Next::Done {
-            // SAFETY: the caller's promise.
-            unsafe { self.note(index, 1) };
-        }
-        next
-    }
-}
-
-impl<F: Format, V: Verb<F>> Verb<F> for Timed<'_, V> {
-    const TAKES: bool = V::TAKES;
-    const READS: bool = V::READS;
-    const LOCATES: bool = V::LOCATES;
-    const CLAIMS: bool = V::CLAIMS;
-
-    unsafe fn wants(&self, index: u64) -> bool {
-        // SAFETY: the caller's promise; a key is taken up by one lane.
-        unsafe {
-            self.note(index, 0);
-            self.verb.wants(index)
-        }
-    }
-
-    unsafe fn serve(&mut self, job: &Job<F>, seen: Seen<F::Value>) -> Next {
-        // SAFETY: as above.
-        unsafe {
-            let next = self.verb.serve(job, seen);
-            self.ended(job.index, next)
-        }
-    }
-
-    unsafe fn walked_off(&mut self, job: &Job<F>, cell: bool) -> Next {
-        // SAFETY: as above.
-        unsafe {
-            let next = self.verb.walked_off(job, cell);
-            self.ended(job.index, next)
-        }
-    }
-}
 
 /// What each block does, in two arrangements.
 const ROLES: [[Role; 6]; 2] = [
@@ -126,7 +64,7 @@ fn each_key_has_one_order_of_events() {
         let inputs = Inputs::<F>::new(roles.len() as u32, key_of);
         let len = inputs.keys.len();
         let mut table = HostTable::<F>::new(&[128], (seed % 3) as u32, seed);
-        let (view, clock) = (table.view(), AtomicU64::new(0));
+        let (view, clock) = (table.view(), Clock::default());
         let counters = [AtomicU64::new(0), AtomicU64::new(0)];
         let mut times = vec![[0u64; 2]; len];
         let mut values = vec![F::Value::default(); len];
@@ -181,7 +119,7 @@ fn each_key_has_one_order_of_events() {
         let held: HashMap<u64, u64> = pairs.iter().copied().collect();
         assert_eq!(held.len(), pairs.len(), "a key is stored twice");
 
-        let mut of_key: HashMap<u64, Vec<Event>> = HashMap::new();
+        let mut history = History::default();
         for i in 0..len {
             let (v, new) = (inputs.values[i].to_u64(), outcomes[i] == 1);
             let (got, there) = (values[i].to_u64(), found[i] == 1);
@@ -194,25 +132,19 @@ fn each_key_has_one_order_of_events() {
                 Role::Remove => Deed::Remove(there),
             };
             let [begin, end] = times[i];
-            let events = of_key.entry(inputs.keys[i].to_u64()).or_default();
-            events.push(Event { deed, begin, end });
+            history.note(inputs.keys[i].to_u64(), Event { deed, begin, end });
         }
-        check::<F>(of_key, &held);
+        check::<F>(&history, &held);
     }
     on_every_interleaving!(scenario, 100);
 }
 
 /// Panics unless the events of each key fit some order that ends with what the table holds.
-fn check<F: Format>(of_key: HashMap<u64, Vec<Event>>, held: &HashMap<u64, u64>) {
+fn check<F: Format>(history: &History, held: &HashMap<u64, u64>) {
     let mask = F::Value::from_u64(!0).to_u64();
-    for (k, mut events) in of_key {
-        events.sort_unstable_by_key(|event| event.begin);
-        let there = held.get(&k).copied();
-        assert!(
-            is_linearizable(&events, there, mask),
-            "key {k:#x}, in the end {there:x?}: no order of {events:#x?}"
-        );
-    }
+    history
+        .check(held, mask)
+        .unwrap_or_else(|why| panic!("{why}"));
 }
 
 /// How the verbs of a lent map are called.
@@ -295,9 +227,9 @@ fn each_key_of_a_lent_map_has_one_order_of_events() {
         };
         let mut counts = vec![Counts::default(); STRIPES as usize];
         let map = MapRef::<F::Key, F::Value>::new(table.view(), kind, counts.as_mut_ptr());
-        let (clock, events) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+        let (clock, events) = (Clock::default(), Mutex::new(Vec::new()));
         let begins: Vec<AtomicU64> = inputs.keys.iter().map(|_| AtomicU64::new(!0)).collect();
-        let now = || clock.fetch_add(1, Ordering::SeqCst);
+        let now = || clock.now();
         let body = || {
             let in_tiles = thread::block_idx_x() % 2 == 1;
             let first = thread::block_idx_x() * PER_WARP;
@@ -334,13 +266,12 @@ fn each_key_of_a_lent_map_has_one_order_of_events() {
 
         let events = events.into_inner().unwrap();
         assert_eq!(events.len(), inputs.keys.len());
-        let mut of_key: HashMap<u64, Vec<Event>> = HashMap::new();
+        let mut history = History::default();
         for (i, deed, end) in events {
             let begin = begins[i].load(Ordering::SeqCst);
-            let of_key = of_key.entry(inputs.keys[i].to_u64()).or_default();
-            of_key.push(Event { deed, begin, end });
+            history.note(inputs.keys[i].to_u64(), Event { deed, begin, end });
         }
-        check::<F>(of_key, &held);
+        check::<F>(&history, &held);
     }
     on_every_interleaving!(scenario, 60);
 }

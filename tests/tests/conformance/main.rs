@@ -11,6 +11,7 @@ mod collect;
 mod concurrency;
 mod counts;
 mod errors;
+mod explored;
 mod facade;
 mod full;
 mod get;

@@ -35,7 +35,7 @@ macro_rules! words {
             #[inline(always)]
             #[track_caller]
             unsafe fn load(p: *const Self, order: Order) -> Self {
-                cpu::preempt();
+                cpu::before_load(order);
                 // SAFETY: aligned and valid, and accessed atomically only, by the caller.
                 let word = unsafe { $atomic::from_ptr(p.cast_mut().cast()) };
                 $from(word.load(reading(order)))
@@ -43,7 +43,8 @@ macro_rules! words {
             #[inline(always)]
             #[track_caller]
             unsafe fn store(p: *mut Self, value: Self, order: Order) {
-                cpu::preempt();
+                // SAFETY: as above.
+                unsafe { cpu::before_write(p, order) };
                 // SAFETY: as above.
                 let word = unsafe { $atomic::from_ptr(p.cast()) };
                 word.store($to(value), writing(order));
@@ -53,7 +54,8 @@ macro_rules! words {
             #[inline(always)]
             #[track_caller]
             unsafe fn compare_exchange(p: *mut Self, current: Self, new: Self, order: Order) -> Self {
-                cpu::preempt();
+                // SAFETY: as above.
+                unsafe { cpu::before_write(p, order) };
                 // SAFETY: as above.
                 let word = unsafe { $atomic::from_ptr(p.cast()) };
                 let (current, new) = ($to(current), $to(new));
@@ -64,7 +66,8 @@ macro_rules! words {
             #[inline(always)]
             #[track_caller]
             unsafe fn exchange(p: *mut Self, value: Self, order: Order) -> Self {
-                cpu::preempt();
+                // SAFETY: as above.
+                unsafe { cpu::before_write(p, order) };
                 // SAFETY: as above.
                 let word = unsafe { $atomic::from_ptr(p.cast()) };
                 $from(word.swap($to(value), both(order)))
@@ -89,7 +92,8 @@ macro_rules! arithmetic {
                 #[inline(always)]
                 #[track_caller]
                 unsafe fn $op(p: *mut Self, value: Self, order: Order) -> Self {
-                    cpu::preempt();
+                    // SAFETY: as below.
+                    unsafe { cpu::before_write(p, order) };
                     // SAFETY: aligned and valid, and accessed atomically only, by the caller.
                     unsafe { $atomic::from_ptr(p) }.$op(value, both(order))
                 }
@@ -112,6 +116,6 @@ arithmetic! {
 #[inline(always)]
 #[track_caller]
 pub fn fence() {
-    cpu::preempt();
+    cpu::before_fence();
     portable_atomic::fence(Ordering::AcqRel);
 }

@@ -11,9 +11,10 @@ use crate::kernel::Grid;
 
 use super::fault::{FaultKind, Site};
 use super::lane::{FUEL, Lane, Next};
-use super::schedule::{Entry, Random, Ready};
+use super::schedule::{Entry, Policy, Ready};
 use super::shared::SharedMemory;
 use super::warp::Warp;
+use super::weak;
 
 /// A resident block.
 pub(super) struct Block {
@@ -22,10 +23,11 @@ pub(super) struct Block {
     lanes: Vec<Lane>,
     warps: Vec<Warp>,
     slot: u32,
+    launch: Cell<u32>,
     ready: Rc<Ready>,
-    dice: Rc<Random>,
-    /// Whether the schedule is the random one.
-    pub(super) random: Cell<bool>,
+    policy: Rc<Policy>,
+    /// Whether the schedule is any but round robin.
+    pub(super) explored: Cell<bool>,
     /// Lanes that have not exited.
     pub(super) live: Cell<u32>,
     /// Of those, how many wait for others, at the barrier or in a collective.
@@ -44,7 +46,7 @@ pub(super) struct Block {
 
 impl Block {
     /// A block of up to `threads` lanes, in the scheduler's slot `slot`.
-    pub(super) fn new(slot: u32, threads: u32, ready: Rc<Ready>, dice: Rc<Random>) -> Self {
+    pub(super) fn new(slot: u32, threads: u32, ready: Rc<Ready>, policy: Rc<Policy>) -> Self {
         Self {
             index: Cell::new(0),
             grid: Cell::new(Grid {
@@ -55,9 +57,10 @@ impl Block {
             lanes: (0..threads).map(Lane::new).collect(),
             warps: (0..threads.div_ceil(32)).map(|_| Warp::new()).collect(),
             slot,
+            launch: Cell::new(0),
             ready,
-            dice,
-            random: Cell::new(false),
+            policy,
+            explored: Cell::new(false),
             live: Cell::new(0),
             waiting: Cell::new(0),
             at_barrier: Cell::new(0),
@@ -71,12 +74,14 @@ impl Block {
         }
     }
 
-    /// Starts block `index` of `grid`: all its lanes become ready.
-    pub(super) fn begin(&self, index: u32, grid: Grid, random: bool) {
+    /// Starts block `index` of the grid of launch number `launch`, or of the only one: all its lanes
+    /// become ready.
+    pub(super) fn begin(&self, index: u32, grid: Grid, launch: Option<u32>) {
         debug_assert!(grid.threads as usize <= self.lanes.len());
         self.index.set(index);
+        self.launch.set(launch.unwrap_or(0));
         self.grid.set(grid);
-        self.random.set(random);
+        self.explored.set(launch.is_some());
         self.live.set(grid.threads);
         self.waiting.set(0);
         self.at_barrier.set(0);
@@ -100,6 +105,21 @@ impl Block {
 
     pub(super) fn grid(&self) -> Grid {
         self.grid.get()
+    }
+
+    /// How many lanes it can have.
+    pub(super) fn room(&self) -> u32 {
+        self.lanes.len() as u32
+    }
+
+    /// The scheduler's slot that it is in, and the number of its launch.
+    #[inline]
+    pub(super) fn place(&self) -> (u32, u32) {
+        (self.slot, self.launch.get())
+    }
+
+    fn entry(&self, lane: &Lane) -> Entry {
+        Entry::new(self.slot, lane.thread)
     }
 
     #[inline]
@@ -139,7 +159,7 @@ impl Block {
     /// What the lane does whose coming has ended the waiting of others.
     #[inline]
     pub(super) fn last_to_come(&self, lane: &Lane) -> Next {
-        if self.random.get() {
+        if self.explored.get() {
             self.make_ready(lane.thread);
             return Next::Suspend;
         }
@@ -170,6 +190,7 @@ impl Block {
         for warp in self.warps() {
             warp.at_barrier.set(0);
         }
+        weak::block_barrier(self.slot, threads);
         for thread in (0..threads).filter(|&thread| thread != lane.thread) {
             self.make_ready(thread);
         }
@@ -178,12 +199,15 @@ impl Block {
 
     /// A preemption point whose fuel has run out.
     #[cold]
-    pub(super) fn preempt(&self, lane: &Lane, site: Site) {
-        if !self.random.get() {
+    pub(super) fn preempt(&self, lane: &Lane, writes: bool, site: Site) {
+        if !self.explored.get() {
             lane.fuel.set(FUEL);
             self.steps.set(self.steps.get() + u64::from(FUEL));
-        } else if !self.dice.coin() {
-            return;
+        } else {
+            self.steps.set(self.steps.get() + 1);
+            if !self.policy.hands_over(self.entry(lane), writes) {
+                return;
+            }
         }
         lane.go(self.hand_over(lane, site));
     }
@@ -194,13 +218,15 @@ impl Block {
         let sleeps = self.sleeps.get().wrapping_add(1);
         self.sleeps.set(sleeps);
         // What the lane waits for may be the work of another worker on the same processor.
-        if sleeps.is_multiple_of(64) && !self.random.get() {
+        if self.explored.get() {
+            self.policy.sleeps(self.entry(lane));
+        } else if sleeps.is_multiple_of(64) {
             thread::yield_now();
         }
         self.hand_over(lane, site)
     }
 
-    /// Lets every other ready lane run first (under the random schedule: any).
+    /// Lets every other ready lane run first, or whichever the schedule picks.
     fn hand_over(&self, lane: &Lane, site: Site) -> Next {
         lane.site.set(Some(site));
         if lane.unwinding() {
@@ -213,6 +239,9 @@ impl Block {
     /// Books the exit of a lane.
     pub(super) fn exit(&self, lane: &Lane) {
         let (warp, index) = (lane.warp(), lane.index());
+        if self.explored.get() {
+            self.policy.ended(self.entry(lane));
+        }
         warp.live.set(warp.live.get() & !(1 << index));
         self.live.set(self.live.get() - 1);
         for waiter in super::warp::lanes(warp.parked.get()) {

@@ -4,6 +4,7 @@
 use super::fault::{FaultKind, Operation, Site};
 use super::lane::{Lane, Next};
 use super::warp::{Call, Warp, lanes};
+use super::weak;
 
 /// Takes part in a collective. `source` is the lane that a shuffle reads, else the caller's own.
 #[inline(always)]
@@ -55,6 +56,9 @@ fn arrive(
         return Next::Suspend;
     }
     complete(warp, call);
+    if operation == Operation::SyncWarp {
+        weak::warp_barrier(block.place().0, lane.thread & !31, mask);
+    }
     warp.parked.set(parked & !mask);
     block.wake(mask.count_ones() - 1, lane.thread & !31, mask & !bit);
     block.last_to_come(lane)

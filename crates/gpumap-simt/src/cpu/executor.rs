@@ -5,25 +5,31 @@ use std::thread;
 
 use crate::kernel::Grid;
 
+use super::callers;
+use super::explore::{Explored, Trace};
 use super::fault::{Fault, FaultKind};
 use super::job::Job;
 use super::lane::try_current;
 use super::panic::install_hook;
 use super::pool::Pool;
-use super::runner::Trace;
 use super::schedule::Schedule;
+use super::weak::Memory;
 
 /// The most threads a block can have.
-const MAX_THREADS: u32 = 1024;
+pub(super) const MAX_THREADS: u32 = 1024;
 
 /// How an [`Executor`] runs kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     /// OS threads that run blocks under [`Schedule::RoundRobin`], the launching thread included.
     /// Default: what [`std::thread::available_parallelism`] says. 0 counts as 1.
     pub workers: usize,
     /// The order in which lanes run.
     pub schedule: Schedule,
+    /// What plain loads may see. Default: what was written last.
+    pub memory: Memory,
+    /// Whether traces have a [`Trace::script`]. Under round robin they have none. Default: no.
+    pub record: bool,
     /// How many steps one block may take, a step being a resume of a lane or, roughly, an atomic
     /// operation. A block that takes more is taken to spin for ever
     /// ([`FaultKind::StepBudget`]). Default 2^32.
@@ -38,6 +44,8 @@ impl Default for Config {
         Self {
             workers: thread::available_parallelism().map_or(1, Into::into),
             schedule: Schedule::RoundRobin,
+            memory: Memory::Strong,
+            record: false,
             step_budget: 1 << 32,
             stack_bytes: 64 * 1024,
         }
@@ -53,6 +61,17 @@ impl Config {
             ..Self::default()
         }
     }
+}
+
+/// One of several launches that run at the same time, as if each was on a stream of its own.
+#[derive(Clone, Copy)]
+pub struct Launch<'a> {
+    /// The kernel's name, for faults.
+    pub kernel: &'static str,
+    /// Its grid. Without blocks it does nothing.
+    pub grid: Grid,
+    /// What each thread of the grid does.
+    pub body: &'a (dyn Fn() + Sync),
 }
 
 /// Runs kernels on the CPU, with every collective checked.
@@ -72,10 +91,8 @@ impl Executor {
     #[must_use]
     pub fn new(config: Config) -> Self {
         install_hook();
-        Self {
-            config,
-            pool: Pool::new(config.workers, config.stack_bytes),
-        }
+        let pool = Pool::new(config.workers, config.stack_bytes);
+        Self { config, pool }
     }
 
     /// The executor that everybody shares, with the default configuration.
@@ -109,7 +126,8 @@ impl Executor {
     }
 
     /// Runs a kernel like [`launch`](Self::launch) and tells, in the [`Trace`], which interleaving
-    /// it took. Under [`Schedule::Random`] every launch starts from the seed again.
+    /// it took. Every launch starts from the schedule's seed again. In a
+    /// [caller](Self::run_callers), the trace is that of all callers, and this one is empty.
     ///
     /// # Safety
     /// As for [`launch`](Self::launch).
@@ -119,47 +137,145 @@ impl Executor {
         grid: Grid,
         body: &(dyn Fn() + Sync),
     ) -> (Result<(), Fault>, Trace) {
-        let fail = |kind| {
-            (
-                Err(Fault {
-                    kernel,
-                    block: 0,
-                    kind,
-                }),
-                Trace::default(),
-            )
-        };
-        if try_current().is_some() {
-            return fail(FaultKind::NestedLaunch);
-        }
-        if !(1..=MAX_THREADS).contains(&grid.threads) {
-            return fail(FaultKind::InvalidGrid {
-                threads: grid.threads,
-            });
+        let launch = Launch { kernel, grid, body };
+        if let Err(fault) = check(&launch) {
+            return (Err(fault), Trace::default());
         }
         if grid.blocks == 0 {
             return (Ok(()), Trace::default());
         }
-        let job = Arc::new(Job::new(kernel, grid, self.config.step_budget, body));
-        let mut trace = Trace::default();
-        match self.config.schedule {
+        let job = self.job(&launch);
+        if self.config.schedule == Schedule::RoundRobin {
             // SAFETY: the caller vouches for the body, which is borrowed until this returns.
-            Schedule::RoundRobin => unsafe { self.pool.run(&job) },
-            Schedule::Random { seed } => {
-                // SAFETY: the same.
-                trace = self
-                    .pool
-                    .with_runner(|runner| unsafe { runner.run_random(&job, seed) });
-            }
+            unsafe { self.pool.run(&job) };
+            return (job.outcome(), Trace::default());
         }
+        if callers::launch(self, &job) {
+            return (job.outcome(), Trace::default());
+        }
+        // SAFETY: as above.
+        let trace = unsafe { self.explore(&mut |ended| first(ended, &[Arc::clone(&job)])) };
         (job.outcome(), trace)
     }
+
+    /// Runs several kernels at the same time, as streams do, and returns when all have ended. Under
+    /// every schedule but round robin the interleaving of all their lanes is one that can be run
+    /// again.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    /// use gpumap_simt::executor::{Config, Executor, Launch, Schedule};
+    /// use gpumap_simt::{kernel::Grid, thread};
+    ///
+    /// let flag = AtomicU32::new(0);
+    /// let (waits, sets) = (
+    ///     || while flag.load(Relaxed) == 0 { thread::nanosleep(1) },
+    ///     || flag.store(1, Relaxed),
+    /// );
+    /// let grid = Grid::new(1, 1);
+    /// let launches = [
+    ///     Launch { kernel: "waits", grid, body: &waits },
+    ///     Launch { kernel: "sets", grid, body: &sets },
+    /// ];
+    /// let executor = Executor::new(Config { schedule: Schedule::Lockstep, ..Config::default() });
+    /// // SAFETY: they share an atomic only.
+    /// let (outcome, trace) = unsafe { executor.run_together(&launches) };
+    /// outcome?;
+    /// assert!(trace.steps > 2);
+    /// # Ok::<(), gpumap_simt::executor::Fault>(())
+    /// ```
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch), for each of them, beside the others.
+    ///
+    /// # Errors
+    /// The [`Fault`] of the first that has one. The others have been run to their ends.
+    pub unsafe fn run_together(&self, launches: &[Launch<'_>]) -> (Result<(), Fault>, Trace) {
+        if let Some(fault) = launches.iter().find_map(|launch| check(launch).err()) {
+            return (Err(fault), Trace::default());
+        }
+        let started = launches.iter().filter(|launch| launch.grid.blocks > 0);
+        let jobs: Vec<Arc<Job>> = started.map(|launch| self.job(launch)).collect();
+        let trace = if self.config.schedule == Schedule::RoundRobin {
+            thread::scope(|scope| {
+                for job in &jobs {
+                    // SAFETY: the caller vouches for the bodies, which are borrowed until this
+                    // returns.
+                    scope.spawn(|| unsafe { self.pool.run(job) });
+                }
+            });
+            Trace::default()
+        } else {
+            // SAFETY: as above.
+            unsafe { self.explore(&mut |ended| first(ended, &jobs)) }
+        };
+        let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome()).collect();
+        (outcomes.into_iter().collect(), trace)
+    }
+
+    fn job(&self, launch: &Launch<'_>) -> Arc<Job> {
+        let budget = self.config.step_budget;
+        Arc::new(Job::new(launch.kernel, launch.grid, budget, launch.body))
+    }
+
+    /// Runs launches on this thread, one interleaving of all.
+    ///
+    /// # Safety
+    /// The bodies of the jobs are fit to run, and alive until this returns or they have ended.
+    pub(super) unsafe fn explore(
+        &self,
+        next: &mut dyn FnMut(Option<u32>) -> Vec<Arc<Job>>,
+    ) -> Trace {
+        let run = Explored {
+            schedule: &self.config.schedule,
+            memory: self.config.memory,
+            record: self.config.record,
+            next,
+        };
+        // SAFETY: passed on.
+        self.pool
+            .with_runner(|runner| unsafe { runner.explore(run) })
+    }
+}
+
+/// These launches at first, and none later.
+fn first(ended: Option<u32>, jobs: &[Arc<Job>]) -> Vec<Arc<Job>> {
+    match ended {
+        None => jobs.to_vec(),
+        Some(_) => Vec::new(),
+    }
+}
+
+/// Whether it can be launched here at all.
+fn check(launch: &Launch<'_>) -> Result<(), Fault> {
+    let threads = launch.grid.threads;
+    let kind = if try_current().is_some() {
+        FaultKind::NestedLaunch
+    } else if !(1..=MAX_THREADS).contains(&threads) {
+        FaultKind::InvalidGrid { threads }
+    } else {
+        return Ok(());
+    };
+    Err(Fault {
+        kernel: launch.kernel,
+        block: 0,
+        kind,
+    })
 }
 
 impl core::fmt::Debug for Executor {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Executor")
             .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl core::fmt::Debug for Launch<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Launch")
+            .field("kernel", &self.kernel)
+            .field("grid", &self.grid)
             .finish_non_exhaustive()
     }
 }

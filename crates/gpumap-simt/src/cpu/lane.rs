@@ -45,7 +45,7 @@ pub(super) struct Lane {
     pub(super) block_index: Cell<u32>,
     pub(super) block_dim: Cell<u32>,
     pub(super) grid_dim: Cell<u32>,
-    /// Preemption points left; always 0 under the random schedule, where each one counts.
+    /// Preemption points left; always 0 but under round robin: elsewhere each one counts.
     pub(super) fuel: Cell<u32>,
     pub(super) site: Cell<Option<Site>>,
     pub(super) panic: Cell<Option<Box<PanicRecord>>>,
@@ -76,7 +76,7 @@ impl Lane {
         self.block_index.set(block.index());
         self.block_dim.set(grid.threads);
         self.grid_dim.set(grid.blocks);
-        self.fuel.set(if block.random.get() { 0 } else { FUEL });
+        self.fuel.set(if block.explored.get() { 0 } else { FUEL });
         self.site.set(None);
         self.panic.set(None);
         self.block.set(block);

@@ -8,23 +8,29 @@
 //! | `executor` | configuration and launching |
 //! | `pool`, `job` | OS threads; one launch and its blocks |
 //! | `runner`, `resident` | the loop that resumes lanes; a block with its coroutines |
-//! | `schedule` | which lane is next |
+//! | `explore` | the same for several launches at once, in one interleaving |
+//! | `schedule` | which lane is next: the policies, their scripts, and how those shrink |
+//! | `callers` | host threads that take turns |
 //! | `block`, `warp`, `lane` | state, from the block down to what a lane's code can reach |
 //! | `collective`, `shuffle` | what lanes tell each other |
 //! | `shared`, `stack` | memory |
+//! | `weak` | plain loads that see old values |
 //! | `fault`, `place`, `diagnose`, `panic` | what went wrong and where |
 //!
 //! Invariant: a block stays on one OS thread from its first lane's start to its last lane's end;
 //! its lanes and its scheduler take turns there. Lanes are resumed only by the runner, never by each
 //! other.
 //!
-//! The executor explores sequentially consistent interleavings only. Weak memory orders are for
-//! `loom` and the hardware.
+//! Atomics are sequentially consistent here, whatever ordering they have: those of the hardware are
+//! for the hardware. Plain loads may be made to see old values ([`Memory::Weak`]), so that a missing
+//! fence shows.
 
 mod block;
+mod callers;
 mod collective;
 mod diagnose;
 pub(crate) mod executor;
+mod explore;
 mod fault;
 mod job;
 mod lane;
@@ -40,13 +46,18 @@ mod stack;
 #[cfg(test)]
 mod tests;
 mod warp;
+pub(crate) mod weak;
 
 use core::panic::Location;
 
-pub use executor::{Config, Executor};
+pub use callers::{Caller, take_turns};
+pub use executor::{Config, Executor, Launch};
+pub use explore::Trace;
 pub use fault::{Fault, FaultKind, LaneRef, Operation, PanicSite, Site, Waiting, WarpLanes};
-pub use runner::Trace;
-pub use schedule::Schedule;
+pub use schedule::{Changes, ParseScriptError, Schedule, Script, Shrunk, Turn};
+pub use weak::Memory;
+
+use crate::atomic::Order;
 
 use collective::meet;
 use lane::current;
@@ -194,13 +205,45 @@ pub(crate) fn converged_mask() -> u32 {
     1 << current().index()
 }
 
+/// Before an atomic that reads: the lane may be preempted here.
+#[inline]
+#[track_caller]
+pub(crate) fn before_load(order: Order) {
+    preempt(false);
+    weak::synchronise(false, matches!(order, Order::Acquire | Order::AcqRel));
+}
+
+/// Before an atomic that may write `p`: the lane may be preempted here.
+///
+/// # Safety
+/// `p` may be read, and what other threads do there meanwhile is atomic.
+#[inline]
+#[track_caller]
+pub(crate) unsafe fn before_write<T>(p: *const T, order: Order) {
+    preempt(true);
+    weak::synchronise(
+        matches!(order, Order::Release | Order::AcqRel),
+        matches!(order, Order::Acquire | Order::AcqRel),
+    );
+    // SAFETY: where notes are taken, all lanes take turns on one OS thread.
+    unsafe { weak::will_write(p.cast(), size_of::<T>(), true) };
+}
+
+/// A fence: the lane may be preempted before it.
+#[inline]
+#[track_caller]
+pub(crate) fn before_fence() {
+    preempt(true);
+    weak::synchronise(true, true);
+}
+
 /// A point at which the lane may be preempted: before every atomic and fence.
 #[inline]
 #[track_caller]
-pub(crate) fn preempt() {
+fn preempt(writes: bool) {
     let lane = current();
     match lane.fuel.get() {
-        0 => lane.block().preempt(lane, Location::caller()),
+        0 => lane.block().preempt(lane, writes, Location::caller()),
         fuel => lane.fuel.set(fuel - 1),
     }
 }

@@ -1,5 +1,6 @@
 //! Stacks for lanes, kept for the next lane: the last one freed is used first, while it is in cache.
 
+use std::cell::RefCell;
 use std::io;
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
@@ -55,6 +56,24 @@ unsafe impl Stack for LaneStack {
     }
 }
 
+/// Stacks that a thread keeps from runners that are gone. Tests make an executor for each of
+/// thousands of schedules, and mapping its stacks would take longer than running it.
+const SPARE: usize = 1024;
+
+thread_local! {
+    /// By their size.
+    static SPARES: RefCell<Vec<(usize, LaneStack)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A spare stack of this size.
+fn spare(bytes: usize) -> Option<LaneStack> {
+    SPARES.with_borrow_mut(|spares| {
+        let (size, _) = spares.last()?;
+        let fits = *size == bytes;
+        fits.then(|| spares.pop()).flatten().map(|(_, stack)| stack)
+    })
+}
+
 /// The stacks of one runner.
 pub(super) struct StackPool {
     bytes: usize,
@@ -82,7 +101,10 @@ impl StackPool {
             return Ok(stack);
         }
         self.made += 1;
-        LaneStack::new(self.bytes, self.made)
+        match spare(self.bytes) {
+            Some(stack) => Ok(stack),
+            None => LaneStack::new(self.bytes, self.made),
+        }
     }
 
     #[inline]
@@ -94,5 +116,17 @@ impl StackPool {
     #[cfg(test)]
     pub(super) fn count(&self) -> (usize, usize) {
         (self.made, self.free.len())
+    }
+}
+
+impl Drop for StackPool {
+    fn drop(&mut self) {
+        // A thread that ends keeps nothing.
+        let _ = SPARES.try_with(|spares| {
+            let mut spares = spares.borrow_mut();
+            let room = SPARE.saturating_sub(spares.len());
+            let kept = self.free.drain(..).take(room);
+            spares.extend(kept.map(|stack| (self.bytes, stack)));
+        });
     }
 }

@@ -63,7 +63,7 @@ impl Warp {
 
 /// The lanes of a mask, lowest first.
 #[inline]
-pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
     let mut rest = mask;
     core::iter::from_fn(move || {
         if rest == 0 {

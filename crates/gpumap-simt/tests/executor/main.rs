@@ -5,8 +5,12 @@ mod barriers;
 mod collectives;
 mod faults;
 mod launches;
+mod policies;
+mod replays;
 mod schedules;
+mod together;
 mod unwinding;
+mod weak;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -113,6 +113,16 @@ impl Device {
         Self::of(Kind::Cpu(Arc::new(Cpu { own })))
     }
 
+    /// What runs kernels on the CPU; nothing on CUDA. For tests that run several callers in one
+    /// interleaving.
+    #[doc(hidden)]
+    pub fn executor(&self) -> Option<&Executor> {
+        match self.kind() {
+            Kind::Cpu(cpu) => Some(cpu.executor()),
+            Kind::Cuda(_) => None,
+        }
+    }
+
     /// The CUDA device of this number, with the kernels that `GPUMAP_PTX` chooses.
     ///
     /// # Errors

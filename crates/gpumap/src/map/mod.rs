@@ -9,6 +9,7 @@ mod grow;
 mod key;
 mod launch;
 mod lend;
+mod lock;
 mod look_up;
 mod merge;
 mod on_stream;
@@ -28,7 +29,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gpumap_kernels::kernels::{Encoding, KernelSet, KeyBits};
-use parking_lot::{RwLock, RwLockWriteGuard};
+use parking_lot::RwLockWriteGuard;
 
 #[doc(hidden)]
 pub use arena::Audit;
@@ -52,6 +53,7 @@ use crate::room::Room;
 use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::Stream;
 use flight::{Books, Flights};
+use lock::Lock;
 use shape::{Shape, Wish};
 use table::Table;
 
@@ -118,7 +120,7 @@ pub struct Map<K: Key, V: Value> {
     /// Calls on streams of the caller. Before the table: dropped first, after waiting for them.
     flights: Flights,
     /// Shared by the verbs; exclusive for what must run alone.
-    table: RwLock<Table>,
+    table: Lock<Table>,
     /// What it is meant to be when it grows.
     wish: Wish,
     growth: Growth,
@@ -174,7 +176,7 @@ impl<K: Key, V: Value> Map<K, V> {
             kernels,
             scratch: ScratchPool::new(device),
             flights: Flights::new(device),
-            table: RwLock::new(table),
+            table: Lock::new(table),
             wish,
             growth,
             seed,

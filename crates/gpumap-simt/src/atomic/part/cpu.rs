@@ -2,6 +2,7 @@
 //! different sizes never meet.
 
 use super::Update;
+use crate::atomic::Order;
 use crate::{U64x2, cpu};
 use portable_atomic::{AtomicU64, AtomicU128, Ordering::Relaxed};
 
@@ -128,7 +129,8 @@ unsafe fn replace<W: Whole, P: Part>(
 #[inline(always)]
 #[track_caller]
 pub unsafe fn update<W: Whole, P: Part>(word: *mut W, at: u32, update: Update, value: P) {
-    cpu::preempt();
+    // SAFETY: the caller's promise.
+    unsafe { cpu::before_write(word, Order::Relaxed) };
     // SAFETY: the caller's promise.
     unsafe { replace(word, at, |old: P| Some(old.updated(update, value))) };
 }
@@ -136,7 +138,8 @@ pub unsafe fn update<W: Whole, P: Part>(word: *mut W, at: u32, update: Update, v
 #[inline(always)]
 #[track_caller]
 pub unsafe fn compare_exchange<W: Whole, P: Part>(word: *mut W, at: u32, current: P, new: P) -> P {
-    cpu::preempt();
+    // SAFETY: the caller's promise.
+    unsafe { cpu::before_write(word, Order::Relaxed) };
     let same = |old: P| (old.to_bits() == current.to_bits()).then_some(new);
     // SAFETY: the caller's promise.
     unsafe { replace(word, at, same) }
@@ -145,7 +148,8 @@ pub unsafe fn compare_exchange<W: Whole, P: Part>(word: *mut W, at: u32, current
 #[inline(always)]
 #[track_caller]
 pub unsafe fn exchange<W: Whole, P: Part>(word: *mut W, at: u32, value: P) -> P {
-    cpu::preempt();
+    // SAFETY: the caller's promise.
+    unsafe { cpu::before_write(word, Order::Relaxed) };
     // SAFETY: the caller's promise.
     unsafe { replace(word, at, |_: P| Some(value)) }
 }

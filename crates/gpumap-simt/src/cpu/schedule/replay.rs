@@ -1,0 +1,133 @@
+//! A script followed: exactly if it is of the same run, and as far as it fits if turns are missing.
+
+use std::collections::VecDeque;
+
+use super::policy::Seat;
+use super::ready::{Entry, Ready};
+use super::script::{Script, Turn};
+
+/// Points that a lane which has no turn of its own passes at a stretch.
+const FUEL: u32 = 1024;
+
+/// How often other lanes may run so that the lane whose turn it is comes to its points.
+const PATIENCE: u32 = 4096;
+
+/// A turn under way.
+struct Current {
+    entry: Entry,
+    /// Points that the lane may still pass.
+    points: u32,
+    /// Whether the lane has run at all.
+    ran: bool,
+    patience: u32,
+}
+
+/// Follows a script.
+///
+/// A lane whose turn it is runs until it has passed the turn's points. If it waits before, the lanes
+/// that it waits for run first: those of its warp, then those of its block, without being
+/// preempted. A turn of a lane that has ended, or not begun, is left out. When the script has come to
+/// its end, the lanes take turns in order, and hardly ever preempted.
+pub(super) struct Replay {
+    turns: VecDeque<Turn>,
+    current: Option<Current>,
+    /// The lane that runs though it is not its turn, and the points it has passed.
+    helper: Option<(Entry, u32)>,
+}
+
+impl Replay {
+    pub(super) fn new(script: &Script) -> Self {
+        Self {
+            turns: script.turns().iter().copied().collect(),
+            current: None,
+            helper: None,
+        }
+    }
+
+    pub(super) fn pick(&mut self, seats: &[Seat], ready: &Ready) -> Option<Entry> {
+        self.helper = None;
+        loop {
+            let Some(current) = &mut self.current else {
+                let Some(turn) = self.turns.pop_front() else {
+                    let entry = ready.pop()?;
+                    self.helper = Some((entry, 0));
+                    return Some(entry);
+                };
+                self.current = Current::of(turn, seats);
+                continue;
+            };
+            let place = ready.entries().position(|entry| entry == current.entry);
+            match place {
+                Some(place) if !current.ran => {
+                    current.ran = true;
+                    return ready.take(place);
+                }
+                // It waits, and has points left.
+                None if current.points > 0 && current.patience > 0 => {
+                    current.patience -= 1;
+                    // It runs on when it can.
+                    current.ran = false;
+                    if let Some(place) = helper(current.entry, ready) {
+                        let entry = ready.take(place)?;
+                        self.helper = Some((entry, 0));
+                        return Some(entry);
+                    }
+                    self.current = None;
+                }
+                _ => self.current = None,
+            }
+        }
+    }
+
+    /// Whether the running lane hands over at this point.
+    pub(super) fn hands_over(&mut self) -> bool {
+        if let Some((_, points)) = &mut self.helper {
+            *points += 1;
+            return *points >= FUEL;
+        }
+        match &mut self.current {
+            Some(current) if current.points > 0 => {
+                current.points -= 1;
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// A lane has ended.
+    pub(super) fn ended(&mut self, entry: Entry) {
+        if self.current.as_ref().is_some_and(|it| it.entry == entry) {
+            self.current = None;
+        }
+    }
+}
+
+impl Current {
+    /// A turn of a lane of a resident block.
+    fn of(turn: Turn, seats: &[Seat]) -> Option<Self> {
+        let seat = Seat {
+            launch: turn.launch,
+            block: turn.block,
+        };
+        let slot = seats.iter().position(|&other| other == seat)?;
+        Some(Self {
+            entry: Entry::new(slot as u32, turn.thread),
+            points: turn.points,
+            ran: false,
+            patience: PATIENCE,
+        })
+    }
+}
+
+/// The place of the lane that runs for another one, which waits.
+fn helper(waiting: Entry, ready: &Ready) -> Option<usize> {
+    let in_block = ready
+        .entries()
+        .enumerate()
+        .filter(|(_, entry)| entry.slot() == waiting.slot());
+    let (place, _) = in_block.min_by_key(|(_, entry)| {
+        let elsewhere = entry.thread() / 32 != waiting.thread() / 32;
+        (elsewhere, entry.thread())
+    })?;
+    Some(place)
+}

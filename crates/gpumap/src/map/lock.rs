@@ -1,0 +1,28 @@
+//! The lock of a map's table.
+//!
+//! It is an ordinary one, but for [callers](gpumap_simt::executor::Executor::run_callers), host
+//! threads of a test that take turns: one that waited here for another's launch would wait for
+//! ever, so it lets the others have their turns.
+
+use gpumap_simt::executor::take_turns;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Calls that run side by side share it; what runs alone has it alone.
+#[derive(Debug)]
+pub(super) struct Lock<T>(RwLock<T>);
+
+impl<T> Lock<T> {
+    pub fn new(data: T) -> Self {
+        Self(RwLock::new(data))
+    }
+
+    /// Waits for what runs alone.
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        take_turns(|| self.0.try_read()).unwrap_or_else(|| self.0.read())
+    }
+
+    /// Waits for all others.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        take_turns(|| self.0.try_write()).unwrap_or_else(|| self.0.write())
+    }
+}

@@ -1,0 +1,188 @@
+//! A map that grows under the calls of several threads, which take turns: the host's side of its
+//! verbs, its lock and its growth, beside each other in one interleaving.
+
+use std::sync::Mutex;
+
+use gpumap::executor::{Caller, Config, Trace};
+use gpumap::{Device, Key, Map, Outcome, Value};
+use gpumap_kernels::kernels::Encoding;
+
+use super::{Case, Run};
+use crate::history::{Clock, Deed, Event, History};
+use crate::oracle::contents;
+use crate::pairs::{key, key_bits, mask, value, value_bits};
+
+/// Threads.
+const CALLERS: u64 = 3;
+/// Calls of each.
+const CALLS: u64 = 4;
+/// Keys of each call.
+const BATCH: u64 = 7;
+/// Keys in all: more than the map has room for at first.
+const KEYS: u64 = 24;
+
+/// Every case of a map.
+pub fn cases() -> Vec<Case> {
+    let case = |format, run| Case {
+        configuration: "growth under calls",
+        format,
+        run,
+    };
+    vec![
+        case("4 + 4 bytes", |seed, config| {
+            play::<u32, u32>(Encoding::Wide, seed, config)
+        }),
+        case("8 + 8 bytes, one step", |seed, config| {
+            play::<u64, u64>(Encoding::Wide, seed, config)
+        }),
+        case("8 + 8 bytes, two steps", |seed, config| {
+            play::<u64, u64>(Encoding::Split, seed, config)
+        }),
+    ]
+}
+
+/// What `retrieve_all` reported, and when it began.
+struct Dump {
+    begin: u64,
+    keys: Vec<u64>,
+}
+
+impl Dump {
+    /// A key that nobody ever removed is there once it has been stored, and is reported once. Others
+    /// may come again when they were removed.
+    fn check(&self, history: &History) -> Result<(), String> {
+        for key in history.keys() {
+            let times = self
+                .keys
+                .iter()
+                .filter(|&&reported| reported == key)
+                .count();
+            let removed = history.count(key, |event| event.deed == Deed::Remove(true));
+            let stored = history.count(key, |event| {
+                matches!(event.deed, Deed::Insert(..) | Deed::Upsert(..)) && event.end < self.begin
+            });
+            let least = usize::from(removed == 0 && stored > 0);
+            if !(least..=removed + 1).contains(&times) {
+                return Err(format!("retrieve_all reports {key:#x} {times} times"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One call of a map, with what it was told.
+#[derive(Clone, Copy)]
+struct Call<'a, K: Key, V: Value> {
+    map: &'a Map<K, V>,
+    clock: &'a Clock,
+    history: &'a Mutex<History>,
+    dumps: &'a Mutex<Vec<Dump>>,
+    seed: u64,
+}
+
+fn play<K: Key, V: Value>(encoding: Encoding, seed: u64, config: Config) -> Run {
+    let mut trace = Trace::default();
+    let outcome = checked::<K, V>(encoding, seed, config, &mut trace);
+    Run { trace, outcome }
+}
+
+fn checked<K: Key, V: Value>(
+    encoding: Encoding,
+    seed: u64,
+    config: Config,
+    trace: &mut Trace,
+) -> Result<(), String> {
+    let device = Device::cpu_with(config);
+    let executor = device.executor().expect("a CPU device");
+    let map = Map::<K, V>::builder(&device)
+        .encoding(encoding)
+        .capacity(8)
+        .hash_seed(seed)
+        .build()
+        .map_err(|error| error.to_string())?;
+    let (clock, history, dumps) = (Clock::default(), Mutex::default(), Mutex::default());
+    let wrong = Mutex::new(None);
+    let call = Call {
+        map: &map,
+        clock: &clock,
+        history: &history,
+        dumps: &dumps,
+        seed,
+    };
+    let caller = |caller: u64| -> Caller<'_> {
+        let (call, wrong) = (&call, &wrong);
+        Box::new(move || {
+            for number in 0..CALLS {
+                if let Err(why) = call.make(caller * CALLS + number) {
+                    wrong.lock().expect("no panic").get_or_insert(why);
+                }
+            }
+        })
+    };
+    *trace = executor.run_callers((0..CALLERS).map(caller).collect());
+    if let Some(why) = wrong.into_inner().expect("no panic") {
+        return Err(why);
+    }
+    let held = contents(&map);
+    let history = history.into_inner().expect("no panic");
+    for dump in dumps.into_inner().expect("no panic") {
+        dump.check(&history)?;
+    }
+    history.check(&held, mask(size_of::<V>()))
+}
+
+impl<K: Key, V: Value> Call<'_, K, V> {
+    /// Makes call number `n`, and takes note of it.
+    fn make(&self, n: u64) -> Result<(), String> {
+        let Self { map, clock, .. } = *self;
+        let keys: Vec<K> = (0..BATCH)
+            .map(|i| match (n * 5 + i * (1 + self.seed % 3)) % KEYS {
+                reserved @ 0..2 => key(!reserved),
+                small => key(small),
+            })
+            .collect();
+        let values: Vec<V> = (0..BATCH)
+            .map(|i| value((1 + n * BATCH + i) * 0x1_0001))
+            .collect();
+        let bits = |i: usize| value_bits(values[i]);
+        let begin = clock.now();
+        let told: gpumap::Result<Vec<Deed>> = match (n + self.seed) % 7 {
+            0..3 => map.insert_with_outcome(&keys, &values).map(|outcomes| {
+                let new = |outcome| outcome == Outcome::Inserted;
+                let deeds = outcomes.into_iter().enumerate();
+                deeds
+                    .map(|(i, outcome)| Deed::Insert(bits(i), new(outcome)))
+                    .collect()
+            }),
+            3 => map.upsert_with_outcome(&keys, &values).map(|outcomes| {
+                let new = |outcome| outcome == Outcome::Inserted;
+                let deeds = outcomes.into_iter().enumerate();
+                deeds
+                    .map(|(i, outcome)| Deed::Upsert(bits(i), new(outcome)))
+                    .collect()
+            }),
+            4 => map.get(&keys).map(|got| {
+                got.into_iter()
+                    .map(|value| Deed::Get(value.map(value_bits)))
+                    .collect()
+            }),
+            5 => map
+                .remove_with_outcome(&keys)
+                .map(|removed| removed.into_iter().map(Deed::Remove).collect()),
+            _ => map.retrieve_all().map(|(keys, values)| {
+                assert_eq!(keys.len(), values.len());
+                let keys = keys.into_iter().map(key_bits).collect();
+                let dump = Dump { begin, keys };
+                self.dumps.lock().expect("no panic").push(dump);
+                Vec::new()
+            }),
+        };
+        let told = told.map_err(|error| format!("call {n}: {error}"))?;
+        let end = clock.now();
+        let mut history = self.history.lock().expect("no panic");
+        for (&key, deed) in keys.iter().zip(told) {
+            history.note(key_bits(key), Event { deed, begin, end });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+//! `cargo xtask explore`: the exploration of interleavings, which `gpumap-tests` has a program for.
+
+use anyhow::Result;
+
+use crate::process;
+use crate::workspace::Workspace;
+
+/// What CI runs: always the same seeds, some two minutes on two processors.
+const FIXED: &[&str] = &["--seeds", "600", "--minutes", "5"];
+
+/// How much to explore.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Seeds of each case. The same seeds give the same interleavings, always.
+    #[arg(long, default_value_t = 400)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Minutes to run for at most.
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+    /// Only cases whose name contains this.
+    #[arg(long, default_value = "")]
+    case: String,
+}
+
+/// Runs the command.
+pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    let Options {
+        seeds,
+        first,
+        minutes,
+        case,
+    } = options;
+    explore(
+        workspace,
+        &[
+            "--seeds",
+            &seeds.to_string(),
+            "--first",
+            &first.to_string(),
+            "--minutes",
+            &minutes.to_string(),
+            "--case",
+            case,
+        ],
+    )
+}
+
+/// Runs what CI runs.
+pub fn fixed(workspace: &Workspace) -> Result<()> {
+    explore(workspace, FIXED)
+}
+
+fn explore(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
+    let program = [
+        "run",
+        "--quiet",
+        "--package",
+        "gpumap-tests",
+        "--bin",
+        "explore",
+        "--",
+    ];
+    process::run(process::cargo(workspace).args(program).args(arguments))
+}
