@@ -10,6 +10,7 @@ mod explore;
 mod grid;
 mod lint;
 mod msrv;
+mod mutants;
 mod process;
 mod ptx;
 mod ptx_command;
@@ -39,6 +40,8 @@ enum Command {
     Bundle(bundle::Options),
     /// Run small configurations of the map under many interleavings.
     Explore(explore::Options),
+    /// Plant bugs, one at a time, and see that the tests find each.
+    Mutants(mutants::Options),
     /// Run every check that CI runs.
     Ci(ci::Options),
 }
@@ -61,6 +64,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Lint(options) => lint::run(&workspace, options),
         Command::Bundle(options) => bundle::run(&workspace, options),
         Command::Explore(options) => explore::run(&workspace, options),
+        Command::Mutants(options) => mutants::run(&workspace, options),
         Command::Ci(options) => ci::run(&workspace, options),
     }
 }

@@ -125,6 +125,24 @@ fn every_changed_byte_is_noticed() {
 }
 
 #[test]
+fn no_pair_is_given_out_that_was_not_written() {
+    let good = written();
+    let pairs = read::<u64, u32>(&good).unwrap();
+    for at in 0..good.len() {
+        let mut bytes = good.clone();
+        bytes[at] ^= 1;
+        let Ok(mut reader) = Reader::<u64, u32, _>::new(&bytes[..]) else {
+            continue; // an altered header
+        };
+        let mut given = Vec::new();
+        while let Ok(Some((keys, values))) = reader.next_block() {
+            given.extend(keys.iter().copied().zip(values.iter().copied()));
+        }
+        assert!(pairs.starts_with(&given), "byte {at}: {given:?}");
+    }
+}
+
+#[test]
 fn every_missing_byte_is_noticed() {
     let good = written();
     for len in 0..good.len() {

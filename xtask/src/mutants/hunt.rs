@@ -1,0 +1,231 @@
+//! Runs the tests on a planted bug until one of them fails.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::list::Mutant;
+use crate::process::display;
+
+/// Whose tests are asked, the quick ones first.
+const PACKAGES: [&str; 4] = ["gpumap-simt", "gpumap-kernels", "gpumap", "gpumap-tests"];
+
+/// What a program gets without a bug.
+const LONG: Duration = Duration::from_secs(1800);
+
+/// What it gets with one, as a multiple of what it takes without: a bug that makes it run for ever is
+/// found as well.
+const PATIENCE: u32 = 5;
+
+/// What it gets at least.
+const SHORT: Duration = Duration::from_secs(60);
+
+/// The environment variable that chooses a bug.
+const NUMBER: &str = "GPUMAP_MUTANT";
+
+/// How a hunt ended.
+pub enum Outcome {
+    /// A test failed.
+    Killed {
+        /// Its name.
+        by: String,
+        /// How many schedules it had tried, if that is what it does.
+        schedule: Option<u64>,
+    },
+    /// All passed.
+    Survived,
+}
+
+/// The test programs of the copy.
+pub struct Programs(Vec<Program>);
+
+struct Program {
+    /// The target: a crate, or a file of tests.
+    name: String,
+    path: PathBuf,
+    /// The folder of its package, where it is to run.
+    folder: PathBuf,
+    /// How long it is waited for.
+    patience: Duration,
+}
+
+/// How a run of a program ended.
+enum Ended {
+    Passed,
+    Failed { test: String },
+}
+
+impl Programs {
+    /// Builds them.
+    pub fn build(copy: &Path) -> Result<Self> {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command
+            .args(["test", "--no-run", "--locked"])
+            .arg("--message-format=json-render-diagnostics")
+            .args(PACKAGES.iter().flat_map(|package| ["--package", package]))
+            .current_dir(copy)
+            .env("CARGO_TARGET_DIR", copy.with_file_name("target"))
+            // What is woven in is not pretty.
+            .env("RUSTFLAGS", "--cap-lints=allow")
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit());
+        let output = command.output().context("could not start cargo")?;
+        if !output.status.success() {
+            bail!("`{}` failed in {}", display(&command), copy.display());
+        }
+        let events = String::from_utf8_lossy(&output.stdout);
+        let mut programs: Vec<_> = events.lines().filter_map(program).collect();
+        programs.sort_by_key(|program| {
+            // A package is in a folder of its name, but for the last.
+            let place = |package| program.folder.ends_with(package);
+            let found = PACKAGES.iter().position(place);
+            found.unwrap_or(PACKAGES.len())
+        });
+        Ok(Self(programs))
+    }
+
+    /// Runs all tests on the code as it is, to see that they pass, and how long they take.
+    pub fn expect_sound(&mut self) -> Result<()> {
+        for program in &mut self.0 {
+            let begin = Instant::now();
+            if let Ended::Failed { test } = program.run(0, "")? {
+                bail!("{test} of {} fails without any bug", program.name);
+            }
+            program.patience = SHORT.max(begin.elapsed() * PATIENCE);
+        }
+        Ok(())
+    }
+
+    /// Looks for a test that fails on this bug.
+    pub fn hunt(&self, number: usize, mutant: &Mutant) -> Result<Outcome> {
+        let mut asked: Vec<(&Program, &str)> = Vec::new();
+        for [name, filter] in &mutant.tests {
+            let program = self.0.iter().find(|program| program.name == *name);
+            let program = program.with_context(|| format!("no test program is called {name}"))?;
+            asked.push((program, filter));
+        }
+        asked.extend(self.0.iter().map(|program| (program, "")));
+        for (program, filter) in asked {
+            if let Ended::Failed { test } = program.run(number, filter)? {
+                return Ok(Outcome::Killed {
+                    schedule: program.schedule(number, &test)?,
+                    by: test,
+                });
+            }
+        }
+        Ok(Outcome::Survived)
+    }
+}
+
+impl Program {
+    fn command(&self, number: usize) -> Command {
+        let mut command = Command::new(&self.path);
+        command
+            .current_dir(&self.folder)
+            .env(NUMBER, number.to_string())
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .stdout(Stdio::piped());
+        command
+    }
+
+    /// Runs its tests, until one fails.
+    fn run(&self, number: usize, filter: &str) -> Result<Ended> {
+        let mut child = self
+            .command(number)
+            .args((!filter.is_empty()).then_some(filter))
+            .spawn()
+            .with_context(|| self.path.display().to_string())?;
+        let output = child.stdout.take().context("it was piped")?;
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if tell.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let begin = Instant::now();
+        let test = loop {
+            match told.recv_timeout(self.patience.saturating_sub(begin.elapsed())) {
+                Ok(line) => {
+                    if let Some(test) = failed_test(&line) {
+                        break test.to_owned();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => break "(time: it does not end)".to_owned(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let status = child.wait()?;
+                    if status.success() {
+                        return Ok(Ended::Passed);
+                    }
+                    break format!("(the test program: {status})");
+                }
+            }
+        };
+        // It may have ended by itself.
+        let _ = child.kill();
+        child.wait()?;
+        Ok(Ended::Failed { test })
+    }
+
+    /// Runs one test that fails once more, to read which schedule it failed on.
+    fn schedule(&self, number: usize, test: &str) -> Result<Option<u64>> {
+        if !test.contains("interleav") && !test.contains("histor") && !test.contains("chained") {
+            return Ok(None);
+        }
+        let output = self
+            .command(number)
+            .args(["--exact", test])
+            .stderr(Stdio::piped())
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(seed(&text).map(|seed| seed + 1))
+    }
+}
+
+/// The program that one line of `cargo --message-format=json` reports, if it reports one.
+fn program(line: &str) -> Option<Program> {
+    let event: Value = serde_json::from_str(line).ok()?;
+    let path = event.get("executable")?.as_str()?;
+    let manifest = Path::new(event.get("manifest_path")?.as_str()?);
+    Some(Program {
+        name: event.pointer("/target/name")?.as_str()?.to_owned(),
+        path: path.into(),
+        folder: manifest.parent()?.to_path_buf(),
+        patience: LONG,
+    })
+}
+
+/// The test of a line that says that one has failed.
+fn failed_test(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+}
+
+/// The number behind the first "seed".
+fn seed(text: &str) -> Option<u64> {
+    let (_, behind) = text.split_once("seed ")?;
+    let digits = behind.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = digits.find(|c: char| !c.is_ascii_digit());
+    digits[..end.unwrap_or(digits.len())].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_failures_are_understood() {
+        assert_eq!(failed_test("test a::b ... FAILED"), Some("a::b"));
+        assert_eq!(failed_test("test a::b ... ok"), None);
+        assert_eq!(seed("in Packed, seed 17: no"), Some(17));
+        assert_eq!(seed("nothing"), None);
+    }
+}

@@ -1,0 +1,81 @@
+//! `cargo xtask mutants`: plants one bug after the other and asks whether the tests notice.
+//!
+//! The bugs are in `xtask/mutants.toml`, as changes of the source's text. All of them are woven into a
+//! copy of the checkout, each behind a number that the environment chooses; so the copy is built
+//! once, and the code that is shipped knows nothing of it. A bug whose place is not found any more
+//! is an error: the list cannot fall behind the code.
+
+mod hunt;
+mod list;
+mod tree;
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::grid::Grid;
+use crate::workspace::Workspace;
+use hunt::{Outcome, Programs};
+use list::Mutant;
+
+/// Which ones.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Only those whose names contain one of these.
+    names: Vec<String>,
+    /// Print the list, see that the places are there, and plant nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs the command.
+pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    let mutants = list::read(workspace)?;
+    let chosen: Vec<_> = mutants
+        .iter()
+        .enumerate()
+        .filter(|(_, mutant)| is_chosen(mutant, &options.names))
+        // 0 is the code as it is.
+        .map(|(i, mutant)| (i + 1, mutant))
+        .collect();
+    if options.list {
+        tree::weave_all(workspace, &mutants)?;
+        for (_, mutant) in &chosen {
+            println!("{}: {}", mutant.name, mutant.fault);
+        }
+        return Ok(());
+    }
+    if chosen.is_empty() {
+        bail!("no bug has such a name: see `cargo xtask mutants --list`");
+    }
+    let copy = tree::copy(workspace, &mutants)?;
+    let mut programs = Programs::build(&copy)?;
+    programs.expect_sound()?;
+    let mut grid = Grid::new(["bug", "killed by", "schedule", "seconds"]);
+    let mut survivors = Vec::new();
+    for (number, mutant) in &chosen {
+        let begin = Instant::now();
+        let outcome = programs.hunt(*number, mutant)?;
+        let seconds = format!("{:.1}", begin.elapsed().as_secs_f64());
+        let (killer, schedule) = match outcome {
+            Outcome::Killed { by, schedule } => (by, schedule),
+            Outcome::Survived => {
+                survivors.push(mutant.name.as_str());
+                ("NOBODY".to_owned(), None)
+            }
+        };
+        println!("{}: {killer} ({seconds} s)", mutant.name);
+        let schedule = schedule.map_or("-".to_owned(), |n| n.to_string());
+        grid.row([&mutant.name, &killer, &schedule, &seconds]);
+    }
+    println!("\n{grid}");
+    if !survivors.is_empty() {
+        bail!("no test notices: {}", survivors.join(", "));
+    }
+    println!("{} bugs planted, every one found", chosen.len());
+    Ok(())
+}
+
+fn is_chosen(mutant: &Mutant, names: &[String]) -> bool {
+    names.is_empty() || names.iter().any(|name| mutant.name.contains(name))
+}

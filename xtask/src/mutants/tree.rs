@@ -1,0 +1,135 @@
+//! The copy of the checkout that the bugs are woven into.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::list::{Mutant, by_file, weave};
+use crate::process::capture;
+use crate::workspace::Workspace;
+
+/// What the copy has beside the checkout: the number that chooses.
+const SWITCH: &str = r#"//! Which planted bug is there.
+
+use std::sync::OnceLock;
+
+static NUMBER: OnceLock<u32> = OnceLock::new();
+
+/// Whether it is this one.
+#[inline]
+pub fn is(number: u32) -> bool {
+    let read = || {
+        let number = std::env::var("GPUMAP_MUTANT").ok();
+        number.map_or(0, |number| number.parse().expect("a number"))
+    };
+    *NUMBER.get_or_init(read) == number
+}
+"#;
+
+/// The crate that the switch is in: all others see it.
+const SWITCH_CRATE: &str = "crates/gpumap-simt/src";
+
+/// What that crate has beside its own items; the path to the switch is the same in all crates.
+const SWITCH_ITEMS: &str = "\n#[doc(hidden)]\npub mod mutant;\nextern crate self as gpumap_simt;\n";
+
+/// Copies what git knows of the checkout, with the bugs woven in. Files that are there already with
+/// the same text are left alone, so that little is built again.
+pub fn copy(workspace: &Workspace, mutants: &[Mutant]) -> Result<PathBuf> {
+    let copy = workspace.target.join("mutants/checkout");
+    let listed = capture(
+        Command::new("git")
+            .args([
+                "ls-files",
+                "-z",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+            ])
+            .current_dir(&workspace.root),
+    )?;
+    let listed = String::from_utf8(listed.stdout)?;
+    let mut woven = weave_all(workspace, mutants)?;
+    let switch = copy.join(SWITCH_CRATE).join("mutant.rs");
+    let mut kept = BTreeSet::from([switch.clone()]);
+    for file in listed.split_terminator('\0') {
+        let from = workspace.root.join(file);
+        // What was removed is still listed until it is committed.
+        if !from.is_file() {
+            continue;
+        }
+        let mut bytes = match woven.remove(file) {
+            Some(text) => text.into_bytes(),
+            None => fs::read(&from).with_context(|| file.to_owned())?,
+        };
+        if file == format!("{SWITCH_CRATE}/lib.rs") {
+            bytes.extend_from_slice(SWITCH_ITEMS.as_bytes());
+        }
+        put(&copy.join(file), &bytes)?;
+        kept.insert(copy.join(file));
+    }
+    if let Some(file) = woven.keys().next() {
+        bail!("{file} is not known to git");
+    }
+    put(&switch, SWITCH.as_bytes())?;
+    remove_others(&copy, &kept)?;
+    Ok(copy)
+}
+
+/// Removes files of an earlier copy that the checkout has no more.
+fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, kept)?;
+        } else if !kept.contains(&path) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The files that have bugs, with all of them woven in.
+pub fn weave_all<'m>(
+    workspace: &Workspace,
+    mutants: &'m [Mutant],
+) -> Result<BTreeMap<&'m str, String>> {
+    let woven = |(file, changes)| {
+        let text = fs::read_to_string(workspace.root.join(file));
+        let text = text.with_context(|| String::from(file))?;
+        Ok((
+            file,
+            weave(&text, &changes).with_context(|| String::from(file))?,
+        ))
+    };
+    by_file(mutants).into_iter().map(woven).collect()
+}
+
+fn put(file: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(file).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    let folder = file.parent().context("a file has a folder")?;
+    fs::create_dir_all(folder)?;
+    fs::write(file, bytes).with_context(|| file.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::list;
+    use super::*;
+
+    #[test]
+    fn every_bug_has_its_place() {
+        let workspace = Workspace::find().unwrap();
+        let mutants = list::read(&workspace).unwrap();
+        let woven = weave_all(&workspace, &mutants).unwrap();
+        assert!(!woven.is_empty());
+        let mut names: Vec<_> = mutants.iter().map(|mutant| &mutant.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), mutants.len(), "two bugs have one name");
+    }
+}
