@@ -158,6 +158,7 @@ mod input;
 mod lending;
 mod map;
 mod memory;
+mod poison;
 pub mod primitives;
 pub mod raw;
 mod room;

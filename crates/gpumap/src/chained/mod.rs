@@ -32,7 +32,7 @@ mod store;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use gpumap_kernels::chained::kernels::ChainedKernels;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -47,6 +47,7 @@ pub use stats::ChainedStats;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::map::{Key, Value};
+use crate::poison;
 use crate::room::Room;
 use crate::scratch::{ScratchPool, Workspace};
 use chains::Chains;
@@ -175,31 +176,18 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         Ok(chains)
     }
 
-    /// Refuses to touch a map whose contents are not known.
+    /// See [`poison::expect_sound`].
     fn expect_sound(&self) -> Result<()> {
-        if self.poisoned.load(Ordering::Acquire) {
-            return Err(Error::Poisoned);
-        }
-        Ok(())
+        poison::expect_sound(&self.poisoned)
     }
 
-    /// Queues writes to the chains and waits for them. If that fails, part of them may have
-    /// happened, and the map is not used again until it is cleared.
-    ///
-    /// To be called, and to return, under the lock of the chains: the device is done with them then,
-    /// also after a failure.
+    /// See [`poison::or_poison`].
     fn or_poison<T>(
         &self,
         scratch: &mut Workspace,
         work: impl FnOnce(&mut Workspace) -> Result<T>,
     ) -> Result<T> {
-        let outcome = work(scratch);
-        if outcome.is_err() {
-            self.poisoned.store(true, Ordering::Release);
-            // The first error says more than one of this wait could.
-            let _ = scratch.stream().synchronize();
-        }
-        outcome
+        poison::or_poison(&self.poisoned, scratch, work)
     }
 
     fn full(&self, batch: usize, unplaced: usize, partial: bool) -> Error {

@@ -49,6 +49,7 @@ pub use store::Outcome;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::poison;
 use crate::room::Room;
 use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::Stream;
@@ -247,31 +248,18 @@ impl<K: Key, V: Value> Map<K, V> {
         }
     }
 
-    /// Refuses to touch a map whose contents are not known.
+    /// See [`poison::expect_sound`].
     fn expect_sound(&self) -> Result<()> {
-        if self.poisoned.load(Ordering::Acquire) {
-            return Err(Error::Poisoned);
-        }
-        Ok(())
+        poison::expect_sound(&self.poisoned)
     }
 
-    /// Queues writes to the table and waits for them. If that fails, part of them may have
-    /// happened, and the map is not used again until it is cleared.
-    ///
-    /// To be called, and to return, under the table's lock: the device is done with the table
-    /// then, also after a failure.
+    /// See [`poison::or_poison`].
     fn or_poison<T>(
         &self,
         scratch: &mut Workspace,
         work: impl FnOnce(&mut Workspace) -> Result<T>,
     ) -> Result<T> {
-        let outcome = work(scratch);
-        if outcome.is_err() {
-            self.poisoned.store(true, Ordering::Release);
-            // The first error says more than one of this wait could.
-            let _ = scratch.stream().synchronize();
-        }
-        outcome
+        poison::or_poison(&self.poisoned, scratch, work)
     }
 }
 
