@@ -5,6 +5,7 @@
 //! with the same clock: from before the call to after the device is done.
 
 mod arena;
+mod build;
 mod ceilings;
 mod chained;
 mod grow;
@@ -37,6 +38,8 @@ pub enum Suite {
     Ops,
     /// Maps of values of 16, 64 and 256 bytes.
     Arena,
+    /// Large batches, sorted and as they come: empty maps that are built, and maps in use.
+    Build,
     /// Maps that grow, and maps whose pairs come and go.
     Grow,
     /// Calls with small batches.
@@ -113,6 +116,7 @@ fn main() -> Result<()> {
         match suite {
             Suite::Ops => run_ops(&options, &stream, n, &ceilings, &mut report)?,
             Suite::Arena => arena::run(&stream, n, runs, &ceilings, &mut report)?,
+            Suite::Build => run_build(&options, &stream, n, &ceilings, &mut report)?,
             Suite::Grow => grow::run(&stream, n, runs, &ceilings, &mut report)?,
             Suite::Chained => {
                 for load in chained::LOADS {
@@ -170,6 +174,35 @@ fn run_ladders(options: &Options, device: &Device, report: &mut Report) -> Resul
         };
         report.record(row.moving(bytes));
     })?;
+    Ok(())
+}
+
+fn run_build(
+    options: &Options,
+    stream: &Stream,
+    n: usize,
+    ceilings: &Ceilings,
+    report: &mut Report,
+) -> Result<()> {
+    for &pair in &options.pairs {
+        let case = build::Case {
+            n,
+            load: 0.0,
+            submaps: options.submaps,
+            runs: options.runs as usize,
+        };
+        let run = match pair {
+            PairKind::FourFour => build::run::<u32, u32>,
+            PairKind::FourEight => build::run::<u32, u64>,
+            PairKind::EightFour => build::run::<u64, u32>,
+            PairKind::EightEight => build::run::<u64, u64>,
+            PairKind::FourAlone | PairKind::EightAlone => {
+                println!("build: sets are stored as they come");
+                continue;
+            }
+        };
+        run(stream, case, &options.load, ceilings, report)?;
+    }
     Ok(())
 }
 

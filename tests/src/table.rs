@@ -69,7 +69,7 @@ impl<F: Format> HostTable<F> {
             self.directory.push(Submap {
                 slabs: slabs_at,
                 pages,
-                unused: 0,
+                pages_before: at as u32 >> self.page_log2,
             });
             at += slabs as usize;
             tiles += u64::from(slabs.div_ceil(CHUNK_SLABS));

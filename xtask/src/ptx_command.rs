@@ -90,29 +90,35 @@ fn build(workspace: &Workspace, toolchain: &Toolchain, kernels: KernelCrate) -> 
         files: Vec::new(),
         warnings: BTreeSet::new(),
     };
+    let table = launch_bounds(workspace, kernels)?;
+    bounds::expect_all(&table, compiled.iter().map(|(_, compiled)| &*compiled.text))?;
     for (arch, compiled) in compiled {
-        let text = dress(workspace, toolchain, kernels, arch, &compiled.text)?;
+        let text = dress(toolchain, kernels, &table, arch, &compiled.text)?;
         built.files.push((arch, text));
         built.warnings.extend(compiled.warnings);
     }
     Ok(built)
 }
 
+/// The launch bounds of a crate's kernels; none if it has no table of them.
+fn launch_bounds(workspace: &Workspace, kernels: KernelCrate) -> Result<bounds::Table> {
+    let table = workspace.table(kernels, "launch_bounds.toml");
+    match fs::read_to_string(&table) {
+        Ok(text) => bounds::parse(&text)
+            .with_context(|| format!("in {}", workspace.relative(&table).display())),
+        Err(_) => Ok(bounds::Table::new()),
+    }
+}
+
 /// The back end's text with the header in front and the launch bounds put in.
 fn dress(
-    workspace: &Workspace,
     toolchain: &Toolchain,
     kernels: KernelCrate,
+    table: &bounds::Table,
     arch: Arch,
     text: &str,
 ) -> Result<String> {
-    let table = workspace.table(kernels, "launch_bounds.toml");
-    let table = match fs::read_to_string(&table) {
-        Ok(text) => bounds::parse(&text)
-            .with_context(|| format!("in {}", workspace.relative(&table).display()))?,
-        Err(_) => bounds::Table::new(),
-    };
-    let text = bounds::apply(text, &table)?;
+    let text = bounds::apply(text, table)?;
     let header = header::write(
         kernels.package,
         arch,

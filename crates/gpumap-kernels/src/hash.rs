@@ -32,6 +32,25 @@ impl KeyHash {
         Self(mix64(word ^ seed))
     }
 
+    /// The least hash whose top `bits` bits, at least one, are `bin`.
+    #[inline(always)]
+    pub const fn first_of(bin: u32, bits: u32) -> Self {
+        Self((bin as u64) << (64 - bits))
+    }
+
+    /// The greatest hash whose top `bits` bits, at least one, are `bin`.
+    #[inline(always)]
+    pub const fn last_of(bin: u32, bits: u32) -> Self {
+        Self(Self::first_of(bin, bits).0 | !0 >> bits)
+    }
+
+    /// 16 bits that tell keys of one page apart: not those of the submap, the page or the home
+    /// slab.
+    #[inline(always)]
+    pub const fn tag(self) -> u32 {
+        (self.0 >> 9) as u32 & 0xffff
+    }
+
     /// The submap, below `submaps`, and what is left of the bits to choose the page with.
     #[inline(always)]
     pub const fn submap(self, submaps: u32) -> (u32, u32) {

@@ -9,9 +9,15 @@ mod keys;
 
 pub use keys::*;
 
+use crate::build::bins::Bins;
+use crate::build::page::{self, BuildArgs};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::build::{ToPages, pages::PagesArgs};
 use crate::count::Counters;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::map_ref::{Named, SlotKind};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::primitives::partition::{Partitioned, ScatterArgs, ScatterKernel};
 use crate::probe::serve_batch;
 use crate::rebuild::{self, RebuildArgs};
 use crate::retain::{self, RetainArgs};
@@ -27,6 +33,7 @@ use crate::table::MapView;
 use crate::verbs::look_up::{Answers, CountAbsent, Get};
 use crate::verbs::remove::{Remove, Undo};
 use crate::verbs::store::{Account, Keep, Merge, Present, Read, Store};
+use core::ptr;
 use gpumap_simt::atomic::part::Update;
 use gpumap_simt::{kernel, kernel_args};
 
@@ -44,6 +51,21 @@ kernel_args! {
         pub update: Update,
         /// Out, of `get_or_insert`: one value per key, what the map holds for it.
         pub values: *mut V,
+        /// What is served, and what is noted.
+        pub account: Account,
+    }
+}
+
+kernel_args! {
+    /// Arguments of the kernels that store a batch in bins: blocks of whole warps, enough for all
+    /// places. Bits of the account are numbered as places; there are no outcomes.
+    pub struct StoreBinsArgs<K, V> {
+        /// The map.
+        pub view: MapView,
+        /// Keys and values.
+        pub bins: Bins<K, V>,
+        /// What `merge` does to values of present keys.
+        pub update: Update,
         /// What is served, and what is noted.
         pub account: Account,
     }
@@ -82,6 +104,19 @@ kernel_args! {
         pub batch: Batch<K, V>,
         /// Out: whether each key's pair was removed for it, and of `take` its value.
         pub answers: Answers<V>,
+        /// Pairs removed.
+        pub removed: Counters,
+    }
+}
+
+kernel_args! {
+    /// Arguments of the kernels that remove a batch in bins: blocks of whole warps, enough for all
+    /// places.
+    pub struct RemoveBinsArgs<K, V> {
+        /// The map.
+        pub view: MapView,
+        /// Keys.
+        pub bins: Bins<K, V>,
         /// Pairs removed.
         pub removed: Counters,
     }
@@ -185,6 +220,25 @@ unsafe fn remove<F: Format, const READS: bool>(args: &RemoveArgs<F::Key, F::Valu
 }
 
 /// # Safety
+/// See [`RemoveBinsArgs`].
+#[inline(always)]
+unsafe fn remove_bins<F: Format>(args: &RemoveBinsArgs<F::Key, F::Value>) {
+    let mut verb = Remove::<_, false> {
+        answers: Answers {
+            values: ptr::null_mut(),
+            found: ptr::null_mut(),
+            default: F::Value::default(),
+        },
+        removed: 0,
+    };
+    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    unsafe {
+        serve_batch::<F, _, _>(&args.view, &args.bins, &mut verb);
+        args.removed.add_from_block(verb.removed);
+    }
+}
+
+/// # Safety
 /// See [`UndoArgs`].
 #[inline(always)]
 unsafe fn undo<F: Format>(args: &UndoArgs<F::Key, F::Value>) {
@@ -230,6 +284,8 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub take: &'static gpumap_simt::kernel::Kernel<RemoveArgs<K, V>>,
     /// Takes back what a batch stored.
     pub undo: &'static gpumap_simt::kernel::Kernel<UndoArgs<K, V>>,
+    /// What large batches are stored by; maps without it store them as they come.
+    pub bulk: Option<BulkKernels<K, V>>,
     /// Makes the pages of a submap from those of the one that it replaces.
     pub rebuild: &'static gpumap_simt::kernel::Kernel<RebuildArgs>,
     /// Stores the pairs of a submap that is being replaced, or what was left over.
@@ -240,6 +296,28 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub stats: &'static gpumap_simt::kernel::Kernel<StatsArgs>,
     /// Dumps.
     pub retrieve_all: &'static gpumap_simt::kernel::Kernel<RetrieveAllArgs<K, V>>,
+}
+
+/// The kernels for [large batches](crate::build).
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Debug)]
+pub struct BulkKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
+    /// Sorts pairs into bins.
+    pub to_bins: ScatterKernel<ScatterArgs<K, V>>,
+    /// Sorts keys into bins.
+    pub keys_to_bins: ScatterKernel<ScatterArgs<K, ()>>,
+    /// Stores pairs in bins whose key is absent.
+    pub insert: &'static gpumap_simt::kernel::Kernel<StoreBinsArgs<K, V>>,
+    /// Stores pairs in bins, or updates values.
+    pub merge: &'static gpumap_simt::kernel::Kernel<StoreBinsArgs<K, V>>,
+    /// Removes keys in bins.
+    pub remove: &'static gpumap_simt::kernel::Kernel<RemoveBinsArgs<K, V>>,
+    /// Sorts bins into pages.
+    pub to_pages: ScatterKernel<PagesArgs<K, V>>,
+    /// Makes the pages of an empty map.
+    pub build: &'static gpumap_simt::kernel::Kernel<BuildArgs<K, V>>,
+    /// Adds to the pages of a map in use.
+    pub fill: &'static gpumap_simt::kernel::Kernel<BuildArgs<K, V>>,
 }
 
 /// Declares the kernels of one format, and their set.
@@ -253,6 +331,11 @@ macro_rules! kernel_set {
      $REMOVE:ident $remove:ident
      $TAKE:ident $take:ident
      $UNDO:ident $undo:ident
+     $INSERT_BINS:ident $insert_bins:ident
+     $MERGE_BINS:ident $merge_bins:ident
+     $REMOVE_BINS:ident $remove_bins:ident
+     $BUILD:ident $build:ident
+     $FILL:ident $fill:ident
      $REBUILD:ident $rebuild:ident
      $REHASH:ident $rehash:ident
      $RETAIN:ident $retain:ident
@@ -307,6 +390,36 @@ macro_rules! kernel_set {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { undo::<$format>(&args) }
             }
+            /// Stores pairs in bins whose key is absent.
+            $(#[$cfg])*
+            pub static $INSERT_BINS = fn $insert_bins(args: StoreBinsArgs<$k, $v>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { store::<$format, _, _>(&args.view, &args.bins, &args.account, Keep) }
+            }
+            /// Updates values; stores pairs in bins whose key is absent.
+            $(#[$cfg])*
+            pub static $MERGE_BINS = fn $merge_bins(args: StoreBinsArgs<$k, $v>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { store::<$format, _, _>(&args.view, &args.bins, &args.account, Merge(args.update)) }
+            }
+            /// Removes keys in bins.
+            $(#[$cfg])*
+            pub static $REMOVE_BINS = fn $remove_bins(args: RemoveBinsArgs<$k, $v>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { remove_bins::<$format>(&args) }
+            }
+            /// Makes the pages of an empty map from the pairs at their heads.
+            $(#[$cfg])*
+            pub static $BUILD = fn $build(args: BuildArgs<$k, $v>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { page::build::<$format, false, { page::threads(<$format>::SLOT_BYTES) }>(&args) }
+            }
+            /// Adds the pairs at their heads to the pages of a map in use.
+            $(#[$cfg])*
+            pub static $FILL = fn $fill(args: BuildArgs<$k, $v>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { page::build::<$format, true, { page::threads(<$format>::SLOT_BYTES) }>(&args) }
+            }
             /// Makes the pages of a submap from those of the one that it replaces.
             $(#[$cfg])*
             pub static $REBUILD = fn $rebuild(args: RebuildArgs) {
@@ -351,6 +464,16 @@ macro_rules! kernel_set {
             remove: &$REMOVE,
             take: &$TAKE,
             undo: &$UNDO,
+            bulk: Some(BulkKernels {
+                to_bins: <$k as Partitioned<$v>>::KERNELS.scatter,
+                keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
+                insert: &$INSERT_BINS,
+                merge: &$MERGE_BINS,
+                remove: &$REMOVE_BINS,
+                to_pages: <$k as ToPages<$v>>::TO_PAGES,
+                build: &$BUILD,
+                fill: &$FILL,
+            }),
             rebuild: &$REBUILD,
             rehash: &$REHASH,
             retain: &$RETAIN,
@@ -370,6 +493,11 @@ kernel_set! {
     REMOVE_4_4 remove_4_4
     TAKE_4_4 take_4_4
     UNDO_4_4 undo_4_4
+    INSERT_BINS_4_4 insert_bins_4_4
+    MERGE_BINS_4_4 merge_bins_4_4
+    REMOVE_BINS_4_4 remove_bins_4_4
+    BUILD_4_4 build_4_4
+    FILL_4_4 fill_4_4
     REBUILD_4_4 rebuild_4_4
     REHASH_4_4 rehash_4_4
     RETAIN_4_4 retain_4_4
@@ -388,6 +516,11 @@ kernel_set! {
     REMOVE_4_8_WIDE remove_4_8_wide
     TAKE_4_8_WIDE take_4_8_wide
     UNDO_4_8_WIDE undo_4_8_wide
+    INSERT_BINS_4_8_WIDE insert_bins_4_8_wide
+    MERGE_BINS_4_8_WIDE merge_bins_4_8_wide
+    REMOVE_BINS_4_8_WIDE remove_bins_4_8_wide
+    BUILD_4_8_WIDE build_4_8_wide
+    FILL_4_8_WIDE fill_4_8_wide
     REBUILD_4_8_WIDE rebuild_4_8_wide
     REHASH_4_8_WIDE rehash_4_8_wide
     RETAIN_4_8_WIDE retain_4_8_wide
@@ -406,6 +539,11 @@ kernel_set! {
     REMOVE_8_4_WIDE remove_8_4_wide
     TAKE_8_4_WIDE take_8_4_wide
     UNDO_8_4_WIDE undo_8_4_wide
+    INSERT_BINS_8_4_WIDE insert_bins_8_4_wide
+    MERGE_BINS_8_4_WIDE merge_bins_8_4_wide
+    REMOVE_BINS_8_4_WIDE remove_bins_8_4_wide
+    BUILD_8_4_WIDE build_8_4_wide
+    FILL_8_4_WIDE fill_8_4_wide
     REBUILD_8_4_WIDE rebuild_8_4_wide
     REHASH_8_4_WIDE rehash_8_4_wide
     RETAIN_8_4_WIDE retain_8_4_wide
@@ -424,6 +562,11 @@ kernel_set! {
     REMOVE_8_8_WIDE remove_8_8_wide
     TAKE_8_8_WIDE take_8_8_wide
     UNDO_8_8_WIDE undo_8_8_wide
+    INSERT_BINS_8_8_WIDE insert_bins_8_8_wide
+    MERGE_BINS_8_8_WIDE merge_bins_8_8_wide
+    REMOVE_BINS_8_8_WIDE remove_bins_8_8_wide
+    BUILD_8_8_WIDE build_8_8_wide
+    FILL_8_8_WIDE fill_8_8_wide
     REBUILD_8_8_WIDE rebuild_8_8_wide
     REHASH_8_8_WIDE rehash_8_8_wide
     RETAIN_8_8_WIDE retain_8_8_wide
@@ -442,6 +585,11 @@ kernel_set! {
     REMOVE_4_8_SPLIT remove_4_8_split
     TAKE_4_8_SPLIT take_4_8_split
     UNDO_4_8_SPLIT undo_4_8_split
+    INSERT_BINS_4_8_SPLIT insert_bins_4_8_split
+    MERGE_BINS_4_8_SPLIT merge_bins_4_8_split
+    REMOVE_BINS_4_8_SPLIT remove_bins_4_8_split
+    BUILD_4_8_SPLIT build_4_8_split
+    FILL_4_8_SPLIT fill_4_8_split
     REBUILD_4_8_SPLIT rebuild_4_8_split
     REHASH_4_8_SPLIT rehash_4_8_split
     RETAIN_4_8_SPLIT retain_4_8_split
@@ -460,6 +608,11 @@ kernel_set! {
     REMOVE_8_4_SPLIT remove_8_4_split
     TAKE_8_4_SPLIT take_8_4_split
     UNDO_8_4_SPLIT undo_8_4_split
+    INSERT_BINS_8_4_SPLIT insert_bins_8_4_split
+    MERGE_BINS_8_4_SPLIT merge_bins_8_4_split
+    REMOVE_BINS_8_4_SPLIT remove_bins_8_4_split
+    BUILD_8_4_SPLIT build_8_4_split
+    FILL_8_4_SPLIT fill_8_4_split
     REBUILD_8_4_SPLIT rebuild_8_4_split
     REHASH_8_4_SPLIT rehash_8_4_split
     RETAIN_8_4_SPLIT retain_8_4_split
@@ -478,6 +631,11 @@ kernel_set! {
     REMOVE_8_8_SPLIT remove_8_8_split
     TAKE_8_8_SPLIT take_8_8_split
     UNDO_8_8_SPLIT undo_8_8_split
+    INSERT_BINS_8_8_SPLIT insert_bins_8_8_split
+    MERGE_BINS_8_8_SPLIT merge_bins_8_8_split
+    REMOVE_BINS_8_8_SPLIT remove_bins_8_8_split
+    BUILD_8_8_SPLIT build_8_8_split
+    FILL_8_8_SPLIT fill_8_8_split
     REBUILD_8_8_SPLIT rebuild_8_8_split
     REHASH_8_8_SPLIT rehash_8_8_split
     RETAIN_8_8_SPLIT retain_8_8_split

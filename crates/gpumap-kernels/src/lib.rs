@@ -18,6 +18,7 @@
 //! | [`chunk`] | the table in chunks, one per block, for what looks at every slot |
 //! | [`retrieve_all`] | dump of all pairs, one atomic per block |
 //! | [`rebuild`] | moving the pairs of a submap to a new one, page by page |
+//! | [`build`] | large batches, in bins by hash, and pages made from them |
 //! | [`retain`] | removal by predicate |
 //! | [`stats`] | tombstones and probe lengths |
 //! | [`cells`] | values too large for a slot, which has the id of their cell |
@@ -35,6 +36,8 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(all(target_arch = "nvptx64", feature = "entries"), feature(abi_ptx))]
 
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+pub mod build;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod ceilings;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]

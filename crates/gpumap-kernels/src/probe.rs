@@ -127,7 +127,8 @@ pub unsafe fn serve_batch<F: Format, S: Source<F>, V: Verb<F>>(
     if start >= batch.places() {
         return; // the same for all lanes of the warp
     }
-    let in_part = u64::from(batch.per_warp()).min(batch.places() - start) as u32;
+    // SAFETY: the first place of this warp; the source is valid.
+    let in_part = unsafe { batch.part(start) };
 
     // SAFETY: the whole warp is here in each collective below: the loop's exits are decided by
     // ballots, and the code between them reconverges. The batch is not empty.

@@ -16,18 +16,38 @@
 use crate::count::Counters;
 use crate::hash::{KeyHash, scale};
 use crate::slot::{Bits, Format, KeyWord};
-use crate::table::{MAX_PAGE_SLABS, PAGE_WALK, SLAB_BYTES};
+use crate::table::{PAGE_WALK, SLAB_BYTES};
+use core::ptr;
 use gpumap_simt::atomic::{self, Relaxed};
-use gpumap_simt::{U64x2, kernel_args, mem, shared_array, thread};
+use gpumap_simt::shared_ptr::SharedPtr;
+use gpumap_simt::{U64x2, kernel_args, mem, thread};
 
 /// Threads per block.
-pub const THREADS: u32 = 256;
+pub const THREADS: u32 = 512;
+
+/// New pages that a block makes at most: those of a map that doubles come by twos from one old page,
+/// which is then read once.
+pub const MOST_PAGES: u32 = 2;
+
+/// Vectors of an old page that a thread has on their way at a time. Four take too many registers.
+const LOADS: usize = 2;
 
 const VECTORS_PER_SLAB: u32 = SLAB_BYTES / 16;
 
+/// Bytes of dynamic shared memory for so many pages of `1 << page_log2` slabs each.
+pub const fn shared_bytes(pages: u32, page_log2: u32) -> u32 {
+    (pages << page_log2) * (SLAB_BYTES + 4) + 4 * (queue_room(pages, page_log2) + 1)
+}
+
+/// How many pairs whose home is full are put off. At load 0.9 three in ten find it so; those for
+/// whom there is no room are not put off.
+const fn queue_room(pages: u32, page_log2: u32) -> u32 {
+    (pages << page_log2) / 4 * 5
+}
+
 kernel_args! {
-    /// Arguments of a `rebuild` kernel. The grid has one block of [`THREADS`] per new page, and
-    /// nothing else runs on the map.
+    /// Arguments of a `rebuild` kernel. The grid has one block of [`THREADS`] for every `together`
+    /// new pages, with [`shared_bytes`] for them, and nothing else runs on the map.
     pub struct RebuildArgs {
         /// The slabs of the old submap.
         pub old: *const u8,
@@ -37,6 +57,8 @@ kernel_args! {
         pub old_pages: u32,
         /// Pages of the new one.
         pub new_pages: u32,
+        /// New pages that a block makes: 1 to [`MOST_PAGES`].
+        pub together: u32,
         /// Slabs per page of both: `1 << page_log2`.
         pub page_log2: u32,
         /// Submaps of the map.
@@ -72,11 +94,11 @@ impl RebuildArgs {
         p * old < (q + 1) * new && q * new < (p + 1) * old
     }
 
-    /// Whether a new page is the first in whose range an old page is, which it is in the range of:
-    /// its block answers for the pairs that are not in the range of their own.
+    /// Whether a block whose new pages begin with this one is the first that reads an old page which it
+    /// does read: it answers for the pairs that are not in the range of their home.
     #[inline(always)]
-    fn owns(&self, new_page: u32, old_page: u32) -> bool {
-        new_page == 0 || !self.reads(new_page - 1, old_page)
+    fn owns(&self, first: u32, old_page: u32) -> bool {
+        first == 0 || !self.reads(first - 1, old_page)
     }
 }
 
@@ -86,66 +108,147 @@ impl RebuildArgs {
 /// See [`RebuildArgs`].
 #[inline(always)]
 pub unsafe fn rebuild<F: Format>(args: &RebuildArgs) {
-    let page = shared_array![U64x2; (MAX_PAGE_SLABS * VECTORS_PER_SLAB) as usize];
-    let used = shared_array![u32; MAX_PAGE_SLABS as usize];
-    let slabs = 1 << args.page_log2;
-    let vectors = slabs * VECTORS_PER_SLAB;
+    let vectors = VECTORS_PER_SLAB << args.page_log2;
+    let pages = NewPages::of_block(args);
     let t = thread::thread_idx_x();
-    let here = thread::block_idx_x();
     // SAFETY: between two barriers each shared word is either written by one thread, or is a
     // counter that is only added to; a slot is written by the thread that its slab's counter gave
     // it to. Pages and vectors stay below their numbers.
     unsafe {
         let mut i = t;
-        while i < vectors {
-            *page.add(i as usize) = U64x2::new(!0, !0);
+        while i < pages.count * vectors {
+            pages.slots.add(i).store(U64x2::new(!0, !0));
             i += THREADS;
         }
         let mut i = t;
-        while i < slabs {
-            *used.add(i as usize) = 0;
+        // And the length of the queue behind them.
+        while i < (args.together << args.page_log2) + 1 {
+            pages.used.add(i).store(0);
             i += THREADS;
         }
         thread::sync_threads();
 
-        let (first, last) = args.range(here);
-        let mut old_page = first;
+        let mut old_page = pages.first_old;
+        let (_, last) = args.range(pages.first + pages.count - 1);
         while old_page <= last {
             let at = u64::from(old_page) * u64::from(vectors);
             let from = args.old.cast::<U64x2>().wrapping_add(at as usize);
+            let readers = pages.readers(old_page);
+            let before = (old_page - pages.first_old) * vectors * F::SLOTS;
             let mut i = t;
             while i < vectors {
-                let vector: U64x2 = mem::load_readonly(from.wrapping_add(i as usize));
-                let mut s = 0;
-                while s < F::SLOTS {
-                    let word = F::word(vector, s);
-                    if word.is_key() {
-                        let pair = Pair::<F> {
-                            word,
-                            value: F::value(vector, s),
-                        };
-                        pair.place(args, here, old_page, page.cast(), used);
+                let mut loaded = [U64x2::new(!0, !0); LOADS];
+                let mut l = 0;
+                while l < LOADS {
+                    let at = i + l as u32 * THREADS;
+                    if at < vectors {
+                        loaded[l] = mem::load_readonly(from.wrapping_add(at as usize));
                     }
-                    s += 1;
+                    l += 1;
                 }
-                i += THREADS;
+                let mut l = 0;
+                while l < LOADS {
+                    let mut s = 0;
+                    while s < F::SLOTS {
+                        let word = F::word(loaded[l], s);
+                        if word.is_key() {
+                            let value = F::value(loaded[l], s);
+                            let at = (i + l as u32 * THREADS) * F::SLOTS + s;
+                            Pair::<F> { word, value }.place(&pages, old_page, readers, before + at);
+                        }
+                        s += 1;
+                    }
+                    l += 1;
+                }
+                i += LOADS as u32 * THREADS;
             }
             old_page += 1;
+        }
+        thread::sync_threads();
+
+        // All lanes of a warp walk on now, each with its own pair.
+        let queued = pages.queued.load().min(pages.queue_room);
+        let from = u64::from(pages.first_old) * u64::from(vectors) * u64::from(F::SLOTS);
+        let mut q = t;
+        while q < queued {
+            let at = from + u64::from(pages.queue.add(q).load());
+            let (word, value) = F::read(args.old, at);
+            Pair::<F> { word, value }.walk_on(&pages);
+            q += THREADS;
         }
         thread::sync_threads();
         if t == 0 {
             args.count.block_is_done();
         }
 
-        let to = args
-            .new
-            .cast::<U64x2>()
-            .wrapping_add((u64::from(here) * u64::from(vectors)) as usize);
+        let to = args.new.cast::<U64x2>();
+        let to = to.wrapping_add((u64::from(pages.first) * u64::from(vectors)) as usize);
         let mut i = t;
-        while i < vectors {
-            mem::store(to.wrapping_add(i as usize), *page.add(i as usize));
+        while i < pages.count * vectors {
+            mem::store(to.wrapping_add(i as usize), pages.slots.add(i).load());
             i += THREADS;
         }
+    }
+}
+
+/// The new pages of a block.
+struct NewPages<'a> {
+    args: &'a RebuildArgs,
+    /// The first one.
+    first: u32,
+    /// How many.
+    count: u32,
+    /// Their slots, in shared memory.
+    slots: SharedPtr<U64x2>,
+    /// For each of their slabs, how many slots it was to give.
+    used: SharedPtr<u32>,
+    /// How many pairs found their home full.
+    queued: SharedPtr<u32>,
+    /// Their slots in the old pages, from the first one in range on.
+    queue: SharedPtr<u32>,
+    /// How many there is room for.
+    queue_room: u32,
+    /// The first old page in range.
+    first_old: u32,
+}
+
+impl<'a> NewPages<'a> {
+    #[inline(always)]
+    fn of_block(args: &'a RebuildArgs) -> Self {
+        let first = thread::block_idx_x() * args.together;
+        let slots = SharedPtr::dynamic();
+        let slabs = args.together << args.page_log2;
+        let used = slots.add(slabs * VECTORS_PER_SLAB).cast::<u32>();
+        let queued = used.add(slabs);
+        Self {
+            args,
+            first,
+            count: args.together.min(args.new_pages - first),
+            slots,
+            used,
+            queued,
+            queue: queued.add(1),
+            queue_room: queue_room(args.together, args.page_log2),
+            first_old: args.range(first).0,
+        }
+    }
+
+    /// Slabs of a page less one.
+    #[inline(always)]
+    fn slab_mask(&self) -> u32 {
+        (1 << self.args.page_log2) - 1
+    }
+
+    /// Which of the pages are in the range of an old one: a bit for each.
+    #[inline(always)]
+    fn readers(&self, old_page: u32) -> u32 {
+        let mut bits = 0;
+        let mut page = 0;
+        while page < self.count {
+            bits |= u32::from(self.args.reads(self.first + page, old_page)) << page;
+            page += 1;
+        }
+        bits
     }
 }
 
@@ -156,49 +259,99 @@ struct Pair<F: Format> {
 }
 
 impl<F: Format> Pair<F> {
-    /// Puts the pair where it belongs, if that is the calling block's business.
+    /// Puts the pair into its home slab, if that is the calling block's business, or into the queue if
+    /// that is full.
     ///
     /// # Safety
-    /// `page` has the slots of a page in shared memory, `used` a counter for each of its slabs, and
-    /// the arguments are those of the launch.
+    /// The pages are those of the block; it lay in that old page, at slot `at` of the range, and
+    /// `readers` are those of the page.
     #[inline(always)]
-    unsafe fn place(
-        self,
-        args: &RebuildArgs,
-        here: u32,
-        old_page: u32,
-        page: *mut u8,
-        used: *mut u32,
-    ) {
-        let hash = KeyHash::new(self.word.to_u64(), args.seed);
-        let (_, rest) = hash.submap(args.submap_count);
-        let home = scale(rest, args.new_pages);
-        if home != here {
-            if !args.reads(home, old_page) && args.owns(here, old_page) {
-                // SAFETY: the caller's promise.
-                unsafe { self.leave(args) };
-            }
-            return;
-        }
-        let mask = (1 << args.page_log2) - 1;
-        let slab_slots = VECTORS_PER_SLAB * F::SLOTS;
-        let mut slab = hash.slab(mask);
-        let mut probe = 0;
-        while probe < PAGE_WALK && probe <= mask {
-            // SAFETY: a counter of the page; the slot that it gives is this thread's alone.
-            unsafe {
-                let slot = atomic::block_fetch_add(used.add(slab as usize), 1);
-                if slot < slab_slots {
-                    let slot = slab * slab_slots + slot;
-                    F::write(page, u64::from(slot), self.word, self.value);
-                    return;
+    unsafe fn place(self, pages: &NewPages<'_>, old_page: u32, readers: u32, at: u32) {
+        let args = pages.args;
+        let (hash, home) = self.home(args);
+        let page = home.wrapping_sub(pages.first);
+        // SAFETY: counters and a place of the block's; the slot that a counter gives is this
+        // thread's alone.
+        unsafe {
+            if page >= pages.count || readers >> page & 1 == 0 {
+                if !args.reads(home, old_page) && args.owns(pages.first, old_page) {
+                    self.leave(args);
+                }
+            } else if !self.take_slot(pages, page, hash.slab(pages.slab_mask())) {
+                let q = pages.queued.fetch_add(1);
+                if q < pages.queue_room {
+                    pages.queue.add(q).store(at);
+                } else {
+                    self.walk_on(pages);
                 }
             }
+        }
+    }
+
+    /// The hash of the key, and its home among the new pages.
+    #[inline(always)]
+    fn home(&self, args: &RebuildArgs) -> (KeyHash, u32) {
+        let hash = KeyHash::new(self.word.to_u64(), args.seed);
+        let (_, rest) = hash.submap(args.submap_count);
+        (hash, scale(rest, args.new_pages))
+    }
+
+    /// Puts the pair into the next slot of a slab, if there is one.
+    ///
+    /// # Safety
+    /// The page is one of the block's.
+    #[inline(always)]
+    unsafe fn take_slot(&self, pages: &NewPages<'_>, page: u32, slab: u32) -> bool {
+        let slab_slots = VECTORS_PER_SLAB * F::SLOTS;
+        let slab = page << pages.args.page_log2 | slab;
+        // SAFETY: a counter of the page; the slot that it gives is this thread's alone.
+        unsafe {
+            let slot = pages.used.add(slab).fetch_add(1);
+            if slot < slab_slots {
+                self.write(pages.slots, slab * slab_slots + slot);
+            }
+            slot < slab_slots
+        }
+    }
+
+    /// Puts a pair of the block's pages that found its home full where its walk leads.
+    ///
+    /// # Safety
+    /// The pages are those of the block.
+    #[inline(always)]
+    unsafe fn walk_on(self, pages: &NewPages<'_>) {
+        let (hash, home) = self.home(pages.args);
+        let mask = pages.slab_mask();
+        let mut slab = hash.slab(mask);
+        let mut probe = 1;
+        while probe < PAGE_WALK && probe <= mask {
             slab = slab.wrapping_add(hash.step()) & mask;
+            // SAFETY: the caller's promise.
+            if unsafe { self.take_slot(pages, home - pages.first, slab) } {
+                return;
+            }
             probe += 1;
         }
-        // SAFETY: the caller's promise.
-        unsafe { self.leave(args) };
+        // SAFETY: the arguments are those of the launch.
+        unsafe { self.leave(pages.args) };
+    }
+
+    /// Writes the pair to a slot in shared memory.
+    ///
+    /// # Safety
+    /// It is the caller's.
+    #[inline(always)]
+    unsafe fn write(&self, slots: SharedPtr<U64x2>, slot: u32) {
+        let mut cell = U64x2::new(!0, !0);
+        // SAFETY: a slot is no larger than the cell; the caller's promise.
+        unsafe {
+            F::write(ptr::from_mut(&mut cell).cast(), 0, self.word, self.value);
+            if F::SLOTS == 1 {
+                slots.add(slot).store(cell);
+            } else {
+                slots.cast::<u64>().add(slot).store(cell.x);
+            }
+        }
     }
 
     /// Puts the pair on the list of leftovers. They are few: one atomic each.
@@ -227,6 +380,7 @@ mod tests {
             new: core::ptr::null_mut(),
             old_pages,
             new_pages,
+            together: 1,
             page_log2: 9,
             submap_count: 1,
             seed: 0,
@@ -264,8 +418,13 @@ mod tests {
                         (first..=last).contains(&page)
                     };
                     assert!((0..new).all(|p| reads(p) == args.reads(p, page)));
-                    let owners = (0..new).filter(|&p| reads(p) && args.owns(p, page));
-                    assert_eq!(owners.count(), 1, "page {page}: {old} to {new}");
+                    for together in 1..=MOST_PAGES {
+                        let owners = (0..new).step_by(together as usize).filter(|&first| {
+                            let mut pages = first..(first + together).min(new);
+                            pages.any(reads) && args.owns(first, page)
+                        });
+                        assert_eq!(owners.count(), 1, "page {page}: {old} to {new}");
+                    }
                 }
             }
         }

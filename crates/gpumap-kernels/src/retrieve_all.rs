@@ -11,6 +11,7 @@
 //! slot the second time, and may be reported for each.
 
 use crate::chunk::{Chunks, THREADS, VECTORS};
+use crate::count::Counters;
 use crate::slot::{Format, KeyWord};
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
@@ -27,8 +28,8 @@ kernel_args! {
         pub values: *mut V,
         /// Room in each of the outputs; what goes beyond is counted, not written.
         pub room: u64,
-        /// Zero at the start; at the end the number of pairs.
-        pub counter: *mut u64,
+        /// Pairs, also those for which there is no room.
+        pub pairs: Counters,
     }
 }
 
@@ -93,7 +94,7 @@ pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
                 *begin = if up_to == 0 {
                     0
                 } else {
-                    atomic::fetch_add(args.counter, u64::from(up_to), Relaxed)
+                    atomic::fetch_add(args.pairs.words, u64::from(up_to), Relaxed)
                 };
             }
         }
@@ -116,6 +117,9 @@ pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
                 s += 1;
             }
             r += 1;
+        }
+        if t == 0 {
+            args.pairs.block_is_done();
         }
     }
 }

@@ -50,6 +50,14 @@ pub trait Source<F: Format>: Copy {
     fn places(&self) -> u64;
     /// Consecutive places for each warp, a multiple of 32.
     fn per_warp(&self) -> u32;
+    /// How many places, from `start` on, are the part of the warp whose first place that is.
+    ///
+    /// # Safety
+    /// `start` is a place, and a multiple of `per_warp`; the source is valid.
+    #[inline(always)]
+    unsafe fn part(&self, start: u64) -> u32 {
+        u64::from(self.per_warp()).min(self.places() - start) as u32
+    }
     /// The input at place `i`.
     ///
     /// # Safety

@@ -35,8 +35,8 @@ pub struct Submap {
     pub slabs: *mut u8,
     /// How many pages it has, at least one.
     pub pages: u32,
-    /// Keeps the entry at 16 bytes, one load.
-    pub unused: u32,
+    /// How many pages the submaps before it have together, modulo 2^32.
+    pub pages_before: u32,
 }
 
 /// A map as kernels see it. The host owns what the pointers lead to.
@@ -106,13 +106,13 @@ impl MapView {
 /// # Safety
 /// `entry` is an entry of a directory that is not written while the launch lasts.
 #[inline(always)]
-unsafe fn load_submap(entry: *const Submap) -> Submap {
+pub(crate) unsafe fn load_submap(entry: *const Submap) -> Submap {
     // SAFETY: `Submap` is 16 bytes, aligned to 16.
     let words: U64x2 = unsafe { mem::load_readonly(entry.cast()) };
     Submap {
         slabs: words.x as *mut u8,
         pages: words.y as u32,
-        unused: 0,
+        pages_before: (words.y >> 32) as u32,
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
         Submap {
             slabs: core::ptr::null_mut(),
             pages,
-            unused: 0,
+            pages_before: 0,
         }
     }
 

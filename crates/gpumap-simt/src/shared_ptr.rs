@@ -9,12 +9,15 @@
 //! |---|---|
 //! | [`load`](SharedPtr::load), [`store`](SharedPtr::store) | nobody writes it: a barrier lies between |
 //! | [`fetch_add`](SharedPtr::fetch_add), [`count`](SharedPtr::count), [`compare_exchange`](SharedPtr::compare_exchange) | any thread of the block, by these |
+//! | [`peek`](SharedPtr::peek) | any thread of the block, by atomics on words |
 //! | [`copy_async`](SharedPtr::copy_async) | nobody, until it is [waited for](wait_copies) and a barrier passed |
 //!
 //! Any lane may call them; no other lane is involved.
 
 use core::fmt;
 use core::marker::PhantomData;
+
+use crate::U32x4;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod cpu;
@@ -37,7 +40,7 @@ pub(crate) mod sealed {
 }
 
 /// What lies in shared memory: `u16`, `u32`, `u64`, [`U64x2`](crate::U64x2),
-/// [`U32x4`](crate::U32x4).
+/// [`U32x4`].
 pub trait SharedWord: sealed::SharedWord {}
 impl<T: sealed::SharedWord> SharedWord for T {}
 
@@ -168,6 +171,20 @@ impl SharedPtr<u32> {
     pub unsafe fn count(self) {
         // SAFETY: the caller's promise is the back end's.
         unsafe { imp::count(self.at) }
+    }
+}
+
+impl SharedPtr<U32x4> {
+    /// The four words here, each as it was at some moment, while other threads of the block may
+    /// be changing them atomically. No ordering of other accesses.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn peek(self) -> U32x4 {
+        // SAFETY: the caller's promise is the back end's.
+        unsafe { imp::peek(self.at) }
     }
 }
 

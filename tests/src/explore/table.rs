@@ -7,6 +7,7 @@ use gpumap::executor::{Config, Executor, Launch, Trace};
 use gpumap::simt::kernel::Grid;
 use gpumap::simt::thread;
 use gpumap_kernels::chunk::THREADS;
+use gpumap_kernels::count::Counters;
 use gpumap_kernels::retrieve_all::{RetrieveAllArgs, dump};
 use gpumap_kernels::slot::{Bits, Format, Packed, Split, Wide};
 
@@ -212,7 +213,7 @@ impl<F: Format> Dump<F> {
                 keys: keys.ptr(),
                 values: values.ptr(),
                 room,
-                counter: counter.as_ptr(),
+                pairs: Counters::of(counter.as_ptr()),
             });
         })
     }

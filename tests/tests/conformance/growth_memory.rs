@@ -164,6 +164,8 @@ fn growing_submap_by_submap_takes_one_submap_more() {
         let map = builder
             .submaps(SUBMAPS as u32)
             .page_slabs(4)
+            // Sorting the first batch would take more.
+            .bulk_from([usize::MAX; 3])
             .build()
             .unwrap();
         let full = Batch::<K, V>::numbered(0..map.capacity() as u64, 1);

@@ -71,6 +71,35 @@ fn duplicates_across_blocks() {
 }
 
 #[test]
+fn maps_that_are_built_and_batches_in_bins() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for page_slabs in [2, 4] {
+            let map = on
+                .builder()
+                .submap_slots(&[20, 50])
+                .page_slabs(page_slabs)
+                .capacity(1_000)
+                .bulk_from([1; 3])
+                .build()
+                .unwrap();
+            // Pages get each key several times, and more distinct ones than their home slabs hold.
+            let batch = Batch::<K, V>::numbered((0..180).map(|i| i % 45), 1);
+            assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), 45);
+            let mut held = Oracle::new();
+            oracle::adopt(&mut held, &map, batch.bits());
+            assert_holds(&map, &held);
+            let next = Batch::<K, V>::numbered((0..120).map(|i| 40 + i % 15), 2);
+            assert_eq!(map.insert(&next.keys, &next.values).unwrap(), 10);
+            oracle::adopt(&mut held, &map, next.bits());
+            assert_holds(&map, &held);
+            assert_eq!(map.remove(&batch.keys).unwrap(), 45);
+            assert_eq!(map.len(), 10);
+        }
+    }
+    on_every_interleaving!(20, body);
+}
+
+#[test]
 fn a_refused_batch_of_several_blocks() {
     fn body<K: Key, V: Value>(on: &Target) {
         let map = on.map_of::<K, V>(&[8]);

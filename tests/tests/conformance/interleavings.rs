@@ -13,6 +13,7 @@ use gpumap::simt::atomic::part::Update;
 use gpumap::simt::kernel::Grid;
 use gpumap::simt::thread;
 use gpumap_kernels::chunk::THREADS;
+use gpumap_kernels::count::Counters;
 use gpumap_kernels::probe::serve_batch;
 use gpumap_kernels::retrieve_all::{RetrieveAllArgs, dump};
 use gpumap_kernels::slot::{Bits, Format};
@@ -303,7 +304,7 @@ fn retrieve_all_beside_inserters() {
                             keys: keys.ptr(),
                             values: values.ptr(),
                             room: room as u64,
-                            counter: counter.as_ptr(),
+                            pairs: Counters::of(counter.as_ptr()),
                         });
                     } else {
                         store::<F, _>(&view, inputs, Keep, &counters, ptr::null_mut());

@@ -4,6 +4,7 @@
 mod add;
 mod arena;
 mod batch_sizes;
+mod bulk;
 mod chained;
 mod churn;
 mod clear;

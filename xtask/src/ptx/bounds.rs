@@ -1,7 +1,7 @@
 //! Launch bounds. rustc has no `__launch_bounds__`, so a table beside the kernels says what a
 //! kernel is launched with, and this puts it into the PTX.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -36,14 +36,23 @@ pub fn parse(text: &str) -> Result<Table> {
     Ok(table)
 }
 
-/// `text` with the table's bounds after the parameter list of each kernel it names.
-pub fn apply(text: &str, table: &Table) -> Result<String> {
-    let module = Module::parse(text)?;
-    for name in table.keys() {
-        if !module.entries.iter().any(|entry| entry.name == *name) {
-            bail!("the launch bounds name a kernel {name} that does not exist");
+/// Fails if the table names a kernel that is in none of the texts.
+pub fn expect_all<'a>(table: &Table, texts: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let mut missing: BTreeSet<&str> = table.keys().map(String::as_str).collect();
+    for text in texts {
+        for entry in Module::parse(text)?.entries {
+            missing.remove(entry.name.as_str());
         }
     }
+    match missing.first() {
+        Some(name) => bail!("the launch bounds name a kernel {name} that does not exist"),
+        None => Ok(()),
+    }
+}
+
+/// `text` with the table's bounds after the parameter list of each of its kernels.
+pub fn apply(text: &str, table: &Table) -> Result<String> {
+    let module = Module::parse(text)?;
     let mut out = String::with_capacity(text.len());
     let mut copied = 0;
     for entry in &module.entries {
@@ -85,7 +94,9 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused() {
-        assert!(apply(PTX, &parse("[c]\nmax_threads = 1\n").unwrap()).is_err());
+        let table = parse("[c]\nmax_threads = 1\n").unwrap();
+        assert!(expect_all(&table, [PTX]).is_err());
+        assert!(expect_all(&table, [PTX, ".visible .entry c()\n{\nret;\n}\n"]).is_ok());
         assert!(parse("[a]\nmax_thread = 1\n").is_err());
         assert!(parse("[a]\nmax_threads = 2048\n").is_err());
         assert!(parse("[a]\nmin_blocks = 2\n").is_err());

@@ -66,6 +66,7 @@ macro_rules! set_kernels {
             remove: &$REMOVE,
             take: &$REMOVE,
             undo: &$UNDO,
+            bulk: None,
             rebuild: &REBUILD_KEYS,
             rehash: &REHASH_KEYS,
             retain: &$RETAIN,

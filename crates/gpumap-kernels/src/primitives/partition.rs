@@ -1,7 +1,7 @@
 //! Keys, or keys with values, sorted by one digit: the radix partition.
 //!
 //! A block takes a tile. It copies the tile's keys to shared memory without passing the registers,
-//! ranks the keys of each part, takes the tile's room in every part of the output, permutes 16-bit
+//! ranks the keys of each part, takes the tile's room in every part of the output, permutes their
 //! indices, and writes each part's share as one run, so that stores of neighbours go to
 //! neighbouring places. Values come in together with the keys, or, where pairs are large, when all
 //! keys are written, to where the keys were: tiles and runs are much longer so, and the block reads
@@ -14,10 +14,14 @@
 //!
 //! The unstable form can also write parts of fixed capacity, and needs no count then.
 //!
+//! Where tiles come from and keys go is a `Route`: that of arrays is here, that of the pages of a
+//! map in [`build`](crate::build).
+//!
 //! Every loop runs over the tile, the parts or the tiles of a row once.
 
 mod counting;
 mod kernels;
+mod route;
 mod tile;
 
 pub use counting::*;
@@ -26,12 +30,15 @@ pub use tile::shared_bytes;
 
 use super::binning::DigitOf;
 use crate::slot::Bits;
-use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
-use gpumap_simt::mem::{self, Vector};
+use gpumap_simt::mem::Vector;
 use gpumap_simt::shared_ptr::{SharedWord, wait_copies};
 use gpumap_simt::{kernel_args, shared_array, thread, warp};
-use tile::{Room, stage};
+use tile::Room;
+pub(crate) use {
+    route::{Route, Run, Tile},
+    tile::stage,
+};
 
 /// Threads per block of all kernels but the scatter kernels, and the most parts there can be.
 pub const THREADS: u32 = 512;
@@ -92,60 +99,51 @@ kernel_args! {
 /// The capacity of parts that begin where the cursors say.
 pub const UNBOUNDED: u64 = u64::MAX;
 
-/// What `delta` says of runs that find no room.
-const DROPPED: u64 = u64::MAX;
-
-/// The body of the scatter kernels.
+/// The body of the scatter kernels, for tiles of at most `tile` keys.
 ///
 /// | must call | result |
 /// |---|---|
 /// | every thread of the block, converged | in the outputs, when the launch has ended |
 ///
 /// # Safety
-/// The launch is as [`ScatterArgs`] says, with [`shared_bytes`] of dynamic shared memory.
+/// Blocks have `THREADS` threads, no fewer than the route has parts, and [`shared_bytes`] of dynamic
+/// shared memory; what the route leads to is valid.
 #[inline(always)]
-unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: bool>(
-    args: &ScatterArgs<K, V>,
+pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, const STABLE: bool>(
+    route: &R,
+    tile: u32,
 ) where
     K: Bits + SharedWord,
     V: Payload,
+    R: Route<K, V>,
 {
     let warps = const { THREADS / warp::SIZE };
     let (t, lane) = (thread::thread_idx_x(), warp::lane_id());
     let warp_id = t / warp::SIZE;
-    let (tile, parts) = (args.tile, args.parts);
+    let parts = route.parts();
     let sums = shared_array![u32; warp::SIZE as usize];
 
-    let room = Room::<K, V>::of(tile, parts);
-    let block = u64::from(thread::block_idx_x());
-    let begin = block * u64::from(tile);
-    let left = args.len - begin;
-    let len = if left < u64::from(tile) {
-        left as u32
-    } else {
-        tile
-    };
+    let room = Room::<K, V, R::Place, STABLE>::of(tile, parts);
+    let Tile {
+        keys,
+        values,
+        len,
+        aligned,
+    } = route.tile();
+    if len == 0 {
+        return; // the same for the whole block
+    }
 
     // SAFETY: tile indices stay below `len`, parts below `parts`. All branches around barriers,
     // shuffles and matches are the same for the lanes they need. A shared word is written by one
     // thread, or added to atomically, and read by others only across a barrier; in the stable
     // ranking across a barrier of its warp.
     unsafe {
-        stage::<K, THREADS>(
-            room.keys,
-            args.keys.add(begin as usize),
-            len,
-            args.aligned & 1 != 0,
-        );
+        stage::<K, THREADS>(room.keys, keys, len, aligned & 1 != 0);
         let stage_values = || {
-            stage::<V::Word, THREADS>(
-                room.values,
-                args.values.cast::<V::Word>().add(begin as usize),
-                len,
-                args.aligned & 2 != 0,
-            );
+            stage::<V::Word, THREADS>(room.values, values, len, aligned & 2 != 0);
         };
-        if V::BYTES != 0 && !Room::<K, V>::APART {
+        if V::BYTES != 0 && !Room::<K, V, R::Place, STABLE>::APART {
             stage_values();
         }
         let counters = if STABLE { parts * warps } else { parts };
@@ -155,7 +153,7 @@ unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: boo
             i += THREADS;
         }
         // The keys are here; the values may be on their way until they are written out.
-        if V::BYTES != 0 && !Room::<K, V>::APART {
+        if V::BYTES != 0 && !Room::<K, V, R::Place, STABLE>::APART {
             wait_copies::<1>();
         } else {
             wait_copies::<0>();
@@ -177,7 +175,7 @@ unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: boo
             if STABLE {
                 // Lanes beyond the end match each other and count nothing.
                 let part = if i < len {
-                    args.digit.digit(room.keys.add(i).load().to_u64())
+                    route.part(room.keys.add(i).load())
                 } else {
                     u32::MAX
                 };
@@ -193,7 +191,7 @@ unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: boo
                 }
                 warp::sync_warp(LaneMask::FULL);
             } else if i < len {
-                let part = args.digit.digit(room.keys.add(i).load().to_u64());
+                let part = route.part(room.keys.add(i).load());
                 ranked[e] = part << 16 | room.starts.add(part).fetch_add(1);
             }
             e += 1;
@@ -213,16 +211,10 @@ unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: boo
                     mine += count;
                     w += 1;
                 }
-                let tiles = u64::from(thread::grid_dim_x());
-                let before = args.matrix.add((u64::from(t) * tiles + block) as usize);
-                to = mem::load_readonly(args.cursors.add(t as usize).cast_const())
-                    + mem::load_readonly(before);
             } else {
                 mine = room.starts.add(t).load();
-                if mine != 0 {
-                    to = atomic::fetch_add(args.cursors.add(t as usize), u64::from(mine), Relaxed);
-                }
             }
+            to = route.take(t, mine);
         }
         let up_to = warp::warp_inclusive_sum(mine);
         if lane == warp::SIZE - 1 {
@@ -261,25 +253,20 @@ unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: boo
             if i < len {
                 let part = ranked[e] >> 16;
                 let starts = if STABLE { of_warp } else { room.starts };
-                let place = starts.add(part).load() + (ranked[e] & 0xffff);
-                room.order.add(place).store(i as u16);
+                let rank = ranked[e] & 0xffff;
+                let at = starts.add(part).load() + rank;
+                room.put_in_order(at, part, i);
             }
             e += 1;
         }
         // The room taken above is first needed here: its latency is behind the scan.
         if t < parts {
-            let fixed = !STABLE && args.capacity != UNBOUNDED;
-            let begin = if fixed {
-                u64::from(t) * args.capacity
-            } else {
-                0
+            let run = Run {
+                to,
+                len: mine,
+                start,
             };
-            let delta = if fixed && to + u64::from(mine) > args.capacity {
-                DROPPED
-            } else {
-                (begin + to).wrapping_sub(u64::from(start))
-            };
-            room.delta.add(t).store(delta);
+            room.places.add(t).store(route.place(t, run));
         }
         wait_copies::<0>();
         thread::sync_threads();
@@ -288,24 +275,19 @@ unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: boo
         while e < EACH {
             let i = e as u32 * THREADS + t;
             if i < len {
-                let from = u32::from(room.order.add(i).load());
-                let key = room.keys.add(from).load();
-                let part = args.digit.digit(key.to_u64());
+                let (part, from) = room.in_order(i, |key| route.part(key));
                 // For values that come later.
                 ranked[e] = part << 16 | from;
-                let delta = room.delta.add(part).load();
-                if delta != DROPPED {
-                    let at = delta.wrapping_add(u64::from(i)) as usize;
-                    mem::store(args.out_keys.add(at), key);
-                    if V::BYTES != 0 && !Room::<K, V>::APART {
-                        let value = room.values.add(from).load();
-                        mem::store(args.out_values.cast::<V::Word>().add(at), value);
-                    }
+                let place = room.places.add(part).load();
+                let key = room.keys.add(from).load();
+                route.put_key(place, i, key, values.wrapping_add(from as usize));
+                if V::BYTES != 0 && !Room::<K, V, R::Place, STABLE>::APART {
+                    route.put_value(place, i, room.values.add(from).load());
                 }
             }
             e += 1;
         }
-        if V::BYTES != 0 && Room::<K, V>::APART {
+        if V::BYTES != 0 && Room::<K, V, R::Place, STABLE>::APART {
             thread::sync_threads();
             stage_values();
             wait_copies::<0>();
@@ -314,12 +296,8 @@ unsafe fn scatter<K, V, const THREADS: u32, const EACH: usize, const STABLE: boo
             while e < EACH {
                 let i = e as u32 * THREADS + t;
                 if i < len {
-                    let delta = room.delta.add(ranked[e] >> 16).load();
-                    if delta != DROPPED {
-                        let at = delta.wrapping_add(u64::from(i)) as usize;
-                        let value = room.values.add(ranked[e] & 0xffff).load();
-                        mem::store(args.out_values.cast::<V::Word>().add(at), value);
-                    }
+                    let place = room.places.add(ranked[e] >> 16).load();
+                    route.put_value(place, i, room.values.add(ranked[e] & 0xffff).load());
                 }
                 e += 1;
             }

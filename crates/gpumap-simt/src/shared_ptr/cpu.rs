@@ -51,6 +51,14 @@ pub unsafe fn compare_exchange(at: Address, current: u32, new: u32) -> u32 {
 
 #[inline(always)]
 #[track_caller]
+pub unsafe fn peek(at: Address) -> U32x4 {
+    let words = at.cast::<u32>();
+    // SAFETY: as above.
+    U32x4([0, 1, 2, 3].map(|i| unsafe { atomic::load(words.wrapping_add(i), atomic::Relaxed) }))
+}
+
+#[inline(always)]
+#[track_caller]
 pub unsafe fn count(at: Address) {
     // SAFETY: as above.
     unsafe { fetch_add(at, 1) };

@@ -111,6 +111,18 @@ pub unsafe fn compare_exchange(at: Address, current: u32, new: u32) -> u32 {
 }
 
 #[inline(always)]
+pub unsafe fn peek(at: Address) -> U32x4 {
+    let (a, b, c, d): (u32, u32, u32, u32);
+    // SAFETY: the caller vouches for `at`.
+    unsafe {
+        asm!("ld.relaxed.cta.shared.v4.u32 {{{a}, {b}, {c}, {d}}}, [{at}];", a = out(reg32) a,
+            b = out(reg32) b, c = out(reg32) c, d = out(reg32) d, at = in(reg32) at,
+            options(nostack));
+    }
+    U32x4([a, b, c, d])
+}
+
+#[inline(always)]
 pub unsafe fn count(at: Address) {
     // The constant lets ptxas take the increment that merges lanes.
     // SAFETY: the caller vouches for `at`.

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use gpumap_kernels::kernels::{Encoding, WIDE_8_8};
 use gpumap_kernels::table::MAX_PAGE_SLABS;
 
+use super::bulk::Thresholds;
 use super::shape::Wish;
 use super::{Key, Map, Value};
 use crate::device::{Device, Kind};
@@ -64,6 +65,7 @@ pub struct MapBuilder<K, V> {
     seed: Option<u64>,
     encoding: Option<Encoding>,
     pub(super) growth: Growth,
+    bulk: Option<Thresholds>,
     _pair: PhantomData<fn(K) -> V>,
 }
 
@@ -81,6 +83,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             seed: None,
             encoding: None,
             growth: Growth::default(),
+            bulk: None,
             _pair: PhantomData,
         }
     }
@@ -142,6 +145,15 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self
     }
 
+    /// From how many pairs of a batch on empty maps are built, maps in use filled page by page, and
+    /// batches sorted by hash, on any device: for tests and benchmarks. [`usize::MAX`] for never.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn bulk_from(mut self, pairs: [usize; 3]) -> Self {
+        self.bulk = Some(Thresholds::from(pairs));
+        self
+    }
+
     /// How 16-byte slots are claimed, on the CPU: for tests of the form that older GPUs use.
     #[doc(hidden)]
     #[must_use]
@@ -162,7 +174,14 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             Some(encoding) if !self.device.is_cuda() => encoding,
             _ => encoding_of(&self.device)?,
         };
-        Map::build(&self.device, self.wish, self.growth, seed, encoding)
+        Map::build(
+            &self.device,
+            self.wish,
+            self.growth,
+            self.bulk,
+            seed,
+            encoding,
+        )
     }
 
     pub(super) fn check(&self) -> Result<()> {

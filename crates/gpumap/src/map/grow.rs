@@ -1,7 +1,7 @@
 //! Growing, shrinking and compacting: moving the pairs to new slabs, one submap after the other.
 
 use gpumap_kernels::kernels::RehashArgs;
-use gpumap_kernels::rebuild::{RebuildArgs, THREADS};
+use gpumap_kernels::rebuild::{self, RebuildArgs};
 use gpumap_kernels::source::Slots;
 use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::kernel::Grid;
@@ -12,6 +12,7 @@ use super::table::{Slab, Table};
 use super::{Growth, Key, Map, Value};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
+use crate::primitives::max_shared_bytes;
 use crate::scratch::Workspace;
 
 use std::ptr;
@@ -178,7 +179,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// To be called under the table's exclusive lock.
     pub(super) fn rebuild(&self, table: &mut Table, capacity: usize) -> Result<()> {
         self.expect_sound()?;
-        let shape = self.shape_for(capacity)?;
+        let shape = self.shape_for(capacity)?.aligned_to(&table.shape);
         let needed = self.needed(table, &shape);
         let available = self.device.available_bytes()?;
         if needed > available {
@@ -265,11 +266,15 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<usize> {
         let view = table.view();
         let new_pages = table.shape.pages[submap];
+        let shared_bytes = |together| rebuild::shared_bytes(together, view.page_log2);
+        let fits = |together: &u32| shared_bytes(*together) <= max_shared_bytes(&self.device);
+        let together = (1..=rebuild::MOST_PAGES).rev().find(fits).unwrap_or(1);
         let args = RebuildArgs {
             old: old.as_ptr().cast(),
             new: table.slabs(submap).as_ptr().cast_mut().cast(),
             old_pages: (old.len() >> table.shape.page_log2) as u32,
             new_pages,
+            together,
             page_log2: view.page_log2,
             submap_count: view.submap_count,
             seed: view.seed,
@@ -277,7 +282,11 @@ impl<K: Key, V: Value> Map<K, V> {
             room: self.slots_in(leftovers) as u64,
             count: scratch.counting()?,
         };
-        let grid = Grid::new(new_pages, THREADS);
+        let grid = Grid {
+            blocks: new_pages.div_ceil(together),
+            threads: rebuild::THREADS,
+            shared_bytes: shared_bytes(together),
+        };
         // SAFETY: the kernel set fits the map's types; both submaps and the list are live, and the
         // caller keeps all other operations away until this has ended.
         unsafe { self.kernels.rebuild.launch(scratch.stream(), grid, args) }?;

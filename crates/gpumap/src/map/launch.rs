@@ -1,5 +1,6 @@
 //! How a batch is shared out among warps.
 
+use gpumap_kernels::build::bins::{Bins, GRAIN};
 use gpumap_kernels::kernels::BATCH_THREADS;
 use gpumap_kernels::source::Batch;
 use gpumap_simt::kernel::Grid;
@@ -38,10 +39,21 @@ impl<K: Key, V: Value> Map<K, V> {
 
 /// The grid for `len` inputs, at least one, and the inputs per warp.
 pub(crate) fn share_out(len: u64, multiprocessors: u64) -> (Grid, u32) {
-    let mut per_warp = len
+    let per_warp = len
         .div_ceil(multiprocessors * WARPS_PER_MULTIPROCESSOR)
         .next_multiple_of(WARP)
         .min(PER_WARP);
+    grid(len, per_warp)
+}
+
+/// The grid for a batch in bins.
+pub(super) fn grid_of_bins<K, V>(bins: &Bins<K, V>) -> Grid {
+    let (grid, _) = grid(bins.len(), u64::from(GRAIN));
+    grid
+}
+
+/// The grid for `len` inputs, `per_warp` for each warp, or more if there are too many warps.
+fn grid(len: u64, mut per_warp: u64) -> (Grid, u32) {
     let block_warps = u64::from(BATCH_THREADS) / WARP;
     // A grid has a limit; a batch beyond 2^43 keys does not fit any memory, but costs no branch.
     while len.div_ceil(per_warp).div_ceil(block_warps) > i32::MAX as u64 {

@@ -21,6 +21,11 @@ impl<T> Lock<T> {
         take_turns(|| self.0.try_read()).unwrap_or_else(|| self.0.read())
     }
 
+    /// Waits for nobody: none if anybody has it.
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        self.0.try_write()
+    }
+
     /// Waits for all others.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         take_turns(|| self.0.try_write()).unwrap_or_else(|| self.0.write())

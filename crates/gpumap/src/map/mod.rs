@@ -2,6 +2,7 @@
 
 mod arena;
 mod builder;
+mod bulk;
 mod chunks;
 mod collect;
 mod flight;
@@ -53,6 +54,7 @@ use crate::poison;
 use crate::room::Room;
 use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::Stream;
+use bulk::Thresholds;
 use flight::{Books, Flights};
 use lock::Lock;
 use shape::{Shape, Wish};
@@ -105,7 +107,9 @@ use table::Table;
 /// A key is never stored twice, and no reader sees a torn value or one of another key.
 /// [`retrieve_all`](Self::retrieve_all) beside writers reports every pair that was there
 /// throughout exactly once. All other verbs that change the map, and growing, wait for the calls
-/// in flight and hold new ones back.
+/// in flight and hold new ones back. A large [`insert`](Self::insert) or
+/// [`upsert`](Self::upsert) into an empty map that no call is using holds new calls back as well,
+/// until it has built the map.
 ///
 /// # Growth
 /// A batch that may not fit makes the map grow, one submap after the other, so that at no time
@@ -125,6 +129,8 @@ pub struct Map<K: Key, V: Value> {
     /// What it is meant to be when it grows.
     wish: Wish,
     growth: Growth,
+    /// When batches are sorted.
+    bulk: Thresholds,
     seed: u64,
     room: Room,
     slots: AtomicUsize,
@@ -160,6 +166,7 @@ impl<K: Key, V: Value> Map<K, V> {
         device: &Device,
         wish: Wish,
         growth: Growth,
+        bulk: Option<Thresholds>,
         seed: u64,
         encoding: Encoding,
     ) -> Result<Self> {
@@ -180,6 +187,7 @@ impl<K: Key, V: Value> Map<K, V> {
             table: Lock::new(table),
             wish,
             growth,
+            bulk: bulk.unwrap_or_else(|| Thresholds::of(device, kernels.slot_bytes)),
             seed,
             room,
             slots,

@@ -163,6 +163,7 @@ impl<K: Key, V: Value> Map<K, V> {
             values,
             held: ptr::null_mut(),
             outcomes: found,
+            bins: None,
             len,
         };
         let report = self.run(table, scratch, job, Select::Marked)?;
@@ -186,6 +187,13 @@ impl<K: Key, V: Value> Map<K, V> {
         // SAFETY: the wait below is over before the keys are given back.
         let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
         self.expect_sound()?;
+        if answers.found.is_null()
+            && ptr::eq(kernel, self.kernels.remove)
+            && let Some(removed) = self.remove_sorted(table, scratch, staged, keys.len())?
+        {
+            self.room.removed(removed);
+            return Ok(removed);
+        }
         let (grid, batch) = self.share_out(staged, ptr::null(), keys.len());
         let args = RemoveArgs {
             view: table.view(),

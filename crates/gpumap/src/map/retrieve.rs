@@ -1,6 +1,7 @@
 //! Dumping all pairs.
 
 use gpumap_kernels::chunk::{Chunks, THREADS};
+use gpumap_kernels::count::Counters;
 use gpumap_kernels::retrieve_all::RetrieveAllArgs;
 use gpumap_kernels::slot::RESERVED_WORDS;
 use gpumap_simt::kernel::Grid;
@@ -107,7 +108,7 @@ impl<K: Key, V: Value> Map<K, V> {
             keys: keys.cast(),
             values: values.cast(),
             room: room as u64,
-            counter: scratch.counters(),
+            pairs: Counters::of(scratch.counters()),
         };
         let grid = Grid::new(blocks, THREADS);
         // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; the

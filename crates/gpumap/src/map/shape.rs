@@ -98,6 +98,20 @@ impl Shape {
         self.page_log2 == other.page_log2 && self.pages.len() == other.pages.len()
     }
 
+    /// The same with a whole multiple of the pages of an old shape that it grows from, where next to
+    /// nothing is missing: the pairs of a new page then come from one old page.
+    pub fn aligned_to(mut self, old: &Self) -> Self {
+        if self.matches(old) {
+            for (new, &old) in self.pages.iter_mut().zip(&old.pages) {
+                let multiple = old.saturating_mul(new.div_ceil(old));
+                if multiple - *new <= *new / 1024 {
+                    *new = multiple;
+                }
+            }
+        }
+        self
+    }
+
     /// Slots of all submaps.
     pub fn slots(&self) -> usize {
         let pages: usize = self.pages.iter().map(|&pages| pages as usize).sum();
@@ -180,6 +194,17 @@ mod tests {
         let shape = Shape::new(&wish(100_000_000, 1), 16).unwrap();
         assert_eq!(shape.page_log2, 9);
         assert!(shape.slots() - 125_000_000 < 2_048);
+    }
+
+    #[test]
+    fn shapes_that_double_have_twice_the_pages() {
+        let shape = |capacity| Shape::new(&wish(capacity, 16), 16).unwrap();
+        let (half, full) = (shape(50_000_000), shape(100_000_000));
+        assert_eq!((half.pages[0], full.pages[0]), (1908, 3815));
+        assert_eq!(full.clone().aligned_to(&half).pages, [3816; 16]);
+        // Not where it would take more than a page in a thousand, nor when it shrinks.
+        assert_eq!(shape(90_000_000).aligned_to(&half), shape(90_000_000));
+        assert_eq!(half.clone().aligned_to(&full), half);
     }
 
     #[test]

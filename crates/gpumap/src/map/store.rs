@@ -8,17 +8,21 @@
 
 use std::ptr;
 
-use gpumap_kernels::kernels::{CountArgs, StoreArgs, UndoArgs};
+use gpumap_kernels::build::bins::Bins;
+use gpumap_kernels::kernels::{CountArgs, StoreArgs, StoreBinsArgs, UndoArgs};
 use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::Kernel;
 use parking_lot::RwLockReadGuard;
 
+use super::bulk::Binned;
 use super::grow::PARTS;
+use super::launch::grid_of_bins;
 use super::merge::Merge;
 use super::table::Table;
 use super::{Growth, Key, Map, Value};
-use crate::error::{Error, Result};
+use crate::buffer::Buffer;
+use crate::error::{Error, Result, expect_room};
 use crate::input::{Input, Source};
 use crate::room::Promise;
 use crate::scratch::{Slot, Workspace};
@@ -56,10 +60,19 @@ pub(super) struct Job<K: Key, V: Value> {
     pub held: *mut V,
     /// A zeroed byte per key; may be null.
     pub outcomes: *mut u8,
+    /// The same batch, sorted; only if there are no outcomes and the verb does not tell.
+    pub bins: Option<Bins<K, V>>,
     pub len: usize,
 }
 
 impl<K: Key, V: Value> Job<K, V> {
+    /// How many bits it takes to note something of each pair.
+    fn places(&self) -> usize {
+        self.bins
+            .as_ref()
+            .map_or(self.len, |bins| bins.len() as usize)
+    }
+
     /// The first `len` keys.
     fn first(self, len: usize) -> Self {
         Self { len, ..self }
@@ -89,8 +102,8 @@ fn offset<T>(pointer: *mut T, by: usize) -> *mut T {
 
 /// What a batch that may be taken back has done so far.
 #[derive(Clone, Copy, Debug, Default)]
-struct Progress {
-    stored: usize,
+pub(super) struct Progress {
+    pub stored: usize,
     /// Whether pairs have moved to other slots since it began.
     moved: bool,
 }
@@ -222,6 +235,36 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch.fetch(held, keys.len())
     }
 
+    /// As [`get_or_insert`](Self::get_or_insert), into a buffer of the device as long as the keys or
+    /// longer. Returns how many pairs were stored.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert); [`Error::OutputTooSmall`].
+    pub fn get_or_insert_into(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+        held: &mut Buffer<V>,
+    ) -> Result<usize> {
+        self.store_and_tell(keys.source(), values.source(), held)
+    }
+
+    pub(super) fn store_and_tell(
+        &self,
+        keys: Source<'_, K>,
+        values: Source<'_, V>,
+        held: &mut Buffer<V>,
+    ) -> Result<usize> {
+        expect_room(keys.len(), held.len())?;
+        let mut scratch = self.scratch.take()?;
+        let held = scratch.target(held)?;
+        self.store_job(&mut scratch, keys, values, |job| Job {
+            verb: Verb::GetOrInsert,
+            held,
+            ..job
+        })
+    }
+
     pub(super) fn store(
         &self,
         verb: Verb<K, V>,
@@ -282,6 +325,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 values: scratch.stage(Slot::Values, values)?,
                 held: ptr::null_mut(),
                 outcomes: ptr::null_mut(),
+                bins: None,
                 len: keys.len(),
             }
         };
@@ -290,6 +334,11 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// Stores a batch: beside other calls if it fits for sure, else alone, growing as need be.
     pub(super) fn store_all(&self, scratch: &mut Workspace, job: Job<K, V>) -> Result<usize> {
+        if let Some(mut table) = self.alone_to_build(&job)
+            && let Some(stored) = self.build_from(&mut table, scratch, job)?
+        {
+            return Ok(stored);
+        }
         {
             let table = self.table.read();
             if let Some(promise) = self.room.promise(job.len) {
@@ -298,6 +347,10 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         let mut table = self.exclusive();
         let absent = self.count_absent(&table, scratch, job)?;
+        if absent == 0 && matches!(job.verb, Verb::Insert) {
+            // Nothing to do, and outcomes say so.
+            return Ok(0);
+        }
         // Nothing is in flight, so what is left is exact.
         if absent > self.room.left() && self.growth != Growth::Fixed {
             match self.make_room(&mut table, absent) {
@@ -309,6 +362,14 @@ impl<K: Key, V: Value> Map<K, V> {
         if absent > self.room.left() {
             return self.store_alone(&mut table, scratch, job);
         }
+        if let Some(stored) = self.build_from(&mut table, scratch, job)? {
+            return Ok(stored);
+        }
+        let sorted = self.sorted(&table, scratch, &job)?;
+        let job = Job {
+            bins: sorted.as_ref().map(Binned::bins),
+            ..job
+        };
         let report = self.run(&table, scratch, job, Select::All)?;
         self.room.stored(report.stored);
         if report.unplaced == 0 {
@@ -352,6 +413,11 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch: &mut Workspace,
         part: Job<K, V>,
     ) -> Result<usize> {
+        let sorted = self.sorted(&table, scratch, &part)?;
+        let part = Job {
+            bins: sorted.as_ref().map(Binned::bins),
+            ..part
+        };
         let report = self.run(&table, scratch, part, Select::All)?;
         // Under the lock still: who rebuilds the table next takes the books as they are then.
         promise.keep(report.stored);
@@ -365,7 +431,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Stores the pairs of a part that found no room though there was some: their keys collide.
-    fn place_colliding(
+    pub(super) fn place_colliding(
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
@@ -504,30 +570,19 @@ impl<K: Key, V: Value> Map<K, V> {
         select: Select,
     ) -> Result<Report> {
         self.expect_sound()?;
-        let (kernel, update) = self.kernel_of(job.verb);
         let unplaced = match select {
             // As the run before has left them.
             Select::Unplaced => scratch.bits(),
-            _ => scratch.clear_bits(job.len)?,
+            _ => scratch.clear_bits(job.places())?,
         };
-        let counters = scratch.counting()?;
-        let (grid, batch) = self.share_out(job.keys, job.values, job.len);
-        let args = StoreArgs {
-            view: table.view(),
-            batch,
-            update,
-            values: job.held.cast(),
-            account: Account {
-                outcomes: job.outcomes,
-                unplaced,
-                counters,
-                select,
-            },
+        let account = Account {
+            outcomes: job.outcomes,
+            unplaced,
+            counters: scratch.counting()?,
+            select,
         };
         let [stored, unplaced] = self.or_poison(scratch, |scratch| {
-            // SAFETY: the kernel set fits the map's types; inputs are staged, outputs and bits are
-            // as long as the batch; the caller holds the table's lock until this has ended.
-            unsafe { kernel.launch(scratch.stream(), grid, args) }?;
+            self.launch(table, scratch, job, account)?;
             scratch.counted()
         })?;
         if unplaced != 0 || select == Select::Unplaced {
@@ -537,6 +592,45 @@ impl<K: Key, V: Value> Map<K, V> {
             stored: stored as usize,
             unplaced: unplaced as usize,
         })
+    }
+
+    /// Queues a kernel that stores.
+    fn launch(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        account: Account,
+    ) -> Result<()> {
+        let (view, stream) = (table.view(), scratch.stream());
+        let (kernel, update) = self.kernel_of(job.verb);
+        let (Some(bins), Some(kernels)) = (job.bins, &self.kernels.bulk) else {
+            let (grid, batch) = self.share_out(job.keys, job.values, job.len);
+            let args = StoreArgs {
+                view,
+                batch,
+                update,
+                values: job.held.cast(),
+                account,
+            };
+            // SAFETY: the kernel set fits the map's types; inputs are staged, outputs and bits are
+            // as long as the batch; the caller holds the table's lock until this has ended.
+            return unsafe { kernel.launch(stream, grid, args) };
+        };
+        let kernel = match job.verb {
+            Verb::Merge(_) => kernels.merge,
+            // The verbs that tell are not sorted.
+            Verb::Insert | Verb::GetOrInsert | Verb::Exchange(_) => kernels.insert,
+        };
+        let grid = grid_of_bins(&bins);
+        let args = StoreBinsArgs {
+            view,
+            bins: bins.cast(),
+            update,
+            account,
+        };
+        // SAFETY: as above; there is a bit for each place, and the bins live as long as the job.
+        unsafe { kernel.launch(stream, grid, args) }
     }
 
     /// The kernel of a verb, and what it does to values of present keys.

@@ -44,9 +44,10 @@ fn empty_slabs(stream: &Stream, slabs: usize) -> Result<Arc<Buffer<Slab>>> {
     Ok(Arc::new(slabs))
 }
 
-/// The directory's entry for a submap.
-fn entry(slabs: &Buffer<Slab>, pages: u32) -> [u64; 2] {
-    [slabs.as_ptr() as u64, u64::from(pages)]
+/// The directory's entry for a submap, as [`Submap`] has it.
+fn entry(slabs: &Buffer<Slab>, pages: u32, pages_before: u32) -> [u64; 2] {
+    let counts = u64::from(pages) | u64::from(pages_before) << 32;
+    [slabs.as_ptr() as u64, counts]
 }
 
 impl Table {
@@ -138,9 +139,14 @@ impl Table {
     pub fn publish(&mut self) -> Result<()> {
         let pages = self.shape.pages.iter().chain([&1]);
         let slabs = self.submaps.iter().chain([&self.reserved]);
+        let mut pages_before = 0u32;
         let entries: Vec<_> = slabs
             .zip(pages)
-            .map(|(slabs, &pages)| entry(slabs, pages))
+            .map(|(slabs, &pages)| {
+                let entry = entry(slabs, pages, pages_before);
+                pages_before = pages_before.wrapping_add(pages);
+                entry
+            })
             .collect();
         self.directory.copy_from_slice(&entries)?;
         let all = self.submaps.iter().chain([&self.reserved]);

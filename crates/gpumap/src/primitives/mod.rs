@@ -45,6 +45,7 @@ mod scan;
 pub use element::{Element, Op};
 pub use filter::Order;
 pub use histogram::{Histogram, Outside, Sample};
+pub(crate) use partition::scatter_tile;
 pub use partition::{Digit, MAX_PARTS};
 pub use predicate::Predicate;
 
@@ -81,22 +82,23 @@ impl Primitives {
 
     /// Bytes of shared memory that a block may have.
     fn max_shared_bytes(&self) -> u32 {
-        match self.device.kind() {
-            // As little as every GPU has: the same cases come up with less data.
-            Kind::Cpu(_) => 48 << 10,
-            Kind::Cuda(context) => context.max_shared_bytes,
-        }
+        max_shared_bytes(&self.device)
+    }
+}
+
+/// Bytes of shared memory that a block may have on a device.
+pub(crate) fn max_shared_bytes(device: &Device) -> u32 {
+    match device.kind() {
+        // As little as every GPU has: the same cases come up with less data.
+        Kind::Cpu(_) => 48 << 10,
+        Kind::Cuda(context) => context.max_shared_bytes,
     }
 }
 
 /// Working threads per block of the kernels that keep tiles in shared memory, of which they need
 /// so many bytes: as many as there is room for, in one block for each multiprocessor.
 fn block_workers(device: &Device, shared_bytes: fn(u32) -> u32) -> u32 {
-    let room = match device.kind() {
-        Kind::Cuda(context) => context.max_shared_bytes,
-        // As little as every GPU has.
-        Kind::Cpu(_) => 48 << 10,
-    };
+    let room = max_shared_bytes(device);
     let mut workers = MAX_WORKERS;
     while workers > 32 && shared_bytes(workers) > room {
         workers -= 32;

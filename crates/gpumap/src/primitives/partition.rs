@@ -12,6 +12,7 @@ use crate::input::Input;
 use crate::map::{Key, Value};
 use crate::scratch::Slot;
 pub use digit::{Digit, MAX_PARTS};
+pub(crate) use run::scatter_tile;
 use run::{Form, Job};
 
 impl Primitives {

@@ -1,5 +1,6 @@
 //! The scatter kernels, and for the host the set of kernels for each size of key and payload.
 
+use super::route::Arrays;
 use super::{ScatterArgs, scatter};
 use gpumap_simt::kernel;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -8,7 +9,7 @@ use {
     crate::primitives::binning::DigitOf,
     crate::primitives::histogram::{self, HistogramArgs},
     crate::slot::Bits,
-    gpumap_simt::kernel::Kernel,
+    gpumap_simt::kernel::{Kernel, KernelArgs},
 };
 
 macro_rules! scatter_kernels {
@@ -20,12 +21,16 @@ macro_rules! scatter_kernels {
             /// Writes keys by part, in any order inside a part.
             pub static $any = fn $any_entry(args: ScatterArgs<$key, $value>) {
                 // SAFETY: the launch is as the arguments say.
-                unsafe { scatter::<_, _, $any_threads, $any_each, false>(&args) };
+                unsafe {
+                    scatter::<_, _, _, $any_threads, $any_each, false>(&Arrays::<_, _, false>(&args), args.tile)
+                };
             }
             /// Writes keys by part, in input order inside a part.
             pub static $stable = fn $stable_entry(args: ScatterArgs<$key, $value>) {
                 // SAFETY: the launch is as the arguments say.
-                unsafe { scatter::<_, _, $threads, $each, true>(&args) };
+                unsafe {
+                    scatter::<_, _, _, $threads, $each, true>(&Arrays::<_, _, true>(&args), args.tile)
+                };
             }
         }
         #[cfg(not(target_arch = "nvptx64"))]
@@ -38,12 +43,14 @@ macro_rules! scatter_kernels {
                     threads: $any_threads,
                     keys_per_thread: $any_each,
                     blocks: $any_blocks,
+                    place_bytes: size_of::<u64>() as u32,
                 },
                 stable: ScatterKernel {
                     kernel: &$stable,
                     threads: $threads,
                     keys_per_thread: $each,
                     blocks: $blocks,
+                    place_bytes: size_of::<u64>() as u32,
                 },
             };
         }
@@ -58,19 +65,19 @@ scatter_kernels! {
         SCATTER_4 = partition_scatter_4, 512 x 20 x 2;
         STABLE_4 = partition_stable_4, 512 x 20 x 2;
     u32, u32:
-        SCATTER_4_4 = partition_scatter_4_4, 1024 x 20 x 1;
+        SCATTER_4_4 = partition_scatter_4_4, 1024 x 18 x 1;
         STABLE_4_4 = partition_stable_4_4, 512 x 20 x 2;
     u32, u64:
         SCATTER_4_8 = partition_scatter_4_8, 1024 x 15 x 1;
         STABLE_4_8 = partition_stable_4_8, 512 x 14 x 2;
     u64, ():
-        SCATTER_8 = partition_scatter_8, 512 x 20 x 2;
+        SCATTER_8 = partition_scatter_8, 512 x 18 x 2;
         STABLE_8 = partition_stable_8, 512 x 20 x 2;
     u64, u32:
         SCATTER_8_4 = partition_scatter_8_4, 1024 x 15 x 1;
         STABLE_8_4 = partition_stable_8_4, 512 x 14 x 2;
     u64, u64:
-        SCATTER_8_8 = partition_scatter_8_8, 1024 x 20 x 1;
+        SCATTER_8_8 = partition_scatter_8_8, 1024 x 18 x 1;
         STABLE_8_8 = partition_stable_8_8, 512 x 18 x 2;
 }
 
@@ -95,16 +102,18 @@ impl Digits for u64 {
 
 /// A scatter kernel and what it is launched with.
 #[cfg(not(target_arch = "nvptx64"))]
-#[derive(Debug)]
-pub struct ScatterKernel<K: Copy + 'static, V: Copy + 'static> {
+#[derive(Clone, Copy, Debug)]
+pub struct ScatterKernel<A: KernelArgs> {
     /// The kernel.
-    pub kernel: &'static Kernel<ScatterArgs<K, V>>,
+    pub kernel: &'static Kernel<A>,
     /// Threads per block.
     pub threads: u32,
     /// Keys that each of them ranks at most.
     pub keys_per_thread: u32,
     /// Blocks that share the shared memory of a multiprocessor.
     pub blocks: u32,
+    /// Bytes that its route keeps for each part.
+    pub place_bytes: u32,
 }
 
 /// The kernels for one size of key and one payload.
@@ -116,9 +125,9 @@ pub struct PartitionKernels<K: Copy + 'static, V: Copy + 'static> {
     /// Counts each tile's digits.
     pub count_tiles: &'static Kernel<TileCountArgs<K>>,
     /// The unstable form.
-    pub scatter: ScatterKernel<K, V>,
+    pub scatter: ScatterKernel<ScatterArgs<K, V>>,
     /// The stable form.
-    pub stable: ScatterKernel<K, V>,
+    pub stable: ScatterKernel<ScatterArgs<K, V>>,
 }
 
 /// Keys and payloads that there are kernels for.

@@ -2,7 +2,7 @@
 
 use super::Payload;
 use crate::slot::Bits;
-use gpumap_simt::shared_ptr::{SharedPtr, commit_copies};
+use gpumap_simt::shared_ptr::{SharedPtr, SharedWord, commit_copies};
 use gpumap_simt::{thread, warp};
 
 /// Whether values come in when the keys are written, and take their place.
@@ -21,34 +21,42 @@ const fn staged_bytes(key: u32, value: u32) -> u32 {
     }
 }
 
-/// Bytes of dynamic shared memory for a tile of `tile` keys in `parts` parts, in a block of so
-/// many threads.
+/// Bytes of a place in the output's order: the stable kernels would rather compute the part of a
+/// key again than have shorter tiles.
+const fn order_bytes(stable: bool) -> u32 {
+    if stable { 2 } else { 4 }
+}
+
+/// Bytes of dynamic shared memory for a tile of `tile` keys in `parts` parts, each with `place`
+/// bytes of a route, in a block of so many threads.
 pub const fn shared_bytes(
     key: u32,
     value: u32,
     tile: u32,
     parts: u32,
+    place: u32,
     threads: u32,
     stable: bool,
 ) -> u32 {
     let ranks = if stable { threads / warp::SIZE } else { 1 };
-    tile * (staged_bytes(key, value) + 2) + parts * (8 + 4 * ranks)
+    tile * (staged_bytes(key, value) + order_bytes(stable)) + parts * (place + 4 * ranks)
 }
 
 /// Where the pieces of a block's shared memory are.
-pub(super) struct Room<K, V: Payload> {
+pub(super) struct Room<K, V: Payload, P, const STABLE: bool> {
     pub(super) keys: SharedPtr<K>,
     /// Behind the keys, or where they were.
     pub(super) values: SharedPtr<V::Word>,
-    /// Where in the tile the keys of the output order are.
-    pub(super) order: SharedPtr<u16>,
-    /// Per part: output position less position in the tile's order.
-    pub(super) delta: SharedPtr<u64>,
+    /// In the order of the output: where a key is in the tile, in 16 bits, and in unstable kernels
+    /// its part above them.
+    order: SharedPtr<u8>,
+    /// Per part: where its keys go.
+    pub(super) places: SharedPtr<P>,
     /// Per part, stable kernels per warp and part: first counts, then starts.
     pub(super) starts: SharedPtr<u32>,
 }
 
-impl<K: Bits, V: Payload> Room<K, V> {
+impl<K: Bits + SharedWord, V: Payload, P, const STABLE: bool> Room<K, V, P, STABLE> {
     /// Whether values come in when the keys are written.
     pub(super) const APART: bool = apart(size_of::<K>() as u32, V::BYTES);
 
@@ -62,15 +70,49 @@ impl<K: Bits, V: Payload> Room<K, V> {
             keys.add(tile).cast::<V::Word>()
         };
         let staged = const { staged_bytes(size_of::<K>() as u32, V::BYTES) };
-        let order = keys.cast::<u8>().add(tile * staged).cast::<u16>();
-        let delta = order.add(tile).cast::<u64>();
-        let starts = delta.add(parts).cast::<u32>();
+        let order = keys.cast::<u8>().add(tile * staged);
+        let places = order.add(tile * order_bytes(STABLE)).cast::<P>();
+        let starts = places.add(parts).cast::<u32>();
         Self {
             keys,
             values,
             order,
-            delta,
+            places,
             starts,
+        }
+    }
+
+    /// Notes that number `at` of the output's order is key `i` of the tile.
+    ///
+    /// # Safety
+    /// Both are below the tile's length; no other thread writes that number.
+    #[inline(always)]
+    pub(super) unsafe fn put_in_order(&self, at: u32, part: u32, i: u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if STABLE {
+                self.order.cast::<u16>().add(at).store(i as u16);
+            } else {
+                self.order.cast::<u32>().add(at).store(part << 16 | i);
+            }
+        }
+    }
+
+    /// The part of number `at` of the output's order, and which key of the tile that is.
+    ///
+    /// # Safety
+    /// It has been noted, and a barrier passed; the keys are still there.
+    #[inline(always)]
+    pub(super) unsafe fn in_order(&self, at: u32, part_of: impl Fn(K) -> u32) -> (u32, u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if STABLE {
+                let i = u32::from(self.order.cast::<u16>().add(at).load());
+                (part_of(self.keys.add(i).load()), i)
+            } else {
+                let word = self.order.cast::<u32>().add(at).load();
+                (word >> 16, word & 0xffff)
+            }
         }
     }
 }
@@ -81,7 +123,7 @@ impl<K: Bits, V: Payload> Room<K, V> {
 /// # Safety
 /// Both sides have `len` words; `aligned` only if the source is aligned to 16 bytes.
 #[inline(always)]
-pub(super) unsafe fn stage<W: Bits, const THREADS: u32>(
+pub(crate) unsafe fn stage<W: Bits, const THREADS: u32>(
     to: SharedPtr<W>,
     from: *const W,
     len: u32,

@@ -181,6 +181,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             values: ids.own.cast_const(),
             held: ids.held,
             outcomes: ids.outcomes,
+            bins: None,
             len,
         };
         let new = match len {

@@ -8,10 +8,11 @@ use gpumap_kernels::primitives::partition::{
     ScatterKernel, THREADS, TileCountArgs, UNBOUNDED, shared_bytes,
 };
 use gpumap_kernels::primitives::sweep::Words;
-use gpumap_simt::kernel::Grid;
+use gpumap_simt::kernel::{Grid, KernelArgs};
 
+use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::primitives::Primitives;
+use crate::primitives::{Primitives, max_shared_bytes};
 use crate::scratch::{Slot, Workspace};
 
 /// What a block has of shared memory besides its tile: the sums of its warps, and the
@@ -113,22 +114,54 @@ impl Primitives {
         scratch.fetch(tables, parts + 1)
     }
 
-    /// Keys per tile: as many as the threads rank at most, fewer where shared memory is small.
+    /// Keys per tile.
     fn tile<K: Partitioned<V>, V: Payload>(&self, parts: u32, stable: bool) -> u32 {
-        let (key, value) = (size_of::<K>() as u32, V::BYTES);
-        let kernel = scatter_kernel::<K, V>(stable);
-        let threads = kernel.threads;
-        let bytes = |tile| shared_bytes(key, value, tile, parts, threads, stable);
-        let room = if self.device.is_cuda() {
-            let of_block = self.max_shared_bytes() / kernel.blocks;
-            of_block.saturating_sub(bytes(0) + STATIC_SHARED)
-        } else {
-            // Several tiles come up with little data.
-            0
-        };
-        let rounds = room / (bytes(threads) - bytes(0));
-        threads * rounds.clamp(1, kernel.keys_per_thread)
+        let sizes = [size_of::<K>() as u32, V::BYTES];
+        tile(
+            &self.device,
+            &scatter_kernel::<K, V>(stable),
+            sizes,
+            parts,
+            stable,
+        )
     }
+}
+
+/// Keys per tile of a scatter kernel, for keys and values of these sizes: as many as the threads
+/// rank at most, fewer where shared memory is small.
+fn tile<A: KernelArgs>(
+    device: &Device,
+    kernel: &ScatterKernel<A>,
+    [key, value]: [u32; 2],
+    parts: u32,
+    stable: bool,
+) -> u32 {
+    let threads = kernel.threads;
+    let bytes = |tile| shared_bytes(key, value, tile, parts, kernel.place_bytes, threads, stable);
+    let room = if device.is_cuda() {
+        let of_block = max_shared_bytes(device) / kernel.blocks;
+        of_block.saturating_sub(bytes(0) + STATIC_SHARED)
+    } else {
+        // Several tiles come up with little data.
+        0
+    };
+    let rounds = room / (bytes(threads) - bytes(0));
+    threads * rounds.clamp(1, kernel.keys_per_thread)
+}
+
+/// Keys per tile of an unstable scatter kernel, for keys and values of these sizes, and the bytes of
+/// dynamic shared memory that it needs for them.
+pub(crate) fn scatter_tile<A: KernelArgs>(
+    device: &Device,
+    kernel: &ScatterKernel<A>,
+    sizes: [u32; 2],
+    parts: u32,
+) -> (u32, u32) {
+    let tile = tile(device, kernel, sizes, parts, false);
+    let [key, value] = sizes;
+    let place = kernel.place_bytes;
+    let bytes = shared_bytes(key, value, tile, parts, place, kernel.threads, false);
+    (tile, bytes)
 }
 
 impl<K, V> Job<K, V> {
@@ -158,7 +191,7 @@ impl<K, V> Job<K, V> {
 }
 
 /// The kernel that writes the output.
-fn scatter_kernel<K: Partitioned<V>, V: Payload>(stable: bool) -> ScatterKernel<K, V> {
+fn scatter_kernel<K: Partitioned<V>, V: Payload>(stable: bool) -> ScatterKernel<ScatterArgs<K, V>> {
     if stable {
         K::KERNELS.stable
     } else {
@@ -240,13 +273,16 @@ unsafe fn scatter<K: Partitioned<V>, V: Payload>(
     };
     let stable = !matrix.is_null();
     let ScatterKernel {
-        kernel, threads, ..
+        kernel,
+        threads,
+        place_bytes,
+        ..
     } = scatter_kernel::<K, V>(stable);
     let (key, value) = (size_of::<K>() as u32, V::BYTES);
     let grid = Grid {
         blocks: job.tiles(tile)?,
         threads,
-        shared_bytes: shared_bytes(key, value, tile, job.parts, threads, stable),
+        shared_bytes: shared_bytes(key, value, tile, job.parts, place_bytes, threads, stable),
     };
     let aligned = |address: usize| u32::from(address.is_multiple_of(16));
     let args = ScatterArgs {

@@ -1,0 +1,101 @@
+//! A batch in bins, as a source of the verbs.
+
+use crate::slot::Format;
+use crate::source::{Input, Source};
+use gpumap_simt::mem;
+
+/// Consecutive places for each warp. Bins have room for a multiple of it, so no warp has two bins.
+///
+/// Fewer than in a batch as it comes: the places that all warps work on at one time should lie in
+/// few regions of the table.
+pub const GRAIN: u32 = 128;
+
+/// Keys, and values if the verb takes any, in bins by the top bits of their hashes: bin `b` begins
+/// at place `b * grains * GRAIN`, and its first `counts[b]` places are in use.
+///
+/// The bins of a table in use are as many regions of it, in order. Warps that run at the same time
+/// work on few of them, which the L2 has room for.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Bins<K, V> {
+    /// The keys of all bins.
+    pub keys: *const K,
+    /// The values beside them; not read by verbs that take none.
+    pub values: *const V,
+    /// How many keys each bin has.
+    pub counts: *const u64,
+    /// How many bins.
+    pub bins: u32,
+    /// Places of a bin, in units of [`GRAIN`]; at least one.
+    pub grains: u32,
+}
+
+impl<K, V> Bins<K, V> {
+    /// Places of all bins.
+    #[inline(always)]
+    pub const fn len(&self) -> u64 {
+        self.bins as u64 * self.grains as u64 * GRAIN as u64
+    }
+
+    /// The same bins for keys and values of other types with the same sizes.
+    pub const fn cast<K2, V2>(self) -> Bins<K2, V2> {
+        Bins {
+            keys: self.keys.cast(),
+            values: self.values.cast(),
+            counts: self.counts,
+            bins: self.bins,
+            grains: self.grains,
+        }
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<F: Format> Source<F> for Bins<F::Key, F::Value> {
+    const HAS_GAPS: bool = false;
+
+    #[inline(always)]
+    fn places(&self) -> u64 {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn per_warp(&self) -> u32 {
+        GRAIN
+    }
+
+    #[inline(always)]
+    unsafe fn part(&self, start: u64) -> u32 {
+        let grain = (start / u64::from(GRAIN)) as u32;
+        // No bin has no grain; the other branch would be a panic.
+        let bin = grain.checked_div(self.grains).unwrap_or(0);
+        let inside = u64::from(grain - bin * self.grains) * u64::from(GRAIN);
+        // SAFETY: `start` is a place, so `bin` is one of the bins.
+        let count = unsafe { mem::load_readonly(self.counts.add(bin as usize)) };
+        if inside < count {
+            (count - inside).min(u64::from(GRAIN)) as u32
+        } else {
+            0
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load(&self, i: u64, with_value: bool) -> Input<F> {
+        let i = i as usize;
+        // SAFETY: `i` is a place. What lies in one that is not in use is not looked at.
+        unsafe {
+            Input {
+                key: mem::load_streaming(self.keys.add(i)),
+                value: if with_value {
+                    mem::load_streaming(self.values.add(i))
+                } else {
+                    F::Value::default()
+                },
+                live: true,
+            }
+        }
+    }
+}

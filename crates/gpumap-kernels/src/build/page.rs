@@ -1,0 +1,285 @@
+//! Making a page in shared memory from the pairs at its head, and what was in it before.
+//!
+//! | step | what a block does |
+//! |---|---|
+//! | stage | copies keys and values to shared memory; nobody waits for the values yet |
+//! | load | of a page in use, copies the page to shared memory too |
+//! | place | gives pairs slots: by counters (`rank`), or, if keys may be equal, by claims (`claim`) |
+//! | write | every slot, empty ones too, in table order |
+//!
+//! In shared memory a slot is one word: 16 bits of the key's hash, and where its pair is: staged, or
+//! in the page as it was. Keys are compared only where those bits agree, and staged keys do not
+//! change, so whoever reads such a word may look at the key.
+//!
+//! Both ways to place first give each pair a slot of its home slab, and gather those that find it full
+//! in a queue. These walk on through the page when all others are placed, with all lanes busy.
+//!
+//! Pages learn from those before them which way it is: where many had equal keys, the others are
+//! placed by claims at once.
+//!
+//! Invariant: as for single inserts, a pair lies in the first slot of its walk that was empty when
+//! it was claimed, and of equal keys one is stored. A key that had left its home page before
+//! finds the slabs of its walk there full still, and is spilled.
+//!
+//! Every loop ends: it runs over the staged pairs, the slots, or the slabs of one walk.
+
+mod claim;
+mod rank;
+mod shared;
+
+use crate::build::pages::Heads;
+use crate::build::spill::Spill;
+use crate::count::Counters;
+use crate::hash::KeyHash;
+use crate::primitives::partition::stage;
+use crate::slot::{Bits, Format, KeyWord};
+use crate::table::{MAX_PAGE_SLABS, MapView, SLAB_BYTES, load_submap};
+use core::ptr;
+use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::shared_ptr::{SharedWord, wait_copies};
+use gpumap_simt::{U64x2, kernel_args, mem, thread};
+use shared::{FREE, Shared};
+
+/// Threads per block: one for every eight slots of the largest page, of `slot_bytes` each.
+pub const fn threads(slot_bytes: u32) -> u32 {
+    MAX_PAGE_SLABS * SLAB_BYTES / slot_bytes / 8
+}
+
+kernel_args! {
+    /// Arguments of a `build` or a `fill` kernel: one block of [`threads`] for each page, with
+    /// [`shared_bytes`] of dynamic shared memory. Nothing else runs on the map.
+    pub struct BuildArgs<K, V> {
+        /// The map.
+        pub view: MapView,
+        /// Where the pairs lie that pages were sent; for `fill` not in the pages.
+        pub heads: Heads,
+        /// For each page, how many it was sent.
+        pub counts: *const u64,
+        /// Where pairs go that find no place in their page, and reserved keys.
+        pub spill: Spill<K, V>,
+        /// Pages with equal keys so far: zero before the launch. Not used by `fill`.
+        pub equal: *mut u64,
+        /// Pairs stored.
+        pub stored: Counters,
+    }
+}
+
+pub use shared::shared_bytes;
+
+/// What a block works on.
+struct Page<'a, F: Format, const IN_USE: bool, const THREADS: u32> {
+    args: &'a BuildArgs<F::Key, F::Value>,
+    shared: Shared<F, IN_USE>,
+    /// How many slots it has.
+    slots: u32,
+    /// Slabs less one: a power of two less one.
+    slab_mask: u32,
+    /// How many pairs are staged.
+    count: u32,
+    /// Their values where they came from.
+    values: *const F::Value,
+}
+
+impl<F, const IN_USE: bool, const THREADS: u32> Page<'_, F, IN_USE, THREADS>
+where
+    F: Format,
+    F::Key: SharedWord,
+    F::Value: SharedWord,
+    F::Word: SharedWord,
+{
+    /// The hash of a key, and the word that stands in a slot for the pair with it that is staged at
+    /// place `i`.
+    #[inline(always)]
+    fn staged(&self, i: u32, key: F::Key) -> (KeyHash, u32) {
+        let hash = KeyHash::new(key.to_u64(), self.args.view.seed);
+        (hash, hash.tag() << 16 | i)
+    }
+
+    /// Spills a staged pair.
+    ///
+    /// # Safety
+    /// There is one at this place, and nobody has begun to write the page.
+    #[inline(always)]
+    unsafe fn spill(&self, i: u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let value = mem::load(self.values.add(i as usize));
+            self.args.spill.put(self.shared.keys.add(i).load(), value);
+        }
+    }
+
+    /// Whether so many pages had equal keys, of those before this one, that it will have some too.
+    ///
+    /// # Safety
+    /// The count is that of the launch.
+    #[inline(always)]
+    unsafe fn doubts(&self, number: u32) -> bool {
+        // SAFETY: accessed atomically only.
+        let equal = unsafe { atomic::load(self.args.equal, Relaxed) };
+        equal >= 16 && equal > u64::from(number) / 16
+    }
+
+    /// Makes all slots free, and the queue empty.
+    ///
+    /// # Safety
+    /// The whole block calls it, between two barriers.
+    #[inline(always)]
+    unsafe fn clear(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.clear::<THREADS>(self.slots) };
+    }
+
+    /// The slots of a page in use as they are, under the words that stand for them.
+    ///
+    /// # Safety
+    /// The whole block calls it, between two barriers; the page has been copied.
+    #[inline(always)]
+    unsafe fn load(&self) {
+        let mut i = thread::thread_idx_x();
+        while i < self.slots {
+            // SAFETY: a slot of the page, which one thread has.
+            unsafe {
+                let word = self.shared.word_before(i);
+                // A tombstone has a tag as well, and is no staged key.
+                let hash = KeyHash::new(word.to_u64(), self.args.view.seed);
+                let there = hash.tag() << 16 | (self.args.heads.room + i);
+                let is_free = word == F::Word::EMPTY;
+                let slot = self.shared.slots.add(i);
+                slot.store(if is_free { FREE } else { there });
+            }
+            i += THREADS;
+        }
+    }
+
+    /// Writes the page to `to`.
+    ///
+    /// # Safety
+    /// The whole block calls it, when all pairs have places and values are staged.
+    #[inline(always)]
+    unsafe fn write(&self, to: *mut U64x2) {
+        let shared = &self.shared;
+        let mut v = thread::thread_idx_x();
+        while v * F::SLOTS < self.slots {
+            // SAFETY: a vector of the page, which one thread has.
+            unsafe {
+                let mut vector = if IN_USE {
+                    shared.page.add(v).load()
+                } else {
+                    U64x2::new(!0, !0)
+                };
+                let mut s = 0;
+                while s < F::SLOTS {
+                    let place = shared.slots.add(v * F::SLOTS + s).load() & 0xffff;
+                    // FREE is beyond all places.
+                    if place < self.args.heads.room {
+                        let key = shared.keys.add(place).load();
+                        let value = shared.values.add(place).load();
+                        let slot = ptr::from_mut(&mut vector).cast();
+                        F::write(slot, u64::from(s), F::Word::from_u64(key.to_u64()), value);
+                    }
+                    s += 1;
+                }
+                mem::store(to.add(v as usize), vector);
+            }
+            v += THREADS;
+        }
+    }
+}
+
+/// The body of the kernels.
+///
+/// | must call | result |
+/// |---|---|
+/// | every thread of the block, converged | the page, when the launch has ended |
+///
+/// # Safety
+/// See [`BuildArgs`].
+#[inline(always)]
+pub unsafe fn build<F, const IN_USE: bool, const THREADS: u32>(args: &BuildArgs<F::Key, F::Value>)
+where
+    F: Format,
+    F::Key: SharedWord,
+    F::Value: SharedWord,
+    F::Word: SharedWord,
+{
+    let number = thread::block_idx_x();
+    let slots = Shared::<F, IN_USE>::SLAB_SLOTS << args.view.page_log2;
+    let room = args.heads.room;
+    // SAFETY: between two barriers a shared word is written by one thread, or accessed by atomics
+    // alone; slots, places and pages stay below their numbers. The page is read before the last
+    // barrier and written behind it, by this block alone. Whether pairs are ranked well is known to
+    // the whole block.
+    unsafe {
+        let at = page_of_block(&args.view, number);
+        let sent = mem::load_readonly(args.counts.add(number as usize));
+        let keys = args.heads.of(number, at).cast::<F::Key>().cast_const();
+        let page = Page::<F, IN_USE, THREADS> {
+            args,
+            shared: Shared::of(slots, room),
+            slots,
+            slab_mask: (1 << args.view.page_log2) - 1,
+            count: if sent < u64::from(room) {
+                sent as u32
+            } else {
+                room
+            },
+            values: keys.add(args.heads.keys as usize).cast(),
+        };
+        if IN_USE {
+            let words = at.cast::<u64>().cast_const();
+            let len = 2 * (slots / F::SLOTS);
+            stage::<_, THREADS>(page.shared.page.cast(), words, len, true);
+        }
+        stage::<_, THREADS>(page.shared.keys, keys, page.count, true);
+        stage::<_, THREADS>(page.shared.values, page.values, page.count, true);
+        page.clear();
+        if !IN_USE && thread::thread_idx_x() == 0 {
+            page.shared.doubt.store(u32::from(page.doubts(number)));
+        }
+        wait_copies::<1>();
+        thread::sync_threads();
+
+        let stored = if IN_USE {
+            page.load();
+            thread::sync_threads();
+            page.claim_all()
+        } else if page.shared.doubt.load() != 0 {
+            page.claim_all()
+        } else if let Some(stored) = page.rank_all() {
+            stored
+        } else {
+            if thread::thread_idx_x() == 0 {
+                atomic::fetch_add(args.equal, 1, Relaxed);
+            }
+            page.clear();
+            thread::sync_threads();
+            page.claim_all()
+        };
+        wait_copies::<0>();
+        thread::sync_threads();
+        page.write(at.cast());
+        args.stored.add_from_block(stored);
+    }
+}
+
+/// Where page number `number` of all is.
+///
+/// # Safety
+/// The map is live, and has that page.
+#[inline(always)]
+unsafe fn page_of_block(view: &MapView, number: u32) -> *mut u8 {
+    // The last submap that no more pages come before. All threads of the block find the same.
+    let (mut low, mut high) = (0, view.submap_count - 1);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        // SAFETY: `middle < submap_count`; the directory is not written meanwhile.
+        if unsafe { load_submap(view.submaps.add(middle as usize)) }.pages_before <= number {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    // SAFETY: as above.
+    let submap = unsafe { load_submap(view.submaps.add(low as usize)) };
+    submap.page_at(number, view.page_bytes())
+}

@@ -1,0 +1,134 @@
+//! Placing by compare-and-exchange: pairs whose keys may be equal, or stored already.
+
+use super::Page;
+use super::shared::{FREE, Shared};
+use crate::slot::{Format, Stored};
+use crate::table::PAGE_WALK;
+use gpumap_simt::shared_ptr::SharedWord;
+use gpumap_simt::{U32x4, thread};
+
+/// What became of a key in one slab.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claimed {
+    Won,
+    Present,
+    Full,
+}
+
+impl<F, const IN_USE: bool> Shared<F, IN_USE>
+where
+    F: Format,
+    F::Key: SharedWord,
+    F::Word: SharedWord,
+{
+    /// Puts a staged pair into a slab, unless its key is there. `word` stands for it in a slot.
+    ///
+    /// # Safety
+    /// All keys are staged, the slab is one of the page, and slots are accessed by this alone.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn claim(&self, slab: u32, key: F::Key, word: u32) -> Claimed {
+        let first = self.slots.add(slab * Self::SLAB_SLOTS);
+        // Goes round again only when another pair took the slot; no more often than there are slots.
+        loop {
+            let (mut free, mut alike) = (0, 0);
+            let mut row = 0;
+            while row < Self::SLAB_SLOTS {
+                // SAFETY: four of the slab's slots.
+                let U32x4(words) = unsafe { first.add(row).cast::<U32x4>().peek() };
+                let mut s = 0;
+                while s < 4 {
+                    let bit = 1u32 << (row + s as u32);
+                    if words[s] == FREE {
+                        free |= bit;
+                    } else if (words[s] ^ word) >> 16 == 0 {
+                        alike |= bit;
+                    }
+                    s += 1;
+                }
+                row += 4;
+            }
+            // SAFETY: slots of the slab; one that is not free does not change any more.
+            unsafe {
+                while alike != 0 {
+                    let there = first.add(alike.trailing_zeros()).load();
+                    if self.has_key(there, key) {
+                        return Claimed::Present;
+                    }
+                    alike &= alike - 1;
+                }
+                if free == 0 {
+                    return Claimed::Full;
+                }
+                let slot = first.add(free.trailing_zeros());
+                if slot.compare_exchange(FREE, word) == FREE {
+                    return Claimed::Won;
+                }
+            }
+        }
+    }
+}
+
+impl<F, const IN_USE: bool, const THREADS: u32> Page<'_, F, IN_USE, THREADS>
+where
+    F: Format,
+    F::Key: SharedWord,
+    F::Value: SharedWord,
+    F::Word: SharedWord,
+{
+    /// Gives staged pairs slots, spills those that find none. Returns how many this thread stored.
+    ///
+    /// # Safety
+    /// The whole block calls it between two barriers; the keys are staged, the queue is empty.
+    #[inline(always)]
+    pub(super) unsafe fn claim_all(&self) -> u32 {
+        let shared = &self.shared;
+        let t = thread::thread_idx_x();
+        let mut stored = 0;
+        // SAFETY: places stay below `count`, slabs are masked; the barrier is the same for all.
+        unsafe {
+            let mut i = t;
+            while i < self.count {
+                let key = shared.keys.add(i).load();
+                if let Stored::Table(_) = F::stored(key) {
+                    let (hash, word) = self.staged(i, key);
+                    match shared.claim(hash.slab(self.slab_mask), key, word) {
+                        Claimed::Won => stored += 1,
+                        Claimed::Present => {}
+                        Claimed::Full => {
+                            let at = shared.queued.fetch_add(1);
+                            shared.queue.add(at).store(i as u16);
+                        }
+                    }
+                } else {
+                    self.spill(i);
+                }
+                i += THREADS;
+            }
+            thread::sync_threads();
+
+            let queued = shared.queued.load();
+            let mut q = t;
+            while q < queued {
+                let i = u32::from(shared.queue.add(q).load());
+                let key = shared.keys.add(i).load();
+                let (hash, word) = self.staged(i, key);
+                let mut slab = hash.slab(self.slab_mask);
+                let mut claimed = Claimed::Full;
+                let mut probe = 1;
+                while claimed == Claimed::Full && probe < PAGE_WALK && probe <= self.slab_mask {
+                    slab = slab.wrapping_add(hash.step()) & self.slab_mask;
+                    claimed = shared.claim(slab, key, word);
+                    probe += 1;
+                }
+                match claimed {
+                    Claimed::Won => stored += 1,
+                    Claimed::Present => {}
+                    Claimed::Full => self.spill(i),
+                }
+                q += THREADS;
+            }
+        }
+        stored
+    }
+}

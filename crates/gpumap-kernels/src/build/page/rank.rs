@@ -1,0 +1,264 @@
+//! Placing by counters: pairs whose keys all differ, as most batches' do.
+//!
+//! A counter for each slab hands out its slots, so that nothing is compared and no attempt fails.
+//! Whether keys are equal is seen afterwards: those in one slab by a thread that looks at the slab, and
+//! one that left its home by walking the same way again. If so, all is undone.
+//!
+//! Batches in which each key comes many times are given up earlier, when more pairs have left their
+//! homes than differing keys ever would.
+
+use super::Page;
+use super::shared::{FREE, Shared};
+use crate::slot::{Format, Stored};
+use crate::table::PAGE_WALK;
+use gpumap_simt::shared_ptr::SharedWord;
+use gpumap_simt::{U32x4, thread};
+
+/// Slots of the largest slab: keys of 4 bytes alone.
+const MOST_SLOTS: usize = 16;
+
+impl<F, const IN_USE: bool> Shared<F, IN_USE>
+where
+    F: Format,
+    F::Key: SharedWord,
+    F::Word: SharedWord,
+{
+    /// The next slot of a slab gets a word, if there is one.
+    ///
+    /// # Safety
+    /// The slab is one of the page; slots are written by this alone.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn take_slot(&self, slab: u32, word: u32) -> bool {
+        // SAFETY: a counter of the page; the slot that it gives is this thread's alone.
+        unsafe {
+            let rank = self.used.add(slab).fetch_add(1);
+            if rank < Self::SLAB_SLOTS {
+                self.slots.add(slab * Self::SLAB_SLOTS + rank).store(word);
+            }
+            rank < Self::SLAB_SLOTS
+        }
+    }
+
+    /// The words of a slab.
+    ///
+    /// # Safety
+    /// The slab is one of the page, and is not written.
+    #[inline(always)]
+    unsafe fn words(&self, slab: u32) -> [u32; MOST_SLOTS] {
+        let mut words = [FREE; MOST_SLOTS];
+        let mut row = 0;
+        while row < Self::SLAB_SLOTS as usize {
+            let at = self.slots.add(slab * Self::SLAB_SLOTS + row as u32);
+            // SAFETY: four of the slab's slots.
+            let U32x4(four) = unsafe { at.cast::<U32x4>().load() };
+            let mut s = 0;
+            while s < 4 {
+                words[row + s] = four[s];
+                s += 1;
+            }
+            row += 4;
+        }
+        words
+    }
+
+    /// Whether two pairs of a slab have the same key.
+    ///
+    /// # Safety
+    /// As for [`words`](Self::words); keys are staged.
+    #[inline(always)]
+    unsafe fn has_equal(&self, slab: u32) -> bool {
+        // SAFETY: the caller's promise.
+        let words = unsafe { self.words(slab) };
+        // The least difference of two words that are not both free, less one: bits 16 and up are zero
+        // if tags agree. No two words agree in all bits.
+        let mut least = u32::MAX;
+        let mut u = 1;
+        while u < Self::SLAB_SLOTS as usize {
+            let mut v = 0;
+            while v < u {
+                least = least.min((words[u] ^ words[v]).wrapping_sub(1));
+                v += 1;
+            }
+            u += 1;
+        }
+        if least >= 0xffff {
+            return false;
+        }
+        // Seldom: one slab in some thousands.
+        let first = self.slots.add(slab * Self::SLAB_SLOTS);
+        let mut u = 1;
+        while u < Self::SLAB_SLOTS {
+            // SAFETY: slots of the slab; words that are not free stand for staged pairs.
+            unsafe {
+                let word = first.add(u).load();
+                if word != FREE {
+                    let key = self.keys.add(word & 0xffff).load();
+                    if self.is_among(slab, u, word, key) {
+                        return true;
+                    }
+                }
+            }
+            u += 1;
+        }
+        false
+    }
+
+    /// Whether one of the first `slots` slots of a slab has this key, and is not `word` itself.
+    ///
+    /// # Safety
+    /// As for [`has_equal`](Self::has_equal).
+    #[inline(always)]
+    unsafe fn is_among(&self, slab: u32, slots: u32, word: u32, key: F::Key) -> bool {
+        let first = self.slots.add(slab * Self::SLAB_SLOTS);
+        let mut s = 0;
+        while s < slots {
+            // SAFETY: a slot of the slab; a word that is not free stands for a pair.
+            unsafe {
+                let there = first.add(s).load();
+                let alike = there != FREE && (there ^ word) >> 16 == 0 && there != word;
+                if alike && self.has_key(there, key) {
+                    return true;
+                }
+            }
+            s += 1;
+        }
+        false
+    }
+}
+
+impl<F, const IN_USE: bool, const THREADS: u32> Page<'_, F, IN_USE, THREADS>
+where
+    F: Format,
+    F::Key: SharedWord,
+    F::Value: SharedWord,
+    F::Word: SharedWord,
+{
+    /// Gives staged pairs slots, spills those that find none. Returns how many this thread stored;
+    /// none if keys are equal, the same for the whole block: then slots and queue are to be cleared.
+    ///
+    /// # Safety
+    /// The whole block calls it between two barriers; the keys are staged, slots and queue clear.
+    #[inline(always)]
+    pub(super) unsafe fn rank_all(&self) -> Option<u32> {
+        let shared = &self.shared;
+        let t = thread::thread_idx_x();
+        let mut stored = 0;
+        // SAFETY: places stay below `count`, slabs are masked; the barriers are the same for all.
+        unsafe {
+            let mut i = t;
+            while i < self.count {
+                let key = shared.keys.add(i).load();
+                if let Stored::Table(_) = F::stored(key) {
+                    let (hash, word) = self.staged(i, key);
+                    if shared.take_slot(hash.slab(self.slab_mask), word) {
+                        stored += 1;
+                    } else {
+                        let at = shared.queued.fetch_add(1);
+                        shared.queue.add(at).store(i as u16);
+                    }
+                } else {
+                    self.spill(i);
+                }
+                i += THREADS;
+            }
+            thread::sync_threads();
+
+            // Of pages full to the last slot a fifth.
+            let queued = shared.queued.load();
+            if queued > self.count / 8 * 3 + 8 {
+                thread::sync_threads();
+                return None;
+            }
+            let mut q = t;
+            while q < queued {
+                stored += u32::from(self.walk_on(q));
+                q += THREADS;
+            }
+            thread::sync_threads();
+
+            let mut equal = false;
+            let mut slab = t;
+            while slab <= self.slab_mask {
+                equal |= shared.has_equal(slab);
+                slab += THREADS;
+            }
+            let mut q = t;
+            while q < queued {
+                equal |= self.is_met_again(q);
+                q += THREADS;
+            }
+            if equal {
+                shared.equal.fetch_add(1);
+            }
+            thread::sync_threads();
+            let equal = shared.equal.load() != 0;
+            if equal {
+                thread::sync_threads();
+                return None;
+            }
+        }
+        Some(stored)
+    }
+
+    /// Gives the pair at a place of the queue a slot beyond its home, or spills it.
+    ///
+    /// # Safety
+    /// As for [`rank_all`](Self::rank_all); there is one at that place.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn walk_on(&self, q: u32) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let i = u32::from(self.shared.queue.add(q).load());
+            let (hash, word) = self.staged(i, self.shared.keys.add(i).load());
+            let mut slab = hash.slab(self.slab_mask);
+            let mut probe = 1;
+            while probe < PAGE_WALK && probe <= self.slab_mask {
+                slab = slab.wrapping_add(hash.step()) & self.slab_mask;
+                if self.shared.take_slot(slab, word) {
+                    return true;
+                }
+                probe += 1;
+            }
+            self.spill(i);
+            false
+        }
+    }
+
+    /// Whether an equal key lies on the way of the pair at a place of the queue to its slot.
+    ///
+    /// # Safety
+    /// As for [`walk_on`](Self::walk_on), and slots are not written.
+    #[inline(always)]
+    unsafe fn is_met_again(&self, q: u32) -> bool {
+        let slots = Shared::<F, IN_USE>::SLAB_SLOTS;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let i = u32::from(self.shared.queue.add(q).load());
+            let key = self.shared.keys.add(i).load();
+            let (hash, word) = self.staged(i, key);
+            let mut slab = hash.slab(self.slab_mask);
+            let mut probe = 0;
+            while probe < PAGE_WALK && probe <= self.slab_mask {
+                let words = self.shared.words(slab);
+                let mut least = u32::MAX;
+                let mut s = 0;
+                while s < slots as usize {
+                    least = least.min((words[s] ^ word).wrapping_sub(1));
+                    s += 1;
+                }
+                if least < 0xffff && self.shared.is_among(slab, slots, word, key) {
+                    return true;
+                }
+                // Full slabs lie before its own, its own may not be full: but no equal key is beyond.
+                if words[slots as usize - 1] == FREE {
+                    return false;
+                }
+                slab = slab.wrapping_add(hash.step()) & self.slab_mask;
+                probe += 1;
+            }
+            false
+        }
+    }
+}

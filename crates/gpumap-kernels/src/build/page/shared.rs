@@ -1,0 +1,127 @@
+//! A page that is being made, in the shared memory of a block.
+
+use crate::slot::{Bits, Format};
+use crate::table::SLAB_BYTES;
+use gpumap_simt::shared_ptr::{SharedPtr, SharedWord};
+use gpumap_simt::{U32x4, U64x2, thread};
+
+/// A slot in which nothing is. No pair is at place 65,535.
+pub(super) const FREE: u32 = u32::MAX;
+
+/// Bytes of dynamic shared memory for a page of so many slots, each of `slot` bytes, and `room`
+/// staged pairs; if `in_use` with the page itself.
+pub const fn shared_bytes(
+    [key, value]: [u32; 2],
+    slot: u32,
+    slots: u32,
+    room: u32,
+    in_use: bool,
+) -> u32 {
+    let page = if in_use { slot * slots } else { 0 };
+    let slabs = slots / (SLAB_BYTES / slot);
+    page + 4 * slots + room * (key + value + 2) + 4 * (slabs + 3)
+}
+
+/// The pieces of a block's shared memory.
+pub(super) struct Shared<F: Format, const IN_USE: bool> {
+    /// The page as it was, if it is in use.
+    pub(super) page: SharedPtr<U64x2>,
+    /// One word per slot.
+    pub(super) slots: SharedPtr<u32>,
+    pub(super) keys: SharedPtr<F::Key>,
+    pub(super) values: SharedPtr<F::Value>,
+    /// How many pairs each slab was to take.
+    pub(super) used: SharedPtr<u32>,
+    /// How many pairs are in the queue.
+    pub(super) queued: SharedPtr<u32>,
+    /// Whether keys are equal.
+    pub(super) equal: SharedPtr<u32>,
+    /// Whether they will be, from what is known of other pages.
+    pub(super) doubt: SharedPtr<u32>,
+    /// Places of staged pairs whose home is full.
+    pub(super) queue: SharedPtr<u16>,
+    /// Places of staged pairs; those beyond are slots of the page as it was.
+    room: u32,
+}
+
+impl<F, const IN_USE: bool> Shared<F, IN_USE>
+where
+    F: Format,
+    F::Key: SharedWord,
+    F::Word: SharedWord,
+{
+    pub(super) const SLAB_SLOTS: u32 = SLAB_BYTES / F::SLOT_BYTES;
+
+    #[inline(always)]
+    pub(super) fn of(slots: u32, room: u32) -> Self {
+        let page = SharedPtr::<U64x2>::dynamic();
+        let vectors = if IN_USE { slots / F::SLOTS } else { 0 };
+        let words = page.add(vectors).cast::<u32>();
+        let keys = words.add(slots).cast::<F::Key>();
+        let values = keys.add(room).cast::<F::Value>();
+        let used = values.add(room).cast::<u32>();
+        let queued = used.add(slots / Self::SLAB_SLOTS);
+        Self {
+            page,
+            slots: words,
+            keys,
+            values,
+            used,
+            queued,
+            equal: queued.add(1),
+            doubt: queued.add(2),
+            queue: queued.add(3).cast(),
+            room,
+        }
+    }
+
+    /// Makes all slots free, and the queue empty.
+    ///
+    /// # Safety
+    /// The whole block of `THREADS` calls it, between two barriers.
+    #[inline(always)]
+    pub(super) unsafe fn clear<const THREADS: u32>(&self, slots: u32) {
+        let t = thread::thread_idx_x();
+        // SAFETY: each word is one thread's.
+        unsafe {
+            let mut i = 4 * t;
+            while i < slots {
+                self.slots.add(i).cast().store(U32x4([FREE; 4]));
+                i += 4 * THREADS;
+            }
+            let mut i = t;
+            while i < slots / Self::SLAB_SLOTS + 2 {
+                self.used.add(i).store(0);
+                i += THREADS;
+            }
+        }
+    }
+
+    /// The key word of a slot of the page as it was.
+    ///
+    /// # Safety
+    /// The page is in use, has that slot, and has been copied.
+    #[inline(always)]
+    pub(super) unsafe fn word_before(&self, slot: u32) -> F::Word {
+        let at = self.page.cast::<u8>().add(slot * F::SLOT_BYTES);
+        // SAFETY: the key word begins the slot.
+        unsafe { at.cast::<F::Word>().load() }
+    }
+
+    /// Whether the pair that a slot's word stands for has this key.
+    ///
+    /// # Safety
+    /// The word is not [`FREE`]; keys are staged.
+    #[inline(always)]
+    pub(super) unsafe fn has_key(&self, word: u32, key: F::Key) -> bool {
+        let place = word & 0xffff;
+        // SAFETY: a place below `room` is that of a staged key, one beyond it that of a slot.
+        unsafe {
+            if !IN_USE || place < self.room {
+                self.keys.add(place).load() == key
+            } else {
+                self.word_before(place - self.room).to_u64() == key.to_u64()
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Where the tiles of a scatter kernel come from, and where its keys go.
+
+use super::{Payload, ScatterArgs, UNBOUNDED};
+use crate::slot::Bits;
+use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::shared_ptr::SharedWord;
+use gpumap_simt::{mem, thread};
+
+/// What one block takes in.
+pub(crate) struct Tile<K, V: Payload> {
+    pub(crate) keys: *const K,
+    /// Or nothing, if there is no payload.
+    pub(crate) values: *const V::Word,
+    /// How many; no block that has none counts anything.
+    pub(crate) len: u32,
+    /// Bit 0: the keys are aligned to 16 bytes; bit 1: the values are.
+    pub(crate) aligned: u32,
+}
+
+/// What a tile has of one part.
+pub(crate) struct Run {
+    /// What [`Route::take`] said.
+    pub(crate) to: u64,
+    /// How many keys.
+    pub(crate) len: u32,
+    /// Where they begin in the order of the tile's output.
+    pub(crate) start: u32,
+}
+
+/// A way from tiles to parts. Key number `i` in the order of the tile's output goes where the
+/// place of its part and `i` say.
+pub(crate) trait Route<K: Bits, V: Payload> {
+    /// Where the keys that a block has of one part go.
+    type Place: SharedWord;
+
+    /// The tile of the calling block.
+    fn tile(&self) -> Tile<K, V>;
+
+    /// How many parts there are at most, the same for all blocks.
+    fn parts(&self) -> u32;
+
+    /// The part of a key of the block's tile.
+    fn part(&self, key: K) -> u32;
+
+    /// Takes room for the `len` keys that the block has of a part.
+    ///
+    /// # Safety
+    /// Called once by the block for each part, in the launch that the route is for.
+    unsafe fn take(&self, part: u32, len: u32) -> u64;
+
+    /// Where a run goes.
+    ///
+    /// # Safety
+    /// The run is what the block has of that part.
+    unsafe fn place(&self, part: u32, run: Run) -> Self::Place;
+
+    /// Writes a key. `value` is where its value came from, for routes that put pairs elsewhere.
+    ///
+    /// # Safety
+    /// `place` is that of the key's part, `i` the key's own number.
+    unsafe fn put_key(&self, place: Self::Place, i: u32, key: K, value: *const V::Word);
+
+    /// Writes a value beside its key.
+    ///
+    /// # Safety
+    /// As for [`put_key`](Self::put_key).
+    unsafe fn put_value(&self, place: Self::Place, i: u32, value: V::Word);
+}
+
+/// From one array to another.
+pub(super) struct Arrays<'a, K, V, const STABLE: bool>(pub(super) &'a ScatterArgs<K, V>);
+
+/// The place of runs that find no room.
+const DROPPED: u64 = u64::MAX;
+
+impl<K: Bits, V: Payload, const STABLE: bool> Route<K, V> for Arrays<'_, K, V, STABLE> {
+    /// Position in the output less position in the tile's order.
+    type Place = u64;
+
+    #[inline(always)]
+    fn tile(&self) -> Tile<K, V> {
+        let begin = u64::from(thread::block_idx_x()) * u64::from(self.0.tile);
+        let left = self.0.len - begin;
+        Tile {
+            keys: self.0.keys.wrapping_add(begin as usize),
+            values: self.0.values.cast::<V::Word>().wrapping_add(begin as usize),
+            len: if left < u64::from(self.0.tile) {
+                left as u32
+            } else {
+                self.0.tile
+            },
+            aligned: self.0.aligned,
+        }
+    }
+
+    #[inline(always)]
+    fn parts(&self) -> u32 {
+        self.0.parts
+    }
+
+    #[inline(always)]
+    fn part(&self, key: K) -> u32 {
+        self.0.digit.digit(key.to_u64())
+    }
+
+    #[inline(always)]
+    unsafe fn take(&self, part: u32, len: u32) -> u64 {
+        let cursor = self.0.cursors.wrapping_add(part as usize);
+        // SAFETY: a cursor for each part, a cell of the matrix for each part and block. Cursors
+        // are only added to, or, in stable kernels, not written.
+        unsafe {
+            if STABLE {
+                let row = u64::from(part) * u64::from(thread::grid_dim_x());
+                let cell = row + u64::from(thread::block_idx_x());
+                mem::load_readonly(cursor.cast_const())
+                    + mem::load_readonly(self.0.matrix.add(cell as usize))
+            } else if len != 0 {
+                atomic::fetch_add(cursor, u64::from(len), Relaxed)
+            } else {
+                0
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn place(&self, part: u32, Run { to, len, start }: Run) -> u64 {
+        let fixed = !STABLE && self.0.capacity != UNBOUNDED;
+        let begin = if fixed {
+            u64::from(part) * self.0.capacity
+        } else {
+            0
+        };
+        if fixed && to + u64::from(len) > self.0.capacity {
+            DROPPED
+        } else {
+            (begin + to).wrapping_sub(u64::from(start))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_key(&self, place: u64, i: u32, key: K, _: *const V::Word) {
+        if place != DROPPED {
+            let at = place.wrapping_add(u64::from(i)) as usize;
+            // SAFETY: in the part's room; each place is one key's.
+            unsafe { mem::store(self.0.out_keys.add(at), key) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_value(&self, place: u64, i: u32, value: V::Word) {
+        if place != DROPPED {
+            let at = place.wrapping_add(u64::from(i)) as usize;
+            // SAFETY: as above.
+            unsafe { mem::store(self.0.out_values.cast::<V::Word>().add(at), value) };
+        }
+    }
+}

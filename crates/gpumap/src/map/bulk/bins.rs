@@ -1,0 +1,235 @@
+//! A batch in bins: one pass of the partition by the top bits of the hash.
+
+use std::ptr;
+
+use gpumap_kernels::build::bins::{Bins, GRAIN};
+use gpumap_kernels::kernels::RemoveBinsArgs;
+use gpumap_kernels::primitives::binning::DigitOf;
+use gpumap_kernels::primitives::partition::{ScatterArgs, ScatterKernel};
+use gpumap_simt::kernel::Grid;
+
+use crate::error::{Error, Result};
+use crate::map::launch::grid_of_bins;
+use crate::map::store::Job;
+use crate::map::table::Table;
+use crate::map::{Key, Map, Value};
+use crate::memory::{Memory, bytes_of};
+use crate::primitives::scatter_tile;
+use crate::scratch::Workspace;
+
+/// Bits of the hash that choose the bin of a pair on its way to a table in use: 256 regions, of
+/// which those that are being worked on stay in the L2.
+const REGION_BITS: u32 = 8;
+
+/// A sorted batch. Its memory is freed in the order of the stream.
+#[derive(Debug)]
+pub(in crate::map) struct Binned {
+    keys: Memory,
+    values: Memory,
+    counts: Memory,
+    pub bits: u32,
+    grains: u32,
+}
+
+impl Binned {
+    /// The bins as kernels take them, which is valid for as long as this.
+    pub fn bins<K, V>(&self) -> Bins<K, V> {
+        Bins {
+            keys: self.keys.ptr().cast(),
+            values: self.values.ptr().cast(),
+            counts: self.counts.ptr().cast(),
+            bins: 1 << self.bits,
+            grains: self.grains,
+        }
+    }
+
+    /// Places of a bin.
+    pub fn capacity(&self) -> u64 {
+        u64::from(self.grains) * u64::from(GRAIN)
+    }
+}
+
+/// Grains of each bin, if `bins` of them share `len` pairs with uniform hashes: the mean, a
+/// sixty-fourth, and eight standard deviations. Several pairs with each key widen the spread.
+fn grains(len: usize, bins: usize) -> Option<u32> {
+    let mean = len as f64 / bins as f64;
+    let most = mean + mean / 64.0 + 8.0 * mean.sqrt();
+    let grains = (most / f64::from(GRAIN)).ceil() as u32;
+    // Each is a warp of a grid, whose blocks are numbered with 31 bits.
+    let all = u64::from(grains) * bins as u64;
+    (all < u64::from(u32::MAX)).then_some(grains.max(1))
+}
+
+/// Memory that is only there for speed.
+pub(super) fn spare(scratch: &Workspace, bytes: usize) -> Result<Option<Memory>> {
+    match Memory::new(scratch.stream(), bytes) {
+        Ok(memory) => Ok(Some(memory)),
+        Err(Error::OutOfMemory { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// The batch of a job in bins for a table in use, if that is worth while and can be done.
+    /// Waits for the device.
+    pub(in crate::map) fn sorted(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        job: &Job<K, V>,
+    ) -> Result<Option<Binned>> {
+        let answers = !job.outcomes.is_null() || !job.held.is_null();
+        if answers || !self.bulk.sorts(job.len, table.shape.bytes()) {
+            return Ok(None);
+        }
+        self.pairs_to_bins(scratch, job, REGION_BITS)
+    }
+
+    /// The batch of a job by the top `bits` bits of its hashes; none if there is no memory for it,
+    /// or one of the bins runs over. Waits for the device.
+    pub(super) fn pairs_to_bins(
+        &self,
+        scratch: &mut Workspace,
+        job: &Job<K, V>,
+        bits: u32,
+    ) -> Result<Option<Binned>> {
+        let Some(kernels) = &self.kernels.bulk else {
+            return Ok(None);
+        };
+        let values = job.values.cast::<V::Bits>();
+        self.to_bins(scratch, kernels.to_bins, job.keys, values, job.len, bits)
+    }
+
+    /// # Errors
+    /// As for [`pairs_to_bins`](Self::pairs_to_bins): of the device.
+    fn to_bins<P: Copy + 'static>(
+        &self,
+        scratch: &mut Workspace,
+        kernel: ScatterKernel<ScatterArgs<K::Bits, P>>,
+        keys: *const K,
+        values: *const P,
+        len: usize,
+        bits: u32,
+    ) -> Result<Option<Binned>> {
+        let bins = 1usize << bits;
+        let Some(grains) = grains(len, bins) else {
+            return Ok(None);
+        };
+        let places = bins * grains as usize * GRAIN as usize;
+        let Some(out_keys) = spare(scratch, bytes_of::<K>(places)?)? else {
+            return Ok(None);
+        };
+        let Some(out_values) = spare(scratch, bytes_of::<P>(places)?)? else {
+            return Ok(None);
+        };
+        let Some(counts) = spare(scratch, bytes_of::<u64>(bins)?)? else {
+            return Ok(None);
+        };
+        let binned = Binned {
+            keys: out_keys,
+            values: out_values,
+            counts,
+            bits,
+            grains,
+        };
+        let sizes = [size_of::<K>() as u32, size_of::<P>() as u32];
+        let (tile, shared_bytes) = scatter_tile(&self.device, &kernel, sizes, bins as u32);
+        let Ok(blocks) = u32::try_from(len.div_ceil(tile as usize)) else {
+            return Ok(None);
+        };
+        let aligned = |address: usize| u32::from(address.is_multiple_of(16));
+        let args = ScatterArgs {
+            keys: keys.cast(),
+            values,
+            len: len as u64,
+            tile,
+            parts: bins as u32,
+            digit: DigitOf {
+                seed: self.seed,
+                shift: 64 - bits,
+                mask: bins as u32 - 1,
+                hashed: 1,
+            },
+            aligned: aligned(keys.addr()) | aligned(values.addr()) << 1,
+            cursors: binned.counts.ptr().cast(),
+            matrix: ptr::null(),
+            capacity: binned.capacity(),
+            out_keys: binned.keys.ptr().cast(),
+            out_values: binned.values.ptr().cast(),
+        };
+        let grid = Grid {
+            blocks,
+            threads: kernel.threads,
+            shared_bytes,
+        };
+        let mut counts = vec![0u64; bins];
+        let stream = scratch.stream();
+        // SAFETY: the outputs have `capacity` places for each bin and the cursors a word; the batch
+        // is staged. The host's counts live until the wait, which is reached unless something
+        // failed; then nothing is left to write them.
+        unsafe {
+            stream.fill(binned.counts.ptr(), 0, size_of_val(&*counts))?;
+            kernel.kernel.launch(stream, grid, args)?;
+            let to = counts.as_mut_ptr().cast();
+            stream.download(to, binned.counts.ptr(), size_of_val(&*counts))?;
+        }
+        stream.synchronize()?;
+        let fits = counts.iter().all(|&count| count <= binned.capacity());
+        Ok(fits.then_some(binned))
+    }
+
+    /// Removes a large batch in bins; returns how many pairs were. None if that is not worth while,
+    /// or cannot be done; then nothing has happened. The caller holds the table's lock.
+    pub(in crate::map) fn remove_sorted(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        keys: *const K,
+        len: usize,
+    ) -> Result<Option<usize>> {
+        let Some(kernels) = &self.kernels.bulk else {
+            return Ok(None);
+        };
+        if !self.bulk.sorts(len, table.shape.bytes()) {
+            return Ok(None);
+        }
+        let to_bins = kernels.keys_to_bins;
+        let binned = self.to_bins(scratch, to_bins, keys, ptr::null::<()>(), len, REGION_BITS)?;
+        let Some(binned) = binned else {
+            return Ok(None);
+        };
+        let bins = binned.bins();
+        let args = RemoveBinsArgs {
+            view: table.view(),
+            bins,
+            removed: scratch.counting()?,
+        };
+        let grid = grid_of_bins(&bins);
+        let [removed, ..] = self.or_poison(scratch, |scratch| {
+            // SAFETY: the kernel set fits the map's types, and the bins live until the wait; the
+            // caller holds the table's lock until this has ended.
+            unsafe { kernels.remove.launch(scratch.stream(), grid, args) }?;
+            scratch.counted()
+        })?;
+        Ok(Some(removed as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_have_room_for_all_and_little_more() {
+        for len in [1, 100, 10_000, 100_000_000, 10_000_000_000] {
+            for bins in [1, 2, 256, 512] {
+                let room = grains(len, bins).unwrap() as usize * GRAIN as usize * bins;
+                assert!(room >= len);
+                if len > 1_000_000 {
+                    assert!(room < len + len / 16, "{room} for {len}");
+                }
+            }
+        }
+        assert_eq!(grains(1 << 45, 256), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! Large batches: when they are sorted by hash before they are stored, and how.
+//!
+//! | batch | map | what happens |
+//! |---|---|---|
+//! | large against the map | empty, and nobody is using it | its pages are [built](build) whole, alone on the map |
+//! | an insert, large against the map | in use, but by nobody now | it is added to its pages in the same manner |
+//! | large, and the map much larger than the L2 | any | it is sorted into [bins], and the ordinary verbs run over these, beside other calls |
+//! | any other | any | the ordinary verbs run over it as it is |
+//!
+//! What a batch does is the same in all cases; only the time differs. Sorting takes scratch memory,
+//! as much as the batch and a little more, for the length of the call. Where that cannot be had, or
+//! where many keys of a batch share a bin, the batch is stored as it is.
+//!
+//! Pages are made under the exclusive lock, but only where nobody has to be waited for. Who comes
+//! meanwhile waits for some milliseconds.
+//!
+//! Batches with an answer for each key are not sorted: putting answers back in order costs as much
+//! as sorting saves. Nor are those on a stream of the caller, which never wait for the device.
+
+mod bins;
+mod build;
+#[cfg(test)]
+mod tests;
+
+pub(super) use bins::Binned;
+
+use crate::device::{Device, Kind};
+
+/// From how many pairs on batches are sorted. Measured on an H200 (2026-11).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Thresholds {
+    /// Pairs of a batch from which an empty map is built: below it, launches and memory for three
+    /// more kernels take longer than they save.
+    build: usize,
+    /// Slots for each pair of such a batch at most. All slots are written, so a batch that is small
+    /// against the map is better inserted.
+    build_slots_per_pair: usize,
+    /// Pairs of a batch from which it is added to a map in use page by page.
+    fill: usize,
+    /// Slots for each pair of such a batch at most: all slots are read and written.
+    fill_slots_per_pair: usize,
+    /// Pairs of a batch from which it is sorted into bins.
+    bins: usize,
+    /// Bytes of the table for each pair of such a batch at most: a bin has to have many keys for
+    /// each line of its region.
+    bins_bytes_per_pair: u64,
+    /// Bytes of the table at least: one that the L2 holds needs no order.
+    bins_table_bytes: u64,
+}
+
+impl Thresholds {
+    /// What pays on a device, for slots of so many bytes.
+    pub fn of(device: &Device, slot_bytes: u32) -> Self {
+        let Kind::Cuda(context) = device.kind() else {
+            // The executor has no L2 to keep to, and its lanes count for more than its memory.
+            return Self::NEVER;
+        };
+        Self {
+            build: 2_000_000,
+            build_slots_per_pair: 8,
+            fill: 5_000_000,
+            fill_slots_per_pair: 4,
+            bins: 5_000_000 * (slot_bytes as usize / 8),
+            bins_bytes_per_pair: 256,
+            bins_table_bytes: 4 * context.l2_bytes,
+        }
+    }
+
+    const NEVER: Self = Self {
+        build: usize::MAX,
+        build_slots_per_pair: 0,
+        fill: usize::MAX,
+        fill_slots_per_pair: 0,
+        bins: usize::MAX,
+        bins_bytes_per_pair: 0,
+        bins_table_bytes: u64::MAX,
+    };
+
+    /// All batches of so many pairs, whatever the map: for tests. First what empty maps are built
+    /// from, then what is added page by page, then what is sorted.
+    pub const fn from([build, fill, bins]: [usize; 3]) -> Self {
+        Self {
+            build,
+            build_slots_per_pair: usize::MAX,
+            fill,
+            fill_slots_per_pair: usize::MAX,
+            bins,
+            bins_bytes_per_pair: u64::MAX,
+            bins_table_bytes: 0,
+        }
+    }
+
+    /// Whether an empty map of so many slots is built from a batch of so many pairs.
+    fn builds(&self, pairs: usize, slots: usize) -> bool {
+        pairs >= self.build && slots / pairs.max(1) <= self.build_slots_per_pair
+    }
+
+    /// Whether a batch of so many pairs is added page by page to a map of so many slots.
+    fn fills(&self, pairs: usize, slots: usize) -> bool {
+        pairs >= self.fill && slots / pairs.max(1) <= self.fill_slots_per_pair
+    }
+
+    /// Whether a batch of so many pairs is sorted into bins for a table of so many bytes.
+    fn sorts(&self, pairs: usize, table_bytes: u64) -> bool {
+        pairs >= self.bins
+            && table_bytes >= self.bins_table_bytes
+            && table_bytes / pairs.max(1) as u64 <= self.bins_bytes_per_pair
+    }
+}

@@ -1,0 +1,147 @@
+//! Which batches take which way: what results cannot tell.
+
+use crate::input::Input;
+use crate::map::store::{Job, Verb};
+use crate::map::{Key, Map, Value};
+use crate::scratch::{Slot, Workspace};
+use crate::testing::on_every_device;
+use crate::{Device, Growth};
+
+use std::ptr;
+
+use gpumap_simt::atomic::part::Update;
+
+use super::Thresholds;
+
+const N: usize = 2_000;
+
+fn map<K: Key, V: Value>(device: &Device) -> Map<K, V> {
+    Map::builder(device)
+        .capacity(2 * N)
+        .page_slabs(8)
+        .growth(Growth::Fixed)
+        .hash_seed(3)
+        .bulk_from([N, usize::MAX, N])
+        .build()
+        .unwrap()
+}
+
+/// An insert of some keys, as their own values.
+fn job(scratch: &mut Workspace, keys: &[u64]) -> Job<u64, u64> {
+    // SAFETY: the keys outlive the workspace's use of them in each test.
+    let staged = unsafe { scratch.stage(Slot::Keys, keys.source()) }.unwrap();
+    Job {
+        verb: Verb::Insert,
+        keys: staged,
+        values: staged,
+        held: ptr::null_mut(),
+        outcomes: ptr::null_mut(),
+        bins: None,
+        len: keys.len(),
+    }
+}
+
+#[test]
+fn large_batches_into_empty_maps_are_built_from() {
+    on_every_device(|device| {
+        let map = map::<u64, u64>(device);
+        let mut scratch = map.scratch.take().unwrap();
+        let keys: Vec<u64> = (0..N as u64).collect();
+        let whole = job(&mut scratch, &keys);
+        let others = [
+            Job {
+                len: N - 1,
+                ..whole
+            },
+            Job {
+                verb: Verb::Merge(Update::Add),
+                ..whole
+            },
+            Job {
+                verb: Verb::GetOrInsert,
+                ..whole
+            },
+            Job {
+                outcomes: ptr::dangling_mut(),
+                ..whole
+            },
+            Job {
+                len: 4 * N,
+                ..whole
+            },
+        ];
+        for (i, other) in others.iter().enumerate() {
+            assert!(map.alone_to_build(other).is_none(), "the job at {i}");
+        }
+        {
+            let _reader = map.table.read();
+            assert!(map.alone_to_build(&whole).is_none(), "beside a reader");
+        }
+        let mut table = map.alone_to_build(&whole).unwrap();
+        let stored = map.build_from(&mut table, &mut scratch, whole).unwrap();
+        assert_eq!(stored, Some(N));
+        // Now it is not empty any more.
+        let stored = map.build_from(&mut table, &mut scratch, whole).unwrap();
+        assert_eq!(stored, None);
+        drop(table);
+        assert!(map.alone_to_build(&whole).is_none());
+        assert_eq!(map.len(), N);
+        assert_eq!(
+            map.get(&keys).unwrap(),
+            keys.iter().copied().map(Some).collect::<Vec<_>>()
+        );
+    });
+}
+
+#[test]
+fn emptied_maps_are_built_without_their_tombstones() {
+    on_every_device(|device| {
+        let map = map::<u64, u64>(device);
+        let first: Vec<u64> = (0..N as u64).collect();
+        assert_eq!(map.insert(&first, &first).unwrap(), N);
+        assert_eq!(map.remove(&first).unwrap(), N);
+        assert_eq!(map.stats().unwrap().tombstones, N);
+        let second: Vec<u64> = (5 << 32..(5 << 32) + N as u64).collect();
+        assert_eq!(map.insert(&second, &second).unwrap(), N);
+        assert_eq!(map.stats().unwrap().tombstones, 0);
+        assert_eq!(map.room.used(), N);
+    });
+}
+
+#[test]
+fn batches_are_sorted_unless_a_bin_runs_over() {
+    on_every_device(|device| {
+        let map = map::<u64, u64>(device);
+        let mut scratch = map.scratch.take().unwrap();
+        let table = map.table.read();
+        let keys: Vec<u64> = (0..N as u64).collect();
+        let whole = job(&mut scratch, &keys);
+        let sorted = map.sorted(&table, &mut scratch, &whole).unwrap();
+        assert!(sorted.is_some());
+        let answered = Job {
+            held: ptr::dangling_mut(),
+            ..whole
+        };
+        assert!(
+            map.sorted(&table, &mut scratch, &answered)
+                .unwrap()
+                .is_none()
+        );
+
+        let equal = vec![7; N];
+        let equal = job(&mut scratch, &equal);
+        assert!(map.sorted(&table, &mut scratch, &equal).unwrap().is_none());
+        drop(table);
+        let mut table = map.alone_to_build(&equal).unwrap();
+        let stored = map.build_from(&mut table, &mut scratch, equal).unwrap();
+        assert_eq!(stored, None);
+    });
+}
+
+#[test]
+fn thresholds_of_the_cpu_are_never_met() {
+    let never = Thresholds::of(&Device::cpu(), 16);
+    assert!(!never.builds(usize::MAX - 1, 0) && !never.sorts(usize::MAX - 1, u64::MAX));
+    let always = Thresholds::from([1; 3]);
+    assert!(always.builds(1, usize::MAX) && always.sorts(1, 0));
+}
