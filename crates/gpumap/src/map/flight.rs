@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::buffer::{Buffer, PinnedBuffer};
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, expect_room};
 use crate::event::{Event, Timing};
 use crate::room::Room;
 use crate::stream::Stream;
@@ -29,8 +29,17 @@ pub(super) enum Effect {
     Store { keys: usize },
     /// It removes pairs.
     Remove,
-    /// None.
+    /// None; it counts nothing.
     Read,
+    /// None; it dumps the pairs, for so many of which there is room.
+    Dump { room: usize },
+}
+
+impl Effect {
+    /// Whether the map is not known any more if it fails half-way.
+    fn writes(self) -> bool {
+        matches!(self, Self::Store { .. } | Self::Remove)
+    }
 }
 
 /// Tickets that are made together: page-locked memory is slow to get.
@@ -193,8 +202,7 @@ impl Books<'_> {
     ) -> Result<Arc<Flight>> {
         let ticket = self.flights.ticket()?;
         if let Err(error) = launch(ticket.counters) {
-            let writes = !matches!(effect, Effect::Read);
-            if writes && matches!(error, Error::Kernel(_) | Error::Driver { .. }) {
+            if effect.writes() && matches!(error, Error::Kernel(_) | Error::Driver { .. }) {
                 // It may have ended anywhere, and nobody knows what the counters are.
                 self.poisoned.store(true, Ordering::Release);
                 let _ = stream.synchronize();
@@ -205,7 +213,7 @@ impl Books<'_> {
         }
         if let Err(error) = ticket.event.record(stream) {
             // The kernel runs, and nobody will know what it counted.
-            if !matches!(effect, Effect::Read) {
+            if effect.writes() {
                 self.poisoned.store(true, Ordering::Release);
             }
             let _ = stream.synchronize();
@@ -247,7 +255,7 @@ impl Books<'_> {
                 self.enter(effect, added)
             }
             Err(error) => {
-                if !matches!(effect, Effect::Read) {
+                if effect.writes() {
                     self.poisoned.store(true, Ordering::Release);
                 }
                 Err(error)
@@ -263,6 +271,7 @@ impl Books<'_> {
         let count = count as usize;
         match effect {
             Effect::Read => {}
+            Effect::Dump { room } => expect_room(count, room)?,
             Effect::Remove => self.room.removed(count),
             Effect::Store { keys } => {
                 self.room.settle(keys, count);
@@ -289,6 +298,12 @@ impl Books<'_> {
         for flight in &open {
             self.land(flight);
         }
+    }
+
+    /// Enters the counts of the flights that have ended, and says whether that is all of them.
+    pub fn all_landed(&self) -> bool {
+        self.land_ended();
+        self.flights.count.load(Ordering::Acquire) == 0
     }
 
     /// Enters the counts of the flights that have ended.

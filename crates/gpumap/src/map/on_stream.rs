@@ -6,10 +6,13 @@ mod tests;
 use std::ptr;
 use std::sync::Arc;
 
+use gpumap_kernels::chunk::THREADS;
 use gpumap_kernels::kernels::{GetArgs, RemoveArgs, StoreArgs};
+use gpumap_kernels::retrieve_all::RetrieveAllArgs;
 use gpumap_kernels::verbs::look_up::Answers;
 use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::atomic::part::Update;
+use gpumap_simt::kernel::Grid;
 
 use super::flight::{Effect, Flight};
 use super::merge::Merge;
@@ -41,6 +44,13 @@ struct Staged<T> {
     elements: *const T,
     /// Freed in the order of the stream, so after the kernel that reads it.
     _copy: Option<Memory>,
+}
+
+/// A call that stores.
+enum Call {
+    /// It had to wait, and is over.
+    Done(usize),
+    Flying(Arc<Flight>),
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -83,7 +93,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<'m, usize>> {
-        self.store(Verb::Insert, keys.source(), values.source())
+        let call = self.store(Verb::Insert, keys.source(), values.source(), None)?;
+        Ok(self.counted(call))
     }
 
     /// [`Map::upsert`] on the stream.
@@ -96,7 +107,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<'m, usize>> {
         let verb = Verb::Merge(Update::Replace);
-        self.store(verb, keys.source(), values.source())
+        let call = self.store(verb, keys.source(), values.source(), None)?;
+        Ok(self.counted(call))
     }
 
     /// [`Map::merge`] on the stream.
@@ -110,7 +122,28 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         merge: Merge,
     ) -> Result<Pending<'m, usize>> {
         let verb = Verb::Merge(merge.update::<V>());
-        self.store(verb, keys.source(), values.source())
+        let call = self.store(verb, keys.source(), values.source(), None)?;
+        Ok(self.counted(call))
+    }
+
+    /// [`Map::get_or_insert_into`] on the stream.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert); [`Error::OutputTooSmall`].
+    pub fn get_or_insert_into(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+        held: &mut Buffer<V>,
+    ) -> Result<Pending<'m, usize>> {
+        let (keys, values) = (keys.source(), values.source());
+        expect_room(keys.len(), held.len())?;
+        self.stream.wait_stream(held.stream())?;
+        let call = self.store(Verb::GetOrInsert, keys, values, Some(held))?;
+        if let Call::Flying(flight) = &call {
+            self.let_wait(flight, held.stream())?;
+        }
+        Ok(self.counted(call))
     }
 
     /// [`Map::remove`] on the stream.
@@ -164,10 +197,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         self.stream.wait_stream(values.stream())?;
         self.stream.wait_stream(found.stream())?;
         let outputs = (values.as_mut_ptr(), found.as_mut_ptr());
-        let pending = self.look_up(keys, outputs, V::zeroed())?;
-        self.let_wait(&pending, values.stream())?;
-        self.let_wait(&pending, found.stream())?;
-        Ok(self.done(pending))
+        let flight = self.look_up(keys, outputs, V::zeroed())?;
+        self.looked_up(flight, [values.stream(), found.stream()])
     }
 
     /// [`Map::get_or_into`] on the stream.
@@ -184,9 +215,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         expect_room(keys.len(), values.len())?;
         self.stream.wait_stream(values.stream())?;
         let outputs = (values.as_mut_ptr(), ptr::null_mut());
-        let pending = self.look_up(keys, outputs, default)?;
-        self.let_wait(&pending, values.stream())?;
-        Ok(self.done(pending))
+        let flight = self.look_up(keys, outputs, default)?;
+        self.looked_up(flight, [values.stream()])
     }
 
     /// [`Map::contains_into`] on the stream.
@@ -202,9 +232,62 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         expect_room(keys.len(), found.len())?;
         self.stream.wait_stream(found.stream())?;
         let outputs = (ptr::null_mut(), found.as_mut_ptr());
-        let pending = self.look_up(keys, outputs, V::zeroed())?;
-        self.let_wait(&pending, found.stream())?;
-        Ok(self.done(pending))
+        let flight = self.look_up(keys, outputs, V::zeroed())?;
+        self.looked_up(flight, [found.stream()])
+    }
+
+    /// [`Map::retrieve_all_into`] on the stream: every pair that is there when the stream comes to it.
+    /// What is stored beside it may or may not be among them.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Map, Stream};
+    ///
+    /// let device = Device::cpu();
+    /// let stream = Stream::new(&device)?;
+    /// let map = Map::<u32, u32>::with_capacity(&device, 100)?;
+    /// let (mut keys, mut values) = (Buffer::zeroed(&stream, 5)?, Buffer::zeroed(&stream, 5)?);
+    /// let on = map.on(&stream);
+    /// let _ = on.insert(&[1, 2], &[10, 20])?;
+    /// let pairs = on.retrieve_all_into(&mut keys, &mut values)?.wait()?;
+    /// assert_eq!(pairs, 2);
+    /// assert_eq!(values.to_vec()?[..2].iter().sum::<u32>(), 30);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Map::retrieve_all_into`], but [`Error::OutputTooSmall`] when the answer is waited for:
+    /// then the outputs are full of pairs, and there are more. [`Error::WrongDevice`] also for the
+    /// stream.
+    pub fn retrieve_all_into(
+        &self,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<V>,
+    ) -> Result<Pending<'m, usize>> {
+        self.map.device.expect_same(self.stream.device())?;
+        let room = keys.len().min(values.len());
+        self.stream.wait_stream(keys.stream())?;
+        self.stream.wait_stream(values.stream())?;
+        let table = self.map.table.read();
+        self.map.expect_sound()?;
+        let (chunks, blocks) = table.chunks()?;
+        let effect = Effect::Dump { room };
+        let flight = self.map.books().depart(&self.stream, effect, |pairs| {
+            let args = RetrieveAllArgs {
+                chunks,
+                keys: keys.as_mut_ptr().cast(),
+                values: values.as_mut_ptr().cast(),
+                room: room as u64,
+                pairs,
+            };
+            let kernel = self.map.kernels.retrieve_all;
+            // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; who
+            // frees or replaces the table lands all flights first.
+            unsafe { kernel.launch(&self.stream, Grid::new(blocks, THREADS), args) }
+        })?;
+        drop(table);
+        self.let_wait(&flight, keys.stream())?;
+        self.let_wait(&flight, values.stream())?;
+        Ok(self.counted(Call::Flying(flight)))
     }
 
     fn store(
@@ -212,7 +295,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         verb: Verb<K, V>,
         keys: Source<'_, K>,
         values: Source<'_, V>,
-    ) -> Result<Pending<'m, usize>> {
+        held: Option<&mut Buffer<V>>,
+    ) -> Result<Call> {
         if keys.len() != values.len() {
             return Err(Error::LengthMismatch {
                 keys: keys.len(),
@@ -220,7 +304,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             });
         }
         if keys.is_empty() {
-            return Ok(Pending::ready(0, |new| new));
+            return Ok(Call::Done(0));
         }
         let table = self.map.table.read();
         let promise = self.map.room.promise(keys.len()).or_else(|| {
@@ -231,9 +315,12 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         let Some(promise) = promise else {
             drop(table);
             self.stream.synchronize()?;
-            let new = self.map.store(verb, keys, values)?;
-            return Ok(Pending::ready(new, |new| new));
+            return Ok(Call::Done(match held {
+                Some(held) => self.map.store_and_tell(keys, values, held)?,
+                None => self.map.store(verb, keys, values)?,
+            }));
         };
+        let held = held.map_or(ptr::null_mut(), Buffer::as_mut_ptr);
         self.map.expect_sound()?;
         let (kernel, update): (StoreKernel<K, V>, _) = self.map.kernel_of(verb);
         let (staged_keys, staged_values) = (self.stage(keys)?, self.stage(values)?);
@@ -246,7 +333,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
                 view: table.view(),
                 batch,
                 update,
-                values: ptr::null_mut(),
+                values: held.cast(),
                 account: Account {
                     outcomes: ptr::null_mut(),
                     unplaced: ptr::null_mut(),
@@ -254,8 +341,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
                     select: Select::All,
                 },
             };
-            // SAFETY: the kernel set fits the map's types, keys and values are on the device; who
-            // frees or replaces the table lands all flights first.
+            // SAFETY: the kernel set fits the map's types, keys and values are on the device and the
+            // output is as long; who frees or replaces the table lands all flights first.
             unsafe { kernel.launch(&self.stream, grid, args) }
         })?;
         // The flight keeps it from now on.
@@ -263,7 +350,15 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         drop(table);
         self.hold_back(&flight, keys)?;
         self.hold_back(&flight, values)?;
-        Ok(Pending::flying(self.map.books(), flight, |new| new))
+        Ok(Call::Flying(flight))
+    }
+
+    /// The answer of a call that counts.
+    fn counted(&self, call: Call) -> Pending<'m, usize> {
+        match call {
+            Call::Flying(flight) => Pending::flying(self.map.books(), flight, |new| new),
+            Call::Done(new) => Pending::ready(new, |new| new),
+        }
     }
 
     /// Queues a lookup into outputs that are as long as the keys; they may be null.
@@ -344,19 +439,26 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     }
 
     /// The same for the stream of an output.
-    fn let_wait(&self, flight: &Option<Arc<Flight>>, stream: &Stream) -> Result<()> {
-        match flight {
-            Some(flight) if stream.handle() != self.stream.handle() => {
-                self.map.flights.let_wait(stream, flight)
-            }
-            _ => Ok(()),
+    fn let_wait(&self, flight: &Flight, stream: &Stream) -> Result<()> {
+        if stream.handle() == self.stream.handle() {
+            return Ok(());
         }
+        self.map.flights.let_wait(stream, flight)
     }
 
-    fn done(&self, flight: Option<Arc<Flight>>) -> Pending<'m, ()> {
-        match flight {
-            Some(flight) => Pending::flying(self.map.books(), flight, |_| ()),
-            None => Pending::ready(0, |_| ()),
+    /// The answer of a lookup, if there was anything to look up, for which the streams of its outputs
+    /// wait.
+    fn looked_up<const N: usize>(
+        &self,
+        flight: Option<Arc<Flight>>,
+        outputs: [&Stream; N],
+    ) -> Result<Pending<'m, ()>> {
+        let Some(flight) = flight else {
+            return Ok(Pending::ready(0, |_| ()));
+        };
+        for stream in outputs {
+            self.let_wait(&flight, stream)?;
         }
+        Ok(Pending::flying(self.map.books(), flight, |_| ()))
     }
 }

@@ -57,6 +57,95 @@ fn verbs_take_effect_in_the_order_of_the_stream() {
 }
 
 #[test]
+fn what_the_map_holds_comes_in_buffers_of_any_stream() {
+    on_every_device(|device| {
+        // Room for all of the first map; the second has to wait and grow.
+        for capacity in [4 * N, N / 2] {
+            let map = map(device, capacity);
+            let (stream, elsewhere) = (Stream::new(device).unwrap(), Stream::new(device).unwrap());
+            let keys = Buffer::from_slice(&stream, &keys(0)).unwrap();
+            let others = Buffer::from_slice(&elsewhere, &vec![7u64; N]).unwrap();
+            let mut held = Buffer::<u64>::zeroed(&elsewhere, N + 1).unwrap();
+            let on = map.on(&stream);
+            let half = keys.slice(..N / 2).unwrap();
+            let first = on.insert(&half, &half).unwrap();
+            let second = on.get_or_insert_into(&keys, &others, &mut held).unwrap();
+            // In the order of its own stream, to which nobody else has come since.
+            let held = held.to_vec().unwrap();
+            assert_eq!(second.wait().unwrap(), N - N / 2);
+            assert_eq!(first.wait().unwrap(), N / 2);
+            let expected: Vec<u64> = (0..N as u64 + 1)
+                .map(|i| match i as usize {
+                    i if i < N / 2 => i as u64,
+                    i if i < N => 7,
+                    _ => 0,
+                })
+                .collect();
+            assert_eq!(held, expected);
+            let too_short = &mut Buffer::<u64>::zeroed(&stream, N - 1).unwrap();
+            assert!(matches!(
+                on.get_or_insert_into(&keys, &others, too_short),
+                Err(Error::OutputTooSmall { needed, given }) if (needed, given) == (N, N - 1)
+            ));
+            assert!(matches!(
+                map.get_or_insert_into(&keys, &others, too_short),
+                Err(Error::OutputTooSmall { .. })
+            ));
+            let mut held = Buffer::<u64>::zeroed(&elsewhere, N).unwrap();
+            let new = map.get_or_insert_into(&keys, &others, &mut held).unwrap();
+            assert_eq!(new, 0);
+            assert_eq!(held.to_vec().unwrap(), expected[..N]);
+        }
+    });
+}
+
+#[test]
+fn all_pairs_are_dumped_in_the_order_of_the_stream() {
+    on_every_device(|device| {
+        let map = map(device, 4 * N);
+        let (stream, elsewhere) = (Stream::new(device).unwrap(), Stream::new(device).unwrap());
+        let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let mut out_keys = Buffer::<u64>::zeroed(&elsewhere, N).unwrap();
+        let mut out_values = Buffer::<u64>::zeroed(&stream, N).unwrap();
+        let on = map.on(&stream);
+        let none = on
+            .retrieve_all_into(&mut out_keys, &mut out_values)
+            .unwrap();
+        let _ = on.insert(&batch, &batch).unwrap();
+        let all = on
+            .retrieve_all_into(&mut out_keys, &mut out_values)
+            .unwrap();
+        let _ = on.remove(&batch.slice(..10).unwrap()).unwrap();
+        let mut dumped = out_keys.to_vec().unwrap();
+        assert_eq!(dumped, out_values.to_vec().unwrap());
+        dumped.sort_unstable();
+        assert_eq!(dumped, keys(0));
+        assert_eq!((none.wait().unwrap(), all.wait().unwrap()), (0, N));
+
+        // A pair more than there is room for: said when it is known, and harmless.
+        let mut short = Buffer::<u64>::zeroed(&stream, N - 11).unwrap();
+        let short = on.retrieve_all_into(&mut out_keys, &mut short).unwrap();
+        assert!(matches!(
+            short.wait(),
+            Err(Error::OutputTooSmall { needed, given }) if (needed, given) == (N - 10, N - 11)
+        ));
+        let left = on
+            .retrieve_all_into(&mut out_keys, &mut out_values)
+            .unwrap();
+        assert_eq!(left.wait().unwrap(), N - 10);
+        assert_eq!(map.len(), N - 10);
+        if device.is_cuda() {
+            let cpu = Stream::new(&Device::cpu()).unwrap();
+            let on = map.on(&cpu);
+            assert!(matches!(
+                on.retrieve_all_into(&mut out_keys, &mut out_values),
+                Err(Error::WrongDevice { .. })
+            ));
+        }
+    });
+}
+
+#[test]
 fn dropped_answers_count_and_a_full_map_waits_for_them() {
     on_every_device(|device| {
         // Room for one batch: each of the others finds the last one in flight, and grows.
@@ -271,12 +360,16 @@ fn a_steady_call_neither_allocates_nor_waits() {
         let stream = Stream::new(device).unwrap();
         let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
         let mut found = Buffer::<u64>::zeroed(&stream, N).unwrap();
+        let mut dump = [0, 1].map(|_| Buffer::<u64>::zeroed(&stream, N).unwrap());
         let on = map.on(&stream);
+        let [keys_out, values_out] = &mut dump;
         let mut steady = || {
             let answers = [
                 on.insert(&batch, &batch).unwrap(),
                 on.upsert(&batch, &batch).unwrap(),
                 on.merge(&batch, &batch, Merge::Xor).unwrap(),
+                on.get_or_insert_into(&batch, &batch, &mut found).unwrap(),
+                on.retrieve_all_into(keys_out, values_out).unwrap(),
                 on.remove(&batch).unwrap(),
             ];
             let read = on.get_or_into(&batch, 0, &mut found).unwrap();
@@ -311,7 +404,7 @@ fn a_steady_call_neither_allocates_nor_waits() {
             .iter()
             .filter(|&&call| call == "cuLaunchKernel")
             .count();
-        assert_eq!(launches, if device.is_cuda() { 5 } else { 0 });
+        assert_eq!(launches, if device.is_cuda() { 7 } else { 0 });
         steady();
         assert_eq!(device.allocated_bytes(), bytes);
     });
