@@ -17,7 +17,9 @@ use std::sync::OnceLock;
 use std::thread;
 
 use gpumap::chained::ChainedMapBuilder;
-use gpumap::{ChainedMap, Device, Error, Growth, Key, Map, MapBuilder, PtxChoice, Stream, Value};
+use gpumap::{
+    ChainedMap, Device, Error, Faults, Growth, Key, Map, MapBuilder, PtxChoice, Stream, Value,
+};
 use gpumap_kernels::kernels::Encoding;
 
 use crate::pairs::slot_bytes;
@@ -61,6 +63,15 @@ impl Target {
     pub fn with_memory_budget(&self, bytes: u64) -> Self {
         Self {
             device: self.device.with_memory_budget(bytes),
+            encoding: self.encoding,
+        }
+    }
+
+    /// The same target, with calls that fail as planned.
+    #[must_use]
+    pub fn with_faults(&self, faults: &Faults) -> Self {
+        Self {
+            device: self.device.with_faults(faults),
             encoding: self.encoding,
         }
     }
@@ -191,7 +202,7 @@ fn cuda_if_any() -> Option<Target> {
 }
 
 /// Past the test harness, which keeps what passing tests print to itself.
-fn say(line: &str) {
+pub fn say(line: &str) {
     // A closed stderr is no reason to fail.
     let _ = writeln!(stderr(), "{line}");
 }

@@ -9,6 +9,7 @@ pub mod blob;
 pub mod chained;
 pub mod device;
 pub mod explore;
+pub mod faults;
 pub mod history;
 pub mod interleave;
 pub mod oracle;

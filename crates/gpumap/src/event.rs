@@ -6,7 +6,7 @@ use cudarc::driver::sys::CUresult;
 use parking_lot::Mutex;
 
 use crate::cuda::{check, cu, elapsed_ms};
-use crate::device::{Device, Kind};
+use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
 use crate::raw::CUevent;
 use crate::stream::Stream;
@@ -56,6 +56,7 @@ impl Event {
     }
 
     pub(crate) fn with_timing(device: &Device, timing: Timing) -> Result<Self> {
+        device.admit(Call::CreateEvent)?;
         let mut handle: CUevent = std::ptr::null_mut();
         if let Kind::Cuda(context) = device.kind() {
             let _current = context.enter()?;
@@ -80,6 +81,7 @@ impl Event {
     /// [`Error::WrongDevice`] or [`Error::Driver`].
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.device.expect_same(stream.device())?;
+        self.device.admit(Call::RecordEvent)?;
         let mut recorded = self.recorded.lock();
         if let Kind::Cuda(context) = self.device.kind() {
             let _current = context.enter()?;
@@ -95,12 +97,12 @@ impl Event {
     /// # Errors
     /// [`Error::Driver`], also for a kernel that went wrong earlier.
     pub fn synchronize(&self) -> Result<()> {
-        let Kind::Cuda(context) = self.device.kind() else {
-            return Ok(());
-        };
-        let _current = context.enter()?;
-        // SAFETY: the event is alive and of the current context.
-        unsafe { cu!(cuEventSynchronize(self.handle)) }
+        if let Kind::Cuda(context) = self.device.kind() {
+            let _current = context.enter()?;
+            // SAFETY: the event is alive and of the current context.
+            unsafe { cu!(cuEventSynchronize(self.handle)) }?;
+        }
+        self.device.admit(Call::WaitForEvent)
     }
 
     /// Whether it has happened, or was never recorded.
@@ -108,6 +110,7 @@ impl Event {
     /// # Errors
     /// [`Error::Driver`], also for a kernel that went wrong earlier.
     pub fn is_done(&self) -> Result<bool> {
+        self.device.admit(Call::AskEvent)?;
         let Kind::Cuda(context) = self.device.kind() else {
             return Ok(true);
         };

@@ -170,6 +170,8 @@ mod testing;
 pub use buffer::{Buffer, BufferView, BufferViewMut, PinnedBuffer};
 pub use chained::ChainedMap;
 pub use device::{Backend, ComputeCapability, Device, DeviceInfo, DriverVersion, PtxChoice};
+#[doc(hidden)]
+pub use device::{Call, Fault, Faults};
 pub use error::{DriverCode, Error, PtxError, Result, Setting};
 pub use event::Event;
 pub use input::{Input, Source};

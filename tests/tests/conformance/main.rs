@@ -14,6 +14,7 @@ mod counts;
 mod errors;
 mod explored;
 mod facade;
+mod faults;
 mod full;
 mod get;
 mod growth;

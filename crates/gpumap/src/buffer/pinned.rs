@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use bytemuck::Pod;
 
 use crate::cuda::cu;
-use crate::device::{Device, Kind};
+use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
 use crate::memory::{bytes_of, host_zeroed};
 
@@ -48,9 +48,12 @@ impl<T: Pod> PinnedBuffer<T> {
     /// # Errors
     /// [`Error::OutOfMemory`] of the host, [`Error::CapacityOverflow`] or [`Error::Driver`].
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
+        let bytes = bytes_of::<T>(len)?;
+        device.admit(Call::AllocatePinned {
+            bytes: bytes as u64,
+        })?;
         let storage = match device.kind() {
-            Kind::Cuda(context) if len > 0 && size_of::<T>() > 0 => {
-                let bytes = bytes_of::<T>(len)?;
+            Kind::Cuda(context) if bytes > 0 => {
                 let mut ptr: *mut c_void = std::ptr::null_mut();
                 let _current = context.enter()?;
                 // No flags: write-combined memory would be slow to read.

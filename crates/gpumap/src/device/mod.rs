@@ -2,6 +2,7 @@
 
 mod budget;
 mod choice;
+mod faults;
 mod info;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ use std::sync::{Arc, LazyLock};
 use gpumap_simt::executor::{self, Executor};
 
 pub use choice::PtxChoice;
+pub use faults::{Call, Fault, Faults};
 pub use info::{Backend, ComputeCapability, DeviceInfo, DriverVersion};
 
 pub(crate) use budget::Charge;
@@ -43,6 +45,8 @@ pub struct Device {
 struct Inner {
     kind: Kind,
     budget: Budget,
+    /// Which calls are to fail; none outside of tests.
+    faults: Option<Faults>,
 }
 
 #[derive(Clone)]
@@ -188,12 +192,7 @@ impl Device {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn with_memory_budget(&self, bytes: u64) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                kind: self.inner.kind.clone(),
-                budget: Budget::new(bytes),
-            }),
-        }
+        self.with(bytes, self.inner.faults.clone())
     }
 
     /// Bytes allocated through this handle and its clones, now: buffers and the scratch and
@@ -213,6 +212,7 @@ impl Device {
     /// # Errors
     /// [`Error::Driver`].
     pub fn available_bytes(&self) -> Result<u64> {
+        self.admit(Call::AskMemory)?;
         let there = match &self.inner.kind {
             Kind::Cpu(_) => {
                 crate::memory::host_memory().map_or(u64::MAX, |memory| memory.available)
@@ -259,10 +259,10 @@ impl Device {
     /// # Errors
     /// [`Error::Driver`], also for a kernel that went wrong earlier.
     pub fn synchronize(&self) -> Result<()> {
-        match &self.inner.kind {
-            Kind::Cpu(_) => Ok(()),
-            Kind::Cuda(context) => context.synchronize(),
+        if let Kind::Cuda(context) = &self.inner.kind {
+            context.synchronize()?;
         }
+        self.admit(Call::WaitForDevice)
     }
 
     /// Adds kernels of your own, as PTX: from now on a launch on this device finds them by name,
@@ -324,6 +324,18 @@ impl Device {
             inner: Arc::new(Inner {
                 kind,
                 budget: Budget::new(u64::MAX),
+                faults: None,
+            }),
+        }
+    }
+
+    /// Another handle of the same device.
+    fn with(&self, budget: u64, faults: Option<Faults>) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                kind: self.inner.kind.clone(),
+                budget: Budget::new(budget),
+                faults,
             }),
         }
     }

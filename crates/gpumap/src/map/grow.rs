@@ -45,6 +45,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn reserve(&self, more: usize) -> Result<()> {
         let mut table = self.exclusive();
+        self.expect_sound()?;
         if self.room.left() >= more {
             return Ok(());
         }

@@ -431,7 +431,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// the flight has read it.
     fn hold_back<T: bytemuck::Pod>(&self, flight: &Flight, source: Source<'_, T>) -> Result<()> {
         match source {
-            Source::Device(view) if view.stream().handle() != self.stream.handle() => {
+            Source::Device(view) if !view.stream().is_same_as(&self.stream) => {
                 self.map.flights.let_wait(view.stream(), flight)
             }
             _ => Ok(()),
@@ -440,7 +440,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
 
     /// The same for the stream of an output.
     fn let_wait(&self, flight: &Flight, stream: &Stream) -> Result<()> {
-        if stream.handle() == self.stream.handle() {
+        if stream.is_same_as(&self.stream) {
             return Ok(());
         }
         self.map.flights.let_wait(stream, flight)

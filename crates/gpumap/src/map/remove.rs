@@ -214,8 +214,12 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Makes every slot empty, under the exclusive lock.
     pub(super) fn empty(&self, table: &mut Table) -> Result<()> {
         // Half-way through it holds neither what it held nor nothing.
-        self.poisoned.store(true, Ordering::Release);
+        let poisoned = self.poisoned.swap(true, Ordering::AcqRel);
         table.clear()?;
+        if poisoned {
+            // What failed may have been the news of slabs that were replaced.
+            table.publish()?;
+        }
         self.room.rebuilt(0, self.capacity());
         self.poisoned.store(false, Ordering::Release);
         Ok(())

@@ -581,12 +581,14 @@ impl<K: Key, V: Value> Map<K, V> {
             counters: scratch.counting()?,
             select,
         };
+        // Until the kernel has ended well, as far as anyone knows.
+        scratch.dirty_bits();
         let [stored, unplaced] = self.or_poison(scratch, |scratch| {
             self.launch(table, scratch, job, account)?;
             scratch.counted()
         })?;
-        if unplaced != 0 || select == Select::Unplaced {
-            scratch.dirty_bits();
+        if unplaced == 0 && select != Select::Unplaced {
+            scratch.untouched_bits();
         }
         Ok(Report {
             stored: stored as usize,

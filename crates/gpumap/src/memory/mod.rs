@@ -12,7 +12,7 @@ use std::ptr;
 use cudarc::driver::sys::{CUdeviceptr, CUresult};
 
 use crate::cuda::{Context, cu};
-use crate::device::{Charge, Kind};
+use crate::device::{Call, Charge, Kind};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use host::{HOST_ALIGN, HostBlock};
@@ -77,6 +77,9 @@ impl Memory {
             return Ok(memory);
         }
         let charge = stream.device().charge(bytes as u64)?;
+        stream.device().admit(Call::Allocate {
+            bytes: bytes as u64,
+        })?;
         let (ptr, block) = match stream.device().kind() {
             Kind::Cpu(_) => {
                 let block = host::block(bytes)?;

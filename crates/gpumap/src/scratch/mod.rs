@@ -290,6 +290,11 @@ impl Workspace {
         self.bits.clear = false;
     }
 
+    /// Says that none of the clear bits has been set after all.
+    pub(crate) fn untouched_bits(&mut self) {
+        self.bits.clear = true;
+    }
+
     /// Room for a result of `len` elements that the host wants: a slot, or on the CPU the very
     /// vector that [`fetch`](Self::fetch) returns.
     pub(crate) fn output<T: Pod>(&mut self, slot: Slot, len: usize) -> Result<Output<T>> {

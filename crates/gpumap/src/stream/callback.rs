@@ -4,16 +4,17 @@ use std::ffi::c_void;
 
 use super::{Queue, Stream};
 use crate::cuda::cu;
-use crate::device::Kind;
+use crate::device::{Call, Kind};
 use crate::error::Result;
 
 /// What is to be called; boxed twice, so that one thin pointer leads to it.
-type Call = Box<dyn FnOnce() + Send>;
+type Callback = Box<dyn FnOnce() + Send>;
 
 impl Stream {
     /// Calls `f` when everything queued so far has ended, on a thread of the driver's, or at once
     /// on the CPU. It must not call the driver.
-    pub(crate) fn call_host(&self, f: Call) -> Result<()> {
+    pub(crate) fn call_host(&self, f: Callback) -> Result<()> {
+        self.device().admit(Call::CallHost)?;
         let (Queue::Cuda { handle, .. }, Kind::Cuda(context)) =
             (&self.inner.queue, self.device().kind())
         else {
@@ -36,7 +37,7 @@ impl Stream {
 /// `call` comes from `call_host`, and is given here once.
 unsafe extern "C" fn run(call: *mut c_void) {
     // SAFETY: the caller's promise.
-    let call = unsafe { Box::from_raw(call.cast::<Call>()) };
+    let call = unsafe { Box::from_raw(call.cast::<Callback>()) };
     // A panic must not reach the driver.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
 }

@@ -7,7 +7,7 @@ use gpumap_simt::kernel::{Grid, Kernel, KernelArgs, Launcher};
 
 use super::Stream;
 use crate::cuda::cu;
-use crate::device::Kind;
+use crate::device::{Call, Kind};
 use crate::error::{Error, Result};
 
 /// The limits of every CUDA device that matters here, and of the executor.
@@ -29,6 +29,7 @@ impl Launcher for Stream {
         if grid.blocks == 0 {
             return Ok(());
         }
+        self.device().admit(Call::Launch)?;
         match self.device().kind() {
             Kind::Cpu(cpu) => {
                 let in_range = (1..=MAX_THREADS).contains(&grid.threads);

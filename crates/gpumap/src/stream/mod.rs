@@ -13,7 +13,7 @@ use cudarc::driver::sys::CUresult;
 use parking_lot::Mutex;
 
 use crate::cuda::{check, cu};
-use crate::device::{Device, Kind};
+use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
 use crate::event::{Event, Timing};
 use crate::raw::CUstream;
@@ -58,6 +58,7 @@ impl Stream {
     /// # Errors
     /// [`Error::Driver`].
     pub fn new(device: &Device) -> Result<Self> {
+        device.admit(Call::CreateStream)?;
         let queue = match device.kind() {
             Kind::Cpu(_) => Queue::Cpu(Mutex::new(())),
             Kind::Cuda(context) => {
@@ -112,12 +113,12 @@ impl Stream {
     /// # Errors
     /// [`Error::Driver`], also for a kernel that went wrong earlier.
     pub fn synchronize(&self) -> Result<()> {
-        let Kind::Cuda(context) = self.device().kind() else {
-            return Ok(());
-        };
-        let _current = context.enter()?;
-        // SAFETY: the stream is alive and of the current context.
-        unsafe { cu!(cuStreamSynchronize(self.handle())) }
+        if let Kind::Cuda(context) = self.device().kind() {
+            let _current = context.enter()?;
+            // SAFETY: the stream is alive and of the current context.
+            unsafe { cu!(cuStreamSynchronize(self.handle())) }?;
+        }
+        self.device().admit(Call::WaitForStream)
     }
 
     /// Whether everything queued so far has ended.
@@ -125,6 +126,7 @@ impl Stream {
     /// # Errors
     /// [`Error::Driver`], also for a kernel that went wrong earlier.
     pub fn is_idle(&self) -> Result<bool> {
+        self.device().admit(Call::AskStream)?;
         let Kind::Cuda(context) = self.device().kind() else {
             return Ok(true);
         };
@@ -143,6 +145,7 @@ impl Stream {
     /// [`Error::WrongDevice`] or [`Error::Driver`].
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         self.device().expect_same(event.device())?;
+        self.device().admit(Call::LetWait)?;
         let (Kind::Cuda(context), Some(event)) = (self.device().kind(), event.as_raw()) else {
             return Ok(());
         };
@@ -158,7 +161,7 @@ impl Stream {
     /// [`Error::WrongDevice`] or [`Error::Driver`].
     pub fn wait_stream(&self, other: &Self) -> Result<()> {
         self.device().expect_same(other.device())?;
-        if self.as_raw() == other.as_raw() {
+        if self.is_same_as(other) {
             return Ok(());
         }
         // Most often nothing is queued there: that costs one call instead of two.
@@ -175,6 +178,12 @@ impl Stream {
         // If another thread records it as well before the wait is queued, that waits for more.
         event.record(other)?;
         self.wait_event(event)
+    }
+
+    /// Whether both are one queue.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        let one_handle = || self.as_raw().is_some() && self.as_raw() == other.as_raw();
+        Arc::ptr_eq(&self.inner, &other.inner) || one_handle()
     }
 
     /// The handle of a CUDA stream; null, which nothing uses, on the CPU.

@@ -6,7 +6,7 @@ use cudarc::driver::sys::CUdeviceptr;
 
 use super::{Queue, Stream};
 use crate::cuda::cu;
-use crate::device::Kind;
+use crate::device::{Call, Kind};
 use crate::error::Result;
 
 impl Stream {
@@ -19,6 +19,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
+        self.device().admit(Call::Fill)?;
         match (&self.inner.queue, self.device().kind()) {
             (Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
                 let _current = context.enter()?;
@@ -43,6 +44,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
+        self.device().admit(Call::Upload)?;
         match (&self.inner.queue, self.device().kind()) {
             (Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
                 let _current = context.enter()?;
@@ -71,6 +73,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
+        self.device().admit(Call::Download)?;
         match (&self.inner.queue, self.device().kind()) {
             (Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
                 let _current = context.enter()?;
@@ -98,6 +101,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
+        self.device().admit(Call::Copy)?;
         match (&self.inner.queue, self.device().kind()) {
             (Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
                 let _current = context.enter()?;

@@ -32,7 +32,8 @@ impl Arena {
         self.cells.bytes() + ring as u64
     }
 
-    /// Adds `more` cells, all free. If there is not the memory for them, nothing has changed.
+    /// Adds `more` cells, all free, to a ring that was just recycled. If there is not the memory for
+    /// them, nothing has changed.
     pub fn grow(&mut self, more: usize) -> Result<()> {
         if more == 0 {
             return Ok(());
@@ -43,7 +44,6 @@ impl Arena {
         if needed > available {
             return Err(Error::OutOfMemory { needed, available });
         }
-        self.ring.recycle()?;
         let segment = self.cells.new_segment(more)?;
         let directory = self.cells.directory_with(&segment)?;
         let mut ring = Ring::new(&self.stream, cells)?;

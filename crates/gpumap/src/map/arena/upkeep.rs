@@ -37,7 +37,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     pub fn reserve(&self, more: usize) -> Result<()> {
         let mut arena = self.arena.write();
         self.ids.reserve(more)?;
-        arena.ring.recycle()?;
+        self.recycle(&mut arena)?;
         let missing = more.saturating_sub(arena.ring.free());
         self.grow(&mut arena, missing)
     }
@@ -68,7 +68,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             }
         }
         let mut arena = self.arena.write();
-        arena.ring.recycle()?;
+        self.recycle(&mut arena)?;
         let missing = cells.saturating_sub(arena.ring.free());
         self.grow(&mut arena, missing)?;
         let overflow = Error::CapacityOverflow {
@@ -77,6 +77,17 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         };
         let lease = arena.ring.take(cells).ok_or(overflow)?;
         Ok((RwLockWriteGuard::downgrade(arena), lease))
+    }
+
+    /// Makes the cells free that were retired. No call is in flight. If it fails, nobody knows where
+    /// the ring on the device begins.
+    fn recycle(&self, arena: &mut Arena) -> Result<()> {
+        self.ids.expect_sound()?;
+        let recycled = arena.ring.recycle();
+        if recycled.is_err() {
+            self.ids.poisoned.store(true, Ordering::Release);
+        }
+        recycled
     }
 
     /// Adds at least `missing` cells, by the growth setting if there is the memory for so many. No call
