@@ -5,6 +5,7 @@
 //! [`on_every_format!`] runs it for each type of pair, on each [`Target`]. Which targets there
 //! are is chosen by `GPUMAP_TEST_DEVICE`; see [`device`].
 
+pub mod adversary;
 pub mod blob;
 pub mod chained;
 pub mod device;
@@ -16,6 +17,7 @@ pub mod oracle;
 pub mod pairs;
 pub mod sequence;
 pub mod shape;
+pub mod soak;
 pub mod table;
 
 pub use device::{Target, on_every_target};

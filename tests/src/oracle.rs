@@ -38,20 +38,25 @@ pub fn paired<K: Key, V: Value>(keys: &[K], values: &[V]) -> Oracle {
 
 /// Panics, and names a pair, unless two sets of pairs are the same.
 pub fn assert_same(found: &Oracle, expected: &Oracle, what: &str) {
+    if let Some(difference) = difference(found, expected) {
+        panic!("{what}: {difference}");
+    }
+}
+
+/// A pair in which two sets of pairs differ, if they do.
+pub fn difference(found: &Oracle, expected: &Oracle) -> Option<String> {
     for (k, v) in expected {
         match found.get(k) {
             Some(have) if have == v => {}
-            Some(have) => panic!("{what}: key {k:#x} has {have:#x}, not {v:#x}"),
-            None => panic!(
-                "{what}: key {k:#x} is missing ({} of {} there)",
-                found.len(),
-                expected.len()
-            ),
+            Some(have) => return Some(format!("key {k:#x} has {have:#x}, not {v:#x}")),
+            None => {
+                let (there, all) = (found.len(), expected.len());
+                return Some(format!("key {k:#x} is missing ({there} of {all} there)"));
+            }
         }
     }
-    if let Some(k) = found.keys().find(|k| !expected.contains_key(k)) {
-        panic!("{what}: key {k:#x} should not be there");
-    }
+    let foreign = found.keys().find(|k| !expected.contains_key(k))?;
+    Some(format!("key {foreign:#x} should not be there"))
 }
 
 /// Panics unless the map holds exactly these pairs, as seen by `retrieve_all`, `len`, `get` and

@@ -1,5 +1,5 @@
-//! `cargo xtask bundle`: one folder with the release test programs, the benchmark, the command
-//! line program and `run.sh`, for a GPU machine that has no Rust.
+//! `cargo xtask bundle`: one folder with the release test programs, the benchmark, the soak, the
+//! command line program and `run.sh`, for a GPU machine that has no Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const RUN_SCRIPT: &str = include_str!("run.sh");
 /// Whose tests go into the bundle.
 const TESTED: [&str; 4] = ["gpumap", "gpumap-simt", "gpumap-tests", "word-pairs"];
 /// Whose programs go into the bundle.
-const PROGRAMS: [&str; 2] = ["gpumap-cli", "gpumap-benches"];
+const PROGRAMS: [&str; 3] = ["gpumap-cli", "gpumap-benches", "gpumap-tests"];
 /// A bundle travels to a machine that has the GPU: it must stay small.
 const SIZE_LIMIT: u64 = 160 << 20;
 

@@ -9,6 +9,7 @@ usage: run.sh tests [sm_90|sm_70] [test arguments]   every test on the GPU, with
                                                      without a name, with each that runs here
        run.sh sanitize [tool...]                     the tests named sanitizer_* under
                                                      compute-sanitizer (memcheck racecheck)
+       run.sh soak [arguments]                       all verbs from many streams, for minutes
        run.sh bench [arguments]                      the benchmark program
        run.sh gpumap [arguments]                     the command line program
 TEXT
@@ -114,6 +115,10 @@ sanitize) sanitize "$@" ;;
 bench)
     require_gpu
     exec "$here"/bin/gpumap-bench* "$@"
+    ;;
+soak)
+    require_gpu
+    GPUMAP_DEVICE=cuda exec "$here/bin/gpumap-soak" "$@"
     ;;
 gpumap) exec "$GPUMAP_BIN" "$@" ;;
 *)

@@ -6,13 +6,12 @@ use gpumap::{Buffer, Device, PtxChoice, Stream};
 use gpumap_simt::U64x2;
 use gpumap_simt::kernel::{Grid, Kernel};
 use gpumap_test_kernels::{RowArgs, aggregate, atomics, collectives, memory, tiles};
-use gpumap_tests::{Target, on_every_target};
+use gpumap_tests::on_every_target;
 
 const WARP: usize = 32;
 
 /// A device that knows the kernels, and a stream on it.
-fn stream_on(target: &Target) -> Stream {
-    let device = target.device();
+pub fn stream_on(device: &Device) -> Stream {
     if device.is_cuda() {
         let ptx = match device.info().expect("device info").ptx {
             Some(PtxChoice::Sm90) => include_str!("../../ptx/gpumap_test_sm_90.ptx"),
@@ -63,7 +62,13 @@ fn collectives_of_a_warp() {
         let input = words(3 * WARP);
         let grid = Grid::new(1, 3 * WARP as u32);
         let row = collectives::WARP_ROW;
-        let got = rows(&stream_on(target), &collectives::WARP, grid, row, &input);
+        let got = rows(
+            &stream_on(target.device()),
+            &collectives::WARP,
+            grid,
+            row,
+            &input,
+        );
         for (t, got) in got.iter().enumerate() {
             let (lane, v) = (t % WARP, input[t]);
             let warp = &input[t - lane..t - lane + WARP];
@@ -109,7 +114,7 @@ fn branches_meet_before_collectives() {
         let grid = Grid::new(1, 4 * WARP as u32);
         let row = collectives::BRANCHES_ROW;
         let got = rows(
-            &stream_on(target),
+            &stream_on(target.device()),
             &collectives::BRANCHES,
             grid,
             row,
@@ -160,7 +165,7 @@ fn tiles_of_every_size() {
     on_every_target(|target| {
         let input = words(5 * WARP);
         let grid = Grid::new(1, 5 * WARP as u32);
-        let stream = stream_on(target);
+        let stream = stream_on(target.device());
         for (n, kernel) in [
             (2, &tiles::TILE_2),
             (4, &tiles::TILE_4),
@@ -187,7 +192,13 @@ fn shared_memory_is_one_for_the_block() {
             shared_bytes: memory::SHARED_BYTES,
         };
         let row = memory::SHARED_ROW;
-        let got = rows(&stream_on(target), &memory::SHARED, grid, row, &input);
+        let got = rows(
+            &stream_on(target.device()),
+            &memory::SHARED,
+            grid,
+            row,
+            &input,
+        );
         for (t, got) in got.iter().enumerate() {
             let next = u64::from(input[(t + 1) % n] as u32);
             assert_eq!(
@@ -202,7 +213,7 @@ fn shared_memory_is_one_for_the_block() {
 #[test]
 fn loads_and_stores_of_every_width() {
     on_every_target(|target| {
-        let stream = stream_on(target);
+        let stream = stream_on(target.device());
         let units = 1000;
         let pairs: Vec<[u64; 2]> = words(2 * units * memory::SECTIONS as usize)
             .chunks(2)
@@ -270,7 +281,7 @@ impl Atomics {
 #[test]
 fn atomics_of_32_and_64_bits_lose_nothing() {
     on_every_target(|target| {
-        let all = Atomics::run(&stream_on(target), &atomics::WORDS_32_64);
+        let all = Atomics::run(&stream_on(target.device()), &atomics::WORDS_32_64);
         let n = Atomics::N as u64;
         let xor = (0..n).fold(0, |a, i| a ^ i);
         let wide = all.wide.to_vec().unwrap();
@@ -306,7 +317,7 @@ fn atomics_of_32_and_64_bits_lose_nothing() {
 #[test]
 fn halves_of_pairs_and_whole_pairs() {
     on_every_target(|target| {
-        let all = Atomics::run(&stream_on(target), &atomics::PAIRS_128);
+        let all = Atomics::run(&stream_on(target.device()), &atomics::PAIRS_128);
         let pairs = all.pairs.to_vec().unwrap();
         let n = Atomics::N as u64;
         assert_eq!(pairs[0], [0, n], "the low half is not touched");
@@ -333,7 +344,7 @@ fn compare_and_exchange_of_128_bits() {
             println!("{target}: this PTX has no 128-bit compare-and-exchange");
             return;
         }
-        let all = Atomics::run(&stream_on(target), &atomics::CAS_128);
+        let all = Atomics::run(&stream_on(target.device()), &atomics::CAS_128);
         let pairs = all.pairs.to_vec().unwrap();
         let n = Atomics::N as u64;
         assert_eq!(pairs[2], [n, 2 * n]);
@@ -345,7 +356,7 @@ fn compare_and_exchange_of_128_bits() {
 #[test]
 fn counters_of_a_block_are_its_own() {
     on_every_target(|target| {
-        let all = Atomics::run(&stream_on(target), &atomics::BLOCK);
+        let all = Atomics::run(&stream_on(target.device()), &atomics::BLOCK);
         for of_block in all
             .old
             .to_vec()
@@ -374,7 +385,7 @@ fn tickets_of_aggregated_counters() {
         let blocks = target.n(3, 2_000);
         let n = blocks * threads;
         let input = words(n);
-        let stream = stream_on(target);
+        let stream = stream_on(target.device());
         let from = Buffer::from_slice(&stream, &input).unwrap();
         let mut wide = Buffer::<u64>::zeroed(&stream, aggregate::COUNTERS).unwrap();
         let mut narrow = Buffer::<u32>::zeroed(&stream, aggregate::COUNTERS).unwrap();

@@ -2,6 +2,7 @@
 //! carries the library's kernels to a GPU machine once.
 
 mod add;
+mod adversarial;
 mod arena;
 mod batch_sizes;
 mod bulk;
@@ -31,8 +32,8 @@ mod ladder;
 mod memory;
 mod merge;
 mod outcomes;
-mod partition;
 mod primitives;
+mod processes;
 mod remove;
 mod reserved_keys;
 mod retain;
@@ -40,6 +41,7 @@ mod retrieve_all;
 mod sanitizer;
 mod sets;
 mod simt;
+mod soak;
 mod stateful;
 mod stats;
 mod upsert;

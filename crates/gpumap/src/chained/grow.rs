@@ -50,8 +50,11 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         pairs: usize,
         spare: usize,
     ) -> Result<()> {
-        if !self.fixed && self.make_room(chains, pairs.saturating_add(spare)).is_ok() {
-            return Ok(());
+        if !self.fixed {
+            match self.make_room(chains, pairs.saturating_add(spare)) {
+                Err(Error::OutOfMemory { .. } | Error::CapacityOverflow { .. }) => {}
+                done => return done,
+            }
         }
         self.make_room(chains, pairs)
     }

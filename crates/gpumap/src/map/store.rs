@@ -115,6 +115,10 @@ pub(super) struct Report {
     pub unplaced: usize,
 }
 
+/// A map with less than one pair in so many slots does not grow for keys that find no room: they have
+/// been made to collide, and would do so in any number of slots.
+const SPARSE: usize = 16;
+
 /// How often a map grows for keys that find no room though there is some: beyond it they have
 /// been made to collide.
 const TRIES: usize = 4;
@@ -443,6 +447,9 @@ impl<K: Key, V: Value> Map<K, V> {
             let Growth::By(factor) = self.growth else {
                 break;
             };
+            if self.room.len().saturating_mul(SPARSE) < self.slots() {
+                break;
+            }
             let larger = (self.capacity() as f64 * factor) as usize + 1;
             if self.rebuild(table, larger).is_err() {
                 break;

@@ -108,7 +108,9 @@ fn all_else() {
             ChainedMap::clear,
         );
         try_every_call(on, "chained: compact", build, ChainedMap::compact);
-        try_every_call(on, "chained: reserve", empty::<K, V>, |map| map.reserve(500));
+        try_every_call(on, "chained: reserve", empty::<K, V>, |map| {
+            map.reserve(500)
+        });
         try_every_call(on, "chained: get", build, |map| {
             let values = map.get(&some)?;
             Ok(values

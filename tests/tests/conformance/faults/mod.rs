@@ -4,6 +4,7 @@
 mod arena;
 mod chained;
 mod files;
+mod lost;
 mod making;
 mod reading;
 mod streams;

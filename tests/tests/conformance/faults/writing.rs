@@ -1,10 +1,11 @@
 //! Verbs that change a map.
 
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Key, Map, Merge, Result, Value};
+use gpumap::{Fault, Faults, Growth, Key, Map, Merge, Result, Value};
+use gpumap_tests::device::noting;
 use gpumap_tests::faults::{Exception, sorted, try_every_call, try_every_call_but};
 use gpumap_tests::pairs::nth_key;
-use gpumap_tests::{Target, on_pairs, value_bits};
+use gpumap_tests::{Batch, Shape, Target, assert_holds, on_pairs, value_bits};
 
 use super::{HELD, batch, fixed, full, roomy, small};
 
@@ -131,4 +132,36 @@ fn changing_the_size() {
         );
     }
     on_pairs!(body: u32 => u32, u64 => u64, u64 => ());
+}
+
+#[test]
+fn marks_of_a_launch_that_failed_are_not_taken_for_those_of_the_next() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        // It promises more room than it has, so that pairs without room are marked, and tried again.
+        let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
+        let (first, second) = (
+            Batch::<K, V>::numbered(0..300, 1),
+            Batch::<K, V>::numbered(1_000..1_300, 2),
+        );
+        for call in 0.. {
+            let faults = Faults::default();
+            let builder = shape.builder::<K, V>(&on.with_faults(&faults));
+            let builder = builder.capacity(1_000).growth(Growth::By(2.0));
+            let map = builder.build().unwrap();
+            faults.plan(call, Fault::Once);
+            let merged = map.merge(&first.keys, &first.values, Merge::Add);
+            if faults.failed().is_none() {
+                assert!(call > 3, "it makes only {call} calls");
+                break;
+            }
+            faults.heal();
+            noting(&format!("call {call}: {merged:?}"), || {
+                map.clear().unwrap();
+                let new = map.merge(&second.keys, &second.values, Merge::Add);
+                assert_eq!(new.unwrap(), second.len());
+                assert_holds(&map, &second.bits().collect());
+            });
+        }
+    }
+    on_pairs!(body: u32 => u32, u64 => u64);
 }
