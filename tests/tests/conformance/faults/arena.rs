@@ -1,12 +1,12 @@
 //! Maps of large values: no cell is lost either, see their [`Subject`](gpumap_tests::faults::Subject).
 
 use gpumap::{ArenaMap, Growth, Key, Result};
-use gpumap_tests::blob::{Bytes, blobs};
+use gpumap_tests::Target;
+use gpumap_tests::blob::{Bytes, blobs, run};
 use gpumap_tests::faults::{
     Exception, sorted, try_every_call, try_every_call_but, try_every_call_of_making,
 };
 use gpumap_tests::pairs::nth_key;
-use gpumap_tests::{Target, on_pairs};
 
 use super::{HELD, builder};
 
@@ -50,7 +50,7 @@ type Build<K> = fn(&Target) -> Result<ArenaMap<K, Value>>;
 
 #[test]
 fn storing() {
-    fn body<K: Key, V>(on: &Target) {
+    fn body<K: Key>(on: &Target) {
         for (room, build, new) in [
             ("with room", roomy as Build<K>, 30),
             ("growing", full, 100),
@@ -69,12 +69,13 @@ fn storing() {
             });
         }
     }
-    on_pairs!(body: u32 => u32, u64 => u64);
+    run::<u32, Value>(body::<u32>);
+    run::<u64, Value>(body::<u64>);
 }
 
 #[test]
 fn taking_away() {
-    fn body<K: Key, V>(on: &Target) {
+    fn body<K: Key>(on: &Target) {
         let some: Vec<K> = (5..HELD + 5).map(nth_key).collect();
         let build = full::<K>;
         try_every_call(on, "arena: remove", build, |map| map.remove(&some));
@@ -88,12 +89,13 @@ fn taking_away() {
         try_every_call_but(on, "arena: clear", Exception::Heals, build, ArenaMap::clear);
         try_every_call(on, "arena: drain", build, |map| map.drain().map(sorted));
     }
-    on_pairs!(body: u32 => u32, u64 => u64);
+    run::<u32, Value>(body::<u32>);
+    run::<u64, Value>(body::<u64>);
 }
 
 #[test]
 fn reading_and_changing_the_size() {
-    fn body<K: Key, V>(on: &Target) {
+    fn body<K: Key>(on: &Target) {
         let some: Vec<K> = (5..HELD + 5).map(nth_key).collect();
         let build = full::<K>;
         try_every_call(on, "arena: get", build, |map| map.get(&some));
@@ -116,12 +118,13 @@ fn reading_and_changing_the_size() {
             ArenaMap::shrink_to_fit,
         );
     }
-    on_pairs!(body: u32 => u32, u64 => u64);
+    run::<u32, Value>(body::<u32>);
+    run::<u64, Value>(body::<u64>);
 }
 
 #[test]
 fn building() {
-    fn body<K: Key, V>(on: &Target) {
+    fn body<K: Key>(on: &Target) {
         try_every_call_of_making(on, "arena: build", |on| {
             let ids = builder::<K, u32>(on);
             gpumap::ArenaMapBuilder::<K, Value>::with_ids(ids)
@@ -129,5 +132,6 @@ fn building() {
                 .build()
         });
     }
-    on_pairs!(body: u32 => u32, u64 => u64);
+    run::<u32, Value>(body::<u32>);
+    run::<u64, Value>(body::<u64>);
 }

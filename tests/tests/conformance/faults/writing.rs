@@ -12,11 +12,14 @@ use super::{HELD, batch, fixed, full, roomy, small};
 /// How a map is made that has as much room as a test wants.
 type Build<K, V> = fn(&Target) -> Result<Map<K, V>>;
 
+/// A verb, and what it answers in numbers.
+type Act<'a, K, V> = dyn Fn(&Map<K, V>) -> Result<Vec<u64>> + 'a;
+
 /// Tries the verbs that store, with this many new pairs.
 fn storing<K: Key, V: Value>(on: &Target, room: &str, build: Build<K, V>, new: u64) {
     let more = &batch::<K, V>(new);
     let (keys, values) = (&more.keys, &more.values);
-    let try_verb = |verb: &str, act: &dyn Fn(&Map<K, V>) -> Result<Vec<u64>>| {
+    let try_verb = |verb: &str, act: &Act<'_, K, V>| {
         try_every_call(on, &format!("{verb}, {room}"), build, act);
     };
     let count = |stored: Result<usize>| stored.map(|stored| vec![stored as u64]);
