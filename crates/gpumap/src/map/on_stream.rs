@@ -431,10 +431,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// the flight has read it.
     fn hold_back<T: bytemuck::Pod>(&self, flight: &Flight, source: Source<'_, T>) -> Result<()> {
         match source {
-            Source::Device(view) if !view.stream().is_same_as(&self.stream) => {
-                self.map.flights.let_wait(view.stream(), flight)
-            }
-            _ => Ok(()),
+            Source::Device(view) => self.let_wait(flight, view.stream()),
+            Source::Host(_) => Ok(()),
         }
     }
 
@@ -443,7 +441,12 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         if stream.is_same_as(&self.stream) {
             return Ok(());
         }
-        self.map.flights.let_wait(stream, flight)
+        let waits = self.map.flights.let_wait(stream, flight);
+        if waits.is_err() {
+            // The caller must be able to free the buffer.
+            let _ = self.stream.synchronize();
+        }
+        waits
     }
 
     /// The answer of a lookup, if there was anything to look up, for which the streams of its outputs
