@@ -11,6 +11,7 @@ pub mod chained;
 pub mod device;
 pub mod explore;
 pub mod faults;
+pub mod group;
 pub mod history;
 pub mod interleave;
 pub mod oracle;
@@ -21,6 +22,7 @@ pub mod soak;
 pub mod table;
 
 pub use device::{Target, on_every_target};
+pub use group::{Group, on_every_group};
 pub use oracle::{Oracle, assert_holds, contents};
 pub use pairs::{Batch, key, key_bits, value, value_bits};
 pub use shape::Shape;

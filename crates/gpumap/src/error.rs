@@ -13,6 +13,7 @@ use gpumap_simt::executor::Fault;
 
 use crate::device::PtxChoice;
 use crate::file::FileError;
+use crate::sharded::GroupError;
 
 /// A [`std::result::Result`] with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -260,6 +261,10 @@ pub enum Error {
         code: DriverCode,
     },
 
+    /// Something is wrong with a group of ranks, or went wrong between them.
+    #[error("{0}")]
+    Group(#[source] GroupError),
+
     /// A kernel broke a rule on the CPU executor.
     #[error("{0}")]
     Kernel(#[source] Box<Fault>),
@@ -284,6 +289,12 @@ fn ptx_origin(path: Option<&PathBuf>) -> String {
         || "the PTX of the kernels".to_owned(),
         |path| path.display().to_string(),
     )
+}
+
+impl From<GroupError> for Error {
+    fn from(cause: GroupError) -> Self {
+        Self::Group(cause)
+    }
 }
 
 impl From<FileError> for Error {

@@ -116,6 +116,11 @@
 //! pairs and cannot stop to let the map grow is what a [`ChainedMap`] is for; it may hold several pairs
 //! with one key as well.
 //!
+//! # Several GPUs
+//!
+//! A [`ShardedMap`] spreads its pairs over the devices of a group; [`sharded`] has what it takes to make
+//! one, in one process or several.
+//!
 //! # Errors
 //!
 //! Nothing panics for want of a driver, a device or memory: there is one [`Error`], with the
@@ -163,6 +168,7 @@ pub mod primitives;
 pub mod raw;
 mod room;
 mod scratch;
+pub mod sharded;
 mod stream;
 #[cfg(test)]
 mod testing;
@@ -182,6 +188,7 @@ pub use map::{
     ArenaMap, ArenaMapBuilder, ArenaStats, Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR, Growth, Key,
     Map, MapBuilder, Merge, Number, OnStream, Outcome, Pending, Stats, Value,
 };
+pub use sharded::ShardedMap;
 pub use stream::Stream;
 
 /// What kernels of your own work on a map with; they lend it by

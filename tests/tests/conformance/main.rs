@@ -40,6 +40,7 @@ mod retain;
 mod retrieve_all;
 mod sanitizer;
 mod sets;
+mod sharded;
 mod simt;
 mod soak;
 mod stateful;

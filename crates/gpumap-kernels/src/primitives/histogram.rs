@@ -47,7 +47,7 @@ impl<B: Copy + 'static, W: Copy + 'static> HistogramArgs<B, W> {
     /// # Safety
     /// `bin` is below `bins + 2`, and the counters are only added to during the launch.
     #[inline(always)]
-    unsafe fn add(&self, bin: u32, words: u32) {
+    pub(super) unsafe fn add(&self, bin: u32, words: u32) {
         let (counters, at) = if bin < self.bins {
             (self.counts, bin)
         } else {
@@ -64,16 +64,19 @@ impl<B: Copy + 'static, W: Copy + 'static> HistogramArgs<B, W> {
     }
 }
 
-/// Counts in shared memory.
+/// Counts in shared memory; `put` takes each bin that has words, and how many, once per block.
 ///
 /// | must call | result |
 /// |---|---|
-/// | every thread of the block, converged | in the counters, when the launch has ended |
+/// | every thread of the block, converged | with `put`, when the launch has ended |
 ///
 /// # Safety
-/// As [`HistogramArgs`] says.
+/// As [`HistogramArgs`] says, but for where the counters are.
 #[inline(always)]
-unsafe fn count_shared<B: Binning<W>, W: Bits>(args: &HistogramArgs<B, W>) {
+pub(super) unsafe fn count_shared<B: Binning<W>, W: Bits>(
+    args: &HistogramArgs<B, W>,
+    put: impl Fn(u32, u32),
+) {
     let counters = SharedPtr::<u32>::dynamic();
     let (t, threads) = (thread::thread_idx_x(), thread::block_dim_x());
     let (first, count, copies_log2) = (args.first, args.count, args.copies_log2);
@@ -120,7 +123,7 @@ unsafe fn count_shared<B: Binning<W>, W: Bits>(args: &HistogramArgs<B, W>) {
                 copy += 1;
             }
             if sum != 0 {
-                args.add(first + bin, sum);
+                put(first + bin, sum);
             }
             bin += threads;
         }
@@ -204,23 +207,27 @@ impl Cache {
     }
 }
 
-/// Counts in global memory.
+/// Counts in global memory; `add` takes bins as they come, with how many words of each.
 ///
 /// | must call | result |
 /// |---|---|
-/// | every thread of the block, converged | in the counters, when the launch has ended |
+/// | every thread of the block, converged | with `add`, when the launch has ended |
 ///
 /// # Safety
-/// As [`HistogramArgs`] says, with [`CACHE_BYTES`] of dynamic shared memory.
+/// As [`HistogramArgs`] says, but for where the counters are, with [`CACHE_BYTES`] of dynamic shared
+/// memory.
 #[inline(always)]
-unsafe fn count_global<B: Binning<W>, W: Bits>(args: &HistogramArgs<B, W>) {
+pub(super) unsafe fn count_global<B: Binning<W>, W: Bits>(
+    args: &HistogramArgs<B, W>,
+    add: impl Fn(u32, u32),
+) {
     let cache = Cache::new();
     let mut tiles = 0;
     // SAFETY: bins are below `bins + 2`; all threads of a block run a tile together, so the
     // block is whole at the barriers, and warps in the votes.
     unsafe {
         cache.empty(true, |_, _| ());
-        let add = |bin, words| args.add(bin, words);
+        let add = &add;
         let tile = |vectors: [_; IN_FLIGHT as usize]| {
             if tiles == CACHE_TILES {
                 cache.empty(false, add);
@@ -268,12 +275,12 @@ macro_rules! histogram_kernels {
             /// Counts in shared memory.
             pub static $shared = fn $shared_entry(args: HistogramArgs<$binning, $word>) {
                 // SAFETY: the launch is as the arguments say.
-                unsafe { count_shared(&args) };
+                unsafe { count_shared(&args, |bin, words| args.add(bin, words)) };
             }
             /// Counts in global memory.
             pub static $global = fn $global_entry(args: HistogramArgs<$binning, $word>) {
                 // SAFETY: the launch is as the arguments say.
-                unsafe { count_global(&args) };
+                unsafe { count_global(&args, |bin, words| args.add(bin, words)) };
             }
         }
     )*};
@@ -296,11 +303,11 @@ kernel! {
     /// Counts 4-byte keys by digit, in shared memory.
     pub static DIGITS_4 = fn histogram_digits_4(args: HistogramArgs<DigitOf, u32>) {
         // SAFETY: the launch is as the arguments say.
-        unsafe { count_shared(&args) };
+        unsafe { count_shared(&args, |bin, words| args.add(bin, words)) };
     }
     /// Counts 8-byte keys by digit, in shared memory.
     pub static DIGITS_8 = fn histogram_digits_8(args: HistogramArgs<DigitOf, u64>) {
         // SAFETY: the launch is as the arguments say.
-        unsafe { count_shared(&args) };
+        unsafe { count_shared(&args, |bin, words| args.add(bin, words)) };
     }
 }

@@ -12,6 +12,8 @@
 //! | [`sweep`] | every word of an array once, sixteen bytes at a time |
 //! | [`histogram`] | counters in shared memory, several copies of each |
 //! | [`partition`] | pairs sorted by a digit, through a tile in shared memory |
+//! | [`spread`] | a histogram whose counters lie on several devices |
+//! | [`order`] | where elements came from, and back there |
 //!
 //! # Tiles
 //! Work is cut into *tiles*: as many vectors of 16 bytes per thread as its registers hold, all
@@ -35,8 +37,10 @@ pub mod combine;
 pub mod filter;
 pub mod histogram;
 pub mod look_back;
+pub mod order;
 pub mod partition;
 pub mod reduce;
 pub mod scan;
+pub mod spread;
 pub mod sweep;
 pub mod word;

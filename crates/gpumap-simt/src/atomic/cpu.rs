@@ -115,6 +115,14 @@ arithmetic! {
 
 #[inline(always)]
 #[track_caller]
+pub unsafe fn system_add(p: *mut u64, value: u64) {
+    // All devices are in this process: their atomics are one kind.
+    // SAFETY: passed on.
+    unsafe { <u64 as sealed::Arithmetic>::fetch_add(p, value, Order::Relaxed) };
+}
+
+#[inline(always)]
+#[track_caller]
 pub fn fence() {
     cpu::before_fence();
     portable_atomic::fence(Ordering::AcqRel);

@@ -234,6 +234,14 @@ impl sealed::Swap for U64x2 {
 }
 
 #[inline(always)]
+pub unsafe fn system_add(p: *mut u64, value: u64) {
+    // SAFETY: the caller vouches for `p`.
+    unsafe {
+        asm!("red.relaxed.sys.global.add.u64 [{p}], {v};", p = in(reg64) p, v = in(reg64) value, options(nostack));
+    }
+}
+
+#[inline(always)]
 pub fn fence() {
     // SAFETY: orders memory accesses, makes none. Not `nomem`: LLVM must keep to it as well.
     unsafe { asm!("fence.acq_rel.gpu;", options(nostack)) }

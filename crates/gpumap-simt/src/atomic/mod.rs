@@ -16,7 +16,7 @@
 //! | `u32`, `u64` | all GPUs | all GPUs | all GPUs |
 //! | [`U64x2`] (16-byte aligned) | sm_70 and newer | sm_90 and newer | |
 //!
-//! [`part`] has atomics on halves and quarters of these words, on all GPUs.
+//! [`system_add`] counts in memory of another device. [`part`] has atomics on halves and quarters of these words, on all GPUs.
 //!
 //! Any lane may call any of them; no other lane is involved. On the executor each one is a
 //! point where another lane may be scheduled.
@@ -213,6 +213,20 @@ fetch! {
 pub unsafe fn block_fetch_add<T: Arithmetic>(p: *mut T, value: T) -> T {
     // SAFETY: the caller's promise is the back end's.
     unsafe { T::block_fetch_add(p, value) }
+}
+
+/// Adds to a counter that threads of **several devices** add to, in the memory of any of them that is
+/// mapped into this one: at the scope of the system, with no ordering of other accesses. What was there
+/// is not returned, so that nothing waits for the answer of a device far away.
+///
+/// # Safety
+/// `p` is aligned, valid for writes on this device, and the word is accessed only by this function
+/// while the launches of all devices last.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn system_add(p: *mut u64, value: u64) {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::system_add(p, value) }
 }
 
 /// Orders every memory access of the thread before it, acquire and release, with those of other

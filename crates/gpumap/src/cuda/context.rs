@@ -215,6 +215,16 @@ impl Context {
         self.handle
     }
 
+    /// The driver's handle of its device.
+    pub(super) fn device(&self) -> CUdevice {
+        self.device
+    }
+
+    /// The pool that memory comes from, if the device has pools.
+    pub(super) fn pool(&self) -> Option<CUmemoryPool> {
+        self.pool
+    }
+
     /// Whether memory is allocated in stream order.
     pub(crate) fn has_pool(&self) -> bool {
         self.pool.is_some()

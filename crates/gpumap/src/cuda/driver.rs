@@ -33,11 +33,13 @@ pub(crate) fn check(call: &'static str, code: CUresult) -> Result<()> {
 
 /// Every driver function that is called through `cu!`.
 const NEEDED: &[&str] = &[
+    "cuCtxEnablePeerAccess",
     "cuCtxGetCurrent",
     "cuCtxGetDevice",
     "cuCtxPopCurrent_v2",
     "cuCtxPushCurrent_v2",
     "cuCtxSynchronize",
+    "cuDeviceCanAccessPeer",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
     "cuDeviceGetCount",
@@ -65,6 +67,7 @@ const NEEDED: &[&str] = &[
     "cuMemGetInfo_v2",
     "cuMemHostAlloc",
     "cuMemPoolGetAttribute",
+    "cuMemPoolSetAccess",
     "cuMemPoolSetAttribute",
     "cuMemPoolTrimTo",
     "cuMemcpyDtoDAsync_v2",

@@ -9,9 +9,11 @@ pub(crate) mod calls;
 mod context;
 mod driver;
 mod module;
+mod peer;
 mod ptx;
 mod query;
 
 pub(crate) use context::Context;
 pub(crate) use driver::{check, cu, device_count, elapsed_ms};
+pub(crate) use peer::allow_peer;
 pub(crate) use ptx::PtxText;

@@ -10,6 +10,7 @@ use gpumap_kernels::primitives::binning::{Binning, Edges};
 use gpumap_kernels::primitives::histogram::HistogramArgs;
 use gpumap_kernels::primitives::sweep::Words;
 use gpumap_kernels::slot::Bits;
+use gpumap_simt::kernel::Grid;
 
 use super::Primitives;
 use crate::buffer::Buffer;
@@ -32,6 +33,15 @@ pub struct Histogram {
     pub below: u64,
     /// Values above the last bin, NaN included.
     pub above: u64,
+}
+
+/// Where a sweep counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In shared memory first.
+    Shared,
+    /// Through a cache.
+    Global,
 }
 
 /// How many values lie in no bin.
@@ -255,34 +265,49 @@ impl Primitives {
         outside: *mut u64,
         bins: u32,
     ) -> Result<()> {
-        if words.len == 0 {
-            return Ok(());
-        }
-        let plan = Plan::new(
-            words.len,
-            16 / size_of::<W>() as u64,
-            u64::from(bins) + 2 * u64::from(!outside.is_null()),
-            self.max_shared_bytes(),
-            self.device.multiprocessors(),
-        );
-        let mut args = HistogramArgs {
+        let args = HistogramArgs {
             input: words,
             binning,
             bins,
             first: 0,
-            count: plan.count,
-            copies_log2: plan.copies_log2,
+            count: 0,
+            copies_log2: 0,
             counts,
             outside,
         };
-        if plan.passes == 0 {
+        let launch = |place, grid, args| match place {
             // SAFETY: the caller's promise; the grid is the plan's.
-            return unsafe { kernels.global.launch(scratch.stream(), plan.grid, args) };
+            Place::Shared => unsafe { kernels.shared.launch(scratch.stream(), grid, args) },
+            // SAFETY: as above.
+            Place::Global => unsafe { kernels.global.launch(scratch.stream(), grid, args) },
+        };
+        self.passes(args, launch)
+    }
+
+    /// Calls `launch` for each sweep over the input that it takes.
+    pub(super) fn passes<B: Binning<W>, W: Bits>(
+        &self,
+        mut args: HistogramArgs<B, W>,
+        mut launch: impl FnMut(Place, Grid, HistogramArgs<B, W>) -> Result<()>,
+    ) -> Result<()> {
+        if args.input.len == 0 {
+            return Ok(());
+        }
+        let plan = Plan::new(
+            args.input.len,
+            16 / size_of::<W>() as u64,
+            u64::from(args.bins) + 2 * u64::from(!args.outside.is_null()),
+            self.max_shared_bytes(),
+            self.device.multiprocessors(),
+        );
+        args.count = plan.count;
+        args.copies_log2 = plan.copies_log2;
+        if plan.passes == 0 {
+            return launch(Place::Global, plan.grid, args);
         }
         for pass in 0..plan.passes {
             args.first = pass * plan.count;
-            // SAFETY: as above.
-            unsafe { kernels.shared.launch(scratch.stream(), plan.grid, args) }?;
+            launch(Place::Shared, plan.grid, args)?;
         }
         Ok(())
     }
@@ -320,7 +345,7 @@ impl Primitives {
     }
 }
 
-fn even<T: Sample>(range: &Range<T>, bins: usize) -> Result<T::Even> {
+pub(super) fn even<T: Sample>(range: &Range<T>, bins: usize) -> Result<T::Even> {
     if bins == 0 || bins > MAX_BINS {
         return Err(Error::Setting {
             setting: Setting::Bins,

@@ -34,6 +34,7 @@
 //! work was divided.
 
 mod counts;
+pub mod distributed;
 mod element;
 mod filter;
 mod histogram;

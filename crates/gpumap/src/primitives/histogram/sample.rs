@@ -5,6 +5,7 @@ use std::ops::Range;
 use bytemuck::Pod;
 use gpumap_kernels::primitives::binning::{Binning, Edges, EvenFloats, EvenIntegers, Ordered};
 use gpumap_kernels::primitives::histogram::{self as kernels, HistogramArgs};
+use gpumap_kernels::primitives::spread::{self, SpreadArgs};
 use gpumap_simt::kernel::Kernel;
 
 /// A kernel that counts.
@@ -19,11 +20,23 @@ pub struct Counting<B: Copy + 'static, W: Copy + 'static> {
     pub(super) global: CountKernel<B, W>,
 }
 
+/// A kernel that counts on several devices.
+type SpreadKernel<B, W> = &'static Kernel<SpreadArgs<B, W>>;
+
+/// The kernels for one binning over several devices.
+#[derive(Debug)]
+pub struct Spreading<B: Copy + 'static, W: Copy + 'static> {
+    /// Counts in shared memory first.
+    pub(in crate::primitives) shared: SpreadKernel<B, W>,
+    /// Counts through a cache.
+    pub(in crate::primitives) global: SpreadKernel<B, W>,
+}
+
 /// A value that histograms count: `u32`, `i32`, `u64`, `i64`, `f32`, `f64`.
 pub trait Sample: Pod + sealed::Counted {}
 impl<T: Pod + sealed::Counted> Sample for T {}
 
-pub(super) mod sealed {
+pub(in crate::primitives) mod sealed {
     use super::*;
 
     /// How values of a type are counted.
@@ -32,6 +45,8 @@ pub(super) mod sealed {
         type Even: Binning<Self::Word>;
         /// The kernels for bins of one width.
         const EVEN: Counting<Self::Even, Self::Word>;
+        /// Those for bins of one width over several devices.
+        const SPREAD: Spreading<Self::Even, Self::Word>;
         /// The kernels for bins between edges.
         const EDGES: Counting<Edges<Self>, Self::Word>;
         /// Bins of one width over a range, if it has any values.
@@ -42,11 +57,13 @@ pub(super) mod sealed {
 }
 
 macro_rules! integers {
-    ($($t:ty: $word:ty, $even:ident $even_global:ident $edges:ident $edges_global:ident;)*) => {$(
+    ($($t:ty: $word:ty, $even:ident $even_global:ident $edges:ident $edges_global:ident $spread:ident $spread_global:ident;)*) => {$(
         impl sealed::Counted for $t {
             type Even = EvenIntegers<$word>;
             const EVEN: Counting<Self::Even, $word> =
                 Counting { shared: &kernels::$even, global: &kernels::$even_global };
+            const SPREAD: Spreading<Self::Even, $word> =
+                Spreading { shared: &spread::$spread, global: &spread::$spread_global };
             const EDGES: Counting<Edges<$t>, $word> =
                 Counting { shared: &kernels::$edges, global: &kernels::$edges_global };
 
@@ -65,18 +82,20 @@ macro_rules! integers {
 }
 
 integers! {
-    u32: u32, EVEN_INTEGERS_4 EVEN_INTEGERS_4_GLOBAL EDGES_U32 EDGES_U32_GLOBAL;
-    i32: u32, EVEN_INTEGERS_4 EVEN_INTEGERS_4_GLOBAL EDGES_I32 EDGES_I32_GLOBAL;
-    u64: u64, EVEN_INTEGERS_8 EVEN_INTEGERS_8_GLOBAL EDGES_U64 EDGES_U64_GLOBAL;
-    i64: u64, EVEN_INTEGERS_8 EVEN_INTEGERS_8_GLOBAL EDGES_I64 EDGES_I64_GLOBAL;
+    u32: u32, EVEN_INTEGERS_4 EVEN_INTEGERS_4_GLOBAL EDGES_U32 EDGES_U32_GLOBAL SPREAD_INTEGERS_4 SPREAD_INTEGERS_4_GLOBAL;
+    i32: u32, EVEN_INTEGERS_4 EVEN_INTEGERS_4_GLOBAL EDGES_I32 EDGES_I32_GLOBAL SPREAD_INTEGERS_4 SPREAD_INTEGERS_4_GLOBAL;
+    u64: u64, EVEN_INTEGERS_8 EVEN_INTEGERS_8_GLOBAL EDGES_U64 EDGES_U64_GLOBAL SPREAD_INTEGERS_8 SPREAD_INTEGERS_8_GLOBAL;
+    i64: u64, EVEN_INTEGERS_8 EVEN_INTEGERS_8_GLOBAL EDGES_I64 EDGES_I64_GLOBAL SPREAD_INTEGERS_8 SPREAD_INTEGERS_8_GLOBAL;
 }
 
 macro_rules! floats {
-    ($($t:ty: $word:ty, $even:ident $even_global:ident $edges:ident $edges_global:ident;)*) => {$(
+    ($($t:ty: $word:ty, $even:ident $even_global:ident $edges:ident $edges_global:ident $spread:ident $spread_global:ident;)*) => {$(
         impl sealed::Counted for $t {
             type Even = EvenFloats;
             const EVEN: Counting<Self::Even, $word> =
                 Counting { shared: &kernels::$even, global: &kernels::$even_global };
+            const SPREAD: Spreading<Self::Even, $word> =
+                Spreading { shared: &spread::$spread, global: &spread::$spread_global };
             const EDGES: Counting<Edges<$t>, $word> =
                 Counting { shared: &kernels::$edges, global: &kernels::$edges_global };
 
@@ -96,6 +115,6 @@ macro_rules! floats {
 }
 
 floats! {
-    f32: u32, EVEN_F32 EVEN_F32_GLOBAL EDGES_F32 EDGES_F32_GLOBAL;
-    f64: u64, EVEN_F64 EVEN_F64_GLOBAL EDGES_F64 EDGES_F64_GLOBAL;
+    f32: u32, EVEN_F32 EVEN_F32_GLOBAL EDGES_F32 EDGES_F32_GLOBAL SPREAD_F32 SPREAD_F32_GLOBAL;
+    f64: u64, EVEN_F64 EVEN_F64_GLOBAL EDGES_F64 EDGES_F64_GLOBAL SPREAD_F64 SPREAD_F64_GLOBAL;
 }

@@ -1,0 +1,177 @@
+//! What can go wrong between ranks.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What was wrong with a group of ranks, or went wrong between them.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// A group of no devices.
+    #[error("a group needs one device at least")]
+    Empty,
+    /// CUDA devices and the CPU in one group.
+    #[error(
+        "rank {rank} runs on another kind of device than rank 0: all run on CUDA, or all on the CPU"
+    )]
+    Mixed {
+        /// The first that differs.
+        rank: usize,
+    },
+    /// Two ranks on one GPU, which NCCL refuses.
+    #[error(
+        "ranks {first} and {second} have the same GPU: give each its own, or use Ranks::on_one"
+    )]
+    SameDevice {
+        /// One of them.
+        first: usize,
+        /// The other.
+        second: usize,
+    },
+    /// More ranks than a batch can be split for.
+    #[error("{ranks} ranks are more than the {most} that a batch is split for")]
+    TooMany {
+        /// How many were asked for.
+        ranks: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A rank that is not in its group.
+    #[error("there is no rank {rank} in a group of {ranks}: ranks count from 0")]
+    NoSuchRank {
+        /// Which one.
+        rank: usize,
+        /// How many there are.
+        ranks: usize,
+    },
+    /// `GPUMAP_DEVICES` is no list of devices.
+    #[error("`{}` is no list of devices: use cuda:0,cuda:1 or 0,1 or cpu,cpu", .text.display())]
+    DeviceList {
+        /// What it said.
+        text: OsString,
+    },
+    /// `GPUMAP_RANK`, `GPUMAP_RANKS`, `GPUMAP_ID` or `GPUMAP_ID_FILE` is missing or makes no sense.
+    #[error("{name} is not set or makes no sense: {expected}")]
+    Variable {
+        /// Which one.
+        name: &'static str,
+        /// What it has to say.
+        expected: &'static str,
+    },
+    /// Another rank failed at the same step, so that this one could not go on. The other has the
+    /// error that says why.
+    #[error("rank {rank} failed, and its own error says why; this one could not go on without it")]
+    Failed {
+        /// Which one.
+        rank: usize,
+    },
+    /// The work of a rank panicked. The group has been given up.
+    #[error("the work of rank {rank} panicked: make a new group")]
+    Panicked {
+        /// Which one.
+        rank: usize,
+    },
+    /// Some rank did not come in time. The group has been given up.
+    #[error(
+        "other ranks did not come within {waited:?}: make a new group, with a longer timeout if they are slow"
+    )]
+    Silent {
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The group was given up after an earlier failure.
+    #[error("the group was given up after an earlier failure: make a new one")]
+    Ended,
+    /// Ranks came to different collectives: their calls are not in the same order.
+    #[error("ranks came to different calls: each must make the same calls in the same order")]
+    OutOfStep,
+    /// A batch of one rank is too long for the places of its answers.
+    #[error("a batch of {len} keys on one rank is too long: split it into batches below 2^32")]
+    BatchTooLong {
+        /// How long.
+        len: usize,
+    },
+    /// Devices that cannot reach each other's memory.
+    #[error(
+        "device {from} cannot reach the memory of device {to}: there is no peer access between them"
+    )]
+    NoPeerAccess {
+        /// The number of the device that would.
+        from: usize,
+        /// The number of the other.
+        to: usize,
+    },
+    /// Memory of ranks in other processes cannot be mapped.
+    #[error(
+        "ranks in other processes do not share memory: drive all GPUs from one process, or use Form::Replicated"
+    )]
+    OtherProcess,
+    /// There is no NCCL on this machine.
+    #[error(
+        "libnccl.so.2 not found: install NCCL 2.18 or newer (the package libnccl2, or pip's nvidia-nccl-cu12 or -cu13) and put its folder into LD_LIBRARY_PATH, or its path into GPUMAP_NCCL"
+    )]
+    NoNccl,
+    /// NCCL is older than what is needed.
+    #[error("NCCL is too old: it has no {missing}; install 2.18 or newer")]
+    NcclTooOld {
+        /// The first function found missing.
+        missing: &'static str,
+    },
+    /// NCCL would be free to use NVLink multicast.
+    #[error("NVLink multicast must be off: set NCCL_NVLS_ENABLE=0 before the program starts")]
+    Multicast,
+    /// A call into NCCL failed. The group has been given up.
+    #[error("{call} failed: {code}")]
+    Nccl {
+        /// NCCL's function.
+        call: &'static str,
+        /// What it returned.
+        code: NcclCode,
+    },
+    /// The file through which ranks find each other cannot be written or read.
+    #[error("{}: {source}; the file must not be there before rank 0 starts", .path.display())]
+    IdFile {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// What a call into NCCL returned: an `ncclResult_t`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NcclCode(pub(super) u32);
+
+impl NcclCode {
+    /// The number of the code, as `nccl.h` has it.
+    pub fn value(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for NcclCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.0 {
+            0 => "ncclSuccess",
+            1 => "ncclUnhandledCudaError",
+            2 => "ncclSystemError",
+            3 => "ncclInternalError",
+            4 => "ncclInvalidArgument",
+            5 => "ncclInvalidUsage",
+            6 => "ncclRemoteError",
+            7 => "ncclInProgress",
+            8 => "ncclTimeout",
+            _ => "a code of a newer NCCL",
+        };
+        write!(f, "{name} ({})", self.0)
+    }
+}
+
+impl fmt::Debug for NcclCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

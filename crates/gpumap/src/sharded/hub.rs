@@ -1,0 +1,242 @@
+//! [`Hub`]: where the ranks of one process meet.
+//!
+//! A meeting is over when every rank has come. The last one does what there is to do with what they
+//! brought, while the others wait and cannot leave: so their memory may be read and written in it.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::error::GroupError;
+use crate::error::{Error, Result};
+
+/// What a rank brings; of one type for all ranks that come to the same call.
+type Post = Box<dyn Any + Send>;
+/// What comes of it.
+type Outcome = Arc<dyn Any + Send + Sync>;
+/// What comes of a meeting of ranks at different calls.
+struct OutOfStep;
+
+/// Where the ranks of one process meet.
+pub(super) struct Hub {
+    timeout: Duration,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// How many meetings there have been.
+    meeting: u64,
+    posts: Vec<Option<Post>>,
+    outcome: Option<Outcome>,
+    /// Ranks whose work is over, in the order in which they left, and whether it went well.
+    left: Vec<(usize, bool)>,
+    ended: Option<End>,
+}
+
+/// Why a group was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The work of this rank panicked.
+    Panicked(usize),
+    /// This rank said so.
+    Aborted(usize),
+    /// Some rank did not come in time.
+    Silent,
+}
+
+impl Hub {
+    pub(super) fn new(ranks: usize, timeout: Duration) -> Self {
+        Self {
+            timeout,
+            state: Mutex::new(State {
+                meeting: 0,
+                posts: (0..ranks).map(|_| None).collect(),
+                outcome: None,
+                left: Vec::new(),
+                ended: None,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// How long is waited.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Brings something, and returns what came of the meeting. `finish` is called by one rank, with
+    /// what each brought, while all others wait.
+    pub(super) fn meet<P: Send + 'static, R: Send + Sync + 'static>(
+        &self,
+        rank: usize,
+        post: P,
+        finish: impl FnOnce(Vec<P>) -> R,
+    ) -> Result<Arc<R>> {
+        let mut state = self.state.lock();
+        self.expect_all(&state)?;
+        state.posts[rank] = Some(Box::new(post));
+        if state.posts.iter().all(Option::is_some) {
+            let posts = state.posts.iter_mut().filter_map(Option::take);
+            let posts: Option<Vec<P>> = posts
+                .map(|post| post.downcast().ok().map(|post| *post))
+                .collect();
+            let outcome: Outcome = match posts {
+                Some(posts) => Arc::new(finish(posts)),
+                None => Arc::new(OutOfStep),
+            };
+            state.outcome = Some(outcome);
+            state.meeting += 1;
+            self.changed.notify_all();
+        } else {
+            let meeting = state.meeting;
+            let deadline = Instant::now() + self.timeout;
+            while state.meeting == meeting {
+                if let Err(error) = self.expect_all(&state) {
+                    state.posts[rank] = None;
+                    return Err(error);
+                }
+                if self.changed.wait_until(&mut state, deadline).timed_out()
+                    && state.meeting == meeting
+                {
+                    state.ended.get_or_insert(End::Silent);
+                    self.changed.notify_all();
+                }
+            }
+        }
+        // The next meeting needs this rank, so the outcome is still that of this one.
+        let outcome = state.outcome.clone().and_then(|any| any.downcast().ok());
+        outcome.ok_or(Error::Group(GroupError::OutOfStep))
+    }
+
+    /// An error if some rank has failed: then it will not do its part of what is under way.
+    pub(super) fn check(&self) -> Result<()> {
+        self.expect_seats(&self.state.lock(), |seat| {
+            seat != Seat::Left { well: false }
+        })
+    }
+
+    /// An error if some rank will not come any more.
+    fn expect_all(&self, state: &State) -> Result<()> {
+        self.expect(state, |_| false)
+    }
+
+    /// An error for the first rank that has left and that may not have, by whether it went well.
+    fn expect(&self, state: &State, may_have: impl Fn(bool) -> bool) -> Result<()> {
+        let error = match state.ended {
+            Some(End::Panicked(rank)) => GroupError::Panicked { rank },
+            Some(End::Aborted(rank)) => GroupError::Failed { rank },
+            Some(End::Silent) => GroupError::Silent {
+                waited: self.timeout,
+            },
+            None => match state.left.iter().find(|&&(_, well)| !may_have(well)) {
+                Some(&(rank, _)) => GroupError::Failed { rank },
+                None => return Ok(()),
+            },
+        };
+        Err(Error::Group(error))
+    }
+
+    /// Begins: no rank has left, nobody has come.
+    pub(super) fn open(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.ended.is_some() {
+            return Err(Error::Group(GroupError::Ended));
+        }
+        state.left.clear();
+        state.posts.fill_with(|| None);
+        Ok(())
+    }
+
+    /// The work of a rank is over, well or not: who waits for it need not any longer.
+    pub(super) fn leave(&self, rank: usize, well: bool) {
+        self.state.lock().left.push((rank, well));
+        self.changed.notify_all();
+    }
+
+    /// Gives the group up, unless it was before.
+    pub(super) fn end(&self, why: End) {
+        self.state.lock().ended.get_or_insert(why);
+        self.changed.notify_all();
+    }
+}
+
+impl std::fmt::Debug for Hub {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.state.lock();
+        f.debug_struct("Hub")
+            .field("meeting", &state.meeting)
+            .field("ended", &state.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn hub(ranks: usize) -> Hub {
+        Hub::new(ranks, Duration::from_secs(60))
+    }
+
+    #[test]
+    fn every_rank_gets_what_came_of_each_meeting() {
+        let hub = hub(3);
+        thread::scope(|scope| {
+            for rank in 0..3u64 {
+                let hub = &hub;
+                scope.spawn(move || {
+                    for round in 0..1000 {
+                        let post = round * 10 + rank;
+                        let all = hub.meet(rank as usize, post, |posts| posts).unwrap();
+                        assert_eq!(*all, [round * 10, round * 10 + 1, round * 10 + 2]);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_who_has_left_panicked_or_is_late() {
+        let of_two = |act: &(dyn Fn(&Hub) + Sync), timeout| {
+            let hub = Hub::new(2, timeout);
+            thread::scope(|scope| {
+                let waiting = scope.spawn(|| hub.meet(0, 1, |posts: Vec<i32>| posts));
+                act(&hub);
+                waiting.join().unwrap().unwrap_err()
+            })
+        };
+        let long = Duration::from_secs(600);
+        let left = of_two(&|hub| hub.leave(1, true), long);
+        assert!(
+            matches!(left, Error::Group(GroupError::Failed { rank: 1 })),
+            "{left}"
+        );
+        let panicked = of_two(&|hub| hub.end(End::Panicked(1)), long);
+        assert!(
+            matches!(panicked, Error::Group(GroupError::Panicked { rank: 1 })),
+            "{panicked}"
+        );
+        let late = of_two(&|_| (), Duration::from_millis(20));
+        assert!(
+            matches!(late, Error::Group(GroupError::Silent { .. })),
+            "{late}"
+        );
+    }
+
+    #[test]
+    fn different_calls_are_found_out() {
+        let hub = hub(2);
+        let (one, other) = thread::scope(|scope| {
+            let one = scope.spawn(|| hub.meet(0, 1u8, |_| ()).err());
+            let other = hub.meet(1, "one", |posts| posts.len());
+            (one.join().unwrap(), other.err())
+        });
+        // The one that came last made nothing of it; the other found nothing, or a unit.
+        assert!(one.is_none() || matches!(one, Some(Error::Group(GroupError::OutOfStep))));
+        assert!(matches!(other, Some(Error::Group(GroupError::OutOfStep))));
+    }
+}

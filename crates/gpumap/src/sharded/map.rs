@@ -1,0 +1,274 @@
+//! [`ShardedMap`]: a map over all devices of a group that one process drives.
+
+use std::ops::Range;
+
+use parking_lot::Mutex;
+
+use super::{Rank, Ranks, Shard};
+use crate::error::{Error, Result};
+use crate::map::{Key, MapBuilder, Merge, Value};
+
+/// A map over the devices of a group, driven by one process.
+///
+/// Batches are slices of the host: each rank takes a stretch of them, and answers come in their order.
+/// Batches that are on the devices already go through the shards themselves, by [`run`](Self::run). What
+/// the map holds, counts and finds is what one [`Map`](crate::Map) would.
+///
+/// ```
+/// use gpumap::{Merge, ShardedMap};
+/// use gpumap::sharded::{Ranks, devices};
+///
+/// let ranks = Ranks::new(&devices("cpu,cpu,cpu")?)?;
+/// let counts = ShardedMap::<u32, u32>::new(&ranks)?;
+/// let words: Vec<u32> = (0..3_000).map(|i| i % 1_000).collect();
+/// assert_eq!(counts.merge(&words, &vec![1; words.len()], Merge::Add)?, 1_000);
+/// assert_eq!(counts.get(&[999, 1_000])?, [Some(3), None]);
+/// assert_eq!(counts.remove(&[0, 5, 5_000])?, 2);
+///
+/// let (keys, values) = counts.retrieve_all()?;
+/// assert!(keys.len() == 998 && counts.len() == 998);
+/// assert!(values.iter().all(|&count| count == 3));
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+///
+/// # Concurrency
+/// [`Send`] and [`Sync`]; the verbs may be called from any number of threads and run one after the
+/// other, each over the whole group. [`GroupError`](super::GroupError) says what becomes of failures.
+#[derive(Debug)]
+pub struct ShardedMap<K: Key, V: Value> {
+    ranks: Ranks,
+    shards: Vec<Mutex<Shard<K, V>>>,
+}
+
+impl<K: Key, V: Value> ShardedMap<K, V> {
+    /// The smallest map over a group.
+    ///
+    /// # Errors
+    /// As for [`Map::new`](crate::Map::new); [`Error::Group`].
+    pub fn new(ranks: &Ranks) -> Result<Self> {
+        Self::with(ranks, None, |builder, _| builder)
+    }
+
+    /// A map that has room for this many pairs.
+    ///
+    /// # Errors
+    /// As for [`Map::with_capacity`](crate::Map::with_capacity); [`Error::Group`].
+    pub fn with_capacity(ranks: &Ranks, pairs: usize) -> Result<Self> {
+        Self::with(ranks, None, |builder, share| builder.capacity(share(pairs)))
+    }
+
+    /// A map with settings; see [`Shard::with`].
+    ///
+    /// ```
+    /// use gpumap::{Growth, ShardedMap};
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let map = ShardedMap::<u64, u64>::with(&ranks, Some(7), |builder, share| {
+    ///     builder.capacity(share(1_000)).growth(Growth::Fixed).hash_seed(8)
+    /// })?;
+    /// assert!(map.capacity() >= 1_000);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`MapBuilder::build`]; [`Error::Group`].
+    pub fn with(
+        ranks: &Ranks,
+        owner_seed: Option<u64>,
+        configure: impl Fn(MapBuilder<K, V>, &dyn Fn(usize) -> usize) -> MapBuilder<K, V> + Sync,
+    ) -> Result<Self> {
+        let shards = ranks.run(|rank| Shard::with(rank, owner_seed, &configure))?;
+        Ok(Self {
+            ranks: ranks.clone(),
+            shards: shards.into_iter().map(Mutex::new).collect(),
+        })
+    }
+
+    /// The group.
+    pub fn ranks(&self) -> &Ranks {
+        &self.ranks
+    }
+
+    /// Runs work on every rank with its shard, and returns what each came to: for batches that are on
+    /// the devices. As [`Ranks::run`].
+    ///
+    /// ```
+    /// use gpumap::{Buffer, ShardedMap, Stream};
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let map = ShardedMap::<u32, u32>::new(&ranks)?;
+    /// let new = map.run(|rank, shard| {
+    ///     let stream = Stream::new(rank.device())?;
+    ///     let first = 100 * rank.index() as u32;
+    ///     let keys: Vec<u32> = (first..first + 100).collect();
+    ///     let keys = Buffer::from_slice(&stream, &keys)?; // made on the device, most often
+    ///     shard.insert(rank, &keys, &keys)
+    /// })?;
+    /// assert_eq!(new, [200, 200]); // each is told about all
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the work, and [`Error::Group`].
+    pub fn run<R: Send>(
+        &self,
+        work: impl Fn(&mut Rank, &mut Shard<K, V>) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        self.ranks
+            .run(|rank| work(rank, &mut self.shards[rank.index()].lock()))
+    }
+
+    /// As [`Map::insert`](crate::Map::insert).
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`]; as for [`Shard::insert`].
+    pub fn insert(&self, keys: &[K], values: &[V]) -> Result<usize> {
+        same_len(keys, values)?;
+        self.once(keys.len(), |rank, shard, range| {
+            shard.insert(rank, &keys[range.clone()], &values[range])
+        })
+    }
+
+    /// As [`Map::upsert`](crate::Map::upsert).
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn upsert(&self, keys: &[K], values: &[V]) -> Result<usize> {
+        same_len(keys, values)?;
+        self.once(keys.len(), |rank, shard, range| {
+            shard.upsert(rank, &keys[range.clone()], &values[range])
+        })
+    }
+
+    /// As [`Map::merge`](crate::Map::merge).
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn merge(&self, keys: &[K], values: &[V], merge: Merge) -> Result<usize> {
+        same_len(keys, values)?;
+        self.once(keys.len(), |rank, shard, range| {
+            shard.merge(rank, &keys[range.clone()], &values[range], merge)
+        })
+    }
+
+    /// As [`Map::get`](crate::Map::get).
+    ///
+    /// # Errors
+    /// As for [`Shard::get`].
+    pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        let parts = self.split(keys.len(), |rank, shard, range| {
+            shard.get(rank, &keys[range])
+        });
+        Ok(parts?.concat())
+    }
+
+    /// As [`Map::contains`](crate::Map::contains).
+    ///
+    /// # Errors
+    /// As for [`Shard::contains`].
+    pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
+        let parts = self.split(keys.len(), |rank, shard, range| {
+            shard.contains(rank, &keys[range])
+        });
+        Ok(parts?.concat())
+    }
+
+    /// As [`Map::remove`](crate::Map::remove).
+    ///
+    /// # Errors
+    /// As for [`Shard::remove`].
+    pub fn remove(&self, keys: &[K]) -> Result<usize> {
+        self.once(keys.len(), |rank, shard, range| {
+            shard.remove(rank, &keys[range])
+        })
+    }
+
+    /// How many pairs it holds. Waits for a call in flight; costs nothing otherwise.
+    pub fn len(&self) -> usize {
+        self.sum(|shard| shard.local().len())
+    }
+
+    /// Whether it holds no pair.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many pairs fit before some rank grows, if they are spread evenly.
+    pub fn capacity(&self) -> usize {
+        self.sum(|shard| shard.local().capacity())
+    }
+
+    /// How many pairs each rank has.
+    pub fn lens(&self) -> Vec<usize> {
+        let len = |shard: &Mutex<Shard<K, V>>| shard.lock().local().len();
+        self.shards.iter().map(len).collect()
+    }
+
+    /// As [`Map::clear`](crate::Map::clear).
+    ///
+    /// # Errors
+    /// As for [`Shard::clear`].
+    pub fn clear(&self) -> Result<()> {
+        self.run(|rank, shard| shard.clear(rank)).map(drop)
+    }
+
+    /// Makes room for `more` pairs beyond those it has.
+    ///
+    /// # Errors
+    /// As for [`Shard::reserve`].
+    pub fn reserve(&self, more: usize) -> Result<()> {
+        self.run(|rank, shard| shard.reserve(rank, more)).map(drop)
+    }
+
+    /// Every pair, in no order: first those of rank 0, then those of rank 1, and so on. For each rank's own,
+    /// on its device, there is [`Map::retrieve_all_into`](crate::Map::retrieve_all_into) of
+    /// [`Shard::local`].
+    ///
+    /// # Errors
+    /// As for [`Map::retrieve_all`](crate::Map::retrieve_all); [`Error::Group`].
+    pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let parts = self.run(|_, shard| shard.local().retrieve_all())?;
+        let (keys, values): (Vec<Vec<K>>, Vec<Vec<V>>) = parts.into_iter().unzip();
+        Ok((keys.concat(), values.concat()))
+    }
+
+    /// Runs work on every rank with the stretch of a batch of the host that it takes.
+    fn split<R: Send>(
+        &self,
+        len: usize,
+        work: impl Fn(&mut Rank, &mut Shard<K, V>, Range<usize>) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        let ranks = self.ranks.len();
+        let start = |rank: usize| (len as u128 * rank as u128 / ranks as u128) as usize;
+        self.run(|rank, shard| {
+            let range = start(rank.index())..start(rank.index() + 1);
+            work(rank, shard, range)
+        })
+    }
+
+    /// As [`split`](Self::split), for what every rank is told about all.
+    fn once(
+        &self,
+        len: usize,
+        work: impl Fn(&mut Rank, &mut Shard<K, V>, Range<usize>) -> Result<usize> + Sync,
+    ) -> Result<usize> {
+        let all = self.split(len, work)?;
+        Ok(all.first().copied().unwrap_or(0))
+    }
+
+    fn sum(&self, of: impl Fn(&Shard<K, V>) -> usize) -> usize {
+        self.shards.iter().map(|shard| of(&shard.lock())).sum()
+    }
+}
+
+fn same_len<K, V>(keys: &[K], values: &[V]) -> Result<()> {
+    if keys.len() == values.len() {
+        return Ok(());
+    }
+    Err(Error::LengthMismatch {
+        keys: keys.len(),
+        values: values.len(),
+    })
+}

@@ -1,0 +1,57 @@
+//! Maps over several devices: [`ShardedMap`], and what it is made of.
+//!
+//! Each device of a *group* is a *rank* and has a [`Shard`]: a map of the keys that it owns. A key's
+//! owner follows from its hash, under a seed of the group's own. A batch may come from any rank: it is
+//! partitioned by owner on its device, parts are exchanged, each shard works on what it got, and answers
+//! go back the same way, into the order in which was asked.
+//!
+//! | | who drives | made by |
+//! |---|---|---|
+//! | [`ShardedMap`] | one process, a thread for each rank; batches of the host are split | [`Ranks::new`] |
+//! | [`Ranks::run`] with a [`Shard`] each | the same, with batches on the devices | [`Ranks::new`] |
+//! | [`Rank::join`] with a [`Shard`] | one process for each rank, on one node or several | [`Membership`] |
+//!
+//! ```
+//! use gpumap::ShardedMap;
+//! use gpumap::sharded::{Ranks, devices};
+//!
+//! let ranks = Ranks::new(&devices("cpu,cpu")?)?; // or "cuda:0,cuda:1"
+//! let map = ShardedMap::<u64, u32>::with_capacity(&ranks, 1_000)?;
+//! assert_eq!(map.insert(&[1, 2, 3], &[10, 20, 30])?, 3);
+//! assert_eq!(map.get(&[3, 4, 1])?, [Some(30), None, Some(10)]);
+//! # Ok::<(), gpumap::Error>(())
+//! ```
+//!
+//! # The link
+//! Between GPUs everything goes through NCCL, which is loaded when it is first needed; without it there
+//! is [`GroupError::NoNccl`]. `NCCL_NVLS_ENABLE=0` has to be set ([`GroupError::Multicast`]). Ranks on the
+//! CPU copy from each other ([`Transport`]), and so may several on one GPU ([`Ranks::on_one`]): for
+//! tests, and for programs that are written for several devices and find one.
+//!
+//! # Failures
+//! A step that fails on one rank, for want of memory for instance, is an error on every rank: its own
+//! there, [`GroupError::Failed`] on the others, and the group goes on. Of a batch that is refused so,
+//! some shards may have stored their part. If a rank is gone for good, the others have an error when
+//! their time is up, and the group is given up.
+
+mod direct;
+mod error;
+mod hub;
+mod list;
+mod look_up;
+mod map;
+mod membership;
+mod nccl;
+mod owner;
+mod ranks;
+mod room;
+mod shard;
+mod transport;
+
+pub use error::{GroupError, NcclCode};
+pub use list::{devices, devices_from_env};
+pub use map::ShardedMap;
+pub use membership::{GroupId, Membership};
+pub use ranks::{DEFAULT_TIMEOUT, Rank, Ranks};
+pub use shard::Shard;
+pub use transport::{Parcel, Plan, Transport, Window};

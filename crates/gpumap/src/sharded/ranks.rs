@@ -1,0 +1,386 @@
+//! [`Ranks`]: a group of devices that one process drives, and [`Rank`]: one of a group.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::direct::Direct;
+use super::error::GroupError;
+use super::hub::{End, Hub};
+use super::membership::Membership;
+use super::nccl::Nccl;
+use super::transport::{Plan, Transport};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+
+/// How long ranks wait for each other, unless said otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A group of devices that one process drives: one rank on each.
+///
+/// Cheap to clone: clones are the same group. Work runs in a thread for each rank ([`run`](Self::run)),
+/// and one after the other.
+///
+/// ```
+/// use gpumap::sharded::{Ranks, devices};
+///
+/// let ranks = Ranks::new(&devices("cpu,cpu,cpu")?)?;
+/// let sums = ranks.run(|rank| {
+///     let all = rank.gather(&[10 + rank.index() as u64])?;
+///     Ok(all.iter().sum::<u64>())
+/// })?;
+/// assert_eq!(sums, [33, 33, 33]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+///
+/// # Failures
+/// If the work of a rank returns an error while others wait for it, or panics, or does not come for the
+/// [timeout](Self::with_timeout), every rank returns an error. After a panic, a timeout or an
+/// interrupted exchange of GPUs the group is of no use any more: all calls are
+/// [`GroupError::Ended`]. The devices are.
+#[derive(Clone, Debug)]
+pub struct Ranks {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    hub: Arc<Hub>,
+    seats: Mutex<Vec<Rank>>,
+    devices: Vec<Device>,
+}
+
+/// One of a group: a device, and the link to the others.
+pub struct Rank {
+    device: Device,
+    transport: Box<dyn Transport>,
+    /// What is exchanged is queued here, beside the work on what is there already.
+    link: Stream,
+}
+
+impl Ranks {
+    /// A group with a rank on each of these devices: GPUs, each its own, which talk through NCCL; or
+    /// CPU executors.
+    ///
+    /// # Errors
+    /// [`Error::Group`]: for a list of devices that cannot be a group, and for what NCCL has to say.
+    pub fn new(devices: &[Device]) -> Result<Self> {
+        Self::with_timeout(devices, DEFAULT_TIMEOUT)
+    }
+
+    /// As [`new`](Self::new), with another limit on how long ranks wait for each other.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn with_timeout(devices: &[Device], timeout: Duration) -> Result<Self> {
+        check(devices)?;
+        if devices.len() == 1 || !devices[0].is_cuda() {
+            return Self::direct(devices.to_vec(), timeout);
+        }
+        let hub = Arc::new(Hub::new(devices.len(), timeout));
+        let links = Nccl::all(devices, &hub)?;
+        let transports = links.into_iter().map(|link| Box::new(link) as _).collect();
+        Self::of(devices.to_vec(), hub, transports)
+    }
+
+    /// A group of so many ranks on one device, each with a part of it. For tests: what they exchange
+    /// is copied from place to place.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn on_one(device: &Device, ranks: usize, timeout: Duration) -> Result<Self> {
+        Self::direct(vec![device.clone(); ranks], timeout)
+    }
+
+    /// A group on the devices that `GPUMAP_DEVICES` names; if it is not set, on all CUDA devices there
+    /// are, or else on the CPU alone.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new), [`devices`](super::devices) and [`Device::cuda`].
+    pub fn best() -> Result<Self> {
+        let devices = match super::devices_from_env()? {
+            Some(devices) => devices,
+            None => match Device::cuda_count() {
+                0 => vec![Device::cpu()],
+                count => (0..count).map(Device::cuda).collect::<Result<_>>()?,
+            },
+        };
+        Self::new(&devices)
+    }
+
+    fn direct(devices: Vec<Device>, timeout: Duration) -> Result<Self> {
+        let ranks = devices.len();
+        if ranks == 0 {
+            return Err(Error::Group(GroupError::Empty));
+        }
+        let hub = Arc::new(Hub::new(ranks, timeout));
+        let transport = |rank| {
+            let hub = Arc::clone(&hub);
+            Box::new(Direct { hub, rank, ranks }) as _
+        };
+        let transports = (0..ranks).map(transport).collect();
+        Self::of(devices, Arc::clone(&hub), transports)
+    }
+
+    fn of(
+        devices: Vec<Device>,
+        hub: Arc<Hub>,
+        transports: Vec<Box<dyn Transport>>,
+    ) -> Result<Self> {
+        let seats = devices.iter().zip(transports);
+        let seats = seats.map(|(device, transport)| Rank::new(device, transport));
+        let seats = Mutex::new(seats.collect::<Result<_>>()?);
+        Ok(Self {
+            inner: Arc::new(Inner {
+                hub,
+                seats,
+                devices,
+            }),
+        })
+    }
+
+    /// How many ranks there are.
+    pub fn len(&self) -> usize {
+        self.inner.devices.len()
+    }
+
+    /// Never: a group has one rank at least.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The device of each rank.
+    pub fn devices(&self) -> &[Device] {
+        &self.inner.devices
+    }
+
+    /// Runs work on every rank, each in a thread of its own, and returns what each came to.
+    ///
+    /// Work may not run work on the same group: it would wait for itself.
+    ///
+    /// # Errors
+    /// The error of the rank that failed first of its own, rather than for the others' sake.
+    pub fn run<R: Send>(&self, work: impl Fn(&mut Rank) -> Result<R> + Sync) -> Result<Vec<R>> {
+        let mut results = Vec::with_capacity(self.len());
+        let mut of_others = None;
+        for result in self.run_each(work) {
+            match result {
+                Ok(result) => results.push(result),
+                Err(Error::Group(error @ GroupError::Failed { .. })) => {
+                    of_others.get_or_insert(Error::Group(error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match of_others {
+            Some(error) => Err(error),
+            None => Ok(results),
+        }
+    }
+
+    /// As [`run`](Self::run), with the error of each rank.
+    pub fn run_each<R: Send>(
+        &self,
+        work: impl Fn(&mut Rank) -> Result<R> + Sync,
+    ) -> Vec<Result<R>> {
+        let mut seats = self.inner.seats.lock();
+        let hub = &*self.inner.hub;
+        let in_seat = |index: usize, rank: &mut Rank| {
+            // What it leaves half done is the group's, which is given up.
+            let result = catch_unwind(AssertUnwindSafe(|| work(rank))).unwrap_or_else(|_| {
+                hub.end(End::Panicked(index));
+                Err(Error::Group(GroupError::Panicked { rank: index }))
+            });
+            hub.leave(index, result.is_ok());
+            result
+        };
+        if hub.open().is_err() {
+            let ended = |_| Err(Error::Group(GroupError::Ended));
+            return seats.iter().map(ended).collect();
+        }
+        thread::scope(|scope| {
+            let threads: Vec<_> = seats
+                .iter_mut()
+                .enumerate()
+                .map(|(index, rank)| scope.spawn(move || in_seat(index, rank)))
+                .collect();
+            let joined = threads.into_iter().enumerate().map(|(index, thread)| {
+                let panicked = Error::Group(GroupError::Panicked { rank: index });
+                thread.join().unwrap_or(Err(panicked))
+            });
+            joined.collect()
+        })
+    }
+}
+
+/// Whether these can be a group.
+fn check(devices: &[Device]) -> Result<()> {
+    let Some(first) = devices.first() else {
+        return Err(Error::Group(GroupError::Empty));
+    };
+    if let Some(rank) = devices.iter().position(|d| d.is_cuda() != first.is_cuda()) {
+        return Err(Error::Group(GroupError::Mixed { rank }));
+    }
+    for (second, device) in devices.iter().enumerate() {
+        let before = devices[..second].iter().position(|other| other == device);
+        if let (true, Some(first)) = (device.is_cuda(), before) {
+            return Err(Error::Group(GroupError::SameDevice { first, second }));
+        }
+    }
+    Ok(())
+}
+
+impl Rank {
+    fn new(device: &Device, transport: Box<dyn Transport>) -> Result<Self> {
+        Ok(Self {
+            device: device.clone(),
+            transport,
+            link: Stream::new(device)?,
+        })
+    }
+
+    /// Joins a group whose other ranks are in other processes, of this node or of others. Returns when
+    /// all have.
+    ///
+    /// The device is a GPU, unless the group has one rank only.
+    ///
+    /// # Errors
+    /// [`Error::Group`].
+    pub fn join(device: &Device, membership: &Membership) -> Result<Self> {
+        let transport: Box<dyn Transport> = if membership.ranks() == 1 {
+            let hub = Arc::new(Hub::new(1, membership.timeout()));
+            let (rank, ranks) = (0, 1);
+            Box::new(Direct { hub, rank, ranks })
+        } else {
+            Box::new(Nccl::join(device, membership)?)
+        };
+        Self::new(device, transport)
+    }
+
+    /// Which rank it is, from 0.
+    pub fn index(&self) -> usize {
+        self.transport.rank()
+    }
+
+    /// How many ranks its group has.
+    pub fn ranks(&self) -> usize {
+        self.transport.ranks()
+    }
+
+    /// Its device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The link to the others, for exchanges of your own.
+    pub fn transport(&mut self) -> &mut dyn Transport {
+        &mut *self.transport
+    }
+
+    /// What each rank brings, in the order of the ranks: as many words from each. A collective.
+    ///
+    /// # Errors
+    /// [`Error::Group`].
+    pub fn gather(&mut self, mine: &[u64]) -> Result<Vec<u64>> {
+        self.transport.gather(mine)
+    }
+
+    /// Waits for all ranks to come here. A collective.
+    ///
+    /// # Errors
+    /// [`Error::Group`].
+    pub fn barrier(&mut self) -> Result<()> {
+        self.gather(&[]).map(drop)
+    }
+
+    /// One's own result, if every rank has one, or an error on every rank if one has an error: its own
+    /// there, [`GroupError::Failed`] on the others. So none goes on alone. A collective.
+    ///
+    /// # Errors
+    /// [`Error::Group`], and the error that it was called with.
+    pub fn together<R>(&mut self, mine: Result<R>) -> Result<R> {
+        let failed = self.gather(&[u64::from(mine.is_err())]);
+        // One's own error tells more.
+        let mine = mine?;
+        match failed?.iter().position(|&failed| failed != 0) {
+            Some(rank) => Err(Error::Group(GroupError::Failed { rank })),
+            None => Ok(mine),
+        }
+    }
+
+    /// As [`together`](Self::together), and returns the results of all ranks. A collective.
+    ///
+    /// # Errors
+    /// As for [`together`](Self::together).
+    #[doc(alias = "all-gather")]
+    pub fn agree<const N: usize>(&mut self, mine: Result<[u64; N]>) -> Result<Vec<[u64; N]>> {
+        let words = mine.as_ref().copied().unwrap_or([0; N]);
+        let mut post = vec![u64::from(mine.is_err())];
+        post.extend(words);
+        let all = self.gather(&post);
+        // One's own error tells more.
+        mine?;
+        let all = all?;
+        let mut of_ranks = Vec::with_capacity(self.ranks());
+        for (rank, post) in all.chunks(N + 1).enumerate() {
+            match post.split_first() {
+                Some((0, words)) => of_ranks.push(std::array::from_fn(|i| words[i])),
+                _ => return Err(Error::Group(GroupError::Failed { rank })),
+            }
+        }
+        Ok(of_ranks)
+    }
+
+    /// Tells all ranks what goes where, from what this one has for each; for itself nothing is
+    /// planned. A collective, and an error on every rank if one has an error.
+    pub(super) fn plan(&mut self, mine: Result<Vec<std::ops::Range<usize>>>) -> Result<Plan> {
+        let (index, ranks) = (self.index(), self.ranks());
+        let ranges = mine.as_deref().unwrap_or_default();
+        let mut post = vec![u64::from(mine.is_err())];
+        post.extend((0..ranks).map(|to| ranges.get(to).map_or(0, |range| range.len() as u64)));
+        let all = self.gather(&post);
+        let mut sends = mine?;
+        let all = all?;
+        let by_rank: Vec<&[u64]> = all.chunks(ranks + 1).collect();
+        if let Some(rank) = by_rank.iter().position(|post| post[0] != 0) {
+            return Err(Error::Group(GroupError::Failed { rank }));
+        }
+        sends[index] = 0..0;
+        let mut receives = Vec::with_capacity(ranks);
+        let mut start = 0;
+        for (from, post) in by_rank.iter().enumerate() {
+            let len = if from == index {
+                0
+            } else {
+                post[1 + index] as usize
+            };
+            receives.push(start..start + len);
+            start += len;
+        }
+        Ok(Plan { sends, receives })
+    }
+
+    /// The stream that exchanges are queued on, and the link.
+    pub(crate) fn link(&mut self) -> (&Stream, &mut dyn Transport) {
+        (&self.link, &mut *self.transport)
+    }
+
+    /// Waits until what is queued on the link has ended.
+    pub(crate) fn wait(&mut self) -> Result<()> {
+        self.transport.wait(&self.link)
+    }
+}
+
+impl std::fmt::Debug for Rank {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rank")
+            .field("index", &self.index())
+            .field("ranks", &self.ranks())
+            .field("device", &self.device)
+            .finish_non_exhaustive()
+    }
+}

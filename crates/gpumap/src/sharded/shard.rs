@@ -1,0 +1,408 @@
+//! [`Shard`]: what one rank has of a map, and the verbs that store and take away.
+
+use std::ops::Range;
+
+use super::Rank;
+use super::owner::Owners;
+use super::room::Room;
+use super::transport::{Parcel, Plan};
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::input::{Input, Source};
+use crate::map::{Key, Map, MapBuilder, Merge, Value, random_seed};
+use crate::primitives::Primitives;
+use crate::stream::Stream;
+
+/// One rank's part of a map that is spread over a group.
+///
+/// Its verbs are *collectives*: every rank of the group calls them in the same order, each with a batch of
+/// its own, which may be empty. Batches are of the host or of the rank's device. What is stored once is
+/// found from every rank. The pairs themselves are in [`local`](Self::local).
+///
+/// ```
+/// use gpumap::Merge;
+/// use gpumap::sharded::{Ranks, Shard, devices};
+///
+/// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+/// let found = ranks.run(|rank| {
+///     let mut shard = Shard::<u32, u64>::new(rank)?;
+///     // Each rank counts the same three words.
+///     shard.merge(rank, &[7, 8, 9], &[1, 1, 1], Merge::Add)?;
+///     assert_eq!(shard.len(rank)?, 3);
+///     shard.get(rank, &[9, 10 + rank.index() as u32])
+/// })?;
+/// assert_eq!(found, [[Some(2), None], [Some(2), None]]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+pub struct Shard<K: Key, V: Value> {
+    pub(super) map: Map<K, V>,
+    pub(super) owners: Owners,
+    pub(super) primitives: Primitives,
+    /// What the buffers below are ordered by: never the link, which is busy while they are worked on.
+    pub(super) stream: Stream,
+    pub(super) rooms: Rooms<K, V>,
+}
+
+/// Buffers of a call.
+#[derive(Debug)]
+pub(super) struct Rooms<K, V> {
+    /// The batch, by owner.
+    pub(super) keys: Room<K>,
+    pub(super) values: Room<V>,
+    /// What others sent.
+    pub(super) came_keys: Room<K>,
+    pub(super) came_values: Room<V>,
+    /// Where each key of the batch was, and 0, 1, 2 and so on up to `numbered`.
+    pub(super) places: Room<u32>,
+    pub(super) numbers: Room<u32>,
+    pub(super) numbered: usize,
+    /// Answers to what others sent, to the own part, and from others.
+    pub(super) answers: Answers<V>,
+    pub(super) own: Answers<V>,
+    pub(super) came: Answers<V>,
+    /// Answers in the order of the batch, for the host.
+    pub(super) out: Answers<V>,
+}
+
+/// Values, and beside each whether there is one.
+#[derive(Debug)]
+pub(super) struct Answers<V> {
+    pub(super) values: Room<V>,
+    pub(super) found: Room<u8>,
+}
+
+impl<V> Default for Answers<V> {
+    fn default() -> Self {
+        Self {
+            values: Room::default(),
+            found: Room::default(),
+        }
+    }
+}
+
+impl<K, V> Default for Rooms<K, V> {
+    fn default() -> Self {
+        Self {
+            keys: Room::default(),
+            values: Room::default(),
+            came_keys: Room::default(),
+            came_values: Room::default(),
+            places: Room::default(),
+            numbers: Room::default(),
+            numbered: 0,
+            answers: Answers::default(),
+            own: Answers::default(),
+            came: Answers::default(),
+            out: Answers::default(),
+        }
+    }
+}
+
+impl<K: Key, V: Value> Shard<K, V> {
+    /// An empty map over the group. A collective.
+    ///
+    /// # Errors
+    /// As for [`Map::new`]; [`Error::Group`].
+    pub fn new(rank: &mut Rank) -> Result<Self> {
+        Self::with(rank, None, |builder, _| builder)
+    }
+
+    /// A map with room for so many pairs over the whole group. A collective.
+    ///
+    /// # Errors
+    /// As for [`Map::with_capacity`]; [`Error::Group`].
+    pub fn with_capacity(rank: &mut Rank, pairs: usize) -> Result<Self> {
+        Self::with(rank, None, |builder, share| builder.capacity(share(pairs)))
+    }
+
+    /// A map with settings: `configure` gets the builder of this rank's part, and what makes of a number
+    /// of pairs of the whole group the room that one rank needs for its share. The seed is that of the owners;
+    /// without one, rank 0 draws it. A collective.
+    ///
+    /// # Errors
+    /// As for [`MapBuilder::build`]; [`Error::Group`].
+    pub fn with(
+        rank: &mut Rank,
+        owner_seed: Option<u64>,
+        configure: impl FnOnce(MapBuilder<K, V>, &dyn Fn(usize) -> usize) -> MapBuilder<K, V>,
+    ) -> Result<Self> {
+        let drawn = owner_seed.unwrap_or_else(random_seed);
+        let seed = rank.gather(&[drawn])?[0];
+        let made = Owners::new(rank.ranks(), seed).and_then(|owners| {
+            let share = |pairs| owners.share(pairs);
+            Ok(Self {
+                map: configure(Map::builder(rank.device()), &share).build()?,
+                owners,
+                primitives: Primitives::new(rank.device()),
+                stream: Stream::new(rank.device())?,
+                rooms: Rooms::default(),
+            })
+        });
+        rank.together(made)
+    }
+
+    /// The pairs that this rank has. What it is asked for itself concerns them alone; pairs that are
+    /// stored in it directly may be of another's keys, and are then not found.
+    pub fn local(&self) -> &Map<K, V> {
+        &self.map
+    }
+
+    /// The rank that has a key, if anyone has it.
+    pub fn owner(&self, key: K) -> usize {
+        use gpumap_kernels::slot::Bits;
+        self.owners.of(bytemuck::cast::<K, K::Bits>(key).to_u64())
+    }
+
+    /// [`Map::insert`] over the group: returns how many keys were new, of all ranks together.
+    ///
+    /// # Errors
+    /// As for [`Map::insert`], of any rank, and [`Error::Group`]. Of a batch that is refused, some ranks may
+    /// have stored what they own.
+    pub fn insert(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<usize> {
+        self.store(rank, keys.source(), values.source(), |map, keys, values| {
+            map.insert(&Given(keys), &Given(values))
+        })
+    }
+
+    /// [`Map::upsert`] over the group: returns how many keys were new, of all ranks together.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn upsert(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<usize> {
+        self.store(rank, keys.source(), values.source(), |map, keys, values| {
+            map.upsert(&Given(keys), &Given(values))
+        })
+    }
+
+    /// [`Map::merge`] over the group: returns how many keys were new, of all ranks together.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn merge(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+        merge: Merge,
+    ) -> Result<usize> {
+        self.store(rank, keys.source(), values.source(), |map, keys, values| {
+            map.merge(&Given(keys), &Given(values), merge)
+        })
+    }
+
+    /// [`Map::remove`] over the group: returns how many keys were present, of all ranks together.
+    ///
+    /// # Errors
+    /// As for [`Map::remove`], of any rank, and [`Error::Group`].
+    pub fn remove(&mut self, rank: &mut Rank, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
+        if rank.ranks() == 1 {
+            return self.map.remove(keys);
+        }
+        let keys = keys.source();
+        let Self {
+            map,
+            rooms,
+            stream,
+            primitives,
+            owners,
+            ..
+        } = self;
+        let stream: &Stream = stream;
+        let parted = attempt(|| {
+            let out = rooms.keys.of(stream, keys.len())?;
+            let offsets = primitives.partition_keys_into(&Given(keys), owners.digit(), out)?;
+            Ok(owners.ranges(&offsets))
+        });
+        let mine = parted
+            .as_ref()
+            .map_or(0..0, |ranges| ranges[rank.index()].clone());
+        let plan = rank.plan(parted)?;
+        let room = attempt(|| {
+            Ok((
+                rooms.keys.of(stream, keys.len())?,
+                rooms.came_keys.of(stream, plan.incoming())?,
+            ))
+        });
+        let (sent, came) = rank.together(room)?;
+        // SAFETY: the buffers have what is planned, and are left alone until the wait below is over.
+        unsafe { exchange(rank, stream, &plan, &[parcel(sent, came)]) }?;
+        let own = sent.slice(mine).and_then(|own| map.remove(&own));
+        rank.wait()?;
+        let all = own.and_then(|own| Ok(own + map.remove(&came.slice(..plan.incoming())?)?));
+        total(rank, all)
+    }
+
+    /// How many pairs all ranks have together. A collective.
+    ///
+    /// # Errors
+    /// [`Error::Group`].
+    pub fn len(&self, rank: &mut Rank) -> Result<usize> {
+        total(rank, Ok(self.map.len()))
+    }
+
+    /// Whether no rank has any pair. A collective.
+    ///
+    /// # Errors
+    /// [`Error::Group`].
+    pub fn is_empty(&self, rank: &mut Rank) -> Result<bool> {
+        self.len(rank).map(|len| len == 0)
+    }
+
+    /// Takes all pairs away. A collective.
+    ///
+    /// # Errors
+    /// As for [`Map::clear`], of any rank, and [`Error::Group`].
+    pub fn clear(&self, rank: &mut Rank) -> Result<()> {
+        let cleared = self.map.clear();
+        rank.together(cleared)
+    }
+
+    /// Makes room for so many pairs more, over the whole group. A collective.
+    ///
+    /// # Errors
+    /// As for [`Map::reserve`], of any rank, and [`Error::Group`].
+    pub fn reserve(&self, rank: &mut Rank, more: usize) -> Result<()> {
+        let reserved = self.map.reserve(self.owners.share(more));
+        rank.together(reserved)
+    }
+
+    /// Frees the buffers that calls went through. Later ones allocate them again as they need them.
+    pub fn trim(&mut self) {
+        self.rooms = Rooms::default();
+        self.map.trim();
+    }
+
+    /// Sends each pair to its owner and applies a verb there: to the own part while the others are on
+    /// their way, then to what has come.
+    fn store(
+        &mut self,
+        rank: &mut Rank,
+        keys: Source<'_, K>,
+        values: Source<'_, V>,
+        verb: impl Fn(&Map<K, V>, Source<'_, K>, Source<'_, V>) -> Result<usize>,
+    ) -> Result<usize> {
+        if rank.ranks() == 1 {
+            return verb(&self.map, keys, values);
+        }
+        let Self {
+            map,
+            rooms,
+            stream,
+            primitives,
+            owners,
+            ..
+        } = self;
+        let stream: &Stream = stream;
+        let len = keys.len();
+        let parted = attempt(|| {
+            if values.len() != len {
+                return Err(Error::LengthMismatch {
+                    keys: len,
+                    values: values.len(),
+                });
+            }
+            let out_keys = rooms.keys.of(stream, len)?;
+            let out_values = rooms.values.of(stream, len)?;
+            let digit = owners.digit();
+            let (keys, values) = (Given(keys), Given(values));
+            let offsets = primitives.partition_into(&keys, &values, digit, out_keys, out_values)?;
+            Ok(owners.ranges(&offsets))
+        });
+        let mine = parted
+            .as_ref()
+            .map_or(0..0, |ranges| ranges[rank.index()].clone());
+        let plan = rank.plan(parted)?;
+        let incoming = plan.incoming();
+        let room = attempt(|| {
+            let sent = (rooms.keys.of(stream, len)?, rooms.values.of(stream, len)?);
+            let came_keys = rooms.came_keys.of(stream, incoming)?;
+            Ok((sent, came_keys, rooms.came_values.of(stream, incoming)?))
+        });
+        let ((keys, values), came_keys, came_values) = rank.together(room)?;
+        let parcels = [parcel(keys, came_keys), parcel(values, came_values)];
+        // SAFETY: the buffers have what is planned, and are left alone until the wait below is over.
+        unsafe { exchange(rank, stream, &plan, &parcels) }?;
+        let own = part(keys, values, mine).and_then(|(keys, values)| verb(map, keys, values));
+        rank.wait()?;
+        let all = own.and_then(|own| {
+            let (keys, values) = part(came_keys, came_values, 0..incoming)?;
+            Ok(own + verb(map, keys, values)?)
+        });
+        total(rank, all)
+    }
+}
+
+/// A part of keys and values.
+fn part<'a, K: Key, V: Value>(
+    keys: &'a Buffer<K>,
+    values: &'a Buffer<V>,
+    range: Range<usize>,
+) -> Result<(Source<'a, K>, Source<'a, V>)> {
+    let (keys, values) = (keys.slice(range.clone())?, values.slice(range)?);
+    Ok((Source::Device(keys), Source::Device(values)))
+}
+
+/// What is sent from one buffer and received in another.
+pub(super) fn parcel<T: bytemuck::Pod>(send: &Buffer<T>, receive: &mut Buffer<T>) -> Parcel {
+    Parcel {
+        send: send.as_ptr().cast(),
+        receive: receive.as_mut_ptr().cast(),
+        bytes: size_of::<T>(),
+    }
+}
+
+/// Queues an exchange on the link, after what was queued on `stream`.
+///
+/// # Safety
+/// As for [`Transport::exchange`](super::Transport::exchange), until [`Rank::wait`] has returned.
+pub(super) unsafe fn exchange(
+    rank: &mut Rank,
+    stream: &Stream,
+    plan: &Plan,
+    parcels: &[Parcel],
+) -> Result<()> {
+    let (link, transport) = rank.link();
+    link.wait_stream(stream)?;
+    // SAFETY: passed on.
+    unsafe { transport.exchange(link, plan, parcels) }
+}
+
+/// Calls it: so that it may hand out what it borrows.
+pub(super) fn attempt<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
+    step()
+}
+
+/// The sum over all ranks.
+fn total(rank: &mut Rank, mine: Result<usize>) -> Result<usize> {
+    let all = rank.agree(mine.map(|mine| [mine as u64]))?;
+    Ok(all.iter().map(|&[of_one]| of_one as usize).sum())
+}
+
+/// A source as an input again.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'a, T>(pub(super) Source<'a, T>);
+
+impl<T: bytemuck::Pod> Input<T> for Given<'_, T> {
+    fn source(&self) -> Source<'_, T> {
+        self.0
+    }
+}
+
+impl<K: Key, V: Value> std::fmt::Debug for Shard<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shard")
+            .field("map", &self.map)
+            .field("owners", &self.owners)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,286 @@
+//! What becomes of a group when one rank fails: an error on every rank, within a timeout, never a hang.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use gpumap::sharded::{GroupError, Rank, Ranks, Shard, devices};
+use gpumap::{Buffer, Device, Error, Result, Stream};
+use gpumap_tests::device::noting;
+use gpumap_tests::group::{PATIENCE, executors, fresh_groups, on_every_group};
+
+/// Far less than [`PATIENCE`]: who got its error by then did not wait for a timeout.
+const SOON: Duration = Duration::from_secs(60);
+
+/// Panics unless the error says that another rank failed.
+pub fn assert_failed(error: &Error, rank: usize) {
+    match error {
+        Error::Group(GroupError::Failed { rank: found }) => assert_eq!(*found, rank),
+        other => panic!("not the failure of rank {rank}: {other}"),
+    }
+}
+
+/// Runs work in which the last rank fails in some way, on a new group of every kind; returns all results.
+fn last_fails<R: Send>(
+    timeout: Duration,
+    work: impl Fn(&mut Rank, bool) -> Result<R> + Sync,
+    check: impl Fn(&Ranks, Vec<Result<R>>),
+) {
+    for group in fresh_groups(timeout) {
+        if group.len() == 1 {
+            continue;
+        }
+        noting(&group.to_string(), || {
+            let last = group.len() - 1;
+            let start = Instant::now();
+            let results = group.ranks().run_each(|rank| {
+                let is_last = rank.index() == last;
+                work(rank, is_last)
+            });
+            assert!(start.elapsed() < SOON, "waited {:?}", start.elapsed());
+            assert_eq!(results.len(), group.len());
+            check(group.ranks(), results);
+        });
+    }
+}
+
+/// An error that a rank has of its own.
+fn of_its_own() -> Error {
+    Error::OutputTooSmall {
+        needed: 2,
+        given: 1,
+    }
+}
+
+#[test]
+fn who_gives_up_before_a_collective_is_not_waited_for() {
+    last_fails(
+        PATIENCE,
+        |rank, is_last| {
+            if is_last {
+                Err(of_its_own())
+            } else {
+                rank.barrier()
+            }
+        },
+        |ranks, results| {
+            let last = results.len() - 1;
+            for (rank, result) in results.into_iter().enumerate() {
+                let error = result.unwrap_err();
+                if rank == last {
+                    assert!(matches!(error, Error::OutputTooSmall { .. }), "{error}");
+                } else {
+                    assert_failed(&error, last);
+                }
+            }
+            // Nothing was under way: the group goes on, and reports the error that tells most.
+            ranks.run(|rank| rank.barrier()).unwrap();
+            let error = ranks.run(|rank| match rank.index() == last {
+                true => Err(of_its_own()),
+                false => rank.barrier(),
+            });
+            assert!(matches!(error, Err(Error::OutputTooSmall { .. })));
+        },
+    );
+}
+
+#[test]
+fn a_panic_is_an_error_everywhere_and_the_end_of_the_group() {
+    last_fails(
+        PATIENCE,
+        |rank, is_last| {
+            let mut shard = Shard::<u64, u64>::new(rank)?;
+            shard.insert(rank, &[1, 2, 3], &[1, 2, 3])?;
+            if is_last {
+                panic!("meant to be");
+            }
+            shard.get(rank, &[1, 2, 3]).map(drop)
+        },
+        |ranks, results| {
+            let last = results.len() - 1;
+            for result in results {
+                let error = result.unwrap_err();
+                let is_panic = |rank| rank == last;
+                match error {
+                    Error::Group(GroupError::Panicked { rank }) => assert!(is_panic(rank)),
+                    other => panic!("not a panic: {other}"),
+                }
+            }
+            let after = ranks.run(|rank| rank.barrier()).unwrap_err();
+            assert!(matches!(after, Error::Group(GroupError::Ended)), "{after}");
+        },
+    );
+}
+
+#[test]
+fn who_does_not_come_is_waited_for_until_the_time_is_up() {
+    last_fails(
+        Duration::from_millis(200),
+        |rank, is_last| {
+            if is_last {
+                std::thread::sleep(Duration::from_millis(1500));
+            }
+            rank.barrier()
+        },
+        |ranks, results| {
+            for result in results {
+                let error = result.unwrap_err();
+                assert!(
+                    matches!(error, Error::Group(GroupError::Silent { .. })),
+                    "{error}"
+                );
+            }
+            let after = ranks.run(|_| Ok(())).unwrap_err();
+            assert!(matches!(after, Error::Group(GroupError::Ended)), "{after}");
+        },
+    );
+}
+
+/// A rank that is gone between the words of hosts and the data of devices.
+#[test]
+fn who_leaves_an_exchange_half_way_leaves_nobody_hanging() {
+    last_fails(
+        Duration::from_secs(5),
+        |rank, is_last| {
+            let mut shard = Shard::<u64, u64>::new(rank)?;
+            shard.insert(rank, &[1, 2, 3], &[1, 2, 3])?;
+            // As a batch begins: everyone tells what it has for whom.
+            if is_last {
+                let word = u64::from(false);
+                let lens = vec![1; rank.ranks()];
+                rank.gather(&[&[word], &lens[..]].concat())?;
+                rank.gather(&[word])?;
+                return Err(of_its_own());
+            }
+            shard.insert(rank, &[4, 5, 6, 7, 8, 9], &[0; 6]).map(drop)
+        },
+        |_, results| {
+            let last = results.len() - 1;
+            for (rank, result) in results.into_iter().enumerate() {
+                let error = result.unwrap_err();
+                let well = match &error {
+                    Error::OutputTooSmall { .. } => rank == last,
+                    Error::Group(_) => rank != last,
+                    _ => false,
+                };
+                assert!(well, "rank {rank}: {error}");
+            }
+        },
+    );
+}
+
+#[test]
+fn a_rank_without_memory_is_an_error_everywhere_and_the_group_goes_on() {
+    for ranks in [2, 3, 8] {
+        let mut all = executors(ranks);
+        // Enough for the table of the map, not for the batches of all.
+        all[ranks - 1] = all[ranks - 1].with_memory_budget(1 << 20);
+        let group = Ranks::with_timeout(&all, PATIENCE).unwrap();
+        let keys: Vec<u64> = (0..200_000).collect();
+        let small: Vec<u64> = (0..100).collect();
+        let results = group.run_each(|rank| {
+            let mut shard = Shard::<u64, u64>::new(rank)?;
+            assert_eq!(shard.insert(rank, &small, &small)?, 100);
+            let refused = shard.insert(rank, &keys, &keys).unwrap_err();
+            // Who was refused memory has none of it, and all can go on.
+            assert_eq!(shard.get(rank, &[7u64, 99])?, [Some(7), Some(99)]);
+            Err::<(), _>(refused)
+        });
+        for (rank, result) in results.into_iter().enumerate() {
+            let error = result.unwrap_err();
+            if rank == ranks - 1 {
+                assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+            } else {
+                assert_failed(&error, ranks - 1);
+            }
+        }
+        group.run(|rank| rank.barrier()).unwrap();
+    }
+}
+
+#[test]
+fn lists_that_cannot_be_groups_are_refused() {
+    let none = Ranks::new(&[]).unwrap_err();
+    assert!(matches!(none, Error::Group(GroupError::Empty)));
+    for text in ["", "cpu,", "gpu", "cuda:x,cpu", "cuda:+1", "-1"] {
+        let error = devices(text).unwrap_err();
+        assert!(
+            matches!(error, Error::Group(GroupError::DeviceList { .. })),
+            "{text}: {error}"
+        );
+    }
+    on_every_group(|on| {
+        let first = &on.ranks().devices()[0];
+        if first.is_cuda() {
+            let mixed = Ranks::new(&[first.clone(), Device::cpu()]).unwrap_err();
+            assert!(matches!(mixed, Error::Group(GroupError::Mixed { rank: 1 })));
+            let same = Ranks::new(&[first.clone(), first.clone()]).unwrap_err();
+            let pair = GroupError::SameDevice {
+                first: 0,
+                second: 1,
+            };
+            assert_eq!(same.to_string(), Error::Group(pair).to_string());
+        }
+    });
+}
+
+#[test]
+#[ignore = "run by the next one in a process of its own"]
+fn child_without_nccl() {
+    match gpumap::sharded::GroupId::new() {
+        Ok(id) => println!("found: {id}"),
+        Err(error) => println!("error: {error:?}: {error}"),
+    }
+}
+
+#[test]
+fn without_nccl_an_error_says_how_to_get_it() {
+    let run = |nccl: &str, multicast: &str| {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "sharded::failures::child_without_nccl"])
+            .args(["--ignored", "--nocapture"])
+            .env("GPUMAP_NCCL", nccl)
+            .env("NCCL_NVLS_ENABLE", multicast)
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let missing = run("/no/such/libnccl.so.2", "0");
+    assert!(missing.contains("NoNccl"), "{missing}");
+    for word in [
+        "libnccl.so.2",
+        "libnccl2",
+        "nvidia-nccl-cu13",
+        "LD_LIBRARY_PATH",
+        "GPUMAP_NCCL",
+    ] {
+        assert!(missing.contains(word), "{missing}");
+    }
+    // Some library that is there and is not NCCL: a file without its functions.
+    let other = run("libc.so.6", "0");
+    assert!(
+        other.contains("NcclTooOld") && other.contains("ncclGetUniqueId"),
+        "{other}"
+    );
+    if devices("0,1").is_ok() {
+        let multicast = run("", "1");
+        let expected = ["Multicast", "NoNccl"];
+        assert!(
+            expected.iter().any(|name| multicast.contains(name)),
+            "{multicast}"
+        );
+    }
+}
+
+/// Buffers of one rank are not those of another, which only separate devices show.
+#[test]
+fn memory_of_another_rank_is_refused() {
+    let group = Ranks::with_timeout(&executors(2), PATIENCE).unwrap();
+    let stream = Stream::new(&group.devices()[1]).unwrap();
+    let of_second = Buffer::from_slice(&stream, &[1u64, 2, 3]).unwrap();
+    let results = group.run_each(|rank| {
+        let mut shard = Shard::<u64, u64>::new(rank)?;
+        shard.insert(rank, &of_second, &of_second)
+    });
+    assert!(matches!(results[0], Err(Error::WrongDevice { .. })));
+    assert_failed(results[1].as_ref().unwrap_err(), 0);
+}

@@ -1,0 +1,50 @@
+//! Maps and histograms over several ranks, against one map and plain Rust.
+
+mod batches;
+mod failures;
+mod histogram;
+mod transport;
+mod verbs;
+
+use gpumap::sharded::{Rank, Shard};
+use gpumap::{Key, Result, ShardedMap, Value};
+use gpumap_tests::group::Group;
+use gpumap_tests::oracle::{Oracle, assert_same, paired};
+use gpumap_tests::{key, key_bits, value_bits};
+
+/// A map over a group, with fixed seeds.
+fn map<K: Key, V: Value>(on: &Group) -> ShardedMap<K, V> {
+    ShardedMap::with(on.ranks(), Some(5), |builder, _| builder.hash_seed(6)).unwrap()
+}
+
+/// Panics unless the map holds exactly these pairs, each on the rank that owns its key, as seen by
+/// `retrieve_all`, `len`, `get` and `contains`.
+fn assert_holds<K: Key, V: Value>(map: &ShardedMap<K, V>, expected: &Oracle) {
+    let (keys, values) = map.retrieve_all().unwrap();
+    assert_same(&paired(&keys, &values), expected, "retrieve_all");
+    assert_eq!(map.len(), expected.len());
+    assert_eq!(map.is_empty(), expected.is_empty());
+    assert_eq!(map.lens().iter().sum::<usize>(), expected.len());
+    let asked: Vec<K> = expected.keys().map(|&bits| key(bits)).collect();
+    let got = map.get(&asked).unwrap();
+    assert_eq!(got.len(), asked.len());
+    for (&k, v) in asked.iter().zip(got) {
+        let bits = key_bits(k);
+        assert_eq!(v.map(value_bits), Some(expected[&bits]), "get({bits:#x})");
+    }
+    assert!(map.contains(&asked).unwrap().iter().all(|&there| there));
+    let own = |rank: &mut Rank, shard: &mut Shard<K, V>| -> Result<()> {
+        let (keys, _) = shard.local().retrieve_all()?;
+        assert!(keys.iter().all(|&k| shard.owner(k) == rank.index()));
+        Ok(())
+    };
+    map.run(own).unwrap();
+}
+
+/// Runs `body::<K, V>(&Group)` for these pairs of types, on every group.
+macro_rules! on_groups {
+    ($body:ident: $($k:ty => $v:ty),*) => {{
+        $(gpumap_tests::group::on_every_group($body::<$k, $v>);)*
+    }};
+}
+use on_groups;
