@@ -16,6 +16,7 @@ mod pair;
 mod partition;
 mod primitives;
 mod report;
+mod scale;
 mod set;
 mod small;
 
@@ -52,6 +53,8 @@ pub enum Suite {
     Histogram,
     /// Partitions of `n` pairs.
     Partition,
+    /// Several devices, `n` keys or values on each: the link, maps and histograms over all.
+    Scale,
     /// Scans, reductions and filters of `n` elements, by default 400 million.
     Primitives,
     /// The ladders of filter, `retrieve_all` and scan, `n` elements, by default 400 million: what
@@ -103,6 +106,11 @@ impl Options {
 }
 
 fn main() -> Result<()> {
+    // What several GPUs need, and what is read when they first come together.
+    if std::env::var_os("NCCL_NVLS_ENABLE").is_none() {
+        // SAFETY: no other thread runs yet.
+        unsafe { std::env::set_var("NCCL_NVLS_ENABLE", "0") };
+    }
     let options = Options::parse();
     let device = Device::best()?;
     let stream = Stream::new(&device)?;
@@ -125,6 +133,7 @@ fn main() -> Result<()> {
                 }
             }
             Suite::Limit => limit::run(&device)?,
+            Suite::Scale => scale::run(n, runs, &mut report)?,
             Suite::Small => small::run(&stream, n, runs, &mut report)?,
             Suite::Histogram => {
                 let n = options.n.unwrap_or(4 * n);

@@ -56,6 +56,31 @@ impl DeviceChoice {
     }
 }
 
+/// Devices that work together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceList(pub Vec<DeviceChoice>);
+
+/// Why a text is no [`DeviceList`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a list of devices, use 0,1 or cuda:0,cuda:1 or cpu,cpu")]
+pub struct UnknownDevices;
+
+impl FromStr for DeviceList {
+    type Err = UnknownDevices;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let one = |name: &str| match name.parse() {
+            Ok(choice @ (DeviceChoice::Cpu | DeviceChoice::Cuda(_))) => Ok(choice),
+            // A number alone is that of a CUDA device.
+            _ => match format!("cuda:{name}").parse() {
+                Ok(choice @ DeviceChoice::Cuda(_)) => Ok(choice),
+                _ => Err(UnknownDevices),
+            },
+        };
+        text.split(',').map(one).collect::<Result<_, _>>().map(Self)
+    }
+}
+
 /// Which device code to load on a CUDA device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PtxChoice {
@@ -121,6 +146,18 @@ mod tests {
             "cuda:99999999999999999999999",
         ] {
             assert_eq!(text.parse::<DeviceChoice>(), Err(UnknownDevice), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lists_of_devices() {
+        let list = |text: &str| text.parse::<DeviceList>().map(|list| list.0);
+        let both = vec![DeviceChoice::Cuda(0), DeviceChoice::Cuda(3)];
+        assert_eq!(list("0,3"), Ok(both.clone()));
+        assert_eq!(list("cuda:0,3"), Ok(both));
+        assert_eq!(list("cpu,cpu"), Ok(vec![DeviceChoice::Cpu; 2]));
+        for text in ["", "0,", "auto", "cuda,cuda", "0 1", "-1", "cuda:cuda:0"] {
+            assert_eq!(list(text), Err(UnknownDevices), "{text:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gpumap_benches::ladder::{self, Ladder};
 
-use crate::choice::{DeviceChoice, PtxChoice};
+use crate::choice::{DeviceChoice, DeviceList, PtxChoice};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::format::Format;
@@ -85,6 +85,12 @@ impl Session {
         Engine::open(device, &ptx)
     }
 
+    /// Opens devices that work together.
+    pub fn open_all(&self, devices: &DeviceList) -> Result<Engine> {
+        let ptx = self.ptx.clone().unwrap_or_else(PtxChoice::from_variable);
+        Engine::open_all(devices, &ptx)
+    }
+
     /// A progress bar, if one is wanted.
     pub fn progress(&self) -> Progress {
         Progress::new(self.quiet)
@@ -140,6 +146,11 @@ pub struct CountArgs {
     /// Make the map for this many distinct k-mers and let it not grow.
     #[arg(long, value_name = "N")]
     pub capacity: Option<usize>,
+
+    /// Spread the map over these devices: 0,1 or cuda:0,cuda:1 for CUDA devices, which needs NCCL;
+    /// cpu,cpu for the CPU twice.
+    #[arg(long, value_name = "LIST", conflicts_with = "device")]
+    pub devices: Option<DeviceList>,
 }
 
 impl CountArgs {

@@ -62,7 +62,10 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
     let outputs: Vec<&Destination> = [&counts].into_iter().chain(&drawing).collect();
     check_paths(&[&args.input], &outputs)?;
 
-    let engine = session.open()?;
+    let engine = match &args.devices {
+        Some(devices) => session.open_all(devices)?,
+        None => session.open()?,
+    };
     let progress = session.progress();
     let start = Instant::now();
     let mut table = engine.table(args.room());

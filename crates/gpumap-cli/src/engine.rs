@@ -2,10 +2,11 @@
 
 use std::fs;
 
+use gpumap::sharded::Ranks;
 use gpumap::{Device, DeviceInfo};
 use gpumap_benches::ladder;
 
-use crate::choice::{DeviceChoice, PtxChoice};
+use crate::choice::{DeviceChoice, DeviceList, PtxChoice};
 use crate::error::{Error, Result};
 use crate::table::{Room, Table};
 
@@ -14,6 +15,8 @@ use crate::table::{Room, Table};
 pub struct Engine {
     device: Device,
     no_cuda: Option<gpumap::Error>,
+    /// All devices, where several work together; the one above is the first of them.
+    group: Option<Ranks>,
 }
 
 impl Engine {
@@ -37,12 +40,40 @@ impl Engine {
                 Err(reason) => (Device::cpu(), Some(reason)),
             },
         };
-        Ok(Self { device, no_cuda })
+        Ok(Self {
+            device,
+            no_cuda,
+            group: None,
+        })
+    }
+
+    /// Opens devices that work together, or says why they cannot.
+    pub fn open_all(choices: &DeviceList, ptx: &PtxChoice) -> Result<Self> {
+        let ptx = built(ptx)?;
+        let unusable = Error::while_doing("cannot use the devices");
+        let open = |choice: &DeviceChoice| match choice {
+            DeviceChoice::Cuda(ordinal) => Device::cuda_with(*ordinal, &ptx),
+            _ => Ok(Device::cpu_with(gpumap::executor::Config::default())),
+        };
+        let devices = choices.0.iter().map(open).collect::<gpumap::Result<_>>();
+        let group = devices.and_then(|devices: Vec<Device>| Ranks::new(&devices));
+        let group = group.map_err(unusable)?;
+        Ok(Self {
+            device: group.devices()[0].clone(),
+            no_cuda: None,
+            group: Some(group),
+        })
     }
 
     /// The device for the summary.
     pub fn name(&self) -> String {
-        self.device.to_string()
+        match &self.group {
+            Some(group) => {
+                let names: Vec<String> = group.devices().iter().map(Device::to_string).collect();
+                names.join(" + ")
+            }
+            None => self.device.to_string(),
+        }
     }
 
     /// What there is to know about the device.
@@ -60,11 +91,12 @@ impl Engine {
     /// How many pairs to send at once: enough to hide what a call costs, few enough that the
     /// progress bar moves.
     pub fn batch(&self) -> usize {
-        if self.device.is_cuda() {
+        let of_one = if self.device.is_cuda() {
             1 << 22
         } else {
             1 << 17
-        }
+        };
+        of_one * self.group.as_ref().map_or(1, Ranks::len)
     }
 
     /// Measures the ladders; `on_row` sees each row as it comes.
@@ -80,7 +112,10 @@ impl Engine {
 
     /// An empty table.
     pub fn table(&self, room: Room) -> Table {
-        Table::new(&self.device, room)
+        match &self.group {
+            Some(group) => Table::over(group, room),
+            None => Table::new(&self.device, room),
+        }
     }
 }
 

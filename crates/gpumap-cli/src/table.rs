@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use gpumap::{Device, Growth, Map, Merge};
+use gpumap::sharded::Ranks;
+use gpumap::{Device, Growth, Map, MapBuilder, Merge, ShardedMap};
 
 use crate::dump::Pairs;
 use crate::error::{Error, Result};
@@ -22,6 +23,20 @@ pub enum Room {
     },
 }
 
+/// Where the map is to be.
+#[derive(Debug)]
+enum Home {
+    Device(Device),
+    Group(Ranks),
+}
+
+/// The map, on one device or several.
+#[derive(Debug)]
+enum Pairing {
+    One(Map<u64, u64>),
+    Many(ShardedMap<u64, u64>),
+}
+
 /// A map of `u64` keys to `u64` values.
 ///
 /// Values are 64 bits wide so that no count can overflow: it would take 2^64 bases of input. With
@@ -29,17 +44,26 @@ pub enum Room {
 /// 16 bytes of the map either way.
 #[derive(Debug)]
 pub struct Table {
-    device: Device,
+    home: Home,
     room: Room,
-    map: Option<Map<u64, u64>>,
+    map: Option<Pairing>,
     busy: Duration,
 }
 
 impl Table {
     /// An empty table; its map is made when the first pairs come, to fit them.
     pub fn new(device: &Device, room: Room) -> Self {
+        Self::at(Home::Device(device.clone()), room)
+    }
+
+    /// An empty table over several devices.
+    pub fn over(group: &Ranks, room: Room) -> Self {
+        Self::at(Home::Group(group.clone()), room)
+    }
+
+    fn at(home: Home, room: Room) -> Self {
         Self {
-            device: device.clone(),
+            home,
             room,
             map: None,
             busy: Duration::ZERO,
@@ -50,7 +74,10 @@ impl Table {
     pub fn add(&mut self, keys: &[u64], values: &[u64]) -> Result<()> {
         self.timed(|table| {
             let map = table.map_for(keys.len())?;
-            let outcome = map.merge(keys, values, Merge::Add);
+            let outcome = match map {
+                Pairing::One(map) => map.merge(keys, values, Merge::Add),
+                Pairing::Many(map) => map.merge(keys, values, Merge::Add),
+            };
             outcome.map(drop).map_err(|error| table.explain(error))
         })
     }
@@ -60,7 +87,10 @@ impl Table {
     pub fn insert(&mut self, keys: &[u64], values: &[u64]) -> Result<usize> {
         self.timed(|table| {
             let map = table.map_for(keys.len())?;
-            let outcome = map.insert(keys, values);
+            let outcome = match map {
+                Pairing::One(map) => map.insert(keys, values),
+                Pairing::Many(map) => map.insert(keys, values),
+            };
             outcome.map_err(|error| table.explain(error))
         })
     }
@@ -68,9 +98,11 @@ impl Table {
     /// What is kept under each key.
     pub fn get(&mut self, keys: &[u64]) -> Result<Vec<Option<u64>>> {
         self.timed(|table| match &table.map {
-            Some(map) => map
-                .get(keys)
-                .map_err(Error::while_doing("cannot look keys up")),
+            Some(map) => match map {
+                Pairing::One(map) => map.get(keys),
+                Pairing::Many(map) => map.get(keys),
+            }
+            .map_err(Error::while_doing("cannot look keys up")),
             None => Ok(vec![None; keys.len()]),
         })
     }
@@ -79,9 +111,11 @@ impl Table {
     pub fn pairs(&mut self) -> Result<Pairs> {
         self.timed(|table| match &table.map {
             Some(map) => {
-                let (keys, values) = map
-                    .retrieve_all()
-                    .map_err(Error::while_doing("cannot retrieve all"))?;
+                let all = match map {
+                    Pairing::One(map) => map.retrieve_all(),
+                    Pairing::Many(map) => map.retrieve_all(),
+                };
+                let (keys, values) = all.map_err(Error::while_doing("cannot retrieve all"))?;
                 Ok(Pairs::new(keys, values))
             }
             None => Ok(Pairs::default()),
@@ -95,7 +129,17 @@ impl Table {
         mut visit: impl FnMut(&[u64], &[u64]) -> Result<(), E>,
     ) -> Result<Result<(), E>> {
         self.timed(|table| {
-            for chunk in table.map.iter().flat_map(|map| map.chunks(CHUNK)) {
+            let map = match &table.map {
+                Some(Pairing::One(map)) => map,
+                Some(Pairing::Many(map)) => {
+                    let (keys, values) = map
+                        .retrieve_all()
+                        .map_err(Error::while_doing("cannot retrieve all"))?;
+                    return Ok(visit(&keys, &values));
+                }
+                None => return Ok(Ok(())),
+            };
+            for chunk in map.chunks(CHUNK) {
                 let chunk = chunk.map_err(Error::while_doing("cannot retrieve all"))?;
                 if let Err(error) = visit(chunk.keys(), chunk.values()) {
                     return Ok(Err(error));
@@ -107,7 +151,11 @@ impl Table {
 
     /// How many keys there are.
     pub fn len(&self) -> usize {
-        self.map.as_ref().map_or(0, Map::len)
+        match &self.map {
+            Some(Pairing::One(map)) => map.len(),
+            Some(Pairing::Many(map)) => map.len(),
+            None => 0,
+        }
     }
 
     /// The time spent in the calls above.
@@ -123,20 +171,29 @@ impl Table {
     }
 
     /// The map, made with room for `first` pairs if this is the first time.
-    fn map_for(&mut self, first: usize) -> Result<&Map<u64, u64>> {
+    fn map_for(&mut self, first: usize) -> Result<&Pairing> {
         let map = match self.map.take() {
             Some(map) => map,
-            None => {
-                let builder = Map::builder(&self.device);
-                match self.room {
-                    Room::Fixed(capacity) => builder.capacity(capacity).growth(Growth::Fixed),
-                    Room::Growing { kinds } => builder.capacity(at_most(first, kinds)),
-                }
-                .build()
-                .map_err(Error::while_doing("cannot make the map"))?
-            }
+            None => self
+                .made_for(first)
+                .map_err(Error::while_doing("cannot make the map"))?,
         };
         Ok(self.map.insert(map))
+    }
+
+    fn made_for(&self, first: usize) -> gpumap::Result<Pairing> {
+        let room = self.room;
+        type Builder = MapBuilder<u64, u64>;
+        let with_room = |builder: Builder, share: &dyn Fn(usize) -> usize| match room {
+            Room::Fixed(capacity) => builder.capacity(share(capacity)).growth(Growth::Fixed),
+            Room::Growing { kinds } => builder.capacity(share(at_most(first, kinds))),
+        };
+        Ok(match &self.home {
+            Home::Device(device) => {
+                Pairing::One(with_room(Map::builder(device), &|pairs| pairs).build()?)
+            }
+            Home::Group(group) => Pairing::Many(ShardedMap::with(group, None, with_room)?),
+        })
     }
 
     fn explain(&self, source: gpumap::Error) -> Error {
@@ -187,6 +244,34 @@ mod tests {
             table.get(&[95, 500, u64::MAX]).unwrap(),
             [Some(2), None, Some(4)]
         );
+    }
+
+    #[test]
+    fn a_table_over_several_devices_keeps_everything() {
+        let devices = gpumap::sharded::devices("cpu,cpu,cpu").unwrap();
+        let group = Ranks::new(&devices).unwrap();
+        let mut table = Table::over(&group, Room::Growing { kinds: 1 << 64 });
+        assert_eq!((table.len(), table.get(&[1]).unwrap()), (0, vec![None]));
+        let keys: Vec<u64> = (0..3000).map(|i| i % 1000).collect();
+        table.add(&keys, &vec![2; 3000]).unwrap();
+        assert_eq!(table.insert(&[999, 1000], &[9, 9]).unwrap(), 1);
+        let mut pairs = table.pairs().unwrap();
+        pairs.sort();
+        let right = (0..1000).map(|key| (key, 6)).chain([(1000, 9)]);
+        assert!(pairs.as_slice().iter().copied().eq(right));
+        let mut seen = 0;
+        let visit = |keys: &[u64], values: &[u64]| {
+            assert_eq!(keys.len(), values.len());
+            seen += keys.len();
+            Ok::<(), ()>(())
+        };
+        table.stream(visit).unwrap().unwrap();
+        assert_eq!((seen, table.len()), (1001, 1001));
+        let mut fixed = Table::over(&group, Room::Fixed(10));
+        assert!(matches!(
+            fixed.add(&keys, &keys),
+            Err(Error::CapacityTooSmall { capacity: 10 })
+        ));
     }
 
     #[test]

@@ -89,6 +89,18 @@ fn devices_that_are_not_there() {
         fails(&scene, &["info", "--device", device], &["unknown device"]);
     }
     // No machine has that many, and many have none.
+    for devices in ["gpu,cpu", "0,", "cuda", "cpu cpu"] {
+        let named = [&count[..], &["--devices", devices]].concat();
+        fails(&scene, &named, &["--devices", "not a list of devices"]);
+    }
+    let mixed = [&count[..], &["--devices", "cpu,4095"]].concat();
+    fails(&scene, &mixed, &["cannot use the devices"]);
+    let both = [&count[..], &["--devices", "cpu,cpu", "--device", "cpu"]].concat();
+    fails(
+        &scene,
+        &both,
+        &["--devices", "--device", "cannot be used with"],
+    );
     let named = [&count[..], &["--device", "cuda:4095"]].concat();
     fails(&scene, &named, &["cannot use the device"]);
     expect_failure(

@@ -43,6 +43,23 @@ fn every_count_is_that_of_jellyfish() {
 }
 
 #[test]
+fn several_devices_count_what_one_counts() {
+    let scene = inputs();
+    let one = scene.succeed(&["count-kmers", "--sorted", "-C", "reads.fq.gz"]);
+    for devices in ["cpu", "cpu,cpu", "cpu,cpu,cpu"] {
+        let arguments = [
+            "count-kmers",
+            "--sorted",
+            "-C",
+            "reads.fq.gz",
+            "--devices",
+            devices,
+        ];
+        assert_eq!(scene.succeed(&arguments), one, "{devices}");
+    }
+}
+
+#[test]
 fn lines_are_those_of_jellyfish() {
     let scene = inputs();
     for (arguments, sample) in [

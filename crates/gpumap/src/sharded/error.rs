@@ -111,7 +111,7 @@ pub enum GroupError {
     OtherProcess,
     /// There is no NCCL on this machine.
     #[error(
-        "libnccl.so.2 not found: install NCCL 2.18 or newer (the package libnccl2, or pip's nvidia-nccl-cu12 or -cu13) and put its folder into LD_LIBRARY_PATH, or its path into GPUMAP_NCCL"
+        "libnccl.so.2 not found: install NCCL 2.18 or newer (the package libnccl2, or pip's nvidia-nccl-cu13) and put its folder into LD_LIBRARY_PATH, or its path into GPUMAP_NCCL"
     )]
     NoNccl,
     /// NCCL is older than what is needed.

@@ -113,9 +113,7 @@ impl Hub {
 
     /// An error if some rank has failed: then it will not do its part of what is under way.
     pub(super) fn check(&self) -> Result<()> {
-        self.expect_seats(&self.state.lock(), |seat| {
-            seat != Seat::Left { well: false }
-        })
+        self.expect(&self.state.lock(), |well| well)
     }
 
     /// An error if some rank will not come any more.

@@ -217,6 +217,18 @@ impl Ranks {
     }
 }
 
+impl Drop for Inner {
+    /// All leave at the same time: in NCCL a rank waits for the others to leave too.
+    fn drop(&mut self) {
+        let ranks = std::mem::take(self.seats.get_mut());
+        thread::scope(|scope| {
+            for rank in ranks {
+                scope.spawn(move || drop(rank));
+            }
+        });
+    }
+}
+
 /// Whether these can be a group.
 fn check(devices: &[Device]) -> Result<()> {
     let Some(first) = devices.first() else {

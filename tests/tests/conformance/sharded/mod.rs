@@ -3,6 +3,7 @@
 mod batches;
 mod failures;
 mod histogram;
+mod processes;
 mod transport;
 mod verbs;
 

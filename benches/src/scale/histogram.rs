@@ -1,0 +1,106 @@
+//! Histograms over several devices, replicated and distributed: bins by values.
+
+use anyhow::{Result, ensure};
+use gpumap::Buffer;
+use gpumap::Stream;
+use gpumap::primitives::Primitives;
+use gpumap::primitives::distributed::{Form, histogram_even_into};
+use gpumap::sharded::{Rank, Ranks};
+
+use super::link::Ceilings;
+use super::time;
+use crate::data::Word;
+use crate::report::{Report, Row};
+
+/// What a rank counts, and into what.
+struct Counting {
+    primitives: Primitives,
+    values: Buffer<u32>,
+    counts: Buffer<u64>,
+}
+
+/// Measures and verifies both forms, with up to `n` values on each rank.
+pub fn run(
+    ranks: &Ranks,
+    n: usize,
+    runs: usize,
+    ceilings: &Ceilings,
+    report: &mut Report,
+) -> Result<()> {
+    let most_bins = n.next_power_of_two().clamp(1 << 12, 1 << 26);
+    for len in [n / 64, n / 8, n] {
+        for bins in [16, 1 << 10, most_bins >> 8, most_bins >> 4, most_bins] {
+            let mut sums = Vec::new();
+            for form in [Form::Replicated, Form::Distributed] {
+                let (row, sum) = one(ranks, len, bins, "uniform", form, runs, ceilings)?;
+                report.add(row);
+                sums.push(sum);
+            }
+            ensure!(sums[0] == sums[1], "{bins} bins: the forms disagree");
+        }
+    }
+    // Every other value is the same one.
+    for form in [Form::Replicated, Form::Distributed] {
+        let (row, _) = one(ranks, n, most_bins, "half equal", form, runs, ceilings)?;
+        report.add(row);
+    }
+    Ok(())
+}
+
+/// One form; also returns a digest of the counts, which are the same on all ranks.
+fn one(
+    ranks: &Ranks,
+    len: usize,
+    bins: usize,
+    spread: &str,
+    form: Form,
+    runs: usize,
+    ceilings: &Ceilings,
+) -> Result<(Row, u64)> {
+    let equal = spread == "half equal";
+    let state = |rank: &mut Rank| {
+        let stream = Stream::new(rank.device())?;
+        let first = (rank.index() * len) as u64;
+        let value = |i: u64| match equal && i & 1 == 0 {
+            true => 77_777,
+            false => u32::sparse(first + i),
+        };
+        let values: Vec<u32> = (0..len as u64).map(value).collect();
+        Ok(Counting {
+            primitives: Primitives::new(rank.device()),
+            values: Buffer::from_slice(&stream, &values)?,
+            counts: Buffer::zeroed(&stream, bins)?,
+        })
+    };
+    let body = |rank: &mut Rank, of: &mut Counting| {
+        // All values but the very last lie in the range.
+        let (range, counts) = (0..u32::MAX, &mut of.counts);
+        histogram_even_into(&of.primitives, rank, &of.values, range, counts, form).map(drop)
+    };
+    let (took, states) = time(ranks, runs, state, |_, _| Ok(()), body)?;
+    let mut digests = Vec::new();
+    for of in &states {
+        let counts = of.counts.to_vec()?;
+        let counted: u64 = counts.iter().sum();
+        let total = (len * ranks.len()) as u64;
+        ensure!(total - counted <= 1, "{counted} of {total} counted");
+        let mix = |digest: u64, &count: &u64| {
+            (digest ^ count)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(17)
+        };
+        digests.push(counts.iter().fold(1u64, mix));
+    }
+    ensure!(
+        digests.iter().all(|&d| d == digests[0]),
+        "ranks have different counts"
+    );
+    // All but the own part of uniform values are added elsewhere.
+    let remote = len as f64 * (ranks.len() - 1) as f64 / ranks.len() as f64;
+    let name = format!("histogram {form:?} {len} values {bins} bins {spread}").to_lowercase();
+    let row = match form {
+        Form::Distributed => Row::op(name, took, len * ranks.len(), remote / ceilings.adds),
+        _ => Row::ceiling(&name, took, len * ranks.len()),
+    };
+    Ok((row, digests[0]))
+}

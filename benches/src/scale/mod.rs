@@ -1,0 +1,89 @@
+//! Several devices: what they can say to each other at best, exchanges, maps and histograms over them.
+//!
+//! The devices are those of `GPUMAP_DEVICES`, or all GPUs there are, or two CPU executors. Times are those
+//! of the slowest rank, from a barrier to the end of its call.
+
+mod histogram;
+mod link;
+mod map;
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use gpumap::sharded::{Rank, Ranks, devices, devices_from_env};
+use gpumap::{Buffer, Device, Stream};
+
+use crate::measure::Time;
+use crate::report::Report;
+
+/// Measures and verifies everything that there is over several devices, with `n` keys or values on each.
+pub fn run(n: usize, runs: usize, report: &mut Report) -> Result<()> {
+    let ranks = group()?;
+    let names: Vec<String> = ranks.devices().iter().map(ToString::to_string).collect();
+    println!(
+        "{} ranks, {n} elements each: {}",
+        ranks.len(),
+        names.join("; ")
+    );
+    let ceilings = link::run(&ranks, n, runs, report)?;
+    map::run(&ranks, n, runs, report)?;
+    histogram::run(&ranks, n, runs, &ceilings, report)
+}
+
+fn group() -> Result<Ranks> {
+    let devices = match devices_from_env()? {
+        Some(devices) => devices,
+        None => match Device::cuda_count() {
+            0 => devices("cpu,cpu")?,
+            count => (0..count)
+                .map(Device::cuda)
+                .collect::<gpumap::Result<_>>()?,
+        },
+    };
+    Ranks::new(&devices).context("the group of GPUMAP_DEVICES")
+}
+
+/// Times `body` on all ranks at once, `runs` times after one run that does not count; `prepare` goes
+/// before each and is not timed.
+fn time<S: Send>(
+    ranks: &Ranks,
+    runs: usize,
+    state: impl Fn(&mut Rank) -> gpumap::Result<S> + Sync,
+    prepare: impl Fn(&mut Rank, &mut S) -> gpumap::Result<()> + Sync,
+    body: impl Fn(&mut Rank, &mut S) -> gpumap::Result<()> + Sync,
+) -> gpumap::Result<(Time, Vec<S>)> {
+    let of_each = ranks.run(|rank| {
+        let mut state = state(rank)?;
+        let mut times = Vec::with_capacity(runs);
+        for run in 0..=runs.max(1) {
+            prepare(rank, &mut state)?;
+            rank.device().synchronize()?;
+            rank.barrier()?;
+            let start = Instant::now();
+            body(rank, &mut state)?;
+            if run > 0 {
+                times.push(start.elapsed().as_secs_f64() * 1e3);
+            }
+        }
+        rank.barrier()?;
+        Ok((times, state))
+    })?;
+    let (times, states): (Vec<Vec<f64>>, Vec<S>) = of_each.into_iter().unzip();
+    let of_slowest = |run: usize| times.iter().map(|times| times[run]).fold(0.0, f64::max);
+    let mut times: Vec<f64> = (0..runs.max(1)).map(of_slowest).collect();
+    times.sort_by(f64::total_cmp);
+    let time = Time {
+        median: times[times.len() / 2],
+        least: times[0],
+        most: times[times.len() - 1],
+    };
+    Ok((time, states))
+}
+
+/// A buffer of words of some rank, with a stream of its own.
+fn words(rank: &Rank, len: usize) -> gpumap::Result<(Stream, Buffer<u64>)> {
+    let stream = Stream::new(rank.device())?;
+    let words = Buffer::zeroed(&stream, len)?;
+    stream.synchronize()?;
+    Ok((stream, words))
+}
