@@ -33,7 +33,7 @@ enum Home {
 /// The map, on one device or several.
 #[derive(Debug)]
 enum Pairing {
-    One(Map<u64, u64>),
+    One(Box<Map<u64, u64>>),
     Many(ShardedMap<u64, u64>),
 }
 
@@ -190,7 +190,8 @@ impl Table {
         };
         Ok(match &self.home {
             Home::Device(device) => {
-                Pairing::One(with_room(Map::builder(device), &|pairs| pairs).build()?)
+                let builder = with_room(Map::builder(device), &|pairs| pairs);
+                Pairing::One(Box::new(builder.build()?))
             }
             Home::Group(group) => Pairing::Many(ShardedMap::with(group, None, with_room)?),
         })

@@ -35,7 +35,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         }
         let keys = keys.source();
         let mut out = std::mem::take(&mut self.rooms.out);
-        let answers = self.to_host(rank, keys, &mut out, true);
+        let answers = self.answer(rank, keys, &mut out, true);
         self.rooms.out = out;
         let (values, found) = answers?;
         let answer = |(value, found)| (found != 0).then_some(value);
@@ -56,7 +56,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         }
         let keys = keys.source();
         let mut out = std::mem::take(&mut self.rooms.out);
-        let answers = self.to_host(rank, keys, &mut out, false);
+        let answers = self.answer(rank, keys, &mut out, false);
         self.rooms.out = out;
         let (_, found) = answers?;
         Ok(found.into_iter().map(|found| found != 0).collect())
@@ -96,7 +96,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.look_up(rank, keys.source(), Ok((None, found)))
     }
 
-    fn to_host(
+    fn answer(
         &mut self,
         rank: &mut Rank,
         keys: Source<'_, K>,

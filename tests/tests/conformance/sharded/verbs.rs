@@ -2,7 +2,7 @@
 
 use gpumap::sharded::{Rank, Shard};
 use gpumap::{Key, Merge, Result, Value};
-use gpumap_tests::group::Group;
+use gpumap_tests::group::{Group, on_every_group};
 use gpumap_tests::oracle::Oracle;
 use gpumap_tests::pairs::{Edge, Ticket, patterns};
 use gpumap_tests::{key, key_bits, value, value_bits};
@@ -154,7 +154,7 @@ fn repeated_keys_are_stored_once_with_one_of_their_values() {
 
 #[test]
 fn floats_are_merged_as_floats() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    on_every_group(|on| {
         let sharded = map::<u32, f64>(on);
         let n = on.n(300, 100_000) as u32;
         let keys: Vec<u32> = (0..3 * n).map(|i| i % n).collect();
@@ -163,8 +163,7 @@ fn floats_are_merged_as_floats() {
         let least = sharded.get(&keys[..n as usize]).unwrap();
         let right = (0..n).map(|i| Some(f64::from(i) - f64::from(n)));
         assert!(least.into_iter().eq(right));
-    }
-    on_groups!(body: u32 => f64);
+    });
 }
 
 #[test]

@@ -19,6 +19,9 @@ use crate::sharded::hub::Hub;
 use crate::sharded::membership::GroupId;
 use crate::stream::Stream;
 
+/// How long joining may take at least, whatever the timeout: NCCL looks at the whole machine first.
+const JOINING: Duration = Duration::from_secs(60);
+
 /// How long the last farewell may take.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -54,7 +57,7 @@ impl Communicator {
             library,
             handle: ptr::null_mut(),
             context: Arc::clone(context),
-            timeout,
+            timeout: timeout.max(JOINING),
             hub,
         };
         let mut config = config();
@@ -75,6 +78,7 @@ impl Communicator {
             })?;
         }
         joined.settle("ncclCommInitRankConfig")?;
+        joined.timeout = timeout;
         Ok(joined)
     }
 
@@ -183,13 +187,15 @@ impl Communicator {
         if self.handle.is_null() {
             return;
         }
+        // After a failure nobody knows who else takes leave.
+        if self.hub.take().is_some_and(|hub| hub.check().is_err()) {
+            return self.give_up();
+        }
         let context = Arc::clone(&self.context);
         let Ok(_current) = context.enter() else {
             return;
         };
         self.timeout = FAREWELL;
-        // A rank that has left in order is no failure here.
-        self.hub = None;
         // SAFETY: alive; nothing else is called on it but questions.
         let finalized = unsafe { (self.library.finalize)(self.handle) };
         let done =
