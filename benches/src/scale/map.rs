@@ -2,6 +2,7 @@
 //! and with as many in all (strong scaling). The ceiling is what would be if nothing had to be exchanged.
 
 use anyhow::{Result, ensure};
+use gpumap::primitives::{Digit, Primitives};
 use gpumap::sharded::{Rank, Ranks, Shard};
 use gpumap::{Buffer, Map, Stream};
 
@@ -49,6 +50,16 @@ fn of_pair<K: BenchKey, V: BenchValue>(
     report.add(row("insert", one.insert));
     report.add(row("get", one.get));
     report.add(row("retrieve_all", one.retrieve));
+    for bits in [1, 2, 8] {
+        let row = |took| {
+            Row::ceiling(
+                &format!("{pair} partition by {bits} bits of the hash"),
+                took,
+                n,
+            )
+        };
+        report.add(row(partition::<K, V>(ranks, n, runs, bits)?));
+    }
     for (kind, each) in [("weak", n), ("strong", n / count)] {
         let many = many::<K, V>(ranks, each, runs)?;
         let name = |verb: &str| format!("{pair} {count} ranks {kind} {verb}");
@@ -120,6 +131,33 @@ fn one<K: BenchKey, V: BenchValue>(ranks: &Ranks, n: usize, runs: usize) -> Resu
         get,
         retrieve,
     })
+}
+
+/// What a batch is partitioned with before it is sent, on the first device: by so many bits.
+fn partition<K: BenchKey, V: BenchValue>(
+    ranks: &Ranks,
+    n: usize,
+    runs: usize,
+    bits: u32,
+) -> Result<Time> {
+    let stream = Stream::new(&ranks.devices()[0])?;
+    let mut of = batch::<K, V>(&stream, n, 0, 1)?;
+    let primitives = Primitives::new(stream.device());
+    let digit = Digit::of_hash(64 - bits..64, 2);
+    let mut parts = 0;
+    let took = measure::time(
+        runs,
+        || Ok(()),
+        || {
+            let (keys, values) = (&mut of.out_keys, &mut of.out);
+            let offsets = primitives.partition_into(&of.keys, &of.values, digit, keys, values)?;
+            parts = offsets.len() - 1;
+            ensure!(offsets[parts] == n as u64, "a partition lost pairs");
+            Ok(())
+        },
+    )?;
+    ensure!(parts == 1 << bits, "{parts} parts");
+    Ok(took)
 }
 
 /// A map over all devices.

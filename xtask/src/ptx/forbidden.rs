@@ -45,11 +45,14 @@ const RULES: &[Rule] = &[
     },
     Rule {
         what: "system scope",
-        applies: |i| i.opcode.split('.').any(|part| part == "sys"),
+        applies: |i| i.opcode.split('.').any(|part| part == "sys") && i.opcode != SYSTEM_ADD,
         reason: "core::sync::atomic makes system-scoped operations; use gpumap-simt's atomics, \
                  which say their scope",
     },
 ];
+
+/// What gpumap-simt's `system_add` is; the compiler's own atomics are never `red`.
+const SYSTEM_ADD: &str = "red.relaxed.sys.global.add.u64";
 
 fn starts(instruction: &Instruction<'_>, operation: &str) -> bool {
     instruction.opcode.split('.').next() == Some(operation)
@@ -161,6 +164,7 @@ mod tests {
             findings(&kernel("atom.relaxed.sys.global.add.u32 %r1, [%rd1], 1;")).len(),
             1
         );
+        assert!(findings(&kernel("red.relaxed.sys.global.add.u64 [%rd1], %rd2;")).is_empty());
         assert!(
             findings(&kernel(
                 "atom.relaxed.gpu.global.add.u32 %r1, [%rd1], 1; ret;"
