@@ -8,8 +8,8 @@ use gpumap_kernels::primitives::order::{
 use gpumap_simt::kernel::Grid;
 
 use super::error::GroupError;
-use super::room::Room;
-use super::shard::{Answers, Given, Rooms, attempt, exchange, parcel};
+use super::exchange::{Given, attempt, exchange, parcel};
+use super::room::{Answers, Room, Rooms};
 use super::{Rank, Shard};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result, expect_room};

@@ -36,6 +36,7 @@
 
 mod direct;
 mod error;
+mod exchange;
 mod hub;
 mod list;
 mod look_up;
@@ -43,6 +44,7 @@ mod map;
 mod membership;
 mod nccl;
 mod owner;
+mod rank;
 mod ranks;
 mod room;
 mod shard;
@@ -52,6 +54,7 @@ pub use error::{GroupError, NcclCode};
 pub use list::{devices, devices_from_env};
 pub use map::ShardedMap;
 pub use membership::{GroupId, Membership};
-pub use ranks::{DEFAULT_TIMEOUT, Rank, Ranks};
+pub use rank::Rank;
+pub use ranks::{DEFAULT_TIMEOUT, Ranks};
 pub use shard::Shard;
 pub use transport::{Parcel, Plan, Transport, Window};

@@ -1,4 +1,4 @@
-//! [`Room`]: a buffer that is kept from call to call.
+//! [`Rooms`]: the buffers of a shard's calls, kept from call to call.
 
 use bytemuck::Pod;
 
@@ -35,5 +35,60 @@ impl<T: Pod> Room<T> {
             }
         };
         Ok(self.buffer.insert(buffer))
+    }
+}
+
+/// Buffers of a call.
+#[derive(Debug)]
+pub(super) struct Rooms<K, V> {
+    /// The batch, by owner.
+    pub(super) keys: Room<K>,
+    pub(super) values: Room<V>,
+    /// What others sent.
+    pub(super) came_keys: Room<K>,
+    pub(super) came_values: Room<V>,
+    /// Where each key of the batch was, and 0, 1, 2 and so on up to `numbered`.
+    pub(super) places: Room<u32>,
+    pub(super) numbers: Room<u32>,
+    pub(super) numbered: usize,
+    /// Answers to what others sent, to the own part, and from others.
+    pub(super) answers: Answers<V>,
+    pub(super) own: Answers<V>,
+    pub(super) came: Answers<V>,
+    /// Answers in the order of the batch, for the host.
+    pub(super) out: Answers<V>,
+}
+
+/// Values, and beside each whether there is one.
+#[derive(Debug)]
+pub(super) struct Answers<V> {
+    pub(super) values: Room<V>,
+    pub(super) found: Room<u8>,
+}
+
+impl<V> Default for Answers<V> {
+    fn default() -> Self {
+        Self {
+            values: Room::default(),
+            found: Room::default(),
+        }
+    }
+}
+
+impl<K, V> Default for Rooms<K, V> {
+    fn default() -> Self {
+        Self {
+            keys: Room::default(),
+            values: Room::default(),
+            came_keys: Room::default(),
+            came_values: Room::default(),
+            places: Room::default(),
+            numbers: Room::default(),
+            numbered: 0,
+            answers: Answers::default(),
+            own: Answers::default(),
+            came: Answers::default(),
+            out: Answers::default(),
+        }
     }
 }

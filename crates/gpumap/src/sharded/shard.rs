@@ -1,12 +1,9 @@
 //! [`Shard`]: what one rank has of a map, and the verbs that store and take away.
 
-use std::ops::Range;
-
 use super::Rank;
+use super::exchange::{Given, attempt, exchange, parcel, part, total};
 use super::owner::Owners;
-use super::room::Room;
-use super::transport::{Parcel, Plan};
-use crate::buffer::Buffer;
+use super::room::Rooms;
 use crate::error::{Error, Result};
 use crate::input::{Input, Source};
 use crate::map::{Key, Map, MapBuilder, Merge, Value, random_seed};
@@ -41,61 +38,6 @@ pub struct Shard<K: Key, V: Value> {
     /// What the buffers below are ordered by: never the link, which is busy while they are worked on.
     pub(super) stream: Stream,
     pub(super) rooms: Rooms<K, V>,
-}
-
-/// Buffers of a call.
-#[derive(Debug)]
-pub(super) struct Rooms<K, V> {
-    /// The batch, by owner.
-    pub(super) keys: Room<K>,
-    pub(super) values: Room<V>,
-    /// What others sent.
-    pub(super) came_keys: Room<K>,
-    pub(super) came_values: Room<V>,
-    /// Where each key of the batch was, and 0, 1, 2 and so on up to `numbered`.
-    pub(super) places: Room<u32>,
-    pub(super) numbers: Room<u32>,
-    pub(super) numbered: usize,
-    /// Answers to what others sent, to the own part, and from others.
-    pub(super) answers: Answers<V>,
-    pub(super) own: Answers<V>,
-    pub(super) came: Answers<V>,
-    /// Answers in the order of the batch, for the host.
-    pub(super) out: Answers<V>,
-}
-
-/// Values, and beside each whether there is one.
-#[derive(Debug)]
-pub(super) struct Answers<V> {
-    pub(super) values: Room<V>,
-    pub(super) found: Room<u8>,
-}
-
-impl<V> Default for Answers<V> {
-    fn default() -> Self {
-        Self {
-            values: Room::default(),
-            found: Room::default(),
-        }
-    }
-}
-
-impl<K, V> Default for Rooms<K, V> {
-    fn default() -> Self {
-        Self {
-            keys: Room::default(),
-            values: Room::default(),
-            came_keys: Room::default(),
-            came_values: Room::default(),
-            places: Room::default(),
-            numbers: Room::default(),
-            numbered: 0,
-            answers: Answers::default(),
-            own: Answers::default(),
-            came: Answers::default(),
-            out: Answers::default(),
-        }
-    }
 }
 
 impl<K: Key, V: Value> Shard<K, V> {
@@ -339,62 +281,6 @@ impl<K: Key, V: Value> Shard<K, V> {
             Ok(own + verb(map, keys, values)?)
         });
         total(rank, all)
-    }
-}
-
-/// A part of keys and values.
-fn part<'a, K: Key, V: Value>(
-    keys: &'a Buffer<K>,
-    values: &'a Buffer<V>,
-    range: Range<usize>,
-) -> Result<(Source<'a, K>, Source<'a, V>)> {
-    let (keys, values) = (keys.slice(range.clone())?, values.slice(range)?);
-    Ok((Source::Device(keys), Source::Device(values)))
-}
-
-/// What is sent from one buffer and received in another.
-pub(super) fn parcel<T: bytemuck::Pod>(send: &Buffer<T>, receive: &mut Buffer<T>) -> Parcel {
-    Parcel {
-        send: send.as_ptr().cast(),
-        receive: receive.as_mut_ptr().cast(),
-        bytes: size_of::<T>(),
-    }
-}
-
-/// Queues an exchange on the link, after what was queued on `stream`.
-///
-/// # Safety
-/// As for [`Transport::exchange`](super::Transport::exchange), until [`Rank::wait`] has returned.
-pub(super) unsafe fn exchange(
-    rank: &mut Rank,
-    stream: &Stream,
-    plan: &Plan,
-    parcels: &[Parcel],
-) -> Result<()> {
-    let (link, transport) = rank.link();
-    link.wait_stream(stream)?;
-    // SAFETY: passed on.
-    unsafe { transport.exchange(link, plan, parcels) }
-}
-
-/// Calls it: so that it may hand out what it borrows.
-pub(super) fn attempt<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
-    step()
-}
-
-/// The sum over all ranks.
-fn total(rank: &mut Rank, mine: Result<usize>) -> Result<usize> {
-    let all = rank.agree(mine.map(|mine| [mine as u64]))?;
-    Ok(all.iter().map(|&[of_one]| of_one as usize).sum())
-}
-
-/// A source as an input again.
-#[derive(Clone, Copy)]
-pub(super) struct Given<'a, T>(pub(super) Source<'a, T>);
-
-impl<T: bytemuck::Pod> Input<T> for Given<'_, T> {
-    fn source(&self) -> Source<'_, T> {
-        self.0
     }
 }
 

@@ -1,0 +1,69 @@
+//! The steps that every verb over a group is made of.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::Rank;
+use super::transport::{Parcel, Plan};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::input::{Input, Source};
+use crate::map::{Key, Value};
+use crate::stream::Stream;
+
+/// A part of keys and values.
+pub(super) fn part<'a, K: Key, V: Value>(
+    keys: &'a Buffer<K>,
+    values: &'a Buffer<V>,
+    range: Range<usize>,
+) -> Result<(Source<'a, K>, Source<'a, V>)> {
+    let (keys, values) = (keys.slice(range.clone())?, values.slice(range)?);
+    Ok((Source::Device(keys), Source::Device(values)))
+}
+
+/// What is sent from one buffer and received in another.
+pub(super) fn parcel<T: Pod>(send: &Buffer<T>, receive: &mut Buffer<T>) -> Parcel {
+    Parcel {
+        send: send.as_ptr().cast(),
+        receive: receive.as_mut_ptr().cast(),
+        bytes: size_of::<T>(),
+    }
+}
+
+/// Queues an exchange on the link, after what was queued on `stream`.
+///
+/// # Safety
+/// As for [`Transport::exchange`](super::Transport::exchange), until [`Rank::wait`] has returned.
+pub(super) unsafe fn exchange(
+    rank: &mut Rank,
+    stream: &Stream,
+    plan: &Plan,
+    parcels: &[Parcel],
+) -> Result<()> {
+    let (link, transport) = rank.link();
+    link.wait_stream(stream)?;
+    // SAFETY: passed on.
+    unsafe { transport.exchange(link, plan, parcels) }
+}
+
+/// Calls it: so that it may hand out what it borrows.
+pub(super) fn attempt<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
+    step()
+}
+
+/// The sum over all ranks.
+pub(super) fn total(rank: &mut Rank, mine: Result<usize>) -> Result<usize> {
+    let all = rank.agree(mine.map(|mine| [mine as u64]))?;
+    Ok(all.iter().map(|&[of_one]| of_one as usize).sum())
+}
+
+/// A source as an input again.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'a, T>(pub(super) Source<'a, T>);
+
+impl<T: Pod> Input<T> for Given<'_, T> {
+    fn source(&self) -> Source<'_, T> {
+        self.0
+    }
+}

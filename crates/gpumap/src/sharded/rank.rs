@@ -1,0 +1,173 @@
+//! [`Rank`]: one of a group, and how it comes to an agreement with the others.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::direct::Direct;
+use super::error::GroupError;
+use super::hub::Hub;
+use super::membership::Membership;
+use super::nccl::Nccl;
+use super::transport::{Plan, Transport};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+
+/// One of a group: a device, and the link to the others.
+pub struct Rank {
+    device: Device,
+    transport: Box<dyn Transport>,
+    /// What is exchanged is queued here, beside the work on what is there already.
+    link: Stream,
+}
+
+impl Rank {
+    pub(super) fn new(device: &Device, transport: Box<dyn Transport>) -> Result<Self> {
+        Ok(Self {
+            device: device.clone(),
+            transport,
+            link: Stream::new(device)?,
+        })
+    }
+
+    /// Joins a group whose other ranks are in other processes, of this node or of others. Returns when
+    /// all have.
+    ///
+    /// The device is a GPU, unless the group has one rank only.
+    ///
+    /// # Errors
+    /// [`Error::Group`].
+    pub fn join(device: &Device, membership: &Membership) -> Result<Self> {
+        let transport: Box<dyn Transport> = if membership.ranks() == 1 {
+            let hub = Arc::new(Hub::new(1, membership.timeout()));
+            let (rank, ranks) = (0, 1);
+            Box::new(Direct { hub, rank, ranks })
+        } else {
+            Box::new(Nccl::join(device, membership)?)
+        };
+        Self::new(device, transport)
+    }
+
+    /// Which rank it is, from 0.
+    pub fn index(&self) -> usize {
+        self.transport.rank()
+    }
+
+    /// How many ranks its group has.
+    pub fn ranks(&self) -> usize {
+        self.transport.ranks()
+    }
+
+    /// Its device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The link to the others, for exchanges of your own.
+    pub fn transport(&mut self) -> &mut dyn Transport {
+        &mut *self.transport
+    }
+
+    /// What each rank brings, in the order of the ranks: as many words from each. A collective.
+    ///
+    /// # Errors
+    /// [`Error::Group`].
+    pub fn gather(&mut self, mine: &[u64]) -> Result<Vec<u64>> {
+        self.transport.gather(mine)
+    }
+
+    /// Waits for all ranks to come here. A collective.
+    ///
+    /// # Errors
+    /// [`Error::Group`].
+    pub fn barrier(&mut self) -> Result<()> {
+        self.gather(&[]).map(drop)
+    }
+
+    /// One's own result, if every rank has one, or an error on every rank if one has an error: its own
+    /// there, [`GroupError::Failed`] on the others. So none goes on alone. A collective.
+    ///
+    /// # Errors
+    /// [`Error::Group`], and the error that it was called with.
+    pub fn together<R>(&mut self, mine: Result<R>) -> Result<R> {
+        let failed = self.gather(&[u64::from(mine.is_err())]);
+        // One's own error tells more.
+        let mine = mine?;
+        match failed?.iter().position(|&failed| failed != 0) {
+            Some(rank) => Err(Error::Group(GroupError::Failed { rank })),
+            None => Ok(mine),
+        }
+    }
+
+    /// As [`together`](Self::together), and returns the results of all ranks. A collective.
+    ///
+    /// # Errors
+    /// As for [`together`](Self::together).
+    #[doc(alias = "all-gather")]
+    pub fn agree<const N: usize>(&mut self, mine: Result<[u64; N]>) -> Result<Vec<[u64; N]>> {
+        let words = mine.as_ref().copied().unwrap_or([0; N]);
+        let mut post = vec![u64::from(mine.is_err())];
+        post.extend(words);
+        let all = self.gather(&post);
+        // One's own error tells more.
+        mine?;
+        let all = all?;
+        let mut of_ranks = Vec::with_capacity(self.ranks());
+        for (rank, post) in all.chunks(N + 1).enumerate() {
+            match post.split_first() {
+                Some((0, words)) => of_ranks.push(std::array::from_fn(|i| words[i])),
+                _ => return Err(Error::Group(GroupError::Failed { rank })),
+            }
+        }
+        Ok(of_ranks)
+    }
+
+    /// Tells all ranks what goes where, from what this one has for each; for itself nothing is
+    /// planned. A collective, and an error on every rank if one has an error.
+    pub(super) fn plan(&mut self, mine: Result<Vec<Range<usize>>>) -> Result<Plan> {
+        let (index, ranks) = (self.index(), self.ranks());
+        let ranges = mine.as_deref().unwrap_or_default();
+        let mut post = vec![u64::from(mine.is_err())];
+        post.extend((0..ranks).map(|to| ranges.get(to).map_or(0, |range| range.len() as u64)));
+        let all = self.gather(&post);
+        let mut sends = mine?;
+        let all = all?;
+        let by_rank: Vec<&[u64]> = all.chunks(ranks + 1).collect();
+        if let Some(rank) = by_rank.iter().position(|post| post[0] != 0) {
+            return Err(Error::Group(GroupError::Failed { rank }));
+        }
+        sends[index] = 0..0;
+        let mut receives = Vec::with_capacity(ranks);
+        let mut start = 0;
+        for (from, post) in by_rank.iter().enumerate() {
+            let len = if from == index {
+                0
+            } else {
+                post[1 + index] as usize
+            };
+            receives.push(start..start + len);
+            start += len;
+        }
+        Ok(Plan { sends, receives })
+    }
+
+    /// The stream that exchanges are queued on, and the link.
+    pub(crate) fn link(&mut self) -> (&Stream, &mut dyn Transport) {
+        (&self.link, &mut *self.transport)
+    }
+
+    /// Waits until what is queued on the link has ended.
+    pub(crate) fn wait(&mut self) -> Result<()> {
+        self.transport.wait(&self.link)
+    }
+}
+
+impl std::fmt::Debug for Rank {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rank")
+            .field("index", &self.index())
+            .field("ranks", &self.ranks())
+            .field("device", &self.device)
+            .finish_non_exhaustive()
+    }
+}
