@@ -51,6 +51,9 @@ pub(crate) use format::{Named, by_format};
 pub use format::{Pair, SlotKind};
 /// What [`merge`](MapRef::merge) does with two values.
 pub use gpumap_simt::atomic::part::Update;
+/// For code that brings a slot format or a verb of its own, like the models of the tests.
+#[doc(hidden)]
+pub use serve::alone;
 pub use tally::{Counts, STRIPES};
 
 /// A map that a kernel may use while its launch lasts. `K` and `V` are the bits of key and value,

@@ -91,9 +91,9 @@ use gpu as imp;
 pub mod executor {
     //! The CPU back end: runs kernels lane by lane, and checks every collective.
     pub use crate::cpu::{
-        Caller, Changes, Config, Executor, Fault, FaultKind, LaneRef, Launch, Memory, Operation,
-        PanicSite, ParseScriptError, Schedule, Script, Shrunk, Site, Trace, Turn, Waiting,
-        WarpLanes, take_turns,
+        Caller, Changes, Config, Executor, Fault, FaultKind, LaneRef, Launch, Memory, Model,
+        Operation, PanicSite, ParseScriptError, Schedule, Script, Shrunk, Site, Trace, Turn,
+        Waiting, WarpLanes, take_turns, with_model,
     };
 }
 

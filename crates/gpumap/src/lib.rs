@@ -170,6 +170,7 @@ mod room;
 mod scratch;
 pub mod sharded;
 mod stream;
+mod sync;
 #[cfg(test)]
 mod testing;
 

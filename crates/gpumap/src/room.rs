@@ -1,8 +1,8 @@
 //! Who may store how many pairs: the bookkeeping that lets calls run side by side and none of them
 //! find the map full.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::atomic::{AtomicIsize, AtomicUsize};
+use crate::sync::Ordering::{AcqRel, Acquire, Release};
+use crate::sync::{AtomicIsize, AtomicUsize};
 
 /// Pairs and slots of a map, counted on the host.
 ///
@@ -30,9 +30,9 @@ pub(crate) struct Promise<'m> {
 impl Room {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
-            capacity: capacity.into(),
-            len: 0.into(),
-            spoken_for: 0.into(),
+            capacity: AtomicUsize::new(capacity),
+            len: AtomicIsize::new(0),
+            spoken_for: AtomicUsize::new(0),
         }
     }
 

@@ -226,14 +226,7 @@ impl Resident {
                 let taker = (from_first + self.first) & (warp::SIZE - 1);
                 let mut unit = SlabIndex::NONE;
                 if lane == taker {
-                    let bit = (!self.bitmap).trailing_zeros();
-                    let word = pool.bitmap_word(self.block, lane);
-                    let seen = atomic::fetch_or(word, 1 << bit, Relaxed);
-                    self.bitmap |= seen | 1 << bit;
-                    if seen >> bit & 1 == 0 {
-                        let block = u64::from(self.block) << UNITS_LOG2;
-                        unit = SlabIndex::new(block | u64::from(lane << WORD_LOG2 | bit));
-                    }
+                    unit = self.mark(pool, lane);
                 }
                 let unit = warp::warp_shuffle_idx(LaneMask::FULL, unit.bits(), taker, warp::SIZE);
                 if SlabIndex::new(unit).is_some() {
@@ -241,6 +234,40 @@ impl Resident {
                 }
             }
         }
+    }
+
+    /// Marks the first unit that the lane's word shows free. None if another warp was faster; then the
+    /// word is as that has left it. One lane does it.
+    ///
+    /// # Safety
+    /// The pool is live, the lane's word of the resident block was loaded, and it shows a free unit.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn mark(&mut self, pool: &Pool, lane: u32) -> SlabIndex {
+        let bit = (!self.bitmap).trailing_zeros();
+        // SAFETY: a word of a block of the pool; bitmaps are accessed atomically only.
+        let seen = unsafe {
+            let word = pool.bitmap_word(self.block, lane);
+            atomic::fetch_or(word, 1 << bit, Relaxed)
+        };
+        self.bitmap |= seen | 1 << bit;
+        if seen >> bit & 1 != 0 {
+            return SlabIndex::NONE;
+        }
+        let block = u64::from(self.block) << UNITS_LOG2;
+        SlabIndex::new(block | u64::from(lane << WORD_LOG2 | bit))
+    }
+
+    /// Loads the lane's word of the resident block; says whether it shows a free unit.
+    ///
+    /// # Safety
+    /// The pool is live and has the resident block.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn look(&mut self, pool: &Pool, lane: u32) -> bool {
+        // SAFETY: as above.
+        self.bitmap = unsafe { atomic::load(pool.bitmap_word(self.block, lane), Relaxed) };
+        self.bitmap != !0
     }
 
     /// Makes the next memory block resident.
@@ -254,8 +281,7 @@ impl Resident {
         if self.block >= pool.blocks() {
             self.block = 0;
         }
-        // SAFETY: a block of the pool; bitmaps are accessed atomically only.
-        self.bitmap =
-            unsafe { atomic::load(pool.bitmap_word(self.block, warp::lane_id()), Relaxed) };
+        // SAFETY: it is a block of the pool now.
+        unsafe { self.look(pool, warp::lane_id()) };
     }
 }

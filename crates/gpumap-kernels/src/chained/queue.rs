@@ -264,7 +264,7 @@ unsafe fn take_units(pool: &Pool, resident: &mut Resident, lanes: LaneMask) -> S
 /// # Safety
 /// The slab is one of a live map, and every slot of it was seen taken; the unit is the caller's.
 #[inline(always)]
-unsafe fn put_behind(pool: &Pool, slab: Slab, unit: SlabIndex) -> SlabIndex {
+pub unsafe fn put_behind(pool: &Pool, slab: Slab, unit: SlabIndex) -> SlabIndex {
     // SAFETY: the unit is empty, and in no chain unless it was linked here.
     unsafe {
         let there = slab.link(unit);

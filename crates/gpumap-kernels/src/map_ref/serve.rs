@@ -90,7 +90,7 @@ impl<F: Format> Walk<F> {
 /// # Safety
 /// The view is of a live map of format `F`.
 #[inline(always)]
-pub(super) unsafe fn alone<F: Format, V: Verb<F>>(
+pub unsafe fn alone<F: Format, V: Verb<F>>(
     view: &MapView,
     key: F::Key,
     value: F::Value,

@@ -1,8 +1,10 @@
 //! The executor's atomics: real ones, since blocks run on several threads, each preceded by a
-//! point where another lane may be scheduled.
+//! point where another lane may be scheduled. Outside of a launch they are those of a
+//! [model](crate::executor::Model).
 
 use super::{Order, sealed};
-use crate::{U64x2, cpu};
+use crate::U64x2;
+use crate::cpu::{self, model};
 use portable_atomic::{AtomicU32, AtomicU64, AtomicU128, Ordering};
 
 /// The ordering of a load or of a failed exchange.
@@ -35,7 +37,10 @@ macro_rules! words {
             #[inline(always)]
             #[track_caller]
             unsafe fn load(p: *const Self, order: Order) -> Self {
-                cpu::before_load(order);
+                if !cpu::before_load(order) {
+                    // SAFETY: as below.
+                    return unsafe { model::load(p, order) };
+                }
                 // SAFETY: aligned and valid, and accessed atomically only, by the caller.
                 let word = unsafe { $atomic::from_ptr(p.cast_mut().cast()) };
                 $from(word.load(reading(order)))
@@ -44,7 +49,11 @@ macro_rules! words {
             #[track_caller]
             unsafe fn store(p: *mut Self, value: Self, order: Order) {
                 // SAFETY: as above.
-                unsafe { cpu::before_write(p, order) };
+                if !unsafe { cpu::before_write(p, order) } {
+                    // SAFETY: as above.
+                    unsafe { model::update(p, order, |_| Some(value)) };
+                    return;
+                }
                 // SAFETY: as above.
                 let word = unsafe { $atomic::from_ptr(p.cast()) };
                 word.store($to(value), writing(order));
@@ -55,7 +64,10 @@ macro_rules! words {
             #[track_caller]
             unsafe fn compare_exchange(p: *mut Self, current: Self, new: Self, order: Order) -> Self {
                 // SAFETY: as above.
-                unsafe { cpu::before_write(p, order) };
+                if !unsafe { cpu::before_write(p, order) } {
+                    // SAFETY: as above.
+                    return unsafe { model::update(p, order, |old: Self| (old == current).then_some(new)) };
+                }
                 // SAFETY: as above.
                 let word = unsafe { $atomic::from_ptr(p.cast()) };
                 let (current, new) = ($to(current), $to(new));
@@ -67,7 +79,10 @@ macro_rules! words {
             #[track_caller]
             unsafe fn exchange(p: *mut Self, value: Self, order: Order) -> Self {
                 // SAFETY: as above.
-                unsafe { cpu::before_write(p, order) };
+                if !unsafe { cpu::before_write(p, order) } {
+                    // SAFETY: as above.
+                    return unsafe { model::update(p, order, |_| Some(value)) };
+                }
                 // SAFETY: as above.
                 let word = unsafe { $atomic::from_ptr(p.cast()) };
                 $from(word.swap($to(value), both(order)))
@@ -93,7 +108,10 @@ macro_rules! arithmetic {
                 #[track_caller]
                 unsafe fn $op(p: *mut Self, value: Self, order: Order) -> Self {
                     // SAFETY: as below.
-                    unsafe { cpu::before_write(p, order) };
+                    if !unsafe { cpu::before_write(p, order) } {
+                        // SAFETY: as above.
+                        return unsafe { model::update(p, order, |old| Some(updated::$op(old, value))) };
+                    }
                     // SAFETY: aligned and valid, and accessed atomically only, by the caller.
                     unsafe { $atomic::from_ptr(p) }.$op(value, both(order))
                 }
@@ -106,6 +124,45 @@ macro_rules! arithmetic {
             }
         }
     };
+}
+
+/// What a model has to make of a word.
+mod updated {
+    use std::ops::{BitAnd, BitOr, BitXor};
+
+    /// Wrapping sums.
+    pub trait Sum {
+        fn sum(self, other: Self) -> Self;
+    }
+    impl Sum for u32 {
+        fn sum(self, other: Self) -> Self {
+            self.wrapping_add(other)
+        }
+    }
+    impl Sum for u64 {
+        fn sum(self, other: Self) -> Self {
+            self.wrapping_add(other)
+        }
+    }
+
+    pub fn fetch_add<T: Sum>(old: T, value: T) -> T {
+        old.sum(value)
+    }
+    pub fn fetch_min<T: Ord>(old: T, value: T) -> T {
+        old.min(value)
+    }
+    pub fn fetch_max<T: Ord>(old: T, value: T) -> T {
+        old.max(value)
+    }
+    pub fn fetch_and<T: BitAnd<Output = T>>(old: T, value: T) -> T {
+        old & value
+    }
+    pub fn fetch_or<T: BitOr<Output = T>>(old: T, value: T) -> T {
+        old | value
+    }
+    pub fn fetch_xor<T: BitXor<Output = T>>(old: T, value: T) -> T {
+        old ^ value
+    }
 }
 
 arithmetic! {
@@ -124,6 +181,8 @@ pub unsafe fn system_add(p: *mut u64, value: u64) {
 #[inline(always)]
 #[track_caller]
 pub fn fence() {
-    cpu::before_fence();
+    if !cpu::before_fence() {
+        return model::fence();
+    }
     portable_atomic::fence(Ordering::AcqRel);
 }

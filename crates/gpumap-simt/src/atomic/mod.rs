@@ -49,8 +49,7 @@ pub struct Release;
 pub struct AcqRel;
 
 /// The orderings as values, for the back ends' `match`; always a constant where it is used.
-#[doc(hidden)]
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// [`Relaxed`]
     Relaxed,

@@ -156,6 +156,7 @@ pub(super) fn current<'a>() -> &'a Lane {
 }
 
 /// The same, or `None` outside a launch.
+#[inline]
 pub(super) fn try_current<'a>() -> Option<&'a Lane> {
     // SAFETY: as in `current`.
     unsafe { CURRENT.get().as_ref() }
@@ -163,7 +164,7 @@ pub(super) fn try_current<'a>() -> Option<&'a Lane> {
 
 #[cold]
 #[track_caller]
-fn outside() -> ! {
+pub(super) fn outside() -> ! {
     panic!("a device function was called outside a kernel launch");
 }
 

@@ -15,6 +15,7 @@
 //! | `collective`, `shuffle` | what lanes tell each other |
 //! | `shared`, `stack` | memory |
 //! | `weak` | plain loads that see old values |
+//! | `model` | atomics outside of a launch, under a model checker |
 //! | `fault`, `place`, `diagnose`, `panic` | what went wrong and where |
 //!
 //! Invariant: a block stays on one OS thread from its first lane's start to its last lane's end;
@@ -34,6 +35,7 @@ mod explore;
 mod fault;
 mod job;
 mod lane;
+pub(crate) mod model;
 mod panic;
 mod place;
 mod pool;
@@ -54,13 +56,14 @@ pub use callers::{Caller, take_turns};
 pub use executor::{Config, Executor, Launch};
 pub use explore::Trace;
 pub use fault::{Fault, FaultKind, LaneRef, Operation, PanicSite, Site, Waiting, WarpLanes};
+pub use model::{Model, with_model};
 pub use schedule::{Changes, ParseScriptError, Schedule, Script, Shrunk, Turn};
 pub use weak::Memory;
 
 use crate::atomic::Order;
 
 use collective::meet;
-use lane::current;
+use lane::{current, try_current};
 use shuffle::{Mode, shuffle};
 
 /// The thread's index in its block.
@@ -88,7 +91,7 @@ pub(crate) fn block_dim_x() -> u32 {
 #[inline]
 #[track_caller]
 pub(crate) fn grid_dim_x() -> u32 {
-    current().grid_dim.get()
+    try_current().map_or_else(model::blocks, |lane| lane.grid_dim.get())
 }
 
 /// The lane's index in its warp.
@@ -205,43 +208,60 @@ pub(crate) fn converged_mask() -> u32 {
     1 << current().index()
 }
 
-/// Before an atomic that reads: the lane may be preempted here.
+/// Before an atomic that reads: the lane may be preempted here. Returns whether there is one; if not,
+/// the atomic is the [`model`]'s.
 #[inline]
 #[track_caller]
-pub(crate) fn before_load(order: Order) {
-    preempt(false);
+#[must_use]
+pub(crate) fn before_load(order: Order) -> bool {
+    let Some(lane) = try_current() else {
+        return false;
+    };
+    preempt(lane, false);
     weak::synchronise(false, matches!(order, Order::Acquire | Order::AcqRel));
+    true
 }
 
-/// Before an atomic that may write `p`: the lane may be preempted here.
+/// Before an atomic that may write `p`: the lane may be preempted here. Returns whether there is one;
+/// if not, the atomic is the [`model`]'s.
 ///
 /// # Safety
 /// `p` may be read, and what other threads do there meanwhile is atomic.
 #[inline]
 #[track_caller]
-pub(crate) unsafe fn before_write<T>(p: *const T, order: Order) {
-    preempt(true);
+#[must_use]
+pub(crate) unsafe fn before_write<T>(p: *const T, order: Order) -> bool {
+    let Some(lane) = try_current() else {
+        return false;
+    };
+    preempt(lane, true);
     weak::synchronise(
         matches!(order, Order::Release | Order::AcqRel),
         matches!(order, Order::Acquire | Order::AcqRel),
     );
     // SAFETY: where notes are taken, all lanes take turns on one OS thread.
     unsafe { weak::will_write(p.cast(), size_of::<T>(), true) };
+    true
 }
 
-/// A fence: the lane may be preempted before it.
+/// Before a fence: the lane may be preempted here. Returns whether there is one; if not, the fence is
+/// the [`model`]'s.
 #[inline]
 #[track_caller]
-pub(crate) fn before_fence() {
-    preempt(true);
+#[must_use]
+pub(crate) fn before_fence() -> bool {
+    let Some(lane) = try_current() else {
+        return false;
+    };
+    preempt(lane, true);
     weak::synchronise(true, true);
+    true
 }
 
 /// A point at which the lane may be preempted: before every atomic and fence.
 #[inline]
 #[track_caller]
-fn preempt(writes: bool) {
-    let lane = current();
+fn preempt(lane: &lane::Lane, writes: bool) {
     match lane.fuel.get() {
         0 => lane.block().preempt(lane, writes, Location::caller()),
         fuel => lane.fuel.set(fuel - 1),

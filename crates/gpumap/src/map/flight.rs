@@ -9,11 +9,9 @@
 use std::mem;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use gpumap_kernels::count::{Counters, MIRRORED, WORDS};
-use parking_lot::Mutex;
 
 use crate::buffer::{Buffer, PinnedBuffer};
 use crate::device::Device;
@@ -21,6 +19,7 @@ use crate::error::{Error, Result, expect_room};
 use crate::event::{Event, Timing};
 use crate::room::Room;
 use crate::stream::Stream;
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
 /// What a flight does to the books when it lands.
 #[derive(Clone, Copy, Debug)]
@@ -220,8 +219,10 @@ impl Books<'_> {
             return Err(error);
         }
         let flight = Arc::new(Flight(Mutex::new(State::Flying(Arc::new(ticket), effect))));
-        self.flights.open.lock().push(flight.clone());
-        self.flights.count.fetch_add(1, Ordering::AcqRel);
+        let mut open = self.flights.open.lock();
+        open.push(flight.clone());
+        self.flights.count.store(open.len(), Ordering::Release);
+        drop(open);
         Ok(flight)
     }
 

@@ -4,8 +4,8 @@
 //! threads of a test that take turns: one that waited here for another's launch would wait for
 //! ever, so it lets the others have their turns.
 
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use gpumap_simt::executor::take_turns;
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Calls that run side by side share it; what runs alone has it alone.
 #[derive(Debug)]

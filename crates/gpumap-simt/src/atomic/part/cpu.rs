@@ -2,12 +2,15 @@
 //! different sizes never meet.
 
 use super::Update;
+use crate::U64x2;
 use crate::atomic::Order;
-use crate::{U64x2, cpu};
+use crate::cpu::{self, model};
 use portable_atomic::{AtomicU64, AtomicU128, Ordering::Relaxed};
 
 /// A word that has parts.
 pub trait Whole: Copy {
+    /// As [`replace`](Self::replace), of a model's memory.
+    unsafe fn replace_modelled(p: *mut Self, f: impl FnMut(u128) -> Option<u128>) -> u128;
     /// Replaces the word by what `f` makes of it, unless that is nothing. Returns the old word.
     unsafe fn replace(p: *mut Self, f: impl FnMut(u128) -> Option<u128>) -> u128;
 }
@@ -15,6 +18,11 @@ pub trait Whole: Copy {
 macro_rules! wholes {
     ($($t:ty, $atomic:ident, $raw:ty;)*) => {$(
         impl Whole for $t {
+            unsafe fn replace_modelled(p: *mut Self, mut f: impl FnMut(u128) -> Option<u128>) -> u128 {
+                let f = |old| f(model::Word::to_bits(old)).map(model::Word::from_bits);
+                // SAFETY: the caller's promise.
+                model::Word::to_bits(unsafe { model::update(p, Order::Relaxed, f) })
+            }
             #[inline(always)]
             unsafe fn replace(p: *mut Self, mut f: impl FnMut(u128) -> Option<u128>) -> u128 {
                 // SAFETY: aligned and valid, and accessed atomically only, by the caller.
@@ -109,8 +117,9 @@ parts! {
     u64, i64, f64;
 }
 
-/// Updates a part; returns the old one.
+/// Updates a part, where a lane may be preempted; returns the old one.
 #[inline(always)]
+#[track_caller]
 unsafe fn replace<W: Whole, P: Part>(
     word: *mut W,
     at: u32,
@@ -123,14 +132,19 @@ unsafe fn replace<W: Whole, P: Part>(
         f(part(whole)).map(|new| rest | new.to_bits() << shift)
     };
     // SAFETY: the caller's promise.
-    part(unsafe { W::replace(word, with) })
+    let old = unsafe {
+        if cpu::before_write(word, Order::Relaxed) {
+            W::replace(word, with)
+        } else {
+            W::replace_modelled(word, with)
+        }
+    };
+    part(old)
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn update<W: Whole, P: Part>(word: *mut W, at: u32, update: Update, value: P) {
-    // SAFETY: the caller's promise.
-    unsafe { cpu::before_write(word, Order::Relaxed) };
     // SAFETY: the caller's promise.
     unsafe { replace(word, at, |old: P| Some(old.updated(update, value))) };
 }
@@ -138,8 +152,6 @@ pub unsafe fn update<W: Whole, P: Part>(word: *mut W, at: u32, update: Update, v
 #[inline(always)]
 #[track_caller]
 pub unsafe fn compare_exchange<W: Whole, P: Part>(word: *mut W, at: u32, current: P, new: P) -> P {
-    // SAFETY: the caller's promise.
-    unsafe { cpu::before_write(word, Order::Relaxed) };
     let same = |old: P| (old.to_bits() == current.to_bits()).then_some(new);
     // SAFETY: the caller's promise.
     unsafe { replace(word, at, same) }
@@ -148,8 +160,6 @@ pub unsafe fn compare_exchange<W: Whole, P: Part>(word: *mut W, at: u32, current
 #[inline(always)]
 #[track_caller]
 pub unsafe fn exchange<W: Whole, P: Part>(word: *mut W, at: u32, value: P) -> P {
-    // SAFETY: the caller's promise.
-    unsafe { cpu::before_write(word, Order::Relaxed) };
     // SAFETY: the caller's promise.
     unsafe { replace(word, at, |_: P| Some(value)) }
 }

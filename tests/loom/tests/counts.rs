@@ -1,0 +1,88 @@
+//! How counters come home: the last block hands the counts over, and sees all of them.
+
+use gpumap_kernels::count::{Counters, MIRRORED, WORDS};
+use gpumap_loom::{Fault, Units, explore_on};
+use gpumap_simt::atomic::{self, Relaxed};
+use loom::thread;
+
+/// The counters of a launch, in memory that its blocks share.
+struct Home(*mut [u64; WORDS + 1]);
+
+impl Home {
+    fn new() -> (Self, Units) {
+        // The counters of pairs are one unit, that of blocks is another.
+        let words = Box::into_raw(Box::new(Aligned([0; WORDS + 1]))).cast();
+        let mut units = Units::default();
+        units.blocks = 2;
+        units.add(words, 1);
+        (Self(words), units)
+    }
+}
+
+#[repr(align(16))]
+struct Aligned([u64; WORDS + 1]);
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // SAFETY: it is from a box, and the threads of the model are gone.
+        drop(unsafe { Box::from_raw(self.0.cast::<Aligned>()) });
+    }
+}
+
+/// The words of a launch of two blocks, each of which counts 1 stored and 10 unplaced pairs and then
+/// says that it is done; `done` is how.
+fn two_blocks(fault: Fault, done: fn(Counters)) {
+    explore_on(3, fault, Home::new, move |home| {
+        let mut mirror = Box::new([!0u64; MIRRORED]);
+        let counters = Counters {
+            words: home.0.cast(),
+            mirror: mirror.as_mut_ptr(),
+        };
+        let block = move || {
+            // SAFETY: words of the launch.
+            unsafe {
+                atomic::fetch_add(counters.words, 1, Relaxed);
+                atomic::fetch_add(counters.unplaced(), 10, Relaxed);
+            }
+            done(counters);
+        };
+        let other = thread::spawn(block);
+        block();
+        other.join().unwrap();
+        assert_eq!(*mirror, [2, 20], "a block was not counted");
+        // SAFETY: the launch has ended.
+        let words = unsafe { *home.0 };
+        assert_eq!(words[..WORDS], [0; WORDS], "not ready for the next launch");
+    });
+}
+
+#[test]
+fn the_last_block_sees_all_counts() {
+    // SAFETY: each of two blocks calls it once, after all that it counts.
+    two_blocks(Fault::None, |counters| unsafe { counters.block_is_done() });
+}
+
+#[test]
+#[should_panic(expected = "a block was not counted")]
+fn a_counter_of_blocks_that_orders_nothing_is_found() {
+    // SAFETY: as above.
+    two_blocks(Fault::Relaxed, |counters| unsafe {
+        counters.block_is_done()
+    });
+}
+
+#[test]
+#[should_panic(expected = "a block was not counted")]
+fn a_first_block_that_hands_over_is_found() {
+    two_blocks(Fault::None, |counters| {
+        // SAFETY: as above.
+        unsafe {
+            if atomic::fetch_add(counters.words.add(2), 1, atomic::AcqRel) == 0 {
+                for i in 0..MIRRORED {
+                    let count = atomic::load(counters.words.add(i), Relaxed);
+                    counters.mirror.add(i).write(count);
+                }
+            }
+        }
+    });
+}
