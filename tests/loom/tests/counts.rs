@@ -6,12 +6,12 @@ use gpumap_simt::atomic::{self, Relaxed};
 use loom::thread;
 
 /// The counters of a launch, in memory that its blocks share.
-struct Home(*mut [u64; WORDS + 1]);
+struct Home(*mut Aligned);
 
 impl Home {
     fn new() -> (Self, Units) {
         // The counters of pairs are one unit, that of blocks is another.
-        let words = Box::into_raw(Box::new(Aligned([0; WORDS + 1]))).cast();
+        let words = Box::into_raw(Box::new(Aligned([0; WORDS + 1])));
         let mut units = Units::default();
         units.blocks = 2;
         units.add(words, 1);
@@ -25,7 +25,7 @@ struct Aligned([u64; WORDS + 1]);
 impl Drop for Home {
     fn drop(&mut self) {
         // SAFETY: it is from a box, and the threads of the model are gone.
-        drop(unsafe { Box::from_raw(self.0.cast::<Aligned>()) });
+        drop(unsafe { Box::from_raw(self.0) });
     }
 }
 
@@ -51,7 +51,7 @@ fn two_blocks(fault: Fault, done: fn(Counters)) {
         other.join().unwrap();
         assert_eq!(*mirror, [2, 20], "a block was not counted");
         // SAFETY: the launch has ended.
-        let words = unsafe { *home.0 };
+        let words = unsafe { (*home.0).0 };
         assert_eq!(words[..WORDS], [0; WORDS], "not ready for the next launch");
     });
 }

@@ -13,8 +13,14 @@ use serde_json::Value;
 use super::list::Mutant;
 use crate::process::display;
 
-/// Whose tests are asked, the quick ones first.
-const PACKAGES: [&str; 4] = ["gpumap-simt", "gpumap-kernels", "gpumap", "gpumap-tests"];
+/// Whose tests are asked, the quick ones first, and the folders that these packages are in.
+const PACKAGES: [(&str, &str); 5] = [
+    ("gpumap-simt", "crates/gpumap-simt"),
+    ("gpumap-kernels", "crates/gpumap-kernels"),
+    ("gpumap-loom", "tests/loom"),
+    ("gpumap", "crates/gpumap"),
+    ("gpumap-tests", "tests"),
+];
 
 /// What a program gets without a bug.
 const LONG: Duration = Duration::from_secs(1800);
@@ -69,7 +75,11 @@ impl Programs {
         command
             .args(["test", "--no-run", "--locked"])
             .arg("--message-format=json-render-diagnostics")
-            .args(PACKAGES.iter().flat_map(|package| ["--package", package]))
+            .args(
+                PACKAGES
+                    .iter()
+                    .flat_map(|(package, _)| ["--package", package]),
+            )
             .current_dir(copy)
             .env("CARGO_TARGET_DIR", copy.with_file_name("target"))
             // What is woven in is not pretty.
@@ -83,10 +93,8 @@ impl Programs {
         let events = String::from_utf8_lossy(&output.stdout);
         let mut programs: Vec<_> = events.lines().filter_map(program).collect();
         programs.sort_by_key(|program| {
-            // A package is in a folder of its name, but for the last.
-            let place = |package| program.folder.ends_with(package);
-            let found = PACKAGES.iter().position(place);
-            found.unwrap_or(PACKAGES.len())
+            let is_there = |&(_, folder): &(_, &str)| program.folder.ends_with(folder);
+            PACKAGES.iter().position(is_there)
         });
         Ok(Self(programs))
     }
