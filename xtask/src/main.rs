@@ -7,6 +7,7 @@ mod ci;
 mod compile;
 mod convergence;
 mod explore;
+mod fuzz;
 mod grid;
 mod lint;
 mod msrv;
@@ -40,6 +41,8 @@ enum Command {
     Bundle(bundle::Options),
     /// Run small configurations of the map under many interleavings.
     Explore(explore::Options),
+    /// Read files and command lines that nobody meant.
+    Fuzz(fuzz::Options),
     /// Plant bugs, one at a time, and see that the tests find each.
     Mutants(mutants::Options),
     /// Run every check that CI runs.
@@ -64,6 +67,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Lint(options) => lint::run(&workspace, options),
         Command::Bundle(options) => bundle::run(&workspace, options),
         Command::Explore(options) => explore::run(&workspace, options),
+        Command::Fuzz(options) => fuzz::run(&workspace, options),
         Command::Mutants(options) => mutants::run(&workspace, options),
         Command::Ci(options) => ci::run(&workspace, options),
     }

@@ -14,6 +14,8 @@ mod dump;
 mod engine;
 mod error;
 mod format;
+#[cfg(test)]
+mod fuzz;
 mod info;
 mod kmer;
 mod load;

@@ -1,0 +1,290 @@
+//! Files and command lines that nobody meant: an error or rows, no panic, and no more memory than the
+//! input is worth.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Parser;
+use gpumap_fuzz::{Target, Watched, mend_saved_map};
+
+use crate::cli::Cli;
+use crate::columns::ColumnWriter;
+use crate::error::{Result, one_line};
+use crate::kmer::{KmerLength, Kmers, Strand};
+use crate::pairs::for_each_batch;
+use crate::progress::Progress;
+use crate::sequence::{Source, for_each_sequence};
+
+#[global_allocator]
+static ALLOCATOR: Watched = Watched;
+
+/// Rows at a time.
+const BATCH: usize = 16;
+/// The buffers that a reader has, whatever it reads.
+const BUFFERS: usize = 2 << 20;
+
+/// A file that is written anew for each input.
+struct Scratch {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn named(name: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        Self {
+            _folder: folder,
+            path,
+        }
+    }
+}
+
+/// An error is one line that says something.
+fn check<T>(outcome: Result<T>) -> Option<T> {
+    match outcome {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let line = one_line(&error);
+            assert!(!line.is_empty() && !line.contains('\n'), "{line:?}");
+            None
+        }
+    }
+}
+
+/// Reads a file as `N` columns, and returns how many rows it has.
+fn rows<const N: usize>(scratch: &Scratch) -> Option<u64> {
+    let mut seen = 0;
+    let rows = for_each_batch(
+        &scratch.path,
+        None,
+        BATCH,
+        &Progress::hidden(),
+        |columns: &[Vec<u64>; N]| {
+            let len = columns[0].len();
+            assert!((1..=BATCH).contains(&len) && columns.iter().all(|c| c.len() == len));
+            seen += len as u64;
+            Ok(())
+        },
+    );
+    let rows = check(rows)?;
+    assert_eq!(rows, seen);
+    Some(rows)
+}
+
+/// Tries files of pairs or keys with this name.
+fn pairs(file: &str, target: Target<'_>) {
+    let scratch = Scratch::named(file);
+    target.run(|bytes| {
+        fs::write(&scratch.path, bytes).unwrap();
+        rows::<2>(&scratch);
+        rows::<1>(&scratch);
+    });
+}
+
+#[test]
+fn text() {
+    for (name, good) in [
+        (
+            "a.csv",
+            &b"key,value\n1,2\n0xff, 18446744073709551615\r\n\"3\",4\n"[..],
+        ),
+        ("a.tsv", b"1\t2\n3\t4\n"),
+    ] {
+        let target = Target {
+            name: "text",
+            good: vec![good.to_vec(), b"key\n1\n2\n".to_vec()],
+            words: &[
+                b"0x",
+                b"\"",
+                b"\"\"",
+                b"\r\n",
+                b"\xef\xbb\xbf",
+                b"-1",
+                b"+",
+                b"1e9",
+                b"\0",
+            ],
+            memory: BUFFERS,
+            ..Target::default()
+        };
+        pairs(name, target);
+    }
+}
+
+#[test]
+fn binary() {
+    let target = Target {
+        name: "binary",
+        good: vec![(0..64).collect()],
+        memory: BUFFERS,
+        ..Target::default()
+    };
+    pairs("a.bin", target);
+}
+
+#[test]
+fn saved_maps() {
+    let device = gpumap::Device::cpu();
+    let map = gpumap::Map::<u64, u64>::from_pairs(&device, (0..20).map(|i| (i, i * i))).unwrap();
+    let mut wide = Vec::new();
+    map.save_to(&mut wide).unwrap();
+    let map = gpumap::Map::<u32, u32>::from_pairs(&device, [(1, 2)]).unwrap();
+    let mut narrow = Vec::new();
+    map.save_to(&mut narrow).unwrap();
+    let target = Target {
+        name: "saved-maps",
+        good: vec![wide, narrow],
+        mend: mend_saved_map,
+        // A block that is claimed and not there.
+        memory: BUFFERS + gpumap::file::MAX_BLOCK_PAIRS * 16,
+        ..Target::default()
+    };
+    pairs("a.gpumap", target);
+}
+
+#[test]
+fn parquet() {
+    let save = |rows: u64| {
+        let mut bytes = Vec::new();
+        let mut writer = ColumnWriter::new(&mut bytes).unwrap();
+        for i in 0..rows {
+            writer.write(i, i % 3).unwrap();
+        }
+        writer.finish().unwrap();
+        bytes
+    };
+    let target = Target {
+        name: "parquet",
+        good: vec![save(0), save(3), save(100)],
+        words: &[b"PAR1", b"key", b"value"],
+        memory: 64 << 20,
+        ..Target::default()
+    };
+    pairs("a.parquet", target);
+}
+
+#[test]
+fn sequences() {
+    let target = Target {
+        name: "sequences",
+        good: vec![
+            b">a x\nACG\nTTN\n\n>b\r\nAC\r\nGT\r\n>c\n>d\nA".to_vec(),
+            b"@r1\nACGT\n+\n@@>>\n@r2\nGG\n+r2\nII\n".to_vec(),
+            include_bytes!("../tests/golden/reads.fq.gz")[..4096].to_vec(),
+        ],
+        words: &[
+            b">",
+            b"@",
+            b"\n+\n",
+            b"\r\n",
+            b"\x1f\x8b\x08\0",
+            b"BZh9",
+            b"\xfd7zXZ\0",
+        ],
+        memory: BUFFERS,
+        // What gzip makes of a byte, and lines that are put together.
+        memory_per_byte: 4 * 1032,
+        ..Target::default()
+    };
+    let scratch = Scratch::named("a.fa");
+    let source = Source::File(scratch.path.clone());
+    target.run(|bytes| {
+        fs::write(&scratch.path, bytes).unwrap();
+        let (mut records, mut bases) = (0, 0);
+        let totals = for_each_sequence(&source, &Progress::hidden(), |sequence| {
+            records += 1;
+            bases += sequence.len() as u64;
+            for (length, strand) in [(1, Strand::AsRead), (21, Strand::Canonical)] {
+                let length = KmerLength::new(length).unwrap();
+                let kmers = Kmers::new(sequence, length, strand).count();
+                assert!(kmers <= sequence.len());
+            }
+            Ok(())
+        });
+        if let Some(totals) = check(totals) {
+            // The last record may be without a sequence.
+            assert!(totals.bases == bases && (records..=records + 1).contains(&totals.records));
+        }
+    });
+}
+
+#[test]
+fn command_lines() {
+    let line = |words: &[&str]| words.join("\0").into_bytes();
+    let target = Target {
+        name: "command-lines",
+        good: vec![
+            line(&[
+                "count-kmers",
+                "a.fa",
+                "-k",
+                "21",
+                "-C",
+                "-o",
+                "out.tsv",
+                "--sorted",
+            ]),
+            line(&[
+                "load",
+                "a.csv",
+                "--lookup",
+                "k.csv",
+                "--duplicates",
+                "sum",
+                "--capacity",
+                "9",
+            ]),
+            line(&[
+                "bench",
+                "ladder",
+                "-n",
+                "100",
+                "--only",
+                "insert",
+                "--repeat=1",
+            ]),
+            line(&[
+                "--device", "cuda:0", "--ptx", "sm_70", "info", "--json", "-q",
+            ]),
+        ],
+        words: &[
+            b"\0",
+            b"\0--",
+            b"\0-",
+            b"=",
+            b"--format=",
+            b"18446744073709551616",
+            b"-1",
+            b"\xff",
+            b"--help",
+            b"\0-k\x0033",
+            b"cuda:99999999999999999999",
+        ],
+        memory: 8 << 20,
+        memory_per_byte: 4096,
+        ..Target::default()
+    };
+    target.run(|bytes| {
+        let name = OsString::from("gpumap");
+        let words = bytes.split(|&byte| byte == 0).map(os_string);
+        if let Err(error) = Cli::try_parse_from(std::iter::once(name).chain(words)) {
+            let line = crate::cli::usage_error(&error);
+            assert!(!line.contains('\n'), "{line:?}");
+        }
+    });
+}
+
+/// Any bytes where the system has them, else those that are text.
+fn os_string(bytes: &[u8]) -> OsString {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        std::ffi::OsStr::from_bytes(bytes).to_owned()
+    }
+    #[cfg(not(unix))]
+    {
+        String::from_utf8_lossy(bytes).into_owned().into()
+    }
+}
