@@ -1,7 +1,5 @@
 //! Priorities that change a few times: see [`Schedule::Pct`](super::Schedule::Pct).
 
-use std::collections::HashMap;
-
 use super::Changes;
 use super::random::Random;
 use super::ready::{Entry, Ready};
@@ -10,21 +8,36 @@ use super::ready::{Entry, Ready};
 /// together and wait for each other in between, so it is not those that it passes in one go.
 const SPINNING: u32 = 500;
 
+/// The priority of a lane that has none yet.
+const NONE: u64 = 0;
+
 /// First priorities are above this one, those of lanes that were put last below it.
 const FIRST: u64 = 1 << 63;
 
 /// Where a lane stands.
+#[derive(Clone, Copy)]
 struct Standing {
     priority: u64,
     /// Points that it has passed at this priority.
     points: u32,
 }
 
+impl Standing {
+    /// At a priority from now on.
+    const fn at(priority: u64) -> Self {
+        Self {
+            priority,
+            points: 0,
+        }
+    }
+}
+
 /// Priorities of lanes, and the points at which they change.
 pub(super) struct Pct {
     random: Random,
     at: Changes,
-    standings: HashMap<Entry, Standing>,
+    /// By slot and thread. A run asks for that of every lane that can run at every turn.
+    standings: Vec<Vec<Standing>>,
     /// Points to come at which the running lane is put last; the next one is the last element.
     changes: Vec<u64>,
     points: u64,
@@ -40,7 +53,7 @@ impl Pct {
         Self {
             random,
             at,
-            standings: HashMap::new(),
+            standings: Vec::new(),
             changes,
             points: 0,
             last: FIRST,
@@ -49,7 +62,22 @@ impl Pct {
 
     /// A block has begun: its lanes have no priorities yet.
     pub(super) fn begin(&mut self, slot: usize) {
-        self.standings.retain(|entry, _| entry.slot() != slot);
+        if let Some(standings) = self.standings.get_mut(slot) {
+            standings.fill(Standing::at(NONE));
+        }
+    }
+
+    /// Where a lane stands.
+    fn standing(standings: &mut Vec<Vec<Standing>>, entry: Entry) -> &mut Standing {
+        let (slot, thread) = (entry.slot(), entry.thread());
+        if standings.len() <= slot {
+            standings.resize_with(slot + 1, Vec::new);
+        }
+        let of_slot = &mut standings[slot];
+        if of_slot.len() <= thread {
+            of_slot.resize(thread + 1, Standing::at(NONE));
+        }
+        &mut of_slot[thread]
     }
 
     pub(super) fn pick(&mut self, ready: &Ready) -> Option<Entry> {
@@ -57,10 +85,10 @@ impl Pct {
             random, standings, ..
         } = self;
         let mut priority = |entry| {
-            let standing = standings.entry(entry).or_insert_with(|| Standing {
-                priority: random.next() | FIRST,
-                points: 0,
-            });
+            let standing = Self::standing(standings, entry);
+            if standing.priority == NONE {
+                standing.priority = random.next() | FIRST;
+            }
             standing.priority
         };
         let (best, _) = ready
@@ -74,10 +102,9 @@ impl Pct {
     /// Whether the running lane hands over at this point.
     pub(super) fn hands_over(&mut self, entry: Entry, writes: bool) -> bool {
         self.points += u64::from(writes || self.at == Changes::Anywhere);
-        let mut changes = self.standings.get_mut(&entry).is_none_or(|standing| {
-            standing.points += 1;
-            standing.points >= SPINNING
-        });
+        let standing = Self::standing(&mut self.standings, entry);
+        standing.points += 1;
+        let mut changes = standing.priority == NONE || standing.points >= SPINNING;
         while self.changes.last().is_some_and(|&at| at < self.points) {
             self.changes.pop();
             changes = true;
@@ -90,10 +117,6 @@ impl Pct {
 
     pub(super) fn put_last(&mut self, entry: Entry) {
         self.last -= 1;
-        let standing = Standing {
-            priority: self.last,
-            points: 0,
-        };
-        self.standings.insert(entry, standing);
+        *Self::standing(&mut self.standings, entry) = Standing::at(self.last);
     }
 }
