@@ -161,6 +161,7 @@ mod event;
 pub mod file;
 mod input;
 mod lending;
+mod lock;
 mod map;
 mod memory;
 mod poison;

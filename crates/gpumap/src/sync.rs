@@ -3,5 +3,5 @@
 //! The modules that name them by this one are compiled a second time in `tests/loom`, where a module
 //! with the same items has loom's: so loom runs the very source that is shipped.
 
-pub(crate) use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};

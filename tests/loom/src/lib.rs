@@ -12,8 +12,8 @@
 //! | `cells` | reserved keys, whose tombstones are used again |
 //! | `counts` | how the counters come home |
 //! | `chains` | the bitmap of the slab allocator, and the link by CAS |
-//! | `room` | promises of room |
-//! | `fence` | calls in flight, and what waits for them |
+//! | `fence` | calls in flight, and what waits for them; promises of room |
+//! | `gate` | calls that do not run beside each other |
 //!
 //! Beside each model is one with a planted bug, which loom has to find: a model that cannot fail says
 //! nothing.

@@ -3,7 +3,7 @@
 pub use loom::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 pub use loom::sync::{RwLockReadGuard, RwLockWriteGuard};
 
-use loom::sync::MutexGuard;
+use std::ops::{Deref, DerefMut};
 
 /// Nobody panics under a lock and goes on.
 const SOUND: &str = "a lock is not poisoned";
@@ -20,12 +20,53 @@ impl<T> Mutex<T> {
 
     /// Waits for it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().expect(SOUND)
+        MutexGuard(Some(self.0.lock().expect(SOUND)))
     }
 
     /// What is in it.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().expect(SOUND)
+    }
+}
+
+/// A mutex that is locked.
+#[derive(Debug)]
+pub struct MutexGuard<'m, T>(Option<loom::sync::MutexGuard<'m, T>>);
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("only gone while it waits")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().expect("only gone while it waits")
+    }
+}
+
+/// Where threads wait for a change.
+#[derive(Debug, Default)]
+pub struct Condvar(loom::sync::Condvar);
+
+impl Condvar {
+    /// Waits as long as this holds.
+    pub fn wait_while<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut holds: impl FnMut(&mut T) -> bool,
+    ) {
+        while holds(guard) {
+            let inner = guard.0.take().expect("it is locked");
+            guard.0 = Some(self.0.wait(inner).expect(SOUND));
+        }
+    }
+
+    /// Wakes all that wait.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
     }
 }
 

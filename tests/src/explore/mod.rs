@@ -10,10 +10,15 @@
 //! | `plan` | the configurations |
 //! | `table`, `part` | one of them on a table in host memory: launches side by side, one verb each |
 //! | `maps` | a whole map that grows under the calls of several threads |
+//! | `chains`, `arenas` | a whole chained map, and one with large values, under such calls |
+//! | `calls` | several threads, and what they were told |
 //! | `hunt` | many seeds, and what they come to |
 //!
 //! All of it runs on the CPU executor, whatever the target.
 
+mod arenas;
+mod calls;
+mod chains;
 mod hunt;
 mod maps;
 mod part;
@@ -54,6 +59,8 @@ pub struct Run {
 pub fn cases() -> Vec<Case> {
     let mut cases = table::cases();
     cases.extend(maps::cases());
+    cases.extend(chains::cases());
+    cases.extend(arenas::cases());
     cases
 }
 

@@ -29,6 +29,10 @@ pub enum Deed {
     Contains(bool),
     /// Removes the key; whether it was there.
     Remove(bool),
+    /// Stores a value, whatever was there.
+    Put(u64),
+    /// Removes the key; what was there.
+    Take(Option<u64>),
     /// Stores nothing, though the key is absent: there is no room.
     Refused,
 }
@@ -63,6 +67,8 @@ impl Deed {
             Self::Get(got) => (got == before, before),
             Self::Contains(is) => (is != absent, before),
             Self::Remove(was) => (was != absent, None),
+            Self::Put(v) => (true, Some(v)),
+            Self::Take(got) => (got == before, None),
             Self::Refused => (absent, None),
         };
         fits.then_some(after)
@@ -71,9 +77,17 @@ impl Deed {
     /// Whether it never changes anything.
     fn only_looks(self) -> bool {
         match self {
-            Self::Get(_) | Self::Contains(_) | Self::Refused | Self::Remove(false) => true,
+            Self::Get(_)
+            | Self::Contains(_)
+            | Self::Refused
+            | Self::Remove(false)
+            | Self::Take(None) => true,
             Self::Insert(_, new) | Self::GetOrInsert(_, new, _) => !new,
-            Self::Upsert(..) | Self::Add(..) | Self::Remove(true) => false,
+            Self::Upsert(..)
+            | Self::Add(..)
+            | Self::Put(_)
+            | Self::Remove(true)
+            | Self::Take(_) => false,
         }
     }
 }

@@ -5,13 +5,13 @@ use std::sync::atomic::AtomicBool;
 
 use gpumap_kernels::chained::kernels::ChainedBits;
 use gpumap_kernels::kernels::Encoding;
-use parking_lot::RwLock;
 
 use super::chains::{Chains, MOST_SLABS};
 use super::grow::spare_slabs;
 use super::{ChainedMap, Key, Value};
 use crate::device::Device;
 use crate::error::{Error, Result, Setting};
+use crate::lock::Lock;
 use crate::map::{encoding_of, random_seed};
 use crate::room::Room;
 use crate::scratch::ScratchPool;
@@ -147,7 +147,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
         Ok(ChainedMap {
             scratch: ScratchPool::new(&self.device),
             room: Room::new(chains.slabs() * slab_slots),
-            chains: RwLock::new(chains),
+            chains: Lock::new(chains),
             device: self.device,
             kernels,
             fixed,

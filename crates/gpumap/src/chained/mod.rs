@@ -35,7 +35,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::AtomicBool;
 
 use gpumap_kernels::chained::kernels::ChainedKernels;
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
 pub use apply::{Answer, Operation};
 pub use builder::{ChainedMapBuilder, PAIRS_PER_SLOT};
@@ -46,6 +46,7 @@ pub use stats::ChainedStats;
 
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::lock::Lock;
 use crate::map::{Key, Value};
 use crate::poison;
 use crate::room::Room;
@@ -105,7 +106,7 @@ pub struct ChainedMap<K: Key, V: Value<Bits = K::Bits>> {
     kernels: &'static ChainedKernels<K::Bits, K::Bits>,
     scratch: ScratchPool,
     /// Shared by the verbs; exclusive for what must run alone.
-    chains: RwLock<Chains>,
+    chains: Lock<Chains>,
     /// Pairs, and the slots that are not empty; its capacity are the pool's slots.
     room: Room,
     /// Whether the pool keeps its size.

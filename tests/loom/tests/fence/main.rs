@@ -43,7 +43,7 @@ mod error {
 #[allow(dead_code)]
 #[path = "../../../../crates/gpumap/src/map/flight.rs"]
 mod flight;
-#[path = "../../../../crates/gpumap/src/map/lock.rs"]
+#[path = "../../../../crates/gpumap/src/lock.rs"]
 mod lock;
 #[allow(dead_code)]
 #[path = "../../../../crates/gpumap/src/room.rs"]

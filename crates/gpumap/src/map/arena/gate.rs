@@ -3,7 +3,9 @@
 //! A call that takes an id out of its slot by an exchange and one that takes the whole pair away must
 //! not meet: each could get the id of the other. All other calls do not come to the gate.
 
-use parking_lot::{Condvar, Mutex};
+use gpumap_simt::executor::take_turns;
+
+use crate::sync::{Condvar, Mutex};
 
 /// The kinds of calls that do not run beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +45,12 @@ impl Gate {
     /// Goes in, when no call of the other kind is there or was there first. To be called before any
     /// lock of the map is taken.
     pub fn enter(&self, kind: Kind) -> Pass<'_> {
-        let (own, other) = (kind as usize, 1 - kind as usize);
+        if let Some(pass) = take_turns(|| self.try_enter(kind)) {
+            return pass;
+        }
+        let own = kind as usize;
         let mut state = self.state.lock();
-        if state.inside[other] == 0 && state.waiting[other] == 0 {
-            state.inside[own] += 1;
-        } else {
+        if !state.lets_in(kind) {
             state.waiting[own] += 1;
             let turn = state.turns[own];
             // Whoever let it in has counted it as inside.
@@ -55,6 +58,30 @@ impl Gate {
                 .wait_while(&mut state, |state| state.turns[own] == turn);
         }
         Pass { gate: self, kind }
+    }
+
+    /// Calls of each kind that are inside, and that wait: for tests.
+    #[cfg(test)]
+    pub fn calls(&self) -> [[usize; 2]; 2] {
+        let state = self.state.lock();
+        [state.inside, state.waiting]
+    }
+
+    /// Goes in, if it need not wait.
+    fn try_enter(&self, kind: Kind) -> Option<Pass<'_>> {
+        let is_in = self.state.lock().lets_in(kind);
+        // Not `then_some`: a pass that is not given out would leave when it is dropped.
+        is_in.then(|| Pass { gate: self, kind })
+    }
+}
+
+impl State {
+    /// Counts a call as inside, unless one of the other kind is there or was there first.
+    fn lets_in(&mut self, kind: Kind) -> bool {
+        let (own, other) = (kind as usize, 1 - kind as usize);
+        let may = self.inside[other] == 0 && self.waiting[other] == 0;
+        self.inside[own] += usize::from(may);
+        may
     }
 }
 
@@ -75,75 +102,5 @@ impl Drop for Pass<'_> {
                 return;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::thread;
-    use std::time::Duration;
-
-    #[test]
-    fn kinds_never_meet_and_both_get_their_turn() {
-        const ROUNDS: usize = 300;
-        let gate = Gate::default();
-        let inside = [AtomicUsize::new(0), AtomicUsize::new(0)];
-        let met = AtomicUsize::new(0);
-        thread::scope(|scope| {
-            for kind in [Kind::Replaces, Kind::Removes, Kind::Replaces, Kind::Removes] {
-                let (gate, inside, met) = (&gate, &inside, &met);
-                scope.spawn(move || {
-                    for _ in 0..ROUNDS {
-                        let _pass = gate.enter(kind);
-                        inside[kind as usize].fetch_add(1, Ordering::SeqCst);
-                        thread::yield_now();
-                        met.fetch_add(
-                            inside[1 - kind as usize].load(Ordering::SeqCst),
-                            Ordering::SeqCst,
-                        );
-                        inside[kind as usize].fetch_sub(1, Ordering::SeqCst);
-                    }
-                });
-            }
-        });
-        assert_eq!(met.into_inner(), 0);
-        let state = gate.state.into_inner();
-        assert_eq!((state.inside, state.waiting), ([0; 2], [0; 2]));
-    }
-
-    #[test]
-    fn one_kind_shares_the_gate() {
-        let gate = Gate::default();
-        let _one = gate.enter(Kind::Replaces);
-        let _two = gate.enter(Kind::Replaces);
-        assert_eq!(gate.state.lock().inside, [2, 0]);
-    }
-
-    #[test]
-    fn who_waits_holds_newcomers_of_the_other_kind_back() {
-        let gate = Gate::default();
-        let order = Mutex::new(Vec::new());
-        let first = gate.enter(Kind::Replaces);
-        let wait_until = |waiting: [usize; 2]| {
-            while gate.state.lock().waiting != waiting {
-                thread::sleep(Duration::from_millis(1));
-            }
-        };
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                let _pass = gate.enter(Kind::Removes);
-                order.lock().push(Kind::Removes);
-            });
-            wait_until([0, 1]);
-            scope.spawn(|| {
-                let _pass = gate.enter(Kind::Replaces);
-                order.lock().push(Kind::Replaces);
-            });
-            wait_until([1, 1]);
-            drop(first);
-        });
-        assert_eq!(*order.lock(), [Kind::Removes, Kind::Replaces]);
     }
 }

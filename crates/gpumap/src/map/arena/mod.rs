@@ -27,6 +27,8 @@ mod retrieve;
 mod ring;
 mod stats;
 mod store;
+#[cfg(test)]
+mod tests;
 mod upkeep;
 
 use std::fmt;
@@ -37,7 +39,6 @@ use bytemuck::Pod;
 use gpumap_kernels::kernels::Encoding;
 use gpumap_kernels::kernels::ids::{IdKernels, IdKeyBits};
 use gpumap_kernels::map_ref::SlotKind;
-use parking_lot::RwLock;
 
 pub use builder::ArenaMapBuilder;
 pub use stats::ArenaStats;
@@ -49,6 +50,7 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::lock::Lock;
 use crate::stream::Stream;
 use gate::Gate;
 use memory::Arena;
@@ -115,7 +117,7 @@ pub struct ArenaMap<K: Key, V> {
     ids: Map<K, u32>,
     /// What it does with ids beside the verbs of all maps.
     kernels: &'static IdKernels<K::Bits>,
-    arena: RwLock<Arena>,
+    arena: Lock<Arena>,
     gate: Gate,
     /// How many cells there are, to be asked without the lock.
     cells: AtomicUsize,
@@ -166,7 +168,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         Ok(Self {
             ids,
             kernels: K::Bits::id_kernels(encoding),
-            arena: RwLock::new(arena),
+            arena: Lock::new(arena),
             gate: Gate::default(),
             cells: cells.into(),
             growth,

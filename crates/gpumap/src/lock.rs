@@ -1,4 +1,4 @@
-//! The lock of a map's table.
+//! The lock of what a map's calls share.
 //!
 //! It is an ordinary one, but for [callers](gpumap_simt::executor::Executor::run_callers), host
 //! threads of a test that take turns: one that waited here for another's launch would wait for
@@ -9,7 +9,7 @@ use gpumap_simt::executor::take_turns;
 
 /// Calls that run side by side share it; what runs alone has it alone.
 #[derive(Debug)]
-pub(super) struct Lock<T>(RwLock<T>);
+pub(crate) struct Lock<T>(RwLock<T>);
 
 impl<T> Lock<T> {
     pub fn new(data: T) -> Self {

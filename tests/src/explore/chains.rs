@@ -1,0 +1,116 @@
+//! A chained map whose pool grows under the calls of several threads, which insert, look up and remove in
+//! one launch each.
+
+use gpumap::chained::{Answer, Operation};
+use gpumap::executor::{Config, Trace};
+use gpumap::{ChainedMap, Device, Key, Value};
+use gpumap_kernels::kernels::Encoding;
+
+use super::calls::{Told, calls_side_by_side};
+use super::{Case, Run};
+use crate::history::Deed;
+use crate::oracle::paired;
+use crate::pairs::{key, mask, value, value_bits};
+
+/// Calls of each thread.
+const CALLS: u64 = 3;
+/// Keys of each call.
+const BATCH: u64 = 9;
+/// Keys in all: a chain of theirs has a second slab.
+const KEYS: u64 = 20;
+
+/// Every case of a chained map.
+pub fn cases() -> Vec<Case> {
+    let case = |format, run| Case {
+        configuration: "chains under calls",
+        format,
+        run,
+    };
+    vec![
+        case("4 + 4 bytes", |seed, config| {
+            play::<u32, u32>(Encoding::Wide, seed, config)
+        }),
+        case("8 + 8 bytes, one step", |seed, config| {
+            play::<u64, u64>(Encoding::Wide, seed, config)
+        }),
+        case("8 + 8 bytes, two steps", |seed, config| {
+            play::<u64, u64>(Encoding::Split, seed, config)
+        }),
+    ]
+}
+
+fn play<K: Key, V: Value<Bits = K::Bits>>(encoding: Encoding, seed: u64, config: Config) -> Run {
+    let mut trace = Trace::default();
+    let outcome = checked::<K, V>(encoding, seed, config, &mut trace);
+    Run { trace, outcome }
+}
+
+fn checked<K: Key, V: Value<Bits = K::Bits>>(
+    encoding: Encoding,
+    seed: u64,
+    config: Config,
+    trace: &mut Trace,
+) -> Result<(), String> {
+    let device = Device::cpu_with(config);
+    let executor = device.executor().expect("a CPU device");
+    let map = ChainedMap::<K, V>::builder(&device)
+        .encoding(encoding)
+        .buckets(1 + seed as usize % 2)
+        .hash_seed(seed)
+        .build()
+        .map_err(|error| error.to_string())?;
+    let call = |n| call(&map, seed, n);
+    let history = calls_side_by_side(executor, CALLS, trace, &call)?;
+    let (keys, values) = map.retrieve_all().map_err(|error| error.to_string())?;
+    let held = paired(&keys, &values);
+    if map.len() != held.len() {
+        return Err(format!("{} counted, {} there", map.len(), held.len()));
+    }
+    history.check(&held, mask(size_of::<V>()))
+}
+
+/// Call number `n`: some inserts, some removals, some lookups; or room is made, alone.
+fn call<K: Key, V: Value<Bits = K::Bits>>(map: &ChainedMap<K, V>, seed: u64, n: u64) -> Told {
+    if (n + seed) % 8 == 7 {
+        let compacted = map.compact().map(drop);
+        return compacted.map(|()| Vec::new()).map_err(|e| e.to_string());
+    }
+    let bits: Vec<u64> = (0..BATCH)
+        .map(|i| match (n * 5 + i * (1 + seed % 3)) % KEYS {
+            reserved @ 0..2 => mask(size_of::<K>()) - reserved,
+            small => small,
+        })
+        .collect();
+    let keys: Vec<K> = bits.iter().map(|&bits| key(bits)).collect();
+    let values: Vec<V> = (0..BATCH)
+        .map(|i| value((1 + n * BATCH + i) * 0x1_0001))
+        .collect();
+    let operations: Vec<Operation> = (0..BATCH)
+        .map(|i| match (i + n + seed) % 4 {
+            0 | 1 => Operation::Insert,
+            2 => Operation::Remove,
+            _ => Operation::Get,
+        })
+        .collect();
+    let answers = map
+        .apply(&operations, &keys, &values)
+        .map_err(|error| error.to_string())?;
+    let deed = |i: usize| {
+        let own = value_bits(values[i]);
+        Ok(match (operations[i], answers[i]) {
+            (Operation::Insert, Answer::Stored) => Deed::GetOrInsert(own, true, own),
+            (Operation::Insert, Answer::Present(held)) => {
+                Deed::GetOrInsert(own, false, value_bits(held))
+            }
+            (Operation::Get, Answer::Present(held)) => Deed::Get(Some(value_bits(held))),
+            (Operation::Get, Answer::Absent) => Deed::Get(None),
+            (Operation::Remove, Answer::Removed(held)) => Deed::Take(Some(value_bits(held))),
+            (Operation::Remove, Answer::Absent) => Deed::Take(None),
+            (operation, _) => return Err(format!("another answer than one to {operation:?}")),
+        })
+    };
+    bits.iter()
+        .enumerate()
+        .map(|(i, &bits)| Ok((bits, deed(i)?)))
+        .collect()
+}
