@@ -94,6 +94,7 @@ fn text() {
     ] {
         let target = Target {
             name: "text",
+            corpus: Some("text"),
             good: vec![good.to_vec(), b"key\n1\n2\n".to_vec()],
             words: &[
                 b"0x",
@@ -135,6 +136,7 @@ fn saved_maps() {
     map.save_to(&mut narrow).unwrap();
     let target = Target {
         name: "saved-maps",
+        corpus: Some("saved"),
         good: vec![wide, narrow],
         mend: mend_saved_map,
         // A block that is claimed and not there.
@@ -157,6 +159,7 @@ fn parquet() {
     };
     let target = Target {
         name: "parquet",
+        corpus: Some("parquet"),
         good: vec![save(0), save(3), save(100)],
         words: &[b"PAR1", b"key", b"value"],
         memory: 64 << 20,
@@ -169,6 +172,7 @@ fn parquet() {
 fn sequences() {
     let target = Target {
         name: "sequences",
+        corpus: Some("sequences"),
         good: vec![
             b">a x\nACG\nTTN\n\n>b\r\nAC\r\nGT\r\n>c\n>d\nA".to_vec(),
             b"@r1\nACGT\n+\n@@>>\n@r2\nGG\n+r2\nII\n".to_vec(),
@@ -215,6 +219,7 @@ fn command_lines() {
     let line = |words: &[&str]| words.join("\0").into_bytes();
     let target = Target {
         name: "command-lines",
+        corpus: Some("command-lines"),
         good: vec![
             line(&[
                 "count-kmers",

@@ -40,6 +40,7 @@ fn good() -> Vec<Vec<u8>> {
 fn target(name: &'static str) -> Target<'static> {
     Target {
         name,
+        corpus: Some("saved"),
         good: good(),
         mend: mend_saved_map,
         memory: BLOCK_BYTES + (8 << 20),

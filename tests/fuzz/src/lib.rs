@@ -34,14 +34,16 @@ const FIXED_CASES: u64 = 4_000;
 
 /// What is tried, and with what.
 pub struct Target<'a> {
-    /// The name: of its folder in the corpus, and in reports.
+    /// The name, for reports.
     pub name: &'a str,
+    /// Its folder in the corpus, if it has one.
+    pub corpus: Option<&'a str>,
     /// Inputs that are in order, to begin with.
     pub good: Vec<Vec<u8>>,
     /// Words that mean something in an input.
     pub words: &'a [&'a [u8]],
     /// Makes checksums fit again; half of the inputs go through it.
-    pub mend: fn(&mut Vec<u8>),
+    pub mend: fn(&mut [u8]),
     /// Memory that an input of no bytes may take.
     pub memory: usize,
     /// And for each byte of it.
@@ -52,6 +54,7 @@ impl Default for Target<'_> {
     fn default() -> Self {
         Self {
             name: "",
+            corpus: None,
             good: Vec::new(),
             words: &[],
             mend: |_| {},
@@ -93,13 +96,13 @@ impl Target<'_> {
 
     /// The inputs that are kept, by their names.
     fn corpus(&self) -> Vec<(PathBuf, Vec<u8>)> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("corpus")
-            .join(self.name);
-        // A target without trouble has none.
-        let Ok(entries) = fs::read_dir(folder) else {
+        let Some(folder) = self.corpus else {
             return Vec::new();
         };
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("corpus")
+            .join(folder);
+        let entries = fs::read_dir(folder).expect("the corpus is there");
         let mut paths: Vec<PathBuf> = entries
             .map(|entry| entry.expect("a folder can be read").path())
             .collect();

@@ -6,7 +6,7 @@ const HEADER: usize = 64;
 const BLOCK_START: usize = 8;
 
 /// Makes all checksums of a saved map fit, as far as it looks like one.
-pub fn mend_saved_map(bytes: &mut Vec<u8>) {
+pub fn mend_saved_map(bytes: &mut [u8]) {
     if bytes.len() < HEADER {
         return;
     }

@@ -202,6 +202,8 @@ impl Program {
 /// The program that one line of `cargo --message-format=json` reports, if it reports one.
 fn program(line: &str) -> Option<Program> {
     let event: Value = serde_json::from_str(line).ok()?;
+    // Others are built for tests that run them.
+    event.pointer("/profile/test")?.as_bool().filter(|&is| is)?;
     let path = event.get("executable")?.as_str()?;
     let manifest = Path::new(event.get("manifest_path")?.as_str()?);
     Some(Program {
