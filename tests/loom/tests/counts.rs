@@ -67,7 +67,7 @@ fn the_last_block_sees_all_counts() {
 fn a_counter_of_blocks_that_orders_nothing_is_found() {
     // SAFETY: as above.
     two_blocks(Fault::Relaxed, |counters| unsafe {
-        counters.block_is_done()
+        counters.block_is_done();
     });
 }
 
