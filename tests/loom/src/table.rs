@@ -54,7 +54,7 @@ impl<F: Format> Table<F> {
             directory: Submap {
                 slabs: ptr::null_mut(),
                 pages: 1,
-                unused: 0,
+                pages_before: 0,
             },
         }));
         let table = Self {

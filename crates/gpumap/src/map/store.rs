@@ -116,12 +116,8 @@ pub(super) struct Report {
 }
 
 /// A map with less than one pair in so many slots does not grow for keys that find no room: they have
-/// been made to collide, and would do so in any number of slots.
-const SPARSE: usize = 16;
-
-/// How often a map grows for keys that find no room though there is some: beyond it they have
 /// been made to collide.
-const TRIES: usize = 4;
+const SPARSE: usize = 64;
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Stores pairs whose key is absent; a present key keeps its value. Of several pairs of the
@@ -440,16 +436,16 @@ impl<K: Key, V: Value> Map<K, V> {
         table: &mut Table,
         scratch: &mut Workspace,
         part: Job<K, V>,
-        Report { mut unplaced, .. }: Report,
+        Report {
+            mut stored,
+            mut unplaced,
+        }: Report,
         progress: &mut Progress,
     ) -> Result<()> {
-        for _ in 0..TRIES {
-            let Growth::By(factor) = self.growth else {
-                break;
-            };
-            if self.room.len().saturating_mul(SPARSE) < self.slots() {
-                break;
-            }
+        // Ends when the map is sparse, if not before.
+        while let Growth::By(factor) = self.growth
+            && self.room.len().saturating_mul(SPARSE) >= self.slots()
+        {
             let larger = (self.capacity() as f64 * factor) as usize + 1;
             if self.rebuild(table, larger).is_err() {
                 break;
@@ -462,6 +458,13 @@ impl<K: Key, V: Value> Map<K, V> {
             if unplaced == 0 {
                 return Ok(());
             }
+            // Keys of one region of the table find more room the larger it is, say those that another
+            // map with the same seed gave out one after the other; keys with one walk never do.
+            let helped = (factor - 1.0) / 4.0 * stored as f64;
+            if report.stored == 0 || (report.stored as f64) < helped {
+                break;
+            }
+            stored += report.stored;
         }
         Err(self.full(part.len, unplaced, true))
     }

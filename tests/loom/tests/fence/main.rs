@@ -35,14 +35,20 @@ mod error {
             unplaced: usize,
             partial: bool,
         },
+        OutputTooSmall,
     }
     pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+    pub fn expect_room(needed: usize, given: usize) -> Result<()> {
+        (needed <= given).then_some(()).ok_or(Error::OutputTooSmall)
+    }
 }
 
 // Not all of it is used by the models.
 #[allow(dead_code)]
 #[path = "../../../../crates/gpumap/src/map/flight.rs"]
 mod flight;
+#[allow(dead_code)]
 #[path = "../../../../crates/gpumap/src/lock.rs"]
 mod lock;
 #[allow(dead_code)]

@@ -111,11 +111,11 @@ fn all_pairs_are_dumped_in_the_order_of_the_stream() {
         let none = on
             .retrieve_all_into(&mut out_keys, &mut out_values)
             .unwrap();
-        let _ = on.insert(&batch, &batch).unwrap();
+        drop(on.insert(&batch, &batch).unwrap());
         let all = on
             .retrieve_all_into(&mut out_keys, &mut out_values)
             .unwrap();
-        let _ = on.remove(&batch.slice(..10).unwrap()).unwrap();
+        drop(on.remove(&batch.slice(..10).unwrap()).unwrap());
         let mut dumped = out_keys.to_vec().unwrap();
         assert_eq!(dumped, out_values.to_vec().unwrap());
         dumped.sort_unstable();
