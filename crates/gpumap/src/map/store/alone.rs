@@ -1,0 +1,205 @@
+//! Batches that may not fit, alone on the map: growing, filling up, taking back.
+
+use gpumap_kernels::kernels::UndoArgs;
+use gpumap_kernels::verbs::store::Select;
+
+use super::job::{Job, Verb};
+use super::run::Report;
+use crate::error::{Error, Result};
+use crate::map::grow::PARTS;
+use crate::map::table::Table;
+use crate::map::{Growth, Key, Map, Value};
+use crate::scratch::{Slot, Workspace};
+
+/// A map with less than one pair in so many slots does not grow for keys that find no room: they have
+/// been made to collide.
+const SPARSE: usize = 64;
+
+/// What a batch that may be taken back has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::map) struct Progress {
+    pub stored: usize,
+    /// Whether pairs have moved to other slots since it began.
+    moved: bool,
+}
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// Stores the pairs of a part that found no room though there was some: their keys collide.
+    pub(in crate::map) fn place_colliding(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        part: Job<K, V>,
+        Report {
+            mut stored,
+            mut unplaced,
+        }: Report,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        // Ends when the map is sparse, if not before.
+        while let Growth::By(factor) = self.growth
+            && self.room.len().saturating_mul(SPARSE) >= self.slots()
+        {
+            let larger = (self.capacity() as f64 * factor) as usize + 1;
+            if self.rebuild(table, larger).is_err() {
+                break;
+            }
+            progress.moved = true;
+            let report = self.run(table, scratch, part, Select::Unplaced)?;
+            self.room.stored(report.stored);
+            progress.stored += report.stored;
+            unplaced = report.unplaced;
+            if unplaced == 0 {
+                return Ok(());
+            }
+            // Keys of one region of the table find more room the larger it is, say those that another
+            // map with the same seed gave out one after the other; keys with one walk never do.
+            let helped = (factor - 1.0) / 4.0 * stored as f64;
+            if report.stored == 0 || (report.stored as f64) < helped {
+                break;
+            }
+            stored += report.stored;
+        }
+        Err(self.full(part.len, unplaced, true))
+    }
+
+    /// Stores a batch that may find no room, and takes it back if it does: all or nothing.
+    pub(in crate::map) fn store_alone(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+    ) -> Result<usize> {
+        let outcomes = if job.outcomes.is_null() {
+            let outcomes: *mut u8 = scratch.reserve(Slot::SecondOutput, job.len)?;
+            // SAFETY: reserved with one byte per key.
+            unsafe { scratch.stream().fill(outcomes, 0, job.len) }?;
+            outcomes
+        } else {
+            job.outcomes
+        };
+        // First the absent keys. Values of present ones, which could not be taken back, are
+        // touched when nothing can fail any more.
+        let insert = Job {
+            verb: Verb::Insert,
+            outcomes,
+            ..job
+        };
+        let mut progress = Progress::default();
+        let stored = match self.growth {
+            Growth::Fixed => self.fill_up(table, scratch, insert, &mut progress),
+            Growth::By(_) => self.grow_and_fill(table, scratch, insert, &mut progress),
+        };
+        if let Err(error) = stored {
+            self.undo(table, scratch, insert, progress)?;
+            return Err(match error {
+                Error::Full { unplaced, .. } => self.full(job.len, unplaced, false),
+                other => other,
+            });
+        }
+        let second = Job { outcomes, ..job };
+        match job.verb {
+            Verb::Insert => {}
+            Verb::Merge(_) | Verb::Exchange(_) => {
+                self.run(table, scratch, second, Select::NotStored)?;
+            }
+            Verb::GetOrInsert => {
+                self.run(table, scratch, second, Select::All)?;
+            }
+        }
+        Ok(progress.stored)
+    }
+
+    /// Inserts a batch into a map that does not grow, down to its last slot.
+    fn fill_up(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        insert: Job<K, V>,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        loop {
+            let report = self.run(table, scratch, insert, Select::UntilFull)?;
+            self.room.stored(report.stored);
+            progress.stored += report.stored;
+            if report.unplaced == 0 {
+                return Ok(());
+            }
+            // Once, as that leaves no tombstones behind.
+            self.make_room(table, insert.len - progress.stored)?;
+            progress.moved = true;
+        }
+    }
+
+    /// Inserts a batch into a map that grows, in parts that fit for sure.
+    fn grow_and_fill(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        insert: Job<K, V>,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let mut rest = insert;
+        while rest.len != 0 {
+            let room = self.room.left();
+            if room < rest.len.div_ceil(PARTS) {
+                match self.make_room(table, rest.len) {
+                    Ok(()) => progress.moved = true,
+                    // What is left is used to the end: many keys may be present, or equal.
+                    Err(Error::OutOfMemory { .. }) if room != 0 => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let part = rest.first(self.room.left().min(rest.len));
+            if part.len == 0 {
+                return Err(self.full(insert.len, rest.len, false));
+            }
+            let report = self.run(table, scratch, part, Select::All)?;
+            self.room.stored(report.stored);
+            progress.stored += report.stored;
+            if report.unplaced != 0 {
+                self.place_colliding(table, scratch, part, report, progress)?;
+            }
+            rest = rest.after(part.len);
+        }
+        Ok(())
+    }
+
+    /// Takes back what a batch stored, and waits.
+    fn undo(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        Progress { stored, moved }: Progress,
+    ) -> Result<()> {
+        let (grid, batch) = self.share_out(job.keys, job.values, job.len);
+        let args = UndoArgs {
+            view: table.view(),
+            batch,
+            outcomes: job.outcomes,
+            buries: u32::from(moved),
+        };
+        self.or_poison(scratch, |scratch| {
+            // SAFETY: the batch has ended and left its outcomes; the exclusive lock keeps all
+            // other operations away.
+            unsafe { self.kernels.undo.launch(scratch.stream(), grid, args) }?;
+            scratch.stream().synchronize()
+        })?;
+        self.room.removed(stored);
+        if !moved {
+            self.room.emptied(stored);
+        }
+        Ok(())
+    }
+
+    pub(in crate::map) fn full(&self, batch: usize, unplaced: usize, partial: bool) -> Error {
+        Error::Full {
+            len: self.len(),
+            slots: self.slots(),
+            batch,
+            unplaced,
+            partial,
+        }
+    }
+}

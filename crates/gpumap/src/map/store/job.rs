@@ -1,0 +1,72 @@
+//! What the verbs that store are asked to do.
+
+use gpumap_kernels::build::bins::Bins;
+use gpumap_kernels::kernels::StoreArgs;
+use gpumap_simt::atomic::part::Update;
+use gpumap_simt::kernel::Kernel;
+
+use crate::map::{Key, Value};
+
+/// What is done with keys that are present.
+#[derive(Clone, Copy)]
+pub(in crate::map) enum Verb<K: Key, V: Value> {
+    Insert,
+    Merge(Update),
+    GetOrInsert,
+    /// Replaces values by this kernel, which reports what was there.
+    Exchange(StoreKernel<K, V>),
+}
+
+/// The kernels that store share their arguments.
+pub(in crate::map) type StoreKernel<K, V> =
+    &'static Kernel<StoreArgs<<K as Key>::Bits, <V as Value>::Bits>>;
+
+/// A batch on the device, or the part of it that is still to be done.
+#[derive(Clone, Copy)]
+pub(in crate::map) struct Job<K: Key, V: Value> {
+    pub verb: Verb<K, V>,
+    pub keys: *const K,
+    pub values: *const V,
+    /// What the map holds for each key, or held; null unless the verb tells.
+    pub held: *mut V,
+    /// A zeroed byte per key; may be null.
+    pub outcomes: *mut u8,
+    /// The same batch, sorted; only if there are no outcomes and the verb does not tell.
+    pub bins: Option<Bins<K, V>>,
+    pub len: usize,
+}
+
+impl<K: Key, V: Value> Job<K, V> {
+    /// How many bits it takes to note something of each pair.
+    pub(in crate::map) fn places(&self) -> usize {
+        self.bins
+            .as_ref()
+            .map_or(self.len, |bins| bins.len() as usize)
+    }
+
+    /// The first `len` keys.
+    pub(in crate::map) fn first(self, len: usize) -> Self {
+        Self { len, ..self }
+    }
+
+    /// What comes after the first `done` keys.
+    pub(in crate::map) fn after(self, done: usize) -> Self {
+        Self {
+            keys: self.keys.wrapping_add(done),
+            values: self.values.wrapping_add(done),
+            held: offset(self.held, done),
+            outcomes: offset(self.outcomes, done),
+            len: self.len - done,
+            ..self
+        }
+    }
+}
+
+/// Null stays null.
+fn offset<T>(pointer: *mut T, by: usize) -> *mut T {
+    if pointer.is_null() {
+        pointer
+    } else {
+        pointer.wrapping_add(by)
+    }
+}

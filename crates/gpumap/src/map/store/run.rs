@@ -1,0 +1,132 @@
+//! The kernels that store, and the one that counts before them.
+
+use std::ptr;
+
+use gpumap_kernels::kernels::{CountArgs, StoreArgs, StoreBinsArgs};
+use gpumap_kernels::verbs::store::{Account, Select};
+use gpumap_simt::atomic::part::Update;
+
+use super::job::{Job, StoreKernel, Verb};
+use crate::error::Result;
+use crate::map::launch::grid_of_bins;
+use crate::map::table::Table;
+use crate::map::{Key, Map, Value};
+use crate::scratch::Workspace;
+
+/// What a kernel reports.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::map) struct Report {
+    pub stored: usize,
+    pub unplaced: usize,
+}
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// How many keys of a batch are absent; of several equal ones each.
+    pub(super) fn count_absent(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+    ) -> Result<usize> {
+        self.expect_sound()?;
+        let (grid, batch) = self.share_out(job.keys, ptr::null(), job.len);
+        let args = CountArgs {
+            view: table.view(),
+            batch,
+            absent: scratch.counting()?,
+        };
+        // SAFETY: the kernel set fits the map's types, the keys are staged; the caller holds the
+        // table's lock until this has ended.
+        unsafe {
+            self.kernels
+                .count_absent
+                .launch(scratch.stream(), grid, args)
+        }?;
+        let [absent, _] = scratch.counted()?;
+        Ok(absent as usize)
+    }
+
+    /// Runs a kernel that stores, and waits for it. The caller holds the table's lock.
+    pub(in crate::map) fn run(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        select: Select,
+    ) -> Result<Report> {
+        self.expect_sound()?;
+        let unplaced = match select {
+            // As the run before has left them.
+            Select::Unplaced => scratch.bits(),
+            _ => scratch.clear_bits(job.places())?,
+        };
+        let account = Account {
+            outcomes: job.outcomes,
+            unplaced,
+            counters: scratch.counting()?,
+            select,
+        };
+        // Until the kernel has ended well, as far as anyone knows.
+        scratch.dirty_bits();
+        let [stored, unplaced] = self.or_poison(scratch, |scratch| {
+            self.launch(table, scratch, job, account)?;
+            scratch.counted()
+        })?;
+        if unplaced == 0 && select != Select::Unplaced {
+            scratch.untouched_bits();
+        }
+        Ok(Report {
+            stored: stored as usize,
+            unplaced: unplaced as usize,
+        })
+    }
+
+    /// Queues a kernel that stores.
+    fn launch(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        account: Account,
+    ) -> Result<()> {
+        let (view, stream) = (table.view(), scratch.stream());
+        let (kernel, update) = self.kernel_of(job.verb);
+        let (Some(bins), Some(kernels)) = (job.bins, &self.kernels.bulk) else {
+            let (grid, batch) = self.share_out(job.keys, job.values, job.len);
+            let args = StoreArgs {
+                view,
+                batch,
+                update,
+                values: job.held.cast(),
+                account,
+            };
+            // SAFETY: the kernel set fits the map's types; inputs are staged, outputs and bits are
+            // as long as the batch; the caller holds the table's lock until this has ended.
+            return unsafe { kernel.launch(stream, grid, args) };
+        };
+        let kernel = match job.verb {
+            Verb::Merge(_) => kernels.merge,
+            // The verbs that tell are not sorted.
+            Verb::Insert | Verb::GetOrInsert | Verb::Exchange(_) => kernels.insert,
+        };
+        let grid = grid_of_bins(&bins);
+        let args = StoreBinsArgs {
+            view,
+            bins: bins.cast(),
+            update,
+            account,
+        };
+        // SAFETY: as above; there is a bit for each place, and the bins live as long as the job.
+        unsafe { kernel.launch(stream, grid, args) }
+    }
+
+    /// The kernel of a verb, and what it does to values of present keys.
+    pub(in crate::map) fn kernel_of(&self, verb: Verb<K, V>) -> (StoreKernel<K, V>, Update) {
+        match verb {
+            Verb::Insert => (self.kernels.insert, Update::Replace),
+            Verb::Merge(update) => (self.kernels.merge, update),
+            Verb::GetOrInsert => (self.kernels.get_or_insert, Update::Replace),
+            Verb::Exchange(kernel) => (kernel, Update::Replace),
+        }
+    }
+}
