@@ -15,6 +15,8 @@ use crate::workspace::Workspace;
 const RUN_SCRIPT: &str = include_str!("run.sh");
 /// Whose tests go into the bundle.
 const TESTED: [&str; 4] = ["gpumap", "gpumap-simt", "gpumap-tests", "word-pairs"];
+/// Their tests that have nothing to do with a GPU, and read files of the source.
+const LEFT_OUT: [&str; 1] = ["fuzz"];
 /// Whose programs go into the bundle.
 const PROGRAMS: [&str; 3] = ["gpumap-cli", "gpumap-benches", "gpumap-tests"];
 /// A bundle travels to a machine that has the GPU: it must stay small.
@@ -48,7 +50,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
 
     let mut grid = Grid::new(["program", "KiB"]);
     let mut tests = build(workspace, &["test", "--no-run"], &TESTED)?;
-    tests.retain(|program| program.is_test);
+    tests.retain(|program| program.is_test && !LEFT_OUT.contains(&&*program.target));
     for program in &tests {
         let name = format!("tests/{}.{}", program.package, program.target);
         let size = install(&program.path, &out.join(&name))?;

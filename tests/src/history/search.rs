@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Deed, Event};
 
 /// States that are looked at before the search gives up.
-const LIMIT: usize = 1 << 18;
+const LIMIT: usize = 1 << 22;
 
 /// Whether there is an order of these events of one key, at most 64, that they all fit, from an
 /// absent key to what is there in the end.

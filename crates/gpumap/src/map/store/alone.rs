@@ -36,13 +36,17 @@ impl<K: Key, V: Value> Map<K, V> {
         }: Report,
         progress: &mut Progress,
     ) -> Result<()> {
+        let mut capacity = self.capacity();
         // Ends when the map is sparse, if not before.
         while let Growth::By(factor) = self.growth
-            && self.room.len().saturating_mul(SPARSE) >= self.slots()
+            && self.room.len().saturating_mul(SPARSE) >= capacity
         {
-            let larger = (self.capacity() as f64 * factor) as usize + 1;
-            if self.rebuild(table, larger).is_err() {
-                break;
+            capacity = (capacity as f64 * factor) as usize + 1;
+            match self.rebuild(table, capacity) {
+                Ok(()) => {}
+                // Those that are in may not find room either, until there is more of it.
+                Err(Error::Full { .. }) => continue,
+                Err(_) => break,
             }
             progress.moved = true;
             let report = self.run(table, scratch, part, Select::Unplaced)?;
