@@ -5,8 +5,7 @@ mod sync {
     pub use gpumap_loom::sync::*;
 }
 
-// What it has for other tests is not used here.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "what it has for other tests is not used here")]
 #[path = "../../../crates/gpumap/src/map/arena/gate.rs"]
 mod gate;
 

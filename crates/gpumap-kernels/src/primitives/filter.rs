@@ -104,12 +104,12 @@ unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const R: usize>(args: &Filte
     let taken = sums.add(2 * MAX_WARPS);
     let tiles = args.tile_count as u32;
 
-    // SAFETY: all threads come to every barrier and all lanes to every collective; branches
-    // around them are the same for a whole block or warp. A thread's vectors in shared memory are
-    // its own. Other shared words are written between two barriers and read between the next two,
-    // while those of the other parity, or another stage, are written. Packed elements have places
-    // of their own, in number at most the tile's. The loop ends: each turn takes a tile, there
-    // are finitely many, and two turns after the last one nothing is left.
+    // The loop ends: each turn takes a tile, there are finitely many, and two turns after the last
+    // one nothing is left. Packed elements have places of their own, at most the tile's in number.
+    //
+    // SAFETY: all threads come to each barrier, all lanes to each collective; a block or warp
+    // branches alike around them. A thread's vectors in shared memory are its own; other words are
+    // written between two barriers and read between the next two, while others are written.
     unsafe {
         if in_control && lane == 0 {
             taken.add(2).store(take_tile(args.tiles));

@@ -83,12 +83,12 @@ unsafe fn scan<C: FromOrder, const R: usize>(args: &ScanArgs<C::Word>) {
     let nothing = op.decode(C::IDENTITY);
     let tiles = args.tile_count as u32;
 
-    // SAFETY: all threads come to every barrier and all lanes to every shuffle; branches around
-    // them are the same for a whole warp or block. A thread's vectors in shared memory are its
-    // own. Other shared words are written between two barriers and read between the next two,
-    // while those of the other parity are written. The loop ends: each turn takes a tile, there
-    // are finitely many, and two turns after the last one nothing is left. Tiles are the block's
-    // own: loaded before they are stored, so the arrays may be one.
+    // The loop ends: each turn takes a tile, there are finitely many, and two turns after the last
+    // one nothing is left. Tiles are loaded before they are stored, so the arrays may be one.
+    //
+    // SAFETY: all threads come to each barrier, all lanes to each shuffle; a block or warp branches
+    // alike around them. Tiles are the block's own, a thread's vectors in shared memory its own;
+    // other words are written between two barriers and read between the next two.
     unsafe {
         if in_control && lane == 0 {
             taken.add(2).store(take_tile(args.tiles));

@@ -21,7 +21,7 @@ mod stream {
 }
 mod error {
     /// As much as calls in flight know of them.
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "its fields are for people to read")]
     #[derive(Debug)]
     pub enum Error {
         Kernel(()),
@@ -44,14 +44,13 @@ mod error {
     }
 }
 
-// Not all of it is used by the models.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the models do not use all of it")]
 #[path = "../../../../crates/gpumap/src/map/flight.rs"]
 mod flight;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the models do not use all of it")]
 #[path = "../../../../crates/gpumap/src/lock.rs"]
 mod lock;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the models do not use all of it")]
 #[path = "../../../../crates/gpumap/src/room.rs"]
 mod room;
 
