@@ -8,6 +8,7 @@ mod launches;
 mod policies;
 mod replays;
 mod schedules;
+mod shrinks;
 mod together;
 mod unwinding;
 mod weak;

@@ -140,7 +140,7 @@ fn lanes_that_spin_do_not_keep_others_from_running() {
             pct(seed, 3, 100),
             Schedule::Random { seed },
             Schedule::Lockstep,
-            Schedule::Replay("0.0x9 0.1x5000 0.7".parse().unwrap()),
+            Schedule::Replay("0.0@9 0.1@5000 0.7".parse().unwrap()),
         ] {
             assert_eq!(run(schedule.clone(), Grid::new(3, 8), hint(true)).0, 1);
             assert_eq!(run(schedule, Grid::new(3, 8), hint(false)).0, 1);

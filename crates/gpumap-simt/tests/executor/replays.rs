@@ -80,9 +80,9 @@ fn a_lost_update_shrinks_to_what_it_takes() {
 fn scripts_that_do_not_fit_end_all_the_same() {
     for text in [
         "",
-        "7.0 0.99x3 5/0.0",
-        "0.1x100 0.1x100 1/0.0 0.0x4294967295",
-        "1.31 1.30 1.29x1 0.0x1 1.31x7",
+        "7.0 0.99@3 5/0.0",
+        "0.1@100 0.1@100 1/0.0 0.0@4294967295",
+        "1.31 1.30 1.29@1 0.0@1 1.31@7",
     ] {
         let script: Script = text.parse().unwrap();
         let (count, trace) = racy(Schedule::Replay(script), 2, 32);

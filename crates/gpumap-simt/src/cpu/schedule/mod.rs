@@ -5,12 +5,14 @@
 //! | `ready` | the lanes that can run |
 //! | `policy` | who is next, and whether a lane goes on at a preemption point |
 //! | `pct` | priorities that change a few times |
+//! | `progress` | how far each lane has come |
 //! | `replay` | a script followed, also one that does not quite fit |
 //! | `script`, `shrink` | the turns of a run as text; the few of them that matter |
 //! | `random` | the random numbers |
 
 mod pct;
 mod policy;
+mod progress;
 mod random;
 mod ready;
 mod replay;

@@ -4,13 +4,14 @@ use std::cell::{Cell, RefCell};
 
 use super::Schedule;
 use super::pct::Pct;
+use super::progress::Progress;
 use super::random::Random;
 use super::ready::{Entry, Ready};
 use super::replay::Replay;
 use super::script::{Script, Turn};
 
 /// Whose block is in a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(in super::super) struct Seat {
     /// The launch, counted from 0 in the order in which they came.
     pub(in super::super) launch: u32,
@@ -37,6 +38,7 @@ pub(in super::super) struct Policy {
     seats: RefCell<Vec<Seat>>,
     points: Cell<u64>,
     writes: Cell<u64>,
+    progress: RefCell<Progress>,
     /// The turns so far, if they are to be written down.
     turns: RefCell<Option<Vec<Turn>>>,
 }
@@ -48,6 +50,7 @@ impl Policy {
             seats: RefCell::new(vec![NOBODY; slots]),
             points: Cell::new(0),
             writes: Cell::new(0),
+            progress: RefCell::new(Progress::new(slots)),
             turns: RefCell::new(None),
         }
     }
@@ -74,6 +77,7 @@ impl Policy {
     /// A block takes a slot.
     pub(in super::super) fn begin(&self, slot: usize, seat: Seat) {
         self.seats.borrow_mut()[slot] = seat;
+        self.progress.borrow_mut().begin(slot);
         if let Kind::Pct(pct) = &mut *self.kind.borrow_mut() {
             pct.begin(slot);
         }
@@ -81,7 +85,7 @@ impl Policy {
 
     /// The lane that is next. Its turn begins.
     pub(in super::super) fn pick(&self, ready: &Ready) -> Option<Entry> {
-        let seats = self.seats.borrow();
+        let (seats, progress) = (self.seats.borrow(), self.progress.borrow());
         let entry = match &mut *self.kind.borrow_mut() {
             Kind::InOrder => ready.pop(),
             Kind::Random(random) => {
@@ -89,7 +93,7 @@ impl Policy {
                 ready.take(place)
             }
             Kind::Pct(pct) => pct.pick(ready),
-            Kind::Replay(replay) => replay.pick(&seats, ready),
+            Kind::Replay(replay) => replay.pick(&seats, &progress, ready),
         }?;
         if let Some(turns) = &mut *self.turns.borrow_mut() {
             let Seat { launch, block } = seats[entry.slot()];
@@ -97,7 +101,8 @@ impl Policy {
                 launch,
                 block,
                 thread: entry.thread() as u32,
-                points: 0,
+                // It passes the one that it stands at.
+                points: progress.of(entry),
             });
         }
         Some(entry)
@@ -107,25 +112,28 @@ impl Policy {
     pub(in super::super) fn hands_over(&self, entry: Entry, writes: bool) -> bool {
         self.points.set(self.points.get() + 1);
         self.writes.set(self.writes.get() + u64::from(writes));
+        let come = self.progress.borrow_mut().come(entry);
         let hands_over = match &mut *self.kind.borrow_mut() {
             Kind::InOrder => true,
             Kind::Random(random) => random.coin(),
             Kind::Pct(pct) => pct.hands_over(entry, writes),
-            Kind::Replay(replay) => replay.hands_over(),
+            Kind::Replay(replay) => replay.hands_over(come),
         };
         if !hands_over
             && let Some(turns) = &mut *self.turns.borrow_mut()
             && let Some(turn) = turns.last_mut()
         {
-            turn.points += 1;
+            turn.points = come;
         }
         hands_over
     }
 
     /// The running lane asks for others to run.
     pub(in super::super) fn sleeps(&self, entry: Entry) {
-        if let Kind::Pct(pct) = &mut *self.kind.borrow_mut() {
-            pct.put_last(entry);
+        match &mut *self.kind.borrow_mut() {
+            Kind::Pct(pct) => pct.put_last(entry),
+            Kind::Replay(replay) => replay.stands_back(entry),
+            Kind::InOrder | Kind::Random(_) => (),
         }
     }
 

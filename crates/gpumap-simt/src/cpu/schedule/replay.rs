@@ -1,8 +1,9 @@
 //! A script followed: exactly if it is of the same run, and as far as it fits if turns are missing.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use super::policy::Seat;
+use super::progress::Progress;
 use super::ready::{Entry, Ready};
 use super::script::{Script, Turn};
 
@@ -15,7 +16,7 @@ const PATIENCE: u32 = 4096;
 /// A turn under way.
 struct Current {
     entry: Entry,
-    /// Points that the lane may still pass.
+    /// How far it goes.
     points: u32,
     /// Whether the lane has run at all.
     ran: bool,
@@ -26,12 +27,15 @@ struct Current {
 ///
 /// A lane whose turn it is runs until it has passed the turn's points. If it waits before, the lanes
 /// that it waits for run first: those of its warp, then those of its block, without being
-/// preempted. A turn of a lane that has ended, or not begun, is left out. When the script has come to
-/// its end, the lanes take turns in order, and hardly ever preempted.
+/// preempted. A turn of a lane that has come farther, has ended, or not begun, is left out. When the script has come to
+/// its end, each lane runs as far as it comes, in the order of launches, blocks and threads. That order
+/// knows nothing of the turns before, so that leaving one out changes nothing but what it did.
 pub(super) struct Replay {
     turns: VecDeque<Turn>,
     current: Option<Current>,
-    /// The lane that runs though it is not its turn, and the points it has passed.
+    /// How often lanes stood back for others.
+    stood_back: HashMap<Entry, u32>,
+    /// The lane that runs though it is not its turn, and the points it has passed at a stretch.
     helper: Option<(Entry, u32)>,
 }
 
@@ -40,30 +44,37 @@ impl Replay {
         Self {
             turns: script.turns().iter().copied().collect(),
             current: None,
+            stood_back: HashMap::new(),
             helper: None,
         }
     }
 
-    pub(super) fn pick(&mut self, seats: &[Seat], ready: &Ready) -> Option<Entry> {
+    pub(super) fn pick(
+        &mut self,
+        seats: &[Seat],
+        progress: &Progress,
+        ready: &Ready,
+    ) -> Option<Entry> {
         self.helper = None;
         loop {
             let Some(current) = &mut self.current else {
                 let Some(turn) = self.turns.pop_front() else {
-                    let entry = ready.pop()?;
+                    let entry = ready.take(self.first(seats, ready)?)?;
                     self.helper = Some((entry, 0));
                     return Some(entry);
                 };
                 self.current = Current::of(turn, seats);
                 continue;
             };
+            let come = progress.of(current.entry);
             let place = ready.entries().position(|entry| entry == current.entry);
             match place {
-                Some(place) if !current.ran => {
+                Some(place) if !current.ran && come <= current.points => {
                     current.ran = true;
                     return ready.take(place);
                 }
                 // It waits, and has points left.
-                None if current.points > 0 && current.patience > 0 => {
+                None if come < current.points && current.patience > 0 => {
                     current.patience -= 1;
                     // It runs on when it can.
                     current.ran = false;
@@ -79,23 +90,39 @@ impl Replay {
         }
     }
 
-    /// Whether the running lane hands over at this point.
-    pub(super) fn hands_over(&mut self) -> bool {
-        if let Some((_, points)) = &mut self.helper {
-            *points += 1;
-            return *points >= FUEL;
-        }
-        match &mut self.current {
-            Some(current) if current.points > 0 => {
-                current.points -= 1;
-                false
+    /// Whether the running lane hands over at this point, the `come`-th that it comes to.
+    pub(super) fn hands_over(&mut self, come: u32) -> bool {
+        if let Some((entry, points)) = self.helper {
+            let is_tired = points + 1 >= FUEL;
+            self.helper = Some((entry, points + 1));
+            if is_tired {
+                self.stands_back(entry);
             }
-            _ => true,
+            return is_tired;
         }
+        self.current
+            .as_ref()
+            .is_none_or(|current| come > current.points)
+    }
+
+    /// The place of the lane that is first when the script has ended.
+    fn first(&self, seats: &[Seat], ready: &Ready) -> Option<usize> {
+        let stood_back = |entry| self.stood_back.get(&entry).copied().unwrap_or_default();
+        let (place, _) = ready
+            .entries()
+            .enumerate()
+            .min_by_key(|&(_, entry)| (stood_back(entry), seats[entry.slot()], entry.thread()))?;
+        Some(place)
+    }
+
+    /// A lane lets all others go first: it waits for one of them, or has run for so long that it may.
+    pub(super) fn stands_back(&mut self, entry: Entry) {
+        *self.stood_back.entry(entry).or_default() += 1;
     }
 
     /// A lane has ended.
     pub(super) fn ended(&mut self, entry: Entry) {
+        self.stood_back.remove(&entry);
         if self.current.as_ref().is_some_and(|it| it.entry == entry) {
             self.current = None;
         }

@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 use std::sync::Arc;
 
-/// A lane runs, and passes some preemption points on the way.
+/// A lane runs until it has passed so many preemption points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Turn {
     /// The launch of the lane, counted from 0.
@@ -13,8 +13,16 @@ pub struct Turn {
     pub block: u32,
     /// The thread of its block.
     pub thread: u32,
-    /// How many points it passed before it stopped at one, waited or ended.
+    /// How many points it has passed, since it began, when it stops at the next one, waits or ends. A
+    /// lane that has come farther has no turn.
     pub points: u32,
+}
+
+impl Turn {
+    /// Who runs: launch, block and thread.
+    pub(super) fn lane(&self) -> (u32, u32, u32) {
+        (self.launch, self.block, self.thread)
+    }
 }
 
 impl fmt::Display for Turn {
@@ -30,7 +38,7 @@ impl fmt::Display for Turn {
         }
         write!(f, "{block}.{thread}")?;
         if *points != 0 {
-            write!(f, "x{points}")?;
+            write!(f, "@{points}")?;
         }
         Ok(())
     }
@@ -46,7 +54,7 @@ impl FromStr for Turn {
                 .map_err(|_| ParseScriptError(text.to_owned()))
         };
         let (launch, lane) = text.split_once('/').unwrap_or(("0", text));
-        let (lane, points) = lane.split_once('x').unwrap_or((lane, "0"));
+        let (lane, points) = lane.split_once('@').unwrap_or((lane, "0"));
         let Some((block, thread)) = lane.split_once('.') else {
             return Err(ParseScriptError(text.to_owned()));
         };
@@ -61,16 +69,16 @@ impl FromStr for Turn {
 
 /// Turns in their order: what [`Schedule::Replay`](super::Schedule::Replay) follows.
 ///
-/// As text they are words, `launch/block.threadxpoints`, without `launch/` for the first launch and
-/// without `xpoints` for none:
+/// As text they are words, `launch/block.thread@points`, without `launch/` for the first launch and
+/// without `@points` for none:
 ///
 /// ```
 /// use gpumap_simt::executor::{Script, Turn};
 ///
-/// let script: Script = "2.31x5 1/0.7".parse()?;
+/// let script: Script = "2.31@5 1/0.7".parse()?;
 /// let turn = |launch, block, thread, points| Turn { launch, block, thread, points };
 /// assert_eq!(script.turns(), [turn(0, 2, 31, 5), turn(1, 0, 7, 0)]);
-/// assert_eq!(script.to_string(), "2.31x5 1/0.7");
+/// assert_eq!(script.to_string(), "2.31@5 1/0.7");
 /// # Ok::<(), gpumap_simt::executor::ParseScriptError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -113,5 +121,5 @@ impl FromStr for Script {
 
 /// A word that is no turn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no turn: it should be like 2.31x5 or 1/0.7")]
+#[error("`{0}` is no turn: it should be like 2.31@5 or 1/0.7")]
 pub struct ParseScriptError(String);

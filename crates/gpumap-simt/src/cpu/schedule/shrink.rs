@@ -14,7 +14,10 @@ pub struct Shrunk {
 impl Script {
     /// Leaves out turns as long as the run that is left fails, in at most `runs` runs: delta
     /// debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002),
-    /// from the back, since most of what comes after the failure does not matter.
+    /// from the back, since most of what comes after the failure does not matter. It is switches between
+    /// lanes that it counts, as the simplification of traces by Jalbert and Sen does ("A trace
+    /// simplification technique for effective debugging of concurrent programs", FSE 2010): a turn
+    /// says where its lane stops, so what is left out is made up for in the lane's next turn.
     ///
     /// `fails` is asked about scripts that are shorter and shorter; it runs the case under
     /// [`Schedule::Replay`](super::Schedule::Replay). If not even the whole script fails, nothing is
@@ -23,7 +26,7 @@ impl Script {
     /// ```
     /// use gpumap_simt::executor::Script;
     ///
-    /// let long: Script = "0.0 0.1x3 0.2 0.1 0.3 0.1x9 0.2x2".parse()?;
+    /// let long: Script = "0.0 0.1@3 0.2 0.1@4 0.3 0.1@9 0.2@2".parse()?;
     /// let shrunk = long.shrink(100, |script| script.turns().iter().any(|turn| turn.thread == 3));
     /// assert_eq!(shrunk.script.to_string(), "0.3");
     /// # Ok::<(), gpumap_simt::executor::ParseScriptError>(())
@@ -61,18 +64,13 @@ impl Script {
     }
 }
 
-/// The turns without those from `start` to `end`; neighbours of one lane become one turn.
+/// The turns without those from `start` to `end`; of neighbours of one lane the later one says how far
+/// it goes.
 fn without(turns: &[Turn], start: usize, end: usize) -> Vec<Turn> {
     let mut rest: Vec<Turn> = Vec::with_capacity(turns.len());
     for turn in turns[..start].iter().chain(&turns[end..]) {
         match rest.last_mut() {
-            Some(last)
-                if (last.launch, last.block, last.thread)
-                    == (turn.launch, turn.block, turn.thread) =>
-            {
-                // Stopping at a point and going on passes it.
-                last.points = last.points.saturating_add(turn.points).saturating_add(1);
-            }
+            Some(last) if last.lane() == turn.lane() => *last = *turn,
             _ => rest.push(*turn),
         }
     }
@@ -89,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_is_needed_stays_in_order() {
-        let needed = script("0.1 0.2x4 1/0.1");
+        let needed = script("0.1 0.2@4 1/0.1");
         let mut long = Vec::new();
         for (i, &turn) in needed.turns().iter().enumerate() {
             let noise = |n: u32| Turn {
@@ -126,7 +124,7 @@ mod tests {
 
     #[test]
     fn words_that_are_no_turns_are_refused() {
-        for text in ["0", "0.", "a.b", "1/2", "0.1x", "-1.0", "0.0x5000000000"] {
+        for text in ["0", "0.", "a.b", "1/2", "0.1@", "-1.0", "0.0@5000000000"] {
             let error = text.parse::<Script>().unwrap_err();
             assert!(error.to_string().contains(text), "{error}");
         }
