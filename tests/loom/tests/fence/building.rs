@@ -1,0 +1,88 @@
+//! Who builds the table with a batch: has it alone or does without, and waits for nobody.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use gpumap_loom::explore;
+use loom::thread;
+
+use super::sync::RwLockWriteGuard;
+use super::{Map, Table, replace};
+
+/// Who builds the table alone meets no call in flight, whether a call comes while it builds or its
+/// kernel still runs when it asks; and the counts of that call are not forgotten.
+#[test]
+fn building_meets_no_flight() {
+    static BUILT: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+    explore(3, || {
+        let map = Map::new(4);
+        let builder = {
+            let map = map.clone();
+            thread::spawn(move || map.build())
+        };
+        let flight = map.store(1).expect("there is room");
+        map.books().land(&flight);
+        assert_eq!(flight.take().unwrap(), 1);
+        let built = builder.join().unwrap();
+        BUILT[usize::from(built)].fetch_add(1, Relaxed);
+        let len = if built { 3 } else { 1 };
+        assert_eq!((map.room.len(), map.room.used()), (len, len));
+    });
+    let [beside, alone] = BUILT.each_ref().map(|orders| orders.load(Relaxed));
+    assert!(beside > 0 && alone > 0, "{beside} orders, {alone} orders");
+}
+
+/// Whoever lands the last flight, the builder sees what its kernel did.
+#[test]
+fn building_after_a_flight_that_another_thread_lands() {
+    explore(2, || {
+        let map = Map::new(4);
+        let flight = map.store(0).expect("there is room");
+        let builder = {
+            let map = map.clone();
+            thread::spawn(move || map.build())
+        };
+        map.books().land(&flight);
+        let built = builder.join().unwrap();
+        assert_eq!(map.room.len(), if built { 2 } else { 0 });
+        // Nobody is there any more.
+        assert!(built || map.build());
+    });
+}
+
+/// Bugs that loom has to find.
+mod planted {
+    use super::*;
+
+    /// A call beside one who builds in a wrong way.
+    fn build_beside_a_call(alone: fn(&Map) -> Option<RwLockWriteGuard<'_, Table>>) {
+        explore(2, move || {
+            let map = Map::new(4);
+            let builder = {
+                let map = map.clone();
+                thread::spawn(move || {
+                    if let Some(table) = alone(&map) {
+                        replace(&table);
+                    }
+                })
+            };
+            let flight = map.store(1).expect("there is room");
+            map.books().land(&flight);
+            builder.join().unwrap();
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn building_does_not_ask_for_flights() {
+        build_beside_a_call(|map| map.table.try_write());
+    }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn building_asks_for_flights_before_it_is_alone() {
+        build_beside_a_call(|map| {
+            let landed = map.books().all_landed();
+            landed.then(|| map.table.try_write()).flatten()
+        });
+    }
+}
