@@ -8,7 +8,8 @@ usage() {
 usage: run.sh tests [sm_90|sm_70] [test arguments]   every test on the GPU, with that PTX;
                                                      without a name, with each that runs here
        run.sh sanitize [tool...]                     the tests named sanitizer_* under
-                                                     compute-sanitizer (memcheck racecheck)
+                                                     compute-sanitizer (memcheck racecheck
+                                                     initcheck synccheck)
        run.sh soak [arguments]                       all verbs from many streams, for minutes
        run.sh bench [arguments]                      the benchmark program
        run.sh gpumap [arguments]                     the command line program
@@ -42,16 +43,31 @@ require_gpu() {
 passed=0
 failed=0
 broken=()
+# What the sanitizer reported about the program that ran last; empty if it printed no summary.
+reports=
+
+# Adds up the numbers that come, a line each; prints nothing if none come.
+add_up() {
+    local number sum=
+    while read -r number; do
+        sum=$((sum + number))
+    done
+    echo "$sum"
+}
 
 # run_tests LABEL COMMAND...: runs one test program and adds up its result lines.
 run_tests() {
-    local label=$1 log code=0
+    local label=$1 log code=0 count
     shift
     log=$(mktemp)
     echo "== $label"
     "$@" 2>&1 | tee "$log" || code=$?
-    passed=$((passed + $(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$log" | paste -sd+ | sed 's/^$/0/')))
-    failed=$((failed + $(sed -n 's/^test result: .* \([0-9]*\) failed.*/\1/p' "$log" | paste -sd+ | sed 's/^$/0/')))
+    count=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$log" | add_up)
+    passed=$((passed + ${count:-0}))
+    count=$(sed -n 's/^test result: .* \([0-9]*\) failed.*/\1/p' "$log" | add_up)
+    failed=$((failed + ${count:-0}))
+    reports=$(sed -n -e 's/^=* *ERROR SUMMARY: \([0-9]*\) error.*/\1/p' \
+        -e 's/^=* *RACECHECK SUMMARY: \([0-9]*\) hazard.*/\1/p' "$log" | add_up)
     rm -f "$log"
     if [ "$code" -ne 0 ]; then
         broken+=("$label")
@@ -91,20 +107,42 @@ tests() {
 
 sanitize() {
     require_gpu
-    local sanitizer tool program
+    local sanitizer tool program programs=() totals=()
     sanitizer=$(PATH="$PATH:/usr/local/cuda/bin" command -v compute-sanitizer) ||
         die "compute-sanitizer is not on the PATH"
-    [ $# -gt 0 ] || set -- memcheck racecheck
-    for tool in "$@"; do
-        for program in tests/*; do
-            # Only the programs that have such tests: a start under the sanitizer is slow.
-            grep -q ': test$' <("$program" --list sanitizer_ 2>/dev/null) || continue
-            run_tests "$(basename "$program"), $tool" \
-                "$sanitizer" --tool "$tool" --error-exitcode 9 \
-                "$program" sanitizer_ --test-threads=1
-        done
+    [ $# -gt 0 ] || set -- memcheck racecheck initcheck synccheck
+    # Only the programs that have such tests: a start under the sanitizer is slow.
+    for program in tests/*; do
+        if grep -q ': test$' <("$program" --list sanitizer_ 2>/dev/null); then
+            programs+=("$program")
+        fi
     done
+    for tool in "$@"; do
+        sanitize_with "$tool"
+    done
+    echo
+    printf '%s\n' "${totals[@]}"
     summary
+}
+
+# sanitize_with TOOL: a section, and its line of the totals. The sanitizer's exit status is 0 for some
+# of what it reports, and a tool that does not run here may say so and no more; so its own count is read.
+sanitize_with() {
+    local tool=$1 program label sum=0 before=("$passed" "$failed")
+    echo
+    echo "#### $tool"
+    for program in "${programs[@]+"${programs[@]}"}"; do
+        label="$(basename "$program"), $tool"
+        run_tests "$label" "$sanitizer" --tool "$tool" --error-exitcode 9 \
+            "$program" sanitizer_ --test-threads=1
+        if [ -z "$reports" ]; then
+            broken+=("$label: no summary of the sanitizer")
+        elif [ "$reports" -ne 0 ]; then
+            broken+=("$label: $reports reported")
+            sum=$((sum + reports))
+        fi
+    done
+    totals+=("$tool: $((passed - before[0])) passed, $((failed - before[1])) failed, $sum reported")
 }
 
 command=${1-}
