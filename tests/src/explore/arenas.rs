@@ -2,11 +2,11 @@
 //! gate between the calls that replace and those that remove.
 
 use gpumap::executor::{Config, Trace};
-use gpumap::{ArenaMap, ArenaMapBuilder, Device, Key, Map, Outcome};
+use gpumap::{ArenaMap, ArenaMapBuilder, Device, Key, Map, Outcome, Value};
 use gpumap_kernels::kernels::Encoding;
 
 use super::calls::{Told, calls_side_by_side};
-use super::{Case, Run};
+use super::whole::WholeMap;
 use crate::blob::{Line, blobs, tag};
 use crate::history::Deed;
 use crate::oracle::Oracle;
@@ -19,61 +19,48 @@ const BATCH: u64 = 5;
 /// Keys in all: more than the map has room for at first.
 const KEYS: u64 = 14;
 
-/// Every case of such a map.
-pub fn cases() -> Vec<Case> {
-    let case = |format, run| Case {
-        configuration: "large values under calls",
-        format,
-        run,
-    };
-    vec![
-        case("4 + 4 bytes", |seed, config| {
-            play::<u32>(Encoding::Wide, seed, config)
-        }),
-        case("8 + 4 bytes, one step", |seed, config| {
-            play::<u64>(Encoding::Wide, seed, config)
-        }),
-        case("8 + 4 bytes, two steps", |seed, config| {
-            play::<u64>(Encoding::Split, seed, config)
-        }),
-    ]
-}
+/// A map with large values that grows.
+pub struct Arenas;
 
-fn play<K: Key>(encoding: Encoding, seed: u64, config: Config) -> Run {
-    let mut trace = Trace::default();
-    let outcome = checked::<K>(encoding, seed, config, &mut trace);
-    Run { trace, outcome }
-}
+impl WholeMap for Arenas {
+    const CONFIGURATION: &'static str = "large values under calls";
+    const FORMATS: [&'static str; 3] = [
+        "4 + 4 bytes",
+        "8 + 4 bytes, one step",
+        "8 + 4 bytes, two steps",
+    ];
 
-fn checked<K: Key>(
-    encoding: Encoding,
-    seed: u64,
-    config: Config,
-    trace: &mut Trace,
-) -> Result<(), String> {
-    let device = Device::cpu_with(config);
-    let executor = device.executor().expect("a CPU device");
-    let ids = Map::<K, u32>::builder(&device).encoding(encoding);
-    let map: ArenaMap<K, Line> = ArenaMapBuilder::with_ids(ids)
-        .capacity(6)
-        .hash_seed(seed)
-        .build()
-        .map_err(|error| error.to_string())?;
-    let call = |n| call(&map, seed, n);
-    let history = calls_side_by_side(executor, CALLS, trace, &call)?;
-    let (keys, values) = map.retrieve_all().map_err(|error| error.to_string())?;
-    let mut held = Oracle::new();
-    for (&key, value) in keys.iter().zip(&values) {
-        let bits = key_bits(key);
-        if held.insert(bits, tag(value)).is_some() {
-            return Err(format!("key {bits:#x} is stored twice"));
+    /// The values in the slots are the numbers of the cells, whatever `V` is.
+    fn check<K: Key, V: Value<Bits = K::Bits>>(
+        encoding: Encoding,
+        seed: u64,
+        config: Config,
+        trace: &mut Trace,
+    ) -> Result<(), String> {
+        let device = Device::cpu_with(config);
+        let executor = device.executor().expect("a CPU device");
+        let ids = Map::<K, u32>::builder(&device).encoding(encoding);
+        let map: ArenaMap<K, Line> = ArenaMapBuilder::with_ids(ids)
+            .capacity(6)
+            .hash_seed(seed)
+            .build()
+            .map_err(|error| error.to_string())?;
+        let call = |n| call(&map, seed, n);
+        let history = calls_side_by_side(executor, CALLS, trace, &call)?;
+        let (keys, values) = map.retrieve_all().map_err(|error| error.to_string())?;
+        let mut held = Oracle::new();
+        for (&key, value) in keys.iter().zip(&values) {
+            let bits = key_bits(key);
+            if held.insert(bits, tag(value)).is_some() {
+                return Err(format!("key {bits:#x} is stored twice"));
+            }
         }
+        if map.len() != held.len() {
+            return Err(format!("{} counted, {} there", map.len(), held.len()));
+        }
+        history.check(&held, !0)?;
+        cells_add_up(&map)
     }
-    if map.len() != held.len() {
-        return Err(format!("{} counted, {} there", map.len(), held.len()));
-    }
-    history.check(&held, !0)?;
-    cells_add_up(&map)
 }
 
 /// Every cell is in one place: a slot, or the ring.

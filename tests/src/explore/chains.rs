@@ -7,7 +7,7 @@ use gpumap::{ChainedMap, Device, Key, Value};
 use gpumap_kernels::kernels::Encoding;
 
 use super::calls::{Told, calls_side_by_side};
-use super::{Case, Run};
+use super::whole::WholeMap;
 use crate::history::Deed;
 use crate::oracle::paired;
 use crate::pairs::{key, mask, value, value_bits};
@@ -19,54 +19,35 @@ const BATCH: u64 = 9;
 /// Keys in all: a chain of theirs has a second slab.
 const KEYS: u64 = 20;
 
-/// Every case of a chained map.
-pub fn cases() -> Vec<Case> {
-    let case = |format, run| Case {
-        configuration: "chains under calls",
-        format,
-        run,
-    };
-    vec![
-        case("4 + 4 bytes", |seed, config| {
-            play::<u32, u32>(Encoding::Wide, seed, config)
-        }),
-        case("8 + 8 bytes, one step", |seed, config| {
-            play::<u64, u64>(Encoding::Wide, seed, config)
-        }),
-        case("8 + 8 bytes, two steps", |seed, config| {
-            play::<u64, u64>(Encoding::Split, seed, config)
-        }),
-    ]
-}
+/// A chained map whose pool grows.
+pub struct Chains;
 
-fn play<K: Key, V: Value<Bits = K::Bits>>(encoding: Encoding, seed: u64, config: Config) -> Run {
-    let mut trace = Trace::default();
-    let outcome = checked::<K, V>(encoding, seed, config, &mut trace);
-    Run { trace, outcome }
-}
+impl WholeMap for Chains {
+    const CONFIGURATION: &'static str = "chains under calls";
 
-fn checked<K: Key, V: Value<Bits = K::Bits>>(
-    encoding: Encoding,
-    seed: u64,
-    config: Config,
-    trace: &mut Trace,
-) -> Result<(), String> {
-    let device = Device::cpu_with(config);
-    let executor = device.executor().expect("a CPU device");
-    let map = ChainedMap::<K, V>::builder(&device)
-        .encoding(encoding)
-        .buckets(1 + seed as usize % 2)
-        .hash_seed(seed)
-        .build()
-        .map_err(|error| error.to_string())?;
-    let call = |n| call(&map, seed, n);
-    let history = calls_side_by_side(executor, CALLS, trace, &call)?;
-    let (keys, values) = map.retrieve_all().map_err(|error| error.to_string())?;
-    let held = paired(&keys, &values);
-    if map.len() != held.len() {
-        return Err(format!("{} counted, {} there", map.len(), held.len()));
+    fn check<K: Key, V: Value<Bits = K::Bits>>(
+        encoding: Encoding,
+        seed: u64,
+        config: Config,
+        trace: &mut Trace,
+    ) -> Result<(), String> {
+        let device = Device::cpu_with(config);
+        let executor = device.executor().expect("a CPU device");
+        let map = ChainedMap::<K, V>::builder(&device)
+            .encoding(encoding)
+            .buckets(1 + seed as usize % 2)
+            .hash_seed(seed)
+            .build()
+            .map_err(|error| error.to_string())?;
+        let call = |n| call(&map, seed, n);
+        let history = calls_side_by_side(executor, CALLS, trace, &call)?;
+        let (keys, values) = map.retrieve_all().map_err(|error| error.to_string())?;
+        let held = paired(&keys, &values);
+        if map.len() != held.len() {
+            return Err(format!("{} counted, {} there", map.len(), held.len()));
+        }
+        history.check(&held, mask(size_of::<V>()))
     }
-    history.check(&held, mask(size_of::<V>()))
 }
 
 /// Call number `n`: some inserts, some removals, some lookups; or room is made, alone.

@@ -151,7 +151,7 @@ impl fmt::Display for Found {
         writeln!(f, "#[test]\nfn {function}_seed_{seed}() {{")?;
         writeln!(
             f,
-            "    replays({name:?}, {seed}, {:?});",
+            "    gpumap_tests::explore::replays({name:?}, {seed}, {:?});",
             script.to_string()
         )?;
         write!(f, "}}")

@@ -7,7 +7,7 @@ use gpumap::executor::{Caller, Config, Trace};
 use gpumap::{Device, Key, Map, Outcome, Value};
 use gpumap_kernels::kernels::Encoding;
 
-use super::{Case, Run};
+use super::whole::WholeMap;
 use crate::history::{Clock, Deed, Event, History};
 use crate::oracle::contents;
 use crate::pairs::{key, key_bits, mask, value, value_bits};
@@ -20,26 +20,6 @@ const CALLS: u64 = 4;
 const BATCH: u64 = 7;
 /// Keys in all: more than the map has room for at first.
 const KEYS: u64 = 24;
-
-/// Every case of a map.
-pub fn cases() -> Vec<Case> {
-    let case = |format, run| Case {
-        configuration: "growth under calls",
-        format,
-        run,
-    };
-    vec![
-        case("4 + 4 bytes", |seed, config| {
-            play::<u32, u32>(Encoding::Wide, seed, config)
-        }),
-        case("8 + 8 bytes, one step", |seed, config| {
-            play::<u64, u64>(Encoding::Wide, seed, config)
-        }),
-        case("8 + 8 bytes, two steps", |seed, config| {
-            play::<u64, u64>(Encoding::Split, seed, config)
-        }),
-    ]
-}
 
 /// What `retrieve_all` reported, and when it began.
 struct Dump {
@@ -80,55 +60,56 @@ struct Call<'a, K: Key, V: Value> {
     seed: u64,
 }
 
-fn play<K: Key, V: Value>(encoding: Encoding, seed: u64, config: Config) -> Run {
-    let mut trace = Trace::default();
-    let outcome = checked::<K, V>(encoding, seed, config, &mut trace);
-    Run { trace, outcome }
-}
+/// A map that grows.
+pub struct Maps;
 
-fn checked<K: Key, V: Value>(
-    encoding: Encoding,
-    seed: u64,
-    config: Config,
-    trace: &mut Trace,
-) -> Result<(), String> {
-    let device = Device::cpu_with(config);
-    let executor = device.executor().expect("a CPU device");
-    let map = Map::<K, V>::builder(&device)
-        .encoding(encoding)
-        .capacity(8)
-        .hash_seed(seed)
-        .build()
-        .map_err(|error| error.to_string())?;
-    let (clock, history, dumps) = (Clock::default(), Mutex::default(), Mutex::default());
-    let wrong = Mutex::new(None);
-    let call = Call {
-        map: &map,
-        clock: &clock,
-        history: &history,
-        dumps: &dumps,
-        seed,
-    };
-    let caller = |caller: u64| -> Caller<'_> {
-        let (call, wrong) = (&call, &wrong);
-        Box::new(move || {
-            for number in 0..CALLS {
-                if let Err(why) = call.make(caller * CALLS + number) {
-                    wrong.lock().expect("no panic").get_or_insert(why);
+impl WholeMap for Maps {
+    const CONFIGURATION: &'static str = "growth under calls";
+
+    fn check<K: Key, V: Value<Bits = K::Bits>>(
+        encoding: Encoding,
+        seed: u64,
+        config: Config,
+        trace: &mut Trace,
+    ) -> Result<(), String> {
+        let device = Device::cpu_with(config);
+        let executor = device.executor().expect("a CPU device");
+        let map = Map::<K, V>::builder(&device)
+            .encoding(encoding)
+            .capacity(8)
+            .hash_seed(seed)
+            .build()
+            .map_err(|error| error.to_string())?;
+        let (clock, history, dumps) = (Clock::default(), Mutex::default(), Mutex::default());
+        let wrong = Mutex::new(None);
+        let call = Call {
+            map: &map,
+            clock: &clock,
+            history: &history,
+            dumps: &dumps,
+            seed,
+        };
+        let caller = |caller: u64| -> Caller<'_> {
+            let (call, wrong) = (&call, &wrong);
+            Box::new(move || {
+                for number in 0..CALLS {
+                    if let Err(why) = call.make(caller * CALLS + number) {
+                        wrong.lock().expect("no panic").get_or_insert(why);
+                    }
                 }
-            }
-        })
-    };
-    *trace = executor.run_callers((0..CALLERS).map(caller).collect());
-    if let Some(why) = wrong.into_inner().expect("no panic") {
-        return Err(why);
+            })
+        };
+        *trace = executor.run_callers((0..CALLERS).map(caller).collect());
+        if let Some(why) = wrong.into_inner().expect("no panic") {
+            return Err(why);
+        }
+        let held = contents(&map);
+        let history = history.into_inner().expect("no panic");
+        for dump in dumps.into_inner().expect("no panic") {
+            dump.check(&history)?;
+        }
+        history.check(&held, mask(size_of::<V>()))
     }
-    let held = contents(&map);
-    let history = history.into_inner().expect("no panic");
-    for dump in dumps.into_inner().expect("no panic") {
-        dump.check(&history)?;
-    }
-    history.check(&held, mask(size_of::<V>()))
 }
 
 impl<K: Key, V: Value> Call<'_, K, V> {

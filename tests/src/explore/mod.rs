@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `plan` | the configurations |
 //! | `table`, `part` | one of them on a table in host memory: launches side by side, one verb each |
+//! | `whole` | the kinds of slots of whole maps |
 //! | `maps` | a whole map that grows under the calls of several threads |
 //! | `chains`, `arenas` | a whole chained map, and one with large values, under such calls |
 //! | `calls` | several threads, and what they were told |
@@ -24,6 +25,7 @@ mod maps;
 mod part;
 mod plan;
 mod table;
+mod whole;
 
 pub use hunt::{Found, Limits, Tally, hunt};
 pub use plan::{Plan, Role, Start};
@@ -58,9 +60,9 @@ pub struct Run {
 /// Every case.
 pub fn cases() -> Vec<Case> {
     let mut cases = table::cases();
-    cases.extend(maps::cases());
-    cases.extend(chains::cases());
-    cases.extend(arenas::cases());
+    cases.extend(whole::cases::<maps::Maps>());
+    cases.extend(whole::cases::<chains::Chains>());
+    cases.extend(whole::cases::<arenas::Arenas>());
     cases
 }
 

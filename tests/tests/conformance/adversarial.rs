@@ -82,7 +82,7 @@ fn assert_holds_some<K: Key, V: Value>(map: &Map<K, V>, offered: &Oracle, keys: 
 }
 
 /// Stores more colliding keys than a walk has room for, by every verb; looks them up, removes them.
-fn hammer<K: Key, V: Value>(on: &Target, growth: Growth) {
+fn hammer<K: Key, V: Value>(on: &Target, growth: Growth, bulk_from: [usize; 3]) {
     let room = walk_slots::<K, V>();
     let n = room + on.n(64, room);
     let (all_keys, all_values) = pairs::<K, V>(n);
@@ -95,6 +95,7 @@ fn hammer<K: Key, V: Value>(on: &Target, growth: Growth) {
         .hash_seed(KNOWN)
         .capacity(4 * room)
         .growth(growth)
+        .bulk_from(bulk_from)
         .build()
         .unwrap();
     for round in 0..on.n(1, 3) {
@@ -141,9 +142,16 @@ fn keys_that_all_hash_to_one_slab_end() {
     fn body<K: Key, V: Value>(on: &Target) {
         // A kernel that spins hangs a GPU; a slab is read in well under a microsecond.
         let most = Duration::from_secs(on.n(240, 30) as u64);
-        for growth in [Growth::Fixed, Growth::By(2.0)] {
+        let never = [usize::MAX; 3];
+        for (growth, bulk_from) in [
+            (Growth::Fixed, never),
+            (Growth::By(2.0), never),
+            // Pages are made with such a batch, and batches are sorted.
+            (Growth::Fixed, [1; 3]),
+            (Growth::By(2.0), [1; 3]),
+        ] {
             let _watchdog = Watchdog::after("colliding keys", most);
-            hammer::<K, V>(on, growth);
+            hammer::<K, V>(on, growth, bulk_from);
         }
     }
     on_pairs!(body: u64 => u32, u64 => u64);

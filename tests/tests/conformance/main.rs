@@ -41,6 +41,7 @@ mod retrieve_all;
 mod sanitizer;
 mod sets;
 mod sharded;
+mod shared_memory;
 mod simt;
 mod soak;
 mod stateful;

@@ -1,5 +1,6 @@
 //! Every kernel once more, small, for `compute-sanitizer`: memcheck looks for accesses outside of
-//! allocations, racecheck for hazards in shared memory, each at a hundredth of the usual speed.
+//! allocations, racecheck for hazards in shared memory, initcheck for reads of memory that nobody has
+//! written, synccheck for barriers that not all lanes come to; each at a hundredth of the usual speed.
 //!
 //! On a CUDA device that can run both built-in PTX texts, both are used.
 
@@ -188,6 +189,32 @@ fn sanitizer_removing_and_storing_again() {
                 };
                 assert_eq!(removed, batch.len());
                 assert_holds(&map, &Oracle::new());
+            }
+        }
+    }
+    on_all_kernels!(body);
+}
+
+/// Pages made with a batch, from nothing and from what is in them, and batches sorted by hash.
+#[test]
+fn sanitizer_large_batches() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = 1_500;
+        for page_slabs in [2, 64] {
+            let builder = on.builder::<K, V>().capacity(2 * n as usize);
+            let builder = builder.page_slabs(page_slabs).submaps(2);
+            let map = builder.bulk_from([1; 3]).build().unwrap();
+            // One key in four comes twice.
+            let first = Batch::<K, V>::numbered((0..n).map(|i| i - i % 4 / 3), 1);
+            let mut held = Oracle::new();
+            for batch in [first, Batch::<K, V>::numbered(n / 2..n / 2 + n, 2)] {
+                let new = map.insert(&batch.keys, &batch.values).unwrap();
+                assert_eq!(new, oracle::adopt(&mut held, &map, batch.bits()));
+                assert_holds(&map, &held);
+                let new = oracle::add(&mut held, batch.bits(), size_of::<V>());
+                let merged = map.merge(&batch.keys, &batch.values, Merge::Add);
+                assert_eq!(merged.unwrap(), new);
+                assert_holds(&map, &held);
             }
         }
     }

@@ -54,6 +54,34 @@ fn assert_keys<K: Key>(on: &Target, set: &Map<K, ()>, expected: &HashSet<u64>) {
 }
 
 #[test]
+fn large_batches_are_right_whichever_way_they_take() {
+    fn body<K: Key>(on: &Target) {
+        let n = on.n(6_000, 4_000_000) as u64;
+        // Every key twice, far apart, and those whose bits mean a state.
+        let mut first = numbered::<K>(0..n / 2);
+        first.extend((0..3).map(|i| key::<K>(!i)));
+        first.extend(numbered::<K>(0..n / 2));
+        let second = numbered::<K>(n / 4..n / 4 + n);
+        for lowest in [None, Some([1; 3])] {
+            let builder = on.builder::<K, ()>().capacity(2 * n as usize);
+            let set = match lowest {
+                None => builder,
+                Some(pairs) => builder.bulk_from(pairs),
+            };
+            let set = set.build().unwrap();
+            assert_eq!(set.insert_keys(&first).unwrap() as u64, n / 2 + 3);
+            let mut held = bits(&first);
+            assert_keys(on, &set, &held);
+            let new = bits(&second).difference(&held).count();
+            assert_eq!(set.insert_keys(&second).unwrap(), new);
+            held.extend(bits(&second));
+            assert_keys(on, &set, &held);
+        }
+    }
+    on_sets!(body: u32, u64);
+}
+
+#[test]
 fn keys_come_and_go() {
     fn body<K: Key>(on: &Target) {
         let n = on.n(2_000, 1_000_000) as u64;

@@ -174,7 +174,7 @@ impl Device {
     #[doc(hidden)]
     #[must_use]
     pub fn with_faults(&self, faults: &Faults) -> Self {
-        self.with(u64::MAX, Some(faults.clone()))
+        self.with(|inner| inner.faults = Some(faults.clone()))
     }
 
     /// Whether a call may succeed, as far as the faults of this handle are concerned.

@@ -47,6 +47,8 @@ struct Inner {
     budget: Budget,
     /// Which calls are to fail; none outside of tests.
     faults: Option<Faults>,
+    /// Bytes of shared memory that a block may have; what the device has outside of tests.
+    shared_memory: u32,
 }
 
 #[derive(Clone)]
@@ -192,7 +194,25 @@ impl Device {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn with_memory_budget(&self, bytes: u64) -> Self {
-        self.with(bytes, self.inner.faults.clone())
+        self.with(|inner| inner.budget = Budget::new(bytes))
+    }
+
+    /// The same device, with so many bytes of shared memory for a block at most: for tests of what
+    /// becomes of kernels that want more. More than a CUDA device has is what it has; the CPU executor
+    /// gives as much as is asked for. Memory is counted from nothing, without a limit.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_shared_memory(&self, bytes: u32) -> Self {
+        let most = match self.kind() {
+            Kind::Cpu(_) => u32::MAX,
+            Kind::Cuda(context) => context.max_shared_bytes,
+        };
+        self.with(|inner| inner.shared_memory = bytes.min(most))
+    }
+
+    /// Bytes of shared memory that a block may have.
+    pub(crate) fn shared_memory(&self) -> u32 {
+        self.inner.shared_memory
     }
 
     /// Bytes allocated through this handle and its clones, now: buffers and the scratch and
@@ -320,23 +340,38 @@ impl Device {
     }
 
     fn of(kind: Kind) -> Self {
+        let shared_memory = match &kind {
+            // As little as every GPU has: the same cases come up with less data.
+            Kind::Cpu(_) => 48 << 10,
+            Kind::Cuda(context) => context.max_shared_bytes,
+        };
         Self {
             inner: Arc::new(Inner {
                 kind,
                 budget: Budget::new(u64::MAX),
                 faults: None,
+                shared_memory,
             }),
         }
     }
 
-    /// Another handle of the same device.
-    fn with(&self, budget: u64, faults: Option<Faults>) -> Self {
+    /// Another handle of the same device, whose memory is counted from nothing, with a change.
+    fn with(&self, change: impl FnOnce(&mut Inner)) -> Self {
+        let Inner {
+            kind,
+            budget: _,
+            faults,
+            shared_memory,
+        } = &*self.inner;
+        let mut inner = Inner {
+            kind: kind.clone(),
+            budget: Budget::new(u64::MAX),
+            faults: faults.clone(),
+            shared_memory: *shared_memory,
+        };
+        change(&mut inner);
         Self {
-            inner: Arc::new(Inner {
-                kind: self.inner.kind.clone(),
-                budget: Budget::new(budget),
-                faults,
-            }),
+            inner: Arc::new(inner),
         }
     }
 }

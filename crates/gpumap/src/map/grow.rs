@@ -12,7 +12,6 @@ use super::table::{Slab, Table};
 use super::{Growth, Key, Map, Value};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::primitives::max_shared_bytes;
 use crate::scratch::Workspace;
 
 use std::ptr;
@@ -268,7 +267,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let view = table.view();
         let new_pages = table.shape.pages[submap];
         let shared_bytes = |together| rebuild::shared_bytes(together, view.page_log2);
-        let fits = |together: &u32| shared_bytes(*together) <= max_shared_bytes(&self.device);
+        let fits = |together: &u32| shared_bytes(*together) <= self.device.shared_memory();
         let together = (1..=rebuild::MOST_PAGES).rev().find(fits).unwrap_or(1);
         let args = RebuildArgs {
             old: old.as_ptr().cast(),

@@ -53,7 +53,7 @@ pub use predicate::Predicate;
 use gpumap_kernels::primitives::{CONTROL_THREADS, MAX_WORKERS};
 use gpumap_simt::kernel::Grid;
 
-use crate::device::{Device, Kind};
+use crate::device::Device;
 use crate::scratch::ScratchPool;
 
 /// The primitives on one device, with their scratch memory.
@@ -83,23 +83,14 @@ impl Primitives {
 
     /// Bytes of shared memory that a block may have.
     fn max_shared_bytes(&self) -> u32 {
-        max_shared_bytes(&self.device)
-    }
-}
-
-/// Bytes of shared memory that a block may have on a device.
-pub(crate) fn max_shared_bytes(device: &Device) -> u32 {
-    match device.kind() {
-        // As little as every GPU has: the same cases come up with less data.
-        Kind::Cpu(_) => 48 << 10,
-        Kind::Cuda(context) => context.max_shared_bytes,
+        self.device.shared_memory()
     }
 }
 
 /// Working threads per block of the kernels that keep tiles in shared memory, of which they need
 /// so many bytes: as many as there is room for, in one block for each multiprocessor.
 fn block_workers(device: &Device, shared_bytes: fn(u32) -> u32) -> u32 {
-    let room = max_shared_bytes(device);
+    let room = device.shared_memory();
     let mut workers = MAX_WORKERS;
     while workers > 32 && shared_bytes(workers) > room {
         workers -= 32;

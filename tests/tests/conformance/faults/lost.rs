@@ -204,6 +204,30 @@ fn every_later_call_is_an_error() {
 }
 
 #[test]
+fn a_call_that_hangs_is_noticed() {
+    const NAME: &str = "faults::lost::a_call_that_hangs_is_noticed";
+    const CHILD: &str = "GPUMAP_TEST_HANGS";
+    if env::var_os(CHILD).is_some() {
+        let _watchdog = Watchdog::after("a call that hangs", Duration::from_millis(200));
+        thread::sleep(Duration::from_secs(600));
+        return;
+    }
+    let start = Instant::now();
+    let child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", NAME])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&child.stderr);
+    assert!(!child.status.success());
+    assert!(
+        errors.contains("a call that hangs: has not ended"),
+        "{errors}"
+    );
+    assert!(start.elapsed() < Duration::from_secs(300));
+}
+
+#[test]
 fn threads_that_wait_for_each_other_all_get_an_error() {
     on_every_target(|on: &Target| {
         let _watchdog = Watchdog::after("threads on a lost device", Duration::from_secs(120));

@@ -19,7 +19,7 @@ use crate::map::store::{Job, Progress, Verb};
 use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
 use crate::memory::{Memory, bytes_of};
-use crate::primitives::{max_shared_bytes, scatter_tile};
+use crate::primitives::scatter_tile;
 use crate::scratch::Workspace;
 
 /// Bits of the hash that choose a bin at most.
@@ -195,7 +195,7 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(None);
         };
         let sizes = [size_of::<K>() as u32, size_of::<V>() as u32];
-        if plan.shared_bytes(sizes, self.kernels.slot_bytes) > max_shared_bytes(&self.device) {
+        if plan.shared_bytes(sizes, self.kernels.slot_bytes) > self.device.shared_memory() {
             return Ok(None);
         }
         let Some(parts) = self.parts_of(scratch, &job, plan)? else {

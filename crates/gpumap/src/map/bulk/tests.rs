@@ -145,3 +145,30 @@ fn thresholds_of_the_cpu_are_never_met() {
     let always = Thresholds::from([1; 3]);
     assert!(always.builds(1, usize::MAX) && always.sorts(1, 0));
 }
+
+#[test]
+fn pages_are_made_if_they_fit_a_block() {
+    on_every_device(|device| {
+        let keys: Vec<u64> = (0..N as u64).collect();
+        // A page of 32 KiB and what goes into it, or the latter alone.
+        for (kib, fills) in [(48, None), (96, Some(N - 1))] {
+            let map: Map<u64, u64> = Map::builder(&device.with_shared_memory(kib << 10))
+                .capacity(2 * N)
+                .page_slabs(512)
+                .bulk_from([N, N, usize::MAX])
+                .build()
+                .unwrap();
+            let mut scratch = map.scratch.take().unwrap();
+            let whole = job(&mut scratch, &keys);
+            {
+                let mut table = map.alone_to_build(&whole).unwrap();
+                let built = map.build_from(&mut table, &mut scratch, whole).unwrap();
+                assert_eq!(built, Some(N), "{kib} KiB");
+            }
+            map.remove(&keys[1..]).unwrap();
+            let mut table = map.alone_to_build(&whole).unwrap();
+            let filled = map.build_from(&mut table, &mut scratch, whole).unwrap();
+            assert_eq!(filled, fills, "{kib} KiB");
+        }
+    });
+}

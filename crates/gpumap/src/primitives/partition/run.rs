@@ -12,7 +12,7 @@ use gpumap_simt::kernel::{Grid, KernelArgs};
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::primitives::{Primitives, max_shared_bytes};
+use crate::primitives::Primitives;
 use crate::scratch::{Slot, Workspace};
 
 /// What a block has of shared memory besides its tile: the sums of its warps, and the
@@ -139,7 +139,7 @@ fn tile<A: KernelArgs>(
     let threads = kernel.threads;
     let bytes = |tile| shared_bytes(key, value, tile, parts, kernel.place_bytes, threads, stable);
     let room = if device.is_cuda() {
-        let of_block = max_shared_bytes(device) / kernel.blocks;
+        let of_block = device.shared_memory() / kernel.blocks;
         of_block.saturating_sub(bytes(0) + STATIC_SHARED)
     } else {
         // Several tiles come up with little data.
