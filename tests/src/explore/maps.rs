@@ -39,7 +39,11 @@ impl Dump {
                 .count();
             let removed = history.count(key, |event| event.deed == Deed::Remove(true));
             let stored = history.count(key, |event| {
-                matches!(event.deed, Deed::Insert(..) | Deed::Upsert(..)) && event.end < self.begin
+                let stores = matches!(
+                    event.deed,
+                    Deed::Insert(..) | Deed::Upsert(..) | Deed::Offer(_) | Deed::Put(_)
+                );
+                stores && event.end < self.begin
             });
             let least = usize::from(removed == 0 && stored > 0);
             if !(least..=removed + 1).contains(&times) {
@@ -58,13 +62,20 @@ struct Call<'a, K: Key, V: Value> {
     history: &'a Mutex<History>,
     dumps: &'a Mutex<Vec<Dump>>,
     seed: u64,
+    /// Whether some verbs only say how many keys were new, as those have to that make pages.
+    only_counts: bool,
 }
 
-/// A map that grows.
-pub struct Maps;
+/// A map that grows; or one with room, whose pages are made, with two seeds in five, with the batches
+/// that come when nobody else is there.
+pub struct Maps<const BUILDS: bool>;
 
-impl WholeMap for Maps {
-    const CONFIGURATION: &'static str = "growth under calls";
+impl<const BUILDS: bool> WholeMap for Maps<BUILDS> {
+    const CONFIGURATION: &'static str = if BUILDS {
+        "large batches under calls"
+    } else {
+        "growth under calls"
+    };
 
     fn check<K: Key, V: Value<Bits = K::Bits>>(
         encoding: Encoding,
@@ -74,9 +85,17 @@ impl WholeMap for Maps {
     ) -> Result<(), String> {
         let device = Device::cpu_with(config);
         let executor = device.executor().expect("a CPU device");
+        const NEVER: usize = usize::MAX;
+        // Pages are made by many lanes, which takes a hundred times as long as all else.
+        let bulk_from = match seed % 5 {
+            0 if BUILDS => [1, NEVER, NEVER],
+            1 if BUILDS => [NEVER, 1, NEVER],
+            _ => [NEVER; 3],
+        };
         let map = Map::<K, V>::builder(&device)
             .encoding(encoding)
-            .capacity(8)
+            .capacity(if BUILDS { 4 * KEYS as usize } else { 8 })
+            .bulk_from(bulk_from)
             .hash_seed(seed)
             .build()
             .map_err(|error| error.to_string())?;
@@ -88,6 +107,7 @@ impl WholeMap for Maps {
             history: &history,
             dumps: &dumps,
             seed,
+            only_counts: BUILDS,
         };
         let caller = |caller: u64| -> Caller<'_> {
             let (call, wrong) = (&call, &wrong);
@@ -128,6 +148,12 @@ impl<K: Key, V: Value> Call<'_, K, V> {
         let bits = |i: usize| value_bits(values[i]);
         let begin = clock.now();
         let told: gpumap::Result<Vec<Deed>> = match (n + self.seed) % 7 {
+            0..2 if self.only_counts => map
+                .insert(&keys, &values)
+                .map(|_| (0..keys.len()).map(|i| Deed::Offer(bits(i))).collect()),
+            3 if self.only_counts => map
+                .upsert(&keys, &values)
+                .map(|_| (0..keys.len()).map(|i| Deed::Put(bits(i))).collect()),
             0..3 => map.insert_with_outcome(&keys, &values).map(|outcomes| {
                 let new = |outcome| outcome == Outcome::Inserted;
                 let deeds = outcomes.into_iter().enumerate();

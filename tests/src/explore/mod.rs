@@ -10,7 +10,7 @@
 //! | `plan` | the configurations |
 //! | `table`, `part` | one of them on a table in host memory: launches side by side, one verb each |
 //! | `whole` | the kinds of slots of whole maps |
-//! | `maps` | a whole map that grows under the calls of several threads |
+//! | `maps` | a whole map under the calls of several threads: it grows, or takes large batches |
 //! | `chains`, `arenas` | a whole chained map, and one with large values, under such calls |
 //! | `calls` | several threads, and what they were told |
 //! | `hunt` | many seeds, and what they come to |
@@ -60,7 +60,8 @@ pub struct Run {
 /// Every case.
 pub fn cases() -> Vec<Case> {
     let mut cases = table::cases();
-    cases.extend(whole::cases::<maps::Maps>());
+    cases.extend(whole::cases::<maps::Maps<false>>());
+    cases.extend(whole::cases::<maps::Maps<true>>());
     cases.extend(whole::cases::<chains::Chains>());
     cases.extend(whole::cases::<arenas::Arenas>());
     cases

@@ -31,6 +31,8 @@ pub enum Deed {
     Remove(bool),
     /// Stores a value, whatever was there.
     Put(u64),
+    /// Stores a value if the key is absent; whether it was nobody said.
+    Offer(u64),
     /// Removes the key; what was there.
     Take(Option<u64>),
     /// Stores nothing, though the key is absent: there is no room.
@@ -68,6 +70,7 @@ impl Deed {
             Self::Contains(is) => (is != absent, before),
             Self::Remove(was) => (was != absent, None),
             Self::Put(v) => (true, Some(v)),
+            Self::Offer(v) => (true, before.or(Some(v))),
             Self::Take(got) => (got == before, None),
             Self::Refused => (absent, None),
         };
@@ -86,6 +89,7 @@ impl Deed {
             Self::Upsert(..)
             | Self::Add(..)
             | Self::Put(_)
+            | Self::Offer(_)
             | Self::Remove(true)
             | Self::Take(_) => false,
         }
