@@ -39,6 +39,7 @@ mod reserved_keys;
 mod retain;
 mod retrieve_all;
 mod sanitizer;
+mod sanitizer_layouts;
 mod sets;
 mod sharded;
 mod shared_memory;
