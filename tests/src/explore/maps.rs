@@ -66,7 +66,7 @@ struct Call<'a, K: Key, V: Value> {
     only_counts: bool,
 }
 
-/// A map that grows; or one with room, whose pages are made, with two seeds in five, with the batches
+/// A map that grows; or one with room, whose pages are made, with two seeds in eleven, with the batches
 /// that come when nobody else is there.
 pub struct Maps<const BUILDS: bool>;
 
@@ -87,7 +87,7 @@ impl<const BUILDS: bool> WholeMap for Maps<BUILDS> {
         let executor = device.executor().expect("a CPU device");
         const NEVER: usize = usize::MAX;
         // Pages are made by many lanes, which takes a hundred times as long as all else.
-        let bulk_from = match seed % 5 {
+        let bulk_from = match seed % 11 {
             0 if BUILDS => [1, NEVER, NEVER],
             1 if BUILDS => [NEVER, 1, NEVER],
             _ => [NEVER; 3],
