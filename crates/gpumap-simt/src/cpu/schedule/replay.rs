@@ -27,13 +27,15 @@ struct Current {
 ///
 /// A lane whose turn it is runs until it has passed the turn's points. If it waits before, the lanes
 /// that it waits for run first: those of its warp, then those of its block, without being
-/// preempted. A turn of a lane that has come farther, has ended, or not begun, is left out. When the script has come to
-/// its end, each lane runs as far as it comes, in the order of launches, blocks and threads. That order
-/// knows nothing of the turns before, so that leaving one out changes nothing but what it did.
+/// preempted. A turn of a lane that has come farther, has ended, or not begun, is left out.
+///
+/// When the script has come to its end, each lane runs as far as it comes, in the order of launches,
+/// blocks and threads. That order knows nothing of the turns before, so that leaving one out changes
+/// nothing but what it did.
 pub(super) struct Replay {
     turns: VecDeque<Turn>,
     current: Option<Current>,
-    /// How often lanes stood back for others.
+    /// How often lanes stood back for others since the last turn began.
     stood_back: HashMap<Entry, u32>,
     /// The lane that runs though it is not its turn, and the points it has passed at a stretch.
     helper: Option<(Entry, u32)>,
@@ -117,7 +119,9 @@ impl Replay {
 
     /// A lane lets all others go first: it waits for one of them, or has run for so long that it may.
     pub(super) fn stands_back(&mut self, entry: Entry) {
-        *self.stood_back.entry(entry).or_default() += 1;
+        if self.turns.is_empty() {
+            *self.stood_back.entry(entry).or_default() += 1;
+        }
     }
 
     /// A lane has ended.
