@@ -10,6 +10,7 @@ mod ceilings;
 mod chained;
 mod grow;
 mod histogram;
+mod host;
 mod limit;
 mod ops;
 mod pair;
@@ -45,6 +46,8 @@ pub enum Suite {
     Grow,
     /// Calls with small batches.
     Small,
+    /// Batches from arrays of the host and back, beside what the link can do.
+    Host,
     /// The verbs of chained maps, of 4 + 4 and of 8 + 8 bytes.
     Chained,
     /// Inserts until memory ends.
@@ -134,6 +137,7 @@ fn main() -> Result<()> {
             }
             Suite::Limit => limit::run(&device)?,
             Suite::Scale => scale::run(n, runs, &mut report)?,
+            Suite::Host => host::run(&stream, n, runs, &mut report)?,
             Suite::Small => small::run(&stream, n, runs, &mut report)?,
             Suite::Histogram => {
                 let n = options.n.unwrap_or(4 * n);

@@ -62,6 +62,10 @@ impl Row {
 
     fn print(&self) {
         let rate = match self.bytes {
+            // The link of a device, and the CPU.
+            Some(bytes) if bytes / self.ms < 5e8 => {
+                format!("{:9.3} GB/s", bytes / self.ms / 1e6)
+            }
             Some(bytes) => format!("{:9.3} TB/s", bytes / self.ms / 1e9),
             None => format!("{:9.3} G/s ", self.n as f64 / self.ms / 1e6),
         };

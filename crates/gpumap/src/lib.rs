@@ -164,6 +164,7 @@ mod lending;
 mod lock;
 mod map;
 mod memory;
+mod output;
 mod poison;
 pub mod primitives;
 pub mod raw;
@@ -190,6 +191,7 @@ pub use map::{
     ArenaMap, ArenaMapBuilder, ArenaStats, Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR, Growth, Key,
     Map, MapBuilder, Merge, Number, OnStream, Outcome, Pending, Stats, Value,
 };
+pub use output::{Output, Sink};
 pub use sharded::ShardedMap;
 pub use stream::Stream;
 

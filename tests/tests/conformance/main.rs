@@ -32,6 +32,7 @@ mod ladder;
 mod memory;
 mod merge;
 mod outcomes;
+mod pieces;
 mod primitives;
 mod processes;
 mod remove;

@@ -169,6 +169,12 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
         unsafe { BufferView::new(self.stream, self.ptr, self.len) }
     }
 
+    /// The same elements, to write to for a while.
+    pub fn reborrow(&mut self) -> BufferViewMut<'_, T> {
+        // SAFETY: this borrow of `self` keeps others away.
+        unsafe { BufferViewMut::new(self.stream, self.ptr, self.len) }
+    }
+
     /// How many elements it has.
     pub fn len(&self) -> usize {
         self.len

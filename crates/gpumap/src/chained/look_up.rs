@@ -7,7 +7,7 @@ use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::Input;
-use crate::scratch::{Output, Slot, Workspace};
+use crate::scratch::{HostOutput, Slot, Workspace};
 
 use gpumap_kernels::chained::answer::Outcome;
 use gpumap_kernels::slot::Bits;
@@ -27,7 +27,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let len = keys.source().len();
         let mut scratch = self.scratch.take()?;
         let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
-        let mut outcomes: Output<u8> = scratch.output(Slot::SecondOutput, len)?;
+        let mut outcomes: HostOutput<u8> = scratch.output(Slot::SecondOutput, len)?;
         let answers = (outcomes.as_mut_ptr(), values.as_mut_ptr());
         self.look_up(&mut scratch, self.kernels.search, keys, answers)?;
         let values = scratch.fetch(values, len)?;
@@ -61,7 +61,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     pub fn contains(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
         let len = keys.source().len();
         let mut scratch = self.scratch.take()?;
-        let mut outcomes: Output<u8> = scratch.output(Slot::FirstOutput, len)?;
+        let mut outcomes: HostOutput<u8> = scratch.output(Slot::FirstOutput, len)?;
         let answers = (outcomes.as_mut_ptr(), std::ptr::null_mut());
         self.look_up(&mut scratch, self.kernels.search, keys, answers)?;
         let outcomes = scratch.fetch(outcomes, len)?;

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::driver::{cu, device_count, ensure};
 use super::module::{Function, Modules};
 use super::ptx::PtxText;
-use super::query::{attribute, capability, check_supported, name};
+use super::query::{attribute, capability, check_supported, is_locked, name};
 use crate::device::{ComputeCapability, DriverVersion, PtxChoice};
 use crate::error::{Error, Result};
 
@@ -279,6 +279,14 @@ impl Context {
         let reserved = of_pool(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
         let used = of_pool(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
         Ok(free + reserved.saturating_sub(used))
+    }
+
+    /// Whether an address is of page-locked memory of the host.
+    pub(crate) fn has_locked(&self, address: *const u8) -> bool {
+        let Ok(_current) = self.enter() else {
+            return false;
+        };
+        is_locked(address)
     }
 
     /// The version of CUDA that the driver supports.

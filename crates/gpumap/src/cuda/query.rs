@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use cudarc::driver::sys::{CUdevice, CUdevice_attribute};
+use cudarc::driver::sys::{CUdevice, CUdevice_attribute, CUmemorytype, CUpointer_attribute};
 
 use super::driver::cu;
 use crate::device::ComputeCapability;
@@ -38,6 +38,23 @@ pub(super) fn name(device: CUdevice) -> Result<String> {
     }?;
     let name = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
     Ok(name.to_string_lossy().into_owned())
+}
+
+/// Whether the driver knows an address as page-locked memory of the host. To be called while a context is
+/// current.
+pub(super) fn is_locked(address: *const u8) -> bool {
+    let which = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    let mut kind = 0u32;
+    // SAFETY: this attribute is a number of 32 bits; any address may be asked about.
+    let known = unsafe {
+        cu!(cuPointerGetAttribute(
+            (&raw mut kind).cast(),
+            which,
+            address.addr() as u64
+        ))
+    };
+    // Memory that it does not know is an error.
+    known.is_ok() && kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32
 }
 
 /// An error for a device that the kernels are not built for.

@@ -299,6 +299,17 @@ impl Device {
         }
     }
 
+    /// Whether some bytes of the host, at least one, are locked in place for this device, so that it copies
+    /// from and to them by itself.
+    pub(crate) fn has_locked(&self, start: *const u8, bytes: usize) -> bool {
+        let Kind::Cuda(context) = &self.inner.kind else {
+            return false;
+        };
+        // What lies between two ends is locked if they are, unless somebody locked it in parts: then
+        // it takes longer.
+        context.has_locked(start) && context.has_locked(start.wrapping_add(bytes.saturating_sub(1)))
+    }
+
     pub(crate) fn kind(&self) -> &Kind {
         &self.inner.kind
     }

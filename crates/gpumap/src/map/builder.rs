@@ -11,6 +11,7 @@ use super::shape::Wish;
 use super::{Key, Map, Value};
 use crate::device::{Device, Kind};
 use crate::error::{Error, Result, Setting};
+use crate::scratch::Cut;
 
 /// Pairs per slot that a map is planned for unless told otherwise: lookups of present keys take
 /// about a fifth longer than at half full, for three fifths of the memory.
@@ -66,6 +67,7 @@ pub struct MapBuilder<K, V> {
     encoding: Option<Encoding>,
     pub(super) growth: Growth,
     bulk: Option<Thresholds>,
+    cut: Option<Cut>,
     _pair: PhantomData<fn(K) -> V>,
 }
 
@@ -84,6 +86,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             encoding: None,
             growth: Growth::default(),
             bulk: None,
+            cut: None,
             _pair: PhantomData,
         }
     }
@@ -154,6 +157,19 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self
     }
 
+    /// From how many bytes of the host on a batch is cut into pieces, how many bytes these have, and how
+    /// many threads take them to the device, on any device: for tests and benchmarks.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cut(mut self, [from_bytes, piece_bytes, threads]: [usize; 3]) -> Self {
+        self.cut = Some(Cut {
+            from_bytes,
+            piece_bytes,
+            threads,
+        });
+        self
+    }
+
     /// How 16-byte slots are claimed, on the CPU: for tests of the form that older GPUs use.
     #[doc(hidden)]
     #[must_use]
@@ -179,6 +195,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             self.wish,
             self.growth,
             self.bulk,
+            self.cut,
             seed,
             encoding,
         )

@@ -1,18 +1,20 @@
 //! Looking keys up.
 
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use gpumap_kernels::kernels::GetArgs;
 use gpumap_kernels::verbs::look_up::Answers;
 
+use super::pieces::Wanted;
 use super::table::Table;
 use super::{Key, Map, Value};
-use crate::buffer::Buffer;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
-use crate::scratch::{Output, Slot, Workspace};
+use crate::output::Output;
+use crate::scratch::{HostOutput, Lane, Slot, Workspace, put};
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Looks keys up: for each its value, or none.
@@ -21,61 +23,92 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Driver`].
     pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
         let keys = keys.source();
+        let wanted = Wanted {
+            values: true,
+            found: true,
+        };
+        let answer = |(value, found)| (found != 0).then_some(value);
+        if let Some((keys, mut crew)) = self.crew_for(keys, wanted) {
+            let (table, piece) = (self.table.read(), crew.cut().pairs::<K, V>());
+            let look_up = |lane: &mut Lane, start, part: &mut [MaybeUninit<Option<V>>]| {
+                let keys = &keys[start..start + part.len()];
+                let (values, found) =
+                    self.look_up_piece(&table, lane, keys, wanted, V::zeroed())?;
+                let answers = values.iter().copied().zip(found.iter().copied());
+                put(part, answers.map(answer));
+                Ok(())
+            };
+            // SAFETY: there is an answer for each key.
+            return unsafe { crew.collect(keys.len(), piece, look_up) };
+        }
         let mut scratch = self.scratch.take()?;
         let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
         let mut found = scratch.output::<u8>(Slot::SecondOutput, keys.len())?;
-        self.look_up(
-            &mut scratch,
-            keys,
-            values.as_mut_ptr(),
-            found.as_mut_ptr(),
-            V::zeroed(),
-        )?;
+        let to = (values.as_mut_ptr(), found.as_mut_ptr());
+        self.look_up(&mut scratch, keys, to, V::zeroed())?;
         let values = scratch.fetch(values, keys.len())?;
         let found = scratch.fetch(found, keys.len())?;
-        let answer = |(value, found)| (found != 0).then_some(value);
         Ok(values.into_iter().zip(found).map(answer).collect())
     }
 
-    /// Looks keys up into buffers of the device: `values[i]` is the value of `keys[i]`, or
+    /// Looks keys up into memory of the host or of the device: `values[i]` is the value of `keys[i]`, or
     /// `default` where it is absent.
     ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// let mut values = [0; 3];
+    /// map.get_or_into(&[2, 3], 99, &mut values)?;
+    /// assert_eq!(values, [20, 99, 0]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`Error::OutputTooSmall`] if `values` is shorter than `keys`; [`Error::WrongDevice`],
-    /// [`Error::Driver`].
+    /// [`Error::OutputTooSmall`] if `values` is shorter than `keys`; [`Error::OutOfMemory`],
+    /// [`Error::WrongDevice`], [`Error::Driver`].
     pub fn get_or_into(
         &self,
         keys: &(impl Input<K> + ?Sized),
         default: V,
-        values: &mut Buffer<V>,
+        values: &mut (impl Output<V> + ?Sized),
     ) -> Result<()> {
-        let keys = keys.source();
+        let (keys, mut values) = (keys.source(), values.sink());
         expect_room(keys.len(), values.len())?;
+        if self.look_up_for_host(keys, Some(&mut values), None, default)? {
+            return Ok(());
+        }
         let mut scratch = self.scratch.take()?;
-        let values = scratch.target(values)?;
-        self.look_up(&mut scratch, keys, values, ptr::null_mut(), default)?;
-        scratch.stream().synchronize()
+        let mut values = scratch.landing(Slot::FirstOutput, values)?;
+        let to = (values.as_mut_ptr(), ptr::null_mut());
+        self.look_up(&mut scratch, keys, to, default)?;
+        scratch.land(values, keys.len())
     }
 
-    /// Looks keys up into buffers of the device: `found[i]` is 1 and `values[i]` the value of
-    /// `keys[i]`, or both are 0 where it is absent.
+    /// Looks keys up into memory of the host or of the device: `found[i]` is 1 and `values[i]` the value
+    /// of `keys[i]`, or both are 0 where it is absent.
     ///
     /// # Errors
-    /// [`Error::OutputTooSmall`] if an output is shorter than `keys`; [`Error::WrongDevice`],
-    /// [`Error::Driver`].
+    /// [`Error::OutputTooSmall`] if an output is shorter than `keys`; [`Error::OutOfMemory`],
+    /// [`Error::WrongDevice`], [`Error::Driver`].
     pub fn get_into(
         &self,
         keys: &(impl Input<K> + ?Sized),
-        values: &mut Buffer<V>,
-        found: &mut Buffer<u8>,
+        values: &mut (impl Output<V> + ?Sized),
+        found: &mut (impl Output<u8> + ?Sized),
     ) -> Result<()> {
-        let keys = keys.source();
+        let (keys, mut values, mut found) = (keys.source(), values.sink(), found.sink());
         expect_room(keys.len(), values.len().min(found.len()))?;
+        if self.look_up_for_host(keys, Some(&mut values), Some(&mut found), V::zeroed())? {
+            return Ok(());
+        }
         let mut scratch = self.scratch.take()?;
-        let values = scratch.target(values)?;
-        let found = scratch.target(found)?;
-        self.look_up(&mut scratch, keys, values, found, V::zeroed())?;
-        scratch.stream().synchronize()
+        let mut values = scratch.landing(Slot::FirstOutput, values)?;
+        let mut found = scratch.landing(Slot::SecondOutput, found)?;
+        let to = (values.as_mut_ptr(), found.as_mut_ptr());
+        self.look_up(&mut scratch, keys, to, V::zeroed())?;
+        scratch.land(values, keys.len())?;
+        scratch.land(found, keys.len())
     }
 
     /// For each key whether it is present.
@@ -84,29 +117,50 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Driver`].
     pub fn contains(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
         let keys = keys.source();
+        let wanted = Wanted {
+            values: false,
+            found: true,
+        };
+        if let Some((keys, mut crew)) = self.crew_for(keys, wanted) {
+            let (table, piece) = (self.table.read(), crew.cut().pairs::<K, V>());
+            let look_up = |lane: &mut Lane, start, part: &mut [MaybeUninit<bool>]| {
+                let keys = &keys[start..start + part.len()];
+                let (_, found) = self.look_up_piece(&table, lane, keys, wanted, V::zeroed())?;
+                put(part, found.iter().map(|&found| found != 0));
+                Ok(())
+            };
+            // SAFETY: there is an answer for each key.
+            return unsafe { crew.collect(keys.len(), piece, look_up) };
+        }
         let mut scratch = self.scratch.take()?;
-        let mut found: Output<u8> = scratch.output(Slot::FirstOutput, keys.len())?;
-        let found_at = found.as_mut_ptr();
-        self.look_up(&mut scratch, keys, ptr::null_mut(), found_at, V::zeroed())?;
+        let mut found: HostOutput<u8> = scratch.output(Slot::FirstOutput, keys.len())?;
+        let to = (ptr::null_mut(), found.as_mut_ptr());
+        self.look_up(&mut scratch, keys, to, V::zeroed())?;
         let found = scratch.fetch(found, keys.len())?;
         Ok(found.into_iter().map(|found| found != 0).collect())
     }
 
-    /// For each key whether it is present, into a buffer of the device: `found[i]` is 1 or 0.
+    /// For each key whether it is present, into memory of the host or of the device: `found[i]` is 1 or
+    /// 0.
     ///
     /// # Errors
-    /// [`Error::OutputTooSmall`] if `found` is shorter than `keys`; [`Error::WrongDevice`],
-    /// [`Error::Driver`].
+    /// [`Error::OutputTooSmall`] if `found` is shorter than `keys`; [`Error::OutOfMemory`],
+    /// [`Error::WrongDevice`], [`Error::Driver`].
     pub fn contains_into(
         &self,
         keys: &(impl Input<K> + ?Sized),
-        found: &mut Buffer<u8>,
+        found: &mut (impl Output<u8> + ?Sized),
     ) -> Result<()> {
-        let keys = keys.source();
+        let (keys, mut found) = (keys.source(), found.sink());
         expect_room(keys.len(), found.len())?;
+        if self.look_up_for_host(keys, None, Some(&mut found), V::zeroed())? {
+            return Ok(());
+        }
         let mut scratch = self.scratch.take()?;
-        let found = scratch.target(found)?;
-        self.look_up(&mut scratch, keys, ptr::null_mut(), found, V::zeroed())
+        let mut found = scratch.landing(Slot::FirstOutput, found)?;
+        let to = (ptr::null_mut(), found.as_mut_ptr());
+        self.look_up(&mut scratch, keys, to, V::zeroed())?;
+        scratch.land(found, keys.len())
     }
 
     /// Looks keys up, and waits. Outputs may be null.
@@ -114,8 +168,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         scratch: &mut Workspace,
         keys: Source<'_, K>,
-        values: *mut V,
-        found: *mut u8,
+        outputs: (*mut V, *mut u8),
         default: V,
     ) -> Result<()> {
         let len = keys.len();
@@ -125,23 +178,33 @@ impl<K: Key, V: Value> Map<K, V> {
         // SAFETY: the callers wait for the workspace while they hold `keys`.
         let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
         let table = self.table.read();
-        self.look_up_staged(&table, scratch, staged, len, values, found, default)
+        self.look_up_staged(&table, scratch, staged, len, outputs, default)
     }
 
     /// Looks up `len` keys that are on the device, and waits. Outputs may be null. To be called
     /// under the table's lock.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the two outputs of one verb and its inputs"
-    )]
     pub(super) fn look_up_staged(
         &self,
         table: &Table,
         scratch: &mut Workspace,
         keys: *const K,
         len: usize,
-        values: *mut V,
-        found: *mut u8,
+        outputs: (*mut V, *mut u8),
+        default: V,
+    ) -> Result<()> {
+        self.queue_look_up(table, scratch, keys, len, outputs, default)?;
+        scratch.stream().synchronize()
+    }
+
+    /// Queues looking up `len` keys that are on the device. Outputs may be null. To be called under the
+    /// table's lock, which is to be held until the workspace has been waited for.
+    pub(super) fn queue_look_up(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        keys: *const K,
+        len: usize,
+        (values, found): (*mut V, *mut u8),
         default: V,
     ) -> Result<()> {
         self.expect_sound()?;
@@ -157,8 +220,7 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         // SAFETY: the kernel set fits the map's types, the keys are staged and the outputs are
         // as long as the batch; the table outlives the launch, because whatever would free or
-        // empty it waits for the lock, and the wait below is inside it.
-        unsafe { self.kernels.get.launch(scratch.stream(), grid, args) }?;
-        scratch.stream().synchronize()
+        // empty it waits for the lock, and the caller holds that until this has ended.
+        unsafe { self.kernels.get.launch(scratch.stream(), grid, args) }
     }
 }

@@ -15,6 +15,7 @@ mod merge;
 mod on_stream;
 mod pending;
 mod persist;
+mod pieces;
 mod remove;
 mod retain;
 mod retrieve;
@@ -52,7 +53,7 @@ use crate::error::{Error, Result};
 use crate::lock::Lock;
 use crate::poison;
 use crate::room::Room;
-use crate::scratch::{ScratchPool, Workspace};
+use crate::scratch::{Cut, ScratchPool, Workspace};
 use crate::stream::Stream;
 use bulk::Thresholds;
 use flight::{Books, Flights};
@@ -166,6 +167,7 @@ impl<K: Key, V: Value> Map<K, V> {
         wish: Wish,
         growth: Growth,
         bulk: Option<Thresholds>,
+        cut: Option<Cut>,
         seed: u64,
         encoding: Encoding,
     ) -> Result<Self> {
@@ -181,7 +183,7 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(Self {
             device: device.clone(),
             kernels,
-            scratch: ScratchPool::new(device),
+            scratch: ScratchPool::with_cut(device, cut.unwrap_or_else(|| Cut::of(device))),
             flights: Flights::new(device),
             table: Lock::new(table),
             wish,
@@ -258,6 +260,11 @@ impl<K: Key, V: Value> Map<K, V> {
     /// See [`poison::expect_sound`].
     fn expect_sound(&self) -> Result<()> {
         poison::expect_sound(&self.poisoned)
+    }
+
+    /// Says that nobody knows what the map holds.
+    fn poison(&self) {
+        self.poisoned.store(true, Ordering::Release);
     }
 
     /// See [`poison::or_poison`].

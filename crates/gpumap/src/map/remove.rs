@@ -149,7 +149,7 @@ impl<K: Key, V: Value> Map<K, V> {
         } else {
             None
         };
-        self.look_up_staged(table, scratch, staged, len, values, found, V::zeroed())?;
+        self.look_up_staged(table, scratch, staged, len, (values, found), V::zeroed())?;
         match fresh {
             Some(fresh) => {
                 *table = fresh;
@@ -184,11 +184,16 @@ impl<K: Key, V: Value> Map<K, V> {
         if keys.is_empty() {
             return Ok(0);
         }
+        let only_removes = answers.values.is_null()
+            && answers.found.is_null()
+            && ptr::eq(kernel, self.kernels.remove);
+        if only_removes && let Some(removed) = self.remove_in_pieces(table, keys)? {
+            return Ok(removed);
+        }
         // SAFETY: the wait below is over before the keys are given back.
         let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
         self.expect_sound()?;
-        if answers.found.is_null()
-            && ptr::eq(kernel, self.kernels.remove)
+        if only_removes
             && let Some(removed) = self.remove_sorted(table, scratch, staged, keys.len())?
         {
             self.room.removed(removed);

@@ -8,8 +8,8 @@ use gpumap_simt::kernel::Grid;
 
 use super::table::Table;
 use super::{Key, Map, Value};
-use crate::buffer::Buffer;
 use crate::error::{Result, expect_room};
+use crate::output::Output;
 use crate::scratch::{Slot, Workspace};
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -45,8 +45,8 @@ impl<K: Key, V: Value> Map<K, V> {
         }
     }
 
-    /// Every pair, into buffers of the device: `values[i]` belongs to `keys[i]`, in no order.
-    /// Returns how many there are.
+    /// Every pair, into memory of the host or of the device: `values[i]` belongs to `keys[i]`, in no
+    /// order. Returns how many there are.
     ///
     /// ```
     /// use gpumap::{Buffer, Device, Map, Stream};
@@ -66,14 +66,24 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutputTooSmall`](crate::Error::OutputTooSmall) if the pairs do not fit: before
     /// anything is written, unless other calls are storing pairs at the same time.
     /// [`Error::WrongDevice`](crate::Error::WrongDevice), [`Error::Driver`](crate::Error::Driver).
-    pub fn retrieve_all_into(&self, keys: &mut Buffer<K>, values: &mut Buffer<V>) -> Result<usize> {
+    pub fn retrieve_all_into(
+        &self,
+        keys: &mut (impl Output<K> + ?Sized),
+        values: &mut (impl Output<V> + ?Sized),
+    ) -> Result<usize> {
+        let (keys, values) = (keys.sink(), values.sink());
         let room = keys.len().min(values.len());
         expect_room(self.len(), room)?;
         let mut scratch = self.scratch.take()?;
-        let keys = scratch.target(keys)?;
-        let values = scratch.target(values)?;
-        let pairs = self.dump(&self.table.read(), &mut scratch, keys, values, room)?;
+        let mut keys = scratch.landing(Slot::FirstOutput, keys)?;
+        let mut values = scratch.landing(Slot::SecondOutput, values)?;
+        let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
+        let table = self.table.read();
+        let pairs = self.dump(&table, &mut scratch, keys_at, values_at, room)?;
+        drop(table);
         expect_room(pairs, room)?;
+        scratch.land(keys, pairs)?;
+        scratch.land(values, pairs)?;
         Ok(pairs)
     }
 

@@ -12,8 +12,7 @@ mod run;
 
 pub(super) use alone::Progress;
 pub(super) use job::{Job, StoreKernel, Verb};
-
-use std::ptr;
+pub(super) use run::Report;
 
 use gpumap_kernels::verbs::store::Select;
 use gpumap_simt::atomic::part::Update;
@@ -225,7 +224,7 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch: &mut Workspace,
         keys: Source<'_, K>,
         values: Source<'_, V>,
-        with: impl FnOnce(Job<K, V>) -> Job<K, V>,
+        with: impl Fn(Job<K, V>) -> Job<K, V>,
     ) -> Result<usize> {
         if keys.len() != values.len() {
             return Err(Error::LengthMismatch {
@@ -236,16 +235,15 @@ impl<K: Key, V: Value> Map<K, V> {
         if keys.is_empty() {
             return Ok(0);
         }
+        if let Some(stored) = self.store_in_pieces(scratch, keys, values, &with)? {
+            return Ok(stored);
+        }
         // SAFETY: the workspace waits for its stream before this call returns.
         let job = unsafe {
             Job {
-                verb: Verb::Insert,
                 keys: scratch.stage(Slot::Keys, keys)?,
                 values: scratch.stage(Slot::Values, values)?,
-                held: ptr::null_mut(),
-                outcomes: ptr::null_mut(),
-                bins: None,
-                len: keys.len(),
+                ..Job::insert(keys.len())
             }
         };
         self.store_all(scratch, with(job))

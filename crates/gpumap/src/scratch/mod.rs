@@ -4,10 +4,14 @@
 //! Each call takes a workspace of its own, with a stream of its own, so calls of several threads
 //! run side by side on the device. The pool has as many as were ever in use at once.
 
+mod crew;
+mod lane;
+mod output;
 #[cfg(test)]
 mod tests;
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use gpumap_kernels::count::{Counters, MIRRORED};
@@ -17,8 +21,12 @@ use crate::buffer::{Buffer, PinnedBuffer};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::input::Source;
-use crate::memory::{Memory, bytes_of, host_vec, host_zeroed};
+use crate::memory::{Memory, bytes_of};
 use crate::stream::Stream;
+use crew::Lanes;
+pub(crate) use crew::{Crew, Cut, Shared, put};
+pub(crate) use lane::{Berth, Lane};
+pub(crate) use output::HostOutput;
 
 /// How many counters a workspace has.
 pub(crate) const COUNTERS: usize = 8;
@@ -48,15 +56,27 @@ const SLOTS: usize = 7;
 #[derive(Debug)]
 pub(crate) struct ScratchPool {
     device: Device,
+    lanes: Arc<Lanes>,
     idle: Mutex<Vec<Workspace>>,
 }
 
 impl ScratchPool {
     pub(crate) fn new(device: &Device) -> Self {
+        Self::with_cut(device, Cut::of(device))
+    }
+
+    /// One that cuts arrays of the host in this way.
+    pub(crate) fn with_cut(device: &Device, cut: Cut) -> Self {
         Self {
             device: device.clone(),
+            lanes: Lanes::new(device, cut),
             idle: Mutex::new(Vec::new()),
         }
+    }
+
+    /// Threads for a batch of so many bytes of the host; none if it is not worth it.
+    pub(crate) fn crew(&self, bytes: usize) -> Option<Crew> {
+        self.lanes.crew(bytes)
     }
 
     /// A workspace for one call.
@@ -64,7 +84,7 @@ impl ScratchPool {
         let idle = self.idle.lock().pop();
         let workspace = match idle {
             Some(workspace) => workspace,
-            None => Workspace::new(&self.device)?,
+            None => Workspace::new(&self.device, Some(self.lanes.clone()))?,
         };
         Ok(Scratch {
             pool: self,
@@ -77,6 +97,7 @@ impl ScratchPool {
         // Freed after the lock is open again: it waits for the device.
         let idle = std::mem::take(&mut *self.idle.lock());
         drop(idle);
+        self.lanes.trim();
     }
 }
 
@@ -133,11 +154,13 @@ pub(crate) struct Workspace {
     /// Whether they are zero.
     counters_are_zero: bool,
     mirror: PinnedBuffer<u64>,
+    /// What takes large arrays of the host to the device and back; none if this is itself a lane's.
+    lanes: Option<Arc<Lanes>>,
     stream: Stream,
 }
 
 impl Workspace {
-    fn new(device: &Device) -> Result<Self> {
+    fn new(device: &Device, lanes: Option<Arc<Lanes>>) -> Result<Self> {
         let stream = Stream::new(device)?;
         Ok(Self {
             slots: [const { None }; SLOTS],
@@ -145,6 +168,7 @@ impl Workspace {
             counters: Buffer::zeroed(&stream, COUNTERS)?,
             counters_are_zero: true,
             mirror: PinnedBuffer::zeroed(device, COUNTERS)?,
+            lanes,
             stream,
         })
     }
@@ -217,13 +241,7 @@ impl Workspace {
             Source::Host(elements) if self.stream.device().is_cuda() && size_of::<T>() != 0 => {
                 let staged = self.reserve::<T>(slot, elements.len())?;
                 // SAFETY: reserved just now with room for them; the caller keeps the source.
-                unsafe {
-                    self.stream.upload(
-                        staged.cast(),
-                        elements.as_ptr().cast(),
-                        size_of_val(elements),
-                    )
-                }?;
+                unsafe { self.upload(staged.cast(), bytemuck::cast_slice(elements)) }?;
                 Ok(staged)
             }
             Source::Host(elements) => Ok(elements.as_ptr()),
@@ -234,10 +252,29 @@ impl Workspace {
         }
     }
 
-    /// Where a buffer of the caller can be written to by what is queued from now on.
-    pub(crate) fn target<T: Pod>(&self, buffer: &mut Buffer<T>) -> Result<*mut T> {
-        self.stream.wait_stream(buffer.stream())?;
-        Ok(buffer.as_mut_ptr())
+    /// Copies bytes to the device, or queues that.
+    ///
+    /// # Safety
+    /// As for [`Stream::upload`].
+    unsafe fn upload(&mut self, to: *mut u8, bytes: &[u8]) -> Result<()> {
+        if let Some(mut crew) = self.crew(bytes.as_ptr(), bytes.len()) {
+            // Its lanes have streams of their own.
+            self.stream.synchronize()?;
+            // SAFETY: the caller's promise, and nothing is queued any more.
+            return unsafe { crew.upload(to, bytes) };
+        }
+        // SAFETY: passed on.
+        unsafe { self.stream.upload(to, bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Threads for so many bytes of the host; none if it is not worth it, or if the device can reach
+    /// them by itself.
+    fn crew(&self, start: *const u8, bytes: usize) -> Option<Crew> {
+        let lanes = self.lanes.as_ref()?;
+        if bytes < lanes.cut.from_bytes || self.stream.device().has_locked(start, bytes) {
+            return None;
+        }
+        lanes.crew(bytes)
     }
 
     /// Room for `len` elements of unspecified contents in a slot, aligned to 256 bytes. The slot
@@ -293,67 +330,6 @@ impl Workspace {
     /// Says that none of the clear bits has been set after all.
     pub(crate) fn untouched_bits(&mut self) {
         self.bits.clear = true;
-    }
-
-    /// Room for a result of `len` elements that the host wants: a slot, or on the CPU the very
-    /// vector that [`fetch`](Self::fetch) returns.
-    pub(crate) fn output<T: Pod>(&mut self, slot: Slot, len: usize) -> Result<Output<T>> {
-        if self.stream.device().is_cuda() {
-            let ptr = self.reserve(slot, len)?;
-            let host = None;
-            return Ok(Output { ptr, len, host });
-        }
-        let mut vec = host_zeroed(len)?;
-        let ptr = vec.as_mut_ptr();
-        let host = Some(vec);
-        Ok(Output { ptr, len, host })
-    }
-
-    /// Waits for everything queued, and returns the first `len` elements of a result of this
-    /// workspace, whose slot was not reserved again since.
-    pub(crate) fn fetch<T: Pod>(&mut self, output: Output<T>, len: usize) -> Result<Vec<T>> {
-        let len = len.min(output.len);
-        if let Some(mut vec) = output.host {
-            self.stream.synchronize()?;
-            vec.truncate(len);
-            return Ok(vec);
-        }
-        // SAFETY: the slot has at least as many.
-        unsafe { self.read(output.ptr, len) }
-    }
-
-    /// Waits for everything queued, and returns the first `len` elements of a
-    /// [reserved](Self::reserve) slot.
-    ///
-    /// # Safety
-    /// The slot was not reserved again since, and has as many elements, all of them written to.
-    pub(crate) unsafe fn read<T: Pod>(&mut self, from: *const T, len: usize) -> Result<Vec<T>> {
-        let mut vec = host_vec::<T>(len)?;
-        // SAFETY: the vector has room for `len` elements and is not used until the wait; the
-        // slot has as many, by the caller.
-        unsafe {
-            self.stream
-                .download(vec.as_mut_ptr().cast(), from.cast(), len * size_of::<T>())
-        }?;
-        self.stream.synchronize()?;
-        // SAFETY: the copy has ended, so `len` elements are written; `T` takes any bytes.
-        unsafe { vec.set_len(len) };
-        Ok(vec)
-    }
-}
-
-/// A result that is being made.
-#[derive(Debug)]
-pub(crate) struct Output<T> {
-    ptr: *mut T,
-    len: usize,
-    host: Option<Vec<T>>,
-}
-
-impl<T> Output<T> {
-    /// Where kernels write it.
-    pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
-        self.ptr
     }
 }
 

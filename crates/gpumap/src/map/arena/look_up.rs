@@ -73,7 +73,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         // Until the cells have been read.
         let arena = self.arena.read();
         self.ids
-            .look_up(scratch, keys, ids, ptr::null_mut(), NO_CELL)?;
+            .look_up(scratch, keys, (ids, ptr::null_mut()), NO_CELL)?;
         self.order();
         let stream = scratch.stream();
         // SAFETY: the ids were found just now, and the arena is shared until the wait is over.

@@ -14,7 +14,7 @@ use super::memory::Arena;
 use super::ring::Returned;
 use crate::error::{Error, Result};
 use crate::input::{Input, Source};
-use crate::scratch::{Output, Slot, Workspace};
+use crate::scratch::{HostOutput, Slot, Workspace};
 
 /// What has become of a batch, while the arena is still shared.
 struct Stored<'m> {
@@ -22,7 +22,7 @@ struct Stored<'m> {
     /// How many keys were new.
     new: usize,
     /// One byte per key, 1 where its pair was stored.
-    outcomes: Output<u8>,
+    outcomes: HostOutput<u8>,
     /// The id that the map holds for each key, of `get_or_insert`.
     held: *mut u32,
 }

@@ -1,5 +1,7 @@
 //! What the verbs that store are asked to do.
 
+use std::ptr;
+
 use gpumap_kernels::build::bins::Bins;
 use gpumap_kernels::kernels::StoreArgs;
 use gpumap_simt::atomic::part::Update;
@@ -37,6 +39,19 @@ pub(in crate::map) struct Job<K: Key, V: Value> {
 }
 
 impl<K: Key, V: Value> Job<K, V> {
+    /// An insert of `len` pairs that tells nothing; where they are is still to be said.
+    pub(in crate::map) fn insert(len: usize) -> Self {
+        Self {
+            verb: Verb::Insert,
+            keys: ptr::null(),
+            values: ptr::null(),
+            held: ptr::null_mut(),
+            outcomes: ptr::null_mut(),
+            bins: None,
+            len,
+        }
+    }
+
     /// How many bits it takes to note something of each pair.
     pub(in crate::map) fn places(&self) -> usize {
         self.bins

@@ -12,6 +12,7 @@ use crate::map::launch::grid_of_bins;
 use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
 use crate::scratch::Workspace;
+use crate::stream::Stream;
 
 /// What a kernel reports.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +70,7 @@ impl<K: Key, V: Value> Map<K, V> {
         // Until the kernel has ended well, as far as anyone knows.
         scratch.dirty_bits();
         let [stored, unplaced] = self.or_poison(scratch, |scratch| {
-            self.launch(table, scratch, job, account)?;
+            self.launch(table, scratch.stream(), job, account)?;
             scratch.counted()
         })?;
         if unplaced == 0 && select != Select::Unplaced {
@@ -82,14 +83,14 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Queues a kernel that stores.
-    fn launch(
+    pub(in crate::map) fn launch(
         &self,
         table: &Table,
-        scratch: &mut Workspace,
+        stream: &Stream,
         job: Job<K, V>,
         account: Account,
     ) -> Result<()> {
-        let (view, stream) = (table.view(), scratch.stream());
+        let view = table.view();
         let (kernel, update) = self.kernel_of(job.verb);
         let (Some(bins), Some(kernels)) = (job.bins, &self.kernels.bulk) else {
             let (grid, batch) = self.share_out(job.keys, job.values, job.len);

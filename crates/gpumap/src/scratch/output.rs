@@ -1,0 +1,148 @@
+//! Where results of a call are made, and how the host gets them.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use bytemuck::Pod;
+
+use super::{Slot, Workspace};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::memory::{host_vec, host_zeroed};
+use crate::output::Sink;
+
+/// A result that is being made, for a vector of the host.
+#[derive(Debug)]
+pub(crate) struct HostOutput<T> {
+    ptr: *mut T,
+    len: usize,
+    host: Option<Vec<T>>,
+}
+
+impl<T> HostOutput<T> {
+    /// Where kernels write it.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
+        self.ptr
+    }
+}
+
+/// A result that is being made, for memory of the caller.
+#[derive(Debug)]
+pub(crate) struct Landing<'a, T> {
+    ptr: *mut T,
+    /// Where it is copied to afterwards.
+    host: Option<&'a mut [T]>,
+}
+
+impl<T> Landing<'_, T> {
+    /// Where kernels write it.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
+        self.ptr
+    }
+}
+
+impl Workspace {
+    /// Where a buffer of the caller can be written to by what is queued from now on.
+    pub(crate) fn target<T: Pod>(&self, buffer: &mut Buffer<T>) -> Result<*mut T> {
+        self.stream.wait_stream(buffer.stream())?;
+        Ok(buffer.as_mut_ptr())
+    }
+
+    /// Where what is queued from now on can write a result for memory of the caller: there, or into a
+    /// slot, from which [`land`](Self::land) copies it.
+    pub(crate) fn landing<'a, T: Pod>(
+        &mut self,
+        slot: Slot,
+        sink: Sink<'a, T>,
+    ) -> Result<Landing<'a, T>> {
+        match sink {
+            Sink::Device(mut view) => {
+                self.stream.wait_stream(view.stream())?;
+                let (ptr, host) = (view.as_mut_ptr(), None);
+                Ok(Landing { ptr, host })
+            }
+            Sink::Host(slice) if self.stream.device().is_cuda() && size_of::<T>() != 0 => {
+                let ptr = self.reserve(slot, slice.len())?;
+                let host = Some(slice);
+                Ok(Landing { ptr, host })
+            }
+            Sink::Host(slice) => {
+                let (ptr, host) = (slice.as_mut_ptr(), None);
+                Ok(Landing { ptr, host })
+            }
+        }
+    }
+
+    /// Sees to it that the first `len` elements of a result, which has been waited for, are where the caller
+    /// wants them. There are as many places.
+    pub(crate) fn land<T: Pod>(&mut self, landing: Landing<'_, T>, len: usize) -> Result<()> {
+        let Some(slice) = landing.host else {
+            return Ok(());
+        };
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut slice[..len]);
+        // SAFETY: the same bytes. Only initialised ones are written to them.
+        let bytes = unsafe { &mut *(ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) };
+        // SAFETY: the slot has as many elements as the slice.
+        unsafe { self.download(bytes, landing.ptr.cast()) }
+    }
+
+    /// Room for a result of `len` elements that the host wants: a slot, or on the CPU the very
+    /// vector that [`fetch`](Self::fetch) returns.
+    pub(crate) fn output<T: Pod>(&mut self, slot: Slot, len: usize) -> Result<HostOutput<T>> {
+        if self.stream.device().is_cuda() {
+            let ptr = self.reserve(slot, len)?;
+            let host = None;
+            return Ok(HostOutput { ptr, len, host });
+        }
+        let mut vec = host_zeroed(len)?;
+        let ptr = vec.as_mut_ptr();
+        let host = Some(vec);
+        Ok(HostOutput { ptr, len, host })
+    }
+
+    /// Waits for everything queued, and returns the first `len` elements of a result of this
+    /// workspace, whose slot was not reserved again since.
+    pub(crate) fn fetch<T: Pod>(&mut self, output: HostOutput<T>, len: usize) -> Result<Vec<T>> {
+        let len = len.min(output.len);
+        if let Some(mut vec) = output.host {
+            self.stream.synchronize()?;
+            vec.truncate(len);
+            return Ok(vec);
+        }
+        // SAFETY: the slot has at least as many.
+        unsafe { self.read(output.ptr, len) }
+    }
+
+    /// Waits for everything queued, and returns the first `len` elements of a
+    /// [reserved](Self::reserve) slot.
+    ///
+    /// # Safety
+    /// The slot was not reserved again since, and has as many elements, all of them written to.
+    pub(crate) unsafe fn read<T: Pod>(&mut self, from: *const T, len: usize) -> Result<Vec<T>> {
+        let mut vec = host_vec::<T>(len)?;
+        let places = ptr::slice_from_raw_parts_mut(vec.as_mut_ptr().cast(), len * size_of::<T>());
+        // SAFETY: the vector has room for `len` elements.
+        let places: &mut [MaybeUninit<u8>] = unsafe { &mut *places };
+        // SAFETY: the slot has as many elements, by the caller.
+        unsafe { self.download(places, from.cast()) }?;
+        // SAFETY: the copy has ended, so `len` elements are written; `T` takes any bytes.
+        unsafe { vec.set_len(len) };
+        Ok(vec)
+    }
+
+    /// Waits for everything queued, and copies bytes of the device to the host.
+    ///
+    /// # Safety
+    /// `from` leads to as many bytes of the device.
+    unsafe fn download(&mut self, to: &mut [MaybeUninit<u8>], from: *const u8) -> Result<()> {
+        if let Some(mut crew) = self.crew(to.as_ptr().cast(), to.len()) {
+            // Its lanes have streams of their own.
+            self.stream.synchronize()?;
+            // SAFETY: the caller's promise, and nothing is queued any more.
+            return unsafe { crew.download(to, from) };
+        }
+        // SAFETY: the caller's promise; the places are not used until the wait is over.
+        unsafe { self.stream.download(to.as_mut_ptr().cast(), from, to.len()) }?;
+        self.stream.synchronize()
+    }
+}
