@@ -8,17 +8,21 @@ mod arena;
 mod build;
 mod ceilings;
 mod chained;
+mod dump;
 mod grow;
 mod histogram;
 mod host;
 mod limit;
+mod mixed;
 mod ops;
 mod pair;
 mod partition;
 mod primitives;
+mod repeats;
 mod report;
 mod scale;
 mod set;
+mod size;
 mod small;
 
 use std::path::PathBuf;
@@ -44,6 +48,14 @@ pub enum Suite {
     Build,
     /// Maps that grow, and maps whose pairs come and go.
     Grow,
+    /// Batches in which each key says what is done with it.
+    Mixed,
+    /// Batches in which keys repeat, at the first load factor.
+    Repeats,
+    /// Dumps at every load factor and number of submaps.
+    RetrieveAll,
+    /// Maps from the size of a cache to the device's memory.
+    Size,
     /// Calls with small batches.
     Small,
     /// Batches from arrays of the host and back, beside what the link can do.
@@ -77,7 +89,7 @@ pub struct Options {
     #[arg(short, long)]
     n: Option<usize>,
     /// Load factors.
-    #[arg(short, long, value_delimiter = ',', default_value = "0.5,0.8,0.9")]
+    #[arg(short, long, value_delimiter = ',', default_value = "0.5,0.8,0.9,0.95")]
     load: Vec<f64>,
     /// Sizes of key and value; without a value, a set.
     #[arg(short, long, value_delimiter = ',', default_value = "8+8,4+4,8+0")]
@@ -94,6 +106,12 @@ pub struct Options {
     /// Writes the table as JSON.
     #[arg(short, long)]
     json: Option<PathBuf>,
+    /// Writes the table and its plots as one page.
+    #[arg(long)]
+    html: Option<PathBuf>,
+    /// Measures nothing: the page is of these results, written as JSON before.
+    #[arg(long, value_delimiter = ',', requires = "html")]
+    results: Vec<PathBuf>,
 }
 
 impl Options {
@@ -115,6 +133,9 @@ fn main() -> Result<()> {
         unsafe { std::env::set_var("NCCL_NVLS_ENABLE", "0") };
     }
     let options = Options::parse();
+    if let (Some(html), false) = (&options.html, options.results.is_empty()) {
+        return report::write_page(html, &options.results);
+    }
     let device = Device::best()?;
     let stream = Stream::new(&device)?;
     let n = options.pairs_on(&device);
@@ -138,6 +159,22 @@ fn main() -> Result<()> {
             Suite::Limit => limit::run(&device)?,
             Suite::Scale => scale::run(n, runs, &mut report)?,
             Suite::Host => host::run(&stream, n, runs, &mut report)?,
+            Suite::Mixed => {
+                mixed::run::<u64, u64>(&stream, n, runs, &ceilings, &mut report)?;
+                mixed::run::<u32, u32>(&stream, n, runs, &ceilings, &mut report)?;
+                mixed::run_chained::<u32, u32>(&stream, n, runs, &ceilings, &mut report)?;
+            }
+            Suite::Repeats => {
+                if let Some(&load) = options.load.first() {
+                    repeats::run::<u64, u64>(&stream, n, load, runs, &ceilings, &mut report)?;
+                    repeats::run::<u32, u32>(&stream, n, load, runs, &ceilings, &mut report)?;
+                }
+            }
+            Suite::RetrieveAll => {
+                dump::run::<u64, u64>(&stream, n, runs, &ceilings, &mut report)?;
+                dump::run::<u32, u32>(&stream, n, runs, &ceilings, &mut report)?;
+            }
+            Suite::Size => size::run(&stream, n, runs, &ceilings, &mut report)?,
             Suite::Small => small::run(&stream, n, runs, &mut report)?,
             Suite::Histogram => {
                 let n = options.n.unwrap_or(4 * n);
@@ -158,6 +195,9 @@ fn main() -> Result<()> {
     }
     if let Some(path) = &options.json {
         report.write_json(path)?;
+    }
+    if let Some(path) = &options.html {
+        report.write_html(path)?;
     }
     report.finish()
 }

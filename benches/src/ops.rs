@@ -3,10 +3,11 @@
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use gpumap::{Buffer, Map, Merge, Stream};
+use gpumap_benches::plots::Axis;
 
 use crate::ceilings::Ceilings;
 use crate::data::{BenchKey, BenchValue, strided};
-use crate::measure::time;
+use crate::measure::{Time, time};
 use crate::report::{Report, Row};
 
 /// Which keys.
@@ -54,7 +55,11 @@ pub fn run<K: BenchKey, V: BenchValue>(
     let count = n as u64;
     let pair = format!("{}+{}", size_of::<K>(), size_of::<V>());
     let kind = format!("{:?}", case.keys).to_lowercase();
-    let name = |verb: &str| format!("{pair} {kind} load {} {verb}", case.load);
+    let chart = format!("{pair}, {kind} keys, by load");
+    let op = |verb: &str, took: Time, n: usize, ceiling: f64| {
+        let name = format!("{pair} {kind} load {} {verb}", case.load);
+        Row::op(name, took, n, ceiling).at(&chart, verb, Axis::Load, case.load)
+    };
 
     let keys: Vec<K> = (0..count).map(|i| case.key(i)).collect();
     let values: Vec<V> = (0..count).map(V::dense).collect();
@@ -90,7 +95,7 @@ pub fn run<K: BenchKey, V: BenchValue>(
         },
     )?;
     ensure!(new == n && map.len() == n, "insert stored {new} of {n}");
-    report.add(Row::op(name("insert"), insert, n, cas));
+    report.add(op("insert", insert, n, cas));
 
     // Other values, which must not get in.
     let ones: Vec<V> = (0..count).map(|_| V::dense(1)).collect();
@@ -104,12 +109,7 @@ pub fn run<K: BenchKey, V: BenchValue>(
         },
     )?;
     ensure!(new == 0, "insert of present keys stored {new}");
-    report.add(Row::op(
-        name("insert, all present"),
-        again,
-        n,
-        ceilings.gather,
-    ));
+    report.add(op("insert, all present", again, n, ceilings.gather));
 
     let mut out = Buffer::<V>::zeroed(stream, n)?;
     let mut found = Buffer::<u8>::zeroed(stream, n)?;
@@ -120,7 +120,7 @@ pub fn run<K: BenchKey, V: BenchValue>(
     )?;
     verify_values(&out.to_vec()?, count, 0)?;
     ensure!(found.to_vec()?.iter().all(|&f| f == 1), "get missed a key");
-    report.add(Row::op(name("get, hit"), hit, n, ceilings.gather));
+    report.add(op("get, hit", hit, n, ceilings.gather));
 
     out.fill_bytes(0xee)?;
     let bare = time(
@@ -129,7 +129,7 @@ pub fn run<K: BenchKey, V: BenchValue>(
         || Ok(map.get_or_into(&asked, V::dense(0), &mut out)?),
     )?;
     verify_values(&out.to_vec()?, count, 0)?;
-    report.add(Row::op(name("get_or, hit"), bare, n, ceilings.gather));
+    report.add(op("get_or, hit", bare, n, ceilings.gather));
 
     let miss = time(
         case.runs,
@@ -140,7 +140,7 @@ pub fn run<K: BenchKey, V: BenchValue>(
         found.to_vec()?.iter().all(|&f| f == 0),
         "get found an absent key"
     );
-    report.add(Row::op(name("get, miss"), miss, n, ceilings.gather));
+    report.add(op("get, miss", miss, n, ceilings.gather));
 
     let mut out_keys = Buffer::<K>::zeroed(stream, n)?;
     let mut pairs = 0;
@@ -161,7 +161,8 @@ pub fn run<K: BenchKey, V: BenchValue>(
     };
     let moved = (map.slots() * slot + n * (size_of::<K>() + size_of::<V>())) as f64;
     let ceiling = moved / ceilings.copy * 1e3;
-    report.add(Row::op(name("retrieve_all"), dump, map.slots(), ceiling).moving(moved));
+    let dumped = format!("{pair} {kind} load {} retrieve_all", case.load);
+    report.add(Row::op(dumped, dump, map.slots(), ceiling).moving(moved));
 
     let mut added = 0;
     let add = time(
@@ -176,7 +177,7 @@ pub fn run<K: BenchKey, V: BenchValue>(
     ensure!(new == 0, "add stored {new}");
     map.get_or_into(&asked, V::dense(0), &mut out)?;
     verify_values(&out.to_vec()?, count, added)?;
-    report.add(Row::op(name("merge, all present"), add, n, ceilings.add_64));
+    report.add(op("merge, all present", add, n, ceilings.add_64));
 
     let upsert = time(
         case.runs,
@@ -189,7 +190,7 @@ pub fn run<K: BenchKey, V: BenchValue>(
     ensure!(new == n && map.len() == n, "upsert stored {new} of {n}");
     map.get_or_into(&asked, V::dense(0), &mut out)?;
     verify_values(&out.to_vec()?, count, 0)?;
-    report.add(Row::op(name("upsert"), upsert, n, cas));
+    report.add(op("upsert", upsert, n, cas));
 
     let mut removed = 0;
     let remove = time(
@@ -208,7 +209,7 @@ pub fn run<K: BenchKey, V: BenchValue>(
         removed == n && map.is_empty(),
         "remove took {removed} of {n}"
     );
-    report.add(Row::op(name("remove"), remove, n, ceilings.cas_64));
+    report.add(op("remove", remove, n, ceilings.cas_64));
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 //! The table, on the terminal and as JSON.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use gpumap::Device;
+use gpumap_benches::plots::{self, Axis, Point};
 use serde::Serialize;
 
 use crate::measure::Time;
@@ -27,6 +28,10 @@ pub struct Row {
     ratio: Option<f64>,
     /// Bytes read and written, where that is what counts.
     bytes: Option<f64>,
+    /// The least ratio that is aimed at.
+    target: Option<f64>,
+    /// Where plots have it.
+    point: Option<Point>,
 }
 
 impl Row {
@@ -41,6 +46,8 @@ impl Row {
             ceiling_ms: None,
             ratio: None,
             bytes: None,
+            target: None,
+            point: None,
         }
     }
 
@@ -60,6 +67,25 @@ impl Row {
         self
     }
 
+    /// With the least ratio that is aimed at.
+    #[must_use]
+    pub fn aiming_at(mut self, ratio: f64) -> Self {
+        self.target = Some(ratio);
+        self
+    }
+
+    /// As a point of a plot: of this chart and this line, at `x` of what the axis is.
+    #[must_use]
+    pub fn at(mut self, chart: &str, line: &str, axis: Axis, x: f64) -> Self {
+        self.point = Some(Point {
+            chart: chart.to_owned(),
+            line: line.to_owned(),
+            axis,
+            x,
+        });
+        self
+    }
+
     fn print(&self) {
         let rate = match self.bytes {
             // The link of a device, and the CPU.
@@ -70,7 +96,11 @@ impl Row {
             None => format!("{:9.3} G/s ", self.n as f64 / self.ms / 1e6),
         };
         let ceiling = match (self.ceiling_ms, self.ratio) {
-            (Some(ms), Some(ratio)) => format!("{ms:9.3} {:7.1} %", ratio * 100.0),
+            (Some(ms), Some(ratio)) => {
+                let missed = self.target.is_some_and(|target| ratio < target);
+                let mark = if missed { " below its target" } else { "" };
+                format!("{ms:9.3} {:7.1} %{mark}", ratio * 100.0)
+            }
             _ => format!("{:>9} {:>9}", "-", "-"),
         };
         println!("{:<38} {:9.3} {rate} {ceiling}", self.name, self.ms);
@@ -140,9 +170,31 @@ impl Report {
         Ok(serde_json::to_writer_pretty(file, self)?)
     }
 
+    /// Writes the report as a page with plots.
+    pub fn write_html(&self, path: &Path) -> Result<()> {
+        // As those that were written before are read.
+        let results = serde_json::from_value(serde_json::to_value(self)?)?;
+        write(path, &plots::to_html(&[results])?)
+    }
+
     /// Says that every result was verified: reached only if it was.
     pub fn finish(&self) -> Result<()> {
         println!("{} measurements, every result verified", self.rows.len());
         Ok(())
     }
+}
+
+/// Writes a page of results that were written as JSON.
+pub fn write_page(path: &Path, results: &[PathBuf]) -> Result<()> {
+    let read = |from: &PathBuf| -> Result<plots::Results> {
+        let name = from.display();
+        let text = std::fs::read(from).with_context(|| format!("cannot read {name}"))?;
+        serde_json::from_slice(&text).with_context(|| format!("{name} is not a report"))
+    };
+    let results: Vec<_> = results.iter().map(read).collect::<Result<_>>()?;
+    write(path, &plots::to_html(&results)?)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -2,6 +2,7 @@
 //! `gpumap` ships, bundles the tests for a GPU machine without Rust, runs what CI runs.
 
 mod arch;
+mod bench_report;
 mod bundle;
 mod ci;
 mod compile;
@@ -39,6 +40,8 @@ enum Command {
     Lint(lint::Options),
     /// Collect test and benchmark programs for a GPU machine without Rust.
     Bundle(bundle::Options),
+    /// Draw results of benchmarks.
+    BenchReport(bench_report::Options),
     /// Run small configurations of the map under many interleavings.
     Explore(explore::Options),
     /// Read files and command lines that nobody meant.
@@ -66,6 +69,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Ptx(options) => ptx_command::run(&workspace, options),
         Command::Lint(options) => lint::run(&workspace, options),
         Command::Bundle(options) => bundle::run(&workspace, options),
+        Command::BenchReport(options) => bench_report::run(&workspace, options),
         Command::Explore(options) => explore::run(&workspace, options),
         Command::Fuzz(options) => fuzz::run(&workspace, options),
         Command::Mutants(options) => mutants::run(&workspace, options),

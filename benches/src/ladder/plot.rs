@@ -6,6 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::report::{Report, Row};
+use crate::ink::{GRID, INK, text};
 
 const WIDTH: u32 = 960;
 const TITLE: u32 = 64;
@@ -17,8 +18,6 @@ const NAMES: u32 = 290;
 const FILL: RGBColor = RGBColor(0x9c, 0xbd, 0xdd);
 const TOP: RGBColor = RGBColor(0x2b, 0x6c, 0xb0);
 const FLOOR: RGBColor = RGBColor(0xc0, 0x39, 0x2b);
-const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type DrawingError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
@@ -146,10 +145,6 @@ fn draw_panel<'a>(area: &Area<'a>, panel: &Panel<'_>) -> Result<(), DrawingError
         .pos(Pos::new(HPos::Center, VPos::Top));
     let below = (x - base_x, y - base_y + 22);
     area.draw(&Text::new(format!("copy {:.3}", panel.floor), below, label))
-}
-
-fn text(size: u32) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(&INK)
 }
 
 #[cfg(test)]

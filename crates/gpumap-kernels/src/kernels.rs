@@ -31,6 +31,7 @@ use crate::source::{Batch, Slots, Source};
 use crate::stats::{self, StatsArgs};
 use crate::table::MapView;
 use crate::verbs::look_up::{Answers, CountAbsent, Get};
+use crate::verbs::mixed::{Mixed, Told};
 use crate::verbs::remove::{Remove, Undo};
 use crate::verbs::store::{Account, Keep, Merge, Present, Read, Store};
 use core::ptr;
@@ -117,6 +118,24 @@ kernel_args! {
         pub view: MapView,
         /// Keys.
         pub bins: Bins<K, V>,
+        /// Pairs removed.
+        pub removed: Counters,
+    }
+}
+
+kernel_args! {
+    /// Arguments of a `mixed` kernel: blocks of whole warps, enough for the batch.
+    pub struct MixedArgs<K, V> {
+        /// The map.
+        pub view: MapView,
+        /// Keys and values.
+        pub batch: Batch<K, V>,
+        /// What is done with each key: [`operation`](crate::verbs::mixed::operation).
+        pub operations: *const u8,
+        /// Out: the answers.
+        pub told: Told<V>,
+        /// What is served, and what is noted; no outcomes.
+        pub account: Account,
         /// Pairs removed.
         pub removed: Counters,
     }
@@ -239,6 +258,19 @@ unsafe fn remove_bins<F: Format>(args: &RemoveBinsArgs<F::Key, F::Value>) {
 }
 
 /// # Safety
+/// See [`MixedArgs`].
+#[inline(always)]
+unsafe fn mixed<F: Format>(args: &MixedArgs<F::Key, F::Value>) {
+    let mut verb = Mixed::new(args.operations, args.account, args.told);
+    // SAFETY: blocks are whole warps, and all their threads come to the counts.
+    unsafe {
+        serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
+        args.removed.add_from_block(verb.removed);
+        args.account.counters.add_from_block(verb.stored());
+    }
+}
+
+/// # Safety
 /// See [`UndoArgs`].
 #[inline(always)]
 unsafe fn undo<F: Format>(args: &UndoArgs<F::Key, F::Value>) {
@@ -282,6 +314,8 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub remove: &'static gpumap_simt::kernel::Kernel<RemoveArgs<K, V>>,
     /// Removes, and reports values; beside no updates.
     pub take: &'static gpumap_simt::kernel::Kernel<RemoveArgs<K, V>>,
+    /// Does with each key what its operation says.
+    pub mixed: &'static gpumap_simt::kernel::Kernel<MixedArgs<K, V>>,
     /// Takes back what a batch stored.
     pub undo: &'static gpumap_simt::kernel::Kernel<UndoArgs<K, V>>,
     /// What large batches are stored by; maps without it store them as they come.
@@ -330,6 +364,7 @@ macro_rules! kernel_set {
      $COUNT_ABSENT:ident $count_absent:ident
      $REMOVE:ident $remove:ident
      $TAKE:ident $take:ident
+     $MIXED:ident $mixed:ident
      $UNDO:ident $undo:ident
      $INSERT_BINS:ident $insert_bins:ident
      $MERGE_BINS:ident $merge_bins:ident
@@ -383,6 +418,12 @@ macro_rules! kernel_set {
             pub static $TAKE = fn $take(args: RemoveArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { remove::<$format, true>(&args) }
+            }
+            /// Does with each key what its operation says.
+            $(#[$cfg])*
+            pub static $MIXED = fn $mixed(args: MixedArgs<$k, $v>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { mixed::<$format>(&args) }
             }
             /// Takes back what a batch stored.
             $(#[$cfg])*
@@ -463,6 +504,7 @@ macro_rules! kernel_set {
             count_absent: &$COUNT_ABSENT,
             remove: &$REMOVE,
             take: &$TAKE,
+            mixed: &$MIXED,
             undo: &$UNDO,
             bulk: Some(BulkKernels {
                 to_bins: <$k as Partitioned<$v>>::KERNELS.scatter,
@@ -492,6 +534,7 @@ kernel_set! {
     COUNT_ABSENT_4_4 count_absent_4_4
     REMOVE_4_4 remove_4_4
     TAKE_4_4 take_4_4
+    MIXED_4_4 mixed_4_4
     UNDO_4_4 undo_4_4
     INSERT_BINS_4_4 insert_bins_4_4
     MERGE_BINS_4_4 merge_bins_4_4
@@ -515,6 +558,7 @@ kernel_set! {
     COUNT_ABSENT_4_8_WIDE count_absent_4_8_wide
     REMOVE_4_8_WIDE remove_4_8_wide
     TAKE_4_8_WIDE take_4_8_wide
+    MIXED_4_8_WIDE mixed_4_8_wide
     UNDO_4_8_WIDE undo_4_8_wide
     INSERT_BINS_4_8_WIDE insert_bins_4_8_wide
     MERGE_BINS_4_8_WIDE merge_bins_4_8_wide
@@ -538,6 +582,7 @@ kernel_set! {
     COUNT_ABSENT_8_4_WIDE count_absent_8_4_wide
     REMOVE_8_4_WIDE remove_8_4_wide
     TAKE_8_4_WIDE take_8_4_wide
+    MIXED_8_4_WIDE mixed_8_4_wide
     UNDO_8_4_WIDE undo_8_4_wide
     INSERT_BINS_8_4_WIDE insert_bins_8_4_wide
     MERGE_BINS_8_4_WIDE merge_bins_8_4_wide
@@ -561,6 +606,7 @@ kernel_set! {
     COUNT_ABSENT_8_8_WIDE count_absent_8_8_wide
     REMOVE_8_8_WIDE remove_8_8_wide
     TAKE_8_8_WIDE take_8_8_wide
+    MIXED_8_8_WIDE mixed_8_8_wide
     UNDO_8_8_WIDE undo_8_8_wide
     INSERT_BINS_8_8_WIDE insert_bins_8_8_wide
     MERGE_BINS_8_8_WIDE merge_bins_8_8_wide
@@ -584,6 +630,7 @@ kernel_set! {
     COUNT_ABSENT_4_8_SPLIT count_absent_4_8_split
     REMOVE_4_8_SPLIT remove_4_8_split
     TAKE_4_8_SPLIT take_4_8_split
+    MIXED_4_8_SPLIT mixed_4_8_split
     UNDO_4_8_SPLIT undo_4_8_split
     INSERT_BINS_4_8_SPLIT insert_bins_4_8_split
     MERGE_BINS_4_8_SPLIT merge_bins_4_8_split
@@ -607,6 +654,7 @@ kernel_set! {
     COUNT_ABSENT_8_4_SPLIT count_absent_8_4_split
     REMOVE_8_4_SPLIT remove_8_4_split
     TAKE_8_4_SPLIT take_8_4_split
+    MIXED_8_4_SPLIT mixed_8_4_split
     UNDO_8_4_SPLIT undo_8_4_split
     INSERT_BINS_8_4_SPLIT insert_bins_8_4_split
     MERGE_BINS_8_4_SPLIT merge_bins_8_4_split
@@ -630,6 +678,7 @@ kernel_set! {
     COUNT_ABSENT_8_8_SPLIT count_absent_8_8_split
     REMOVE_8_8_SPLIT remove_8_8_split
     TAKE_8_8_SPLIT take_8_8_split
+    MIXED_8_8_SPLIT mixed_8_8_split
     UNDO_8_8_SPLIT undo_8_8_split
     INSERT_BINS_8_8_SPLIT insert_bins_8_8_split
     MERGE_BINS_8_8_SPLIT merge_bins_8_8_split

@@ -82,12 +82,12 @@ pub trait Verb<F: Format> {
     /// Whether it wants the exact empty slots, to put pairs into them, and the busy ones.
     const CLAIMS: bool;
 
-    /// Whether the key at this place of the batch is to be served at all.
+    /// Whether the key at this place of the batch is to be served at all; if so, it is the lane's next.
     ///
     /// # Safety
     /// `index` is in the batch, and what the verb's pointers lead to is valid for it.
     #[inline(always)]
-    unsafe fn wants(&self, _index: u64) -> bool {
+    unsafe fn wants(&mut self, _index: u64) -> bool {
         true
     }
 

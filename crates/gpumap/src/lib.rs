@@ -188,8 +188,9 @@ pub use lending::Tally;
 #[doc(hidden)]
 pub use map::Audit;
 pub use map::{
-    ArenaMap, ArenaMapBuilder, ArenaStats, Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR, Growth, Key,
-    Map, MapBuilder, Merge, Number, OnStream, Outcome, Pending, Stats, Value,
+    Answer, Applied, ArenaMap, ArenaMapBuilder, ArenaStats, Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR,
+    Growth, Key, Map, MapBuilder, Merge, Number, OnStream, Operation, Outcome, Pending, Stats,
+    Value,
 };
 pub use output::{Output, Sink};
 pub use sharded::ShardedMap;

@@ -56,7 +56,7 @@ impl<F: Format, V: Verb<F>> Verb<F> for Timed<'_, V> {
     const LOCATES: bool = V::LOCATES;
     const CLAIMS: bool = V::CLAIMS;
 
-    unsafe fn wants(&self, index: u64) -> bool {
+    unsafe fn wants(&mut self, index: u64) -> bool {
         // SAFETY: the caller's promise; a key is taken up by one lane.
         unsafe {
             self.note(index, 0);

@@ -3,6 +3,7 @@
 
 mod add;
 mod adversarial;
+mod apply;
 mod arena;
 mod batch_sizes;
 mod bulk;

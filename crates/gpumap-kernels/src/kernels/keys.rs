@@ -13,6 +13,7 @@ macro_rules! set_kernels {
      $GET:ident $get:ident
      $COUNT_ABSENT:ident $count_absent:ident
      $REMOVE:ident $remove:ident
+     $MIXED:ident $mixed:ident
      $UNDO:ident $undo:ident
      $RETAIN:ident $retain:ident
      $RETRIEVE_ALL:ident $retrieve_all:ident) => {
@@ -36,6 +37,11 @@ macro_rules! set_kernels {
             pub static $REMOVE = fn $remove(args: RemoveArgs<$k, ()>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { remove::<Keys<$k>, false>(&args) }
+            }
+            /// Does with each key what its operation says.
+            pub static $MIXED = fn $mixed(args: MixedArgs<$k, ()>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { mixed::<Keys<$k>>(&args) }
             }
             /// Takes back what a batch stored.
             pub static $UNDO = fn $undo(args: UndoArgs<$k, ()>) {
@@ -65,6 +71,7 @@ macro_rules! set_kernels {
             count_absent: &$COUNT_ABSENT,
             remove: &$REMOVE,
             take: &$REMOVE,
+            mixed: &$MIXED,
             undo: &$UNDO,
             bulk: None,
             rebuild: &REBUILD_KEYS,
@@ -100,6 +107,7 @@ set_kernels! {
     GET_4_0 get_4_0
     COUNT_ABSENT_4_0 count_absent_4_0
     REMOVE_4_0 remove_4_0
+    MIXED_4_0 mixed_4_0
     UNDO_4_0 undo_4_0
     RETAIN_4_0 retain_4_0
     RETRIEVE_ALL_4_0 retrieve_all_4_0
@@ -111,6 +119,7 @@ set_kernels! {
     GET_8_0 get_8_0
     COUNT_ABSENT_8_0 count_absent_8_0
     REMOVE_8_0 remove_8_0
+    MIXED_8_0 mixed_8_0
     UNDO_8_0 undo_8_0
     RETAIN_8_0 retain_8_0
     RETRIEVE_ALL_8_0 retrieve_all_8_0

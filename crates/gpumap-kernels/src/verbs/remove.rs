@@ -64,7 +64,7 @@ impl<F: Format> Verb<F> for Undo {
     const CLAIMS: bool = false;
 
     #[inline(always)]
-    unsafe fn wants(&self, index: u64) -> bool {
+    unsafe fn wants(&mut self, index: u64) -> bool {
         // SAFETY: one byte per key of the batch, not written during this launch.
         unsafe { mem::load(self.outcomes.add(index as usize)) == 1 }
     }

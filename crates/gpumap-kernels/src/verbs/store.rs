@@ -221,7 +221,7 @@ impl<F: Format, P: Present<F>> Verb<F> for Store<P> {
     const CLAIMS: bool = true;
 
     #[inline(always)]
-    unsafe fn wants(&self, index: u64) -> bool {
+    unsafe fn wants(&mut self, index: u64) -> bool {
         // SAFETY: a bit and a byte per key of the batch. The bit is written by the key's own lane
         // alone, later; the counter is only added to during the launch.
         unsafe {

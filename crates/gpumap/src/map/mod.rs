@@ -1,5 +1,6 @@
 //! [`Map`]: the concurrent key-value map.
 
+mod apply;
 mod arena;
 mod builder;
 mod bulk;
@@ -32,6 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use gpumap_kernels::kernels::{Encoding, KernelSet, KeyBits};
 use parking_lot::RwLockWriteGuard;
 
+pub use apply::{Answer, Applied, Operation};
 #[doc(hidden)]
 pub use arena::Audit;
 pub use arena::{ArenaMap, ArenaMapBuilder, ArenaStats};

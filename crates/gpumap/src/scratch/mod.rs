@@ -225,6 +225,23 @@ impl Workspace {
         Ok([self.mirror[0], self.mirror[1]])
     }
 
+    /// As [`counting`](Self::counting), for a kernel that counts in two places.
+    pub(crate) fn counting_two(&mut self) -> Result<(Counters, Counters)> {
+        let first = self.counting()?;
+        let second = Counters {
+            words: first.words.wrapping_add(COUNTERS / 2),
+            mirror: first.mirror.wrapping_add(COUNTERS / 2),
+        };
+        Ok((first, second))
+    }
+
+    /// As [`counted`](Self::counted), of both places.
+    pub(crate) fn counted_two(&mut self) -> Result<[[u64; MIRRORED]; 2]> {
+        let first = self.counted()?;
+        let (third, fourth) = (COUNTERS / 2, COUNTERS / 2 + 1);
+        Ok([first, [self.mirror[third], self.mirror[fourth]]])
+    }
+
     /// Where the elements of an input can be read on the device by what is queued from now on:
     /// host elements are queued to be copied into a slot, except on the CPU, where the slice
     /// itself is used; device elements are used where they are.

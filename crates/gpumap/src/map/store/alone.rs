@@ -30,11 +30,28 @@ impl<K: Key, V: Value> Map<K, V> {
         table: &mut Table,
         scratch: &mut Workspace,
         part: Job<K, V>,
+        report: Report,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let mut again = |table: &Table, scratch: &mut Workspace| {
+            self.run(table, scratch, part, Select::Unplaced)
+        };
+        self.place_by(table, scratch, part.len, report, progress, &mut again)
+    }
+
+    /// As [`place_colliding`](Self::place_colliding), for `batch` keys of which those without room are
+    /// tried once more by `again`.
+    pub(in crate::map) fn place_by(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        batch: usize,
         Report {
             mut stored,
             mut unplaced,
         }: Report,
         progress: &mut Progress,
+        again: &mut dyn FnMut(&Table, &mut Workspace) -> Result<Report>,
     ) -> Result<()> {
         let mut capacity = self.capacity();
         // Ends when the map is sparse, if not before.
@@ -49,7 +66,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 Err(_) => break,
             }
             progress.moved = true;
-            let report = self.run(table, scratch, part, Select::Unplaced)?;
+            let report = again(table, scratch)?;
             self.room.stored(report.stored);
             progress.stored += report.stored;
             unplaced = report.unplaced;
@@ -64,7 +81,7 @@ impl<K: Key, V: Value> Map<K, V> {
             }
             stored += report.stored;
         }
-        Err(self.full(part.len, unplaced, true))
+        Err(self.full(batch, unplaced, true))
     }
 
     /// Stores a batch that may find no room, and takes it back if it does: all or nothing.

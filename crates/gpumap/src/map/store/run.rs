@@ -23,7 +23,7 @@ pub(in crate::map) struct Report {
 
 impl<K: Key, V: Value> Map<K, V> {
     /// How many keys of a batch are absent; of several equal ones each.
-    pub(super) fn count_absent(
+    pub(in crate::map) fn count_absent(
         &self,
         table: &Table,
         scratch: &mut Workspace,

@@ -1,0 +1,124 @@
+//! `retrieve_all` at every load factor and number of submaps, beside a copy of the bytes that it must move:
+//! all slots are read, and all pairs written.
+
+use anyhow::{Result, ensure};
+use gpumap::{Buffer, Map, Stream};
+use gpumap_benches::plots::Axis;
+
+use crate::ceilings::Ceilings;
+use crate::data::{BenchKey, BenchValue};
+use crate::measure::time;
+use crate::report::{Report, Row};
+
+/// Pairs per slot.
+const LOADS: [f64; 6] = [0.1, 0.3, 0.5, 0.8, 0.9, 0.95];
+
+/// Submaps.
+const SUBMAPS: [u32; 3] = [1, 9, 64];
+
+/// What part of the copy's rate it should have at least.
+const TARGET: f64 = 0.95;
+
+/// Measures and verifies dumps of maps of `2 n` slots.
+pub fn run<K: BenchKey, V: BenchValue>(
+    stream: &Stream,
+    n: usize,
+    runs: usize,
+    ceilings: &Ceilings,
+    report: &mut Report,
+) -> Result<()> {
+    let slots = 2 * n;
+    for submaps in SUBMAPS {
+        for load in LOADS {
+            dump::<K, V>(stream, slots, submaps, load, runs, ceilings, report)?;
+        }
+    }
+    Ok(())
+}
+
+fn dump<K: BenchKey, V: BenchValue>(
+    stream: &Stream,
+    slots: usize,
+    submaps: u32,
+    load: f64,
+    runs: usize,
+    ceilings: &Ceilings,
+    report: &mut Report,
+) -> Result<()> {
+    let n = (slots as f64 * load) as usize;
+    let count = n as u64;
+    let map: Map<K, V> = Map::builder(stream.device())
+        .capacity((slots as f64 * 0.95) as usize)
+        .max_load_factor(0.95)
+        .submaps(submaps)
+        .hash_seed(1)
+        .build()?;
+    let keys: Vec<K> = (0..count).map(K::sparse).collect();
+    let values: Vec<V> = (0..count).map(V::dense).collect();
+    let stored = map.insert(
+        &Buffer::from_slice(stream, &keys)?,
+        &Buffer::from_slice(stream, &values)?,
+    )?;
+    ensure!(stored == n, "insert stored {stored} of {n}");
+    drop((keys, values));
+
+    let mut out_keys = Buffer::<K>::zeroed(stream, n)?;
+    let mut out = Buffer::<V>::zeroed(stream, n)?;
+    let mut pairs = 0;
+    let took = time(
+        runs,
+        || Ok(()),
+        || {
+            pairs = map.retrieve_all_into(&mut out_keys, &mut out)?;
+            Ok(())
+        },
+    )?;
+    ensure!(pairs == n, "retrieve_all told of {pairs} of {n}");
+    verify::<K, V>(&out_keys.to_vec()?, &out.to_vec()?)?;
+
+    let pair_bytes = size_of::<K>() + size_of::<V>();
+    let slot_bytes = if pair_bytes == 8 { 8 } else { 16 };
+    let moved = (map.slots() * slot_bytes + n * pair_bytes) as f64;
+    let ceiling = moved / ceilings.copy * 1e3;
+    let plural = if submaps == 1 { "" } else { "s" };
+    let name = format!(
+        "{}+{} retrieve_all, load {load}, {submaps} submap{plural}",
+        size_of::<K>(),
+        size_of::<V>()
+    );
+    let chart = format!(
+        "{}+{} retrieve_all, by load",
+        size_of::<K>(),
+        size_of::<V>()
+    );
+    report.add(
+        Row::op(name, took, map.slots(), ceiling)
+            .moving(moved)
+            .aiming_at(TARGET)
+            .at(
+                &chart,
+                &format!("{submaps} submap{plural}"),
+                Axis::Load,
+                load,
+            ),
+    );
+    Ok(())
+}
+
+/// Every pair is there once, and whole.
+fn verify<K: BenchKey, V: BenchValue>(keys: &[K], values: &[V]) -> Result<()> {
+    let mut seen = vec![false; keys.len()];
+    for (key, value) in keys.iter().zip(values) {
+        let mut bytes = [0; 8];
+        bytes[..size_of::<V>()].copy_from_slice(gpumap::bytemuck::bytes_of(value));
+        let i = u64::from_le_bytes(bytes);
+        let once = seen
+            .get_mut(i as usize)
+            .map(|seen| std::mem::replace(seen, true));
+        ensure!(
+            once == Some(false) && K::sparse(i) == *key,
+            "retrieve_all mixed pairs up, or repeated one"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,292 @@
+//! Batches in which each key says what is done with it.
+
+use std::ptr;
+
+use gpumap_kernels::kernels::MixedArgs;
+use gpumap_kernels::verbs::mixed::{Told, operation, outcome};
+use gpumap_kernels::verbs::store::{Account, Select};
+
+use super::store::{Job, Progress, Report};
+use super::table::Table;
+use super::{Key, Map, Value};
+use crate::error::{Error, Result, expect_room};
+use crate::input::{Input, Source};
+use crate::output::Output;
+use crate::scratch::{Slot, Workspace};
+
+/// What [`Map::apply`] does with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Looks it up; see [`Map::get`].
+    Get,
+    /// Stores the pair, if the key is absent; see [`Map::insert`].
+    Insert,
+    /// Stores the pair; a present key gets the new value. See [`Map::upsert`].
+    Upsert,
+    /// Removes the pair with this key; see [`Map::remove`].
+    Remove,
+}
+
+impl Operation {
+    /// As [`Map::apply_into`] takes it. With any other code nothing is done.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Get => operation::GET,
+            Self::Insert => operation::INSERT,
+            Self::Upsert => operation::UPSERT,
+            Self::Remove => operation::REMOVE,
+        }
+    }
+}
+
+/// What became of an operation of [`Map::apply`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Answer<V> {
+    /// `Get`, `Remove`: there is no pair with this key.
+    Absent,
+    /// `Get`: the value that was found. `Insert`: the key keeps this value. `Upsert`: the key was there, and
+    /// has this value now, its own of the batch.
+    Present(V),
+    /// `Insert`, `Upsert`: the key is new.
+    Stored,
+    /// `Remove`: the pair is gone.
+    Removed,
+}
+
+impl<V> Answer<V> {
+    /// From what [`Map::apply_into`] tells. [`Absent`](Self::Absent) for a code that it does not tell.
+    pub fn from_code(code: u8, value: V) -> Self {
+        match code {
+            outcome::PRESENT => Self::Present(value),
+            outcome::STORED => Self::Stored,
+            outcome::REMOVED => Self::Removed,
+            _ => Self::Absent,
+        }
+    }
+}
+
+/// How many pairs came and went in [`Map::apply_into`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Applied {
+    /// Pairs stored.
+    pub stored: usize,
+    /// Pairs removed.
+    pub removed: usize,
+}
+
+/// A mixed batch on the device.
+#[derive(Clone, Copy)]
+struct Mix<K: Key, V: Value> {
+    /// Keys and values.
+    pairs: Job<K, V>,
+    operations: *const u8,
+    told: Told<V::Bits>,
+    /// How many of them may store, at most.
+    stores: usize,
+}
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// Does with each key what its operation says, all in one launch, and answers in the same order.
+    ///
+    /// The operations of a batch run at the same time, as those of several calls do: of two on the same
+    /// key either may come first. Values of operations that store nothing are not looked at.
+    ///
+    /// ```
+    /// use gpumap::{Answer, Device, Map, Operation};
+    ///
+    /// let map = Map::<u32, u32>::with_capacity(&Device::cpu(), 100)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// let operations = [Operation::Get, Operation::Remove, Operation::Insert, Operation::Get];
+    /// let answers = map.apply(&operations, &[1, 2, 3, 4], &[0, 0, 30, 0])?;
+    /// assert_eq!(
+    ///     answers,
+    ///     [Answer::Present(10), Answer::Removed, Answer::Stored, Answer::Absent]
+    /// );
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] if there are not as many keys as operations and values;
+    /// [`Error::OutOfMemory`], or [`Error::Full`] if the map does not grow and it has less room than
+    /// absent keys are asked for: then nothing of the batch has been done, unless that error says
+    /// `partial`. [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    pub fn apply(
+        &self,
+        operations: &[Operation],
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<Vec<Answer<V>>> {
+        let len = keys.source().len();
+        let codes: Vec<u8> = operations
+            .iter()
+            .map(|operation| operation.code())
+            .collect();
+        let (mut values_told, mut outcomes) = (vec![V::zeroed(); len], vec![0u8; len]);
+        self.apply_into(&codes, keys, values, &mut values_told, &mut outcomes)?;
+        let answers = outcomes.into_iter().zip(values_told);
+        Ok(answers
+            .map(|(code, value)| Answer::from_code(code, value))
+            .collect())
+    }
+
+    /// As [`apply`](Self::apply), with [codes](Operation::code) for operations, and answers for
+    /// [`Answer::from_code`]: `values_told[i]` counts only if the key is present, and may be anything if not.
+    ///
+    /// # Errors
+    /// As for [`apply`](Self::apply); [`Error::OutputTooSmall`].
+    pub fn apply_into(
+        &self,
+        operations: &(impl Input<u8> + ?Sized),
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+        values_told: &mut (impl Output<V> + ?Sized),
+        outcomes: &mut (impl Output<u8> + ?Sized),
+    ) -> Result<Applied> {
+        let (operations, keys, values) = (operations.source(), keys.source(), values.source());
+        let (values_told, outcomes) = (values_told.sink(), outcomes.sink());
+        let len = keys.len();
+        for other in [values.len(), operations.len()] {
+            if len != other {
+                return Err(Error::LengthMismatch {
+                    keys: len,
+                    values: other,
+                });
+            }
+        }
+        expect_room(len, values_told.len().min(outcomes.len()))?;
+        if len == 0 {
+            return Ok(Applied::default());
+        }
+        let stores = match operations {
+            Source::Host(codes) => codes.iter().filter(|&&code| may_store(code)).count(),
+            Source::Device(_) => len,
+        };
+        let mut scratch = self.scratch.take()?;
+        let mut values_told = scratch.landing(Slot::FirstOutput, values_told)?;
+        let mut outcomes = scratch.landing(Slot::SecondOutput, outcomes)?;
+        let told = Told {
+            values: values_told.as_mut_ptr().cast(),
+            outcomes: outcomes.as_mut_ptr(),
+        };
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let mix = unsafe {
+            Mix {
+                pairs: Job {
+                    keys: scratch.stage(Slot::Keys, keys)?,
+                    values: scratch.stage(Slot::Values, values)?,
+                    ..Job::insert(len)
+                },
+                operations: scratch.stage(Slot::Tiles, operations)?,
+                told,
+                stores,
+            }
+        };
+        let applied = self.apply_mix(&mut scratch, mix)?;
+        scratch.land(values_told, len)?;
+        scratch.land(outcomes, len)?;
+        Ok(applied)
+    }
+
+    /// Runs a batch: beside other calls if it fits for sure, else alone.
+    fn apply_mix(&self, scratch: &mut Workspace, mix: Mix<K, V>) -> Result<Applied> {
+        let (report, mut applied) = {
+            let table = self.table.read();
+            match self.room.promise(mix.stores) {
+                Some(promise) => {
+                    let (report, applied) = self.run_mix(&table, scratch, mix, Select::All)?;
+                    promise.keep(applied.stored);
+                    self.room.removed(applied.removed);
+                    (report, applied)
+                }
+                None => {
+                    drop(table);
+                    self.apply_alone(scratch, mix)?
+                }
+            }
+        };
+        if report.unplaced == 0 {
+            return Ok(applied);
+        }
+        let (mut table, mut progress) = (self.exclusive(), Progress::default());
+        let mut again = |table: &Table, scratch: &mut Workspace| {
+            let (report, more) = self.run_mix(table, scratch, mix, Select::Unplaced)?;
+            applied.stored += more.stored;
+            Ok(report)
+        };
+        let len = mix.pairs.len;
+        self.place_by(&mut table, scratch, len, report, &mut progress, &mut again)?;
+        Ok(applied)
+    }
+
+    /// Runs a batch alone, when there is room for as many pairs as it may store.
+    fn apply_alone(&self, scratch: &mut Workspace, mix: Mix<K, V>) -> Result<(Report, Applied)> {
+        let mut table = self.exclusive();
+        // Nothing is in flight, so what is left is exact. Absent keys that are only asked for, or are
+        // equal, are counted as well.
+        let absent = self.count_absent(&table, scratch, mix.pairs)?;
+        let stores = absent.min(mix.stores);
+        if stores > self.room.left() {
+            self.make_room_for_all(&mut table, stores)?;
+        }
+        let (report, applied) = self.run_mix(&table, scratch, mix, Select::All)?;
+        self.room.stored(applied.stored);
+        self.room.removed(applied.removed);
+        Ok((report, applied))
+    }
+
+    /// Runs the kernel, and waits. The caller holds the table's lock, and keeps the books.
+    fn run_mix(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        mix: Mix<K, V>,
+        select: Select,
+    ) -> Result<(Report, Applied)> {
+        self.expect_sound()?;
+        let Job {
+            keys, values, len, ..
+        } = mix.pairs;
+        let unplaced = match select {
+            // As the run before has left them.
+            Select::Unplaced => scratch.bits(),
+            _ => scratch.clear_bits(len)?,
+        };
+        let (counters, removed) = scratch.counting_two()?;
+        let (grid, batch) = self.share_out(keys, values, len);
+        let args = MixedArgs {
+            view: table.view(),
+            batch,
+            operations: mix.operations,
+            told: mix.told,
+            account: Account {
+                outcomes: ptr::null_mut(),
+                unplaced,
+                counters,
+                select,
+            },
+            removed,
+        };
+        // Until the kernel has ended well, as far as anyone knows.
+        scratch.dirty_bits();
+        let [[stored, unplaced], [removed, _]] = self.or_poison(scratch, |scratch| {
+            // SAFETY: the kernel set fits the map's types; inputs are staged, outputs and bits are as
+            // long as the batch; the caller holds the table's lock until this has ended.
+            unsafe { self.kernels.mixed.launch(scratch.stream(), grid, args) }?;
+            scratch.counted_two()
+        })?;
+        if unplaced == 0 && select != Select::Unplaced {
+            scratch.untouched_bits();
+        }
+        let (stored, unplaced) = (stored as usize, unplaced as usize);
+        let applied = Applied {
+            stored,
+            removed: removed as usize,
+        };
+        Ok((Report { stored, unplaced }, applied))
+    }
+}
+
+/// Whether the operation with this code may need room.
+fn may_store(code: u8) -> bool {
+    matches!(code, operation::INSERT | operation::UPSERT)
+}
