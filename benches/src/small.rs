@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use anyhow::{Result, ensure};
 use gpumap::simt::kernel::Grid;
 use gpumap::{Buffer, Map, Stream};
+use gpumap_benches::plots::Axis;
 use gpumap_kernels::ceilings::{COPY_16, CeilingArgs};
 
 use crate::data::{Word, strided};
@@ -16,6 +17,11 @@ const SIZES: [usize; 5] = [1, 1_000, 10_000, 100_000, 1_000_000];
 
 /// Calls per measurement.
 const CALLS: usize = 50;
+
+/// Calls that are queued before the first wait.
+const QUEUED: usize = 50;
+
+const CHART: &str = "8+8, calls of few keys";
 
 /// Measures calls on a map of `n` pairs of 8 + 8 bytes in `2 n` slots, from device memory to device
 /// memory. Figures are of one call.
@@ -54,6 +60,13 @@ pub fn run(stream: &Stream, n: usize, runs: usize, report: &mut Report) -> Resul
         1,
     ));
     first_calls(stream, runs, empty.median, report)?;
+    let empty_queued = queued(stream, runs, || {
+        // SAFETY: of nothing, nothing is copied.
+        unsafe { COPY_16.launch(stream, Grid::new(1, 32), args) }?;
+        Ok(())
+    })?;
+    report.add(Row::ceiling("an empty kernel, queued", empty_queued, 1));
+    let on = map.on(stream);
     for size in SIZES {
         if size > n {
             continue;
@@ -66,7 +79,22 @@ pub fn run(stream: &Stream, n: usize, runs: usize, report: &mut Report) -> Resul
         let get = per_call(runs, |call| {
             Ok(map.get_or_into(&asked.slice(part(call))?, u64::MAX, &mut found)?)
         })?;
-        report.add(Row::op(name("get_or"), get, size, empty.median));
+        let row = Row::op(name("get_or"), get, size, empty.median);
+        report.add(row.at(CHART, "get_or", Axis::Batch, size as f64));
+        let ahead = (asked.slice(part(1))?, values.slice(part(1))?);
+        let get_on = queued(stream, runs, || {
+            drop(on.get_or_into(&ahead.0, u64::MAX, &mut found)?);
+            Ok(())
+        })?;
+        let insert_on = queued(stream, runs, || {
+            drop(on.insert(&ahead.0, &ahead.1)?);
+            Ok(())
+        })?;
+        for (verb, took) in [("get_or", get_on), ("insert, all present,", insert_on)] {
+            let line = format!("{verb} on a stream, queued,");
+            let row = Row::op(name(&line), took, size, empty_queued.median);
+            report.add(row.at(CHART, &line, Axis::Batch, size as f64));
+        }
         let insert = per_call(runs, |call| {
             let part = part(call);
             let new = map.insert(&asked.slice(part.clone())?, &values.slice(part)?)?;
@@ -97,6 +125,28 @@ pub fn run(stream: &Stream, n: usize, runs: usize, report: &mut Report) -> Resul
         ));
     }
     Ok(())
+}
+
+/// The time of one of many calls that are queued, and waited for together.
+fn queued(
+    stream: &Stream,
+    runs: usize,
+    mut call: impl FnMut() -> Result<()>,
+) -> Result<crate::measure::Time> {
+    let all = time(
+        runs,
+        || Ok(stream.synchronize()?),
+        || {
+            (0..QUEUED).try_for_each(|_| call())?;
+            Ok(stream.synchronize()?)
+        },
+    )?;
+    let of_one = |ms: f64| ms / QUEUED as f64;
+    Ok(crate::measure::Time {
+        median: of_one(all.median),
+        least: of_one(all.least),
+        most: of_one(all.most),
+    })
 }
 
 /// What the first call of a map costs, and the second: it keeps what the first one had to get.

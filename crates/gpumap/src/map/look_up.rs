@@ -193,7 +193,7 @@ impl<K: Key, V: Value> Map<K, V> {
         default: V,
     ) -> Result<()> {
         self.queue_look_up(table, scratch, keys, len, outputs, default)?;
-        scratch.stream().synchronize()
+        scratch.wait()
     }
 
     /// Queues looking up `len` keys that are on the device. Outputs may be null. To be called under the

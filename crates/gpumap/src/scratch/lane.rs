@@ -93,11 +93,6 @@ impl Lane {
     pub fn abandon(self) {
         mem::forget(self.berths);
     }
-
-    /// Waits for everything queued.
-    pub fn wait(&self) -> Result<()> {
-        self.workspace.stream().synchronize()
-    }
 }
 
 /// The bytes of some elements, which may have none.

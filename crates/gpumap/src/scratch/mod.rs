@@ -12,6 +12,8 @@ mod tests;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use bytemuck::Pod;
 use gpumap_kernels::count::{Counters, MIRRORED};
@@ -128,9 +130,11 @@ impl Drop for Scratch<'_> {
         let Some(workspace) = self.workspace.take() else {
             return;
         };
+        let mut workspace = workspace;
+        workspace.awaited = None;
         // The call may have returned early with an error, while its inputs are still being read.
         // A stream that fails is not used again.
-        if workspace.stream.synchronize().is_ok() {
+        if !workspace.busy.load(Relaxed) || workspace.wait().is_ok() {
             self.pool.idle.lock().push(workspace);
         }
     }
@@ -156,6 +160,10 @@ pub(crate) struct Workspace {
     mirror: PinnedBuffer<u64>,
     /// What takes large arrays of the host to the device and back; none if this is itself a lane's.
     lanes: Option<Arc<Lanes>>,
+    /// Whether something may have been queued since the last wait.
+    busy: AtomicBool,
+    /// The stream of a buffer that was waited for in this call: as a rule all its buffers have one.
+    awaited: Option<Stream>,
     stream: Stream,
 }
 
@@ -169,13 +177,33 @@ impl Workspace {
             counters_are_zero: true,
             mirror: PinnedBuffer::zeroed(device, COUNTERS)?,
             lanes,
+            busy: AtomicBool::new(false),
+            awaited: None,
             stream,
         })
     }
 
     /// The stream of this call.
     pub(crate) fn stream(&self) -> &Stream {
+        self.busy.store(true, Relaxed);
         &self.stream
+    }
+
+    /// Waits for everything queued.
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.stream.synchronize()?;
+        self.busy.store(false, Relaxed);
+        Ok(())
+    }
+
+    /// Lets what is queued from now on come after what was queued on the stream of a buffer.
+    fn wait_for(&mut self, other: &Stream) -> Result<()> {
+        let is_same = |awaited: &Stream| awaited.is_same_as(other);
+        if !self.awaited.as_ref().is_some_and(is_same) {
+            self.stream.wait_stream(other)?;
+            self.awaited = Some(other.clone());
+        }
+        Ok(())
     }
 
     /// Where the counters are on the device.
@@ -191,13 +219,14 @@ impl Workspace {
     /// Waits for everything queued, then reads the counters.
     pub(crate) fn read_counters(&mut self) -> Result<[u64; COUNTERS]> {
         self.counters_are_zero = false;
+        self.busy.store(true, Relaxed);
         // SAFETY: the mirror is not touched until the wait below is over.
         unsafe {
             self.counters
                 .as_view()
                 .copy_to_pinned_async(&mut self.mirror)
         }?;
-        self.stream.synchronize()?;
+        self.wait()?;
         let mut counters = [0; COUNTERS];
         counters.copy_from_slice(&self.mirror);
         Ok(counters)
@@ -220,7 +249,7 @@ impl Workspace {
     /// Waits for everything queued, and tells what the last kernel that was
     /// [`counting`](Self::counting) came to.
     pub(crate) fn counted(&mut self) -> Result<[u64; MIRRORED]> {
-        self.stream.synchronize()?;
+        self.wait()?;
         self.counters_are_zero = true;
         Ok([self.mirror[0], self.mirror[1]])
     }
@@ -263,7 +292,7 @@ impl Workspace {
             }
             Source::Host(elements) => Ok(elements.as_ptr()),
             Source::Device(view) => {
-                self.stream.wait_stream(view.stream())?;
+                self.wait_for(view.stream())?;
                 Ok(view.as_ptr())
             }
         }
@@ -276,12 +305,12 @@ impl Workspace {
     unsafe fn upload(&mut self, to: *mut u8, bytes: &[u8]) -> Result<()> {
         if let Some(mut crew) = self.crew(bytes.as_ptr(), bytes.len()) {
             // Its lanes have streams of their own.
-            self.stream.synchronize()?;
+            self.wait()?;
             // SAFETY: the caller's promise, and nothing is queued any more.
             return unsafe { crew.upload(to, bytes) };
         }
         // SAFETY: passed on.
-        unsafe { self.stream.upload(to, bytes.as_ptr(), bytes.len()) }
+        unsafe { self.stream().upload(to, bytes.as_ptr(), bytes.len()) }
     }
 
     /// Threads for so many bytes of the host; none if it is not worth it, or if the device can reach

@@ -57,7 +57,7 @@ impl Workspace {
     ) -> Result<Landing<'a, T>> {
         match sink {
             Sink::Device(mut view) => {
-                self.stream.wait_stream(view.stream())?;
+                self.wait_for(view.stream())?;
                 let (ptr, host) = (view.as_mut_ptr(), None);
                 Ok(Landing { ptr, host })
             }
@@ -105,7 +105,7 @@ impl Workspace {
     pub(crate) fn fetch<T: Pod>(&mut self, output: HostOutput<T>, len: usize) -> Result<Vec<T>> {
         let len = len.min(output.len);
         if let Some(mut vec) = output.host {
-            self.stream.synchronize()?;
+            self.wait()?;
             vec.truncate(len);
             return Ok(vec);
         }
@@ -137,12 +137,15 @@ impl Workspace {
     unsafe fn download(&mut self, to: &mut [MaybeUninit<u8>], from: *const u8) -> Result<()> {
         if let Some(mut crew) = self.crew(to.as_ptr().cast(), to.len()) {
             // Its lanes have streams of their own.
-            self.stream.synchronize()?;
+            self.wait()?;
             // SAFETY: the caller's promise, and nothing is queued any more.
             return unsafe { crew.download(to, from) };
         }
         // SAFETY: the caller's promise; the places are not used until the wait is over.
-        unsafe { self.stream.download(to.as_mut_ptr().cast(), from, to.len()) }?;
-        self.stream.synchronize()
+        unsafe {
+            self.stream()
+                .download(to.as_mut_ptr().cast(), from, to.len())
+        }?;
+        self.wait()
     }
 }
