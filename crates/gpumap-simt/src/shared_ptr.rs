@@ -39,7 +39,7 @@ pub(crate) mod sealed {
     }
 }
 
-/// What lies in shared memory: `u16`, `u32`, `u64`, [`U64x2`](crate::U64x2),
+/// What lies in shared memory: `u16`, `u32`, `u64`, `()`, [`U64x2`](crate::U64x2),
 /// [`U32x4`].
 pub trait SharedWord: sealed::SharedWord {}
 impl<T: sealed::SharedWord> SharedWord for T {}

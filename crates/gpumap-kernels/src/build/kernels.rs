@@ -41,8 +41,10 @@ macro_rules! to_pages_kernels {
 // As the unstable kernels of the partition have it, but for the registers that the ways to the
 // pages take.
 to_pages_kernels! {
+    u32, (): TO_PAGES_4_0 = to_pages_4_0, 512 x 20 x 2;
     u32, u32: TO_PAGES_4_4 = to_pages_4_4, 1024 x 18 x 1;
     u32, u64: TO_PAGES_4_8 = to_pages_4_8, 1024 x 15 x 1;
+    u64, (): TO_PAGES_8_0 = to_pages_8_0, 512 x 18 x 2;
     u64, u32: TO_PAGES_8_4 = to_pages_8_4, 1024 x 15 x 1;
     u64, u64: TO_PAGES_8_8 = to_pages_8_8, 1024 x 18 x 1;
 }

@@ -173,7 +173,7 @@ impl<K, V> BinToPages<'_, K, V> {
     }
 }
 
-impl<K: Bits, V: Bits + Payload<Word = V>> Route<K, V> for BinToPages<'_, K, V> {
+impl<K: Bits, V: Bits + Payload> Route<K, V> for BinToPages<'_, K, V> {
     /// The address of the head, and its first free place less the run's position in the tile's
     /// order, modulo 2^32.
     type Place = U64x2;
@@ -187,7 +187,11 @@ impl<K: Bits, V: Bits + Payload<Word = V>> Route<K, V> for BinToPages<'_, K, V> 
         let left = count.saturating_sub(inside);
         Tile {
             keys: self.args.keys.wrapping_add(begin as usize),
-            values: self.args.values.wrapping_add(begin as usize),
+            values: self
+                .args
+                .values
+                .cast::<V::Word>()
+                .wrapping_add(begin as usize),
             len: if left < u64::from(self.args.tile) {
                 left as u32
             } else {
@@ -241,25 +245,25 @@ impl<K: Bits, V: Bits + Payload<Word = V>> Route<K, V> for BinToPages<'_, K, V> 
     }
 
     #[inline(always)]
-    unsafe fn put_key(&self, place: U64x2, i: u32, key: K, value: *const V) {
+    unsafe fn put_key(&self, place: U64x2, i: u32, key: K, value: *const V::Word) {
         let (keys, at) = self.of_place(place, i);
         // SAFETY: a place of the page's head, or of the list, that is this pair's alone.
         unsafe {
             if at < self.args.heads.room {
                 mem::store(keys.add(at as usize), key);
             } else {
-                self.args.spill.put(key, mem::load(value));
+                self.args.spill.put(key, mem::load(value.cast::<V>()));
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn put_value(&self, place: U64x2, i: u32, value: V) {
+    unsafe fn put_value(&self, place: U64x2, i: u32, value: V::Word) {
         let (keys, at) = self.of_place(place, i);
         if at < self.args.heads.room {
             // SAFETY: as above.
             unsafe {
-                let values = keys.add(self.args.heads.keys as usize).cast::<V>();
+                let values = keys.add(self.args.heads.keys as usize).cast::<V::Word>();
                 mem::store(values.add(at as usize), value);
             }
         }
@@ -274,7 +278,7 @@ impl<K: Bits, V: Bits + Payload<Word = V>> Route<K, V> for BinToPages<'_, K, V> 
 pub(super) unsafe fn to_pages<K, V, const THREADS: u32, const EACH: usize>(args: &PagesArgs<K, V>)
 where
     K: Bits + SharedWord + Vector,
-    V: Bits + Payload<Word = V>,
+    V: Bits + Payload,
 {
     // SAFETY: the launch is as the arguments say.
     unsafe {

@@ -2,7 +2,7 @@
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::Encoding;
-use super::{RemoveArgs, StoreArgs, store};
+use super::batch::{RemoveArgs, StoreArgs, store};
 use crate::probe::serve_batch;
 use crate::slot::Packed;
 #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
@@ -12,6 +12,7 @@ use crate::slot::Wide;
 use crate::slot::ids::IdFormat;
 use crate::verbs::ids::{Exchange, Withdraw};
 use gpumap_simt::kernel;
+use pastey::paste;
 
 /// # Safety
 /// See [`StoreArgs`]; beside no removals.
@@ -49,52 +50,40 @@ pub struct IdKernels<K: crate::slot::Bits> {
     pub withdraw: &'static gpumap_simt::kernel::Kernel<RemoveArgs<K, u32>>,
 }
 
-/// Declares the kernels of one format, and their set.
+/// Declares the kernels of a format, and their set.
 macro_rules! id_kernels {
-    ($(#[$cfg:meta])* $set:ident: $format:ty, $k:ty;
-     $EXCHANGE:ident $exchange:ident
-     $WITHDRAW:ident $withdraw:ident) => {
-        kernel! {
-            /// Replaces ids and reports them; stores pairs whose key is absent.
-            $(#[$cfg])*
-            pub static $EXCHANGE = fn $exchange(args: StoreArgs<$k, u32>) {
-                // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { exchange::<$format>(&args) }
+    ($($(#[$cfg:meta])* $suffix:ident: $format:ty, $k:ty;)*) => {$(
+        paste! {
+            kernel! {
+                /// Replaces ids and reports them; stores pairs whose key is absent.
+                $(#[$cfg])*
+                pub static [<EXCHANGE $suffix:upper>] = fn [<exchange $suffix>](args: StoreArgs<$k, u32>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { exchange::<$format>(&args) }
+                }
+                /// Removes pairs and reports their ids.
+                $(#[$cfg])*
+                pub static [<WITHDRAW $suffix:upper>] = fn [<withdraw $suffix>](args: RemoveArgs<$k, u32>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { withdraw::<$format>(&args) }
+                }
             }
-            /// Removes pairs and reports their ids.
-            $(#[$cfg])*
-            pub static $WITHDRAW = fn $withdraw(args: RemoveArgs<$k, u32>) {
-                // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { withdraw::<$format>(&args) }
-            }
+            /// The kernels of this format.
+            #[cfg(not(target_arch = "nvptx64"))]
+            pub static [<IDS $suffix:upper>]: IdKernels<$k> = IdKernels {
+                exchange: &[<EXCHANGE $suffix:upper>],
+                withdraw: &[<WITHDRAW $suffix:upper>],
+            };
         }
-        /// The kernels of this format.
-        #[cfg(not(target_arch = "nvptx64"))]
-        pub static $set: IdKernels<$k> = IdKernels {
-            exchange: &$EXCHANGE,
-            withdraw: &$WITHDRAW,
-        };
-    };
+    )*};
 }
 
 id_kernels! {
-    PACKED_4: Packed, u32;
-    EXCHANGE_4 exchange_4
-    WITHDRAW_4 withdraw_4
-}
-
-id_kernels! {
+    _4: Packed, u32;
     #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
-    WIDE_8: Wide<u64, u32>, u64;
-    EXCHANGE_8_WIDE exchange_8_wide
-    WITHDRAW_8_WIDE withdraw_8_wide
-}
-
-id_kernels! {
+    _8_wide: Wide<u64, u32>, u64;
     #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
-    SPLIT_8: Split<u64, u32>, u64;
-    EXCHANGE_8_SPLIT exchange_8_split
-    WITHDRAW_8_SPLIT withdraw_8_split
+    _8_split: Split<u64, u32>, u64;
 }
 
 /// Choosing a set: implemented by the bits of keys.
@@ -107,7 +96,7 @@ pub trait IdKeyBits: crate::slot::Bits {
 #[cfg(not(target_arch = "nvptx64"))]
 impl IdKeyBits for u32 {
     fn id_kernels(_: Encoding) -> &'static IdKernels<Self> {
-        &PACKED_4
+        &IDS_4
     }
 }
 
@@ -115,8 +104,8 @@ impl IdKeyBits for u32 {
 impl IdKeyBits for u64 {
     fn id_kernels(encoding: Encoding) -> &'static IdKernels<Self> {
         match encoding {
-            Encoding::Wide => &WIDE_8,
-            Encoding::Split => &SPLIT_8,
+            Encoding::Wide => &IDS_8_WIDE,
+            Encoding::Split => &IDS_8_SPLIT,
         }
     }
 }

@@ -4,83 +4,122 @@
 //! `remove` for `take`; and as the slots of both key sizes are the same 8-byte words, those kernels
 //! that only look at slots are the same too.
 
-use super::*;
-use crate::slot::Keys;
+use super::batch::{
+    CountArgs, GetArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs, count_absent, get, remove,
+    store, undo,
+};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::bulk::BulkKernels;
+use super::bulk::{RemoveBinsArgs, StoreBinsArgs, remove_bins};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::set::KernelSet;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::build::ToPages;
+use crate::build::page::{self, BuildArgs};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::map_ref::Named;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::primitives::partition::Partitioned;
+use crate::rebuild::{self, RebuildArgs};
+use crate::retain::{self, RetainArgs};
+use crate::retrieve_all::{self, RetrieveAllArgs};
+use crate::slot::{Format, Keys};
+use crate::stats::{self, StatsArgs};
+use crate::verbs::store::Keep;
+use gpumap_simt::kernel;
+use pastey::paste;
 
 macro_rules! set_kernels {
-    ($set:ident: $k:ty;
-     $INSERT:ident $insert:ident
-     $GET:ident $get:ident
-     $COUNT_ABSENT:ident $count_absent:ident
-     $REMOVE:ident $remove:ident
-     $MIXED:ident $mixed:ident
-     $UNDO:ident $undo:ident
-     $RETAIN:ident $retain:ident
-     $RETRIEVE_ALL:ident $retrieve_all:ident) => {
-        kernel! {
-            /// Stores keys that are absent.
-            pub static $INSERT = fn $insert(args: StoreArgs<$k, ()>) {
-                // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { store::<Keys<$k>, _, _>(&args.view, &args.batch, &args.account, Keep) }
+    ($($suffix:ident: $k:ty;)*) => {$(
+        paste! {
+            kernel! {
+                /// Stores keys that are absent.
+                pub static [<INSERT $suffix:upper>] = fn [<insert $suffix>](args: StoreArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { store::<Keys<$k>, _, _>(&args.view, &args.batch, &args.account, Keep) }
+                }
+                /// Looks keys up.
+                pub static [<GET $suffix:upper>] = fn [<get $suffix>](args: GetArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { get::<Keys<$k>>(&args) }
+                }
+                /// Counts absent keys.
+                pub static [<COUNT_ABSENT $suffix:upper>] = fn [<count_absent $suffix>](args: CountArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { count_absent::<Keys<$k>>(&args) }
+                }
+                /// Removes keys.
+                pub static [<REMOVE $suffix:upper>] = fn [<remove $suffix>](args: RemoveArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { remove::<Keys<$k>, false>(&args) }
+                }
+                /// Takes back what a batch stored.
+                pub static [<UNDO $suffix:upper>] = fn [<undo $suffix>](args: UndoArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { undo::<Keys<$k>>(&args) }
+                }
+                /// Stores keys in bins that are absent.
+                pub static [<INSERT_BINS $suffix:upper>] = fn [<insert_bins $suffix>](args: StoreBinsArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { store::<Keys<$k>, _, _>(&args.view, &args.bins, &args.account, Keep) }
+                }
+                /// Removes keys in bins.
+                pub static [<REMOVE_BINS $suffix:upper>] = fn [<remove_bins $suffix>](args: RemoveBinsArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { remove_bins::<Keys<$k>>(&args) }
+                }
+                /// Makes the pages of an empty set from the keys at their heads.
+                pub static [<BUILD $suffix:upper>] = fn [<build $suffix>](args: BuildArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { page::build::<Keys<$k>, false, { page::threads(<Keys<$k>>::SLOT_BYTES) }>(&args) }
+                }
+                /// Adds the keys at their heads to the pages of a set in use.
+                pub static [<FILL $suffix:upper>] = fn [<fill $suffix>](args: BuildArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { page::build::<Keys<$k>, true, { page::threads(<Keys<$k>>::SLOT_BYTES) }>(&args) }
+                }
+                /// Removes what a predicate does not hold for.
+                pub static [<RETAIN $suffix:upper>] = fn [<retain $suffix>](args: RetainArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { retain::retain::<Keys<$k>>(&args) }
+                }
+                /// Dumps all keys.
+                pub static [<RETRIEVE_ALL $suffix:upper>] = fn [<retrieve_all $suffix>](args: RetrieveAllArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { retrieve_all::dump::<Keys<$k>>(&args) }
+                }
             }
-            /// Looks keys up.
-            pub static $GET = fn $get(args: GetArgs<$k, ()>) {
-                // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { get::<Keys<$k>>(&args) }
-            }
-            /// Counts absent keys.
-            pub static $COUNT_ABSENT = fn $count_absent(args: CountArgs<$k, ()>) {
-                // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { count_absent::<Keys<$k>>(&args) }
-            }
-            /// Removes keys.
-            pub static $REMOVE = fn $remove(args: RemoveArgs<$k, ()>) {
-                // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { remove::<Keys<$k>, false>(&args) }
-            }
-            /// Does with each key what its operation says.
-            pub static $MIXED = fn $mixed(args: MixedArgs<$k, ()>) {
-                // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { mixed::<Keys<$k>>(&args) }
-            }
-            /// Takes back what a batch stored.
-            pub static $UNDO = fn $undo(args: UndoArgs<$k, ()>) {
-                // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { undo::<Keys<$k>>(&args) }
-            }
-            /// Removes what a predicate does not hold for.
-            pub static $RETAIN = fn $retain(args: RetainArgs<$k, ()>) {
-                // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { retain::retain::<Keys<$k>>(&args) }
-            }
-            /// Dumps all keys.
-            pub static $RETRIEVE_ALL = fn $retrieve_all(args: RetrieveAllArgs<$k, ()>) {
-                // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { retrieve_all::dump::<Keys<$k>>(&args) }
-            }
+            /// The kernels of sets with keys of this size.
+            #[cfg(not(target_arch = "nvptx64"))]
+            pub static [<KERNELS $suffix:upper>]: KernelSet<$k, ()> = KernelSet {
+                slot_bytes: <Keys<$k> as Format>::SLOT_BYTES,
+                slots: <Keys<$k> as Named>::KIND,
+                insert: &[<INSERT $suffix:upper>],
+                merge: &[<INSERT $suffix:upper>],
+                get_or_insert: &[<INSERT $suffix:upper>],
+                get: &[<GET $suffix:upper>],
+                count_absent: &[<COUNT_ABSENT $suffix:upper>],
+                remove: &[<REMOVE $suffix:upper>],
+                take: &[<REMOVE $suffix:upper>],
+                undo: &[<UNDO $suffix:upper>],
+                bulk: Some(&BulkKernels {
+                    to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
+                    keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
+                    insert: &[<INSERT_BINS $suffix:upper>],
+                    merge: &[<INSERT_BINS $suffix:upper>],
+                    remove: &[<REMOVE_BINS $suffix:upper>],
+                    to_pages: <$k as ToPages<()>>::TO_PAGES,
+                    build: &[<BUILD $suffix:upper>],
+                    fill: &[<FILL $suffix:upper>],
+                }),
+                rebuild: &REBUILD_KEYS,
+                rehash: &REHASH_KEYS,
+                retain: &[<RETAIN $suffix:upper>],
+                stats: &STATS_KEYS,
+                retrieve_all: &[<RETRIEVE_ALL $suffix:upper>],
+            };
         }
-        /// The kernels of sets with keys of this size.
-        #[cfg(not(target_arch = "nvptx64"))]
-        pub static $set: KernelSet<$k, ()> = KernelSet {
-            slot_bytes: <Keys<$k> as Format>::SLOT_BYTES,
-            slots: <Keys<$k> as Named>::KIND,
-            insert: &$INSERT,
-            merge: &$INSERT,
-            get_or_insert: &$INSERT,
-            get: &$GET,
-            count_absent: &$COUNT_ABSENT,
-            remove: &$REMOVE,
-            take: &$REMOVE,
-            mixed: &$MIXED,
-            undo: &$UNDO,
-            bulk: None,
-            rebuild: &REBUILD_KEYS,
-            rehash: &REHASH_KEYS,
-            retain: &$RETAIN,
-            stats: &STATS_KEYS,
-            retrieve_all: &$RETRIEVE_ALL,
-        };
-    };
+    )*};
 }
 
 kernel! {
@@ -102,25 +141,6 @@ kernel! {
 }
 
 set_kernels! {
-    KEYS_4: u32;
-    INSERT_4_0 insert_4_0
-    GET_4_0 get_4_0
-    COUNT_ABSENT_4_0 count_absent_4_0
-    REMOVE_4_0 remove_4_0
-    MIXED_4_0 mixed_4_0
-    UNDO_4_0 undo_4_0
-    RETAIN_4_0 retain_4_0
-    RETRIEVE_ALL_4_0 retrieve_all_4_0
-}
-
-set_kernels! {
-    KEYS_8: u64;
-    INSERT_8_0 insert_8_0
-    GET_8_0 get_8_0
-    COUNT_ABSENT_8_0 count_absent_8_0
-    REMOVE_8_0 remove_8_0
-    MIXED_8_0 mixed_8_0
-    UNDO_8_0 undo_8_0
-    RETAIN_8_0 retain_8_0
-    RETRIEVE_ALL_8_0 retrieve_all_8_0
+    _4_0: u32;
+    _8_0: u64;
 }

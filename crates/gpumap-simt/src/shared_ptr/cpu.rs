@@ -33,7 +33,7 @@ macro_rules! words {
     )*};
 }
 
-words! { u16 u32 u64 U64x2 U32x4 }
+words! { () u16 u32 u64 U64x2 U32x4 }
 
 #[inline(always)]
 #[track_caller]

@@ -47,6 +47,14 @@ macro_rules! words {
     )*};
 }
 
+/// The value of a set's key: nothing.
+impl sealed::SharedWord for () {
+    #[inline(always)]
+    unsafe fn load(_: Address) -> Self {}
+    #[inline(always)]
+    unsafe fn store(_: Address, (): Self) {}
+}
+
 /// Vectors of 16 bytes.
 macro_rules! vectors {
     ($($t:ty, $reg:ident, $suffix:literal, $($part:ident)*, $p:pat => $make:expr;)*) => {$(

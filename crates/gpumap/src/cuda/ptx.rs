@@ -127,7 +127,7 @@ mod tests {
         let mut names: Vec<_> = text.entries().into_iter().collect();
         names.sort_unstable();
         assert_eq!(names, ["one", "three", "two"]);
-        let wide = gpumap_kernels::kernels::WIDE_8_8.insert.name();
+        let wide = gpumap_kernels::kernels::KERNELS_8_8_WIDE.insert.name();
         assert!(PtxText::built_in(SM_90).entries().contains(wide));
         assert!(!PtxText::built_in(SM_70).entries().contains(wide));
     }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::marker::PhantomData;
 
-use gpumap_kernels::kernels::{Encoding, WIDE_8_8};
+use gpumap_kernels::kernels::{Encoding, KERNELS_8_8_WIDE};
 use gpumap_kernels::table::MAX_PAGE_SLABS;
 
 use super::bulk::Thresholds;
@@ -257,7 +257,7 @@ pub(crate) fn encoding_of(device: &Device) -> Result<Encoding> {
         return Ok(Encoding::Wide);
     };
     let current = context.enter()?;
-    match context.function(&current, WIDE_8_8.insert.name()) {
+    match context.function(&current, KERNELS_8_8_WIDE.insert.name()) {
         Ok(_) => Ok(Encoding::Wide),
         Err(Error::KernelMissing { .. }) => Ok(Encoding::Split),
         Err(error) => Err(error),

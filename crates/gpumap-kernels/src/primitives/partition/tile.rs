@@ -130,14 +130,22 @@ pub(crate) unsafe fn stage<W: Bits, const THREADS: u32>(
     aligned: bool,
 ) {
     const {
-        assert!(size_of::<W>() == 4 || size_of::<W>() == 8);
+        assert!(matches!(size_of::<W>(), 0 | 4 | 8));
     }
+    // Nothing is a group too, for those who wait for all but the last.
+    let len = if size_of::<W>() == 0 { 0 } else { len };
     let t = thread::thread_idx_x();
     // SAFETY: indices stay below `len`.
     unsafe {
         let mut done = 0;
         if aligned {
-            let per = 16 / size_of::<W>() as u32;
+            let per = const {
+                16 / if size_of::<W>() == 0 {
+                    16
+                } else {
+                    size_of::<W>()
+                }
+            } as u32;
             let mut i = t;
             while i < len / per {
                 to.add(i * per)

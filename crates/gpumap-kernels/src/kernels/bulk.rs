@@ -1,0 +1,163 @@
+//! The verbs over a batch in bins, and the kernels that large batches take.
+
+use super::batch::store;
+use crate::build::bins::Bins;
+use crate::build::page::{self, BuildArgs};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::build::{ToPages, pages::PagesArgs};
+use crate::count::Counters;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::primitives::partition::{Partitioned, ScatterArgs, ScatterKernel};
+use crate::probe::serve_batch;
+#[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
+use crate::slot::Split;
+#[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
+use crate::slot::Wide;
+use crate::slot::{Format, Packed};
+use crate::table::MapView;
+use crate::verbs::look_up::Answers;
+use crate::verbs::remove::Remove;
+use crate::verbs::store::{Account, Keep, Merge};
+use core::ptr;
+use gpumap_simt::atomic::part::Update;
+#[cfg(not(target_arch = "nvptx64"))]
+use gpumap_simt::kernel::Kernel;
+use gpumap_simt::{kernel, kernel_args};
+use pastey::paste;
+
+kernel_args! {
+    /// Arguments of the kernels that store a batch in bins: blocks of whole warps, enough for all
+    /// places. Bits of the account are numbered as places; there are no outcomes.
+    pub struct StoreBinsArgs<K, V> {
+        /// The map.
+        pub view: MapView,
+        /// Keys and values.
+        pub bins: Bins<K, V>,
+        /// What `merge` does to values of present keys.
+        pub update: Update,
+        /// What is served, and what is noted.
+        pub account: Account,
+    }
+}
+
+kernel_args! {
+    /// Arguments of the kernels that remove a batch in bins: blocks of whole warps, enough for all
+    /// places.
+    pub struct RemoveBinsArgs<K, V> {
+        /// The map.
+        pub view: MapView,
+        /// Keys.
+        pub bins: Bins<K, V>,
+        /// Pairs removed.
+        pub removed: Counters,
+    }
+}
+
+/// # Safety
+/// See [`RemoveBinsArgs`].
+#[inline(always)]
+pub(super) unsafe fn remove_bins<F: Format>(args: &RemoveBinsArgs<F::Key, F::Value>) {
+    let mut verb = Remove::<_, false> {
+        answers: Answers {
+            values: ptr::null_mut(),
+            found: ptr::null_mut(),
+            default: F::Value::default(),
+        },
+        removed: 0,
+    };
+    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    unsafe {
+        serve_batch::<F, _, _>(&args.view, &args.bins, &mut verb);
+        args.removed.add_from_block(verb.removed);
+    }
+}
+
+/// The kernels for [large batches](crate::build).
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Debug)]
+pub struct BulkKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
+    /// Sorts pairs into bins.
+    pub to_bins: ScatterKernel<ScatterArgs<K, V>>,
+    /// Sorts keys into bins.
+    pub keys_to_bins: ScatterKernel<ScatterArgs<K, ()>>,
+    /// Stores pairs in bins whose key is absent.
+    pub insert: &'static Kernel<StoreBinsArgs<K, V>>,
+    /// Stores pairs in bins, or updates values.
+    pub merge: &'static Kernel<StoreBinsArgs<K, V>>,
+    /// Removes keys in bins.
+    pub remove: &'static Kernel<RemoveBinsArgs<K, V>>,
+    /// Sorts bins into pages.
+    pub to_pages: ScatterKernel<PagesArgs<K, V>>,
+    /// Makes the pages of an empty map.
+    pub build: &'static Kernel<BuildArgs<K, V>>,
+    /// Adds to the pages of a map in use.
+    pub fill: &'static Kernel<BuildArgs<K, V>>,
+}
+
+/// Declares the kernels of one format for large batches, and their set.
+macro_rules! bulk_kernels {
+    ($($(#[$cfg:meta])* $suffix:ident: $format:ty, $k:ty, $v:ty;)*) => {$(
+        paste! {
+            kernel! {
+                /// Stores pairs in bins whose key is absent.
+                $(#[$cfg])*
+                pub static [<INSERT_BINS $suffix:upper>] = fn [<insert_bins $suffix>](args: StoreBinsArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { store::<$format, _, _>(&args.view, &args.bins, &args.account, Keep) }
+                }
+                /// Updates values; stores pairs in bins whose key is absent.
+                $(#[$cfg])*
+                pub static [<MERGE_BINS $suffix:upper>] = fn [<merge_bins $suffix>](args: StoreBinsArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { store::<$format, _, _>(&args.view, &args.bins, &args.account, Merge(args.update)) }
+                }
+                /// Removes keys in bins.
+                $(#[$cfg])*
+                pub static [<REMOVE_BINS $suffix:upper>] = fn [<remove_bins $suffix>](args: RemoveBinsArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { remove_bins::<$format>(&args) }
+                }
+                /// Makes the pages of an empty map from the pairs at their heads.
+                $(#[$cfg])*
+                pub static [<BUILD $suffix:upper>] = fn [<build $suffix>](args: BuildArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { page::build::<$format, false, { page::threads(<$format>::SLOT_BYTES) }>(&args) }
+                }
+                /// Adds the pairs at their heads to the pages of a map in use.
+                $(#[$cfg])*
+                pub static [<FILL $suffix:upper>] = fn [<fill $suffix>](args: BuildArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { page::build::<$format, true, { page::threads(<$format>::SLOT_BYTES) }>(&args) }
+                }
+            }
+            /// The kernels of this format for large batches.
+            #[cfg(not(target_arch = "nvptx64"))]
+            pub(super) static [<BULK $suffix:upper>]: BulkKernels<$k, $v> = BulkKernels {
+                to_bins: <$k as Partitioned<$v>>::KERNELS.scatter,
+                keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
+                insert: &[<INSERT_BINS $suffix:upper>],
+                merge: &[<MERGE_BINS $suffix:upper>],
+                remove: &[<REMOVE_BINS $suffix:upper>],
+                to_pages: <$k as ToPages<$v>>::TO_PAGES,
+                build: &[<BUILD $suffix:upper>],
+                fill: &[<FILL $suffix:upper>],
+            };
+        }
+    )*};
+}
+
+bulk_kernels! {
+    _4_4: Packed, u32, u32;
+    #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
+    _4_8_wide: Wide<u32, u64>, u32, u64;
+    #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
+    _8_4_wide: Wide<u64, u32>, u64, u32;
+    #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
+    _8_8_wide: Wide<u64, u64>, u64, u64;
+    #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
+    _4_8_split: Split<u32, u64>, u32, u64;
+    #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
+    _8_4_split: Split<u64, u32>, u64, u32;
+    #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
+    _8_8_split: Split<u64, u64>, u64, u64;
+}

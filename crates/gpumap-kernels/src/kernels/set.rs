@@ -1,0 +1,188 @@
+//! The kernels of maps with values.
+
+use super::batch::{
+    CountArgs, GetArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs, count_absent, get,
+    get_or_insert, remove, store, undo,
+};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::bulk::{self, BulkKernels};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::map_ref::{Named, SlotKind};
+use crate::rebuild::{self, RebuildArgs};
+use crate::retain::{self, RetainArgs};
+use crate::retrieve_all::{self, RetrieveAllArgs};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::slot::Format;
+use crate::slot::Packed;
+#[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
+use crate::slot::Split;
+#[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
+use crate::slot::Wide;
+use crate::stats::{self, StatsArgs};
+use crate::verbs::store::{Keep, Merge};
+use gpumap_simt::kernel;
+#[cfg(not(target_arch = "nvptx64"))]
+use gpumap_simt::kernel::Kernel;
+use pastey::paste;
+
+/// The kernels of a map with keys of type `K` and values of type `V`.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Debug)]
+pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
+    /// Bytes per slot.
+    pub slot_bytes: u32,
+    /// What the slots are like.
+    pub slots: SlotKind,
+    /// Stores pairs whose key is absent.
+    pub insert: &'static Kernel<StoreArgs<K, V>>,
+    /// Stores, or updates values.
+    pub merge: &'static Kernel<StoreArgs<K, V>>,
+    /// Stores, or reports values.
+    pub get_or_insert: &'static Kernel<StoreArgs<K, V>>,
+    /// Looks up.
+    pub get: &'static Kernel<GetArgs<K, V>>,
+    /// Counts absent keys.
+    pub count_absent: &'static Kernel<CountArgs<K, V>>,
+    /// Removes.
+    pub remove: &'static Kernel<RemoveArgs<K, V>>,
+    /// Removes, and reports values; beside no updates.
+    pub take: &'static Kernel<RemoveArgs<K, V>>,
+    /// Takes back what a batch stored.
+    pub undo: &'static Kernel<UndoArgs<K, V>>,
+    /// What large batches are stored by; maps without it store them as they come.
+    pub bulk: Option<&'static BulkKernels<K, V>>,
+    /// Makes the pages of a submap from those of the one that it replaces.
+    pub rebuild: &'static Kernel<RebuildArgs>,
+    /// Stores the pairs of a submap that is being replaced, or what was left over.
+    pub rehash: &'static Kernel<RehashArgs>,
+    /// Removes by predicate.
+    pub retain: &'static Kernel<RetainArgs<K, V>>,
+    /// Counts.
+    pub stats: &'static Kernel<StatsArgs>,
+    /// Dumps.
+    pub retrieve_all: &'static Kernel<RetrieveAllArgs<K, V>>,
+}
+
+/// Declares the kernels of a format, and their set.
+macro_rules! kernel_sets {
+    ($($(#[$cfg:meta])* $suffix:ident: $format:ty, $k:ty, $v:ty;)*) => {$(
+        paste! {
+            kernel! {
+                /// Stores pairs whose key is absent.
+                $(#[$cfg])*
+                pub static [<INSERT $suffix:upper>] = fn [<insert $suffix>](args: StoreArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { store::<$format, _, _>(&args.view, &args.batch, &args.account, Keep) }
+                }
+                /// Updates values; stores pairs whose key is absent.
+                $(#[$cfg])*
+                pub static [<MERGE $suffix:upper>] = fn [<merge $suffix>](args: StoreArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { store::<$format, _, _>(&args.view, &args.batch, &args.account, Merge(args.update)) }
+                }
+                /// Reports values; stores pairs whose key is absent.
+                $(#[$cfg])*
+                pub static [<GET_OR_INSERT $suffix:upper>] = fn [<get_or_insert $suffix>](args: StoreArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { get_or_insert::<$format>(&args) }
+                }
+                /// Looks keys up.
+                $(#[$cfg])*
+                pub static [<GET $suffix:upper>] = fn [<get $suffix>](args: GetArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { get::<$format>(&args) }
+                }
+                /// Counts absent keys.
+                $(#[$cfg])*
+                pub static [<COUNT_ABSENT $suffix:upper>] = fn [<count_absent $suffix>](args: CountArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { count_absent::<$format>(&args) }
+                }
+                /// Removes pairs.
+                $(#[$cfg])*
+                pub static [<REMOVE $suffix:upper>] = fn [<remove $suffix>](args: RemoveArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { remove::<$format, false>(&args) }
+                }
+                /// Removes pairs and reports their values.
+                $(#[$cfg])*
+                pub static [<TAKE $suffix:upper>] = fn [<take $suffix>](args: RemoveArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { remove::<$format, true>(&args) }
+                }
+                /// Takes back what a batch stored.
+                $(#[$cfg])*
+                pub static [<UNDO $suffix:upper>] = fn [<undo $suffix>](args: UndoArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { undo::<$format>(&args) }
+                }
+                /// Makes the pages of a submap from those of the one that it replaces.
+                $(#[$cfg])*
+                pub static [<REBUILD $suffix:upper>] = fn [<rebuild $suffix>](args: RebuildArgs) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { rebuild::rebuild::<$format>(&args) }
+                }
+                /// Stores the pairs of a submap that is being replaced, or what was left over.
+                $(#[$cfg])*
+                pub static [<REHASH $suffix:upper>] = fn [<rehash $suffix>](args: RehashArgs) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { store::<$format, _, _>(&args.view, &args.slots, &args.account, Keep) }
+                }
+                /// Removes what two predicates do not hold for.
+                $(#[$cfg])*
+                pub static [<RETAIN $suffix:upper>] = fn [<retain $suffix>](args: RetainArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { retain::retain::<$format>(&args) }
+                }
+                /// Counts tombstones, and pairs by probe length.
+                $(#[$cfg])*
+                pub static [<STATS $suffix:upper>] = fn [<stats $suffix>](args: StatsArgs) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { stats::stats::<$format>(&args) }
+                }
+                /// Dumps all pairs.
+                $(#[$cfg])*
+                pub static [<RETRIEVE_ALL $suffix:upper>] = fn [<retrieve_all $suffix>](args: RetrieveAllArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { retrieve_all::dump::<$format>(&args) }
+                }
+            }
+            /// The kernels of this format.
+            #[cfg(not(target_arch = "nvptx64"))]
+            pub static [<KERNELS $suffix:upper>]: KernelSet<$k, $v> = KernelSet {
+                slot_bytes: <$format as Format>::SLOT_BYTES,
+                slots: <$format as Named>::KIND,
+                insert: &[<INSERT $suffix:upper>],
+                merge: &[<MERGE $suffix:upper>],
+                get_or_insert: &[<GET_OR_INSERT $suffix:upper>],
+                get: &[<GET $suffix:upper>],
+                count_absent: &[<COUNT_ABSENT $suffix:upper>],
+                remove: &[<REMOVE $suffix:upper>],
+                take: &[<TAKE $suffix:upper>],
+                undo: &[<UNDO $suffix:upper>],
+                bulk: Some(&bulk::[<BULK $suffix:upper>]),
+                rebuild: &[<REBUILD $suffix:upper>],
+                rehash: &[<REHASH $suffix:upper>],
+                retain: &[<RETAIN $suffix:upper>],
+                stats: &[<STATS $suffix:upper>],
+                retrieve_all: &[<RETRIEVE_ALL $suffix:upper>],
+            };
+        }
+    )*};
+}
+
+kernel_sets! {
+    _4_4: Packed, u32, u32;
+    #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
+    _4_8_wide: Wide<u32, u64>, u32, u64;
+    #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
+    _8_4_wide: Wide<u64, u32>, u64, u32;
+    #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
+    _8_8_wide: Wide<u64, u64>, u64, u64;
+    #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
+    _4_8_split: Split<u32, u64>, u32, u64;
+    #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
+    _8_4_split: Split<u64, u32>, u64, u32;
+    #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
+    _8_8_split: Split<u64, u64>, u64, u64;
+}
