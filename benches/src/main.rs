@@ -250,7 +250,7 @@ fn run_build(
             PairKind::EightFour => build::run::<u64, u32>,
             PairKind::EightEight => build::run::<u64, u64>,
             PairKind::FourAlone | PairKind::EightAlone => {
-                println!("build: sets are stored as they come");
+                println!("build: the suite `ops` has the inserts of sets");
                 continue;
             }
         };

@@ -22,7 +22,9 @@ pub mod ids;
 mod keys;
 mod set;
 
-pub use batch::{BATCH_THREADS, CountArgs, GetArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs};
+pub use batch::{
+    BATCH_THREADS, CountArgs, GetArgs, MixedArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs,
+};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use bulk::BulkKernels;
 pub use bulk::{RemoveBinsArgs, StoreBinsArgs};

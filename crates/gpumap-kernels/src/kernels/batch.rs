@@ -6,6 +6,7 @@ use crate::slot::Format;
 use crate::source::{Batch, Slots, Source};
 use crate::table::MapView;
 use crate::verbs::look_up::{Answers, CountAbsent, Get};
+use crate::verbs::mixed::{Mixed, Told};
 use crate::verbs::remove::{Remove, Undo};
 use crate::verbs::store::{Account, Present, Read, Store};
 use gpumap_simt::atomic::part::Update;
@@ -63,6 +64,24 @@ kernel_args! {
         pub batch: Batch<K, V>,
         /// Out: whether each key's pair was removed for it, and of `take` its value.
         pub answers: Answers<V>,
+        /// Pairs removed.
+        pub removed: Counters,
+    }
+}
+
+kernel_args! {
+    /// Arguments of a `mixed` kernel: blocks of whole warps, enough for the batch.
+    pub struct MixedArgs<K, V> {
+        /// The map.
+        pub view: MapView,
+        /// Keys and values.
+        pub batch: Batch<K, V>,
+        /// What is done with each key: [`operation`](crate::verbs::mixed::operation).
+        pub operations: *const u8,
+        /// Out: the answers.
+        pub told: Told<V>,
+        /// What is served, and what is noted; no outcomes.
+        pub account: Account,
         /// Pairs removed.
         pub removed: Counters,
     }
@@ -162,6 +181,19 @@ pub(super) unsafe fn remove<F: Format, const READS: bool>(args: &RemoveArgs<F::K
     unsafe {
         serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
         args.removed.add_from_block(verb.removed);
+    }
+}
+
+/// # Safety
+/// See [`MixedArgs`].
+#[inline(always)]
+pub(super) unsafe fn mixed<F: Format>(args: &MixedArgs<F::Key, F::Value>) {
+    let mut verb = Mixed::new(args.operations, args.account, args.told);
+    // SAFETY: blocks are whole warps, and all their threads come to the counts.
+    unsafe {
+        serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
+        args.removed.add_from_block(verb.removed);
+        args.account.counters.add_from_block(verb.stored());
     }
 }
 

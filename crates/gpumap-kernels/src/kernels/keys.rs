@@ -5,8 +5,8 @@
 //! that only look at slots are the same too.
 
 use super::batch::{
-    CountArgs, GetArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs, count_absent, get, remove,
-    store, undo,
+    CountArgs, GetArgs, MixedArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs, count_absent, get,
+    mixed, remove, store, undo,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 use super::bulk::BulkKernels;
@@ -52,6 +52,11 @@ macro_rules! set_kernels {
                 pub static [<REMOVE $suffix:upper>] = fn [<remove $suffix>](args: RemoveArgs<$k, ()>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { remove::<Keys<$k>, false>(&args) }
+                }
+                /// Does with each key what its operation says.
+                pub static [<MIXED $suffix:upper>] = fn [<mixed $suffix>](args: MixedArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { mixed::<Keys<$k>>(&args) }
                 }
                 /// Takes back what a batch stored.
                 pub static [<UNDO $suffix:upper>] = fn [<undo $suffix>](args: UndoArgs<$k, ()>) {
@@ -101,6 +106,7 @@ macro_rules! set_kernels {
                 count_absent: &[<COUNT_ABSENT $suffix:upper>],
                 remove: &[<REMOVE $suffix:upper>],
                 take: &[<REMOVE $suffix:upper>],
+                mixed: &[<MIXED $suffix:upper>],
                 undo: &[<UNDO $suffix:upper>],
                 bulk: Some(&BulkKernels {
                     to_bins: <$k as Partitioned<()>>::KERNELS.scatter,

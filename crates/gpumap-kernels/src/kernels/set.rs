@@ -1,8 +1,8 @@
 //! The kernels of maps with values.
 
 use super::batch::{
-    CountArgs, GetArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs, count_absent, get,
-    get_or_insert, remove, store, undo,
+    CountArgs, GetArgs, MixedArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs, count_absent, get,
+    get_or_insert, mixed, remove, store, undo,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 use super::bulk::{self, BulkKernels};
@@ -47,6 +47,8 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub remove: &'static Kernel<RemoveArgs<K, V>>,
     /// Removes, and reports values; beside no updates.
     pub take: &'static Kernel<RemoveArgs<K, V>>,
+    /// Does with each key what its operation says.
+    pub mixed: &'static Kernel<MixedArgs<K, V>>,
     /// Takes back what a batch stored.
     pub undo: &'static Kernel<UndoArgs<K, V>>,
     /// What large batches are stored by; maps without it store them as they come.
@@ -110,6 +112,12 @@ macro_rules! kernel_sets {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { remove::<$format, true>(&args) }
                 }
+                /// Does with each key what its operation says.
+                $(#[$cfg])*
+                pub static [<MIXED $suffix:upper>] = fn [<mixed $suffix>](args: MixedArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { mixed::<$format>(&args) }
+                }
                 /// Takes back what a batch stored.
                 $(#[$cfg])*
                 pub static [<UNDO $suffix:upper>] = fn [<undo $suffix>](args: UndoArgs<$k, $v>) {
@@ -159,6 +167,7 @@ macro_rules! kernel_sets {
                 count_absent: &[<COUNT_ABSENT $suffix:upper>],
                 remove: &[<REMOVE $suffix:upper>],
                 take: &[<TAKE $suffix:upper>],
+                mixed: &[<MIXED $suffix:upper>],
                 undo: &[<UNDO $suffix:upper>],
                 bulk: Some(&bulk::[<BULK $suffix:upper>]),
                 rebuild: &[<REBUILD $suffix:upper>],

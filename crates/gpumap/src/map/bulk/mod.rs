@@ -15,7 +15,7 @@
 //! meanwhile waits for some milliseconds.
 //!
 //! Batches with an answer for each key are not sorted: putting answers back in order costs as much
-//! as sorting saves. Nor are those on a stream of the caller, which never wait for the device, nor sets.
+//! as sorting saves. Nor are those on a stream of the caller, which never wait for the device.
 
 mod bins;
 mod build;
