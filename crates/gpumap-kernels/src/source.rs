@@ -16,6 +16,32 @@ pub struct Input<F: Format> {
 }
 
 impl<F: Format> Input<F> {
+    /// Place `i` of an array of keys, and of the values beside them if these are wanted.
+    ///
+    /// # Safety
+    /// The arrays have that place, and it is not written while the launch lasts.
+    #[inline(always)]
+    pub(crate) unsafe fn of_arrays(
+        keys: *const F::Key,
+        values: *const F::Value,
+        i: u64,
+        with_value: bool,
+    ) -> Self {
+        let i = i as usize;
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self {
+                key: mem::load_streaming(keys.add(i)),
+                value: if with_value {
+                    mem::load_streaming(values.add(i))
+                } else {
+                    F::Value::default()
+                },
+                live: true,
+            }
+        }
+    }
+
     /// The input that lane `src` holds.
     ///
     /// # Safety
@@ -94,19 +120,8 @@ impl<F: Format> Source<F> for Batch<F::Key, F::Value> {
 
     #[inline(always)]
     unsafe fn load(&self, i: u64, with_value: bool) -> Input<F> {
-        let i = i as usize;
         // SAFETY: `i < len`.
-        unsafe {
-            Input {
-                key: mem::load_streaming(self.keys.add(i)),
-                value: if with_value {
-                    mem::load_streaming(self.values.add(i))
-                } else {
-                    F::Value::default()
-                },
-                live: true,
-            }
-        }
+        unsafe { Input::of_arrays(self.keys, self.values, i, with_value) }
     }
 }
 

@@ -196,7 +196,7 @@ fn device_buffers_and_codes_that_mean_nothing() {
         let keys = Buffer::from_slice(&stream, &batch.keys).unwrap();
         let values = Buffer::from_slice(&stream, &batch.values).unwrap();
         let operations = Buffer::from_slice(&stream, &codes).unwrap();
-        let mut told = Buffer::from_slice(&stream, &vec![value::<V>(9); 501]).unwrap();
+        let mut told = Buffer::from_slice(&stream, &[value::<V>(9); 501]).unwrap();
         let mut outcomes = Buffer::from_slice(&stream, &[77u8; 501]).unwrap();
         let applied = map
             .apply_into(&operations, &keys, &values, &mut told, &mut outcomes)

@@ -42,7 +42,9 @@ fn a_cleared_map_is_empty_and_can_be_used_again() {
                         .iter()
                         .all(|&there| !there)
                 );
-                // No memory is taken anew.
+                // No memory is taken anew, but for what calls are staged in: that depends on how many
+                // threads have a part in them.
+                map.trim();
                 let now = on.device().allocated_bytes();
                 assert_eq!(*bytes.get_or_insert(now), now, "bytes in round {round}");
             }

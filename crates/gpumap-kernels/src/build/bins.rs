@@ -84,18 +84,7 @@ impl<F: Format> Source<F> for Bins<F::Key, F::Value> {
 
     #[inline(always)]
     unsafe fn load(&self, i: u64, with_value: bool) -> Input<F> {
-        let i = i as usize;
         // SAFETY: `i` is a place. What lies in one that is not in use is not looked at.
-        unsafe {
-            Input {
-                key: mem::load_streaming(self.keys.add(i)),
-                value: if with_value {
-                    mem::load_streaming(self.values.add(i))
-                } else {
-                    F::Value::default()
-                },
-                live: true,
-            }
-        }
+        unsafe { Input::of_arrays(self.keys, self.values, i, with_value) }
     }
 }

@@ -77,7 +77,7 @@ const NEEDED: &[&str] = &[
     "cuModuleGetFunction",
     "cuModuleLoadDataEx",
     "cuModuleUnload",
-    "cuPointerGetAttribute",
+    "cuPointerGetAttributes",
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamQuery",

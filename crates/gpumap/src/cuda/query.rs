@@ -1,6 +1,6 @@
 //! Asking the driver about a device, without a context.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute, CUmemorytype, CUpointer_attribute};
 
@@ -43,18 +43,20 @@ pub(super) fn name(device: CUdevice) -> Result<String> {
 /// Whether the driver knows an address as page-locked memory of the host. To be called while a context is
 /// current.
 pub(super) fn is_locked(address: *const u8) -> bool {
-    let which = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    let mut which = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
     let mut kind = 0u32;
-    // SAFETY: this attribute is a number of 32 bits; any address may be asked about.
-    let known = unsafe {
-        cu!(cuPointerGetAttribute(
-            (&raw mut kind).cast(),
-            which,
+    let mut place = (&raw mut kind).cast::<c_void>();
+    // The plural: an address that the driver does not know is no error of it, and of no kind.
+    // SAFETY: one attribute, which is a number of 32 bits; any address may be asked about.
+    let asked = unsafe {
+        cu!(cuPointerGetAttributes(
+            1,
+            &raw mut which,
+            &raw mut place,
             address.addr() as u64
         ))
     };
-    // Memory that it does not know is an error.
-    known.is_ok() && kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32
+    asked.is_ok() && kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32
 }
 
 /// An error for a device that the kernels are not built for.
