@@ -23,6 +23,17 @@ pub(in crate::map) struct Progress {
     moved: bool,
 }
 
+/// Whether it pays to let a map grow on for keys that find no room: after it grew by `factor`, `now` of
+/// `unplaced` keys found some, where `stored` had before.
+///
+/// Keys of one region of the table find more room the larger it is, say those that another map with the
+/// same seed gave out one after the other; keys with one walk never do. So a larger map has to take in its
+/// share of such keys, or, when there are not so many left, half of them.
+fn helps(factor: f64, stored: usize, unplaced: usize, now: usize) -> bool {
+    let share = (factor - 1.0) / 4.0 * stored as f64;
+    now != 0 && (now as f64 >= share || now >= unplaced.div_ceil(2))
+}
+
 impl<K: Key, V: Value> Map<K, V> {
     /// Stores the pairs of a part that found no room though there was some: their keys collide.
     pub(in crate::map) fn place_colliding(
@@ -69,14 +80,12 @@ impl<K: Key, V: Value> Map<K, V> {
             let report = again(table, scratch)?;
             self.room.stored(report.stored);
             progress.stored += report.stored;
-            unplaced = report.unplaced;
-            if unplaced == 0 {
+            if report.unplaced == 0 {
                 return Ok(());
             }
-            // Keys of one region of the table find more room the larger it is, say those that another
-            // map with the same seed gave out one after the other; keys with one walk never do.
-            let helped = (factor - 1.0) / 4.0 * stored as f64;
-            if report.stored == 0 || (report.stored as f64) < helped {
+            let helped = helps(factor, stored, unplaced, report.stored);
+            unplaced = report.unplaced;
+            if !helped {
                 break;
             }
             stored += report.stored;
@@ -222,5 +231,22 @@ impl<K: Key, V: Value> Map<K, V> {
             unplaced,
             partial,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::helps;
+
+    #[test]
+    fn a_map_grows_on_for_keys_of_one_region_and_not_for_those_with_one_walk() {
+        assert!(helps(2.0, 15_000, 47_500, 13_000), "a share of them");
+        assert!(
+            helps(2.0, 57_000, 5_500, 3_776),
+            "most of those that are left"
+        );
+        assert!(helps(2.0, 60_000, 1, 1), "all of them");
+        assert!(!helps(2.0, 2_048, 60_000, 0), "none");
+        assert!(!helps(2.0, 20_000, 40_000, 1_000), "a few");
     }
 }
