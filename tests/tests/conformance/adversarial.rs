@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gpumap::executor::Config;
 use gpumap::{ChainedMap, Device, Error, Growth, Key, Map, MapBuilder, Merge, Value};
+use gpumap_kernels::hash::KeyHash;
 use gpumap_kernels::table::MAX_WALK;
 use gpumap_tests::adversary::colliding_keys;
 use gpumap_tests::faults::Watchdog;
@@ -238,6 +239,25 @@ fn pairs_in_the_order_of_a_map_with_the_same_seed() {
             "it grew to {}",
             second.slots()
         );
+    }
+    on_pairs!(body: u64 => u64);
+}
+
+#[test]
+fn keys_of_one_region_find_room_down_to_the_last_few() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        // When most of them have found room, those that are left are few beside those that have.
+        let n = 40_000;
+        for parts in [6, 7] {
+            let in_region = |&i: &u64| KeyHash::new(i, KNOWN).submap(parts).0 == 0;
+            let keys: Vec<K> = (1..).filter(in_region).take(n).map(key).collect();
+            let values: Vec<V> = keys.iter().map(|&k| value_by(k, 1)).collect();
+            let builder = on.builder::<K, V>().hash_seed(KNOWN);
+            let map: Map<K, V> = builder.capacity(0).build().unwrap();
+            assert_eq!(map.insert(&keys, &values).unwrap(), n, "in 1/{parts}");
+            assert!(map.slots() <= 32 * n, "it grew to {}", map.slots());
+            assert_eq!(map.remove(&keys).unwrap(), n);
+        }
     }
     on_pairs!(body: u64 => u64);
 }
