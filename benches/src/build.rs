@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use gpumap::{Buffer, Growth, Map, Stream};
 
 use crate::ceilings::Ceilings;
-use crate::data::{BenchKey, BenchValue};
+use crate::data::{BenchKey, BenchValue, slot_bytes};
 use crate::measure::time;
 use crate::report::{Report, Row};
 
@@ -163,14 +163,6 @@ fn in_use<K: BenchKey, V: BenchValue>(
     Ok(())
 }
 
-fn slot_bytes<K, V>() -> usize {
-    if size_of::<K>() + size_of::<V>() == 8 {
-        8
-    } else {
-        16
-    }
-}
-
 /// What a build reads and writes: the pairs twice on their way to the pages and once in them, and
 /// the table.
 fn build_bytes<K: BenchKey, V: BenchValue>(map: &Map<K, V>, n: usize) -> f64 {
@@ -199,9 +191,7 @@ fn verify<K: BenchKey, V: BenchValue>(
     let absent = V::dense(u64::MAX);
     map.get_or_into(&keys.slice(..distinct)?, absent, &mut held)?;
     for (i, held) in held.to_vec()?.iter().enumerate() {
-        let mut bytes = [0; 8];
-        bytes[..size_of::<V>()].copy_from_slice(gpumap::bytemuck::bytes_of(held));
-        let number = u64::from_le_bytes(bytes) as usize;
+        let number = held.number() as usize;
         ensure!(
             number < keys.len() && number % distinct == i,
             "key {i} has the value {number}"

@@ -145,10 +145,8 @@ pub fn run<K: BenchKey, V: BenchValue + Value<Bits = K::Bits>>(
 fn verify_dump<K: BenchKey, V: BenchValue>(keys: &[K], values: &[V]) -> Result<()> {
     let mut seen = vec![false; keys.len()];
     for (key, value) in keys.iter().zip(values) {
-        // A value is the index of its pair; read its bytes as a number.
-        let mut bytes = [0; 8];
-        bytes[..size_of::<V>()].copy_from_slice(gpumap::bytemuck::bytes_of(value));
-        let i = u64::from_le_bytes(bytes);
+        // A value is the index of its pair.
+        let i = value.number();
         ensure!(
             i < keys.len() as u64 && K::sparse(i) == *key,
             "retrieve_all mixed pairs up"

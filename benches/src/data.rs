@@ -8,6 +8,8 @@ pub trait Word: Copy + PartialEq + std::fmt::Debug {
     fn sparse(i: u64) -> Self;
     /// The `i`-th of dense words.
     fn dense(i: u64) -> Self;
+    /// Which of the dense words it is.
+    fn number(self) -> u64;
 }
 
 impl Word for u32 {
@@ -20,6 +22,9 @@ impl Word for u32 {
     fn dense(i: u64) -> Self {
         i as u32
     }
+    fn number(self) -> u64 {
+        self.into()
+    }
 }
 
 impl Word for u64 {
@@ -29,6 +34,9 @@ impl Word for u64 {
     }
     fn dense(i: u64) -> Self {
         i
+    }
+    fn number(self) -> u64 {
+        self
     }
 }
 
@@ -43,4 +51,13 @@ impl<T: Value + Word> BenchValue for T {}
 pub fn strided(i: u64, n: u64) -> u64 {
     // A prime: it shares no factor with an `n` below it.
     (u128::from(i) * 4_294_967_291 % u128::from(n)) as u64
+}
+
+/// Bytes of a slot for pairs of these sizes.
+pub const fn slot_bytes<K, V>() -> usize {
+    if size_of::<K>() + size_of::<V>() == 8 {
+        8
+    } else {
+        16
+    }
 }

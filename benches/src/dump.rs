@@ -6,7 +6,7 @@ use gpumap::{Buffer, Map, Stream};
 use gpumap_benches::plots::Axis;
 
 use crate::ceilings::Ceilings;
-use crate::data::{BenchKey, BenchValue};
+use crate::data::{BenchKey, BenchValue, slot_bytes};
 use crate::measure::time;
 use crate::report::{Report, Row};
 
@@ -77,8 +77,7 @@ fn dump<K: BenchKey, V: BenchValue>(
     verify::<K, V>(&out_keys.to_vec()?, &out.to_vec()?)?;
 
     let pair_bytes = size_of::<K>() + size_of::<V>();
-    let slot_bytes = if pair_bytes == 8 { 8 } else { 16 };
-    let moved = (map.slots() * slot_bytes + n * pair_bytes) as f64;
+    let moved = (map.slots() * slot_bytes::<K, V>() + n * pair_bytes) as f64;
     let ceiling = moved / ceilings.copy * 1e3;
     let plural = if submaps == 1 { "" } else { "s" };
     let name = format!(
@@ -109,9 +108,7 @@ fn dump<K: BenchKey, V: BenchValue>(
 fn verify<K: BenchKey, V: BenchValue>(keys: &[K], values: &[V]) -> Result<()> {
     let mut seen = vec![false; keys.len()];
     for (key, value) in keys.iter().zip(values) {
-        let mut bytes = [0; 8];
-        bytes[..size_of::<V>()].copy_from_slice(gpumap::bytemuck::bytes_of(value));
-        let i = u64::from_le_bytes(bytes);
+        let i = value.number();
         let once = seen
             .get_mut(i as usize)
             .map(|seen| std::mem::replace(seen, true));

@@ -225,10 +225,8 @@ fn verify_values<V: BenchValue>(values: &[V], count: u64, added: u64) -> Result<
 fn verify_dump<K: BenchKey, V: BenchValue>(case: &Case, keys: &[K], values: &[V]) -> Result<()> {
     let mut seen = vec![false; case.n];
     for (key, value) in keys.iter().zip(values) {
-        // A value is the index of its pair; read its bytes as a number.
-        let mut bytes = [0; 8];
-        bytes[..size_of::<V>()].copy_from_slice(gpumap::bytemuck::bytes_of(value));
-        let i = u64::from_le_bytes(bytes);
+        // A value is the index of its pair.
+        let i = value.number();
         ensure!(
             i < case.n as u64 && case.key::<K>(i) == *key,
             "retrieve_all mixed pairs up"

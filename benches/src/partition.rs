@@ -142,17 +142,13 @@ fn verify<K: BenchKey, V: BenchValue>(
     for (part, (&start, &end)) in starts.iter().zip(ends).enumerate() {
         let mut last = None;
         for at in start as usize..end as usize {
-            let mut bytes = [0; 8];
-            bytes[..size_of::<V>()].copy_from_slice(gpumap::bytemuck::bytes_of(&values[at]));
-            let i = u64::from_le_bytes(bytes);
+            let i = values[at].number();
             ensure!(
                 i < n as u64 && K::sparse(i) == keys[at],
                 "pairs are mixed up"
             );
-            let mut bytes = [0; 8];
-            bytes[..size_of::<K>()].copy_from_slice(gpumap::bytemuck::bytes_of(&keys[at]));
             ensure!(
-                DIGIT.part(u64::from_le_bytes(bytes)) == part,
+                DIGIT.part(keys[at].number()) == part,
                 "a key in a wrong part"
             );
             ensure!(!in_order || last < Some(i), "pairs are out of order");

@@ -109,15 +109,8 @@ fn batch<K: BenchKey, V: BenchValue>(
     add("get", get, ceilings.gather);
     let merge = time(runs, empty, || all(map.merge(&keys, &ones, Merge::Add)?))?;
     let (_, counts) = map.retrieve_all()?;
-    let sum: u64 = counts.iter().map(number).sum();
+    let sum: u64 = counts.iter().map(|count| count.number()).sum();
     ensure!(sum == n as u64, "{sum} of {n} were merged");
     add("merge", merge, ceilings.add_64);
     Ok(())
-}
-
-/// The bytes of a value as a number.
-fn number<V: BenchValue>(value: &V) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..size_of::<V>()].copy_from_slice(gpumap::bytemuck::bytes_of(value));
-    u64::from_le_bytes(bytes)
 }
