@@ -81,6 +81,7 @@ impl<F: Format> HostTable<F> {
             seed: self.seed,
             submap_count: self.pages.len() as u32,
             page_log2: self.page_log2,
+            marks: 0,
         }
     }
 

@@ -50,6 +50,7 @@ pub mod hash;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod kernels;
 pub mod map_ref;
+pub mod marks;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod primitives;
 pub mod probe;

@@ -13,6 +13,7 @@
 //! bounded number of slabs, and a slab is read again only when another lane is about to finish
 //! writing there.
 
+use crate::marks::{class, unpassed};
 use crate::slot::{Format, KeyWord, Stored};
 use crate::source::{Input, Source};
 use crate::table::MapView;
@@ -30,7 +31,8 @@ pub struct Seen<V> {
     /// The slot that holds the key, bit `i` for slot `i` of the slab, if [`Verb::LOCATES`]; else
     /// any bit says that there is one.
     pub holds: u32,
-    /// The empty slots, likewise, if [`Verb::CLAIMS`]; else any bit says that there are some.
+    /// The empty slots, likewise, if [`Verb::CLAIMS`]; else any bit says that there are some, or that
+    /// the key is not farther on for another reason.
     pub empty: u32,
     /// Whether a slot is busy, if [`Verb::CLAIMS`].
     pub busy: bool,
@@ -81,6 +83,8 @@ pub trait Verb<F: Format> {
     const LOCATES: bool;
     /// Whether it wants the exact empty slots, to put pairs into them, and the busy ones.
     const CLAIMS: bool;
+    /// Whether its walks end where [marks](crate::marks) say that the key is not farther on.
+    const SEARCHES: bool = false;
 
     /// Whether the key at this place of the batch is to be served at all; if so, it is the lane's next.
     ///
@@ -198,7 +202,7 @@ pub unsafe fn serve_batch<F: Format, S: Source<F>, V: Verb<F>>(
                 moved = false;
             }
 
-            let seen = read_slabs::<F, V>(tile, &job);
+            let seen = read_slabs::<F, V>(tile, &job, view.marks, probe);
             if busy {
                 match verb.serve(&job, seen) {
                     Next::Done => busy = false,
@@ -230,15 +234,23 @@ unsafe fn ahead<F: Format, S: Source<F>, V: Verb<F>>(batch: &S, base: u64) -> In
     unsafe { batch.load(i, V::TAKES) }
 }
 
-/// Reads the slabs of the tile's four keys and tells each owner what is in its own.
+/// Reads the slabs of the tile's four keys and tells each owner what is in its own. The slab is
+/// number `probe` of the key's walk; `marks` are those of the view.
 ///
 /// # Safety
 /// The whole warp calls it; `job.slab` is a slab of a live map in every lane.
 #[inline(always)]
-unsafe fn read_slabs<F: Format, V: Verb<F>>(tile: Tile<TILE>, job: &Job<F>) -> Seen<F::Value> {
+unsafe fn read_slabs<F: Format, V: Verb<F>>(
+    tile: Tile<TILE>,
+    job: &Job<F>,
+    marks: u32,
+    probe: u32,
+) -> Seen<F::Value> {
     const N: usize = TILE as usize;
     let mut vectors = [U64x2::default(); N];
     let mut words = [job.word; N];
+    // None, where marks do not hold.
+    let class = class::<F>(job.word) * u32::from(probe < marks);
     let mut seen = Seen {
         holds: 0,
         empty: 0,
@@ -262,7 +274,11 @@ unsafe fn read_slabs<F: Format, V: Verb<F>>(tile: Tile<TILE>, job: &Job<F>) -> S
             let found = F::find(vector, words[r]);
             let empty = F::find(vector, F::Word::EMPTY);
             let holds = slots_of_slab::<F>(tile, found, V::LOCATES);
-            let empty = slots_of_slab::<F>(tile, empty, V::CLAIMS);
+            let mut empty = slots_of_slab::<F>(tile, empty, V::CLAIMS);
+            if V::SEARCHES {
+                // Always, and without a branch on whether they hold: that costs more than they do.
+                empty |= unpassed::<F>(tile, vector) & class;
+            }
             let busy = F::HAS_BUSY && V::CLAIMS && tile.any(F::find(vector, F::Word::BUSY) != 0);
             if V::READS {
                 let own = if F::SLOTS == 1 || found & 1 != 0 {

@@ -12,14 +12,19 @@
 //! What a block cannot place goes to a list of leftovers that is inserted one by one after it: pairs
 //! whose home page is full as far as their walk goes, and those that had left the range of
 //! their home page before.
+//!
+//! If there are none, the new submap has [marks](crate::marks).
 
 use crate::count::Counters;
 use crate::hash::{KeyHash, scale};
+use crate::marks::{SlabCounter, arrange};
+use crate::probe::TILE;
 use crate::slot::{Bits, Format, KeyWord};
 use crate::table::{PAGE_WALK, SLAB_BYTES};
 use core::ptr;
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::shared_ptr::SharedPtr;
+use gpumap_simt::tile::Tile;
 use gpumap_simt::{U64x2, kernel_args, mem, thread};
 
 /// Threads per block.
@@ -183,9 +188,17 @@ pub unsafe fn rebuild<F: Format>(args: &RebuildArgs) {
 
         let to = args.new.cast::<U64x2>();
         let to = to.wrapping_add((u64::from(pages.first) * u64::from(vectors)) as usize);
+        let tile = Tile::<TILE>::converged();
+        let all = pages.count * vectors;
         let mut i = t;
-        while i < pages.count * vectors {
-            mem::store(to.wrapping_add(i as usize), pages.slots.add(i).load());
+        // A warp goes on as one, though its last lanes may have no vector.
+        while i & !31 < all {
+            let at = i.min(all - 1);
+            let passed = pages.counter::<F>(at / TILE).passed();
+            let (place, vector) = arrange::<F>(tile, pages.slots.add(at).load(), passed);
+            if i < all {
+                mem::store(to.wrapping_add((i & !(TILE - 1) | place) as usize), vector);
+            }
             i += THREADS;
         }
     }
@@ -200,7 +213,7 @@ struct NewPages<'a> {
     count: u32,
     /// Their slots, in shared memory.
     slots: SharedPtr<U64x2>,
-    /// For each of their slabs, how many slots it was to give.
+    /// A counter for each of their slabs.
     used: SharedPtr<u32>,
     /// How many pairs found their home full.
     queued: SharedPtr<u32>,
@@ -231,6 +244,12 @@ impl<'a> NewPages<'a> {
             queue_room: queue_room(args.together, args.page_log2),
             first_old: args.range(first).0,
         }
+    }
+
+    /// The counter of a slab.
+    #[inline(always)]
+    fn counter<F: Format>(&self, slab: u32) -> SlabCounter<F> {
+        SlabCounter::of(self.used.add(slab))
     }
 
     /// Slabs of a page less one.
@@ -296,7 +315,7 @@ impl<F: Format> Pair<F> {
         (hash, scale(rest, args.new_pages))
     }
 
-    /// Puts the pair into the next slot of a slab, if there is one.
+    /// Puts the pair into the next slot of a slab, if there is one; else its key passes the slab.
     ///
     /// # Safety
     /// The page is one of the block's.
@@ -306,11 +325,11 @@ impl<F: Format> Pair<F> {
         let slab = page << pages.args.page_log2 | slab;
         // SAFETY: a counter of the page; the slot that it gives is this thread's alone.
         unsafe {
-            let slot = pages.used.add(slab).fetch_add(1);
-            if slot < slab_slots {
+            let slot = pages.counter::<F>(slab).take_slot(self.word);
+            if let Some(slot) = slot {
                 self.write(pages.slots, slab * slab_slots + slot);
             }
-            slot < slab_slots
+            slot.is_some()
         }
     }
 

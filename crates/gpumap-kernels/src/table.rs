@@ -55,6 +55,8 @@ pub struct MapView {
     pub submap_count: u32,
     /// Slabs per page: `1 << page_log2`.
     pub page_log2: u32,
+    /// Slabs of a walk whose [marks](crate::marks) hold: those in its home page, or none.
+    pub marks: u32,
 }
 
 // SAFETY: an address and plain words; what it leads to is synchronised by the kernels.
@@ -176,6 +178,7 @@ mod tests {
             seed: 42,
             submap_count: submaps.len() as u32,
             page_log2,
+            marks: 0,
         };
         // SAFETY: the view is of `submaps`, and probes stay below the length.
         let place = |probe| unsafe { view.place::<Wide<u64, u64>>(Stored::Table(key), probe) };

@@ -114,6 +114,7 @@ impl<F: Format> Table<F> {
             seed: 0,
             submap_count: 1,
             page_log2: 0,
+            marks: 0,
         }
     }
 

@@ -151,6 +151,7 @@ fn a_map_in_use_takes_sorted_batches() {
             for (shape, builder) in shapes(on, 2 * n as usize) {
                 for (way, from) in [
                     ("page by page", [NEVER, 1, NEVER]),
+                    ("built, then page by page", [1, 1, NEVER]),
                     ("sorted", [NEVER, NEVER, 1]),
                 ] {
                     let map: Map<K, V> = builder.clone().bulk_from(from).build().unwrap();

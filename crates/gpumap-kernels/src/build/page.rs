@@ -5,7 +5,7 @@
 //! | stage | copies keys and values to shared memory; nobody waits for the values yet |
 //! | load | of a page in use, copies the page to shared memory too |
 //! | place | gives pairs slots: by counters (`rank`), or, if keys may be equal, by claims (`claim`) |
-//! | write | every slot, empty ones too, in table order |
+//! | write | every slot, empty ones too, in table order; those of a slab in the order that says what has passed it ([`marks`](crate::marks)) |
 //!
 //! In shared memory a slot is one word: 16 bits of the key's hash, and where its pair is: staged, or
 //! in the page as it was. Keys are compared only where those bits agree, and staged keys do not
@@ -31,12 +31,15 @@ use crate::build::pages::Heads;
 use crate::build::spill::Spill;
 use crate::count::Counters;
 use crate::hash::KeyHash;
+use crate::marks::{ALL_CLASSES, arrange, unpassed};
 use crate::primitives::partition::stage;
+use crate::probe::TILE;
 use crate::slot::{Bits, Format, KeyWord};
 use crate::table::{MAX_PAGE_SLABS, MapView, SLAB_BYTES, load_submap};
 use core::ptr;
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::shared_ptr::{SharedWord, wait_copies};
+use gpumap_simt::tile::Tile;
 use gpumap_simt::{U64x2, kernel_args, mem, thread};
 use shared::{FREE, Shared};
 
@@ -59,6 +62,9 @@ kernel_args! {
         pub spill: Spill<K, V>,
         /// Pages with equal keys so far: zero before the launch. Not used by `fill`.
         pub equal: *mut u64,
+        /// Zero before the launch; else after it if a page was sent more than it had room for. Its marks do
+        /// not hold when those have been stored that did not come to it.
+        pub crowded: *mut u64,
         /// Pairs stored.
         pub stored: Counters,
     }
@@ -129,25 +135,49 @@ where
         unsafe { self.shared.clear::<THREADS>(self.slots) };
     }
 
-    /// The slots of a page in use as they are, under the words that stand for them.
+    /// Whether any lane of a warp has a vector of the page, if this one's is `v`: so that all go on
+    /// together.
+    #[inline(always)]
+    fn has_any(&self, v: u32) -> bool {
+        (v & !31) * F::SLOTS < self.slots
+    }
+
+    /// The slots of a page in use as they are, under the words that stand for them, and what its
+    /// slabs say of keys that have passed.
     ///
     /// # Safety
     /// The whole block calls it, between two barriers; the page has been copied.
     #[inline(always)]
     unsafe fn load(&self) {
-        let mut i = thread::thread_idx_x();
-        while i < self.slots {
-            // SAFETY: a slot of the page, which one thread has.
+        let tile = Tile::<TILE>::converged();
+        let mut v = thread::thread_idx_x();
+        while self.has_any(v) {
+            // SAFETY: a vector of the page, which one thread has, and a tile its slab; a warp goes through
+            // the loop as one.
             unsafe {
-                let word = self.shared.word_before(i);
-                // A tombstone has a tag as well, and is no staged key.
-                let hash = KeyHash::new(word.to_u64(), self.args.view.seed);
-                let there = hash.tag() << 16 | (self.args.heads.room + i);
-                let is_free = word == F::Word::EMPTY;
-                let slot = self.shared.slots.add(i);
-                slot.store(if is_free { FREE } else { there });
+                let is_there = v * F::SLOTS < self.slots;
+                let vector = self.shared.page.add(if is_there { v } else { 0 }).load();
+                let mut s = 0;
+                while is_there && s < F::SLOTS {
+                    let i = v * F::SLOTS + s;
+                    let word = F::word(vector, s);
+                    // A tombstone has a tag as well, and is no staged key.
+                    let hash = KeyHash::new(word.to_u64(), self.args.view.seed);
+                    let there = hash.tag() << 16 | (self.args.heads.room + i);
+                    let is_free = word == F::Word::EMPTY;
+                    let slot = self.shared.slots.add(i);
+                    slot.store(if is_free { FREE } else { there });
+                    s += 1;
+                }
+                let unpassed = unpassed::<F>(tile, vector);
+                if is_there && tile.rank() == 0 {
+                    // Of slabs that are not full, nothing is asked.
+                    self.shared
+                        .counter(v / TILE)
+                        .set_passed(!unpassed & ALL_CLASSES);
+                }
             }
-            i += THREADS;
+            v += THREADS;
         }
     }
 
@@ -158,28 +188,34 @@ where
     #[inline(always)]
     unsafe fn write(&self, to: *mut U64x2) {
         let shared = &self.shared;
+        let tile = Tile::<TILE>::converged();
         let mut v = thread::thread_idx_x();
-        while v * F::SLOTS < self.slots {
-            // SAFETY: a vector of the page, which one thread has.
+        while self.has_any(v) {
+            // SAFETY: as in `load`.
             unsafe {
-                let mut vector = if IN_USE {
-                    shared.page.add(v).load()
-                } else {
-                    U64x2::new(!0, !0)
-                };
+                let is_there = v * F::SLOTS < self.slots;
+                let mut vector = U64x2::new(!0, !0);
+                let slots = ptr::from_mut(&mut vector).cast();
                 let mut s = 0;
-                while s < F::SLOTS {
-                    let place = shared.slots.add(v * F::SLOTS + s).load() & 0xffff;
+                while is_there && s < F::SLOTS {
+                    let word = shared.slots.add(v * F::SLOTS + s).load();
+                    let place = word & 0xffff;
                     // FREE is beyond all places.
                     if place < self.args.heads.room {
                         let key = shared.keys.add(place).load();
                         let value = shared.values.add(place).load();
-                        let slot = ptr::from_mut(&mut vector).cast();
-                        F::write(slot, u64::from(s), F::Word::from_u64(key.to_u64()), value);
+                        F::write(slots, u64::from(s), F::Word::from_u64(key.to_u64()), value);
+                    } else if IN_USE && word != FREE {
+                        let (word, value) = shared.pair_before(place - self.args.heads.room);
+                        F::write(slots, u64::from(s), word, value);
                     }
                     s += 1;
                 }
-                mem::store(to.add(v as usize), vector);
+                let slab = if is_there { v / TILE } else { 0 };
+                let (place, vector) = arrange::<F>(tile, vector, shared.counter(slab).passed());
+                if is_there {
+                    mem::store(to.add((TILE * slab + place) as usize), vector);
+                }
             }
             v += THREADS;
         }
@@ -233,6 +269,9 @@ where
         stage::<_, THREADS>(page.shared.keys, keys, page.count, true);
         stage::<_, THREADS>(page.shared.values, page.values, page.count, true);
         page.clear();
+        if sent > u64::from(room) && thread::thread_idx_x() == 0 {
+            atomic::store(args.crowded, 1u64, Relaxed);
+        }
         if !IN_USE && thread::thread_idx_x() == 0 {
             page.shared.doubt.store(u32::from(page.doubts(number)));
         }

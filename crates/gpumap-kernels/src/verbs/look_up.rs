@@ -46,6 +46,7 @@ impl<F: Format> Verb<F> for Get<F::Value> {
     const READS: bool = true;
     const LOCATES: bool = false;
     const CLAIMS: bool = false;
+    const SEARCHES: bool = true;
 
     #[inline(always)]
     unsafe fn serve(&mut self, job: &Job<F>, seen: Seen<F::Value>) -> Next {
@@ -78,6 +79,7 @@ impl<F: Format> Verb<F> for CountAbsent {
     const READS: bool = false;
     const LOCATES: bool = false;
     const CLAIMS: bool = false;
+    const SEARCHES: bool = true;
 
     #[inline(always)]
     unsafe fn serve(&mut self, _: &Job<F>, seen: Seen<F::Value>) -> Next {

@@ -139,6 +139,15 @@ pub unsafe fn count(at: Address) {
     }
 }
 
+#[inline(always)]
+pub unsafe fn set_bits(at: Address, bits: u32) {
+    // SAFETY: the caller vouches for `at`.
+    unsafe {
+        asm!("red.relaxed.cta.shared.or.b32 [{a}], {b};", a = in(reg32) at, b = in(reg32) bits,
+            options(nostack));
+    }
+}
+
 #[cfg(gpumap_sm90)]
 #[inline(always)]
 pub unsafe fn copy_async<const BYTES: u32>(at: Address, source: *const u8) {

@@ -254,7 +254,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let (counters, removed) = scratch.counting_two()?;
         let (grid, batch) = self.share_out(keys, values, len);
         let args = MixedArgs {
-            view: table.view(),
+            view: table.view_to_store(),
             batch,
             operations: mix.operations,
             told: mix.told,

@@ -225,6 +225,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<()> {
         let bytes = self.leftover_bytes(&table.shape);
         let mut leftovers = Buffer::<u8>::uninit(scratch.stream(), bytes)?;
+        let mut marked = true;
         for submap in 0..shape.pages.len() {
             let slabs = match Buffer::<Slab>::uninit(table.stream(), shape.slabs(submap)) {
                 Ok(slabs) => Arc::new(slabs),
@@ -240,6 +241,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 if left == 0 {
                     return Ok(Ok(()));
                 }
+                marked = false;
                 table.publish()?;
                 let unplaced = self.place_left(table, left, &old, &leftovers, scratch)?;
                 if unplaced != 0 {
@@ -251,7 +253,9 @@ impl<K: Key, V: Value> Map<K, V> {
                 Ok(Ok(()))
             })??;
         }
-        self.or_poison(scratch, |_| table.publish())
+        self.or_poison(scratch, |_| table.publish())?;
+        table.set_marked(marked);
+        Ok(())
     }
 
     /// Makes the pages of a submap from those it had before, and waits. Returns how many pairs are
@@ -349,7 +353,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let slots = slots as u64;
         let (grid, per_warp) = share_out(slots, u64::from(self.device.multiprocessors()));
         let args = RehashArgs {
-            view: table.view(),
+            view: table.view_to_store(),
             slots: Slots {
                 slabs,
                 len: slots,

@@ -176,7 +176,11 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<Ended> {
         self.expect_sound()?;
         lend(scratch, stream, &self.poisoned, |counts| {
-            launch(MapRef::new(table.view(), self.kernels.slots, counts))
+            launch(MapRef::new(
+                table.view_to_store(),
+                self.kernels.slots,
+                counts,
+            ))
         })
     }
 }

@@ -330,7 +330,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
                 self.map
                     .share_out(staged_keys.elements, staged_values.elements, keys.len());
             let args = StoreArgs {
-                view: table.view(),
+                view: table.view_to_store(),
                 batch,
                 update,
                 values: held.cast(),

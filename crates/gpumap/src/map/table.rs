@@ -4,10 +4,11 @@
 //! stays as long as it is needed, whatever the map puts in its place.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpumap_kernels::chunk::{CHUNK_SLABS, Chunks};
 use gpumap_kernels::slot::RESERVED_WORDS;
-use gpumap_kernels::table::{MapView, SLAB_BYTES, Submap};
+use gpumap_kernels::table::{MapView, PAGE_WALK, SLAB_BYTES, Submap};
 
 use super::shape::Shape;
 use crate::buffer::Buffer;
@@ -35,6 +36,9 @@ pub(super) struct Table {
     chunk_ends: Buffer<u64>,
     chunks: u64,
     seed: u64,
+    /// Whether the [marks](gpumap_kernels::marks) of its slabs hold: no pair was stored but by making
+    /// pages.
+    marked: AtomicBool,
 }
 
 /// New slabs, all empty.
@@ -89,6 +93,7 @@ impl Table {
             shape,
             chunks: 0,
             seed,
+            marked: AtomicBool::new(false),
         };
         table.publish()?;
         Ok(table)
@@ -124,6 +129,7 @@ impl Table {
     /// Puts other slabs in the place of a submap, and returns its own. Kernels see it when it is
     /// [published](Self::publish).
     pub fn replace(&mut self, submap: usize, slabs: Arc<Buffer<Slab>>) -> Arc<Buffer<Slab>> {
+        self.set_marked(false);
         self.shape.pages[submap] = (slabs.len() >> self.shape.page_log2) as u32;
         std::mem::replace(&mut self.submaps[submap], slabs)
     }
@@ -161,7 +167,10 @@ impl Table {
         self.chunk_ends.copy_from_slice(&ends)
     }
 
-    /// The table as kernels see it.
+    /// The table as kernels see it that store no pair.
+    ///
+    /// A lookup may be running still when a call that stores begins, and trust marks that do not hold any more: it
+    /// was called before that, so what it does not see was stored after it.
     pub fn view(&self) -> MapView {
         MapView {
             submaps: self.entries(),
@@ -169,7 +178,28 @@ impl Table {
             seed: self.seed,
             submap_count: self.submaps.len() as u32,
             page_log2: self.shape.page_log2,
+            marks: if self.is_marked() {
+                PAGE_WALK.min(1 << self.shape.page_log2)
+            } else {
+                0
+            },
         }
+    }
+
+    /// The table as kernels see it that store single pairs: from now on marks do not hold.
+    pub fn view_to_store(&self) -> MapView {
+        self.set_marked(false);
+        self.view()
+    }
+
+    /// Whether the marks of its slabs hold.
+    pub fn is_marked(&self) -> bool {
+        self.marked.load(Ordering::Acquire)
+    }
+
+    /// Says whether they do. Only whoever has made pages alone on the table may say that they do.
+    pub fn set_marked(&self, marked: bool) {
+        self.marked.store(marked, Ordering::Release);
     }
 
     /// The directory on the device, the entry of the reserved slabs last.

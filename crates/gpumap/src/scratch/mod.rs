@@ -254,6 +254,18 @@ impl Workspace {
         Ok([self.mirror[0], self.mirror[1]])
     }
 
+    /// A word for a kernel to say yes with: zero, until it stores something else there. Its answer is
+    /// [there](Self::answer) with what it [counted](Self::counted).
+    pub(crate) fn question(&mut self) -> *mut u64 {
+        self.mirror[COUNTERS - 1] = 0;
+        self.mirror.as_mut_ptr().wrapping_add(COUNTERS - 1)
+    }
+
+    /// What the kernel said.
+    pub(crate) fn answer(&self) -> bool {
+        self.mirror[COUNTERS - 1] != 0
+    }
+
     /// As [`counting`](Self::counting), for a kernel that counts in two places.
     pub(crate) fn counting_two(&mut self) -> Result<(Counters, Counters)> {
         let first = self.counting()?;

@@ -125,6 +125,7 @@ fn a_map_of_other_slots_is_not_touched() {
         seed: 0,
         submap_count: 1,
         page_log2: 0,
+        marks: 0,
     };
     let map = MapRef::new(nowhere, SlotKind::Packed, counts.as_mut_ptr());
     // SAFETY: the counters live until the launch has ended.

@@ -2,7 +2,7 @@
 
 use super::Page;
 use super::shared::{FREE, Shared};
-use crate::slot::{Format, Stored};
+use crate::slot::{Bits, Format, Stored};
 use crate::table::PAGE_WALK;
 use gpumap_simt::shared_ptr::SharedWord;
 use gpumap_simt::{U32x4, thread};
@@ -21,7 +21,8 @@ where
     F::Key: SharedWord,
     F::Word: SharedWord,
 {
-    /// Puts a staged pair into a slab, unless its key is there. `word` stands for it in a slot.
+    /// Puts a staged pair into a slab, unless its key is there; a slab that is full it passes. `word`
+    /// stands for it in a slot.
     ///
     /// # Safety
     /// All keys are staged, the slab is one of the page, and slots are accessed by this alone.
@@ -58,6 +59,8 @@ where
                     alike &= alike - 1;
                 }
                 if free == 0 {
+                    let word = F::Word::from_u64(key.to_u64());
+                    self.counter(slab).pass(word);
                     return Claimed::Full;
                 }
                 let slot = first.add(free.trailing_zeros());

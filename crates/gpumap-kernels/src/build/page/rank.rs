@@ -9,7 +9,7 @@
 
 use super::Page;
 use super::shared::{FREE, Shared};
-use crate::slot::{Format, Stored};
+use crate::slot::{Bits, Format, Stored};
 use crate::table::PAGE_WALK;
 use gpumap_simt::shared_ptr::SharedWord;
 use gpumap_simt::{U32x4, thread};
@@ -23,20 +23,22 @@ where
     F::Key: SharedWord,
     F::Word: SharedWord,
 {
-    /// The next slot of a slab gets a word, if there is one.
+    /// The next slot of a slab gets a word, if there is one; else the key passes the slab.
     ///
     /// # Safety
     /// The slab is one of the page; slots are written by this alone.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn take_slot(&self, slab: u32, word: u32) -> bool {
-        // SAFETY: a counter of the page; the slot that it gives is this thread's alone.
+    unsafe fn take_slot(&self, slab: u32, key: F::Key, word: u32) -> bool {
+        // SAFETY: a slab of the page; the slot that its counter gives is this thread's alone.
         unsafe {
-            let rank = self.used.add(slab).fetch_add(1);
-            if rank < Self::SLAB_SLOTS {
-                self.slots.add(slab * Self::SLAB_SLOTS + rank).store(word);
+            let slot = self
+                .counter(slab)
+                .take_slot(F::Word::from_u64(key.to_u64()));
+            if let Some(slot) = slot {
+                self.slots.add(slab * Self::SLAB_SLOTS + slot).store(word);
             }
-            rank < Self::SLAB_SLOTS
+            slot.is_some()
         }
     }
 
@@ -151,7 +153,7 @@ where
                 let key = shared.keys.add(i).load();
                 if let Stored::Table(_) = F::stored(key) {
                     let (hash, word) = self.staged(i, key);
-                    if shared.take_slot(hash.slab(self.slab_mask), word) {
+                    if shared.take_slot(hash.slab(self.slab_mask), key, word) {
                         stored += 1;
                     } else {
                         let at = shared.queued.fetch_add(1);
@@ -211,12 +213,13 @@ where
         // SAFETY: the caller's promise.
         unsafe {
             let i = u32::from(self.shared.queue.add(q).load());
-            let (hash, word) = self.staged(i, self.shared.keys.add(i).load());
+            let key = self.shared.keys.add(i).load();
+            let (hash, word) = self.staged(i, key);
             let mut slab = hash.slab(self.slab_mask);
             let mut probe = 1;
             while probe < PAGE_WALK && probe <= self.slab_mask {
                 slab = slab.wrapping_add(hash.step()) & self.slab_mask;
-                if self.shared.take_slot(slab, word) {
+                if self.shared.take_slot(slab, key, word) {
                     return true;
                 }
                 probe += 1;

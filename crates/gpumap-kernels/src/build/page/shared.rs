@@ -1,5 +1,6 @@
 //! A page that is being made, in the shared memory of a block.
 
+use crate::marks::SlabCounter;
 use crate::slot::{Bits, Format};
 use crate::table::SLAB_BYTES;
 use gpumap_simt::shared_ptr::{SharedPtr, SharedWord};
@@ -30,8 +31,8 @@ pub(super) struct Shared<F: Format, const IN_USE: bool> {
     pub(super) slots: SharedPtr<u32>,
     pub(super) keys: SharedPtr<F::Key>,
     pub(super) values: SharedPtr<F::Value>,
-    /// How many pairs each slab was to take.
-    pub(super) used: SharedPtr<u32>,
+    /// One for each slab.
+    used: SharedPtr<u32>,
     /// How many pairs are in the queue.
     pub(super) queued: SharedPtr<u32>,
     /// Whether keys are equal.
@@ -97,6 +98,12 @@ where
         }
     }
 
+    /// The counter of a slab of the page.
+    #[inline(always)]
+    pub(super) fn counter(&self, slab: u32) -> SlabCounter<F> {
+        SlabCounter::of(self.used.add(slab))
+    }
+
     /// The key word of a slot of the page as it was.
     ///
     /// # Safety
@@ -108,20 +115,42 @@ where
         unsafe { at.cast::<F::Word>().load() }
     }
 
-    /// Whether the pair that a slot's word stands for has this key.
+    /// The pair in a slot of the page as it was.
+    ///
+    /// # Safety
+    /// As for [`word_before`](Self::word_before).
+    #[inline(always)]
+    pub(super) unsafe fn pair_before(&self, slot: u32) -> (F::Word, F::Value) {
+        // SAFETY: the vector of the slot.
+        let vector = unsafe { self.page.add(slot / F::SLOTS).load() };
+        let i = slot % F::SLOTS;
+        (F::word(vector, i), F::value(vector, i))
+    }
+
+    /// The key word of the pair that a slot's word stands for.
     ///
     /// # Safety
     /// The word is not [`FREE`]; keys are staged.
     #[inline(always)]
-    pub(super) unsafe fn has_key(&self, word: u32, key: F::Key) -> bool {
+    pub(super) unsafe fn key_word(&self, word: u32) -> F::Word {
         let place = word & 0xffff;
         // SAFETY: a place below `room` is that of a staged key, one beyond it that of a slot.
         unsafe {
             if !IN_USE || place < self.room {
-                self.keys.add(place).load() == key
+                F::Word::from_u64(self.keys.add(place).load().to_u64())
             } else {
-                self.word_before(place - self.room).to_u64() == key.to_u64()
+                self.word_before(place - self.room)
             }
         }
+    }
+
+    /// Whether the pair that a slot's word stands for has this key.
+    ///
+    /// # Safety
+    /// As for [`key_word`](Self::key_word).
+    #[inline(always)]
+    pub(super) unsafe fn has_key(&self, word: u32, key: F::Key) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.key_word(word).to_u64() == key.to_u64() }
     }
 }

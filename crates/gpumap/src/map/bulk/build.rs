@@ -134,6 +134,16 @@ fn most_pages(shape: &Shape, bits: u32) -> u32 {
     u32::try_from(most).unwrap_or(u32::MAX)
 }
 
+/// What came of making pages.
+struct Made {
+    /// Pairs that are in them.
+    stored: usize,
+    /// Pairs that are not.
+    spilled: usize,
+    /// Whether some of these never came to their page.
+    crowded: bool,
+}
+
 /// Scratch of a build, all of it there before the table is touched.
 struct Parts {
     bins: Binned,
@@ -206,10 +216,21 @@ impl<K: Key, V: Value> Map<K, V> {
             // Whatever tombstones there are will be gone.
             self.room.rebuilt(0, self.capacity());
         }
-        let [stored, spilled] = self.make_all_pages(table, scratch, kernels, &parts, plan)?;
+        // Those of pages in use are carried on.
+        let marked = before == Before::Nothing || table.is_marked();
+        table.set_marked(false);
+        let made = self.make_all_pages(table, scratch, kernels, &parts, plan)?;
+        let Made {
+            stored,
+            spilled,
+            crowded,
+        } = made;
         self.room.stored(stored);
         let rest = match spilled {
-            0 => return Ok(Some(stored)),
+            0 => {
+                table.set_marked(marked);
+                return Ok(Some(stored));
+            }
             // Too many equal keys: those that are in will be found.
             _ if spilled > plan.spill => job,
             _ => Job {
@@ -224,6 +245,9 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut progress = Progress::default();
         if report.unplaced != 0 {
             self.place_colliding(table, scratch, rest, report, &mut progress)?;
+        } else if spilled <= plan.spill && !crowded {
+            // Those that walked off their pages have left their marks there.
+            table.set_marked(marked);
         }
         Ok(Some(stored + report.stored + progress.stored))
     }
@@ -262,8 +286,7 @@ impl<K: Key, V: Value> Map<K, V> {
         }))
     }
 
-    /// Sorts the bins to the pages and makes these, and waits. Returns how many pairs were stored,
-    /// and how many spilled.
+    /// Sorts the bins to the pages and makes these, and waits.
     fn make_all_pages(
         &self,
         table: &Table,
@@ -271,9 +294,10 @@ impl<K: Key, V: Value> Map<K, V> {
         kernels: &BulkKernels<K::Bits, V::Bits>,
         parts: &Parts,
         plan: Plan,
-    ) -> Result<[usize; 2]> {
+    ) -> Result<Made> {
         let view = table.view();
         let counters = scratch.counting()?;
+        let crowded = scratch.question();
         let spill = Spill {
             keys: parts.spilled_keys.ptr().cast(),
             values: parts.spilled_values.ptr().cast(),
@@ -315,6 +339,7 @@ impl<K: Key, V: Value> Map<K, V> {
             heads,
             counts: pages.cursors.cast_const(),
             equal: pages.cursors.wrapping_add(plan.pages as usize),
+            crowded,
             spill,
             stored: counters,
         };
@@ -325,7 +350,7 @@ impl<K: Key, V: Value> Map<K, V> {
             shared_bytes: plan.shared_bytes(sizes, slot_bytes),
         };
         let cursor_bytes = plan.cursors() * size_of::<u64>();
-        let counts = self.or_poison(scratch, |scratch| {
+        let [stored, spilled] = self.or_poison(scratch, |scratch| {
             let stream = scratch.stream();
             // SAFETY: the kernel set fits the map's types; bins, heads, cursors and the list live until
             // the wait, and the exclusive lock keeps all other operations away.
@@ -336,7 +361,11 @@ impl<K: Key, V: Value> Map<K, V> {
             }
             scratch.counted()
         })?;
-        Ok(counts.map(|count| count as usize))
+        Ok(Made {
+            stored: stored as usize,
+            spilled: spilled as usize,
+            crowded: scratch.answer(),
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::map::store::{Job, Verb};
 use crate::map::{Key, Map, Value};
 use crate::scratch::{Slot, Workspace};
 use crate::testing::on_every_device;
-use crate::{Device, Growth};
+use crate::{Buffer, Device, Growth, Stream};
 
 use std::ptr;
 
@@ -90,6 +90,82 @@ fn large_batches_into_empty_maps_are_built_from() {
             map.get(&keys).unwrap(),
             keys.iter().copied().map(Some).collect::<Vec<_>>()
         );
+    });
+}
+
+/// What is done to a map, and some keys that it does not hold.
+type Deed = fn(&Map<u64, u64>, &[u64]);
+
+#[test]
+fn marks_hold_until_a_pair_is_stored_in_another_way() {
+    const KEEP: [(&str, Deed); 5] = [
+        ("get", |map, keys| {
+            assert_eq!(map.get(keys).unwrap(), [None; N]);
+        }),
+        ("remove", |map, keys| {
+            assert_eq!(map.remove(keys).unwrap(), 0);
+        }),
+        ("fill", |map, keys| {
+            assert_eq!(map.insert(keys, keys).unwrap(), N);
+        }),
+        ("grow", |map, _| map.reserve(8 * N).unwrap()),
+        ("nothing", |map, _| {
+            assert_eq!(map.insert(&[], &[]).unwrap(), 0);
+        }),
+    ];
+    const END: [(&str, Deed); 4] = [
+        ("insert", |map, keys| {
+            map.insert(&keys[..1], &keys[..1]).unwrap();
+        }),
+        ("upsert", |map, keys| {
+            assert_eq!(map.upsert(keys, keys).unwrap(), N);
+        }),
+        ("on a stream", |map, keys| {
+            let stream = Stream::new(map.device()).unwrap();
+            let keys = Buffer::from_slice(&stream, keys).unwrap();
+            let pending = map.on(&stream).insert(&keys, &keys).unwrap();
+            pending.wait().unwrap();
+        }),
+        ("lend", |map, _| {
+            let stream = Stream::new(map.device()).unwrap();
+            let tally = map.launch_with(&stream, 1, |_| Ok(())).unwrap();
+            assert_eq!(tally.inserted, 0);
+        }),
+    ];
+    on_every_device(|device| {
+        let keys: Vec<u64> = (0..2 * N as u64).collect();
+        let (first, second) = keys.split_at(N);
+        let is_marked = |map: &Map<u64, u64>| map.table.read().is_marked();
+        let built = |name| {
+            let map: Map<u64, u64> = Map::builder(device)
+                .capacity(4 * N)
+                .page_slabs(8)
+                .bulk_from([N, N, usize::MAX])
+                .build()
+                .unwrap();
+            assert!(!is_marked(&map), "{name}: nobody has made its pages");
+            map.insert(first, first).unwrap();
+            assert!(is_marked(&map), "{name}");
+            map
+        };
+        for (name, deed) in KEEP {
+            let map = built(name);
+            deed(&map, second);
+            assert!(is_marked(&map), "{name}");
+        }
+        for (name, deed) in END {
+            let map = built(name);
+            deed(&map, second);
+            assert!(!is_marked(&map), "{name}");
+            // Not by a batch that is added to what is not marked.
+            map.insert(&keys, &keys).unwrap();
+            assert!(!is_marked(&map), "{name}");
+            let all: Vec<_> = keys.iter().copied().map(Some).collect();
+            assert_eq!(map.get(&keys).unwrap(), all);
+            map.clear().unwrap();
+            map.insert(first, first).unwrap();
+            assert!(is_marked(&map), "{name}");
+        }
     });
 }
 

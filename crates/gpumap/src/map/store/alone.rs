@@ -205,7 +205,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<()> {
         let (grid, batch) = self.share_out(job.keys, job.values, job.len);
         let args = UndoArgs {
-            view: table.view(),
+            view: table.view_to_store(),
             batch,
             outcomes: job.outcomes,
             buries: u32::from(moved),

@@ -90,7 +90,7 @@ impl<K: Key, V: Value> Map<K, V> {
         job: Job<K, V>,
         account: Account,
     ) -> Result<()> {
-        let view = table.view();
+        let view = table.view_to_store();
         let (kernel, update) = self.kernel_of(job.verb);
         let (Some(bins), Some(kernels)) = (job.bins, &self.kernels.bulk) else {
             let (grid, batch) = self.share_out(job.keys, job.values, job.len);
