@@ -9,6 +9,7 @@
 //! | `batch` | the verbs over a batch as it comes |
 //! | `bulk` | the verbs over a batch in bins, and the kernels that make pages |
 //! | `set`, `keys`, [`ids`] | the kernels of maps with values, of sets, of maps of ids |
+//! | [`codes`] | how many operations of a mixed batch may store |
 //! | `choose` | from sizes and encoding to a set |
 //!
 //! Entry points are named after the verb, the bytes of a key and of a value, and the encoding where
@@ -18,6 +19,7 @@ mod batch;
 mod bulk;
 #[cfg(not(target_arch = "nvptx64"))]
 mod choose;
+pub mod codes;
 pub mod ids;
 mod keys;
 mod set;

@@ -256,6 +256,45 @@ fn device_buffers_and_codes_that_mean_nothing() {
 }
 
 #[test]
+fn operations_on_the_device_are_counted_where_room_is_short() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let few = 50;
+        let many = on.n(20_000, 100_000) as u64;
+        let map: Map<K, V> = on
+            .builder()
+            .capacity(2 * few)
+            .growth(Growth::Fixed)
+            .build()
+            .unwrap();
+        let first = Batch::<K, V>::numbered(0..few as u64, 1);
+        map.insert(&first.keys, &first.values).unwrap();
+        let left = map.capacity() - few;
+        let stream = on.stream();
+        // Absent keys are asked for; some at the end are stored.
+        let apply = |stores: usize| {
+            let batch = Batch::<K, V>::numbered(1_000..1_000 + many, 2);
+            let mut operations = vec![Operation::Get; batch.len()];
+            operations[batch.len() - stores..].fill(Operation::Upsert);
+            let codes: Vec<u8> = operations.iter().map(|op| op.code()).collect();
+            let codes = Buffer::from_slice(&stream, &codes).unwrap();
+            let keys = Buffer::from_slice(&stream, &batch.keys).unwrap();
+            let (mut values, mut outcomes) = (batch.values.clone(), vec![0; batch.len()]);
+            map.apply_into(&codes, &keys, &batch.values, &mut values, &mut outcomes)
+        };
+        let refused = apply(left + 1).unwrap_err();
+        assert!(
+            matches!(refused, Error::Full { partial: false, .. }),
+            "{refused}"
+        );
+        assert_holds(&map, &first.bits().collect());
+        assert_eq!(apply(left).unwrap().stored, left);
+        assert_eq!(map.len(), map.capacity());
+        assert_eq!(apply(0).unwrap().stored, 0);
+    }
+    on_every_format!(body);
+}
+
+#[test]
 fn mixes_of_many_threads() {
     fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(300, 20_000) as u64;

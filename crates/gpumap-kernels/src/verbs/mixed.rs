@@ -17,6 +17,12 @@ pub mod operation {
     pub const UPSERT: u8 = 2;
     /// Removes the pair.
     pub const REMOVE: u8 = 3;
+
+    /// Whether the operation with this code may store a pair.
+    #[inline(always)]
+    pub const fn may_store(code: u8) -> bool {
+        matches!(code, INSERT | UPSERT)
+    }
 }
 
 /// What became of a key, by code.

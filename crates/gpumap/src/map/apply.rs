@@ -3,8 +3,11 @@
 use std::ptr;
 
 use gpumap_kernels::kernels::MixedArgs;
-use gpumap_kernels::verbs::mixed::{Told, operation, outcome};
+use gpumap_kernels::kernels::codes::{self, CODES, COUNT_STORES, CountStoresArgs};
+use gpumap_kernels::verbs::mixed::operation::{self, may_store};
+use gpumap_kernels::verbs::mixed::{Told, outcome};
 use gpumap_kernels::verbs::store::{Account, Select};
+use gpumap_simt::kernel::Grid;
 
 use super::store::{Job, Progress, Report};
 use super::table::Table;
@@ -12,6 +15,7 @@ use super::{Key, Map, Value};
 use crate::error::{Error, Result, expect_room};
 use crate::input::{Input, Source};
 use crate::output::Output;
+use crate::room::Promise;
 use crate::scratch::{Slot, Workspace};
 
 /// What [`Map::apply`] does with a key.
@@ -81,8 +85,8 @@ struct Mix<K: Key, V: Value> {
     pairs: Job<K, V>,
     operations: *const u8,
     told: Told<V::Bits>,
-    /// How many of them may store, at most.
-    stores: usize,
+    /// How many of them may store, if that has been counted.
+    stores: Option<usize>,
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -158,8 +162,8 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(Applied::default());
         }
         let stores = match operations {
-            Source::Host(codes) => codes.iter().filter(|&&code| may_store(code)).count(),
-            Source::Device(_) => len,
+            Source::Host(codes) => Some(codes.iter().filter(|&&code| may_store(code)).count()),
+            Source::Device(_) => None,
         };
         let mut scratch = self.scratch.take()?;
         let mut values_told = scratch.landing(Slot::FirstOutput, values_told)?;
@@ -187,11 +191,49 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(applied)
     }
 
+    /// How many operations of a batch on the device may store. Waits.
+    fn count_stores(&self, scratch: &mut Workspace, codes: *const u8, len: usize) -> Result<usize> {
+        self.expect_sound()?;
+        let args = CountStoresArgs {
+            codes,
+            n: len as u64,
+            stores: scratch.counting()?,
+        };
+        let grid = Grid {
+            blocks: (len as u64).div_ceil(u64::from(CODES)) as u32,
+            threads: codes::THREADS,
+            shared_bytes: 0,
+        };
+        // SAFETY: there are as many codes, which live until the wait below.
+        unsafe { COUNT_STORES.launch(scratch.stream(), grid, args) }?;
+        let [stores, _] = scratch.counted()?;
+        Ok(stores as usize)
+    }
+
+    /// Room for all that a batch stores, if there is as much for sure, and how much it needs at most. Operations
+    /// on the device are counted only if there is no room for all of them.
+    fn promise_for(
+        &self,
+        scratch: &mut Workspace,
+        mix: &Mix<K, V>,
+    ) -> Result<(Option<Promise<'_>>, usize)> {
+        let len = mix.pairs.len;
+        if let Some(stores) = mix.stores {
+            return Ok((self.room.promise(stores), stores));
+        }
+        if let Some(promise) = self.room.promise(len) {
+            return Ok((Some(promise), len));
+        }
+        let stores = self.count_stores(scratch, mix.operations, len)?;
+        Ok((self.room.promise(stores), stores))
+    }
+
     /// Runs a batch: beside other calls if it fits for sure, else alone.
     fn apply_mix(&self, scratch: &mut Workspace, mix: Mix<K, V>) -> Result<Applied> {
         let (report, mut applied) = {
             let table = self.table.read();
-            match self.room.promise(mix.stores) {
+            let (promise, stores) = self.promise_for(scratch, &mix)?;
+            match promise {
                 Some(promise) => {
                     let (report, applied) = self.run_mix(&table, scratch, mix, Select::All)?;
                     promise.keep(applied.stored);
@@ -200,7 +242,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 }
                 None => {
                     drop(table);
-                    self.apply_alone(scratch, mix)?
+                    self.apply_alone(scratch, mix, stores)?
                 }
             }
         };
@@ -219,12 +261,17 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Runs a batch alone, when there is room for as many pairs as it may store.
-    fn apply_alone(&self, scratch: &mut Workspace, mix: Mix<K, V>) -> Result<(Report, Applied)> {
+    fn apply_alone(
+        &self,
+        scratch: &mut Workspace,
+        mix: Mix<K, V>,
+        stores: usize,
+    ) -> Result<(Report, Applied)> {
         let mut table = self.exclusive();
         // Nothing is in flight, so what is left is exact. Absent keys that are only asked for, or are
         // equal, are counted as well.
         let absent = self.count_absent(&table, scratch, mix.pairs)?;
-        let stores = absent.min(mix.stores);
+        let stores = absent.min(stores);
         if stores > self.room.left() {
             self.make_room_for_all(&mut table, stores)?;
         }
@@ -284,9 +331,4 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         Ok((Report { stored, unplaced }, applied))
     }
-}
-
-/// Whether the operation with this code may need room.
-fn may_store(code: u8) -> bool {
-    matches!(code, operation::INSERT | operation::UPSERT)
 }
