@@ -6,6 +6,9 @@
 //! | `cpu` | 1, 2, 3 and 8 ranks, each on a CPU executor of its own |
 //! | `cuda` | as many on one GPU; and a rank on each of the GPUs that `GPUMAP_DEVICES` names, or else of all there are, through NCCL |
 //!
+//! Maps over some of them [send](Group::set_up) batches of any size straight into each other's memory, as
+//! large ones are.
+//!
 //! One test program serves a laptop and a machine with several GPUs. Too few GPUs for the last kind is
 //! said, once per program, and is a failure where `GPUMAP_DEVICES` asks for them.
 
@@ -22,19 +25,53 @@ use crate::device::{noting, say, targets};
 /// How many ranks are tried.
 pub const RANKS: [usize; 4] = [1, 2, 3, 8];
 
+/// How many ranks a group has that is tried once more with maps that send.
+const SENDING: [usize; 3] = [2, 3, 4];
+
 /// How long ranks wait for each other in tests: far more than a rank ever needs.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A group, and whether its ranks are on GPUs.
+/// A group, and how its maps are set up.
 #[derive(Clone, Debug)]
 pub struct Group {
     ranks: Ranks,
     name: String,
+    /// Whether batches of any size go straight into the memory of the ranks that own their keys.
+    sends: bool,
 }
 
 impl Group {
     fn new(ranks: Ranks, name: String) -> Self {
-        Self { ranks, name }
+        let sends = false;
+        Self { ranks, name, sends }
+    }
+
+    /// The same group, for maps that send their batches.
+    fn sending(self) -> Self {
+        let name = format!("{}, sending", self.name);
+        let sends = true;
+        Self {
+            name,
+            sends,
+            ..self
+        }
+    }
+
+    /// The settings of a map over this group.
+    pub fn set_up<K: Key, V: Value>(
+        &self,
+        builder: MapBuilder<K, V>,
+        share: &dyn Fn(usize) -> usize,
+    ) -> MapBuilder<K, V> {
+        let builder = builder.hash_seed(6);
+        match self.sends {
+            false => builder,
+            // Only where there is room for sure.
+            true => {
+                let pairs = self.n(8_000, 4_000_000);
+                builder.bulk_from([1; 3]).capacity(share(pairs))
+            }
+        }
     }
 
     /// The ranks.
@@ -90,19 +127,22 @@ pub fn on_executors(ranks: usize, timeout: Duration) -> Ranks {
     Ranks::with_timeout(&executors(ranks), timeout).expect("a group of executors")
 }
 
-/// A new group of each kind that failures may end.
+/// A new group of each kind that failures may end. None of their maps send.
 pub fn fresh_groups(timeout: Duration) -> Vec<Group> {
-    let mut groups = Vec::new();
     let on = |cuda| targets().iter().any(|on| on.device().is_cuda() == cuda);
+    let executors = |ranks| Group::new(on_executors(ranks, timeout), format!("{ranks} executors"));
+    let on_one = |ranks| {
+        let device = Device::cuda(0).expect("the GPU of the targets");
+        let group = Ranks::on_one(&device, ranks, timeout).expect("a group on one GPU");
+        Group::new(group, format!("{ranks} ranks on one GPU"))
+    };
+    let mut groups = Vec::new();
     for ranks in RANKS {
         if on(false) {
-            let name = format!("{ranks} executors");
-            groups.push(Group::new(on_executors(ranks, timeout), name));
+            groups.push(executors(ranks));
         }
         if on(true) {
-            let device = Device::cuda(0).expect("the GPU of the targets");
-            let group = Ranks::on_one(&device, ranks, timeout).expect("a group on one GPU");
-            groups.push(Group::new(group, format!("{ranks} ranks on one GPU")));
+            groups.push(on_one(ranks));
         }
     }
     groups.extend(several(timeout));
@@ -133,7 +173,13 @@ fn several(timeout: Duration) -> Option<Group> {
 /// Every group, made once.
 pub fn groups() -> &'static [Group] {
     static GROUPS: OnceLock<Vec<Group>> = OnceLock::new();
-    GROUPS.get_or_init(|| fresh_groups(PATIENCE))
+    GROUPS.get_or_init(|| {
+        let mut groups = fresh_groups(PATIENCE);
+        let sending = groups.iter().filter(|group| SENDING.contains(&group.len()));
+        let sending: Vec<Group> = sending.cloned().map(Group::sending).collect();
+        groups.extend(sending);
+        groups
+    })
 }
 
 /// Runs a test body on every group.

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `batch` | the verbs over a batch as it comes |
 //! | `bulk` | the verbs over a batch in bins, and the kernels that make pages |
+//! | `reply` | lookups whose answers go to other devices |
 //! | `set`, `keys`, [`ids`] | the kernels of maps with values, of sets, of maps of ids |
 //! | [`codes`] | how many operations of a mixed batch may store |
 //! | `choose` | from sizes and encoding to a set |
@@ -22,6 +23,7 @@ mod choose;
 pub mod codes;
 pub mod ids;
 mod keys;
+mod reply;
 mod set;
 
 pub use batch::{
@@ -33,6 +35,7 @@ pub use bulk::{RemoveBinsArgs, StoreBinsArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use choose::{KeyBits, ValueBits};
 pub use keys::*;
+pub use reply::{GetBinsArgs, PART, reply_bytes};
 pub use set::*;
 
 /// How the host's device claims a 16-byte slot.

@@ -31,10 +31,35 @@ pub struct Bins<K, V> {
 }
 
 impl<K, V> Bins<K, V> {
+    /// Places of a bin.
+    #[inline(always)]
+    pub const fn capacity(&self) -> u64 {
+        self.grains as u64 * GRAIN as u64
+    }
+
+    /// How many of `len` places from `start` on are in use: all of one bin.
+    ///
+    /// # Safety
+    /// The bins are valid, and have these places.
+    #[inline(always)]
+    pub(crate) unsafe fn used(&self, start: u64, len: u32) -> u32 {
+        let grain = (start / u64::from(GRAIN)) as u32;
+        // No bin has no grain; the other branch would be a panic.
+        let bin = grain.checked_div(self.grains).unwrap_or(0);
+        let inside = u64::from(grain - bin * self.grains) * u64::from(GRAIN);
+        // SAFETY: `start` is a place, so `bin` is one of the bins.
+        let count = unsafe { mem::load_readonly(self.counts.add(bin as usize)) };
+        if inside < count {
+            (count - inside).min(u64::from(len)) as u32
+        } else {
+            0
+        }
+    }
+
     /// Places of all bins.
     #[inline(always)]
     pub const fn len(&self) -> u64 {
-        self.bins as u64 * self.grains as u64 * GRAIN as u64
+        self.bins as u64 * self.capacity()
     }
 
     /// The same bins for keys and values of other types with the same sizes.
@@ -69,17 +94,8 @@ impl<F: Format> Source<F> for Bins<F::Key, F::Value> {
 
     #[inline(always)]
     unsafe fn part(&self, start: u64) -> u32 {
-        let grain = (start / u64::from(GRAIN)) as u32;
-        // No bin has no grain; the other branch would be a panic.
-        let bin = grain.checked_div(self.grains).unwrap_or(0);
-        let inside = u64::from(grain - bin * self.grains) * u64::from(GRAIN);
-        // SAFETY: `start` is a place, so `bin` is one of the bins.
-        let count = unsafe { mem::load_readonly(self.counts.add(bin as usize)) };
-        if inside < count {
-            (count - inside).min(u64::from(GRAIN)) as u32
-        } else {
-            0
-        }
+        // SAFETY: passed on.
+        unsafe { self.used(start, GRAIN) }
     }
 
     #[inline(always)]

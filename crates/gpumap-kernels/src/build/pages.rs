@@ -50,7 +50,7 @@ kernel_args! {
     pub struct PagesArgs<K, V> {
         /// The map.
         pub view: MapView,
-        /// Keys in bins by the top `bits` bits of their hash.
+        /// Keys in `sources << bits` bins by the top bits of their hash.
         pub keys: *const K,
         /// The values beside them.
         pub values: *const V,
@@ -58,8 +58,10 @@ kernel_args! {
         pub counts: *const u64,
         /// Places of a bin: a multiple of [`GRAIN`](crate::build::bins::GRAIN).
         pub capacity: u64,
-        /// There are `1 << bits` bins.
+        /// What bins are by: the top bits of the hash.
         pub bits: u32,
+        /// How many bins there are for each value of these, one behind the other; at least one.
+        pub sources: u32,
         /// Blocks for each bin.
         pub tiles: u32,
         /// Keys per tile: a multiple of 64, at most what the kernel's threads rank.
@@ -128,7 +130,7 @@ impl<'a, K: Bits, V: Bits> BinToPages<'a, K, V> {
         let block = thread::block_idx_x();
         // There is at least one tile; the other branch would be a panic.
         let bin = block.checked_div(args.tiles).unwrap_or(0);
-        let least = KeyHash::first_of(bin, args.bits);
+        let least = KeyHash::first_of(bin.checked_div(args.sources).unwrap_or(0), args.bits);
         let (index, _) = least.submap(args.view.submap_count);
         // SAFETY: `index` is below the number of submaps; the map is live.
         unsafe {

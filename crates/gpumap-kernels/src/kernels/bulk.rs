@@ -1,11 +1,14 @@
 //! The verbs over a batch in bins, and the kernels that large batches take.
 
 use super::batch::store;
+use super::reply::{GetBinsArgs, get_bins};
 use crate::build::bins::Bins;
 use crate::build::page::{self, BuildArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::build::{ToPages, pages::PagesArgs};
 use crate::count::Counters;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::mail::{SendArgs, Sent};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::primitives::partition::{Partitioned, ScatterArgs, ScatterKernel};
 use crate::probe::serve_batch;
@@ -84,8 +87,14 @@ pub struct BulkKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub insert: &'static Kernel<StoreBinsArgs<K, V>>,
     /// Stores pairs in bins, or updates values.
     pub merge: &'static Kernel<StoreBinsArgs<K, V>>,
+    /// Looks up keys in bins that several ranks have sent.
+    pub get: &'static Kernel<GetBinsArgs<K, V>>,
     /// Removes keys in bins.
     pub remove: &'static Kernel<RemoveBinsArgs<K, V>>,
+    /// Sends pairs to the ranks that own them.
+    pub send: ScatterKernel<SendArgs<K, V>>,
+    /// Sends keys to the ranks that own them.
+    pub send_keys: ScatterKernel<SendArgs<K, ()>>,
     /// Sorts bins into pages.
     pub to_pages: ScatterKernel<PagesArgs<K, V>>,
     /// Makes the pages of an empty map.
@@ -110,6 +119,12 @@ macro_rules! bulk_kernels {
                 pub static [<MERGE_BINS $suffix:upper>] = fn [<merge_bins $suffix>](args: StoreBinsArgs<$k, $v>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<$format, _, _>(&args.view, &args.bins, &args.account, Merge(args.update)) }
+                }
+                /// Looks up keys in bins that several ranks have sent.
+                $(#[$cfg])*
+                pub static [<GET_BINS $suffix:upper>] = fn [<get_bins $suffix>](args: GetBinsArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { get_bins::<$format>(&args) }
                 }
                 /// Removes keys in bins.
                 $(#[$cfg])*
@@ -137,7 +152,10 @@ macro_rules! bulk_kernels {
                 keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
                 insert: &[<INSERT_BINS $suffix:upper>],
                 merge: &[<MERGE_BINS $suffix:upper>],
+                get: &[<GET_BINS $suffix:upper>],
                 remove: &[<REMOVE_BINS $suffix:upper>],
+                send: <$k as Sent<$v>>::SEND,
+                send_keys: <$k as Sent<()>>::SEND,
                 to_pages: <$k as ToPages<$v>>::TO_PAGES,
                 build: &[<BUILD $suffix:upper>],
                 fill: &[<FILL $suffix:upper>],

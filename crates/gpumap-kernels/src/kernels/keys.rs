@@ -11,11 +11,14 @@ use super::batch::{
 #[cfg(not(target_arch = "nvptx64"))]
 use super::bulk::BulkKernels;
 use super::bulk::{RemoveBinsArgs, StoreBinsArgs, remove_bins};
+use super::reply::{GetBinsArgs, get_bins};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::set::KernelSet;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::build::ToPages;
 use crate::build::page::{self, BuildArgs};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::mail::Sent;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::map_ref::Named;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -68,6 +71,11 @@ macro_rules! set_kernels {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<Keys<$k>, _, _>(&args.view, &args.bins, &args.account, Keep) }
                 }
+                /// Looks up keys in bins that several ranks have sent.
+                pub static [<GET_BINS $suffix:upper>] = fn [<get_bins $suffix>](args: GetBinsArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { get_bins::<Keys<$k>>(&args) }
+                }
                 /// Removes keys in bins.
                 pub static [<REMOVE_BINS $suffix:upper>] = fn [<remove_bins $suffix>](args: RemoveBinsArgs<$k, ()>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
@@ -113,7 +121,10 @@ macro_rules! set_kernels {
                     keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
                     insert: &[<INSERT_BINS $suffix:upper>],
                     merge: &[<INSERT_BINS $suffix:upper>],
+                    get: &[<GET_BINS $suffix:upper>],
                     remove: &[<REMOVE_BINS $suffix:upper>],
+                    send: <$k as Sent<()>>::SEND,
+                    send_keys: <$k as Sent<()>>::SEND,
                     to_pages: <$k as ToPages<()>>::TO_PAGES,
                     build: &[<BUILD $suffix:upper>],
                     fill: &[<FILL $suffix:upper>],

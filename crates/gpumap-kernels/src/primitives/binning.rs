@@ -217,7 +217,7 @@ impl<T: Ordered> Binning<T::Word> for Edges<T> {
 }
 
 /// A bit field of a word, or of its hash.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct DigitOf {
     /// What the word is combined with before it is mixed; the map's seed.
@@ -233,7 +233,7 @@ pub struct DigitOf {
 impl DigitOf {
     /// The digit of a word, zero-extended.
     #[inline(always)]
-    pub fn digit(&self, word: u64) -> u32 {
+    pub const fn digit(&self, word: u64) -> u32 {
         let word = if self.hashed != 0 {
             mix64(word ^ self.seed)
         } else {

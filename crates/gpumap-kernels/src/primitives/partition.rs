@@ -99,6 +99,50 @@ kernel_args! {
 /// The capacity of parts that begin where the cursors say.
 pub const UNBOUNDED: u64 = u64::MAX;
 
+/// Hands out every number of a tile's order, in runs: `put` gets the place of its part, the number, and which key
+/// of the tile that is. The lanes of a warp have the words of a line of the output, or of several.
+///
+/// # Safety
+/// The tile has been put in order, the places are there, and a barrier has been passed.
+#[inline(always)]
+unsafe fn by_lines<K, V, R, const THREADS: u32>(
+    route: &R,
+    room: &Room<K, V, R::Place, false>,
+    len: u32,
+    put: impl Fn(R::Place, u32, u32),
+) where
+    K: Bits + SharedWord,
+    V: Payload,
+    R: Route<K, V>,
+{
+    let (parts, lane) = (route.parts(), warp::lane_id());
+    let mut part = thread::thread_idx_x() / warp::SIZE;
+    while part < parts {
+        // SAFETY: a place and a start for each part; a run ends where the next one begins.
+        unsafe {
+            let place = room.places.add(part).load();
+            let start = room.starts.add(part).load();
+            let end = if part + 1 < parts {
+                room.starts.add(part + 1).load()
+            } else {
+                len
+            };
+            let ahead = route.ahead(place, start);
+            // The number of the run's first key is `ahead`.
+            let mut i = lane;
+            while i < ahead + (end - start) {
+                if i >= ahead {
+                    let at = start + (i - ahead);
+                    let (_, from) = room.in_order(at, |key| route.part(key));
+                    put(place, at, from);
+                }
+                i += warp::SIZE;
+            }
+        }
+        part += const { THREADS / warp::SIZE };
+    }
+}
+
 /// The body of the scatter kernels, for tiles of at most `tile` keys.
 ///
 /// | must call | result |
@@ -270,6 +314,41 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
         }
         wait_copies::<0>();
         thread::sync_threads();
+
+        if R::TELLS && !STABLE {
+            let mut e = 0;
+            while e < EACH {
+                let i = first + e as u32 * step;
+                if i < len {
+                    let part = ranked[e] >> 16;
+                    let at = room.starts.add(part).load() + (ranked[e] & 0xffff);
+                    route.tell(i, room.places.add(part).load(), at);
+                }
+                e += 1;
+            }
+        }
+
+        if R::BY_LINES && !STABLE {
+            // The same room, for the compiler as well.
+            let room = Room::<K, V, R::Place, false>::of(tile, parts);
+            by_lines::<K, V, R, THREADS>(route, &room, len, |place, i, from| {
+                let key = room.keys.add(from).load();
+                route.put_key(place, i, key, values.wrapping_add(from as usize));
+                if V::BYTES != 0 && !Room::<K, V, R::Place, STABLE>::APART {
+                    route.put_value(place, i, room.values.add(from).load());
+                }
+            });
+            if V::BYTES != 0 && Room::<K, V, R::Place, STABLE>::APART {
+                thread::sync_threads();
+                stage_values();
+                wait_copies::<0>();
+                thread::sync_threads();
+                by_lines::<K, V, R, THREADS>(route, &room, len, |place, i, from| {
+                    route.put_value(place, i, room.values.add(from).load());
+                });
+            }
+            return;
+        }
 
         let mut e = 0;
         while e < EACH {

@@ -53,7 +53,7 @@ pub(super) fn grid_of_bins<K, V>(bins: &Bins<K, V>) -> Grid {
 }
 
 /// The grid for `len` inputs, `per_warp` for each warp, or more if there are too many warps.
-fn grid(len: u64, mut per_warp: u64) -> (Grid, u32) {
+pub(super) fn grid(len: u64, mut per_warp: u64) -> (Grid, u32) {
     let block_warps = u64::from(BATCH_THREADS) / WARP;
     // A grid has a limit; a batch beyond 2^43 keys does not fit any memory, but costs no branch.
     while len.div_ceil(per_warp).div_ceil(block_warps) > i32::MAX as u64 {

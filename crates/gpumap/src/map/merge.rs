@@ -46,7 +46,7 @@ pub enum Number {
 
 impl Merge {
     /// As the kernels take it.
-    pub(super) fn update<V: Value>(self) -> Update {
+    pub(crate) fn update<V: Value>(self) -> Update {
         match (self, V::NUMBER) {
             (Self::Add, Number::Float) => Update::AddFloat,
             (Self::Add, _) => Update::Add,

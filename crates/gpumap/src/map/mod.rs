@@ -39,6 +39,7 @@ pub use arena::Audit;
 pub use arena::{ArenaMap, ArenaMapBuilder, ArenaStats};
 pub use builder::{DEFAULT_MAX_LOAD_FACTOR, Growth, MapBuilder};
 pub(crate) use builder::{encoding_of, random_seed};
+pub(crate) use bulk::{InBins, grains_of_sent};
 pub use chunks::{Chunk, Chunks};
 pub use key::{Key, Value};
 pub(crate) use launch::share_out;
@@ -47,6 +48,7 @@ pub use on_stream::OnStream;
 pub use pending::Pending;
 pub use stats::Stats;
 pub use store::Outcome;
+pub(crate) use store::Verb;
 
 #[cfg(doc)]
 use crate::buffer::Buffer;

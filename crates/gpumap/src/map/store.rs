@@ -11,7 +11,8 @@ mod job;
 mod run;
 
 pub(super) use alone::Progress;
-pub(super) use job::{Job, StoreKernel, Verb};
+pub(crate) use job::Verb;
+pub(super) use job::{Job, StoreKernel};
 pub(super) use run::Report;
 
 use gpumap_kernels::verbs::store::Select;
@@ -183,7 +184,7 @@ impl<K: Key, V: Value> Map<K, V> {
         })
     }
 
-    pub(super) fn store(
+    pub(crate) fn store(
         &self,
         verb: Verb<K, V>,
         keys: Source<'_, K>,
@@ -298,16 +299,19 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Stores what fits for sure, beside other calls.
-    fn store_part(
+    pub(super) fn store_part(
         &self,
         table: RwLockReadGuard<'_, Table>,
         promise: Promise<'_>,
         scratch: &mut Workspace,
         part: Job<K, V>,
     ) -> Result<usize> {
-        let sorted = self.sorted(&table, scratch, &part)?;
+        let sorted = match part.bins {
+            Some(_) => None,
+            None => self.sorted(&table, scratch, &part)?,
+        };
         let part = Job {
-            bins: sorted.as_ref().map(Binned::bins),
+            bins: sorted.as_ref().map(Binned::bins).or(part.bins),
             ..part
         };
         let report = self.run(&table, scratch, part, Select::All)?;

@@ -63,7 +63,7 @@ use crate::scratch::ScratchPool;
 /// method returns when the device is done.
 #[derive(Debug)]
 pub struct Primitives {
-    scratch: ScratchPool,
+    pub(crate) scratch: ScratchPool,
     device: Device,
 }
 

@@ -4,8 +4,11 @@
 //! brought, while the others wait and cannot leave: so their memory may be read and written in it.
 
 use std::any::Any;
+use std::num::NonZero;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use std::{hint, thread};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -19,9 +22,17 @@ type Outcome = Arc<dyn Any + Send + Sync>;
 /// What comes of a meeting of ranks at different calls.
 struct OutOfStep;
 
+/// Devices that work on parts of the same size are done within less.
+const ALERT: Duration = Duration::from_micros(200);
+
 /// Where the ranks of one process meet.
 pub(super) struct Hub {
     timeout: Duration,
+    /// How long a rank looks for the others before it goes to sleep: for that takes the system longer than
+    /// most meetings.
+    alert: Duration,
+    /// How many meetings there have been, for those who look.
+    met: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -49,8 +60,11 @@ pub(super) enum End {
 
 impl Hub {
     pub(super) fn new(ranks: usize, timeout: Duration) -> Self {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Self {
             timeout,
+            alert: if ranks < cores { ALERT } else { Duration::ZERO },
+            met: AtomicU64::new(0),
             state: Mutex::new(State {
                 meeting: 0,
                 posts: (0..ranks).map(|_| None).collect(),
@@ -89,9 +103,15 @@ impl Hub {
             };
             state.outcome = Some(outcome);
             state.meeting += 1;
+            self.met.store(state.meeting, Ordering::Release);
             self.changed.notify_all();
         } else {
             let meeting = state.meeting;
+            if !self.alert.is_zero() {
+                drop(state);
+                self.look(meeting);
+                state = self.state.lock();
+            }
             let deadline = Instant::now() + self.timeout;
             while state.meeting == meeting {
                 if let Err(error) = self.expect_all(&state) {
@@ -109,6 +129,14 @@ impl Hub {
         // The next meeting needs this rank, so the outcome is still that of this one.
         let outcome = state.outcome.clone().and_then(|any| any.downcast().ok());
         outcome.ok_or(Error::Group(GroupError::OutOfStep))
+    }
+
+    /// Returns when a meeting is over, or somebody has to be waited for.
+    fn look(&self, meeting: u64) {
+        let begin = Instant::now();
+        while self.met.load(Ordering::Acquire) == meeting && begin.elapsed() < self.alert {
+            hint::spin_loop();
+        }
     }
 
     /// An error if some rank has failed: then it will not do its part of what is under way.
@@ -174,7 +202,6 @@ impl std::fmt::Debug for Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::thread;
 
     fn hub(ranks: usize) -> Hub {
         Hub::new(ranks, Duration::from_secs(60))

@@ -127,12 +127,37 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: Source<'_, K>,
         outputs: Result<(Option<&mut Buffer<V>>, &mut Buffer<u8>)>,
     ) -> Result<()> {
+        let len = keys.len();
+        let mut targets = None;
+        let ready = outputs.and_then(|(values, found)| {
+            let room = values.as_ref().map_or(found.len(), |values| values.len());
+            expect_room(len, room.min(found.len()))?;
+            if u32::try_from(len).is_err() {
+                return Err(Error::Group(GroupError::BatchTooLong { len }));
+            }
+            if let Some(values) = &values {
+                self.stream.wait_stream(values.stream())?;
+            }
+            self.stream.wait_stream(found.stream())?;
+            targets = Some((values, found));
+            Ok(len)
+        });
+        let terms = self.terms(rank, ready, false)?;
+        let Some((mut values, found)) = targets else {
+            return Ok(());
+        };
+        if let Some(terms) = terms
+            && self.ask(rank, &terms, keys, values.as_deref_mut(), found)?
+        {
+            return Ok(());
+        }
         let Self {
             map,
             rooms,
             stream,
             primitives,
             owners,
+            ..
         } = self;
         let stream: &Stream = stream;
         let Rooms {
@@ -146,19 +171,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             came,
             ..
         } = rooms;
-        let len = keys.len();
-        let mut targets = None;
-        let parted = outputs.and_then(|(values, found)| {
-            let room = values.as_ref().map_or(found.len(), |values| values.len());
-            expect_room(len, room.min(found.len()))?;
-            if u32::try_from(len).is_err() {
-                return Err(Error::Group(GroupError::BatchTooLong { len }));
-            }
-            if let Some(values) = &values {
-                stream.wait_stream(values.stream())?;
-            }
-            stream.wait_stream(found.stream())?;
-            targets = Some((values, found));
+        let parted = attempt(|| {
             number(stream, numbers, numbered, len)?;
             let numbers = numbers.of(stream, len)?.slice(..len)?;
             let (sent, places) = (sent.of(stream, len)?, places.of(stream, len)?);
@@ -171,9 +184,6 @@ impl<K: Key, V: Value> Shard<K, V> {
             .map_or(0..0, |ranges| ranges[rank.index()].clone());
         let plan = rank.plan(parted)?;
         let incoming = plan.incoming();
-        let Some((mut values, found)) = targets else {
-            return Ok(());
-        };
         let with_values = values.is_some();
 
         let room = attempt(|| {

@@ -40,6 +40,7 @@ mod exchange;
 mod hub;
 mod list;
 mod look_up;
+mod mail;
 mod map;
 mod membership;
 mod nccl;

@@ -105,17 +105,27 @@ impl Rank {
     /// As for [`together`](Self::together).
     #[doc(alias = "all-gather")]
     pub fn agree<const N: usize>(&mut self, mine: Result<[u64; N]>) -> Result<Vec<[u64; N]>> {
-        let words = mine.as_ref().copied().unwrap_or([0; N]);
+        let all = self.agree_on(mine.map(Vec::from), N)?;
+        let of_rank = |rank: usize| std::array::from_fn(|i| all[rank * N + i]);
+        Ok((0..self.ranks()).map(of_rank).collect())
+    }
+
+    /// As [`agree`](Self::agree), with a number of words that is known later. A collective.
+    pub(super) fn agree_on(&mut self, mine: Result<Vec<u64>>, words: usize) -> Result<Vec<u64>> {
         let mut post = vec![u64::from(mine.is_err())];
-        post.extend(words);
+        post.extend(mine.as_deref().unwrap_or_default());
+        post.resize(1 + words, 0);
         let all = self.gather(&post);
         // One's own error tells more.
         mine?;
         let all = all?;
-        let mut of_ranks = Vec::with_capacity(self.ranks());
-        for (rank, post) in all.chunks(N + 1).enumerate() {
+        if all.len() != self.ranks() * (1 + words) {
+            return Err(Error::Group(GroupError::OutOfStep));
+        }
+        let mut of_ranks = Vec::with_capacity(self.ranks() * words);
+        for (rank, post) in all.chunks(1 + words).enumerate() {
             match post.split_first() {
-                Some((0, words)) => of_ranks.push(std::array::from_fn(|i| words[i])),
+                Some((0, words)) => of_ranks.extend(words),
                 _ => return Err(Error::Group(GroupError::Failed { rank })),
             }
         }

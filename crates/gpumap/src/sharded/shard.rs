@@ -1,12 +1,15 @@
 //! [`Shard`]: what one rank has of a map, and the verbs that store and take away.
 
+use gpumap_simt::atomic::part::Update;
+
 use super::Rank;
 use super::exchange::{Given, attempt, exchange, parcel, part, total};
+use super::mail::Mail;
 use super::owner::Owners;
 use super::room::Rooms;
 use crate::error::{Error, Result};
 use crate::input::{Input, Source};
-use crate::map::{Key, Map, MapBuilder, Merge, Value, random_seed};
+use crate::map::{Key, Map, MapBuilder, Merge, Value, Verb, random_seed};
 use crate::primitives::Primitives;
 use crate::stream::Stream;
 
@@ -38,6 +41,9 @@ pub struct Shard<K: Key, V: Value> {
     /// What the buffers below are ordered by: never the link, which is busy while they are worked on.
     pub(super) stream: Stream,
     pub(super) rooms: Rooms<K, V>,
+    pub(super) mail: Mail,
+    /// Whether the maps of all ranks have the same seed, so that each knows the bins of all.
+    pub(super) alike: bool,
 }
 
 impl<K: Key, V: Value> Shard<K, V> {
@@ -59,7 +65,8 @@ impl<K: Key, V: Value> Shard<K, V> {
 
     /// A map with settings: `configure` gets the builder of this rank's part, and what makes of a number
     /// of pairs of the whole group the room that one rank needs for its share. The seed is that of the owners;
-    /// without one, rank 0 draws it. A collective.
+    /// without one, rank 0 draws it. So does it the seed of the hashes, unless `configure` sets one. Ranks
+    /// whose maps have different ones are slower. A collective.
     ///
     /// # Errors
     /// As for [`MapBuilder::build`]; [`Error::Group`].
@@ -68,19 +75,25 @@ impl<K: Key, V: Value> Shard<K, V> {
         owner_seed: Option<u64>,
         configure: impl FnOnce(MapBuilder<K, V>, &dyn Fn(usize) -> usize) -> MapBuilder<K, V>,
     ) -> Result<Self> {
-        let drawn = owner_seed.unwrap_or_else(random_seed);
-        let seed = rank.gather(&[drawn])?[0];
+        let drawn = [owner_seed.unwrap_or_else(random_seed), random_seed()];
+        let drawn = rank.gather(&drawn)?;
+        let (seed, hash_seed) = (drawn[0], drawn[1]);
         let made = Owners::new(rank.ranks(), seed).and_then(|owners| {
             let share = |pairs| owners.share(pairs);
             Ok(Self {
-                map: configure(Map::builder(rank.device()), &share).build()?,
+                map: configure(Map::builder(rank.device()).hash_seed(hash_seed), &share).build()?,
                 owners,
                 primitives: Primitives::new(rank.device()),
                 stream: Stream::new(rank.device())?,
                 rooms: Rooms::default(),
+                mail: Mail::default(),
+                alike: false,
             })
         });
-        rank.together(made)
+        let mut made = rank.together(made)?;
+        let mine = made.map.seed();
+        made.alike = rank.gather(&[mine])?.iter().all(|&seed| seed == mine);
+        Ok(made)
     }
 
     /// The pairs that this rank has. What it is asked for itself concerns them alone; pairs that are
@@ -106,9 +119,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.store(rank, keys.source(), values.source(), |map, keys, values| {
-            map.insert(&Given(keys), &Given(values))
-        })
+        self.store(rank, keys.source(), values.source(), Verb::Insert)
     }
 
     /// [`Map::upsert`] over the group: returns how many keys were new, of all ranks together.
@@ -121,9 +132,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.store(rank, keys.source(), values.source(), |map, keys, values| {
-            map.upsert(&Given(keys), &Given(values))
-        })
+        let verb = Verb::Merge(Update::Replace);
+        self.store(rank, keys.source(), values.source(), verb)
     }
 
     /// [`Map::merge`] over the group: returns how many keys were new, of all ranks together.
@@ -137,9 +147,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         values: &(impl Input<V> + ?Sized),
         merge: Merge,
     ) -> Result<usize> {
-        self.store(rank, keys.source(), values.source(), |map, keys, values| {
-            map.merge(&Given(keys), &Given(values), merge)
-        })
+        let verb = Verb::Merge(merge.update::<V>());
+        self.store(rank, keys.source(), values.source(), verb)
     }
 
     /// [`Map::remove`] over the group: returns how many keys were present, of all ranks together.
@@ -151,6 +160,12 @@ impl<K: Key, V: Value> Shard<K, V> {
             return self.map.remove(keys);
         }
         let keys = keys.source();
+        if let Some(terms) = self.terms(rank, Ok(keys.len()), false)?
+            && let Some(came) = self.send(rank, &terms, keys, None, false)?
+        {
+            let removed = self.map.remove_sent(&came.batch);
+            return total(rank, removed);
+        }
         let Self {
             map,
             rooms,
@@ -221,20 +236,35 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// Frees the buffers that calls went through. Later ones allocate them again as they need them.
     pub fn trim(&mut self) {
         self.rooms = Rooms::default();
+        self.mail.trim();
         self.map.trim();
     }
 
-    /// Sends each pair to its owner and applies a verb there: to the own part while the others are on
-    /// their way, then to what has come.
+    /// Sends each pair to its owner and applies a verb there; the general way, to the own part while the
+    /// others are on their way, then to what has come.
     fn store(
         &mut self,
         rank: &mut Rank,
         keys: Source<'_, K>,
         values: Source<'_, V>,
-        verb: impl Fn(&Map<K, V>, Source<'_, K>, Source<'_, V>) -> Result<usize>,
+        verb: Verb<K, V>,
     ) -> Result<usize> {
         if rank.ranks() == 1 {
-            return verb(&self.map, keys, values);
+            return self.map.store(verb, keys, values);
+        }
+        let len = keys.len();
+        let mine = match values.len() == len {
+            true => Ok(len),
+            false => Err(Error::LengthMismatch {
+                keys: len,
+                values: values.len(),
+            }),
+        };
+        if let Some(terms) = self.terms(rank, mine, true)?
+            && let Some(came) = self.send(rank, &terms, keys, Some(values), false)?
+        {
+            let stored = self.map.store_sent(verb, &came.batch);
+            return total(rank, stored);
         }
         let Self {
             map,
@@ -245,14 +275,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             ..
         } = self;
         let stream: &Stream = stream;
-        let len = keys.len();
         let parted = attempt(|| {
-            if values.len() != len {
-                return Err(Error::LengthMismatch {
-                    keys: len,
-                    values: values.len(),
-                });
-            }
             let out_keys = rooms.keys.of(stream, len)?;
             let out_values = rooms.values.of(stream, len)?;
             let digit = owners.digit();
@@ -274,11 +297,11 @@ impl<K: Key, V: Value> Shard<K, V> {
         let parcels = [parcel(keys, came_keys), parcel(values, came_values)];
         // SAFETY: the buffers have what is planned, and are left alone until the wait below is over.
         unsafe { exchange(rank, stream, &plan, &parcels) }?;
-        let own = part(keys, values, mine).and_then(|(keys, values)| verb(map, keys, values));
+        let own = part(keys, values, mine).and_then(|(keys, values)| map.store(verb, keys, values));
         rank.wait()?;
         let all = own.and_then(|own| {
             let (keys, values) = part(came_keys, came_values, 0..incoming)?;
-            Ok(own + verb(map, keys, values)?)
+            Ok(own + map.store(verb, keys, values)?)
         });
         total(rank, all)
     }

@@ -1,8 +1,9 @@
 //! Batches of every shape: on the devices, skewed, empty, all on one rank, for one rank.
 
-use gpumap::sharded::{Rank, Shard};
-use gpumap::{Buffer, Error, Key, Merge, Result, Stream, Value};
-use gpumap_tests::group::Group;
+use gpumap::sharded::{Rank, Ranks, Shard};
+use gpumap::{Buffer, Error, Key, Merge, Result, ShardedMap, Stream, Value};
+use gpumap_tests::device::targets;
+use gpumap_tests::group::{Group, PATIENCE};
 use gpumap_tests::oracle::Oracle;
 use gpumap_tests::{key, key_bits, value, value_bits};
 
@@ -84,6 +85,25 @@ fn batches_on_the_devices() {
         map::<K, V>(on).run(work).unwrap();
     }
     on_groups!(body: u64 => u64, u32 => u32, u64 => u32);
+}
+
+/// Every verb with batches that are sent straight to their owners, small enough for the sanitizers.
+#[test]
+fn sanitizer_large_batches_are_sent() {
+    for on in targets() {
+        let ranks = Ranks::on_one(on.device(), 2, PATIENCE).unwrap();
+        let map = ShardedMap::<u64, u64>::with(&ranks, Some(5), |builder, share| {
+            builder.bulk_from([1; 3]).capacity(share(4_000))
+        });
+        let work = |rank: &mut Rank, shard: &mut Shard<u64, u64>| {
+            let first = (rank.index() as u64) << 24;
+            let keys: Vec<u64> = (first..first + 700)
+                .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+                .collect();
+            through(rank, shard, &keys, 1_400)
+        };
+        map.unwrap().run(work).unwrap();
+    }
 }
 
 #[test]

@@ -143,9 +143,10 @@ fn who_leaves_an_exchange_half_way_leaves_nobody_hanging() {
         |rank, is_last| {
             let mut shard = Shard::<u64, u64>::new(rank)?;
             shard.insert(rank, &[1, 2, 3], &[1, 2, 3])?;
-            // As a batch begins: everyone tells what it has for whom.
+            // As a batch begins: everyone tells how much it has, and then what it has for whom.
             if is_last {
                 let word = u64::from(false);
+                rank.gather(&[word, 6, 0, 0, 0])?;
                 let lens = vec![1; rank.ranks()];
                 rank.gather(&[&[word], &lens[..]].concat())?;
                 rank.gather(&[word])?;

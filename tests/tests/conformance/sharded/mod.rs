@@ -15,7 +15,10 @@ use gpumap_tests::{key, key_bits, value_bits};
 
 /// A map over a group, with fixed seeds.
 fn map<K: Key, V: Value>(on: &Group) -> ShardedMap<K, V> {
-    ShardedMap::with(on.ranks(), Some(5), |builder, _| builder.hash_seed(6)).unwrap()
+    ShardedMap::with(on.ranks(), Some(5), |builder, share| {
+        on.set_up(builder, share)
+    })
+    .unwrap()
 }
 
 /// Panics unless the map holds exactly these pairs, each on the rank that owns its key, as seen by

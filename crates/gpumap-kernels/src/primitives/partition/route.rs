@@ -33,6 +33,13 @@ pub(crate) trait Route<K: Bits, V: Payload> {
     /// Where the keys that a block has of one part go.
     type Place: SharedWord;
 
+    /// Whether it is [told](Self::tell) where keys go. Not in stable kernels.
+    const TELLS: bool = false;
+
+    /// Whether warps write runs from the [lines](Self::ahead) of the output on, rather than from anywhere in the
+    /// tile's order: for a link, on which parts of a line cost as much as the whole. Not in stable kernels.
+    const BY_LINES: bool = false;
+
     /// The tile of the calling block.
     fn tile(&self) -> Tile<K, V>;
 
@@ -53,6 +60,22 @@ pub(crate) trait Route<K: Bits, V: Payload> {
     /// # Safety
     /// The run is what the block has of that part.
     unsafe fn place(&self, part: u32, run: Run) -> Self::Place;
+
+    /// How many keys there would be from the start of a line of the output to the first key of a run.
+    #[inline(always)]
+    fn ahead(&self, place: Self::Place, start: u32) -> u32 {
+        let _ = (place, start);
+        0
+    }
+
+    /// Takes note that key `i` of the block's tile is number `at` in the order of the tile's output.
+    ///
+    /// # Safety
+    /// `place` is that of the key's part; one thread calls it for the key.
+    #[inline(always)]
+    unsafe fn tell(&self, i: u32, place: Self::Place, at: u32) {
+        let _ = (i, place, at);
+    }
 
     /// Writes a key. `value` is where its value came from, for routes that put pairs elsewhere.
     ///

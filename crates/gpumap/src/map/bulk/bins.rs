@@ -21,14 +21,26 @@ use crate::scratch::Workspace;
 /// which those that are being worked on stay in the L2.
 const REGION_BITS: u32 = 8;
 
+/// Keys, and values if there are any, in bins by the top `bits` bits of their hashes: for each value of
+/// these, one bin after the other from each of `sources`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InBins<K, V> {
+    pub(crate) bins: Bins<K, V>,
+    pub(crate) bits: u32,
+    pub(crate) sources: u32,
+    /// Keys in all bins.
+    pub(crate) len: usize,
+}
+
 /// A sorted batch. Its memory is freed in the order of the stream.
 #[derive(Debug)]
 pub(in crate::map) struct Binned {
     keys: Memory,
     values: Memory,
     counts: Memory,
-    pub bits: u32,
+    bits: u32,
     grains: u32,
+    len: usize,
 }
 
 impl Binned {
@@ -43,15 +55,20 @@ impl Binned {
         }
     }
 
-    /// Places of a bin.
-    pub fn capacity(&self) -> u64 {
-        u64::from(self.grains) * u64::from(GRAIN)
+    /// The same, and what they are.
+    pub(super) fn in_bins<K, V>(&self) -> InBins<K, V> {
+        InBins {
+            bins: self.bins(),
+            bits: self.bits,
+            sources: 1,
+            len: self.len,
+        }
     }
 }
 
 /// Grains of each bin, if `bins` of them share `len` pairs with uniform hashes: the mean, a
 /// sixty-fourth, and eight standard deviations. Several pairs with each key widen the spread.
-fn grains(len: usize, bins: usize) -> Option<u32> {
+pub(super) fn grains(len: usize, bins: usize) -> Option<u32> {
     let mean = len as f64 / bins as f64;
     let most = mean + mean / 64.0 + 8.0 * mean.sqrt();
     let grains = (most / f64::from(GRAIN)).ceil() as u32;
@@ -131,7 +148,9 @@ impl<K: Key, V: Value> Map<K, V> {
             counts,
             bits,
             grains,
+            len,
         };
+        let capacity = binned.bins::<K, P>().capacity();
         let sizes = [size_of::<K>() as u32, size_of::<P>() as u32];
         let (tile, shared_bytes) = scatter_tile(&self.device, &kernel, sizes, bins as u32);
         let Ok(blocks) = u32::try_from(len.div_ceil(tile as usize)) else {
@@ -153,7 +172,7 @@ impl<K: Key, V: Value> Map<K, V> {
             aligned: aligned(keys.addr()) | aligned(values.addr()) << 1,
             cursors: binned.counts.ptr().cast(),
             matrix: ptr::null(),
-            capacity: binned.capacity(),
+            capacity,
             out_keys: binned.keys.ptr().cast(),
             out_values: binned.values.ptr().cast(),
         };
@@ -174,7 +193,7 @@ impl<K: Key, V: Value> Map<K, V> {
             stream.download(to, binned.counts.ptr(), size_of_val(&*counts))?;
         }
         stream.synchronize()?;
-        let fits = counts.iter().all(|&count| count <= binned.capacity());
+        let fits = counts.iter().all(|&count| count <= capacity);
         Ok(fits.then_some(binned))
     }
 

@@ -12,7 +12,7 @@ use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::Grid;
 use parking_lot::RwLockWriteGuard;
 
-use super::bins::{Binned, spare};
+use super::bins::{Binned, InBins, spare};
 use crate::error::Result;
 use crate::map::shape::Shape;
 use crate::map::store::{Job, Progress, Verb};
@@ -54,17 +54,26 @@ struct Plan {
 
 impl Plan {
     /// About as many bins as each of them has pages, so that runs are long in both passes. None if
-    /// there are too many pages for two passes, with `most_parts` in the second.
-    fn new(shape: &Shape, len: usize, most_parts: u32, before: Before) -> Option<Self> {
+    /// there are too many pages for two passes, with `most_parts` in the second, or for the bits that are
+    /// given.
+    fn new(
+        shape: &Shape,
+        len: usize,
+        most_parts: u32,
+        before: Before,
+        given: Option<u32>,
+    ) -> Option<Self> {
         let pages: usize = shape.pages.iter().map(|&pages| pages as usize).sum();
         let pages = u32::try_from(pages)
             .ok()
             .filter(|&p| p <= i32::MAX as u32)?;
         let middle = (pages.ilog2() / 2).clamp(1, MOST_BITS);
         let parts = |bits| (bits, most_pages(shape, bits));
-        let (bits, parts) = (middle..=MOST_BITS)
-            .map(parts)
-            .find(|&(_, parts)| parts <= most_parts)?;
+        let bits = match given {
+            Some(bits) => bits..=bits,
+            None => middle..=MOST_BITS,
+        };
+        let (bits, parts) = bits.map(parts).find(|&(_, parts)| parts <= most_parts)?;
         let page_slots = shape.slab_slots << shape.page_log2;
         let smallest = shape.pages.iter().copied().min()?;
         // Of the fullest pages, those of the smallest submap.
@@ -146,7 +155,8 @@ struct Made {
 
 /// Scratch of a build, all of it there before the table is touched.
 struct Parts {
-    bins: Binned,
+    /// Unless the batch came in bins.
+    bins: Option<Binned>,
     heads: Memory,
     cursors: Memory,
     spilled_keys: Memory,
@@ -196,19 +206,32 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch: &mut Workspace,
         job: Job<K, V>,
     ) -> Result<Option<usize>> {
+        self.build_from_bins(table, scratch, job, None)
+    }
+
+    /// As [`build_from`](Self::build_from), with a batch that may be in bins already, and then is not
+    /// anywhere else.
+    pub(super) fn build_from_bins(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        given: Option<&InBins<K, V>>,
+    ) -> Result<Option<usize>> {
         self.expect_sound()?;
         let (Some(before), Some(kernels)) = (self.makes_pages(&job), &self.kernels.bulk) else {
             return Ok(None);
         };
         let most_parts = kernels.to_pages.threads;
-        let Some(plan) = Plan::new(&table.shape, job.len, most_parts, before) else {
+        let bits = given.map(|given| given.bits);
+        let Some(plan) = Plan::new(&table.shape, job.len, most_parts, before, bits) else {
             return Ok(None);
         };
         let sizes = [size_of::<K>() as u32, size_of::<V>() as u32];
         if plan.shared_bytes(sizes, self.kernels.slot_bytes) > self.device.shared_memory() {
             return Ok(None);
         }
-        let Some(parts) = self.parts_of(scratch, &job, plan)? else {
+        let Some(parts) = self.parts_of(scratch, &job, plan, given.is_none())? else {
             return Ok(None);
         };
         tracing::debug!(pairs = job.len, ?plan, "building the table");
@@ -219,7 +242,11 @@ impl<K: Key, V: Value> Map<K, V> {
         // Those of pages in use are carried on.
         let marked = before == Before::Nothing || table.is_marked();
         table.set_marked(false);
-        let made = self.make_all_pages(table, scratch, kernels, &parts, plan)?;
+        let own = parts.bins.as_ref().map(Binned::in_bins);
+        let Some(batch) = given.copied().or(own) else {
+            return Ok(None);
+        };
+        let made = self.make_all_pages(table, scratch, kernels, &parts, plan, batch)?;
         let Made {
             stored,
             spilled,
@@ -236,6 +263,7 @@ impl<K: Key, V: Value> Map<K, V> {
             _ => Job {
                 keys: parts.spilled_keys.ptr().cast_const().cast(),
                 values: parts.spilled_values.ptr().cast_const().cast(),
+                bins: None,
                 len: spilled,
                 ..job
             },
@@ -252,12 +280,13 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(Some(stored + report.stored + progress.stored))
     }
 
-    /// The batch in bins, and memory for all that follows.
+    /// Memory for all that follows, and the batch in bins if it is to be sorted.
     fn parts_of(
         &self,
         scratch: &mut Workspace,
         job: &Job<K, V>,
         plan: Plan,
+        sorts: bool,
     ) -> Result<Option<Parts>> {
         let pair = size_of::<K>() + size_of::<V>();
         let Some(heads) = spare(scratch, plan.head_bytes(pair))? else {
@@ -273,11 +302,15 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(None);
         };
         // Used if the batch is stored once more as it is.
-        if scratch.clear_bits(job.len).is_err() {
+        if scratch.clear_bits(job.places()).is_err() {
             return Ok(None);
         }
-        let bins = self.pairs_to_bins(scratch, job, plan.bits)?;
-        Ok(bins.map(|bins| Parts {
+        let bins = match sorts {
+            true => self.pairs_to_bins(scratch, job, plan.bits)?,
+            false => None,
+        };
+        let whole = bins.is_some() || !sorts;
+        Ok(whole.then_some(Parts {
             bins,
             heads,
             cursors,
@@ -294,6 +327,7 @@ impl<K: Key, V: Value> Map<K, V> {
         kernels: &BulkKernels<K::Bits, V::Bits>,
         parts: &Parts,
         plan: Plan,
+        InBins { bins, sources, .. }: InBins<K, V>,
     ) -> Result<Made> {
         let view = table.view();
         let counters = scratch.counting()?;
@@ -307,17 +341,17 @@ impl<K: Key, V: Value> Map<K, V> {
         let kernel = kernels.to_pages;
         let sizes = [size_of::<K>() as u32, size_of::<V>() as u32];
         let (tile, shared_bytes) = scatter_tile(&self.device, &kernel, sizes, plan.parts);
-        let capacity = parts.bins.capacity();
+        let capacity = bins.capacity();
         let tiles = capacity.div_ceil(u64::from(tile)) as u32;
-        let bins = parts.bins.bins();
         let heads = plan.heads(&parts.heads, size_of::<K>() + size_of::<V>());
         let pages = PagesArgs {
             view,
-            keys: bins.keys,
-            values: bins.values,
+            keys: bins.keys.cast(),
+            values: bins.values.cast(),
             counts: bins.counts,
             capacity,
             bits: plan.bits,
+            sources,
             tiles,
             tile,
             parts: plan.parts,
@@ -326,7 +360,7 @@ impl<K: Key, V: Value> Map<K, V> {
             spill,
         };
         let to_pages = Grid {
-            blocks: tiles << plan.bits,
+            blocks: tiles * bins.bins,
             threads: kernel.threads,
             shared_bytes,
         };
@@ -384,13 +418,20 @@ mod tests {
 
     #[test]
     fn large_maps_get_as_many_bins_as_pages_in_each() {
-        let plan = Plan::new(&shape(&[6104; 16]), 100_000_000, 1024, Before::Nothing).unwrap();
+        let plan = Plan::new(
+            &shape(&[6104; 16]),
+            100_000_000,
+            1024,
+            Before::Nothing,
+            None,
+        )
+        .unwrap();
         assert_eq!((plan.bits, plan.parts), (8, 382));
         assert_eq!(plan.room, 1280);
-        let plan = Plan::new(&shape(&[54_254]), 100_000_000, 1024, Before::Nothing).unwrap();
+        let plan = Plan::new(&shape(&[54_254]), 100_000_000, 1024, Before::Nothing, None).unwrap();
         assert_eq!((plan.bits, plan.room), (7, 2048));
         assert_eq!(
-            Plan::new(&shape(&[1 << 20]), 1 << 30, 1024, Before::Nothing),
+            Plan::new(&shape(&[1 << 20]), 1 << 30, 1024, Before::Nothing, None),
             None
         );
     }
@@ -398,7 +439,7 @@ mod tests {
     #[test]
     fn one_page_is_one_part() {
         for pages in [&[1][..], &[1, 1, 1], &[1, 7, 2]] {
-            let plan = Plan::new(&shape(pages), 100, 1024, Before::Nothing).unwrap();
+            let plan = Plan::new(&shape(pages), 100, 1024, Before::Nothing, None).unwrap();
             assert!(plan.parts >= 1 && plan.parts <= plan.pages);
         }
     }

@@ -19,10 +19,13 @@
 
 mod bins;
 mod build;
+mod sent;
 #[cfg(test)]
 mod tests;
 
 pub(super) use bins::Binned;
+pub(crate) use bins::InBins;
+pub(crate) use sent::grains_of_sent;
 
 use crate::device::{Device, Kind};
 
@@ -46,6 +49,8 @@ pub(super) struct Thresholds {
     bins_bytes_per_pair: u64,
     /// Bytes of the table at least: one that the L2 holds needs no order.
     bins_table_bytes: u64,
+    /// Keys of a batch from which it is sent straight into the memory of the ranks that own them.
+    send: usize,
 }
 
 impl Thresholds {
@@ -63,6 +68,7 @@ impl Thresholds {
             bins: 5_000_000 * (slot_bytes as usize / 8),
             bins_bytes_per_pair: 256,
             bins_table_bytes: 4 * context.l2_bytes,
+            send: 500_000,
         }
     }
 
@@ -74,10 +80,11 @@ impl Thresholds {
         bins: usize::MAX,
         bins_bytes_per_pair: 0,
         bins_table_bytes: u64::MAX,
+        send: usize::MAX,
     };
 
     /// All batches of so many pairs, whatever the map: for tests. First what empty maps are built
-    /// from, then what is added page by page, then what is sorted.
+    /// from, then what is added page by page, then what is sorted or sent sorted to other ranks.
     pub const fn from([build, fill, bins]: [usize; 3]) -> Self {
         Self {
             build,
@@ -87,6 +94,7 @@ impl Thresholds {
             bins,
             bins_bytes_per_pair: u64::MAX,
             bins_table_bytes: 0,
+            send: bins,
         }
     }
 
@@ -98,6 +106,11 @@ impl Thresholds {
     /// Whether a batch of so many pairs is added page by page to a map of so many slots.
     fn fills(&self, pairs: usize, slots: usize) -> bool {
         pairs >= self.fill && slots / pairs.max(1) <= self.fill_slots_per_pair
+    }
+
+    /// Whether a batch of which a rank has so many keys is sent straight to their owners.
+    fn sends(&self, keys: usize) -> bool {
+        keys >= self.send
     }
 
     /// Whether a batch of so many pairs is sorted into bins for a table of so many bytes.

@@ -11,7 +11,7 @@ use crate::map::{Key, Value};
 
 /// What is done with keys that are present.
 #[derive(Clone, Copy)]
-pub(in crate::map) enum Verb<K: Key, V: Value> {
+pub(crate) enum Verb<K: Key, V: Value> {
     Insert,
     Merge(Update),
     GetOrInsert,
@@ -20,7 +20,7 @@ pub(in crate::map) enum Verb<K: Key, V: Value> {
 }
 
 /// The kernels that store share their arguments.
-pub(in crate::map) type StoreKernel<K, V> =
+pub(crate) type StoreKernel<K, V> =
     &'static Kernel<StoreArgs<<K as Key>::Bits, <V as Value>::Bits>>;
 
 /// A batch on the device, or the part of it that is still to be done.

@@ -67,7 +67,8 @@ impl Digit {
         }
     }
 
-    const fn kernel(self) -> DigitOf {
+    /// As kernels take it.
+    pub(crate) const fn kernel(self) -> DigitOf {
         DigitOf {
             seed: match self.seed {
                 Some(seed) => seed,

@@ -1,0 +1,399 @@
+//! Batches that go to the devices that own their keys, straight into memory there: the one-sided
+//! exchange.
+//!
+//! Each device has a *mailbox* that all others have mapped. One pass of the radix
+//! [partition](crate::primitives::partition) sorts a batch by owner, and in the same pass by the region
+//! of the owner's table, and writes each run where it belongs. What arrives is thus in
+//! [bins](crate::build::bins) already, and the verbs run over these in the order of the table:
+//!
+//! ```text
+//! mailbox of an owner:   bin 0: from rank 0, rank 1, ..   bin 1: from rank 0, rank 1, ..   ..
+//! answers of a sender:   next rank: bin 0, bin 1, ..      the one after: bin 0, bin 1, ..  ..
+//! ```
+//!
+//! Each rank begins with the next one, and has itself for the last ([`turn`]), so that not all write to one at
+//! the same time.
+//!
+//! A lookup leaves each answer at the sender, where it has kept a place for it; the sender noted these
+//! places when it sent the keys, and collects the answers from there in the order in which it asked.
+//!
+//! Every place is written by one thread of one device, and read by another launch, after a meeting of
+//! the hosts. A bin has room for what a uniform hash sends there. One that runs over is counted, not written,
+//! and seen by the hosts before anybody uses what was sent.
+
+use crate::primitives::binning::DigitOf;
+use crate::primitives::partition::{Payload, Route, Run, Tile, scatter};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::primitives::partition::{ScatterKernel, THREADS};
+use crate::slot::Bits;
+use core::ptr;
+use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::mem::{self, Vector};
+use gpumap_simt::shared_ptr::SharedWord;
+use gpumap_simt::{U64x2, kernel, kernel_args, thread};
+
+/// Which rank has a key: ranks have consecutive values of a digit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct OwnerOf {
+    /// The digit.
+    pub digit: DigitOf,
+    /// How many ranks there are.
+    pub ranks: u32,
+    /// The digit has `1 << log2` values.
+    pub log2: u32,
+}
+
+impl OwnerOf {
+    /// The rank that has a key.
+    #[inline(always)]
+    pub const fn rank(&self, key: u64) -> u32 {
+        ((self.digit.digit(key) as u64 * self.ranks as u64) >> self.log2) as u32
+    }
+}
+
+/// Whose turn it is with rank `me`: 0 is the next rank's, the last its own.
+#[inline(always)]
+pub const fn turn(me: u32, owner: u32, ranks: u32) -> u32 {
+    let ahead = owner + ranks - me - 1;
+    if ahead < ranks { ahead } else { ahead - ranks }
+}
+
+/// What a rank writes of a mailbox, or a sender's places for answers.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Mailbox {
+    /// The first key.
+    pub keys: *mut u8,
+    /// The first value.
+    pub values: *mut u8,
+    /// The first byte that says whether there is a value; not used by what is sent.
+    pub found: *mut u8,
+}
+
+kernel_args! {
+    /// Arguments of the kernels that send a batch: one block per tile, of the threads that the kernel
+    /// is for.
+    pub struct SendArgs<K, V> {
+        /// `len` keys.
+        pub keys: *const K,
+        /// `len` values, or nothing.
+        pub values: *const V,
+        /// How many there are.
+        pub len: u64,
+        /// Keys per tile: a multiple of 64, at most what the kernel's threads rank.
+        pub tile: u32,
+        /// Bit 0: the keys are aligned to 16 bytes; bit 1: the values are.
+        pub aligned: u32,
+        /// The rank of a key.
+        pub owner: OwnerOf,
+        /// The rank that sends.
+        pub me: u32,
+        /// The bin of a key in the mailbox of its rank.
+        pub bin: DigitOf,
+        /// A mailbox has `1 << bits` bins: at most as many in all as the block has threads.
+        pub bits: u32,
+        /// For each rank, by turn, where this one's part of the first bin begins in the mailbox there.
+        pub boxes: *const Mailbox,
+        /// Places of such a part.
+        pub capacity: u64,
+        /// Places from one bin of a mailbox to the next.
+        pub stride: u64,
+        /// In: zero; out: for each bin of each rank, by turn, how many keys went there.
+        pub cursors: *mut u64,
+        /// Out, of the kernels that send keys alone, and unless null: for each key the place of its answer.
+        pub places: *mut u32,
+    }
+}
+
+/// From the tile of a block to the mailboxes.
+struct ToOwners<'a, K, V>(&'a SendArgs<K, V>);
+
+/// The place of runs that find no room.
+const DROPPED: u64 = 0;
+
+/// Bytes that go over a link at once.
+const LINE: u64 = 128;
+
+impl<K, V> ToOwners<'_, K, V> {
+    /// Where the tile of the calling block begins.
+    #[inline(always)]
+    fn begin(&self) -> u64 {
+        u64::from(thread::block_idx_x()) * u64::from(self.0.tile)
+    }
+}
+
+impl<K: Bits, V: Payload> Route<K, V> for ToOwners<'_, K, V> {
+    /// The address of the run's first key, and that of its first value, or, of keys alone, the place of its
+    /// first answer; each less the run's position in the tile's order.
+    type Place = U64x2;
+
+    const TELLS: bool = V::BYTES == 0;
+    const BY_LINES: bool = true;
+
+    #[inline(always)]
+    fn tile(&self) -> Tile<K, V> {
+        let begin = self.begin();
+        let left = self.0.len - begin;
+        Tile {
+            keys: self.0.keys.wrapping_add(begin as usize),
+            values: self.0.values.cast::<V::Word>().wrapping_add(begin as usize),
+            len: if left < u64::from(self.0.tile) {
+                left as u32
+            } else {
+                self.0.tile
+            },
+            aligned: self.0.aligned,
+        }
+    }
+
+    #[inline(always)]
+    fn parts(&self) -> u32 {
+        self.0.owner.ranks << self.0.bits
+    }
+
+    #[inline(always)]
+    fn part(&self, key: K) -> u32 {
+        let key = key.to_u64();
+        turn(self.0.me, self.0.owner.rank(key), self.0.owner.ranks) << self.0.bits
+            | self.0.bin.digit(key)
+    }
+
+    #[inline(always)]
+    unsafe fn take(&self, part: u32, len: u32) -> u64 {
+        if len == 0 {
+            return 0;
+        }
+        // SAFETY: a cursor for each part.
+        unsafe { atomic::fetch_add(self.0.cursors.add(part as usize), u64::from(len), Relaxed) }
+    }
+
+    #[inline(always)]
+    unsafe fn place(&self, part: u32, Run { to, len, start }: Run) -> U64x2 {
+        if len == 0 || to + u64::from(len) > self.0.capacity {
+            return U64x2::new(DROPPED, 0);
+        }
+        let (turn, bin) = (part >> self.0.bits, part & ((1 << self.0.bits) - 1));
+        // SAFETY: a mailbox for each rank.
+        let mailbox = unsafe { ptr::read(self.0.boxes.add(turn as usize)) };
+        let start = u64::from(start);
+        let at = (u64::from(bin) * self.0.stride + to).wrapping_sub(start) as usize;
+        let keys = mailbox.keys.cast::<K>().wrapping_add(at);
+        let beside = if V::BYTES == 0 {
+            (u64::from(part) * self.0.capacity + to).wrapping_sub(start)
+        } else {
+            let values = mailbox.values.cast::<V::Word>().wrapping_add(at);
+            values.expose_provenance() as u64
+        };
+        U64x2::new(keys.expose_provenance() as u64, beside)
+    }
+
+    #[inline(always)]
+    fn ahead(&self, place: U64x2, start: u32) -> u32 {
+        const { assert!(LINE.is_multiple_of(size_of::<K>() as u64)) };
+        let run = place
+            .x
+            .wrapping_add(u64::from(start) * size_of::<K>() as u64);
+        (run % LINE) as u32 / size_of::<K>() as u32
+    }
+
+    #[inline(always)]
+    unsafe fn tell(&self, i: u32, place: U64x2, at: u32) {
+        if place.x != DROPPED && !self.0.places.is_null() {
+            let to = (self.begin() + u64::from(i)) as usize;
+            // SAFETY: a place for each key of the batch, which one thread has.
+            unsafe { mem::store(self.0.places.add(to), (place.y as u32).wrapping_add(at)) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_key(&self, place: U64x2, i: u32, key: K, _: *const V::Word) {
+        if place.x != DROPPED {
+            let keys = ptr::with_exposed_provenance_mut::<K>(place.x as usize);
+            // SAFETY: in this rank's part of a bin; each place is one key's.
+            unsafe { mem::store(keys.wrapping_add(i as usize), key) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_value(&self, place: U64x2, i: u32, value: V::Word) {
+        if place.x != DROPPED {
+            let values = ptr::with_exposed_provenance_mut::<V::Word>(place.y as usize);
+            // SAFETY: as above.
+            unsafe { mem::store(values.wrapping_add(i as usize), value) };
+        }
+    }
+}
+
+/// The body of the kernels that send.
+///
+/// # Safety
+/// See [`SendArgs`].
+#[inline(always)]
+unsafe fn send<K, V, const THREADS: u32, const EACH: usize>(args: &SendArgs<K, V>)
+where
+    K: Bits + SharedWord + Vector,
+    V: Payload,
+{
+    // SAFETY: the launch is as the arguments say.
+    unsafe { scatter::<_, _, _, THREADS, EACH, false>(&ToOwners(args), args.tile) };
+}
+
+/// Keys and payloads that there is a kernel for that sends them.
+#[cfg(not(target_arch = "nvptx64"))]
+pub trait Sent<V: Copy + 'static>: Copy + 'static {
+    /// The kernel.
+    const SEND: ScatterKernel<SendArgs<Self, V>>;
+}
+
+macro_rules! send_kernels {
+    ($($key:ty, $value:ty:
+        $kernel:ident = $entry:ident, $threads:literal x $each:literal x $blocks:literal;
+    )*) => {$(
+        kernel! {
+            /// Writes a batch to the mailboxes of its owners.
+            pub static $kernel = fn $entry(args: SendArgs<$key, $value>) {
+                // SAFETY: the launch is as the arguments say.
+                unsafe { send::<_, _, $threads, $each>(&args) };
+            }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        impl Sent<$value> for $key {
+            const SEND: ScatterKernel<SendArgs<$key, $value>> = ScatterKernel {
+                kernel: &$kernel,
+                threads: $threads,
+                keys_per_thread: $each,
+                blocks: $blocks,
+                place_bytes: size_of::<U64x2>() as u32,
+            };
+        }
+    )*};
+}
+
+// One block with all of the shared memory, for keys alone as well: what goes over a link goes in long runs.
+send_kernels! {
+    u32, (): SEND_4_0 = mail_send_4_0, 1024 x 18 x 1;
+    u32, u32: SEND_4_4 = mail_send_4_4, 1024 x 18 x 1;
+    u32, u64: SEND_4_8 = mail_send_4_8, 1024 x 15 x 1;
+    u64, (): SEND_8_0 = mail_send_8_0, 1024 x 18 x 1;
+    u64, u32: SEND_8_4 = mail_send_8_4, 1024 x 15 x 1;
+    u64, u64: SEND_8_8 = mail_send_8_8, 1024 x 18 x 1;
+}
+
+/// The most bins that a batch is sent to, of all mailboxes together.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const MOST_BINS: u32 = THREADS;
+
+kernel_args! {
+    /// Arguments of the kernels that collect answers: one block per tile of the batch as it was sent. The
+    /// answers of a tile lie in runs, of which the block uses every line several times.
+    pub struct CollectArgs<V> {
+        /// For each key the place of its answer.
+        pub places: *const u32,
+        /// The values of the answers.
+        pub values: *const V,
+        /// Beside each value whether there is one.
+        pub found: *const u8,
+        /// How many keys there are.
+        pub len: u64,
+        /// Keys per tile.
+        pub tile: u32,
+        /// Out: the values.
+        pub out_values: *mut V,
+        /// Out: whether there is one.
+        pub out_found: *mut u8,
+    }
+}
+
+impl<V: Copy + 'static> CollectArgs<V> {
+    /// The same for values of another type.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub fn of<W: Copy + 'static>(self) -> CollectArgs<W> {
+        CollectArgs {
+            places: self.places,
+            values: self.values.cast(),
+            found: self.found,
+            len: self.len,
+            tile: self.tile,
+            out_values: self.out_values.cast(),
+            out_found: self.out_found,
+        }
+    }
+}
+
+/// Keys whose places a thread has at once.
+const IN_FLIGHT: usize = 6;
+
+/// Collects the answers of a tile.
+///
+/// # Safety
+/// As [`CollectArgs`] says.
+#[inline(always)]
+unsafe fn collect<V: Vector + Default + 'static>(args: &CollectArgs<V>) {
+    let tile = u64::from(args.tile);
+    let begin = u64::from(thread::block_idx_x()) * tile;
+    let left = args.len - begin;
+    let len = if left < tile { left as u32 } else { args.tile };
+    let step = thread::block_dim_x();
+    let mut first = thread::thread_idx_x();
+    // SAFETY: `i` stays below the number of keys, and each place is that of an answer.
+    unsafe {
+        let places = args.places.add(begin as usize);
+        let out_found = args.out_found.add(begin as usize);
+        while first < len {
+            let mut place = [0; IN_FLIGHT];
+            let mut e = 0;
+            while e < IN_FLIGHT {
+                let i = first + e as u32 * step;
+                if i < len {
+                    place[e] = mem::load_streaming(places.add(i as usize));
+                }
+                e += 1;
+            }
+            let mut found = [0u8; IN_FLIGHT];
+            let mut values = [V::default(); IN_FLIGHT];
+            let mut e = 0;
+            while e < IN_FLIGHT {
+                if first + (e as u32 * step) < len {
+                    let from = place[e] as usize;
+                    found[e] = mem::load_readonly(args.found.add(from));
+                    if size_of::<V>() != 0 {
+                        values[e] = mem::load_readonly(args.values.add(from));
+                    }
+                }
+                e += 1;
+            }
+            let mut e = 0;
+            while e < IN_FLIGHT {
+                let i = first + e as u32 * step;
+                if i < len {
+                    if size_of::<V>() != 0 {
+                        let out = args.out_values.add(begin as usize);
+                        mem::store_streaming(out.add(i as usize), values[e]);
+                    }
+                    mem::store_streaming(out_found.add(i as usize), found[e]);
+                }
+                e += 1;
+            }
+            first += IN_FLIGHT as u32 * step;
+        }
+    }
+}
+
+kernel! {
+    /// Collects whether there are values, and no values.
+    pub static COLLECT_0 = fn mail_collect_0(args: CollectArgs<()>) {
+        // SAFETY: the launch is as the arguments say.
+        unsafe { collect(&args) };
+    }
+    /// Collects values of 4 bytes.
+    pub static COLLECT_4 = fn mail_collect_4(args: CollectArgs<u32>) {
+        // SAFETY: the launch is as the arguments say.
+        unsafe { collect(&args) };
+    }
+    /// Collects values of 8 bytes.
+    pub static COLLECT_8 = fn mail_collect_8(args: CollectArgs<u64>) {
+        // SAFETY: the launch is as the arguments say.
+        unsafe { collect(&args) };
+    }
+}

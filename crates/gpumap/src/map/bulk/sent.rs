@@ -1,0 +1,133 @@
+//! Batches that other ranks have sent, which are in bins already.
+
+use gpumap_kernels::build::bins::GRAIN;
+use gpumap_kernels::kernels::{GetBinsArgs, PART, RemoveBinsArgs, reply_bytes};
+use gpumap_kernels::mail::{Mailbox, SendArgs};
+use gpumap_kernels::primitives::partition::ScatterKernel;
+use gpumap_simt::kernel::Grid;
+
+use super::bins::{InBins, grains};
+use crate::error::Result;
+use crate::map::launch::{grid, grid_of_bins};
+use crate::map::store::{Job, Verb};
+use crate::map::{Key, Map, Value};
+
+/// The kernels that send the batches of a map.
+pub(crate) struct Senders<K: Key, V: Value> {
+    pub(crate) pairs: ScatterKernel<SendArgs<K::Bits, V::Bits>>,
+    pub(crate) keys: ScatterKernel<SendArgs<K::Bits, ()>>,
+}
+
+/// Grains of each of `bins` bins that a batch of `len` keys is sent to, which are whole parts of a lookup: none
+/// if there would be too many.
+pub(crate) fn grains_of_sent(len: usize, bins: usize) -> Option<u32> {
+    Some(grains(len, bins)?.next_multiple_of(PART / GRAIN))
+}
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// The seed of its hashes.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Pairs that fit beside those it has and those that are promised room.
+    pub(crate) fn room_left(&self) -> usize {
+        self.room.left()
+    }
+
+    /// The kernels that batches are sent with, for batches of so many keys at the most: none where that
+    /// does not pay.
+    pub(crate) fn senders(&self, len: usize) -> Option<Senders<K, V>> {
+        let kernels = self.kernels.bulk?;
+        self.bulk.sends(len).then_some(Senders {
+            pairs: kernels.send,
+            keys: kernels.send_keys,
+        })
+    }
+
+    /// Stores what was sent, for which there is [room](Self::room_left). Returns how many pairs were stored.
+    pub(crate) fn store_sent(&self, verb: Verb<K, V>, sent: &InBins<K, V>) -> Result<usize> {
+        if sent.len == 0 {
+            return Ok(0);
+        }
+        let mut scratch = self.scratch.take()?;
+        let job = Job {
+            verb,
+            bins: Some(sent.bins),
+            ..Job::insert(sent.len)
+        };
+        if let Some(mut table) = self.alone_to_build(&job)
+            && let Some(stored) = self.build_from_bins(&mut table, &mut scratch, job, Some(sent))?
+        {
+            return Ok(stored);
+        }
+        loop {
+            {
+                let table = self.table.read();
+                if let Some(promise) = self.room.promise(sent.len) {
+                    return self.store_part(table, promise, &mut scratch, job);
+                }
+            }
+            // Somebody else has stored pairs meanwhile. Ends with an error, if not with room.
+            self.reserve(sent.len)?;
+        }
+    }
+
+    /// Removes what was sent; returns how many pairs were.
+    pub(crate) fn remove_sent(&self, sent: &InBins<K, V>) -> Result<usize> {
+        let (Some(kernels), 1..) = (self.kernels.bulk, sent.len) else {
+            return Ok(0);
+        };
+        let mut scratch = self.scratch.take()?;
+        let table = self.table.read();
+        self.expect_sound()?;
+        let args = RemoveBinsArgs {
+            view: table.view(),
+            bins: sent.bins.cast(),
+            removed: scratch.counting()?,
+        };
+        let grid = grid_of_bins(&sent.bins);
+        let [removed, ..] = self.or_poison(&mut scratch, |scratch| {
+            // SAFETY: the kernel set fits the map's types, and the bins live until the wait; the lock
+            // is held until this has ended.
+            unsafe { kernels.remove.launch(scratch.stream(), grid, args) }?;
+            scratch.counted()
+        })?;
+        self.room.removed(removed as usize);
+        Ok(removed as usize)
+    }
+
+    /// Looks up what was sent, and waits.
+    ///
+    /// # Safety
+    /// `answers` leads to the answers of each source, as [`GetBinsArgs`] says, in memory that this map's
+    /// device has mapped.
+    pub(crate) unsafe fn get_sent(
+        &self,
+        sent: &InBins<K, V>,
+        answers: *const Mailbox,
+    ) -> Result<()> {
+        let (Some(kernels), 1..) = (self.kernels.bulk, sent.len) else {
+            return Ok(());
+        };
+        let scratch = self.scratch.take()?;
+        let table = self.table.read();
+        self.expect_sound()?;
+        let args = GetBinsArgs {
+            view: table.view(),
+            bins: sent.bins.cast(),
+            sources: sent.sources,
+            answers,
+            default: bytemuck::cast(V::zeroed()),
+        };
+        let (grid, _) = grid(sent.bins.len(), u64::from(PART));
+        let grid = Grid {
+            shared_bytes: reply_bytes(grid.threads, size_of::<V>() as u32),
+            ..grid
+        };
+        // SAFETY: the kernel set fits the map's types, and bins and answers live until the wait; the lock
+        // is held until this has ended.
+        unsafe { kernels.get.launch(scratch.stream(), grid, args) }?;
+        scratch.wait()
+    }
+}

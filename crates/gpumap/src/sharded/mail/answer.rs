@@ -1,0 +1,110 @@
+//! Answers: written by the ranks that own the keys, collected by the one that asked.
+
+use gpumap_kernels::mail::{COLLECT_0, COLLECT_4, COLLECT_8, CollectArgs, Mailbox};
+use gpumap_simt::kernel::Grid;
+
+use super::Terms;
+use super::send::upload;
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::input::Source;
+use crate::map::{Key, Value};
+use crate::primitives::scatter_tile;
+use crate::sharded::{Rank, Shard};
+
+/// Threads per block of what collects answers.
+const THREADS: u32 = 1024;
+
+impl<K: Key, V: Value> Shard<K, V> {
+    /// Looks a batch up by mail; false if it did not fit, and nothing has been written. A collective. The
+    /// outputs are as long as the batch, and their streams have been waited for.
+    pub(in crate::sharded) fn ask(
+        &mut self,
+        rank: &mut Rank,
+        terms: &Terms,
+        keys: Source<'_, K>,
+        values: Option<&mut Buffer<V>>,
+        found: &mut Buffer<u8>,
+    ) -> Result<bool> {
+        let Some(came) = self.send(rank, terms, keys, None, true)? else {
+            return Ok(false);
+        };
+        let answered = self.reply(terms, values.is_some()).and_then(|answers| {
+            // SAFETY: a mailbox of this batch's terms for each rank, mapped by all.
+            unsafe { self.map.get_sent(&came.batch, answers.as_ptr().cast()) }
+        });
+        rank.together(answered)?;
+        let collected = self.collect(terms, keys.len(), values, found);
+        rank.together(collected).map(|()| true)
+    }
+
+    /// Where each rank has the answers of this one.
+    fn reply(&self, terms: &Terms, with_values: bool) -> Result<Buffer<u64>> {
+        let first = |source| terms.first_bin(source, terms.me) as u64 * terms.capacity();
+        let place = |to| match &self.mail.window {
+            Some(window) => {
+                let mailbox = terms.mailbox::<K, V>(window, to, first(to));
+                match with_values {
+                    true => mailbox,
+                    false => Mailbox {
+                        values: std::ptr::null_mut(),
+                        ..mailbox
+                    },
+                }
+            }
+            None => unreachable!("there are no terms without mailboxes"),
+        };
+        let places: Vec<Mailbox> = (0..terms.ranks).map(place).collect();
+        let places = upload(&self.stream, &places)?;
+        self.stream.synchronize()?;
+        Ok(places)
+    }
+
+    /// Puts answers in the order of the batch, and waits.
+    fn collect(
+        &mut self,
+        terms: &Terms,
+        len: usize,
+        values: Option<&mut Buffer<V>>,
+        found: &mut Buffer<u8>,
+    ) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let answers = match &self.mail.window {
+            Some(window) => terms.mailbox::<K, V>(window, terms.me, 0),
+            None => unreachable!("there are no terms without mailboxes"),
+        };
+        // As it was sent.
+        let Some(senders) = self.map.senders(len) else {
+            unreachable!("there are no terms without them");
+        };
+        let sizes = [size_of::<K>() as u32, 0];
+        let (tile, _) = scatter_tile(self.map.device(), &senders.keys, sizes, terms.bins());
+        let bytes = match &values {
+            Some(_) => size_of::<V>(),
+            None => 0,
+        };
+        let args = CollectArgs::<()> {
+            places: self.mail.places.of(&self.stream, len)?.as_ptr(),
+            values: answers.values.cast_const().cast(),
+            found: answers.found,
+            len: len as u64,
+            tile,
+            out_values: values.map_or(std::ptr::null_mut(), |values| values.as_mut_ptr().cast()),
+            out_found: found.as_mut_ptr(),
+        };
+        let grid = Grid::new((len as u64).div_ceil(args.tile.into()) as u32, THREADS);
+        let stream = &self.stream;
+        // SAFETY: each key has a place, each place an answer, and the outputs are as long as the batch. Values
+        // are of the size that the kernel is for. All of it lives until the wait.
+        unsafe {
+            match bytes {
+                0 => COLLECT_0.launch(stream, grid, args)?,
+                4 => COLLECT_4.launch(stream, grid, args.of())?,
+                _ => COLLECT_8.launch(stream, grid, args.of())?,
+            }
+        }
+        stream.synchronize()
+    }
+}

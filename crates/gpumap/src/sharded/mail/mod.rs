@@ -1,0 +1,148 @@
+//! [`Mail`]: large batches that go straight into the memory of the ranks that own their keys.
+//!
+//! Where all ranks have each other's memory mapped, a batch needs no buffers to be exchanged: the kernel
+//! that partitions it writes each key to its owner's mailbox, and that which looks keys up writes each
+//! answer to who asked ([`gpumap_kernels::mail`]). What comes is sorted by the region of the table that it
+//! belongs to, so that lookups find their slabs in the L2, and pages are made from it as it is.
+//!
+//! | step | |
+//! |---|---|
+//! | [`terms`](Shard::terms) | all ranks say what they have and what they have room for, and come to the same decision |
+//! | [`send`](Shard::send) | each partitions its batch into the mailboxes; then all tell how many keys went where |
+//! | work | each works on what came |
+//! | collect | of lookups: when all have answered, each puts the answers in the order of its batch |
+//!
+//! Everything else goes the general way, by an exchange over the [`Transport`](super::Transport): small
+//! batches, batches of which few ranks have most, maps that might have to grow, ranks in several processes; and
+//! batches of which some bin runs over, for which all ranks have to see that before anybody uses what was
+//! sent.
+//!
+//! Invariant: between two meetings of the ranks, a place of a mailbox is written by one rank, or read by
+//! its own.
+
+mod answer;
+mod send;
+mod terms;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use super::error::GroupError;
+use super::room::Room;
+use super::transport::Window;
+use super::{Rank, Shard};
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::map::{Key, Value};
+use terms::Offer;
+pub(super) use terms::Terms;
+
+/// Batches that go the general way after one whose keys did not fit their bins: the next ones are likely to
+/// be of the same kind.
+const PAUSE: u32 = 15;
+
+/// The mailboxes of a shard's group, as this rank reaches them.
+#[derive(Debug, Default)]
+pub(super) struct Mail {
+    window: Option<Window>,
+    /// Words of each mailbox.
+    words: usize,
+    /// Batches that still go the general way.
+    pause: u32,
+    /// Whether all have the memory of all mapped: not known before it was tried.
+    apart: bool,
+    /// Where the answer of each key will be.
+    places: Room<u32>,
+}
+
+impl Mail {
+    /// Frees the memory.
+    pub(super) fn trim(&mut self) {
+        self.window = None;
+        self.words = 0;
+        self.places = Room::default();
+    }
+}
+
+impl<K: Key, V: Value> Shard<K, V> {
+    /// Whether and how a batch is sent straight to the owners of its keys, of which this rank has `mine`, or
+    /// an error. `stores` says that all of them may need room. A collective: all come to the same.
+    pub(super) fn terms(
+        &mut self,
+        rank: &mut Rank,
+        mine: Result<usize>,
+        stores: bool,
+    ) -> Result<Option<Terms>> {
+        let waits = self.mail.pause > 0;
+        self.mail.pause = self.mail.pause.saturating_sub(1);
+        let can = |len| self.alike && !waits && !self.mail.apart && self.map.senders(len).is_some();
+        let room = match stores {
+            true => self.map.room_left() as u64,
+            false => u64::MAX,
+        };
+        let words = self.mail.words as u64;
+        let all = rank.agree(mine.map(|len| [len as u64, u64::from(can(len)), room, words]))?;
+        let offer = |&[keys, can, room, words]: &[u64; 4]| Offer {
+            keys,
+            can: can != 0,
+            room,
+            words,
+        };
+        let offers: Vec<Offer> = all.iter().map(offer).collect();
+        let Some(terms) = Terms::of(&offers, rank.index(), |keys| self.owners.share(keys)) else {
+            return Ok(None);
+        };
+        let bytes = terms.places() as usize * (size_of::<K>() + size_of::<V>() + 1);
+        let words = bytes.div_ceil(size_of::<u64>());
+        if offers.iter().any(|offer| offer.words < words as u64)
+            && !self.map_mailboxes(rank, words)?
+        {
+            return Ok(None);
+        }
+        Ok(Some(terms))
+    }
+
+    /// Makes mailboxes of so many words and maps those of all; false if that cannot be done. A collective.
+    fn map_mailboxes(&mut self, rank: &mut Rank, words: usize) -> Result<bool> {
+        self.mail.trim();
+        // The old ones are gone when all have come here.
+        rank.barrier()?;
+        let made = Buffer::<u64>::uninit(&self.stream, words + words / 16).and_then(|made| {
+            // Others write to it from now on.
+            self.stream.synchronize()?;
+            Ok(made)
+        });
+        let made = match made {
+            Ok(made) => Ok(Some(made)),
+            Err(Error::OutOfMemory { .. }) => Ok(None),
+            Err(error) => Err(error),
+        };
+        let there = made.as_ref().map(|made| [u64::from(made.is_some())]);
+        let there = match there {
+            Ok(there) => rank.agree(Ok(there))?,
+            Err(_) => return rank.together(made).map(|_| false),
+        };
+        let (Some(mine), false) = (made?, there.contains(&[0])) else {
+            self.mail.pause = PAUSE;
+            return Ok(false);
+        };
+        let len = mine.len();
+        match rank.transport().window(Arc::new(mine)) {
+            Ok(window) => {
+                self.mail.window = Some(window);
+                self.mail.words = len;
+                Ok(true)
+            }
+            Err(Error::Group(
+                GroupError::NoPeerAccess { .. }
+                | GroupError::OtherProcess
+                | GroupError::Failed { .. },
+            )) => {
+                self.mail.apart = true;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Sending a batch: one pass of the partition, into the mailboxes of all ranks.
+
+use std::ptr;
+
+use gpumap_kernels::build::bins::Bins;
+use gpumap_kernels::mail::{Mailbox, OwnerOf, SendArgs, turn};
+use gpumap_kernels::primitives::binning::DigitOf;
+use gpumap_kernels::primitives::partition::ScatterKernel;
+use gpumap_simt::kernel::Grid;
+
+use super::{PAUSE, Terms};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::input::Source;
+use crate::map::{InBins, Key, Value};
+use crate::primitives::scatter_tile;
+use crate::scratch::{Slot, Workspace};
+use crate::sharded::transport::Window;
+use crate::sharded::{Rank, Shard};
+use crate::stream::Stream;
+
+/// What has come to a rank.
+pub(in crate::sharded) struct Came<K, V> {
+    pub(in crate::sharded) batch: InBins<K, V>,
+    /// How many keys each bin has.
+    _counts: Buffer<u64>,
+}
+
+/// A batch on the device, and the kernel that sends it.
+struct Batch<K: Copy + 'static, V: Copy + 'static, W: Copy + 'static> {
+    kernel: ScatterKernel<SendArgs<K, W>>,
+    keys: *const K,
+    values: *const V,
+    len: usize,
+    places: *mut u32,
+}
+
+impl Terms {
+    /// Where the mailbox of a rank begins, or its answers: `first` places further on.
+    pub(super) fn mailbox<K, V>(&self, window: &Window, rank: usize, first: u64) -> Mailbox {
+        let base = ptr::with_exposed_provenance_mut::<u8>(window.addresses()[rank] as usize);
+        let (places, first) = (self.places() as usize, first as usize);
+        let values = base.wrapping_add(places * size_of::<K>());
+        let found = values.wrapping_add(places * size_of::<V>());
+        Mailbox {
+            keys: base.wrapping_add(first * size_of::<K>()),
+            values: values.wrapping_add(first * size_of::<V>()),
+            found: found.wrapping_add(first),
+        }
+    }
+
+    /// The bins of a rank begin so far into what another one counts, and keeps for answers.
+    pub(super) fn first_bin(&self, source: usize, owner: usize) -> usize {
+        (turn(source as u32, owner as u32, self.ranks as u32) as usize) << self.bits
+    }
+
+    /// Whether what all ranks have sent fits: into bins, and into the maps. `counts` has those of each rank.
+    fn fits(&self, counts: &[u64]) -> bool {
+        let in_bins = counts.iter().all(|&count| count <= self.capacity());
+        let in_maps = (0..self.ranks).all(|owner| self.incoming(counts, owner) <= self.room[owner]);
+        in_bins && in_maps
+    }
+
+    /// How many keys come to a rank.
+    fn incoming(&self, counts: &[u64], owner: usize) -> u64 {
+        let of_source = |(source, counts): (usize, &[u64])| -> u64 {
+            let first = self.first_bin(source, owner);
+            counts[first..first + (1 << self.bits)].iter().sum()
+        };
+        let by_source = counts.chunks(self.bins() as usize).enumerate();
+        by_source.map(of_source).sum()
+    }
+
+    /// How many keys each bin of this rank's mailbox has.
+    fn of_bins(&self, counts: &[u64]) -> Vec<u64> {
+        let bins = self.bins() as usize;
+        let count = |i: usize| {
+            let (bin, source) = (i / self.ranks, i % self.ranks);
+            counts[source * bins + self.first_bin(source, self.me) + bin]
+        };
+        (0..bins).map(count).collect()
+    }
+}
+
+/// Mailboxes on the device.
+pub(super) fn upload(stream: &Stream, boxes: &[Mailbox]) -> Result<Buffer<u64>> {
+    const { assert!(size_of::<Mailbox>() == 3 * size_of::<u64>()) };
+    let word = |at: *mut u8| at.expose_provenance() as u64;
+    let words = boxes
+        .iter()
+        .flat_map(|mailbox| [mailbox.keys, mailbox.values, mailbox.found].map(word));
+    Buffer::from_slice(stream, &words.collect::<Vec<_>>())
+}
+
+impl<K: Key, V: Value> Shard<K, V> {
+    /// Sends a batch; without values, notes the place of each key's answer if `asks`. Returns what came here,
+    /// or none if it does not fit, and then batches go the general way for a while. A collective.
+    pub(in crate::sharded) fn send(
+        &mut self,
+        rank: &mut Rank,
+        terms: &Terms,
+        keys: Source<'_, K>,
+        values: Option<Source<'_, V>>,
+        asks: bool,
+    ) -> Result<Option<Came<K, V>>> {
+        let counts = self.post(terms, keys, values, asks);
+        let counts = rank.agree_on(counts, terms.bins() as usize)?;
+        if !terms.fits(&counts) {
+            self.mail.pause = PAUSE;
+            return Ok(None);
+        }
+        let came = self.came(terms, &counts);
+        rank.together(came).map(Some)
+    }
+
+    /// What came here, by how many keys went from and to each rank.
+    fn came(&self, terms: &Terms, counts: &[u64]) -> Result<Came<K, V>> {
+        let of_bins = Buffer::from_slice(&self.stream, &terms.of_bins(counts))?;
+        self.stream.synchronize()?;
+        let mailbox = match &self.mail.window {
+            Some(window) => terms.mailbox::<K, V>(window, terms.me, 0),
+            None => unreachable!("there are no terms without mailboxes"),
+        };
+        let bins = Bins {
+            keys: mailbox.keys.cast_const().cast(),
+            values: mailbox.values.cast_const().cast(),
+            counts: of_bins.as_ptr(),
+            bins: terms.bins(),
+            grains: terms.grains,
+        };
+        Ok(Came {
+            batch: InBins {
+                bins,
+                bits: terms.bits,
+                sources: terms.ranks as u32,
+                len: terms.incoming(counts, terms.me) as usize,
+            },
+            _counts: of_bins,
+        })
+    }
+
+    /// Writes a batch to the mailboxes, and returns how many keys went to each bin of each rank.
+    fn post(
+        &mut self,
+        terms: &Terms,
+        keys: Source<'_, K>,
+        values: Option<Source<'_, V>>,
+        asks: bool,
+    ) -> Result<Vec<u64>> {
+        let len = keys.len();
+        let senders = self.map.senders(len);
+        let places = match asks {
+            true => self.mail.places.of(&self.stream, len)?.as_mut_ptr(),
+            false => ptr::null_mut(),
+        };
+        let (Some(senders), Some(window)) = (senders, &self.mail.window) else {
+            unreachable!("there are no terms without them");
+        };
+        let mut scratch = self.primitives.scratch.take()?;
+        scratch.stream().wait_stream(&self.stream)?;
+        // This rank's part of the first bin of each.
+        let first = terms.me as u64 * terms.capacity();
+        let by_turn = (1..=terms.ranks).map(|step| (terms.me + step) % terms.ranks);
+        let boxes: Vec<Mailbox> = by_turn
+            .map(|to| terms.mailbox::<K, V>(window, to, first))
+            .collect();
+        // SAFETY: the workspace waits for its stream before this call returns.
+        let keys = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        match values {
+            Some(values) => {
+                // SAFETY: as above.
+                let values = unsafe { scratch.stage(Slot::Values, values) }?;
+                let batch = Batch {
+                    kernel: senders.pairs,
+                    keys: keys.cast(),
+                    values,
+                    len,
+                    places: ptr::null_mut(),
+                };
+                self.launch(terms, &mut scratch, &boxes, batch)
+            }
+            None => {
+                let batch = Batch {
+                    kernel: senders.keys,
+                    keys: keys.cast(),
+                    values: ptr::null::<()>(),
+                    len,
+                    places,
+                };
+                self.launch(terms, &mut scratch, &boxes, batch)
+            }
+        }
+    }
+
+    /// Runs the kernel that sends a batch, and waits.
+    fn launch<P: Copy + 'static, W: Copy + 'static>(
+        &self,
+        terms: &Terms,
+        scratch: &mut Workspace,
+        boxes: &[Mailbox],
+        batch: Batch<K::Bits, P, W>,
+    ) -> Result<Vec<u64>> {
+        let bins = terms.bins();
+        let mut cursors = scratch.output::<u64>(Slot::FirstOutput, bins as usize)?;
+        let at = cursors.as_mut_ptr();
+        let boxes = upload(scratch.stream(), boxes)?;
+        let kernel = batch.kernel;
+        let sizes = [size_of::<K>() as u32, size_of::<W>() as u32];
+        let (tile, shared_bytes) = scatter_tile(self.map.device(), &kernel, sizes, bins);
+        let aligned = |address: usize| u32::from(address.is_multiple_of(16));
+        let owner = OwnerOf {
+            digit: self.owners.digit().kernel(),
+            ranks: terms.ranks as u32,
+            log2: self.owners.digit().parts().ilog2(),
+        };
+        let args = SendArgs {
+            keys: batch.keys,
+            values: batch.values.cast(),
+            len: batch.len as u64,
+            tile,
+            aligned: aligned(batch.keys.addr()) | aligned(batch.values.addr()) << 1,
+            owner,
+            me: terms.me as u32,
+            bin: DigitOf {
+                seed: self.map.seed(),
+                shift: 64 - terms.bits,
+                mask: (1 << terms.bits) - 1,
+                hashed: 1,
+            },
+            bits: terms.bits,
+            boxes: boxes.as_ptr().cast(),
+            capacity: terms.capacity(),
+            stride: terms.capacity() * terms.ranks as u64,
+            cursors: at,
+            places: batch.places,
+        };
+        let grid = Grid {
+            // Fewer keys than places, which are below 2^32.
+            blocks: batch.len.div_ceil(tile as usize) as u32,
+            threads: kernel.threads,
+            shared_bytes,
+        };
+        let stream = scratch.stream();
+        // SAFETY: the batch is staged, the mailboxes of all ranks have places for what is counted below their
+        // capacity, and no rank reads or writes this one's part of them before all have met again; the tables
+        // live until the wait.
+        unsafe {
+            stream.fill(at.cast(), 0, bins as usize * size_of::<u64>())?;
+            if batch.len != 0 {
+                kernel.kernel.launch(stream, grid, args)?;
+            }
+        }
+        scratch.fetch(cursors, bins as usize)
+    }
+}

@@ -1,0 +1,124 @@
+//! [`Terms`]: what the ranks agree upon before a batch is sent.
+
+use gpumap_kernels::build::bins::GRAIN;
+use gpumap_kernels::mail::MOST_BINS;
+
+use crate::map::grains_of_sent;
+
+/// Bins of all mailboxes together, about: so many runs of a tile are long enough for the link.
+const BINS: u32 = 256;
+
+/// What the ranks have agreed upon for one batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::sharded) struct Terms {
+    pub(super) ranks: usize,
+    /// This rank.
+    pub(super) me: usize,
+    /// A mailbox has `1 << bits` bins from each rank,
+    pub(super) bits: u32,
+    /// each of so many grains.
+    pub(super) grains: u32,
+    /// Pairs that each rank has room for.
+    pub(super) room: Vec<u64>,
+}
+
+/// What a rank says before a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    pub(super) keys: u64,
+    /// Whether it can send and be sent to.
+    pub(super) can: bool,
+    /// Pairs that it has room for.
+    pub(super) room: u64,
+    /// Words of its mailbox.
+    pub(super) words: u64,
+}
+
+impl Terms {
+    /// What all come to, from what each says; none if batches go the general way. `share` of so many keys is
+    /// what one rank may have to store.
+    pub(super) fn of(offers: &[Offer], me: usize, share: impl Fn(usize) -> usize) -> Option<Self> {
+        let ranks = offers.len();
+        let most = offers.iter().map(|offer| offer.keys).max()?;
+        let all: u64 = offers.iter().map(|offer| offer.keys).sum();
+        // Mailboxes are as large as if all ranks had as much.
+        let even = all >= most.saturating_mul(ranks as u64) / 2;
+        let needed = share(usize::try_from(all).ok()?) as u64;
+        if !even || !offers.iter().all(|o| o.can && o.room >= needed) {
+            return None;
+        }
+        let bits = (BINS.min(MOST_BINS) / u32::try_from(ranks).ok()?).checked_ilog2()?;
+        let grains = grains_of_sent(usize::try_from(most).ok()?, ranks << bits)?;
+        let terms = Self {
+            ranks,
+            me,
+            bits,
+            grains,
+            room: offers.iter().map(|offer| offer.room).collect(),
+        };
+        // A region of the table at least; and places are told in 32 bits.
+        (bits > 0 && u32::try_from(terms.places()).is_ok()).then_some(terms)
+    }
+
+    /// Bins of a mailbox.
+    pub(super) fn bins(&self) -> u32 {
+        (self.ranks as u32) << self.bits
+    }
+
+    /// Places of a bin.
+    pub(super) fn capacity(&self) -> u64 {
+        u64::from(self.grains) * u64::from(GRAIN)
+    }
+
+    /// Places of a mailbox, and of the answers of a rank.
+    pub(super) fn places(&self) -> u64 {
+        u64::from(self.bins()) * self.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(keys: u64) -> Offer {
+        Offer {
+            keys,
+            can: true,
+            room: 1 << 40,
+            words: 0,
+        }
+    }
+
+    fn terms(offers: &[Offer]) -> Option<Terms> {
+        Terms::of(offers, 0, |all| all / offers.len() + 1)
+    }
+
+    #[test]
+    fn bins_have_room_for_all_keys() {
+        for ranks in [2, 3, 4, 8, 64, 128] {
+            for keys in [1u64, 1_000, 10_000_000] {
+                let offers: Vec<Offer> = (0..ranks).map(|_| offer(keys)).collect();
+                let terms = terms(&offers).unwrap();
+                assert!(terms.bits >= 1 && terms.bins() <= BINS.max(2 * ranks));
+                assert!(terms.places() >= keys);
+            }
+        }
+    }
+
+    #[test]
+    fn all_or_none_send() {
+        let with = |change: &dyn Fn(&mut Offer)| {
+            let mut offers: Vec<Offer> = (0..4).map(|_| offer(1_000_000)).collect();
+            change(&mut offers[2]);
+            terms(&offers)
+        };
+        assert!(with(&|_| ()).is_some());
+        assert!(with(&|o| o.keys = 100_000).is_some());
+        assert_eq!(with(&|o| o.can = false), None);
+        assert_eq!(with(&|o| o.room = 1_000_000), None);
+        assert_eq!(with(&|o| o.keys = 10_000_000), None, "one has most");
+        assert_eq!(with(&|o| o.keys = 1 << 36), None);
+        let many: Vec<Offer> = (0..300).map(|_| offer(1_000_000)).collect();
+        assert_eq!(terms(&many), None);
+    }
+}

@@ -1,0 +1,197 @@
+//! Which batches are sent, and that results are the same whichever way they go.
+
+use crate::executor::Config;
+use crate::sharded::{Rank, Ranks, Shard};
+use crate::{Device, Growth, MapBuilder, Merge, Result};
+
+use super::PAUSE;
+
+const N: usize = 3_000;
+
+/// Executors, of which the last has so much memory.
+fn group(ranks: usize, last: Option<u64>) -> Ranks {
+    let one = |_| {
+        Device::cpu_with(Config {
+            workers: 1,
+            ..Config::default()
+        })
+    };
+    let mut devices: Vec<Device> = (0..ranks).map(one).collect();
+    if let (Some(bytes), Some(device)) = (last, devices.last_mut()) {
+        *device = device.with_memory_budget(bytes);
+    }
+    Ranks::new(&devices).unwrap()
+}
+
+type Settings = MapBuilder<u64, u64>;
+
+/// A map that sends batches of 100 keys and more.
+fn sending(builder: Settings, share: &dyn Fn(usize) -> usize) -> Settings {
+    let builder = builder.bulk_from([usize::MAX, usize::MAX, 100]);
+    builder.capacity(share(4 * N))
+}
+
+/// Key number `i` of a rank, and its value.
+fn key(rank: &Rank, i: usize) -> u64 {
+    ((rank.index() as u64) << 32 | i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Every verb once, and the answers it should have; the map is empty then.
+fn through(rank: &mut Rank, shard: &mut Shard<u64, u64>, keys: &[u64]) -> Result<()> {
+    let all = keys.len() * rank.ranks();
+    let values: Vec<u64> = keys.iter().map(|key| key ^ 1).collect();
+    let more = vec![1u64 << 33; keys.len()];
+    assert_eq!(shard.insert(rank, keys, &values)?, all);
+    assert_eq!(shard.insert(rank, keys, &more)?, 0);
+    assert_eq!(shard.merge(rank, keys, &more, Merge::Add)?, 0);
+    let right = |key: &u64| Some((key ^ 1).wrapping_add(1 << 33));
+    let got = shard.get(rank, keys)?;
+    assert!(got.into_iter().eq(keys.iter().map(right)));
+    let absent: Vec<u64> = keys.iter().map(|key| !key).collect();
+    let there = |found: Vec<bool>| found.into_iter().filter(|&found| found).count();
+    assert_eq!(there(shard.contains(rank, keys)?), keys.len());
+    assert_eq!(there(shard.contains(rank, &absent)?), 0);
+    assert!(shard.get(rank, &absent)?.iter().all(Option::is_none));
+    assert_eq!(shard.upsert(rank, keys, keys)?, 0);
+    assert!(
+        shard
+            .get(rank, keys)?
+            .into_iter()
+            .eq(keys.iter().copied().map(Some))
+    );
+    assert_eq!(shard.remove(rank, keys)?, all);
+    assert!(shard.is_empty(rank)?);
+    Ok(())
+}
+
+/// The verbs with `N` keys of each rank.
+fn through_all(rank: &mut Rank, shard: &mut Shard<u64, u64>) -> Result<()> {
+    let keys: Vec<u64> = (0..N).map(|i| key(rank, i)).collect();
+    through(rank, shard, &keys)
+}
+
+#[test]
+fn large_batches_are_sent() {
+    for ranks in [2, 3, 4] {
+        let work = |rank: &mut Rank| {
+            let mut shard = Shard::with(rank, None, sending)?;
+            shard.insert(rank, &[1], &[1])?;
+            shard.clear(rank)?;
+            assert!(shard.mail.window.is_none(), "a small batch was sent");
+            through_all(rank, &mut shard)?;
+            assert!(shard.mail.window.is_some() && shard.mail.pause == 0);
+            // A rank that has freed its memory does not leave the others with theirs.
+            if rank.index() == 1 {
+                shard.trim();
+            }
+            through_all(rank, &mut shard)?;
+            assert!(shard.mail.window.is_some());
+            Ok(())
+        };
+        group(ranks, None).run(work).unwrap();
+    }
+}
+
+#[test]
+fn ranks_may_have_batches_of_different_lengths() {
+    let work = |rank: &mut Rank| {
+        let mut shard = Shard::with(rank, None, sending)?;
+        let keys: Vec<u64> = (0..N - 700 * rank.index()).map(|i| key(rank, i)).collect();
+        let all: u64 = rank.gather(&[keys.len() as u64])?.iter().sum();
+        assert_eq!(shard.insert(rank, &keys, &keys)?, all as usize);
+        assert!(shard.mail.window.is_some());
+        // Each asks for what the others have as well.
+        let asked: Vec<u64> = (0..3 * N as u64)
+            .map(|i| ((i % 3) << 32 | (i / 3)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            .collect();
+        let got = shard.get(rank, &asked)?;
+        for (i, (got, &asked)) in got.iter().zip(&asked).enumerate() {
+            let there = i / 3 < N - 700 * (i % 3);
+            assert_eq!(*got, there.then_some(asked), "key number {i}");
+        }
+        Ok(())
+    };
+    group(3, None).run(work).unwrap();
+}
+
+#[test]
+fn keys_that_do_not_fit_their_bins_go_the_general_way_and_so_do_the_next_batches() {
+    let work = |rank: &mut Rank| {
+        let mut shard = Shard::with(rank, None, sending)?;
+        // All of one bin of rank 0.
+        let mut keys = (0..).map(|i| key(rank, i));
+        let bin = |shard: &Shard<u64, u64>, key| {
+            gpumap_kernels::hash::mix64(key ^ shard.local().seed()) >> 57
+        };
+        let of_one: Vec<u64> = keys
+            .by_ref()
+            .filter(|&key| shard.owner(key) == 0 && bin(&shard, key) == 5)
+            .take(N / 2)
+            .collect();
+        assert_eq!(shard.insert(rank, &of_one, &of_one)?, 2 * of_one.len());
+        assert_eq!(shard.mail.pause, PAUSE);
+        assert!(shard.get(rank, &of_one)?.iter().all(Option::is_some));
+        assert_eq!(
+            shard.mail.pause,
+            PAUSE - 1,
+            "one batch went the general way"
+        );
+        assert_eq!(shard.remove(rank, &of_one)?, 2 * of_one.len());
+        shard.mail.pause = 0;
+        through_all(rank, &mut shard)?;
+        assert_eq!(shard.mail.pause, 0);
+        Ok(())
+    };
+    group(2, None).run(work).unwrap();
+}
+
+#[test]
+fn maps_of_different_seeds_and_maps_without_room_are_sent_nothing() {
+    let work = |rank: &mut Rank| {
+        let index = rank.index() as u64;
+        let mut shard = Shard::with(rank, None, |builder, share| {
+            sending(builder, share).hash_seed(index)
+        })?;
+        through_all(rank, &mut shard)?;
+        assert!(!shard.alike && shard.mail.window.is_none());
+
+        let small = |builder: Settings, share: &dyn Fn(usize) -> usize| {
+            sending(builder, share).capacity(share(N))
+        };
+        let mut shard = Shard::with(rank, None, small)?;
+        let keys: Vec<u64> = (0..N).map(|i| key(rank, i)).collect();
+        assert_eq!(shard.insert(rank, &keys, &keys)?, 2 * N);
+        assert!(shard.mail.window.is_none());
+        // Nothing needs room for an answer.
+        assert!(shard.get(rank, &keys)?.iter().all(Option::is_some));
+        assert!(shard.mail.window.is_some());
+
+        let full = |builder: Settings, share: &dyn Fn(usize) -> usize| {
+            small(builder, share)
+                .capacity(share(N / 8))
+                .growth(Growth::Fixed)
+        };
+        let mut shard = Shard::with(rank, None, full)?;
+        assert!(shard.insert(rank, &keys, &keys).is_err());
+        Ok(())
+    };
+    group(2, None).run(work).unwrap();
+}
+
+#[test]
+fn without_memory_for_mailboxes_batches_go_the_general_way() {
+    let work = |rank: &mut Rank| {
+        let mut shard = Shard::with(rank, None, |builder, _| {
+            builder.bulk_from([usize::MAX, usize::MAX, 100])
+        })?;
+        let few: Vec<u64> = (0..200).map(|i| key(rank, i)).collect();
+        shard.insert(rank, &few[..50], &few[..50])?;
+        let got = shard.get(rank, &few)?;
+        assert_eq!(got.iter().filter(|got| got.is_some()).count(), 50);
+        assert!(shard.mail.window.is_none());
+        assert_eq!(shard.mail.pause, PAUSE);
+        Ok(())
+    };
+    // Bins are rounded up: mailboxes for 200 keys take more than two megabytes.
+    group(2, Some(2 << 20)).run(work).unwrap();
+}
