@@ -36,6 +36,8 @@ pub enum Axis {
     Multiplicity,
     /// Keys per call.
     Batch,
+    /// Bins of a histogram.
+    Bins,
 }
 
 impl Axis {
@@ -49,6 +51,7 @@ impl Axis {
             Self::Pairs => "pairs in the map (logarithmic)",
             Self::Multiplicity => "how often each key comes (logarithmic)",
             Self::Batch => "keys per call (logarithmic)",
+            Self::Bins => "bins (logarithmic)",
         }
     }
 }
@@ -154,6 +157,18 @@ fn charts(results: &[Results]) -> Vec<Chart> {
     charts
 }
 
+/// A number as axes have it: whole ones in groups of three digits.
+pub fn figure(value: f64) -> String {
+    if value.fract() != 0.0 || value.abs() >= 1e15 {
+        let text = format!("{value:.3}");
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    let digits = format!("{:.0}", value.abs());
+    let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();
+    let sign = if value < 0.0 { "-" } else { "" };
+    format!("{sign}{}", String::from_utf8_lossy(&groups.join(&b',')))
+}
+
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type DrawingError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 
@@ -198,6 +213,8 @@ where
         .bold_line_style(GRID)
         .axis_style(INK)
         .label_style(text(13))
+        .x_label_formatter(&|&x| figure(x))
+        .y_label_formatter(&|&y| figure(y))
         .x_desc(chart.axis.title())
         .y_desc(if chart.in_bytes {
             "GB a second"
@@ -335,14 +352,41 @@ mod tests {
     }
 
     #[test]
+    fn figures_are_short() {
+        let figures = [
+            0.0,
+            7.0,
+            999.0,
+            1000.0,
+            67_108_864.0,
+            -1e6,
+            0.5,
+            0.05,
+            0.3000000004,
+        ];
+        let texts = [
+            "0",
+            "7",
+            "999",
+            "1,000",
+            "67,108,864",
+            "-1,000,000",
+            "0.5",
+            "0.05",
+            "0.3",
+        ];
+        assert!(figures.map(figure).iter().eq(&texts));
+    }
+
+    #[test]
     fn logarithmic_axes_are_drawn() {
-        for axis in [Axis::Pairs, Axis::Multiplicity, Axis::Batch] {
+        for axis in [Axis::Pairs, Axis::Multiplicity, Axis::Batch, Axis::Bins] {
             let rows: Vec<_> = [1e5, 1e6, 4e9]
                 .iter()
                 .map(|&x| row("get", 2.0, Some(("get", axis, x))))
                 .collect();
             let page = to_html(&[results(&rows)]).unwrap();
-            assert!(page.contains("logarithmic"));
+            assert!(page.contains("logarithmic") && page.contains("1,000,000"));
         }
         assert!(to_html(&[]).is_err());
     }

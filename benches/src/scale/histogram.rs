@@ -6,6 +6,7 @@ use gpumap::Stream;
 use gpumap::primitives::Primitives;
 use gpumap::primitives::distributed::{Form, histogram_even_into};
 use gpumap::sharded::{Rank, Ranks};
+use gpumap_benches::plots::{Axis, figure};
 
 use super::link::Ceilings;
 use super::time;
@@ -29,7 +30,8 @@ pub fn run(
 ) -> Result<()> {
     let most_bins = n.next_power_of_two().clamp(1 << 12, 1 << 26);
     for len in [n / 64, n / 8, n] {
-        for bins in [16, 1 << 10, most_bins >> 8, most_bins >> 4, most_bins] {
+        let steps = [8, 6, 4, 2, 0].map(|log2| most_bins >> log2);
+        for bins in [16, 1 << 10].into_iter().chain(steps) {
             let mut sums = Vec::new();
             for form in [Form::Replicated, Form::Distributed] {
                 let (row, sum) = one(ranks, len, bins, "uniform", form, runs, ceilings)?;
@@ -98,9 +100,19 @@ fn one(
     // All but the own part of uniform values are added elsewhere.
     let remote = len as f64 * (ranks.len() - 1) as f64 / ranks.len() as f64;
     let name = format!("histogram {form:?} {len} values {bins} bins {spread}").to_lowercase();
+    let line = format!("{form:?}").to_lowercase();
+    let chart = format!(
+        "Histograms of {} values on each of {} devices",
+        figure(len as f64),
+        ranks.len()
+    );
     let row = match form {
         Form::Distributed => Row::op(name, took, len * ranks.len(), remote / ceilings.adds),
         _ => Row::ceiling(&name, took, len * ranks.len()),
+    };
+    let row = match equal {
+        true => row,
+        false => row.at(&chart, &line, Axis::Bins, bins as f64),
     };
     Ok((row, digests[0]))
 }
