@@ -122,7 +122,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self
     }
 
-    /// The seed of the hash function. By default each map has a random one: keys that were made to
+    /// The seed of the hash function. By default each map, or all of a group, has a random one: keys that were made to
     /// collide under another seed do not collide here. With a fixed one the places of keys are
     /// the same on every run.
     #[must_use]
@@ -149,7 +149,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     }
 
     /// From how many pairs of a batch on empty maps are built, maps in use filled page by page, and
-    /// batches sorted by hash, on any device: for tests and benchmarks. [`usize::MAX`] for never.
+    /// batches sorted by hash, or by rank and hash, on any device: for tests and benchmarks. [`usize::MAX`] for never.
     #[doc(hidden)]
     #[must_use]
     pub fn bulk_from(mut self, pairs: [usize; 3]) -> Self {

@@ -142,6 +142,9 @@ impl Rank {
         let all = self.gather(&post);
         let mut sends = mine?;
         let all = all?;
+        if all.len() != ranks * (ranks + 1) {
+            return Err(Error::Group(GroupError::OutOfStep));
+        }
         let by_rank: Vec<&[u64]> = all.chunks(ranks + 1).collect();
         if let Some(rank) = by_rank.iter().position(|post| post[0] != 0) {
             return Err(Error::Group(GroupError::Failed { rank }));

@@ -66,7 +66,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// A map with settings: `configure` gets the builder of this rank's part, and what makes of a number
     /// of pairs of the whole group the room that one rank needs for its share. The seed is that of the owners;
     /// without one, rank 0 draws it. So does it the seed of the hashes, unless `configure` sets one. Ranks
-    /// whose maps have different ones are slower. A collective.
+    /// whose maps have different ones are slower, and so are those whose owners have the same. A collective.
     ///
     /// # Errors
     /// As for [`MapBuilder::build`]; [`Error::Group`].
@@ -233,7 +233,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         rank.together(reserved)
     }
 
-    /// Frees the buffers that calls went through. Later ones allocate them again as they need them.
+    /// Frees the buffers that calls went through; those that others write to when all ranks have done so. Later ones allocate them again as they need them.
     pub fn trim(&mut self) {
         self.rooms = Rooms::default();
         self.mail.trim();

@@ -9,7 +9,7 @@ use crate::stream::Stream;
 
 /// The link of one rank to the others of its group.
 ///
-/// Every method but [`rank`](Self::rank) and [`ranks`](Self::ranks) is a *collective*: each rank
+/// Every method but [`rank`](Self::rank), [`ranks`](Self::ranks) and [`has_windows`](Self::has_windows) is a *collective*: each rank
 /// calls it, and all call their collectives in the same order. It returns an error on all ranks, within
 /// a timeout, where one of them does not come.
 ///
@@ -55,6 +55,11 @@ pub trait Transport: Send {
     /// # Errors
     /// As for [`exchange`](Self::exchange).
     fn wait(&mut self, stream: &Stream) -> Result<()>;
+
+    /// Whether [windows](Self::window) can be tried: the same for all ranks. Not a collective.
+    fn has_windows(&self) -> bool {
+        true
+    }
 
     /// Maps the memory of all ranks into each. What was queued on the buffers' streams has ended.
     ///

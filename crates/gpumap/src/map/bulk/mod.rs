@@ -14,6 +14,8 @@
 //! Pages are made under the exclusive lock, but only where nobody has to be waited for. Who comes
 //! meanwhile waits for some milliseconds.
 //!
+//! Batches that other ranks have [sent] are in bins when they come.
+//!
 //! Batches with an answer for each key are not sorted: putting answers back in order costs as much
 //! as sorting saves. Nor are those on a stream of the caller, which never wait for the device.
 

@@ -35,8 +35,8 @@ impl<K: Key, V: Value> Map<K, V> {
         self.room.left()
     }
 
-    /// The kernels that batches are sent with, for batches of so many keys at the most: none where that
-    /// does not pay.
+    /// The kernels that batches are sent with, for one of so many keys on this rank: none where that does not
+    /// pay.
     pub(crate) fn senders(&self, len: usize) -> Option<Senders<K, V>> {
         let kernels = self.kernels.bulk?;
         self.bulk.sends(len).then_some(Senders {
@@ -61,15 +61,11 @@ impl<K: Key, V: Value> Map<K, V> {
         {
             return Ok(stored);
         }
-        loop {
-            {
-                let table = self.table.read();
-                if let Some(promise) = self.room.promise(sent.len) {
-                    return self.store_part(table, promise, &mut scratch, job);
-                }
-            }
-            // Somebody else has stored pairs meanwhile. Ends with an error, if not with room.
-            self.reserve(sent.len)?;
+        let table = self.table.read();
+        match self.room.promise(sent.len) {
+            Some(promise) => self.store_part(table, promise, &mut scratch, job),
+            // Somebody else has stored pairs meanwhile, in the rank's own map.
+            None => Err(self.full(sent.len, sent.len, false)),
         }
     }
 

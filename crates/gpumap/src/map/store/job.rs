@@ -33,7 +33,8 @@ pub(in crate::map) struct Job<K: Key, V: Value> {
     pub held: *mut V,
     /// A zeroed byte per key; may be null.
     pub outcomes: *mut u8,
-    /// The same batch, sorted; only if there are no outcomes and the verb does not tell.
+    /// The same batch, sorted; only if there are no outcomes and the verb does not tell. One that other ranks have
+    /// sent is here alone, and the pointers above are null.
     pub bins: Option<Bins<K, V>>,
     pub len: usize,
 }

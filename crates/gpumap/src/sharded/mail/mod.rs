@@ -42,6 +42,9 @@ pub(super) use terms::Terms;
 /// be of the same kind.
 const PAUSE: u32 = 15;
 
+/// Those after one for which there was no memory: to ask for it takes longer than to do without.
+const LONG_PAUSE: u32 = 1_000;
+
 /// The mailboxes of a shard's group, as this rank reaches them.
 #[derive(Debug, Default)]
 pub(super) struct Mail {
@@ -57,7 +60,7 @@ pub(super) struct Mail {
 }
 
 impl Mail {
-    /// Frees the memory.
+    /// Frees the memory, of the mailbox when no rank has it mapped any more.
     pub(super) fn trim(&mut self) {
         self.window = None;
         self.words = 0;
@@ -76,7 +79,8 @@ impl<K: Key, V: Value> Shard<K, V> {
     ) -> Result<Option<Terms>> {
         let waits = self.mail.pause > 0;
         self.mail.pause = self.mail.pause.saturating_sub(1);
-        let can = |len| self.alike && !waits && !self.mail.apart && self.map.senders(len).is_some();
+        let maps = rank.transport().has_windows() && !self.mail.apart;
+        let can = |len| self.alike && maps && !waits && self.map.senders(len).is_some();
         let room = match stores {
             true => self.map.room_left() as u64,
             false => u64::MAX,
@@ -106,25 +110,18 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// Makes mailboxes of so many words and maps those of all; false if that cannot be done. A collective.
     fn map_mailboxes(&mut self, rank: &mut Rank, words: usize) -> Result<bool> {
         self.mail.trim();
-        // The old ones are gone when all have come here.
+        // This shard's old ones are gone when all have come here.
         rank.barrier()?;
-        let made = Buffer::<u64>::uninit(&self.stream, words + words / 16).and_then(|made| {
-            // Others write to it from now on.
-            self.stream.synchronize()?;
-            Ok(made)
-        });
-        let made = match made {
-            Ok(made) => Ok(Some(made)),
-            Err(Error::OutOfMemory { .. }) => Ok(None),
-            Err(error) => Err(error),
+        let (mine, there) = match self.mailbox(words) {
+            Ok(mine) => {
+                let there = u64::from(mine.is_some());
+                (mine, Ok([there]))
+            }
+            Err(error) => (None, Err(error)),
         };
-        let there = made.as_ref().map(|made| [u64::from(made.is_some())]);
-        let there = match there {
-            Ok(there) => rank.agree(Ok(there))?,
-            Err(_) => return rank.together(made).map(|_| false),
-        };
-        let (Some(mine), false) = (made?, there.contains(&[0])) else {
-            self.mail.pause = PAUSE;
+        let there = rank.agree(there)?;
+        let (Some(mine), false) = (mine, there.contains(&[0])) else {
+            self.mail.pause = LONG_PAUSE;
             return Ok(false);
         };
         let len = mine.len();
@@ -134,15 +131,37 @@ impl<K: Key, V: Value> Shard<K, V> {
                 self.mail.words = len;
                 Ok(true)
             }
-            Err(Error::Group(
-                GroupError::NoPeerAccess { .. }
-                | GroupError::OtherProcess
-                | GroupError::Failed { .. },
-            )) => {
+            // Of the meeting itself: the same for all, or the group has ended.
+            Err(
+                error @ Error::Group(
+                    GroupError::Silent { .. }
+                    | GroupError::Panicked { .. }
+                    | GroupError::Ended
+                    | GroupError::OutOfStep,
+                ),
+            ) => Err(error),
+            // Some rank cannot map the memory of another one; all learn of it, and NCCL can do without.
+            Err(error) => {
+                tracing::debug!(%error, "batches are not sent");
                 self.mail.apart = true;
                 Ok(false)
             }
-            Err(error) => Err(error),
         }
+    }
+
+    /// Memory for a mailbox of so many words, that others may write to; none if there is not as much.
+    fn mailbox(&self, words: usize) -> Result<Option<Buffer<u64>>> {
+        for len in [words + words / 16, words] {
+            match Buffer::uninit(&self.stream, len) {
+                Ok(mailbox) => {
+                    self.stream.synchronize()?;
+                    return Ok(Some(mailbox));
+                }
+                // The room to spare is not worth it.
+                Err(Error::OutOfMemory { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 }

@@ -48,7 +48,9 @@ impl Terms {
             return None;
         }
         let bits = (BINS.min(MOST_BINS) / u32::try_from(ranks).ok()?).checked_ilog2()?;
-        let grains = grains_of_sent(usize::try_from(most).ok()?, ranks << bits)?;
+        // Some ranks have a little more than others.
+        let of_one = share(usize::try_from(most).ok()?);
+        let grains = grains_of_sent(of_one, 1 << bits)?;
         let terms = Self {
             ranks,
             me,

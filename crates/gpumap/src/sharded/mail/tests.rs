@@ -1,22 +1,26 @@
 //! Which batches are sent, and that results are the same whichever way they go.
 
 use crate::executor::Config;
-use crate::sharded::{Rank, Ranks, Shard};
-use crate::{Device, Growth, MapBuilder, Merge, Result};
+use crate::sharded::{GroupError, Rank, Ranks, Shard};
+use crate::{Device, Error, Fault, Faults, Growth, MapBuilder, Merge, Result};
 
-use super::PAUSE;
+use super::{LONG_PAUSE, PAUSE};
 
 const N: usize = 3_000;
 
-/// Executors, of which the last has so much memory.
-fn group(ranks: usize, last: Option<u64>) -> Ranks {
+fn executors(ranks: usize) -> Vec<Device> {
     let one = |_| {
         Device::cpu_with(Config {
             workers: 1,
             ..Config::default()
         })
     };
-    let mut devices: Vec<Device> = (0..ranks).map(one).collect();
+    (0..ranks).map(one).collect()
+}
+
+/// Executors, of which the last has so much memory.
+fn group(ranks: usize, last: Option<u64>) -> Ranks {
+    let mut devices = executors(ranks);
     if let (Some(bytes), Some(device)) = (last, devices.last_mut()) {
         *device = device.with_memory_budget(bytes);
     }
@@ -189,9 +193,77 @@ fn without_memory_for_mailboxes_batches_go_the_general_way() {
         let got = shard.get(rank, &few)?;
         assert_eq!(got.iter().filter(|got| got.is_some()).count(), 50);
         assert!(shard.mail.window.is_none());
-        assert_eq!(shard.mail.pause, PAUSE);
+        assert_eq!(shard.mail.pause, LONG_PAUSE);
         Ok(())
     };
     // Bins are rounded up: mailboxes for 200 keys take more than two megabytes.
     group(2, Some(2 << 20)).run(work).unwrap();
+}
+
+/// What a rank does with its shard and its keys.
+type Step = fn(&mut Rank, &mut Shard<u64, u64>, &[u64]) -> Result<()>;
+
+/// Whatever fails on one rank, all come to the next collective; and none is told that it went well before the
+/// last one of a verb.
+#[test]
+fn a_call_of_the_device_that_fails_leaves_all_ranks_in_step() {
+    const STEPS: [Step; 4] = [
+        |rank, shard, keys| shard.insert(rank, keys, keys).map(drop),
+        |rank, shard, keys| shard.get(rank, keys).map(drop),
+        |rank, shard, keys| shard.contains(rank, keys).map(drop),
+        |rank, shard, keys| shard.remove(rank, keys).map(drop),
+    ];
+    let faults = Faults::default();
+    let mut devices = executors(2);
+    devices[1] = devices[1].with_faults(&faults);
+    let ranks = Ranks::new(&devices).unwrap();
+    let (mut call, mut refused, mut alone) = (0, 0, 0);
+    // Ends when none fails any more.
+    loop {
+        faults.plan(call, Fault::Once);
+        let results = ranks.run_each(|rank| {
+            let mut made = Shard::with(rank, None, sending);
+            let keys: Vec<u64> = (0..150).map(|i| key(rank, i)).collect();
+            let mut result = made.as_ref().err().map_or(Ok(()), |_| Err(()));
+            let mut own = None;
+            for step in STEPS {
+                // Out of step, this would fail.
+                if rank.gather(&[u64::from(result.is_err())])?.contains(&1) {
+                    break;
+                }
+                let Ok(shard) = &mut made else { break };
+                result = step(rank, shard, &keys).map_err(|error| own = Some(error));
+            }
+            rank.barrier()?;
+            Ok(own.or(made.err()))
+        });
+        let Some(failed) = faults.failed() else { break };
+        let of = |rank: usize| match &results[rank] {
+            Ok(error) => error,
+            Err(error) => panic!("call {call}, {failed:?}: rank {rank} is out of step: {error}"),
+        };
+        match (of(0), of(1)) {
+            (None, None) => {}
+            (None, Some(own)) if !matches!(own, Error::Group(_)) => alone += 1,
+            (Some(Error::Group(GroupError::Failed { rank: 1 })), Some(own))
+                if !matches!(own, Error::Group(_)) =>
+            {
+                refused += 1;
+            }
+            other => panic!("call {call}, {failed:?}: {other:?}"),
+        }
+        call += 1;
+    }
+    faults.heal();
+    assert!(refused > 20, "{refused} of {call} calls were refused");
+    assert!(
+        alone < 10,
+        "{alone} of {call} calls were the matter of one rank"
+    );
+    ranks
+        .run(|rank| {
+            let mut shard = Shard::with(rank, None, sending)?;
+            through_all(rank, &mut shard)
+        })
+        .unwrap();
 }

@@ -225,6 +225,10 @@ impl Transport for Nccl {
         self.communicator.wait(stream)
     }
 
+    fn has_windows(&self) -> bool {
+        matches!(self.meeting, Meeting::Here { .. })
+    }
+
     fn window(&mut self, mine: Arc<Buffer<u64>>) -> Result<Window> {
         let Meeting::Here {
             hub,
