@@ -133,18 +133,8 @@ impl<K: Bits, V: Payload> Route<K, V> for ToOwners<'_, K, V> {
 
     #[inline(always)]
     fn tile(&self) -> Tile<K, V> {
-        let begin = self.begin();
-        let left = self.0.len - begin;
-        Tile {
-            keys: self.0.keys.wrapping_add(begin as usize),
-            values: self.0.values.cast::<V::Word>().wrapping_add(begin as usize),
-            len: if left < u64::from(self.0.tile) {
-                left as u32
-            } else {
-                self.0.tile
-            },
-            aligned: self.0.aligned,
-        }
+        let args = self.0;
+        Tile::of_array(args.keys, args.values, args.len, args.tile, args.aligned)
     }
 
     #[inline(always)]

@@ -209,10 +209,15 @@ mod tests {
 
     #[test]
     fn every_rank_gets_what_came_of_each_meeting() {
-        let hub = hub(3);
+        for alert in [Duration::ZERO, ALERT] {
+            let hub = Hub { alert, ..hub(3) };
+            meet_often(&hub);
+        }
+    }
+
+    fn meet_often(hub: &Hub) {
         thread::scope(|scope| {
             for rank in 0..3u64 {
-                let hub = &hub;
                 scope.spawn(move || {
                     for round in 0..1000 {
                         let post = round * 10 + rank;

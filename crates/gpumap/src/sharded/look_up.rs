@@ -142,12 +142,12 @@ impl<K: Key, V: Value> Shard<K, V> {
             targets = Some((values, found));
             Ok(len)
         });
-        let terms = self.terms(rank, ready, false)?;
+        let post = self.terms(rank, ready, false)?;
         let Some((mut values, found)) = targets else {
             return Ok(());
         };
-        if let Some(terms) = terms
-            && self.ask(rank, &terms, keys, values.as_deref_mut(), found)?
+        if let Some(post) = post
+            && self.ask(rank, &post, keys, values.as_deref_mut(), found)?
         {
             return Ok(());
         }

@@ -4,6 +4,8 @@
 //! say nothing about the submap, page or slab that the owner's map puts a key in. Ranks have
 //! consecutive parts: what goes to one lies together.
 
+use gpumap_kernels::mail::OwnerOf;
+
 use crate::primitives::{Digit, MAX_PARTS};
 
 use super::error::GroupError;
@@ -43,9 +45,18 @@ impl Owners {
         self.digit
     }
 
+    /// As kernels take it.
+    pub(super) fn kernel(&self) -> OwnerOf {
+        OwnerOf {
+            digit: self.digit.kernel(),
+            ranks: self.ranks as u32,
+            log2: self.digit.parts().ilog2(),
+        }
+    }
+
     /// The rank that has a key with these bits.
     pub(super) fn of(&self, key: u64) -> usize {
-        self.digit.part(key) * self.ranks / self.digit.parts()
+        self.kernel().rank(key) as usize
     }
 
     /// The first part of a rank; for the rank behind the last, the number of parts.

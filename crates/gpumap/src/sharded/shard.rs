@@ -160,8 +160,8 @@ impl<K: Key, V: Value> Shard<K, V> {
             return self.map.remove(keys);
         }
         let keys = keys.source();
-        if let Some(terms) = self.terms(rank, Ok(keys.len()), false)?
-            && let Some(came) = self.send(rank, &terms, keys, None, false)?
+        if let Some(post) = self.terms(rank, Ok(keys.len()), false)?
+            && let Some(came) = self.send(rank, &post, keys, None, false)?
         {
             let removed = self.map.remove_sent(&came.batch);
             return total(rank, removed);
@@ -260,8 +260,8 @@ impl<K: Key, V: Value> Shard<K, V> {
                 values: values.len(),
             }),
         };
-        if let Some(terms) = self.terms(rank, mine, true)?
-            && let Some(came) = self.send(rank, &terms, keys, Some(values), false)?
+        if let Some(post) = self.terms(rank, mine, true)?
+            && let Some(came) = self.send(rank, &post, keys, Some(values), false)?
         {
             let stored = self.map.store_sent(verb, &came.batch);
             return total(rank, stored);

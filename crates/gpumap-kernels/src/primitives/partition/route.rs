@@ -17,6 +17,31 @@ pub(crate) struct Tile<K, V: Payload> {
     pub(crate) aligned: u32,
 }
 
+impl<K, V: Payload> Tile<K, V> {
+    /// The tile of the calling block, of arrays of `len` keys and values.
+    #[inline(always)]
+    pub(crate) fn of_array(
+        keys: *const K,
+        values: *const V,
+        len: u64,
+        tile: u32,
+        aligned: u32,
+    ) -> Self {
+        let begin = u64::from(thread::block_idx_x()) * u64::from(tile);
+        let left = len - begin;
+        Self {
+            keys: keys.wrapping_add(begin as usize),
+            values: values.cast::<V::Word>().wrapping_add(begin as usize),
+            len: if left < u64::from(tile) {
+                left as u32
+            } else {
+                tile
+            },
+            aligned,
+        }
+    }
+}
+
 /// What a tile has of one part.
 pub(crate) struct Run {
     /// What [`Route::take`] said.
@@ -102,18 +127,8 @@ impl<K: Bits, V: Payload, const STABLE: bool> Route<K, V> for Arrays<'_, K, V, S
 
     #[inline(always)]
     fn tile(&self) -> Tile<K, V> {
-        let begin = u64::from(thread::block_idx_x()) * u64::from(self.0.tile);
-        let left = self.0.len - begin;
-        Tile {
-            keys: self.0.keys.wrapping_add(begin as usize),
-            values: self.0.values.cast::<V::Word>().wrapping_add(begin as usize),
-            len: if left < u64::from(self.0.tile) {
-                left as u32
-            } else {
-                self.0.tile
-            },
-            aligned: self.0.aligned,
-        }
+        let args = self.0;
+        Tile::of_array(args.keys, args.values, args.len, args.tile, args.aligned)
     }
 
     #[inline(always)]

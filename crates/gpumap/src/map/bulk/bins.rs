@@ -6,7 +6,7 @@ use gpumap_kernels::build::bins::{Bins, GRAIN};
 use gpumap_kernels::kernels::RemoveBinsArgs;
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{ScatterArgs, ScatterKernel};
-use gpumap_simt::kernel::Grid;
+use gpumap_simt::kernel::{Grid, Kernel};
 
 use crate::error::{Error, Result};
 use crate::map::launch::grid_of_bins;
@@ -218,6 +218,18 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(None);
         };
         let bins = binned.bins();
+        self.remove_bins(table, scratch, kernels.remove, bins)
+            .map(Some)
+    }
+
+    /// Removes what is in bins, and waits; returns how many pairs were. The caller holds the table's lock.
+    pub(super) fn remove_bins(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        kernel: &'static Kernel<RemoveBinsArgs<K::Bits, V::Bits>>,
+        bins: Bins<K::Bits, V::Bits>,
+    ) -> Result<usize> {
         let args = RemoveBinsArgs {
             view: table.view(),
             bins,
@@ -227,10 +239,10 @@ impl<K: Key, V: Value> Map<K, V> {
         let [removed, ..] = self.or_poison(scratch, |scratch| {
             // SAFETY: the kernel set fits the map's types, and the bins live until the wait; the
             // caller holds the table's lock until this has ended.
-            unsafe { kernels.remove.launch(scratch.stream(), grid, args) }?;
+            unsafe { kernel.launch(scratch.stream(), grid, args) }?;
             scratch.counted()
         })?;
-        Ok(Some(removed as usize))
+        Ok(removed as usize)
     }
 }
 

@@ -21,13 +21,14 @@
 
 mod bins;
 mod build;
+mod plan;
 mod sent;
 #[cfg(test)]
 mod tests;
 
 pub(super) use bins::Binned;
 pub(crate) use bins::InBins;
-pub(crate) use sent::grains_of_sent;
+pub(crate) use sent::{Senders, grains_of_sent};
 
 use crate::device::{Device, Kind};
 

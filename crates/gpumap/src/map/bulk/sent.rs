@@ -1,14 +1,14 @@
 //! Batches that other ranks have sent, which are in bins already.
 
 use gpumap_kernels::build::bins::GRAIN;
-use gpumap_kernels::kernels::{GetBinsArgs, PART, RemoveBinsArgs, reply_bytes};
+use gpumap_kernels::kernels::{GetBinsArgs, PART, reply_bytes};
 use gpumap_kernels::mail::{Mailbox, SendArgs};
 use gpumap_kernels::primitives::partition::ScatterKernel;
 use gpumap_simt::kernel::Grid;
 
 use super::bins::{InBins, grains};
 use crate::error::Result;
-use crate::map::launch::{grid, grid_of_bins};
+use crate::map::launch::grid;
 use crate::map::store::{Job, Verb};
 use crate::map::{Key, Map, Value};
 
@@ -77,20 +77,10 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut scratch = self.scratch.take()?;
         let table = self.table.read();
         self.expect_sound()?;
-        let args = RemoveBinsArgs {
-            view: table.view(),
-            bins: sent.bins.cast(),
-            removed: scratch.counting()?,
-        };
-        let grid = grid_of_bins(&sent.bins);
-        let [removed, ..] = self.or_poison(&mut scratch, |scratch| {
-            // SAFETY: the kernel set fits the map's types, and the bins live until the wait; the lock
-            // is held until this has ended.
-            unsafe { kernels.remove.launch(scratch.stream(), grid, args) }?;
-            scratch.counted()
-        })?;
-        self.room.removed(removed as usize);
-        Ok(removed as usize)
+        let bins = sent.bins.cast();
+        let removed = self.remove_bins(&table, &mut scratch, kernels.remove, bins)?;
+        self.room.removed(removed);
+        Ok(removed)
     }
 
     /// Looks up what was sent, and waits.

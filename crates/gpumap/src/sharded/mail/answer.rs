@@ -3,8 +3,7 @@
 use gpumap_kernels::mail::{COLLECT_0, COLLECT_4, COLLECT_8, CollectArgs, Mailbox};
 use gpumap_simt::kernel::Grid;
 
-use super::Terms;
-use super::send::upload;
+use super::send::{Post, upload};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::Source;
@@ -21,38 +20,33 @@ impl<K: Key, V: Value> Shard<K, V> {
     pub(in crate::sharded) fn ask(
         &mut self,
         rank: &mut Rank,
-        terms: &Terms,
+        post: &Post<K, V>,
         keys: Source<'_, K>,
         values: Option<&mut Buffer<V>>,
         found: &mut Buffer<u8>,
     ) -> Result<bool> {
-        let Some(came) = self.send(rank, terms, keys, None, true)? else {
+        let Some(came) = self.send(rank, post, keys, None, true)? else {
             return Ok(false);
         };
-        let answered = self.reply(terms, values.is_some()).and_then(|answers| {
+        let answered = self.reply(post, values.is_some()).and_then(|answers| {
             // SAFETY: a mailbox of this batch's terms for each rank, mapped by all.
             unsafe { self.map.get_sent(&came.batch, answers.as_ptr().cast()) }
         });
         rank.together(answered)?;
-        let collected = self.collect(terms, keys.len(), values, found);
+        let collected = self.collect(post, keys.len(), values, found);
         rank.together(collected).map(|()| true)
     }
 
     /// Where each rank has the answers of this one.
-    fn reply(&self, terms: &Terms, with_values: bool) -> Result<Buffer<u64>> {
+    fn reply(&self, post: &Post<K, V>, with_values: bool) -> Result<Buffer<u64>> {
+        let terms = &post.terms;
         let first = |source| terms.first_bin(source, terms.me) as u64 * terms.capacity();
-        let place = |to| match &self.mail.window {
-            Some(window) => {
-                let mailbox = terms.mailbox::<K, V>(window, to, first(to));
-                match with_values {
-                    true => mailbox,
-                    false => Mailbox {
-                        values: std::ptr::null_mut(),
-                        ..mailbox
-                    },
-                }
+        let place = |to| {
+            let mut place = post.mailbox(to, first(to));
+            if !with_values {
+                place.values = std::ptr::null_mut();
             }
-            None => unreachable!("there are no terms without mailboxes"),
+            place
         };
         let places: Vec<Mailbox> = (0..terms.ranks).map(place).collect();
         let places = upload(&self.stream, &places)?;
@@ -63,7 +57,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// Puts answers in the order of the batch, and waits.
     fn collect(
         &mut self,
-        terms: &Terms,
+        post: &Post<K, V>,
         len: usize,
         values: Option<&mut Buffer<V>>,
         found: &mut Buffer<u8>,
@@ -71,16 +65,11 @@ impl<K: Key, V: Value> Shard<K, V> {
         if len == 0 {
             return Ok(());
         }
-        let answers = match &self.mail.window {
-            Some(window) => terms.mailbox::<K, V>(window, terms.me, 0),
-            None => unreachable!("there are no terms without mailboxes"),
-        };
+        let answers = post.mailbox(post.terms.me, 0);
         // As it was sent.
-        let Some(senders) = self.map.senders(len) else {
-            unreachable!("there are no terms without them");
-        };
         let sizes = [size_of::<K>() as u32, 0];
-        let (tile, _) = scatter_tile(self.map.device(), &senders.keys, sizes, terms.bins());
+        let (device, kernel) = (self.map.device(), &post.senders.keys);
+        let (tile, _) = scatter_tile(device, kernel, sizes, post.terms.bins());
         let bytes = match &values {
             Some(_) => size_of::<V>(),
             None => 0,

@@ -35,8 +35,8 @@ use super::{Rank, Shard};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::map::{Key, Value};
-use terms::Offer;
-pub(super) use terms::Terms;
+use send::Post;
+use terms::{Offer, Terms};
 
 /// Batches that go the general way after one whose keys did not fit their bins: the next ones are likely to
 /// be of the same kind.
@@ -49,8 +49,6 @@ const LONG_PAUSE: u32 = 1_000;
 #[derive(Debug, Default)]
 pub(super) struct Mail {
     window: Option<Window>,
-    /// Words of each mailbox.
-    words: usize,
     /// Batches that still go the general way.
     pause: u32,
     /// Whether all have the memory of all mapped: not known before it was tried.
@@ -60,10 +58,15 @@ pub(super) struct Mail {
 }
 
 impl Mail {
+    /// Words of this rank's mailbox.
+    fn words(&self, rank: &Rank) -> usize {
+        let window = self.window.as_ref();
+        window.map_or(0, |window| window.parts[rank.index()].len())
+    }
+
     /// Frees the memory, of the mailbox when no rank has it mapped any more.
     pub(super) fn trim(&mut self) {
         self.window = None;
-        self.words = 0;
         self.places = Room::default();
     }
 }
@@ -76,17 +79,18 @@ impl<K: Key, V: Value> Shard<K, V> {
         rank: &mut Rank,
         mine: Result<usize>,
         stores: bool,
-    ) -> Result<Option<Terms>> {
+    ) -> Result<Option<Post<K, V>>> {
         let waits = self.mail.pause > 0;
         self.mail.pause = self.mail.pause.saturating_sub(1);
         let maps = rank.transport().has_windows() && !self.mail.apart;
-        let can = |len| self.alike && maps && !waits && self.map.senders(len).is_some();
+        let senders = mine.as_ref().ok().and_then(|&len| self.map.senders(len));
+        let can = self.alike && maps && !waits && senders.is_some();
         let room = match stores {
             true => self.map.room_left() as u64,
             false => u64::MAX,
         };
-        let words = self.mail.words as u64;
-        let all = rank.agree(mine.map(|len| [len as u64, u64::from(can(len)), room, words]))?;
+        let words = self.mail.words(rank) as u64;
+        let all = rank.agree(mine.map(|len| [len as u64, u64::from(can), room, words]))?;
         let offer = |&[keys, can, room, words]: &[u64; 4]| Offer {
             keys,
             can: can != 0,
@@ -94,21 +98,28 @@ impl<K: Key, V: Value> Shard<K, V> {
             words,
         };
         let offers: Vec<Offer> = all.iter().map(offer).collect();
-        let Some(terms) = Terms::of(&offers, rank.index(), |keys| self.owners.share(keys)) else {
+        let terms = Terms::of(&offers, rank.index(), |keys| self.owners.share(keys));
+        // Where this rank cannot send, there are no terms either.
+        let (Some(terms), Some(senders)) = (terms, senders) else {
             return Ok(None);
         };
         let bytes = terms.places() as usize * (size_of::<K>() + size_of::<V>() + 1);
         let words = bytes.div_ceil(size_of::<u64>());
-        if offers.iter().any(|offer| offer.words < words as u64)
-            && !self.map_mailboxes(rank, words)?
-        {
-            return Ok(None);
-        }
-        Ok(Some(terms))
+        let enough = offers.iter().all(|offer| offer.words >= words as u64);
+        let window = match self.mail.window.clone().filter(|_| enough) {
+            Some(window) => Some(window),
+            None => self.map_mailboxes(rank, words)?,
+        };
+        Ok(window.map(|window| Post {
+            terms,
+            senders,
+            boxes: window.addresses(),
+            _window: window,
+        }))
     }
 
-    /// Makes mailboxes of so many words and maps those of all; false if that cannot be done. A collective.
-    fn map_mailboxes(&mut self, rank: &mut Rank, words: usize) -> Result<bool> {
+    /// Makes mailboxes of so many words and maps those of all; none if that cannot be done. A collective.
+    fn map_mailboxes(&mut self, rank: &mut Rank, words: usize) -> Result<Option<Window>> {
         self.mail.trim();
         // This shard's old ones are gone when all have come here.
         rank.barrier()?;
@@ -122,14 +133,12 @@ impl<K: Key, V: Value> Shard<K, V> {
         let there = rank.agree(there)?;
         let (Some(mine), false) = (mine, there.contains(&[0])) else {
             self.mail.pause = LONG_PAUSE;
-            return Ok(false);
+            return Ok(None);
         };
-        let len = mine.len();
         match rank.transport().window(Arc::new(mine)) {
             Ok(window) => {
-                self.mail.window = Some(window);
-                self.mail.words = len;
-                Ok(true)
+                self.mail.window = Some(window.clone());
+                Ok(Some(window))
             }
             // Of the meeting itself: the same for all, or the group has ended.
             Err(
@@ -144,7 +153,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             Err(error) => {
                 tracing::debug!(%error, "batches are not sent");
                 self.mail.apart = true;
-                Ok(false)
+                Ok(None)
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::ptr;
 
 use gpumap_kernels::build::bins::Bins;
-use gpumap_kernels::mail::{Mailbox, OwnerOf, SendArgs, turn};
+use gpumap_kernels::mail::{Mailbox, SendArgs, turn};
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::ScatterKernel;
 use gpumap_simt::kernel::Grid;
@@ -12,7 +12,7 @@ use super::{PAUSE, Terms};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::Source;
-use crate::map::{InBins, Key, Value};
+use crate::map::{InBins, Key, Senders, Value};
 use crate::primitives::scatter_tile;
 use crate::scratch::{Slot, Workspace};
 use crate::sharded::transport::Window;
@@ -35,11 +35,21 @@ struct Batch<K: Copy + 'static, V: Copy + 'static, W: Copy + 'static> {
     places: *mut u32,
 }
 
-impl Terms {
+/// What a batch is sent with.
+pub(in crate::sharded) struct Post<K: Key, V: Value> {
+    pub(super) terms: Terms,
+    pub(super) senders: Senders<K, V>,
+    /// Where the mailbox of each rank is,
+    pub(super) boxes: Vec<u64>,
+    /// for as long as this is held.
+    pub(super) _window: Window,
+}
+
+impl<K: Key, V: Value> Post<K, V> {
     /// Where the mailbox of a rank begins, or its answers: `first` places further on.
-    pub(super) fn mailbox<K, V>(&self, window: &Window, rank: usize, first: u64) -> Mailbox {
-        let base = ptr::with_exposed_provenance_mut::<u8>(window.addresses()[rank] as usize);
-        let (places, first) = (self.places() as usize, first as usize);
+    pub(super) fn mailbox(&self, rank: usize, first: u64) -> Mailbox {
+        let base = ptr::with_exposed_provenance_mut::<u8>(self.boxes[rank] as usize);
+        let (places, first) = (self.terms.places() as usize, first as usize);
         let values = base.wrapping_add(places * size_of::<K>());
         let found = values.wrapping_add(places * size_of::<V>());
         Mailbox {
@@ -48,7 +58,9 @@ impl Terms {
             found: found.wrapping_add(first),
         }
     }
+}
 
+impl Terms {
     /// The bins of a rank begin so far into what another one counts, and keeps for answers.
     pub(super) fn first_bin(&self, source: usize, owner: usize) -> usize {
         (turn(source as u32, owner as u32, self.ranks as u32) as usize) << self.bits
@@ -98,29 +110,28 @@ impl<K: Key, V: Value> Shard<K, V> {
     pub(in crate::sharded) fn send(
         &mut self,
         rank: &mut Rank,
-        terms: &Terms,
+        post: &Post<K, V>,
         keys: Source<'_, K>,
         values: Option<Source<'_, V>>,
         asks: bool,
     ) -> Result<Option<Came<K, V>>> {
-        let counts = self.post(terms, keys, values, asks);
+        let terms = &post.terms;
+        let counts = self.post(post, keys, values, asks);
         let counts = rank.agree_on(counts, terms.bins() as usize)?;
         if !terms.fits(&counts) {
             self.mail.pause = PAUSE;
             return Ok(None);
         }
-        let came = self.came(terms, &counts);
+        let came = self.came(post, &counts);
         rank.together(came).map(Some)
     }
 
     /// What came here, by how many keys went from and to each rank.
-    fn came(&self, terms: &Terms, counts: &[u64]) -> Result<Came<K, V>> {
+    fn came(&self, post: &Post<K, V>, counts: &[u64]) -> Result<Came<K, V>> {
+        let terms = &post.terms;
         let of_bins = Buffer::from_slice(&self.stream, &terms.of_bins(counts))?;
         self.stream.synchronize()?;
-        let mailbox = match &self.mail.window {
-            Some(window) => terms.mailbox::<K, V>(window, terms.me, 0),
-            None => unreachable!("there are no terms without mailboxes"),
-        };
+        let mailbox = post.mailbox(terms.me, 0);
         let bins = Bins {
             keys: mailbox.keys.cast_const().cast(),
             values: mailbox.values.cast_const().cast(),
@@ -142,28 +153,22 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// Writes a batch to the mailboxes, and returns how many keys went to each bin of each rank.
     fn post(
         &mut self,
-        terms: &Terms,
+        post: &Post<K, V>,
         keys: Source<'_, K>,
         values: Option<Source<'_, V>>,
         asks: bool,
     ) -> Result<Vec<u64>> {
-        let len = keys.len();
-        let senders = self.map.senders(len);
+        let (len, terms) = (keys.len(), &post.terms);
         let places = match asks {
             true => self.mail.places.of(&self.stream, len)?.as_mut_ptr(),
             false => ptr::null_mut(),
-        };
-        let (Some(senders), Some(window)) = (senders, &self.mail.window) else {
-            unreachable!("there are no terms without them");
         };
         let mut scratch = self.primitives.scratch.take()?;
         scratch.stream().wait_stream(&self.stream)?;
         // This rank's part of the first bin of each.
         let first = terms.me as u64 * terms.capacity();
         let by_turn = (1..=terms.ranks).map(|step| (terms.me + step) % terms.ranks);
-        let boxes: Vec<Mailbox> = by_turn
-            .map(|to| terms.mailbox::<K, V>(window, to, first))
-            .collect();
+        let boxes: Vec<Mailbox> = by_turn.map(|to| post.mailbox(to, first)).collect();
         // SAFETY: the workspace waits for its stream before this call returns.
         let keys = unsafe { scratch.stage(Slot::Keys, keys) }?;
         match values {
@@ -171,7 +176,7 @@ impl<K: Key, V: Value> Shard<K, V> {
                 // SAFETY: as above.
                 let values = unsafe { scratch.stage(Slot::Values, values) }?;
                 let batch = Batch {
-                    kernel: senders.pairs,
+                    kernel: post.senders.pairs,
                     keys: keys.cast(),
                     values,
                     len,
@@ -181,7 +186,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             }
             None => {
                 let batch = Batch {
-                    kernel: senders.keys,
+                    kernel: post.senders.keys,
                     keys: keys.cast(),
                     values: ptr::null::<()>(),
                     len,
@@ -208,18 +213,13 @@ impl<K: Key, V: Value> Shard<K, V> {
         let sizes = [size_of::<K>() as u32, size_of::<W>() as u32];
         let (tile, shared_bytes) = scatter_tile(self.map.device(), &kernel, sizes, bins);
         let aligned = |address: usize| u32::from(address.is_multiple_of(16));
-        let owner = OwnerOf {
-            digit: self.owners.digit().kernel(),
-            ranks: terms.ranks as u32,
-            log2: self.owners.digit().parts().ilog2(),
-        };
         let args = SendArgs {
             keys: batch.keys,
             values: batch.values.cast(),
             len: batch.len as u64,
             tile,
             aligned: aligned(batch.keys.addr()) | aligned(batch.values.addr()) << 1,
-            owner,
+            owner: self.owners.kernel(),
             me: terms.me as u32,
             bin: DigitOf {
                 seed: self.map.seed(),

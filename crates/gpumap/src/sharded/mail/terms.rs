@@ -7,6 +7,7 @@ use crate::map::grains_of_sent;
 
 /// Bins of all mailboxes together, about: so many runs of a tile are long enough for the link.
 const BINS: u32 = 256;
+const _: () = assert!(BINS <= MOST_BINS);
 
 /// What the ranks have agreed upon for one batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +48,7 @@ impl Terms {
         if !even || !offers.iter().all(|o| o.can && o.room >= needed) {
             return None;
         }
-        let bits = (BINS.min(MOST_BINS) / u32::try_from(ranks).ok()?).checked_ilog2()?;
+        let bits = (BINS / u32::try_from(ranks).ok()?).checked_ilog2()?;
         // Some ranks have a little more than others.
         let of_one = share(usize::try_from(most).ok()?);
         let grains = grains_of_sent(of_one, 1 << bits)?;
