@@ -31,14 +31,17 @@ pub struct Seen<V> {
     /// The slot that holds the key, bit `i` for slot `i` of the slab, if [`Verb::LOCATES`]; else
     /// any bit says that there is one.
     pub holds: u32,
-    /// The empty slots, likewise, if [`Verb::CLAIMS`]; else any bit says that there are some, or that
-    /// the key is not farther on for another reason.
+    /// The empty slots, likewise, if [`Verb::CLAIMS`], and [`ENDS_HERE`]; else any bit says that there are
+    /// some, or that the key is not farther on for another reason.
     pub empty: u32,
     /// Whether a slot is busy, if [`Verb::CLAIMS`].
     pub busy: bool,
     /// The value beside the key, if [`Verb::READS`] and the slab holds it.
     pub value: V,
 }
+
+/// The bit of [`Seen::empty`] that is no slot: [marks](crate::marks) say that the key is not farther on.
+pub const ENDS_HERE: u32 = 1 << 31;
 
 /// One lane's key while it is being served.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +86,8 @@ pub trait Verb<F: Format> {
     const LOCATES: bool;
     /// Whether it wants the exact empty slots, to put pairs into them, and the busy ones.
     const CLAIMS: bool;
-    /// Whether its walks end where [marks](crate::marks) say that the key is not farther on.
+    /// Whether [marks](crate::marks) are looked at: its walks end where they say that the key is not
+    /// farther on.
     const SEARCHES: bool = false;
 
     /// Whether the key at this place of the batch is to be served at all; if so, it is the lane's next.
@@ -144,9 +148,10 @@ pub unsafe fn serve_batch<F: Format, S: Source<F>, V: Verb<F>>(
         let mut taken = 0u32;
 
         let mut busy = false;
-        let mut stored = Stored::Reserved(F::Word::EMPTY);
+        let mut reserved = true;
         let mut probe = 0u32;
-        let mut walk = 0u32;
+        // Whether the walk has no slab after this one.
+        let mut last = true;
         let mut moved = false;
         // Lanes without a key read a slab too; the reserved one is always there.
         let mut job = Job::<F> {
@@ -168,9 +173,9 @@ pub unsafe fn serve_batch<F: Format, S: Source<F>, V: Verb<F>>(
                     let next = if mine < 32 { from_near } else { from_far };
                     job.index = start + u64::from(input);
                     if next.live && verb.wants(job.index) {
-                        stored = F::stored(next.key);
-                        job.word = match stored {
-                            Stored::Table(word) | Stored::Reserved(word) => word,
+                        (job.word, reserved) = match F::stored(next.key) {
+                            Stored::Table(word) => (word, false),
+                            Stored::Reserved(word) => (word, true),
                         };
                         job.value = next.value;
                         probe = 0;
@@ -196,9 +201,15 @@ pub unsafe fn serve_batch<F: Format, S: Source<F>, V: Verb<F>>(
                 continue;
             }
             if moved {
+                // Not kept: that would be the word twice.
+                let stored = if reserved {
+                    Stored::Reserved(job.word)
+                } else {
+                    Stored::Table(job.word)
+                };
                 let place = view.place::<F>(stored, probe);
                 job.slab = place.slab;
-                walk = place.walk;
+                last = probe + 1 >= place.walk;
                 moved = false;
             }
 
@@ -206,15 +217,10 @@ pub unsafe fn serve_batch<F: Format, S: Source<F>, V: Verb<F>>(
             if busy {
                 match verb.serve(&job, seen) {
                     Next::Done => busy = false,
+                    Next::Walk if last => busy = verb.walked_off(&job, reserved) != Next::Done,
                     Next::Walk => {
                         probe += 1;
                         moved = true;
-                        if probe >= walk {
-                            probe -= 1;
-                            moved = false;
-                            let cell = matches!(stored, Stored::Reserved(_));
-                            busy = verb.walked_off(&job, cell) != Next::Done;
-                        }
                     }
                     Next::Again => {}
                 }
@@ -277,7 +283,12 @@ unsafe fn read_slabs<F: Format, V: Verb<F>>(
             let mut empty = slots_of_slab::<F>(tile, empty, V::CLAIMS);
             if V::SEARCHES {
                 // Always, and without a branch on whether they hold: that costs more than they do.
-                empty |= unpassed::<F>(tile, vector) & class;
+                let ends = unpassed::<F>(tile, vector) & class;
+                empty |= if V::CLAIMS {
+                    u32::from(ends != 0) * ENDS_HERE
+                } else {
+                    ends
+                };
             }
             let busy = F::HAS_BUSY && V::CLAIMS && tile.any(F::find(vector, F::Word::BUSY) != 0);
             if V::READS {

@@ -87,6 +87,30 @@ fn answers_of_every_operation() {
 }
 
 #[test]
+fn absent_keys_of_full_slabs() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = on.n(1_200, 300_000);
+        for page_slabs in [2, 512] {
+            // Built, so that slabs say which keys have passed them; and nearly full.
+            let builder = on.builder().capacity(n).max_load_factor(0.95);
+            let builder = builder.page_slabs(page_slabs).bulk_from([1; 3]);
+            let map: Map<K, V> = builder.build().unwrap();
+            let first = Batch::<K, V>::numbered(0..n as u64, 1);
+            assert_eq!(map.insert(&first.keys, &first.values).unwrap(), n);
+            let mut held: Oracle = first.bits().collect();
+            let twice = Batch::numbered(0..2 * n as u64, 2);
+            apply(&map, &mut held, &vec![Operation::Get; 2 * n], &twice);
+            // Some are stored where others are not found, in the same launch and after it.
+            for round in 0..3 {
+                let batch = Batch::numbered(0..2 * n as u64, 3 + round as u8);
+                apply(&map, &mut held, &mixed(2 * n, round), &batch);
+            }
+        }
+    }
+    on_every_format!(body);
+}
+
+#[test]
 fn a_mix_that_may_not_fit_makes_the_map_grow() {
     fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(1_500, 300_000);

@@ -2,7 +2,7 @@
 //! time, in no order.
 
 use super::store::{Account, Present, Store};
-use crate::probe::{Job, Next, Seen, Verb};
+use crate::probe::{ENDS_HERE, Job, Next, Seen, Verb};
 use crate::slot::{Bits, Format};
 use gpumap_simt::atomic::part::Update;
 use gpumap_simt::mem;
@@ -162,6 +162,7 @@ impl<F: Format> Verb<F> for Mixed<F::Value> {
     const READS: bool = true;
     const LOCATES: bool = true;
     const CLAIMS: bool = true;
+    const SEARCHES: bool = true;
 
     #[inline(always)]
     unsafe fn wants(&mut self, index: u64) -> bool {
@@ -177,8 +178,10 @@ impl<F: Format> Verb<F> for Mixed<F::Value> {
     #[inline(always)]
     unsafe fn serve(&mut self, job: &Job<F>, seen: Seen<F::Value>) -> Next {
         if self.stores() {
+            // A pair goes to an empty slot, whatever marks say.
+            let empty = seen.empty & !ENDS_HERE;
             // SAFETY: passed on.
-            return unsafe { self.store.serve(job, seen) };
+            return unsafe { self.store.serve(job, Seen { empty, ..seen }) };
         }
         if seen.holds == 0 && seen.empty == 0 {
             return Next::Walk;

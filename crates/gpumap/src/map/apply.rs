@@ -301,7 +301,10 @@ impl<K: Key, V: Value> Map<K, V> {
         let (counters, removed) = scratch.counting_two()?;
         let (grid, batch) = self.share_out(keys, values, len);
         let args = MixedArgs {
-            view: table.view_to_store(),
+            view: match mix.stores {
+                Some(0) => table.view(),
+                _ => table.view_to_mix(),
+            },
             batch,
             operations: mix.operations,
             told: mix.told,

@@ -192,6 +192,14 @@ impl Table {
         self.view()
     }
 
+    /// The table as kernels see it that store single pairs and look up others at the same time: marks do not hold
+    /// from now on, but for this launch, beside which its own pairs are stored at any time.
+    pub fn view_to_mix(&self) -> MapView {
+        let view = self.view();
+        self.set_marked(false);
+        view
+    }
+
     /// Whether the marks of its slabs hold.
     pub fn is_marked(&self) -> bool {
         self.marked.load(Ordering::Acquire)

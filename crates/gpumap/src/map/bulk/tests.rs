@@ -5,7 +5,7 @@ use crate::map::store::{Job, Verb};
 use crate::map::{Key, Map, Value};
 use crate::scratch::{Slot, Workspace};
 use crate::testing::on_every_device;
-use crate::{Buffer, Device, Growth, Stream};
+use crate::{Answer, Buffer, Device, Growth, Operation, Stream};
 
 use std::ptr;
 
@@ -98,12 +98,22 @@ type Deed = fn(&Map<u64, u64>, &[u64]);
 
 #[test]
 fn marks_hold_until_a_pair_is_stored_in_another_way() {
-    const KEEP: [(&str, Deed); 5] = [
+    fn apply(map: &Map<u64, u64>, keys: &[u64], operation: Operation) -> usize {
+        let answers = map.apply(&[operation; N], keys, keys).unwrap();
+        answers
+            .iter()
+            .filter(|&&answer| answer == Answer::Stored)
+            .count()
+    }
+    const KEEP: [(&str, Deed); 6] = [
         ("get", |map, keys| {
             assert_eq!(map.get(keys).unwrap(), [None; N]);
         }),
         ("remove", |map, keys| {
             assert_eq!(map.remove(keys).unwrap(), 0);
+        }),
+        ("a mix that stores nothing", |map, keys| {
+            assert_eq!(apply(map, keys, Operation::Get), 0);
         }),
         ("fill", |map, keys| {
             assert_eq!(map.insert(keys, keys).unwrap(), N);
@@ -113,12 +123,15 @@ fn marks_hold_until_a_pair_is_stored_in_another_way() {
             assert_eq!(map.insert(&[], &[]).unwrap(), 0);
         }),
     ];
-    const END: [(&str, Deed); 4] = [
+    const END: [(&str, Deed); 5] = [
         ("insert", |map, keys| {
             map.insert(&keys[..1], &keys[..1]).unwrap();
         }),
         ("upsert", |map, keys| {
             assert_eq!(map.upsert(keys, keys).unwrap(), N);
+        }),
+        ("a mix", |map, keys| {
+            assert_eq!(apply(map, keys, Operation::Upsert), N);
         }),
         ("on a stream", |map, keys| {
             let stream = Stream::new(map.device()).unwrap();
