@@ -74,7 +74,7 @@ fn dumps_and_sizes() {
     run(
         "retrieve-all,size",
         "0.5",
-        &[("64 submaps", 12), ("get, miss", 14)],
+        &[("64 submaps", 24), ("ordered", 36), ("get, miss", 14)],
     );
 }
 

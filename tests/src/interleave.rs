@@ -96,6 +96,11 @@ impl<T> Out<T> {
         Self(elements.as_mut_ptr())
     }
 
+    /// To none: null.
+    pub fn none() -> Self {
+        Self(std::ptr::null_mut())
+    }
+
     /// The first of them.
     pub fn ptr(&self) -> *mut T {
         self.0

@@ -5,7 +5,8 @@
 
 use crate::slot::{Format, RESERVED_WORDS};
 use crate::table::{SLAB_BYTES, Submap};
-use gpumap_simt::{U64x2, mem, thread};
+use gpumap_simt::mask::LaneMask;
+use gpumap_simt::{U64x2, mem, thread, warp};
 
 /// Slabs per chunk, that is per block.
 pub const CHUNK_SLABS: u32 = 512;
@@ -53,13 +54,14 @@ pub struct Chunk {
 }
 
 impl Chunks {
-    /// The chunk of the calling block.
+    /// The chunk of the calling block, by binary search.
     ///
     /// # Safety
     /// The chunks are of a live map, and there is one for the block.
     #[inline(always)]
     pub unsafe fn of_block(&self) -> Chunk {
-        let chunk = self.first + u64::from(thread::block_idx_x());
+        let i = thread::block_idx_x();
+        let chunk = self.first + u64::from(i);
         // The first entry whose end is beyond it. All threads of the block find the same.
         let (mut low, mut high) = (0, self.entries - 1);
         while low < high {
@@ -71,27 +73,115 @@ impl Chunks {
                 high = middle;
             }
         }
-        let reserved = low == self.entries - 1;
-        // SAFETY: `low < entries`; entries are 16 aligned bytes, read as two words.
+        // SAFETY: `low < entries`.
+        unsafe { self.run(low).chunk(chunk) }
+    }
+
+    /// The run of chunk `i`, which is not before entry `from`: 32 entries with every load.
+    ///
+    /// | must call | result valid |
+    /// |---|---|
+    /// | all lanes of a warp, with the same arguments | in every lane |
+    ///
+    /// # Safety
+    /// As the table says; the chunks are of a live map, and there are more than `i`.
+    #[inline(always)]
+    pub unsafe fn run_of(&self, i: u32, mut from: u32) -> Run {
+        let chunk = self.first + u64::from(i);
+        // The loop ends: the last entry ends behind all chunks.
+        loop {
+            let entry = (from + warp::lane_id()).min(self.entries - 1);
+            // SAFETY: below the number of entries; what is branched on was voted on.
+            unsafe {
+                let run = self.run(entry);
+                let beyond = warp::warp_vote_ballot(LaneMask::FULL, run.end > chunk);
+                if !beyond.is_empty() {
+                    return run.of_lane(beyond.bits().trailing_zeros());
+                }
+            }
+            from += warp::SIZE;
+        }
+    }
+
+    /// Entry `i` of the directory.
+    ///
+    /// # Safety
+    /// The chunks are of a live map, and there are more than `i` entries.
+    #[inline(always)]
+    unsafe fn run(&self, i: u32) -> Run {
+        let reserved = i == self.entries - 1;
+        // SAFETY: below the number of entries, which are 16 aligned bytes, read as two words.
         unsafe {
-            let begin = if low == 0 {
-                0
-            } else {
-                mem::load_readonly(self.ends.add(low as usize - 1))
-            };
-            let entry: U64x2 = mem::load_readonly(self.submaps.add(low as usize).cast());
-            let pages = u64::from(entry.y as u32);
+            let before = i.saturating_sub(1);
+            let begin = mem::load_readonly(self.ends.add(before as usize));
+            let end = mem::load_readonly(self.ends.add(i as usize));
+            let entry: U64x2 = mem::load_readonly(self.submaps.add(i as usize).cast());
             let slabs = if reserved {
                 RESERVED_WORDS
             } else {
-                pages << self.page_log2
+                u64::from(entry.y as u32) << self.page_log2
             };
-            let first = (chunk - begin) * u64::from(CHUNK_SLABS);
-            let vectors = (first * u64::from(VECTORS_PER_SLAB)) as usize;
-            Chunk {
-                vectors: (entry.x as *mut U64x2).wrapping_add(vectors),
-                len: (slabs - first).min(u64::from(CHUNK_SLABS)) as u32 * VECTORS_PER_SLAB,
+            Run {
+                entry: i,
+                begin: if i == 0 { 0 } else { begin },
+                end,
+                vectors: entry.x,
+                slabs,
                 reserved,
+            }
+        }
+    }
+}
+
+/// The chunks of one entry of the directory, numbered over all of the map.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// Which.
+    pub entry: u32,
+    begin: u64,
+    end: u64,
+    vectors: u64,
+    slabs: u64,
+    reserved: bool,
+}
+
+impl Run {
+    /// Whether it ends before this chunk.
+    #[inline(always)]
+    pub fn is_before(&self, chunk: u64) -> bool {
+        chunk >= self.end
+    }
+
+    /// One of its chunks.
+    #[inline(always)]
+    pub fn chunk(&self, chunk: u64) -> Chunk {
+        let first = (chunk - self.begin) * u64::from(CHUNK_SLABS);
+        let vectors = (first * u64::from(VECTORS_PER_SLAB)) as usize;
+        let left = self.slabs - first;
+        Chunk {
+            vectors: (self.vectors as *mut U64x2).wrapping_add(vectors),
+            len: left.min(u64::from(CHUNK_SLABS)) as u32 * VECTORS_PER_SLAB,
+            reserved: self.reserved,
+        }
+    }
+
+    /// That of another lane.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it.
+    #[inline(always)]
+    unsafe fn of_lane(self, lane: u32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let of = |word| warp::warp_shuffle_idx(LaneMask::FULL, word, lane, warp::SIZE);
+            let of_half = |word| warp::warp_shuffle_idx(LaneMask::FULL, word, lane, warp::SIZE);
+            Self {
+                entry: of_half(self.entry),
+                begin: of(self.begin),
+                end: of(self.end),
+                vectors: of(self.vectors),
+                slabs: of(self.slabs),
+                reserved: of_half(u32::from(self.reserved)) != 0,
             }
         }
     }

@@ -1,135 +1,116 @@
-//! Dump of every pair: stream compaction of the table with one atomic per block.
+//! Dump of every pair: stream compaction of the table, through shared memory.
 //!
-//! A block takes one chunk of 512 slabs (32 KiB) of one submap. Each of its 512 threads loads
-//! four 16-byte vectors, all at once; ballots find the live slots, one popcount sum per warp
-//! goes through shared memory, one warp scans the sums, **one** 64-bit atomic takes the block's
-//! part of the output, and pairs are stored coalesced. The other rungs of the ladder (an atomic
-//! per pair, per warp) were measured at up to six times the time.
+//! A block works on one tile after the other: a chunk of 512 slabs (32 KiB) of one submap, or an even
+//! part of one where shared memory is small. In each turn, between two barriers:
+//!
+//! | who | the tile that comes next | this turn's tile | the tile before | the tile before that |
+//! |---|---|---|---|---|
+//! | working warps, first | on its way into registers | each packs its pairs in its part of shared memory, and counts them | | |
+//! | the control warp | found in its submap | | adds up the counts of the warps | finds where its part of the outputs begins |
+//! | working warps, after the barrier | | | | each stores its pairs |
+//!
+//! A pipeline like a [filter's](crate::primitives::filter), whose ways to decide where a tile's
+//! part of the outputs begins it has as well: **one atomic per tile**, or in the order of the table
+//! by **[look-back](crate::primitives::look_back)** over the tiles before.
 //!
 //! Beside writers: a pair that is there throughout is reported exactly once, since slots are read
 //! once and pairs never move. A key that is removed and inserted again meanwhile lies in another
 //! slot the second time, and may be reported for each.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `control` | the control warp |
+//! | `share` | the working warps |
+//! | `turns` | what they tell each other |
 
-use crate::chunk::{Chunks, THREADS, VECTORS};
+mod control;
+mod share;
+mod turns;
+
+use crate::chunk::{self, Chunks};
 use crate::count::Counters;
-use crate::slot::{Format, KeyWord};
-use gpumap_simt::atomic::{self, Relaxed};
-use gpumap_simt::mask::LaneMask;
-use gpumap_simt::{U64x2, kernel_args, mem, shared_array, thread, warp};
+#[cfg(doc)]
+use crate::primitives::CONTROL_THREADS;
+use crate::primitives::look_back::LAG;
+use crate::slot::Format;
+use control::{Plan, control};
+use gpumap_simt::shared_ptr::SharedPtr;
+use gpumap_simt::{kernel_args, thread, warp};
+use share::work;
+use turns::Words;
 
 kernel_args! {
-    /// Arguments of a `retrieve_all` kernel. The grid has one block of [`THREADS`] per chunk.
+    /// Arguments of a `retrieve_all` kernel: any number of blocks, of [`MAX_WORKERS`]` >> parts_log2`
+    /// working threads in whole warps and [`CONTROL_THREADS`], with [`shared_bytes`].
     pub struct RetrieveAllArgs<K, V> {
         /// The chunks to dump.
         pub chunks: Chunks,
+        /// How many they are.
+        pub count: u32,
+        /// How many tiles each has, as a power of two.
+        pub parts_log2: u32,
         /// Out: the keys.
         pub keys: *mut K,
         /// Out: the values, each beside its key.
         pub values: *mut V,
         /// Room in each of the outputs; what goes beyond is counted, not written.
         pub room: u64,
-        /// Pairs, also those for which there is no room.
+        /// Pairs, also those for which there is no room. The second word counts the tiles that are taken.
         pub pairs: Counters,
+        /// For the order of the table: the header of [`look_back`](crate::primitives::look_back) and
+        /// status words for the tiles; zero. Null for any order.
+        pub tiles: *mut u8,
     }
 }
 
-const WARPS: u32 = THREADS / warp::SIZE;
+/// The most working threads of a block: a chunk's.
+pub const MAX_WORKERS: u32 = chunk::THREADS;
+
+/// Vectors per working thread: as many as a word has bytes for their counts.
+const ROUNDS: u32 = chunk::VECTORS;
+
+/// Packed tiles in shared memory: this turn's, and those that wait for their places in the outputs.
+const PACKED: u32 = 2 + LAG as u32;
+
+/// The most working warps.
+const WARPS: u32 = MAX_WORKERS / warp::SIZE;
+
+/// Bytes of dynamic shared memory per block of `workers`: packed tiles; of two turns where each warp's
+/// part of the outputs begins and how many pairs it has, and where a tile lies, how long it is, and
+/// its number.
+pub const fn shared_bytes(workers: u32) -> u32 {
+    PACKED * workers * ROUNDS * 16 + 2 * (WARPS * (8 + 4) + 8 + 4 + 4)
+}
 
 /// The body of the kernels.
 ///
 /// # Safety
-/// Blocks of [`THREADS`] threads, one per chunk; the arguments describe a live map of format
-/// `F`, and the outputs have `room` elements.
+/// See [`RetrieveAllArgs`]; the arguments describe a live map of format `F`, and the outputs have
+/// `room` elements.
 #[inline(always)]
 pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
-    const R: usize = VECTORS as usize;
-    let sums = shared_array![u32; WARPS as usize];
-    let begin = shared_array![u64; 1];
-    let t = thread::thread_idx_x();
-    let lane = warp::lane_id();
-    let warp_id = t / warp::SIZE;
-
-    // SAFETY: the exits and branches below are the same for all threads between two barriers,
-    // and for all lanes between two ballots. Loads stay below the chunk's length. Shared words
-    // are written by one thread and read by others only across a barrier.
+    let workers = MAX_WORKERS >> args.parts_log2;
+    let words = Words::behind(SharedPtr::dynamic().add(PACKED * workers * ROUNDS));
+    let plan = Plan {
+        chunks: &args.chunks,
+        taken: args.pairs.unplaced().cast(),
+        parts_log2: args.parts_log2,
+        vectors: workers * ROUNDS,
+        tiles: args.count << args.parts_log2,
+    };
+    // Control and workers have loops of their own, each with its barrier: in one loop all threads would keep
+    // the values of both. A barrier counts warps, wherever they come to it.
+    //
+    // Both loops end: each turn takes a tile, there are finitely many, and two turns after the last
+    // one nothing is left.
+    //
+    // SAFETY: whole warps branch alike, and control and workers come to as many barriers: two
+    // before the first turn, and one in each.
     unsafe {
-        let chunk = args.chunks.of_block();
-        // The vectors of a warp lie together, those of one round side by side.
-        let first = warp_id * warp::SIZE * VECTORS + lane;
-        let mut vectors = [U64x2::new(!0, !0); R];
-        let mut r = 0;
-        while r < R {
-            let i = first + r as u32 * warp::SIZE;
-            if i < chunk.len {
-                vectors[r] = atomic::load(chunk.vectors.wrapping_add(i as usize), Relaxed);
-            }
-            r += 1;
-        }
-
-        let mut of_warp = 0;
-        let mut r = 0;
-        while r < R {
-            let mut s = 0;
-            while s < F::SLOTS {
-                of_warp += lanes_with_pair::<F>(vectors[r], s).count();
-                s += 1;
-            }
-            r += 1;
-        }
-        if lane == 0 {
-            *sums.add(warp_id as usize) = of_warp;
-        }
-        thread::sync_threads();
-        if warp_id == 0 {
-            let mine = if lane < WARPS {
-                *sums.add(lane as usize)
-            } else {
-                0
-            };
-            let up_to = warp::warp_inclusive_sum(mine);
-            if lane < WARPS {
-                *sums.add(lane as usize) = up_to - mine;
-            }
-            if lane == WARPS - 1 {
-                *begin = if up_to == 0 {
-                    0
-                } else {
-                    atomic::fetch_add(args.pairs.words, u64::from(up_to), Relaxed)
-                };
-            }
-        }
-        thread::sync_threads();
-
-        let mut out = *begin + u64::from(*sums.add(warp_id as usize));
-        let mut r = 0;
-        while r < R {
-            let mut s = 0;
-            while s < F::SLOTS {
-                // Voted on again: to keep eight masks costs registers, and those cost blocks.
-                let lanes = lanes_with_pair::<F>(vectors[r], s);
-                let at = out + u64::from(lanes.rank_of(lane));
-                if lanes.contains(lane) && at < args.room {
-                    let word = F::word(vectors[r], s);
-                    mem::store(args.keys.add(at as usize), chunk.key::<F>(word));
-                    mem::store(args.values.add(at as usize), F::value(vectors[r], s));
-                }
-                out += u64::from(lanes.count());
-                s += 1;
-            }
-            r += 1;
-        }
-        if t == 0 {
-            args.pairs.block_is_done();
+        if thread::thread_idx_x() >= workers {
+            control(args, &plan, &words, workers / warp::SIZE);
+        } else {
+            work::<F>(args, &plan, &words, workers / warp::SIZE);
         }
     }
-}
-
-/// The lanes of the warp whose vector has a pair in slot `i`.
-///
-/// # Safety
-/// All lanes of the warp call it.
-#[inline(always)]
-unsafe fn lanes_with_pair<F: Format>(vector: U64x2, i: u32) -> LaneMask {
-    // SAFETY: the whole warp is here.
-    unsafe { warp::warp_vote_ballot(LaneMask::FULL, F::word(vector, i).is_key()) }
 }

@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicU64;
 
 use gpumap::executor::{Config, Executor, Launch, Trace};
 use gpumap::simt::kernel::Grid;
-use gpumap::simt::thread;
-use gpumap_kernels::chunk::THREADS;
+use gpumap::simt::{U64x2, thread};
 use gpumap_kernels::count::Counters;
-use gpumap_kernels::retrieve_all::{RetrieveAllArgs, dump};
+use gpumap_kernels::primitives::CONTROL_THREADS;
+use gpumap_kernels::primitives::look_back::HEADER_BYTES;
+use gpumap_kernels::retrieve_all::{MAX_WORKERS, RetrieveAllArgs, dump, shared_bytes};
 use gpumap_kernels::slot::{Bits, Format, Packed, Split, Wide};
 
 use super::part::Part;
@@ -75,7 +76,9 @@ fn late<'a>(body: Box<dyn Fn() + Sync + 'a>, delay: u64) -> Box<dyn Fn() + Sync 
 struct Dump<F: Format> {
     keys: Vec<F::Key>,
     values: Vec<F::Value>,
-    counter: AtomicU64,
+    counters: [AtomicU64; 2],
+    /// For the order of the table: what [`RetrieveAllArgs::tiles`] leads to.
+    tiles: Vec<U64x2>,
 }
 
 fn checked<F: Format>(
@@ -106,7 +109,7 @@ fn checked<F: Format>(
             .map(|(body, number)| late(body, delay(seed, number)))
             .collect();
         let dump = dumped.body(&table);
-        let (_, blocks) = table.chunks();
+        let grid = dump_grid(&table);
         let launch = |(body, grid)| Launch {
             kernel: plan.name,
             grid,
@@ -119,7 +122,7 @@ fn checked<F: Format>(
             .map(launch)
             .collect();
         if plan.dumps {
-            launches.push(launch((&*dump, Grid::new(blocks, THREADS))));
+            launches.push(launch((&*dump, grid)));
         }
         // SAFETY: the bodies are those of kernels that may run side by side; the table and all that
         // they use outlive the launches.
@@ -146,17 +149,14 @@ fn checked<F: Format>(
     if plan.dumps {
         beside(&dumped.pairs(), &history, &keys)?;
     }
-    // When all is quiet, a dump is what is there.
+    // When all is quiet, a dump is what is there, slot by slot.
     let mut quiet = Dump::<F>::new(table.slots() + 16);
-    let (_, blocks) = table.chunks();
-    run_alone(Grid::new(blocks, THREADS), &*quiet.body(&table))?;
-    let mut reported = quiet.pairs();
-    let mut there = pairs;
-    reported.sort_unstable();
-    there.sort_unstable();
-    if reported != there {
+    quiet.in_order(&table);
+    run_alone(dump_grid(&table), &*quiet.body(&table))?;
+    let reported = quiet.pairs();
+    if reported != pairs {
         return Err(format!(
-            "retrieve_all says {reported:x?}, there is {there:x?}"
+            "retrieve_all in order says {reported:x?}, there is {pairs:x?}"
         ));
     }
     let mask = F::Value::from_u64(!0).to_u64();
@@ -191,35 +191,60 @@ fn run_alone(grid: Grid, body: &(dyn Fn() + Sync)) -> Result<(), String> {
     unsafe { Executor::global().launch("alone", grid, body) }.map_err(|fault| fault.to_string())
 }
 
+/// A block for each chunk.
+fn dump_grid<F: Format>(table: &HostTable<F>) -> Grid {
+    let (_, chunks) = table.chunks();
+    Grid {
+        shared_bytes: shared_bytes(MAX_WORKERS),
+        ..Grid::new(chunks, MAX_WORKERS + CONTROL_THREADS)
+    }
+}
+
 impl<F: Format> Dump<F> {
     fn new(room: usize) -> Self {
         Self {
             keys: vec![F::Key::default(); room],
             values: vec![F::Value::default(); room],
-            counter: AtomicU64::new(0),
+            counters: Default::default(),
+            tiles: Vec::new(),
         }
     }
 
-    /// What each thread of a block of [`THREADS`] does; one block per chunk.
+    /// Makes it one in the order of the table.
+    fn in_order(&mut self, table: &HostTable<F>) {
+        let (_, chunks) = table.chunks();
+        let bytes = HEADER_BYTES + chunks as usize * size_of::<u64>();
+        self.tiles = vec![U64x2::new(0, 0); bytes.div_ceil(size_of::<U64x2>())];
+    }
+
+    /// What each thread of a [`dump_grid`] does.
     fn body<'a>(&'a mut self, table: &HostTable<F>) -> Box<dyn Fn() + Sync + 'a> {
-        let (chunks, _) = table.chunks();
+        let (chunks, count) = table.chunks();
         let room = self.keys.len() as u64;
         let (keys, values) = (Out::of(&mut self.keys), Out::of(&mut self.values));
-        let counter = &self.counter;
+        let counters = &self.counters;
+        let tiles = if self.tiles.is_empty() {
+            Out::none()
+        } else {
+            Out::of(&mut self.tiles)
+        };
         // SAFETY: whoever runs it has a grid as said, and keeps the table.
         Box::new(move || unsafe {
             dump::<F>(&RetrieveAllArgs {
                 chunks,
+                count,
+                parts_log2: 0,
                 keys: keys.ptr(),
                 values: values.ptr(),
                 room,
-                pairs: Counters::of(counter.as_ptr()),
+                pairs: Counters::of(counters.as_ptr().cast_mut().cast()),
+                tiles: tiles.ptr().cast(),
             });
         })
     }
 
     fn pairs(&mut self) -> Vec<(u64, u64)> {
-        let len = *self.counter.get_mut() as usize;
+        let len = *self.counters[0].get_mut() as usize;
         let pairs = self.keys.iter().zip(&self.values).take(len);
         pairs
             .map(|(key, value)| (key.to_u64(), value.to_u64()))

@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gpumap::simt::atomic::part::Update;
 use gpumap::simt::kernel::Grid;
 use gpumap::simt::thread;
-use gpumap_kernels::chunk::THREADS;
+
 use gpumap_kernels::count::Counters;
+use gpumap_kernels::primitives::CONTROL_THREADS;
 use gpumap_kernels::probe::serve_batch;
-use gpumap_kernels::retrieve_all::{RetrieveAllArgs, dump};
+use gpumap_kernels::retrieve_all::{MAX_WORKERS, RetrieveAllArgs, dump, shared_bytes};
 use gpumap_kernels::slot::{Bits, Format};
 use gpumap_kernels::verbs::look_up::{Answers, Get};
 use gpumap_kernels::verbs::remove::Undo;
@@ -265,7 +266,7 @@ fn retrieve_all_beside_inserters() {
     fn scenario<F: Format>(seed: u64) {
         // One block for the submap's tile, one for the reserved slab's, and one that inserts.
         const BLOCKS: u32 = 3;
-        let block_threads = THREADS;
+        let block_threads = MAX_WORKERS + CONTROL_THREADS;
         let block_warps = block_threads / LANES;
         let mut table = HostTable::<F>::new(&[4], 1, seed);
         let n = table.slots() as u64;
@@ -288,23 +289,30 @@ fn retrieve_all_beside_inserters() {
         let room = n as usize + 3;
         let mut keys = vec![F::Key::default(); room];
         let mut values = vec![F::Value::default(); room];
-        let counter = AtomicU64::new(0);
+        let pairs = self::counters();
         let view = table.view();
         let (chunks, blocks) = table.chunks();
         assert_eq!(blocks, 2);
         {
             let (keys, values) = (Out::of(&mut keys), Out::of(&mut values));
-            run(seed, Grid::new(BLOCKS, block_threads), || {
+            let grid = Grid {
+                shared_bytes: shared_bytes(MAX_WORKERS),
+                ..Grid::new(BLOCKS, block_threads)
+            };
+            run(seed, grid, || {
                 // SAFETY: blocks are whole and each does one thing; everything outlives the
                 // launch, and the outputs have `room` elements.
                 unsafe {
                     if thread::block_idx_x() < 2 {
                         dump::<F>(&RetrieveAllArgs {
                             chunks,
+                            count: blocks,
+                            parts_log2: 0,
                             keys: keys.ptr(),
                             values: values.ptr(),
                             room: room as u64,
-                            pairs: Counters::of(counter.as_ptr()),
+                            pairs: Counters::of(pairs.as_ptr().cast_mut().cast()),
+                            tiles: ptr::null_mut(),
                         });
                     } else {
                         store::<F, _>(&view, inputs, Keep, &counters, ptr::null_mut());
@@ -320,7 +328,7 @@ fn retrieve_all_beside_inserters() {
                 .iter()
                 .all(|k| after.contains_key(&k.to_u64()))
         );
-        let reported = counter.into_inner() as usize;
+        let reported = pairs[0].load(Ordering::Relaxed) as usize;
         let mut found = HashMap::new();
         for (k, v) in keys.iter().zip(&values).take(reported) {
             let (k, v) = (k.to_u64(), v.to_u64());

@@ -29,17 +29,41 @@ fn written<T: bytemuck::Pod>(elements: &[T]) -> Option<usize> {
     elements.iter().position(touched)
 }
 
-/// Retrieves into buffers with some room to spare and compares with the oracle.
+/// Pairs as bits.
+fn bits_of<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> Vec<(u64, u64)> {
+    pairs.map(|(k, v)| (key_bits(k), value_bits(v))).collect()
+}
+
+/// The pairs of a map in the order of its table, as bits.
+fn bits_in_order<K: Key, V: Value>(map: &Map<K, V>) -> Vec<(u64, u64)> {
+    let (keys, values) = map.retrieve_all_ordered().unwrap();
+    bits_of(keys.into_iter().zip(values))
+}
+
+/// Retrieves into buffers with some room to spare, in any order and in that of the table, and compares
+/// with the oracle.
 fn check_into<K: Key, V: Value>(on: &Target, map: &Map<K, V>, held: &Oracle, spare: usize) {
     let room = held.len() + spare;
-    let (mut keys, mut values) = (canaries::<K>(on, room), canaries::<V>(on, room + 1));
-    let n = map.retrieve_all_into(&mut keys, &mut values).unwrap();
-    assert_eq!(n, held.len());
-    let (keys, values) = (keys.to_vec().unwrap(), values.to_vec().unwrap());
-    let found = paired(&keys[..n], &values[..n]);
-    assert_same(&found, held, "retrieve_all_into");
-    assert_eq!(written(&keys[n..]), None, "keys beyond the pairs");
-    assert_eq!(written(&values[n..]), None, "values beyond the pairs");
+    for ordered in [false, true] {
+        let (mut keys, mut values) = (canaries::<K>(on, room), canaries::<V>(on, room + 1));
+        let n = if ordered {
+            map.retrieve_all_ordered_into(&mut keys, &mut values)
+        } else {
+            map.retrieve_all_into(&mut keys, &mut values)
+        };
+        let n = n.unwrap();
+        assert_eq!(n, held.len());
+        let (keys, values) = (keys.to_vec().unwrap(), values.to_vec().unwrap());
+        let found = paired(&keys[..n], &values[..n]);
+        assert_same(&found, held, "retrieve_all_into");
+        assert_eq!(written(&keys[n..]), None, "keys beyond the pairs");
+        assert_eq!(written(&values[n..]), None, "values beyond the pairs");
+        if ordered {
+            let again = bits_in_order(map);
+            let first = keys.into_iter().zip(values).take(n);
+            assert!(again == bits_of(first), "another order the second time");
+        }
+    }
 }
 
 fn check<K: Key, V: Value>(on: &Target, map: &Map<K, V>, held: &Oracle) {
@@ -183,6 +207,34 @@ fn a_full_table_of_one_submap() {
         let batch = Batch::<K, V>::numbered(0..n as u64, 1);
         assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), n);
         check(on, &map, &batch.bits().collect());
+    }
+    on_every_format!(body);
+}
+
+#[test]
+fn in_order_what_is_removed_leaves_the_rest_where_it_was() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        // Several tiles, of one submap and of many.
+        let n = on.n(9_000, 3_000_000) as u64;
+        for submaps in [1, 5] {
+            let builder = on.builder::<K, V>().capacity(n as usize).submaps(submaps);
+            let map = builder.build().unwrap();
+            let mut batch = Batch::<K, V>::numbered(0..n, 1);
+            for k in pairs::patterns(size_of::<K>()) {
+                batch.keys.push(key(k));
+                batch.values.push(pairs::value_by(key::<K>(k), 1));
+            }
+            map.insert(&batch.keys, &batch.values).unwrap();
+            let (keys, values) = map.retrieve_all_ordered().unwrap();
+            assert_same(&paired(&keys, &values), &batch.bits().collect(), "in order");
+
+            let goes = |&i: &usize| i % 3 == 1 || (1_000..5_000).contains(&i);
+            let all = 0..keys.len();
+            let gone: Vec<K> = all.clone().filter(goes).map(|i| keys[i]).collect();
+            assert_eq!(map.remove(&gone).unwrap(), gone.len());
+            let left = all.filter(|i| !goes(i)).map(|i| (keys[i], values[i]));
+            assert!(bits_in_order(&map) == bits_of(left), "pairs moved");
+        }
     }
     on_every_format!(body);
 }

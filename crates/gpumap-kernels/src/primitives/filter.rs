@@ -26,6 +26,7 @@ mod pack;
 mod select;
 
 pub use select::Test;
+pub(crate) use select::{Kept, counts};
 
 use super::combine::Tally;
 use super::look_back::{LAG, NO_TILE, Tiles, take_tile};

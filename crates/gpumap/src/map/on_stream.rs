@@ -6,23 +6,22 @@ mod tests;
 use std::ptr;
 use std::sync::Arc;
 
-use gpumap_kernels::chunk::THREADS;
 use gpumap_kernels::kernels::{GetArgs, RemoveArgs, StoreArgs};
-use gpumap_kernels::retrieve_all::RetrieveAllArgs;
 use gpumap_kernels::verbs::look_up::Answers;
 use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::atomic::part::Update;
-use gpumap_simt::kernel::Grid;
 
 use super::flight::{Effect, Flight};
 use super::merge::Merge;
 use super::pending::Pending;
+use super::retrieve::Dump;
 use super::store::{StoreKernel, Verb};
 use super::{Key, Map, Value};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result, expect_room};
 use crate::input::{Input, Source};
 use crate::memory::{Memory, bytes_of};
+use crate::primitives::Order;
 use crate::stream::Stream;
 
 /// The verbs of a [`Map`] on a stream; made by [`Map::on`].
@@ -269,20 +268,14 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         self.stream.wait_stream(values.stream())?;
         let table = self.map.table.read();
         self.map.expect_sound()?;
-        let (chunks, blocks) = table.chunks()?;
+        let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
+        let dump = Dump::of(&table, Order::Any, keys_at, values_at, room)?;
         let effect = Effect::Dump { room };
         let flight = self.map.books().depart(&self.stream, effect, |pairs| {
-            let args = RetrieveAllArgs {
-                chunks,
-                keys: keys.as_mut_ptr().cast(),
-                values: values.as_mut_ptr().cast(),
-                room: room as u64,
-                pairs,
-            };
             let kernel = self.map.kernels.retrieve_all;
             // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; who
             // frees or replaces the table lands all flights first.
-            unsafe { kernel.launch(&self.stream, Grid::new(blocks, THREADS), args) }
+            unsafe { dump.queue(kernel, &self.stream, pairs, ptr::null_mut()) }
         })?;
         drop(table);
         self.let_wait(&flight, keys.stream())?;

@@ -13,6 +13,7 @@ use super::table::Table;
 use super::{Key, Map, Value};
 use crate::error::Result;
 use crate::input::{Input, Source};
+use crate::primitives::Order;
 use crate::scratch::{Slot, Workspace};
 
 type RemoveKernel<K, V> = &'static Kernel<RemoveArgs<<K as Key>::Bits, <V as Value>::Bits>>;
@@ -105,7 +106,7 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.scratch.take()?;
         let mut table = self.exclusive();
-        let pairs = self.retrieve_from(&table, &mut scratch)?;
+        let pairs = self.retrieve_from(&table, Order::Any, &mut scratch)?;
         self.empty(&mut table)?;
         Ok(pairs)
     }

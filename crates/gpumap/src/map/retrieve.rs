@@ -1,16 +1,108 @@
 //! Dumping all pairs.
 
-use gpumap_kernels::chunk::{Chunks, THREADS};
+use std::ptr;
+
+use gpumap_kernels::chunk::Chunks;
 use gpumap_kernels::count::Counters;
-use gpumap_kernels::retrieve_all::RetrieveAllArgs;
+use gpumap_kernels::primitives::CONTROL_THREADS;
+use gpumap_kernels::retrieve_all::{MAX_WORKERS, RetrieveAllArgs, shared_bytes};
 use gpumap_kernels::slot::RESERVED_WORDS;
-use gpumap_simt::kernel::Grid;
+use gpumap_simt::kernel::{Grid, Kernel};
 
 use super::table::Table;
 use super::{Key, Map, Value};
+use crate::device::Device;
 use crate::error::{Result, expect_room};
 use crate::output::Output;
+use crate::primitives::{Order, empty_tiles};
 use crate::scratch::{Slot, Workspace};
+use crate::stream::Stream;
+
+/// The most working threads of a dump that a multiprocessor has: two tiles on their way at a time
+/// were measured to keep the memory busy.
+const WORKERS: u32 = 2 * MAX_WORKERS;
+
+/// What is dumped, and where it goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dump<K, V> {
+    /// The chunks of a table.
+    pub chunks: Chunks,
+    /// How many they are.
+    pub count: u32,
+    /// The order of the pairs: any, or that of the table.
+    pub order: Order,
+    /// Where keys go.
+    pub keys: *mut K,
+    /// Where values go.
+    pub values: *mut V,
+    /// How many of each fit.
+    pub room: usize,
+}
+
+/// The smallest part of a chunk that its shared memory has room for, as a power of two.
+fn parts_log2(device: &Device) -> u32 {
+    let fits = |&log2: &u32| shared_bytes(MAX_WORKERS >> log2) <= device.shared_memory();
+    (0..MAX_WORKERS.ilog2() - 5)
+        .find(fits)
+        .unwrap_or(MAX_WORKERS.ilog2() - 5)
+}
+
+impl<K: Key, V: Value> Dump<K, V> {
+    /// All of a table.
+    pub fn of(
+        table: &Table,
+        order: Order,
+        keys: *mut K,
+        values: *mut V,
+        room: usize,
+    ) -> Result<Self> {
+        let (chunks, count) = table.chunks()?;
+        Ok(Self {
+            chunks,
+            count,
+            order,
+            keys,
+            values,
+            room,
+        })
+    }
+
+    /// Queues the kernel. `tiles` are the header and status words of an ordered dump, else null.
+    ///
+    /// # Safety
+    /// The kernel fits the map's types; the table stays as long as the launch lasts, and both outputs
+    /// have `room` elements on its device.
+    pub unsafe fn queue(
+        &self,
+        kernel: &'static Kernel<RetrieveAllArgs<K::Bits, V::Bits>>,
+        stream: &Stream,
+        pairs: Counters,
+        tiles: *mut u8,
+    ) -> Result<()> {
+        let device = stream.device();
+        let parts_log2 = parts_log2(device);
+        let workers = MAX_WORKERS >> parts_log2;
+        let side_by_side = device.shared_memory() / shared_bytes(workers);
+        let blocks = side_by_side.clamp(1, WORKERS / workers) * device.multiprocessors();
+        let all = u64::from(self.count) << parts_log2;
+        let args = RetrieveAllArgs {
+            chunks: self.chunks,
+            count: self.count,
+            parts_log2,
+            keys: self.keys.cast(),
+            values: self.values.cast(),
+            room: self.room as u64,
+            pairs,
+            tiles,
+        };
+        let grid = Grid {
+            shared_bytes: shared_bytes(workers),
+            ..Grid::new(all.min(u64::from(blocks)) as u32, workers + CONTROL_THREADS)
+        };
+        // SAFETY: passed on.
+        unsafe { kernel.launch(stream, grid, args) }
+    }
+}
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Every pair: `values[i]` belongs to `keys[i]`, in no order.
@@ -20,13 +112,38 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.scratch.take()?;
         let table = self.table.read();
-        self.retrieve_from(&table, &mut scratch)
+        self.retrieve_from(&table, Order::Any, &mut scratch)
+    }
+
+    /// Every pair in the order of the table, which stays the same until the map grows, shrinks or is
+    /// rebuilt: `values[i]` belongs to `keys[i]`. Two calls between which nothing is stored or removed
+    /// return the same, and one after which pairs were removed returns the others in the order
+    /// that they had. Costs a few per cent more than [`retrieve_all`](Self::retrieve_all).
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map: Map<u32, u32> = Map::from_pairs(&Device::cpu(), (0..1_000).map(|i| (i, 2 * i)))?;
+    /// let (keys, values) = map.retrieve_all_ordered()?;
+    /// assert_eq!(map.retrieve_all_ordered()?, (keys.clone(), values));
+    ///
+    /// map.remove(&keys[..10])?;
+    /// assert_eq!(map.retrieve_all_ordered()?.0, keys[10..]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver).
+    pub fn retrieve_all_ordered(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let mut scratch = self.scratch.take()?;
+        let table = self.table.read();
+        self.retrieve_from(&table, Order::Stable, &mut scratch)
     }
 
     /// Every pair, under the table's lock.
     pub(super) fn retrieve_from(
         &self,
         table: &Table,
+        order: Order,
         scratch: &mut Workspace,
     ) -> Result<(Vec<K>, Vec<V>)> {
         // Calls in flight may store more while this one runs; then it starts again with room for
@@ -37,7 +154,8 @@ impl<K: Key, V: Value> Map<K, V> {
             let mut keys = scratch.output::<K>(Slot::FirstOutput, room)?;
             let mut values = scratch.output::<V>(Slot::SecondOutput, room)?;
             let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
-            let pairs = self.dump(table, scratch, keys_at, values_at, room)?;
+            let dump = Dump::of(table, order, keys_at, values_at, room)?;
+            let pairs = self.dump(&dump, scratch)?;
             if pairs <= room || room == all {
                 return Ok((scratch.fetch(keys, pairs)?, scratch.fetch(values, pairs)?));
             }
@@ -71,6 +189,29 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
+        self.retrieve_into(Order::Any, keys, values)
+    }
+
+    /// Every pair in the order of the table, as of [`retrieve_all_ordered`](Self::retrieve_all_ordered),
+    /// into memory of the host or of the device. Returns how many there are.
+    ///
+    /// # Errors
+    /// Those of [`retrieve_all_into`](Self::retrieve_all_into), and
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) for a word per 512 slabs.
+    pub fn retrieve_all_ordered_into(
+        &self,
+        keys: &mut (impl Output<K> + ?Sized),
+        values: &mut (impl Output<V> + ?Sized),
+    ) -> Result<usize> {
+        self.retrieve_into(Order::Stable, keys, values)
+    }
+
+    fn retrieve_into(
+        &self,
+        order: Order,
+        keys: &mut (impl Output<K> + ?Sized),
+        values: &mut (impl Output<V> + ?Sized),
+    ) -> Result<usize> {
         let (keys, values) = (keys.sink(), values.sink());
         let room = keys.len().min(values.len());
         expect_room(self.len(), room)?;
@@ -79,7 +220,8 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut values = scratch.landing(Slot::SecondOutput, values)?;
         let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
         let table = self.table.read();
-        let pairs = self.dump(&table, &mut scratch, keys_at, values_at, room)?;
+        let dump = Dump::of(&table, order, keys_at, values_at, room)?;
+        let pairs = self.dump(&dump, &mut scratch)?;
         drop(table);
         expect_room(pairs, room)?;
         scratch.land(keys, pairs)?;
@@ -87,48 +229,22 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(pairs)
     }
 
-    /// Writes up to `room` pairs, waits, and returns how many there are.
-    pub(super) fn dump(
-        &self,
-        table: &Table,
-        scratch: &mut Workspace,
-        keys: *mut K,
-        values: *mut V,
-        room: usize,
-    ) -> Result<usize> {
-        let (chunks, blocks) = table.chunks()?;
-        self.dump_chunks(chunks, blocks, scratch, keys, values, room)
-    }
-
-    /// Writes up to `room` of the pairs of some chunks, waits, and returns how many there are. The
+    /// Writes the pairs, waits, and returns how many there are, also if there is room for fewer. The
     /// caller holds the lock of the table.
-    pub(super) fn dump_chunks(
-        &self,
-        chunks: Chunks,
-        blocks: u32,
-        scratch: &mut Workspace,
-        keys: *mut K,
-        values: *mut V,
-        room: usize,
-    ) -> Result<usize> {
-        scratch.reset_counters()?;
-        self.expect_sound()?;
-        let args = RetrieveAllArgs {
-            chunks,
-            keys: keys.cast(),
-            values: values.cast(),
-            room: room as u64,
-            pairs: Counters::of(scratch.counters()),
+    pub(super) fn dump(&self, dump: &Dump<K, V>, scratch: &mut Workspace) -> Result<usize> {
+        let tiles = match dump.order {
+            Order::Any => ptr::null_mut(),
+            Order::Stable => {
+                let tiles = (dump.count as usize) << parts_log2(&self.device);
+                empty_tiles(scratch, tiles, size_of::<u64>())?
+            }
         };
-        let grid = Grid::new(blocks, THREADS);
+        self.expect_sound()?;
+        let pairs = scratch.counting()?;
         // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; the
         // caller holds the table's lock until the counter has been read.
-        unsafe {
-            self.kernels
-                .retrieve_all
-                .launch(scratch.stream(), grid, args)
-        }?;
-        let [pairs, ..] = scratch.read_counters()?;
+        unsafe { dump.queue(self.kernels.retrieve_all, scratch.stream(), pairs, tiles) }?;
+        let [pairs, _] = scratch.counted()?;
         Ok(pairs as usize)
     }
 }

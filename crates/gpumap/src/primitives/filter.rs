@@ -288,7 +288,7 @@ impl<T: Element, O: Copy + 'static> Call<'_, T, O> {
         let tiles = blocks(n, tile_len::<T::Bits>(workers));
         let states = match self.order {
             // The last tile stores the count.
-            Order::Stable => empty_tiles(scratch, tiles, size_of::<u64>())?,
+            Order::Stable => empty_tiles(scratch, tiles as usize, size_of::<u64>())?,
             Order::Any => {
                 scratch.reset_counters()?;
                 // Behind the count, at a multiple of 16 bytes.

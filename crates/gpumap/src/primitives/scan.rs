@@ -202,7 +202,7 @@ unsafe fn queue_scan<T: Element>(
         init,
         exclusive,
         order: kernels.order,
-        tiles: empty_tiles(scratch, tiles, status_bytes::<T::Bits>())?,
+        tiles: empty_tiles(scratch, tiles as usize, status_bytes::<T::Bits>())?,
     };
     let grid = grid_of(
         scratch.stream().device(),
@@ -223,12 +223,12 @@ const fn status_bytes<W: Word>() -> usize {
 }
 
 /// Queues making a header and status words that are empty, and says where they are.
-pub(super) fn empty_tiles(
+pub(crate) fn empty_tiles(
     scratch: &mut Workspace,
-    tiles: u32,
+    tiles: usize,
     status_bytes: usize,
 ) -> Result<*mut u8> {
-    let bytes = HEADER_BYTES + tiles as usize * status_bytes;
+    let bytes = HEADER_BYTES + tiles * status_bytes;
     let words: *mut u8 = scratch.reserve(Slot::Tiles, bytes)?;
     // SAFETY: reserved just now.
     unsafe { scratch.stream().fill(words, 0, bytes) }?;

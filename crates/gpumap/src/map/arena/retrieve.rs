@@ -6,12 +6,14 @@ use bytemuck::Pod;
 use gpumap_kernels::slot::RESERVED_WORDS;
 
 use super::super::Key;
+use super::super::retrieve::Dump;
 use super::ArenaMap;
 use super::memory::Arena;
 use crate::buffer::Buffer;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room};
+use crate::primitives::Order;
 use crate::scratch::{Slot, Workspace};
 
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
@@ -39,7 +41,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             let mut keys = scratch.output::<K>(Slot::FirstOutput, room)?;
             let ids: *mut u32 = scratch.reserve(Slot::Ids, room)?;
             let keys_at = keys.as_mut_ptr();
-            let pairs = self.ids.dump(&table, scratch, keys_at, ids, room)?;
+            let dump = Dump::of(&table, Order::Any, keys_at, ids, room)?;
+            let pairs = self.ids.dump(&dump, scratch)?;
             if pairs <= room || room == all {
                 let mut values = scratch.output::<V>(Slot::SecondOutput, pairs)?;
                 let values_at = values.as_mut_ptr();
@@ -81,7 +84,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let arena = self.arena.read();
         let pairs = {
             let table = self.ids.table.read();
-            self.ids.dump(&table, &mut scratch, keys, ids, room)?
+            let dump = Dump::of(&table, Order::Any, keys, ids, room)?;
+            self.ids.dump(&dump, &mut scratch)?
         };
         expect_room(pairs, room)?;
         self.read_cells(&arena, &mut scratch, ids, values, pairs)?;

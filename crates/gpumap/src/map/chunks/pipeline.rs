@@ -8,8 +8,10 @@ use super::chunk::{Chunk, Pinned, Shelf};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::event::{Event, Timing};
+use crate::map::retrieve::Dump;
 use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
+use crate::primitives::Order;
 use crate::scratch::Scratch;
 use crate::stream::Stream;
 
@@ -132,14 +134,21 @@ impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
     fn dump(&mut self, map: &Map<K, V>) -> Result<usize> {
         let (chunks, _) = self.table.chunks()?;
         let first = u64::from(self.next);
-        let blocks = self.step.min(self.chunks - self.next);
+        let count = self.step.min(self.chunks - self.next);
         let (keys, values) = &mut self.buffers[self.turn];
         let (keys, values) = (keys.as_mut_ptr(), values.as_mut_ptr());
         // Keeps away what empties or frees slabs.
         let _lock = map.table.read();
-        let chunks = Chunks { first, ..chunks };
-        let pairs = map.dump_chunks(chunks, blocks, &mut self.scratch, keys, values, self.room)?;
-        self.next += blocks;
+        let dump = Dump {
+            chunks: Chunks { first, ..chunks },
+            count,
+            order: Order::Any,
+            keys,
+            values,
+            room: self.room,
+        };
+        let pairs = map.dump(&dump, &mut self.scratch)?;
+        self.next += count;
         Ok(pairs)
     }
 }
