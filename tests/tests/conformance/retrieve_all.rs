@@ -320,12 +320,16 @@ fn beside_writers_what_was_there_is_reported_once() {
 
 /// All pairs in one of the ways there are, as they are reported.
 fn dump<K: Key, V: Value>(on: &Target, map: &Map<K, V>, way: usize) -> Vec<(K, V)> {
-    match way % 3 {
+    match way % 4 {
         0 => {
             let (keys, values) = map.retrieve_all().unwrap();
             keys.into_iter().zip(values).collect()
         }
         1 => {
+            let (keys, values) = map.retrieve_all_ordered().unwrap();
+            keys.into_iter().zip(values).collect()
+        }
+        2 => {
             let parts: Vec<_> = map.chunks(1).map(Result::unwrap).collect();
             parts.iter().flat_map(|part| part.iter()).collect()
         }

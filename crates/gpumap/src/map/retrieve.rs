@@ -8,6 +8,7 @@ use gpumap_kernels::primitives::CONTROL_THREADS;
 use gpumap_kernels::retrieve_all::{MAX_WORKERS, RetrieveAllArgs, shared_bytes};
 use gpumap_kernels::slot::RESERVED_WORDS;
 use gpumap_simt::kernel::{Grid, Kernel};
+use gpumap_simt::warp;
 
 use super::table::Table;
 use super::{Key, Map, Value};
@@ -39,12 +40,13 @@ pub(super) struct Dump<K, V> {
     pub room: usize,
 }
 
-/// The smallest part of a chunk that its shared memory has room for, as a power of two.
+/// The part of a chunk that a single warp works on, as a power of two.
+const SMALLEST: u32 = (MAX_WORKERS / warp::SIZE).ilog2();
+
+/// The largest part of a chunk that a block's shared memory has room for, as a power of two: 0 for all of it.
 fn parts_log2(device: &Device) -> u32 {
     let fits = |&log2: &u32| shared_bytes(MAX_WORKERS >> log2) <= device.shared_memory();
-    (0..MAX_WORKERS.ilog2() - 5)
-        .find(fits)
-        .unwrap_or(MAX_WORKERS.ilog2() - 5)
+    (0..SMALLEST).find(fits).unwrap_or(SMALLEST)
 }
 
 impl<K: Key, V: Value> Dump<K, V> {
