@@ -1,10 +1,16 @@
 //! The link itself: copies of page-locked and of plain memory.
 
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
 use anyhow::Result;
 use gpumap::{Buffer, PinnedBuffer, Stream};
 
 use crate::measure::{Time, time};
 use crate::report::{Report, Row};
+
+/// Bytes of a piece, as large as those that batches are cut into.
+const PIECE: usize = 2 << 20;
 
 /// Bytes per millisecond.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +71,15 @@ impl Link {
         add("link, plain, to the device", took, bytes);
         let took = time(runs, nothing, || Ok(back.copy_to_slice(&mut plain)?))?;
         add("link, plain, from the device", took, bytes);
+        // What threads make of it without any device: batches in vectors cannot be faster than that.
+        let threads = thread::available_parallelism().map_or(1, |threads| threads.get().min(16));
+        let piece = || PinnedBuffer::zeroed(device, PIECE);
+        let mut pieces: Vec<_> = (0..threads).map(|_| piece()).collect::<Result<_, _>>()?;
+        let took = time(runs, nothing, || {
+            into_pieces(&plain, &mut pieces);
+            Ok(())
+        })?;
+        add("plain memory, into pinned pieces", took, bytes);
         if device.is_cuda() {
             let took = time(runs, nothing, || locked_for_a_copy(&mut there, &plain))?;
             add("link, plain, locked for the copy", took, bytes);
@@ -91,6 +106,21 @@ impl Link {
             .max(back / self.back)
             .max(shared + rest)
     }
+}
+
+/// Copies plain memory piece by piece, a thread for each of these.
+fn into_pieces(plain: &[u8], pieces: &mut [PinnedBuffer<u8>]) {
+    let parts = Mutex::new(plain.chunks(PIECE));
+    let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+    thread::scope(|scope| {
+        for piece in pieces {
+            scope.spawn(|| {
+                while let Some(part) = next() {
+                    piece[..part.len()].copy_from_slice(part);
+                }
+            });
+        }
+    });
 }
 
 /// Locks plain memory for one copy.

@@ -310,6 +310,12 @@ impl Device {
         context.has_locked(start) && context.has_locked(start.wrapping_add(bytes.saturating_sub(1)))
     }
 
+    /// Whether the device reaches an array of the host by itself. It does if there is nothing of it.
+    pub(crate) fn reaches<T>(&self, array: &[T]) -> bool {
+        let bytes = size_of_val(array);
+        bytes == 0 || self.has_locked(array.as_ptr().cast(), bytes)
+    }
+
     pub(crate) fn kind(&self) -> &Kind {
         &self.inner.kind
     }

@@ -1,6 +1,7 @@
 //! Looking keys up.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::ptr;
 
 use gpumap_kernels::kernels::GetArgs;
@@ -29,17 +30,18 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         let answer = |(value, found)| (found != 0).then_some(value);
         if let Some((keys, mut crew)) = self.crew_for(keys, wanted) {
-            let (table, piece) = (self.table.read(), crew.cut().pairs::<K, V>());
-            let look_up = |lane: &mut Lane, start, part: &mut [MaybeUninit<Option<V>>]| {
-                let keys = &keys[start..start + part.len()];
-                let (values, found) =
-                    self.look_up_piece(&table, lane, keys, wanted, V::zeroed())?;
+            let (table, piece) = (self.table.read(), crew.cut().pairs::<K, V>(false));
+            let begin = |lane: &mut Lane, part: Range<usize>| {
+                self.fetch_piece(&table, lane, &keys[part], wanted)
+            };
+            let end = |lane: &mut Lane, (), part: &mut [MaybeUninit<Option<V>>]| {
+                let (values, found) = wanted.landed(lane, part.len())?;
                 let answers = values.iter().copied().zip(found.iter().copied());
                 put(part, answers.map(answer));
                 Ok(())
             };
             // SAFETY: there is an answer for each key.
-            return unsafe { crew.collect(keys.len(), piece, look_up) };
+            return unsafe { crew.collect(keys.len(), piece, begin, end) };
         }
         let mut scratch = self.scratch.take()?;
         let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
@@ -122,15 +124,17 @@ impl<K: Key, V: Value> Map<K, V> {
             found: true,
         };
         if let Some((keys, mut crew)) = self.crew_for(keys, wanted) {
-            let (table, piece) = (self.table.read(), crew.cut().pairs::<K, V>());
-            let look_up = |lane: &mut Lane, start, part: &mut [MaybeUninit<bool>]| {
-                let keys = &keys[start..start + part.len()];
-                let (_, found) = self.look_up_piece(&table, lane, keys, wanted, V::zeroed())?;
+            let (table, piece) = (self.table.read(), crew.cut().pairs::<K, V>(false));
+            let begin = |lane: &mut Lane, part: Range<usize>| {
+                self.fetch_piece(&table, lane, &keys[part], wanted)
+            };
+            let end = |lane: &mut Lane, (), part: &mut [MaybeUninit<bool>]| {
+                let (_, found) = wanted.landed::<V>(lane, part.len())?;
                 put(part, found.iter().map(|&found| found != 0));
                 Ok(())
             };
             // SAFETY: there is an answer for each key.
-            return unsafe { crew.collect(keys.len(), piece, look_up) };
+            return unsafe { crew.collect(keys.len(), piece, begin, end) };
         }
         let mut scratch = self.scratch.take()?;
         let mut found: HostOutput<u8> = scratch.output(Slot::FirstOutput, keys.len())?;

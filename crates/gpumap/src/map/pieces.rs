@@ -22,13 +22,31 @@ use crate::error::Result;
 use crate::input::Source;
 use crate::output::Sink;
 use crate::room::Promise;
-use crate::scratch::{Berth, Crew, Lane, Shared, Slot, Workspace};
+use crate::scratch::{Berth, Crew, Lane, Shared, Slot, Workspace, places_of};
 
 /// Which answers of a lookup are wanted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub values: bool,
     pub found: bool,
+}
+
+impl Wanted {
+    /// How many values and words of who was found there are for so many keys.
+    fn lens(self, keys: usize) -> [usize; 2] {
+        [self.values, self.found].map(|is_wanted| if is_wanted { keys } else { 0 })
+    }
+
+    /// Waits for a lane, and returns the answers to so many keys that were queued there.
+    pub(super) fn landed<V: Value>(self, lane: &mut Lane, keys: usize) -> Result<(&[V], &[u8])> {
+        lane.wait()?;
+        let [values, found] = self.lens(keys);
+        let lane = &*lane;
+        Ok((
+            lane.landed(Berth::First, values),
+            lane.landed(Berth::Second, found),
+        ))
+    }
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -78,11 +96,12 @@ impl<K: Key, V: Value> Map<K, V> {
         (keys, values): (&[K], &[V]),
     ) -> Result<Report> {
         let (stored, left) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let piece = crew.cut().pairs::<K, V>();
+        let is_locked = self.device().reaches(keys) && self.device().reaches(values);
+        let piece = crew.cut().pairs::<K, V>(is_locked);
         // SAFETY: each piece has its own keys, values, answers and words of bits.
         let shared = unsafe { Shared::new((job, unplaced)) };
         let pieces = keys.chunks(piece).zip(values.chunks(piece)).enumerate();
-        let done = crew.each(pieces, |lane, (i, (keys, values))| {
+        let begin = |lane: &mut Lane, (i, (keys, values)): (usize, (&[K], &[V]))| {
             let (job, unplaced) = shared.get();
             let part = job.after(i * piece).first(keys.len());
             // SAFETY: there is room for all pieces, one after the other; the wait is below.
@@ -96,7 +115,9 @@ impl<K: Key, V: Value> Map<K, V> {
                 counters: lane.counting()?,
                 select: Select::All,
             };
-            self.launch(table, lane.stream(), part, account)?;
+            self.launch(table, lane.stream(), part, account)
+        };
+        let done = crew.each(pieces, begin, |lane, ()| {
             let [new, refused] = lane.counted()?;
             stored.fetch_add(new as usize, Ordering::Relaxed);
             left.fetch_add(refused as usize, Ordering::Relaxed);
@@ -147,8 +168,8 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         self.expect_sound()?;
         let removed = AtomicUsize::new(0);
-        let pieces = keys.chunks(crew.cut().pairs::<K, ()>());
-        let done = crew.each(pieces, |lane, keys| {
+        let piece = crew.cut().pairs::<K, ()>(self.device().reaches(keys));
+        let begin = |lane: &mut Lane, keys: &[K]| {
             let (grid, batch) = self.share_out(take_there(lane, keys)?, ptr::null(), keys.len());
             let args = RemoveArgs {
                 view: table.view(),
@@ -162,7 +183,9 @@ impl<K: Key, V: Value> Map<K, V> {
             };
             // SAFETY: the kernel set fits the map's types, and the keys are staged; the caller holds the
             // table's lock until this has ended.
-            unsafe { self.kernels.remove.launch(lane.stream(), grid, args) }?;
+            unsafe { self.kernels.remove.launch(lane.stream(), grid, args) }
+        };
+        let done = crew.each(keys.chunks(piece), begin, |lane, ()| {
             let [gone, _] = lane.counted()?;
             removed.fetch_add(gone as usize, Ordering::Relaxed);
             Ok(())
@@ -190,16 +213,16 @@ impl<K: Key, V: Value> Map<K, V> {
         Some((keys, self.scratch.crew(keys.len().saturating_mul(per_key))?))
     }
 
-    /// Looks up a piece, and waits. Returns the answers that are wanted. To be called under the table's
-    /// lock.
-    pub(super) fn look_up_piece<'l>(
+    /// Queues looking up a piece; returns where the answers are then, null for what is not wanted. To be called
+    /// under the table's lock, which is to be held until the lane has been waited for.
+    fn queue_piece(
         &self,
         table: &Table,
-        lane: &'l mut Lane,
+        lane: &mut Lane,
         keys: &[K],
         wanted: Wanted,
         default: V,
-    ) -> Result<(&'l [V], &'l [u8])> {
+    ) -> Result<(*const V, *const u8)> {
         let staged = take_there(lane, keys)?;
         let (mut values, mut found) = (ptr::null_mut::<V>(), ptr::null_mut::<u8>());
         if wanted.values {
@@ -209,19 +232,25 @@ impl<K: Key, V: Value> Map<K, V> {
             found = lane.reserve(Slot::SecondOutput, keys.len())?;
         }
         self.queue_look_up(table, lane, staged, keys.len(), (values, found), default)?;
-        let of = |wanted| if wanted { keys.len() } else { 0 };
-        let (values_len, found_len) = (of(wanted.values), of(wanted.found));
-        // SAFETY: reserved with as many places, which the kernel before has written to.
+        Ok((values, found))
+    }
+
+    /// Queues looking up a piece, and copies of the answers into a lane's own memory, for
+    /// [`Wanted::landed`]. As for [`queue_piece`](Self::queue_piece).
+    pub(super) fn fetch_piece(
+        &self,
+        table: &Table,
+        lane: &mut Lane,
+        keys: &[K],
+        wanted: Wanted,
+    ) -> Result<()> {
+        let (values, found) = self.queue_piece(table, lane, keys, wanted, V::zeroed())?;
+        let [values_len, found_len] = wanted.lens(keys.len());
+        // SAFETY: as many answers, which the kernel before has written.
         unsafe {
             lane.download(Berth::First, values, values_len)?;
-            lane.download(Berth::Second, found, found_len)?;
+            lane.download(Berth::Second, found, found_len)
         }
-        lane.wait()?;
-        let lane = &*lane;
-        Ok((
-            lane.landed(Berth::First, values_len),
-            lane.landed(Berth::Second, found_len),
-        ))
     }
 
     /// Looks up keys of the host for places of the host, if they are many. To be called without the
@@ -244,19 +273,43 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(false);
         };
         let table = self.table.read();
-        let piece = crew.cut().pairs::<K, V>();
+        let device = self.device();
+        let is_locked = device.reaches(keys) && device.reaches(values) && device.reaches(found);
+        let piece = crew.cut().pairs::<K, V>(is_locked);
         // An output that is not wanted has empty pieces, and as many.
         let values = values
             .chunks_mut(piece)
             .chain(repeat_with(Default::default));
         let found = found.chunks_mut(piece).chain(repeat_with(Default::default));
         let pieces = keys.chunks(piece).zip(values).zip(found);
-        crew.each(pieces, |lane, ((keys, to_values), to_found)| {
-            let (values, found) = self.look_up_piece(&table, lane, keys, wanted, default)?;
-            to_values[..values.len()].copy_from_slice(values);
-            to_found[..found.len()].copy_from_slice(found);
-            Ok(())
-        })?;
+        crew.each(
+            pieces,
+            |lane, ((keys, values), found)| {
+                let [values_len, found_len] = wanted.lens(keys.len());
+                // SAFETY: values and bytes are written, and nothing else.
+                let (values, found) = unsafe {
+                    (
+                        places_of(&mut values[..values_len]),
+                        places_of(&mut found[..found_len]),
+                    )
+                };
+                let (values_at, found_at) =
+                    self.queue_piece(&table, lane, keys, wanted, default)?;
+                // SAFETY: as many answers, which the kernel before has written. The outputs are
+                // borrowed until the crew has waited for its lanes.
+                unsafe {
+                    lane.land(Berth::First, values_at, values)?;
+                    lane.land(Berth::Second, found_at, found)?;
+                }
+                Ok((values, found))
+            },
+            |lane, (values, found)| {
+                lane.wait()?;
+                lane.hand_out(Berth::First, values);
+                lane.hand_out(Berth::Second, found);
+                Ok(())
+            },
+        )?;
         Ok(true)
     }
 }

@@ -226,8 +226,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let pairs = self.dump(&dump, &mut scratch)?;
         drop(table);
         expect_room(pairs, room)?;
-        scratch.land(keys, pairs)?;
-        scratch.land(values, pairs)?;
+        scratch.land_both(keys, values, pairs)?;
         Ok(pairs)
     }
 

@@ -2,14 +2,17 @@
 //!
 //! The link of a GPU is several times as fast as one thread copies, and the driver copies to and from
 //! plain memory with one. So large arrays are cut into pieces, which threads take in turn: each has a
-//! [`Lane`], copies its piece into page-locked memory, lets the device take it from there, and waits.
-//! While one waits, others copy. What is done to a piece between the way there and the way back runs on
-//! the lane's stream: so the link is used both ways at once, and beside the kernels.
+//! two [`Lane`]s by turns, copies its piece into page-locked memory of one, lets the device take it from
+//! there, and then sees to the piece on the other. So something of each thread is always on its way, and
+//! what the link does never waits for a copy. What is done to a piece between the way there and the way
+//! back runs on the lane's stream: so the link is used both ways at once, and beside the kernels.
 
+use std::collections::VecDeque;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::{mem, panic, thread};
+use std::{iter, mem, panic, thread};
 
 use parking_lot::Mutex;
 
@@ -25,12 +28,18 @@ pub(crate) struct Cut {
     pub from_bytes: usize,
     /// Bytes of a piece at most.
     pub piece_bytes: usize,
-    /// Threads, and lanes, at most.
+    /// Threads at most; each has [`LANES`].
     pub threads: usize,
 }
 
 /// Threads beyond these do not make the link any faster.
 const MOST_THREADS: usize = 16;
+
+/// How many times as large pieces are of arrays that the device reaches.
+const REACHED: usize = 4;
+
+/// Lanes of a thread: one is on its way while it works on the other.
+const LANES: usize = 2;
 
 impl Cut {
     /// What pays on a device.
@@ -54,10 +63,11 @@ impl Cut {
     };
 
     /// How many pairs of elements of these types make a piece: a multiple of 32, so that no word of bits
-    /// is of two pieces.
-    pub fn pairs<K, V>(&self) -> usize {
+    /// is of two pieces. Of arrays that the device reaches pieces are larger, since they need no room in berths.
+    pub fn pairs<K, V>(&self, is_reached: bool) -> usize {
         let most = size_of::<K>().max(size_of::<V>()).max(1);
-        (self.piece_bytes / most / 32).max(1) * 32
+        let bytes = self.piece_bytes * if is_reached { REACHED } else { 1 };
+        (bytes / most / 32).max(1) * 32
     }
 }
 
@@ -85,9 +95,7 @@ impl Lanes {
         if bytes < self.cut.from_bytes {
             return None;
         }
-        let wanted = bytes
-            .div_ceil(self.cut.piece_bytes.max(1))
-            .min(self.cut.threads);
+        let wanted = bytes.div_ceil(self.cut.piece_bytes.max(1)).min(self.most());
         let mut lanes = mem::take(&mut *self.idle.lock());
         let spare = lanes.split_off(lanes.len().min(wanted));
         self.idle.lock().extend(spare);
@@ -104,16 +112,21 @@ impl Lanes {
         (!crew.lanes.is_empty()).then_some(crew)
     }
 
+    /// How many there are at most.
+    fn most(&self) -> usize {
+        LANES * self.cut.threads
+    }
+
     /// One more, unless there are enough or the memory for it cannot be had.
     fn another(&self) -> Option<Lane> {
-        let one_more = |made: usize| (made < self.cut.threads).then_some(made + 1);
+        let one_more = |made: usize| (made < self.most()).then_some(made + 1);
         self.made
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
             .ok()?;
         match Lane::new(&self.device, self.cut.piece_bytes) {
             Ok(lane) => Some(lane),
             Err(error) => {
-                tracing::debug!(%error, "one thread less between host and device");
+                tracing::debug!(%error, "one lane less between host and device");
                 self.made.fetch_sub(1, Ordering::Relaxed);
                 None
             }
@@ -129,7 +142,7 @@ impl Lanes {
     }
 }
 
-/// Some lanes, at least one, for the length of one call; each will have a thread.
+/// Some lanes, at least one, for the length of one call.
 #[derive(Debug)]
 pub(crate) struct Crew {
     of: Arc<Lanes>,
@@ -164,36 +177,62 @@ impl Crew {
         self.of.cut
     }
 
-    /// Works on parts, in any order, and several at once. `work` waits for its lane before it returns;
-    /// the first of them that fails ends it.
-    pub fn each<P: Send>(
+    /// Works on parts, in any order, and several at once. `begin` queues on a lane what is to be done with a
+    /// part, and says what `end` needs to know; that waits for the lane, which is then another part's. The
+    /// first of them that fails ends it, and then lanes may be at work still.
+    pub fn each<P: Send, Q>(
         &mut self,
         parts: impl Iterator<Item = P> + Send,
-        work: impl Fn(&mut Lane, P) -> Result<()> + Sync,
+        begin: impl Fn(&mut Lane, P) -> Result<Q> + Sync,
+        end: impl Fn(&mut Lane, Q) -> Result<()> + Sync,
     ) -> Result<()> {
         let parts = Mutex::new(parts.fuse());
         let failed = AtomicBool::new(false);
-        let run = |lane: &mut Lane| -> Result<()> {
-            while !failed.load(Ordering::Relaxed) {
-                let Some(part) = parts.lock().next() else {
-                    break;
-                };
-                work(lane, part).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
-            }
-            Ok(())
+        let next = || match failed.load(Ordering::Relaxed) {
+            true => None,
+            false => parts.lock().next(),
         };
-        let Some((mine, others)) = self.lanes.split_first_mut() else {
+        let run = |mut idle: Vec<&mut Lane>| -> Result<()> {
+            // With what `end` needs to know; what began first comes first.
+            let mut under_way = VecDeque::<(&mut Lane, Q)>::with_capacity(LANES);
+            let mut go = || {
+                while let Some(part) = next() {
+                    let lane = match idle.pop() {
+                        Some(lane) => lane,
+                        None => {
+                            let Some((lane, begun)) = under_way.pop_front() else {
+                                break;
+                            };
+                            end(&mut *lane, begun)?;
+                            lane
+                        }
+                    };
+                    let begun = begin(&mut *lane, part)?;
+                    under_way.push_back((lane, begun));
+                }
+                let mut rest = under_way.drain(..);
+                rest.try_for_each(|(lane, begun)| end(lane, begun))
+            };
+            go().inspect_err(|_| failed.store(true, Ordering::Relaxed))
+        };
+        let threads = self.of.cut.threads.clamp(1, self.lanes.len());
+        let (firsts, seconds) = self.lanes.split_at_mut(threads);
+        let mut seconds = seconds.iter_mut();
+        let mut hands = firsts
+            .iter_mut()
+            .map(|first| iter::once(first).chain(seconds.next()).collect());
+        let Some(mine) = hands.next() else {
             return Ok(());
         };
         thread::scope(|scope| {
             let run = &run;
-            let spawn = |lane| {
+            let spawn = |lanes| {
                 // Without a thread the others do its share.
                 thread::Builder::new()
-                    .spawn_scoped(scope, move || run(lane))
+                    .spawn_scoped(scope, move || run(lanes))
                     .ok()
             };
-            let threads: Vec<_> = others.iter_mut().map_while(spawn).collect();
+            let threads: Vec<_> = hands.map_while(spawn).collect();
             let first = run(mine);
             let join = |thread: thread::ScopedJoinHandle<'_, Result<()>>| {
                 thread
@@ -204,22 +243,28 @@ impl Crew {
         })
     }
 
-    /// A vector of `len` elements, made in parts: `work` gets the index of the first element of a part,
-    /// and the places.
+    /// A vector of `len` elements, made in parts, as by [`each`](Self::each): `begin` gets the indices of a
+    /// part's elements, and `end` the places.
     ///
     /// # Safety
-    /// When `work` returns no error, it has written to all places of its part.
-    pub unsafe fn collect<T: Send>(
+    /// When `end` returns no error, it has written to all places of its part.
+    pub unsafe fn collect<T: Send, Q>(
         &mut self,
         len: usize,
         piece: usize,
-        work: impl Fn(&mut Lane, usize, &mut [MaybeUninit<T>]) -> Result<()> + Sync,
+        begin: impl Fn(&mut Lane, Range<usize>) -> Result<Q> + Sync,
+        end: impl Fn(&mut Lane, Q, &mut [MaybeUninit<T>]) -> Result<()> + Sync,
     ) -> Result<Vec<T>> {
         let mut vec = host_vec::<T>(len)?;
         let parts = vec.spare_capacity_mut()[..len].chunks_mut(piece);
-        self.each(parts.enumerate(), |lane, (i, part)| {
-            work(lane, i * piece, part)
-        })?;
+        self.each(
+            parts.enumerate(),
+            |lane, (i, part)| {
+                let first = i * piece;
+                Ok((begin(lane, first..first + part.len())?, part))
+            },
+            |lane, (begun, part)| end(lane, begun, part),
+        )?;
         // SAFETY: there is room for as many, and all have been written to.
         unsafe { vec.set_len(len) };
         Ok(vec)
@@ -233,30 +278,48 @@ impl Crew {
         let piece = self.cut().piece_bytes;
         // SAFETY: each piece has a place of its own.
         let to = unsafe { Shared::new(to) };
-        self.each(array.chunks(piece).enumerate(), |lane, (i, part)| {
-            let to = to.get().wrapping_add(i * piece);
-            // SAFETY: the caller's promise; the array is borrowed until the wait is over.
-            unsafe { lane.upload(Berth::First, to, part) }?;
-            lane.wait()
-        })
+        self.each(
+            array.chunks(piece).enumerate(),
+            |lane, (i, part)| {
+                let to = to.get().wrapping_add(i * piece);
+                // SAFETY: the caller's promise; the array is borrowed until the wait is over.
+                unsafe { lane.upload(Berth::First, to, part) }
+            },
+            |lane, ()| lane.wait(),
+        )
     }
 
-    /// Copies an array of the device to the host, and waits. If that fails, some of it has been copied.
+    /// Copies arrays of the device to the host, and waits. If that fails, some of them have been copied.
     ///
     /// # Safety
-    /// `from` leads to as many bytes of the device that nothing writes to or is queued to write to.
-    pub unsafe fn download(&mut self, to: &mut [MaybeUninit<u8>], from: *const u8) -> Result<()> {
+    /// Each leads to as many bytes of the device as there are places, that nothing writes to or is
+    /// queued to write to.
+    pub unsafe fn download<'a>(
+        &mut self,
+        arrays: impl IntoIterator<Item = (&'a mut [MaybeUninit<u8>], *const u8)>,
+    ) -> Result<()> {
         let piece = self.cut().piece_bytes;
-        // SAFETY: nobody writes there.
-        let from = unsafe { Shared::new(from) };
-        self.each(to.chunks_mut(piece).enumerate(), |lane, (i, part)| {
-            let from = from.get().wrapping_add(i * piece);
+        let pieces = arrays.into_iter().flat_map(|(to, from)| {
+            let part = move |(i, part)| {
+                // SAFETY: nobody writes there.
+                (part, unsafe { Shared::new(from.wrapping_add(i * piece)) })
+            };
+            to.chunks_mut(piece).enumerate().map(part)
+        });
+        let begin = |lane: &mut Lane, (part, from): (&'a mut [_], Shared<_>)| {
             // SAFETY: the caller's promise, until the wait is over.
-            unsafe { lane.download(Berth::First, from, part.len()) }?;
-            lane.wait()?;
-            put(part, lane.landed(Berth::First, part.len()).iter().copied());
-            Ok(())
-        })
+            unsafe { lane.land(Berth::First, from.get(), part) }?;
+            Ok(part)
+        };
+        self.each(
+            pieces.collect::<Vec<_>>().into_iter(),
+            begin,
+            |lane, part| {
+                lane.wait()?;
+                lane.hand_out(Berth::First, part);
+                Ok(())
+            },
+        )
     }
 }
 

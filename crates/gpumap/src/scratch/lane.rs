@@ -1,8 +1,9 @@
 //! [`Lane`]: a workspace with page-locked memory, which one thread takes pieces of arrays of the host to
 //! the device with, and back.
 
-use std::mem;
+use std::mem::{self, MaybeUninit};
 use std::ops::{Deref, DerefMut};
+use std::ptr;
 
 use bytemuck::Pod;
 
@@ -44,8 +45,7 @@ impl Lane {
     /// waited for, and until then nobody frees or writes to the piece.
     pub unsafe fn upload<T: Pod>(&mut self, through: Berth, to: *mut T, piece: &[T]) -> Result<()> {
         let bytes = bytes_of(piece);
-        let stream = self.workspace.stream();
-        let from = if bytes.is_empty() || stream.device().has_locked(bytes.as_ptr(), bytes.len()) {
+        let from = if self.is_direct(bytes.as_ptr(), bytes.len()) {
             // The device reads it where it is.
             bytes
         } else {
@@ -53,6 +53,7 @@ impl Lane {
             berth.copy_from_slice(bytes);
             berth
         };
+        let stream = self.workspace.stream();
         // SAFETY: the caller's promise; a berth is left alone until the lane has been waited for.
         unsafe { stream.upload(to.cast(), from.as_ptr(), bytes.len()) }
     }
@@ -79,6 +80,45 @@ impl Lane {
         }
     }
 
+    /// Queues a copy of a piece of the device to places of the host: there if the device reaches them, and else
+    /// into a berth, until it is [handed out](Self::hand_out).
+    ///
+    /// # Safety
+    /// As for [`download`](Self::download); until the lane has been waited for, nobody uses the places.
+    pub unsafe fn land<T: Pod>(
+        &mut self,
+        through: Berth,
+        from: *const T,
+        places: &mut [MaybeUninit<T>],
+    ) -> Result<()> {
+        let (to, bytes) = (places.as_mut_ptr().cast(), size_of_val(places));
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.is_direct(to, bytes) {
+                self.workspace.stream().download(to, from.cast(), bytes)
+            } else {
+                self.download(through, from, places.len())
+            }
+        }
+    }
+
+    /// Sees to it that what has [landed](Self::land) is in its places, once the lane has been waited for.
+    pub fn hand_out<T: Pod>(&self, through: Berth, places: &mut [MaybeUninit<T>]) {
+        let (to, bytes) = (places.as_mut_ptr().cast(), size_of_val(places));
+        if !self.is_direct(to, bytes) {
+            let berth = &self.berths[through as usize][..bytes];
+            // SAFETY: the places as bytes, of which any are elements.
+            unsafe { to.copy_from_nonoverlapping(berth.as_ptr(), bytes) };
+        }
+    }
+
+    /// Whether a piece goes through no berth: if it is locked, or nothing, or, of an array whose ends are
+    /// locked, larger than a berth, and then it may be that the driver takes it there.
+    fn is_direct(&self, start: *const u8, bytes: usize) -> bool {
+        let device = self.workspace.stream().device();
+        bytes == 0 || bytes > self.berths[0].len() || device.has_locked(start, bytes)
+    }
+
     /// What was downloaded, once the lane has been waited for.
     pub fn landed<T: Pod>(&self, through: Berth, len: usize) -> &[T] {
         if size_of::<T>() == 0 {
@@ -93,6 +133,15 @@ impl Lane {
     pub fn abandon(self) {
         mem::forget(self.berths);
     }
+}
+
+/// The places of some elements.
+///
+/// # Safety
+/// Only elements are written there.
+pub(crate) unsafe fn places_of<T>(elements: &mut [T]) -> &mut [MaybeUninit<T>] {
+    // SAFETY: places of the same elements; the caller's promise.
+    unsafe { &mut *(ptr::from_mut(elements) as *mut [MaybeUninit<T>]) }
 }
 
 /// The bytes of some elements, which may have none.

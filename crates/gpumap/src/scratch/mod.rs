@@ -27,7 +27,7 @@ use crate::memory::{Memory, bytes_of};
 use crate::stream::Stream;
 use crew::Lanes;
 pub(crate) use crew::{Crew, Cut, Shared, put};
-pub(crate) use lane::{Berth, Lane};
+pub(crate) use lane::{Berth, Lane, places_of};
 pub(crate) use output::HostOutput;
 
 /// How many counters a workspace has.
@@ -315,7 +315,7 @@ impl Workspace {
     /// # Safety
     /// As for [`Stream::upload`].
     unsafe fn upload(&mut self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        if let Some(mut crew) = self.crew(bytes.as_ptr(), bytes.len()) {
+        if let Some(mut crew) = self.crew([bytes]) {
             // Its lanes have streams of their own.
             self.wait()?;
             // SAFETY: the caller's promise, and nothing is queued any more.
@@ -325,14 +325,13 @@ impl Workspace {
         unsafe { self.stream().upload(to, bytes.as_ptr(), bytes.len()) }
     }
 
-    /// Threads for so many bytes of the host; none if it is not worth it, or if the device can reach
-    /// them by itself.
-    fn crew(&self, start: *const u8, bytes: usize) -> Option<Crew> {
+    /// Threads for arrays of the host; none if it is not worth it for those that the device does not
+    /// reach by itself.
+    fn crew<'a, T: 'a>(&self, arrays: impl IntoIterator<Item = &'a [T]>) -> Option<Crew> {
         let lanes = self.lanes.as_ref()?;
-        if bytes < lanes.cut.from_bytes || self.stream.device().has_locked(start, bytes) {
-            return None;
-        }
-        lanes.crew(bytes)
+        let device = self.stream.device();
+        let far = arrays.into_iter().filter(|array| !device.reaches(array));
+        lanes.crew(far.map(size_of_val).sum())
     }
 
     /// Room for `len` elements of unspecified contents in a slot, aligned to 256 bytes. The slot

@@ -5,7 +5,7 @@ use std::ptr;
 
 use bytemuck::Pod;
 
-use super::{Slot, Workspace};
+use super::{Slot, Workspace, places_of};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::memory::{host_vec, host_zeroed};
@@ -34,10 +34,19 @@ pub(crate) struct Landing<'a, T> {
     host: Option<&'a mut [T]>,
 }
 
-impl<T> Landing<'_, T> {
+impl<'a, T: Pod> Landing<'a, T> {
     /// Where kernels write it.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
         self.ptr
+    }
+
+    /// The bytes of the first `len` places on the host, and where on the device they come from; none if
+    /// kernels write to the places.
+    fn bytes(self, len: usize) -> Option<(&'a mut [MaybeUninit<u8>], *const u8)> {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.host?[..len]);
+        // SAFETY: only initialised bytes are written to them.
+        let places = unsafe { places_of(bytes) };
+        Some((places, self.ptr.cast_const().cast()))
     }
 }
 
@@ -76,14 +85,20 @@ impl Workspace {
     /// Sees to it that the first `len` elements of a result, which has been waited for, are where the caller
     /// wants them. There are as many places.
     pub(crate) fn land<T: Pod>(&mut self, landing: Landing<'_, T>, len: usize) -> Result<()> {
-        let Some(slice) = landing.host else {
-            return Ok(());
-        };
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut slice[..len]);
-        // SAFETY: the same bytes. Only initialised ones are written to them.
-        let bytes = unsafe { &mut *(ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) };
         // SAFETY: the slot has as many elements as the slice.
-        unsafe { self.download(bytes, landing.ptr.cast()) }
+        unsafe { self.download(landing.bytes(len)) }
+    }
+
+    /// The same for two results of as many elements, at once.
+    pub(crate) fn land_both<T: Pod, U: Pod>(
+        &mut self,
+        first: Landing<'_, T>,
+        second: Landing<'_, U>,
+        len: usize,
+    ) -> Result<()> {
+        let arrays = first.bytes(len).into_iter().chain(second.bytes(len));
+        // SAFETY: the slots have as many elements as the slices.
+        unsafe { self.download(arrays) }
     }
 
     /// Room for a result of `len` elements that the host wants: a slot, or on the CPU the very
@@ -124,28 +139,34 @@ impl Workspace {
         // SAFETY: the vector has room for `len` elements.
         let places: &mut [MaybeUninit<u8>] = unsafe { &mut *places };
         // SAFETY: the slot has as many elements, by the caller.
-        unsafe { self.download(places, from.cast()) }?;
+        unsafe { self.download([(places, from.cast())]) }?;
         // SAFETY: the copy has ended, so `len` elements are written; `T` takes any bytes.
         unsafe { vec.set_len(len) };
         Ok(vec)
     }
 
-    /// Waits for everything queued, and copies bytes of the device to the host.
+    /// Waits for everything queued, and copies arrays of the device to the host.
     ///
     /// # Safety
-    /// `from` leads to as many bytes of the device.
-    unsafe fn download(&mut self, to: &mut [MaybeUninit<u8>], from: *const u8) -> Result<()> {
-        if let Some(mut crew) = self.crew(to.as_ptr().cast(), to.len()) {
+    /// Each leads to as many bytes of the device as there are places.
+    unsafe fn download<'a>(
+        &mut self,
+        arrays: impl IntoIterator<Item = (&'a mut [MaybeUninit<u8>], *const u8)>,
+    ) -> Result<()> {
+        let arrays: Vec<_> = arrays.into_iter().collect();
+        if let Some(mut crew) = self.crew(arrays.iter().map(|(to, _)| &**to)) {
             // Its lanes have streams of their own.
             self.wait()?;
             // SAFETY: the caller's promise, and nothing is queued any more.
-            return unsafe { crew.download(to, from) };
+            return unsafe { crew.download(arrays) };
         }
-        // SAFETY: the caller's promise; the places are not used until the wait is over.
-        unsafe {
-            self.stream()
-                .download(to.as_mut_ptr().cast(), from, to.len())
-        }?;
+        for (to, from) in arrays {
+            // SAFETY: the caller's promise; the places are not used until the wait is over.
+            unsafe {
+                self.stream()
+                    .download(to.as_mut_ptr().cast(), from, to.len())
+            }?;
+        }
         self.wait()
     }
 }
