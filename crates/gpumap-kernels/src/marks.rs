@@ -25,7 +25,7 @@
 
 mod counter;
 
-pub use counter::SlabCounter;
+pub use counter::{AtHome, SlabCounter};
 
 use crate::hash::scale;
 use crate::probe::TILE;

@@ -8,7 +8,7 @@
 //! | function | who else may access the word meanwhile |
 //! |---|---|
 //! | [`load`](SharedPtr::load), [`store`](SharedPtr::store) | nobody writes it: a barrier lies between |
-//! | [`fetch_add`](SharedPtr::fetch_add), [`count`](SharedPtr::count), [`set_bits`](SharedPtr::set_bits), [`compare_exchange`](SharedPtr::compare_exchange) | any thread of the block, by these |
+//! | [`fetch_add`](SharedPtr::fetch_add), [`count`](SharedPtr::count), [`set_bits`](SharedPtr::set_bits), [`fetch_or`](SharedPtr::fetch_or), [`compare_exchange`](SharedPtr::compare_exchange) | any thread of the block, by these |
 //! | [`peek`](SharedPtr::peek) | any thread of the block, by atomics on words |
 //! | [`copy_async`](SharedPtr::copy_async) | nobody, until it is [waited for](wait_copies) and a barrier passed |
 //!
@@ -182,6 +182,17 @@ impl SharedPtr<u32> {
     pub unsafe fn set_bits(self, bits: u32) {
         // SAFETY: the caller's promise is the back end's.
         unsafe { imp::set_bits(self.at, bits) }
+    }
+
+    /// Sets bits as [`set_bits`](Self::set_bits) does, and returns what was there.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn fetch_or(self, bits: u32) -> u32 {
+        // SAFETY: the caller's promise is the back end's.
+        unsafe { imp::fetch_or(self.at, bits) }
     }
 }
 

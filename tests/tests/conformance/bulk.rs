@@ -114,6 +114,35 @@ fn an_empty_map_is_built() {
     on_every_format!(body);
 }
 
+/// In a slab, in two slabs of a walk, and both beyond a home that others have filled.
+#[test]
+fn a_key_that_comes_twice_is_found_wherever_its_pairs_lie() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = 230;
+        let map: Map<K, V> = on
+            .builder()
+            .capacity(n as usize)
+            .max_load_factor(0.9)
+            .hash_seed(SEED)
+            .page_slabs(64)
+            .growth(Growth::Fixed)
+            .bulk_from([1, NEVER, NEVER])
+            .build()
+            .unwrap();
+        for twin in 0..80 {
+            let number = |i| key_bits(nth_key::<K>(if i == n - 1 { twin } else { i }));
+            let batch = batch::<K, V>(n, &number);
+            map.clear().unwrap();
+            let new = map.insert(&batch.keys, &batch.values).unwrap();
+            assert_eq!(new as u64, n - 1, "key {twin} twice");
+            let mut held = Oracle::new();
+            oracle::adopt(&mut held, &map, batch.bits());
+            assert_holds(&map, &held);
+        }
+    }
+    on_every_format!(body);
+}
+
 /// Half of the pairs are there, and gone later.
 fn use_map<K: Key, V: Value>(map: &Map<K, V>, second: &Batch<K, V>) {
     let n = second.len() as u64;

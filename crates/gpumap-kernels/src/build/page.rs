@@ -35,21 +35,20 @@ use crate::marks::{ALL_CLASSES, arrange, unpassed};
 use crate::primitives::partition::stage;
 use crate::probe::TILE;
 use crate::slot::{Bits, Format, KeyWord};
-use crate::table::{MAX_PAGE_SLABS, MapView, SLAB_BYTES, load_submap};
+use crate::table::{MapView, load_submap};
 use core::ptr;
 use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::mask::LaneMask;
 use gpumap_simt::shared_ptr::{SharedWord, wait_copies};
 use gpumap_simt::tile::Tile;
-use gpumap_simt::{U64x2, kernel_args, mem, thread};
+use gpumap_simt::{U64x2, kernel_args, mem, thread, warp};
 use shared::{FREE, Shared};
 
-/// Threads per block: one for every eight slots of the largest page, of `slot_bytes` each.
-pub const fn threads(slot_bytes: u32) -> u32 {
-    MAX_PAGE_SLABS * SLAB_BYTES / slot_bytes / 8
-}
+/// Threads per block.
+pub const THREADS: u32 = 256;
 
 kernel_args! {
-    /// Arguments of a `build` or a `fill` kernel: one block of [`threads`] for each page, with
+    /// Arguments of a `build` or a `fill` kernel: one block of [`THREADS`] for each page, with
     /// [`shared_bytes`] of dynamic shared memory. Nothing else runs on the map.
     pub struct BuildArgs<K, V> {
         /// The map.
@@ -73,7 +72,7 @@ kernel_args! {
 pub use shared::shared_bytes;
 
 /// What a block works on.
-struct Page<'a, F: Format, const IN_USE: bool, const THREADS: u32> {
+struct Page<'a, F: Format, const IN_USE: bool> {
     args: &'a BuildArgs<F::Key, F::Value>,
     shared: Shared<F, IN_USE>,
     /// How many slots it has.
@@ -86,7 +85,7 @@ struct Page<'a, F: Format, const IN_USE: bool, const THREADS: u32> {
     values: *const F::Value,
 }
 
-impl<F, const IN_USE: bool, const THREADS: u32> Page<'_, F, IN_USE, THREADS>
+impl<F, const IN_USE: bool> Page<'_, F, IN_USE>
 where
     F: Format,
     F::Key: SharedWord,
@@ -132,7 +131,7 @@ where
     #[inline(always)]
     unsafe fn clear(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.shared.clear::<THREADS>(self.slots) };
+        unsafe { self.shared.clear(self.slots) };
     }
 
     /// Whether any lane of a warp has a vector of the page, if this one's is `v`: so that all go on
@@ -231,7 +230,7 @@ where
 /// # Safety
 /// See [`BuildArgs`].
 #[inline(always)]
-pub unsafe fn build<F, const IN_USE: bool, const THREADS: u32>(args: &BuildArgs<F::Key, F::Value>)
+pub unsafe fn build<F, const IN_USE: bool>(args: &BuildArgs<F::Key, F::Value>)
 where
     F: Format,
     F::Key: SharedWord,
@@ -249,7 +248,7 @@ where
         let at = page_of_block(&args.view, number);
         let sent = mem::load_readonly(args.counts.add(number as usize));
         let keys = args.heads.of(number, at).cast::<F::Key>().cast_const();
-        let page = Page::<F, IN_USE, THREADS> {
+        let page = Page::<F, IN_USE> {
             args,
             shared: Shared::of(slots, room),
             slots,
@@ -307,15 +306,21 @@ where
 /// The map is live, and has that page.
 #[inline(always)]
 unsafe fn page_of_block(view: &MapView, number: u32) -> *mut u8 {
-    // The last submap that no more pages come before. All threads of the block find the same.
-    let (mut low, mut high) = (0, view.submap_count - 1);
-    while low < high {
-        let middle = low + (high - low).div_ceil(2);
-        // SAFETY: `middle < submap_count`; the directory is not written meanwhile.
-        if unsafe { load_submap(view.submaps.add(middle as usize)) }.pages_before <= number {
-            low = middle;
-        } else {
-            high = middle - 1;
+    // The last submap that no more pages come before, which is one of `len` from `low` on: a warp
+    // looks at 32 of these at a time. Ends: `len` becomes a 32nd each time.
+    let (mut low, mut len) = (0, view.submap_count);
+    while len > 1 {
+        let step = len.div_ceil(warp::SIZE);
+        let ahead = warp::lane_id() * step;
+        // SAFETY: a submap of the map; the directory is not written meanwhile. Warps go through the
+        // loop as one.
+        unsafe {
+            let at = view.submaps.add((low + ahead.min(len - 1)) as usize);
+            let comes = ahead < len && load_submap(at).pages_before <= number;
+            let before = warp::warp_vote_ballot(LaneMask::FULL, comes);
+            let skipped = (before.count() - 1) * step;
+            low += skipped;
+            len = step.min(len - skipped);
         }
     }
     // SAFETY: as above.

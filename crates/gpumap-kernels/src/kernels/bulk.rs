@@ -136,13 +136,13 @@ macro_rules! bulk_kernels {
                 $(#[$cfg])*
                 pub static [<BUILD $suffix:upper>] = fn [<build $suffix>](args: BuildArgs<$k, $v>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { page::build::<$format, false, { page::threads(<$format>::SLOT_BYTES) }>(&args) }
+                    unsafe { page::build::<$format, false>(&args) }
                 }
                 /// Adds the pairs at their heads to the pages of a map in use.
                 $(#[$cfg])*
                 pub static [<FILL $suffix:upper>] = fn [<fill $suffix>](args: BuildArgs<$k, $v>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { page::build::<$format, true, { page::threads(<$format>::SLOT_BYTES) }>(&args) }
+                    unsafe { page::build::<$format, true>(&args) }
                 }
             }
             /// The kernels of this format for large batches.

@@ -26,7 +26,9 @@ use crate::primitives::partition::Partitioned;
 use crate::rebuild::{self, RebuildArgs};
 use crate::retain::{self, RetainArgs};
 use crate::retrieve_all::{self, RetrieveAllArgs};
-use crate::slot::{Format, Keys};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::slot::Format;
+use crate::slot::Keys;
 use crate::stats::{self, StatsArgs};
 use crate::verbs::store::Keep;
 use gpumap_simt::kernel;
@@ -84,12 +86,12 @@ macro_rules! set_kernels {
                 /// Makes the pages of an empty set from the keys at their heads.
                 pub static [<BUILD $suffix:upper>] = fn [<build $suffix>](args: BuildArgs<$k, ()>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { page::build::<Keys<$k>, false, { page::threads(<Keys<$k>>::SLOT_BYTES) }>(&args) }
+                    unsafe { page::build::<Keys<$k>, false>(&args) }
                 }
                 /// Adds the keys at their heads to the pages of a set in use.
                 pub static [<FILL $suffix:upper>] = fn [<fill $suffix>](args: BuildArgs<$k, ()>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { page::build::<Keys<$k>, true, { page::threads(<Keys<$k>>::SLOT_BYTES) }>(&args) }
+                    unsafe { page::build::<Keys<$k>, true>(&args) }
                 }
                 /// Removes what a predicate does not hold for.
                 pub static [<RETAIN $suffix:upper>] = fn [<retain $suffix>](args: RetainArgs<$k, ()>) {

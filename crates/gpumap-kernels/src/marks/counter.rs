@@ -10,11 +10,36 @@ use gpumap_simt::shared_ptr::SharedPtr;
 /// Where the classes begin.
 const CLASSES: u32 = 28;
 
-/// A word in shared memory that hands out the slots of a slab, and knows the classes of the keys that
-/// went past it: how many pairs it was to take in the low bits, the classes in the high ones. Zero at first.
+/// Where the bits begin that are set by the tags of keys.
+const TAGS: u32 = 17;
+
+/// The bits that count.
+const COUNT: u32 = (1 << TAGS) - 1;
+
+/// What a slab has for a key whose home it is.
+#[derive(Clone, Copy, Debug)]
+pub enum AtHome {
+    /// A slot.
+    Slot(u32),
+    /// Nothing. If the key is not a new one, one whose home is the slab as well may have gone
+    /// past before it, and be the same.
+    Full {
+        /// Whether there was certainly none with the same tag.
+        is_new: bool,
+    },
+}
+
+/// A word in shared memory that hands out the slots of a slab, and knows of the keys that went past it.
+/// Zero at first.
+///
+/// | bits | |
+/// |---|---|
+/// | 0 to 16 | how many pairs it was to take |
+/// | 17 to 27 | a filter of the tags of those whose home it is, and that found it full |
+/// | 28 to 31 | the classes of the keys that went past |
 ///
 /// Any thread of the block may call it, between barriers; the counter is accessed by this alone. There are fewer
-/// than 2^28 pairs.
+/// than 2^17 pairs.
 #[derive(Clone, Copy)]
 pub struct SlabCounter<F> {
     word: SharedPtr<u32>,
@@ -31,6 +56,27 @@ impl<F: Format> SlabCounter<F> {
         }
     }
 
+    /// The next slot of the slab for a key whose home it is; if there is none, the key passes it.
+    ///
+    /// # Safety
+    /// As the type says; the tag is that of the key's hash.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn take_slot_at_home(self, key: F::Word, tag: u32) -> AtHome {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let slot = self.word.fetch_add(1) & COUNT;
+            if slot < SLAB_BYTES / F::SLOT_BYTES {
+                return AtHome::Slot(slot);
+            }
+            let tag = 1 << (TAGS + ((tag * (CLASSES - TAGS)) >> 16));
+            let before = self.word.fetch_or(class::<F>(key) << CLASSES | tag);
+            AtHome::Full {
+                is_new: before & tag == 0,
+            }
+        }
+    }
+
     /// The next slot of the slab; none if there is none, and then the key passes it.
     ///
     /// # Safety
@@ -41,7 +87,7 @@ impl<F: Format> SlabCounter<F> {
         // SAFETY: the caller's promise.
         unsafe {
             let counter = self.word.fetch_add(1);
-            let slot = counter & ((1 << CLASSES) - 1);
+            let slot = counter & COUNT;
             if slot < SLAB_BYTES / F::SLOT_BYTES {
                 return Some(slot);
             }
@@ -82,5 +128,98 @@ impl<F: Format> SlabCounter<F> {
     pub unsafe fn set_passed(self, classes: u32) {
         // SAFETY: the caller's promise.
         unsafe { self.word.store(classes << CLASSES) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::Wide;
+    use gpumap_simt::executor::Executor;
+    use gpumap_simt::kernel::Grid;
+    use gpumap_simt::{kernel, kernel_args, mem, thread};
+
+    type Counter = SlabCounter<Wide<u64, u64>>;
+
+    /// What a lane saw: a slot, or one of these.
+    const NEW: u32 = 100;
+    const KNOWN: u32 = 101;
+
+    kernel_args! {
+        /// One warp, one slab.
+        struct HomeArgs {
+            /// The tag of each lane's key.
+            tags: *const u32,
+            /// Out: what each saw.
+            seen: *mut u32,
+        }
+    }
+
+    kernel! {
+        /// Every lane takes a slot of the same home.
+        static TAKE_AT_HOME = fn take_at_home(args: HomeArgs) {
+            let word = SharedPtr::<u32>::dynamic();
+            let lane = thread::thread_idx_x() as usize;
+            // SAFETY: a word of shared memory, which one lane clears before a barrier.
+            unsafe {
+                if lane == 0 {
+                    word.store(0);
+                }
+                thread::sync_threads();
+                let tag = mem::load(args.tags.add(lane));
+                let seen = match Counter::of(word).take_slot_at_home(lane as u64, tag) {
+                    AtHome::Slot(slot) => slot,
+                    AtHome::Full { is_new: true } => NEW,
+                    AtHome::Full { is_new: false } => KNOWN,
+                };
+                mem::store(args.seen.add(lane), seen);
+            }
+        }
+    }
+
+    fn seen(tags: &[u32; 32]) -> [u32; 32] {
+        let mut seen = [0; 32];
+        let args = HomeArgs {
+            tags: tags.as_ptr(),
+            seen: seen.as_mut_ptr(),
+        };
+        let grid = Grid {
+            shared_bytes: 4,
+            ..Grid::new(1, 32)
+        };
+        // SAFETY: arrays as the arguments say.
+        unsafe { TAKE_AT_HOME.run(Executor::global(), grid, args) }.unwrap();
+        seen
+    }
+
+    #[test]
+    fn a_tag_that_has_passed_is_known() {
+        for tag in [0, 1, 0x8000, 0xffff] {
+            let seen = seen(&[tag; 32]);
+            let count = |what| seen.iter().filter(|&&s| s == what).count();
+            for slot in 0..4 {
+                assert_eq!(count(slot), 1, "slot {slot}");
+            }
+            assert_eq!((count(NEW), count(KNOWN)), (1, 27));
+        }
+    }
+
+    #[test]
+    fn tags_far_apart_are_told_from_each_other() {
+        let mut tags = [0; 32];
+        for (lane, tag) in tags.iter_mut().enumerate() {
+            *tag = (lane as u32 % (CLASSES - TAGS)) << 16;
+            *tag = tag.div_ceil(CLASSES - TAGS);
+        }
+        let seen = seen(&tags);
+        for class in 0..CLASSES - TAGS {
+            let own = (0..32).filter(|lane| lane % (CLASSES - TAGS) == class);
+            let full: Vec<u32> = own
+                .map(|lane| seen[lane as usize])
+                .filter(|&s| s >= NEW)
+                .collect();
+            let new = full.iter().filter(|&&s| s == NEW).count();
+            assert_eq!(new, usize::from(!full.is_empty()), "{class}: {full:?}");
+        }
     }
 }

@@ -72,6 +72,13 @@ pub unsafe fn set_bits(at: Address, bits: u32) {
 }
 
 #[inline(always)]
+#[track_caller]
+pub unsafe fn fetch_or(at: Address, bits: u32) -> u32 {
+    // SAFETY: as above.
+    unsafe { atomic::fetch_or(at.cast::<u32>(), bits, atomic::Relaxed) }
+}
+
+#[inline(always)]
 pub unsafe fn copy_async<const BYTES: u32>(at: Address, source: *const u8) {
     // SAFETY: both sides are valid, by the caller; shared memory and inputs do not overlap.
     unsafe { at.copy_from_nonoverlapping(source, BYTES as usize) }

@@ -148,6 +148,17 @@ pub unsafe fn set_bits(at: Address, bits: u32) {
     }
 }
 
+#[inline(always)]
+pub unsafe fn fetch_or(at: Address, bits: u32) -> u32 {
+    let old: u32;
+    // SAFETY: the caller vouches for `at`.
+    unsafe {
+        asm!("atom.relaxed.cta.shared.or.b32 {o}, [{a}], {b};", o = out(reg32) old,
+            a = in(reg32) at, b = in(reg32) bits, options(nostack));
+    }
+    old
+}
+
 #[cfg(gpumap_sm90)]
 #[inline(always)]
 pub unsafe fn copy_async<const BYTES: u32>(at: Address, source: *const u8) {

@@ -1,7 +1,7 @@
 //! Placing by compare-and-exchange: pairs whose keys may be equal, or stored already.
 
-use super::Page;
 use super::shared::{FREE, Shared};
+use super::{Page, THREADS};
 use crate::slot::{Bits, Format, Stored};
 use crate::table::PAGE_WALK;
 use gpumap_simt::shared_ptr::SharedWord;
@@ -72,7 +72,7 @@ where
     }
 }
 
-impl<F, const IN_USE: bool, const THREADS: u32> Page<'_, F, IN_USE, THREADS>
+impl<F, const IN_USE: bool> Page<'_, F, IN_USE>
 where
     F: Format,
     F::Key: SharedWord,

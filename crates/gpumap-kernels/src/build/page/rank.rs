@@ -1,14 +1,16 @@
 //! Placing by counters: pairs whose keys all differ, as most batches' do.
 //!
 //! A counter for each slab hands out its slots, so that nothing is compared and no attempt fails.
-//! Whether keys are equal is seen afterwards: those in one slab by a thread that looks at the slab, and
-//! one that left its home by walking the same way again. If so, all is undone.
+//! Whether keys are equal is seen afterwards: those in one slab by a thread that looks at the slab. One
+//! that left its home is compared with those that are there, and by a filter with those that left it
+//! before; if it may be equal to any, the same way is walked again. If keys are equal, all is undone.
 //!
 //! Batches in which each key comes many times are given up earlier, when more pairs have left their
 //! homes than differing keys ever would.
 
-use super::Page;
 use super::shared::{FREE, Shared};
+use super::{Page, THREADS};
+use crate::marks::AtHome;
 use crate::slot::{Bits, Format, Stored};
 use crate::table::PAGE_WALK;
 use gpumap_simt::shared_ptr::SharedWord;
@@ -62,6 +64,19 @@ where
             row += 4;
         }
         words
+    }
+
+    /// Whether a slab of such words has one with the tag of `word`, other than `word` itself.
+    #[inline(always)]
+    fn is_like_one(words: &[u32; MOST_SLOTS], word: u32) -> bool {
+        // The least difference, less one: bits 16 and up are zero if tags agree.
+        let mut least = u32::MAX;
+        let mut s = 0;
+        while s < Self::SLAB_SLOTS as usize {
+            least = least.min((words[s] ^ word).wrapping_sub(1));
+            s += 1;
+        }
+        least < 0xffff
     }
 
     /// Whether two pairs of a slab have the same key.
@@ -129,7 +144,7 @@ where
     }
 }
 
-impl<F, const IN_USE: bool, const THREADS: u32> Page<'_, F, IN_USE, THREADS>
+impl<F, const IN_USE: bool> Page<'_, F, IN_USE>
 where
     F: Format,
     F::Key: SharedWord,
@@ -153,11 +168,24 @@ where
                 let key = shared.keys.add(i).load();
                 if let Stored::Table(_) = F::stored(key) {
                     let (hash, word) = self.staged(i, key);
-                    if shared.take_slot(hash.slab(self.slab_mask), key, word) {
-                        stored += 1;
-                    } else {
-                        let at = shared.queued.fetch_add(1);
-                        shared.queue.add(at).store(i as u16);
+                    let slab = hash.slab(self.slab_mask);
+                    let stands_for = F::Word::from_u64(key.to_u64());
+                    match shared
+                        .counter(slab)
+                        .take_slot_at_home(stands_for, hash.tag())
+                    {
+                        AtHome::Slot(slot) => {
+                            let slot = slab * Shared::<F, IN_USE>::SLAB_SLOTS + slot;
+                            shared.slots.add(slot).store(word);
+                            stored += 1;
+                        }
+                        AtHome::Full { is_new } => {
+                            let at = shared.queued.fetch_add(1);
+                            shared.queue.add(at).store(i as u16);
+                            if !is_new {
+                                shared.suspect(i);
+                            }
+                        }
                     }
                 } else {
                     self.spill(i);
@@ -185,10 +213,11 @@ where
                 equal |= shared.has_equal(slab);
                 slab += THREADS;
             }
-            let mut q = t;
-            while q < queued {
-                equal |= self.is_met_again(q);
-                q += THREADS;
+            let suspected = shared.suspected.load().min(self.args.heads.room / 8);
+            let mut s = t;
+            while s < suspected {
+                equal |= self.is_met_again(u32::from(shared.suspects.add(s).load()));
+                s += THREADS;
             }
             if equal {
                 shared.equal.fetch_add(1);
@@ -203,7 +232,8 @@ where
         Some(stored)
     }
 
-    /// Gives the pair at a place of the queue a slot beyond its home, or spills it.
+    /// Gives the pair at a place of the queue a slot beyond its home, or spills it. Suspects it if its
+    /// home has a key like it.
     ///
     /// # Safety
     /// As for [`rank_all`](Self::rank_all); there is one at that place.
@@ -216,6 +246,10 @@ where
             let key = self.shared.keys.add(i).load();
             let (hash, word) = self.staged(i, key);
             let mut slab = hash.slab(self.slab_mask);
+            // Its home is full, and so nobody writes there any more.
+            if Shared::<F, IN_USE>::is_like_one(&self.shared.words(slab), word) {
+                self.shared.suspect(i);
+            }
             let mut probe = 1;
             while probe < PAGE_WALK && probe <= self.slab_mask {
                 slab = slab.wrapping_add(hash.step()) & self.slab_mask;
@@ -229,32 +263,26 @@ where
         }
     }
 
-    /// Whether an equal key lies on the way of the pair at a place of the queue to its slot.
+    /// Whether an equal key lies on the way of the staged pair at place `i` to its slot, or beyond.
     ///
     /// # Safety
     /// As for [`walk_on`](Self::walk_on), and slots are not written.
     #[inline(always)]
-    unsafe fn is_met_again(&self, q: u32) -> bool {
+    unsafe fn is_met_again(&self, i: u32) -> bool {
         let slots = Shared::<F, IN_USE>::SLAB_SLOTS;
         // SAFETY: the caller's promise.
         unsafe {
-            let i = u32::from(self.shared.queue.add(q).load());
             let key = self.shared.keys.add(i).load();
             let (hash, word) = self.staged(i, key);
             let mut slab = hash.slab(self.slab_mask);
             let mut probe = 0;
             while probe < PAGE_WALK && probe <= self.slab_mask {
                 let words = self.shared.words(slab);
-                let mut least = u32::MAX;
-                let mut s = 0;
-                while s < slots as usize {
-                    least = least.min((words[s] ^ word).wrapping_sub(1));
-                    s += 1;
-                }
-                if least < 0xffff && self.shared.is_among(slab, slots, word, key) {
+                let is_like_one = Shared::<F, IN_USE>::is_like_one(&words, word);
+                if is_like_one && self.shared.is_among(slab, slots, word, key) {
                     return true;
                 }
-                // Full slabs lie before its own, its own may not be full: but no equal key is beyond.
+                // Beyond a slab that is not full there is no key that came this way.
                 if words[slots as usize - 1] == FREE {
                     return false;
                 }

@@ -1,5 +1,6 @@
 //! A page that is being made, in the shared memory of a block.
 
+use super::THREADS;
 use crate::marks::SlabCounter;
 use crate::slot::{Bits, Format};
 use crate::table::SLAB_BYTES;
@@ -20,7 +21,7 @@ pub const fn shared_bytes(
 ) -> u32 {
     let page = if in_use { slot * slots } else { 0 };
     let slabs = slots / (SLAB_BYTES / slot);
-    page + 4 * slots + room * (key + value + 2) + 4 * (slabs + 3)
+    page + 4 * slots + room * (key + value + 2) + room / 8 * 2 + 4 * (slabs + 4)
 }
 
 /// The pieces of a block's shared memory.
@@ -37,10 +38,14 @@ pub(super) struct Shared<F: Format, const IN_USE: bool> {
     pub(super) queued: SharedPtr<u32>,
     /// Whether keys are equal.
     pub(super) equal: SharedPtr<u32>,
+    /// How many pairs are suspected.
+    pub(super) suspected: SharedPtr<u32>,
     /// Whether they will be, from what is known of other pages.
     pub(super) doubt: SharedPtr<u32>,
     /// Places of staged pairs whose home is full.
     pub(super) queue: SharedPtr<u16>,
+    /// Places of [`suspects`](Self::MOST) among these: there may be others with their keys.
+    pub(super) suspects: SharedPtr<u16>,
     /// Places of staged pairs; those beyond are slots of the page as it was.
     room: u32,
 }
@@ -62,6 +67,7 @@ where
         let values = keys.add(room).cast::<F::Value>();
         let used = values.add(room).cast::<u32>();
         let queued = used.add(slots / Self::SLAB_SLOTS);
+        let queue = queued.add(4).cast::<u16>();
         Self {
             page,
             slots: words,
@@ -70,18 +76,39 @@ where
             used,
             queued,
             equal: queued.add(1),
-            doubt: queued.add(2),
-            queue: queued.add(3).cast(),
+            suspected: queued.add(2),
+            doubt: queued.add(3),
+            queue,
+            suspects: queue.add(room),
             room,
+        }
+    }
+
+    /// Notes that the staged pair at place `i` may have the same key as another one.
+    ///
+    /// # Safety
+    /// There is one; lists are written by this alone.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(super) unsafe fn suspect(&self, i: u32) {
+        // SAFETY: each place of the list is given to one thread.
+        unsafe {
+            let at = self.suspected.fetch_add(1);
+            if at < self.room / 8 {
+                self.suspects.add(at).store(i as u16);
+            } else {
+                // More than differing keys ever are.
+                self.equal.fetch_add(1);
+            }
         }
     }
 
     /// Makes all slots free, and the queue empty.
     ///
     /// # Safety
-    /// The whole block of `THREADS` calls it, between two barriers.
+    /// The whole block calls it, between two barriers.
     #[inline(always)]
-    pub(super) unsafe fn clear<const THREADS: u32>(&self, slots: u32) {
+    pub(super) unsafe fn clear(&self, slots: u32) {
         let t = thread::thread_idx_x();
         // SAFETY: each word is one thread's.
         unsafe {
@@ -91,7 +118,7 @@ where
                 i += 4 * THREADS;
             }
             let mut i = t;
-            while i < slots / Self::SLAB_SLOTS + 2 {
+            while i < slots / Self::SLAB_SLOTS + 3 {
                 self.used.add(i).store(0);
                 i += THREADS;
             }

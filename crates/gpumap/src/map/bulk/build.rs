@@ -256,7 +256,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let slot_bytes = self.kernels.slot_bytes;
         let of_pages = Grid {
             blocks: plan.pages,
-            threads: page::threads(slot_bytes),
+            threads: page::THREADS,
             shared_bytes: plan.shared_bytes(sizes, slot_bytes),
         };
         let cursor_bytes = plan.cursors() * size_of::<u64>();
