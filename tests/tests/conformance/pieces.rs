@@ -52,6 +52,16 @@ fn every_verb_of_every_pair() {
         assert_eq!(new, expected, "merged");
         assert_holds(&map, &held);
 
+        let locked = Batch::<K, V>::numbered(10 * n..11 * n, 6);
+        let (keys, values) = (in_locked(on, &locked.keys), in_locked(on, &locked.values));
+        assert_eq!(map.insert(&keys, &values).unwrap() as u64, n, "locked");
+        oracle::insert(&mut held, locked.bits());
+        assert_holds(&map, &held);
+        assert_eq!(map.remove(&keys).unwrap() as u64, n, "locked");
+        for (key, _) in locked.bits() {
+            held.remove(&key);
+        }
+
         let fourth = Batch::<K, V>::numbered(2 * n..3 * n, 4);
         let there = map.get_or_insert(&fourth.keys, &fourth.values).unwrap();
         oracle::insert(&mut held, fourth.bits());
@@ -78,6 +88,13 @@ fn every_verb_of_every_pair() {
         assert_holds(&map, &held);
     }
     on_every_pair!(body);
+}
+
+/// Elements in page-locked memory.
+fn in_locked<T: bytemuck::Pod>(on: &Target, elements: &[T]) -> PinnedBuffer<T> {
+    let mut buffer = PinnedBuffer::zeroed(on.device(), elements.len()).unwrap();
+    buffer.copy_from_slice(elements);
+    buffer
 }
 
 /// Asks for keys in every way that tells the host, and compares with what should be there.
@@ -115,6 +132,19 @@ fn ask<K: Key, V: Value>(on: &Target, map: &Map<K, V>, keys: &[K], held: &Oracle
     let mut pinned = PinnedBuffer::<V>::zeroed(on.device(), n).unwrap();
     map.get_or_into(keys, default, &mut pinned).unwrap();
     assert_eq!(bits(&pinned), or_default, "get_or_into {n}");
+
+    // All of it page-locked: pieces are larger, and go past the berths.
+    let locked_keys = in_locked(on, keys);
+    let mut locked_found = in_locked(on, &vec![7u8; n]);
+    map.get_into(&locked_keys, &mut pinned, &mut locked_found)
+        .unwrap();
+    assert_eq!(bits(&pinned), or_zero, "get_into, locked {n}");
+    assert_eq!(*locked_found, ones, "get_into, locked {n}");
+    // Some of it.
+    map.get_into(&locked_keys, &mut values, &mut locked_found)
+        .unwrap();
+    assert_eq!(bits(&values[..n]), or_zero, "get_into, partly locked {n}");
+    assert_eq!(*locked_found, ones, "get_into, partly locked {n}");
 
     found.fill(7);
     map.contains_into(keys, &mut found[..n]).unwrap();

@@ -38,7 +38,14 @@ fn assert_keys<K: Key>(on: &Target, set: &Map<K, ()>, expected: &HashSet<u64>) {
     assert_eq!(set.len(), expected.len());
     let mut out = Buffer::zeroed(&on.stream(), expected.len() + 1).unwrap();
     let n = set.retrieve_keys_into(&mut out).unwrap();
-    assert_eq!(&bits(&out.to_vec().unwrap()[..n]), expected, "into");
+    assert_eq!(
+        &bits(&out.to_vec().unwrap()[..n]),
+        expected,
+        "into a buffer"
+    );
+    let mut out = vec![key::<K>(0); expected.len() + 1];
+    let n = set.retrieve_keys_into(&mut out).unwrap();
+    assert_eq!(&bits(&out[..n]), expected, "into a vector");
     let mut dumped = HashSet::new();
     for chunk in set.chunks(1) {
         let chunk = chunk.unwrap();

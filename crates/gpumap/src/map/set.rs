@@ -4,12 +4,12 @@ use super::on_stream::OnStream;
 use super::pending::Pending;
 use super::store::Outcome;
 use super::{Key, Map};
-use crate::buffer::Buffer;
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::Input;
+use crate::output::Output;
 
 /// Keys that are collected on the host before they go to the device together.
 const TOGETHER: usize = 1 << 16;
@@ -57,21 +57,21 @@ impl<K: Key> Map<K, ()> {
         self.retrieve_all().map(|(keys, _)| keys)
     }
 
-    /// Every key, into a buffer of the device, in no order. Returns how many there are.
+    /// Every key, into memory of the host or of the device, in no order. Returns how many there are.
     ///
     /// ```
-    /// use gpumap::{Buffer, Device, Map, Stream};
+    /// use gpumap::{Device, Map};
     /// let set = Map::from_keys(&Device::cpu(), [7u64, 9])?;
-    /// let mut keys = Buffer::zeroed(&Stream::new(set.device())?, set.len())?;
+    /// let mut keys = [0; 3];
     /// assert_eq!(set.retrieve_keys_into(&mut keys)?, 2);
-    /// assert!(keys.to_vec()?.contains(&9));
+    /// assert!(keys[..2].contains(&9));
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`retrieve_all_into`](Self::retrieve_all_into).
-    pub fn retrieve_keys_into(&self, keys: &mut Buffer<K>) -> Result<usize> {
-        let mut values = Buffer::uninit(keys.stream(), keys.len())?;
+    pub fn retrieve_keys_into(&self, keys: &mut (impl Output<K> + ?Sized)) -> Result<usize> {
+        let mut values = nothing(keys.sink().len());
         self.retrieve_all_into(keys, &mut values)
     }
 
