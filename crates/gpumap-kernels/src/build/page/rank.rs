@@ -8,7 +8,7 @@
 //! Batches in which each key comes many times are given up earlier, when more pairs have left their
 //! homes than differing keys ever would.
 
-use super::shared::{FREE, Shared};
+use super::shared::{FREE, Shared, most_suspects};
 use super::{Page, THREADS};
 use crate::marks::AtHome;
 use crate::slot::{Bits, Format, Stored};
@@ -213,7 +213,10 @@ where
                 equal |= shared.has_equal(slab);
                 slab += THREADS;
             }
-            let suspected = shared.suspected.load().min(self.args.heads.room / 8);
+            let suspected = shared
+                .suspected
+                .load()
+                .min(most_suspects(self.args.heads.room));
             let mut s = t;
             while s < suspected {
                 equal |= self.is_met_again(u32::from(shared.suspects.add(s).load()));

@@ -10,6 +10,11 @@ use gpumap_simt::{U32x4, U64x2, thread};
 /// A slot in which nothing is. No pair is at place 65,535.
 pub(super) const FREE: u32 = u32::MAX;
 
+/// How many of `room` staged pairs are suspected before all are.
+pub(super) const fn most_suspects(room: u32) -> u32 {
+    room / 8
+}
+
 /// Bytes of dynamic shared memory for a page of so many slots, each of `slot` bytes, and `room`
 /// staged pairs; if `in_use` with the page itself.
 pub const fn shared_bytes(
@@ -21,7 +26,7 @@ pub const fn shared_bytes(
 ) -> u32 {
     let page = if in_use { slot * slots } else { 0 };
     let slabs = slots / (SLAB_BYTES / slot);
-    page + 4 * slots + room * (key + value + 2) + room / 8 * 2 + 4 * (slabs + 4)
+    page + 4 * slots + room * (key + value + 2) + most_suspects(room) * 2 + 4 * (slabs + 4)
 }
 
 /// The pieces of a block's shared memory.
@@ -44,7 +49,7 @@ pub(super) struct Shared<F: Format, const IN_USE: bool> {
     pub(super) doubt: SharedPtr<u32>,
     /// Places of staged pairs whose home is full.
     pub(super) queue: SharedPtr<u16>,
-    /// Places of [`suspects`](Self::MOST) among these: there may be others with their keys.
+    /// Places of staged pairs that there may be others with the keys of: [`most_suspects`].
     pub(super) suspects: SharedPtr<u16>,
     /// Places of staged pairs; those beyond are slots of the page as it was.
     room: u32,
@@ -94,10 +99,10 @@ where
         // SAFETY: each place of the list is given to one thread.
         unsafe {
             let at = self.suspected.fetch_add(1);
-            if at < self.room / 8 {
+            if at < most_suspects(self.room) {
                 self.suspects.add(at).store(i as u16);
             } else {
-                // More than differing keys ever are.
+                // So many differ seldom, on small pages; claims will tell.
                 self.equal.fetch_add(1);
             }
         }
