@@ -147,10 +147,7 @@ fn verify<K: BenchKey, V: BenchValue>(
                 i < n as u64 && K::sparse(i) == keys[at],
                 "pairs are mixed up"
             );
-            ensure!(
-                DIGIT.part(keys[at].number()) == part,
-                "a key in a wrong part"
-            );
+            ensure!(DIGIT.part(keys[at]) == part, "a key in a wrong part");
             ensure!(!in_order || last < Some(i), "pairs are out of order");
             last = Some(i);
             ensure!(

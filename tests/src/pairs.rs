@@ -5,6 +5,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use gpumap::{Key, Number, Value, key_type, value_type};
+use gpumap_kernels::hash::KeyHash;
 use gpumap_kernels::slot::Bits;
 
 /// A 4-byte newtype, as key.
@@ -57,6 +58,11 @@ pub fn key<K: Key>(bits: u64) -> K {
 /// The bits of a key.
 pub fn key_bits<K: Key>(key: K) -> u64 {
     bytemuck::cast::<K, K::Bits>(key).to_u64()
+}
+
+/// Its hash in a map with this seed.
+pub fn key_hash<K: Key>(key: K, seed: u64) -> KeyHash {
+    KeyHash::new(bytemuck::cast::<K, K::Bits>(key), seed)
 }
 
 /// The value with these bits; those that it has no room for are cut off.

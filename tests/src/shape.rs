@@ -9,7 +9,7 @@ use gpumap_kernels::hash::KeyHash;
 use gpumap_kernels::table::{MAX_PAGE_SLABS, MAX_WALK, SLAB_BYTES};
 
 use crate::Target;
-use crate::pairs::{key_bits, mask, nth_key, slot_bytes, word_bytes};
+use crate::pairs::{key, key_bits, key_hash, mask, nth_key, slot_bytes, word_bytes};
 
 /// The shape of a map with `submap_slots`, `page_slabs` and a seed.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Shape {
     slot_bytes: usize,
     /// Bytes of a key as it lies in a slot.
     word_bytes: usize,
+    /// The hash of the key with these bits.
+    hash: fn(key_bits: u64, seed: u64) -> KeyHash,
 }
 
 impl Shape {
@@ -46,6 +48,7 @@ impl Shape {
             seed,
             slot_bytes: slot_bytes::<K, V>(),
             word_bytes: word_bytes::<K, V>(),
+            hash: |bits, seed| key_hash::<K>(key(bits), seed),
         }
     }
 
@@ -74,7 +77,7 @@ impl Shape {
         if key_bits > mask(self.word_bytes) - 3 {
             return None;
         }
-        let (submap, _) = KeyHash::new(key_bits, self.seed).submap(self.slots.len() as u32);
+        let (submap, _) = (self.hash)(key_bits, self.seed).submap(self.slots.len() as u32);
         Some(submap as usize)
     }
 

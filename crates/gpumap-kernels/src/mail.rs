@@ -21,10 +21,11 @@
 //! the hosts. A bin has room for what a uniform hash sends there. One that runs over is counted, not written,
 //! and seen by the hosts before anybody uses what was sent.
 
+use crate::build::pair::{self, side_by_side};
 use crate::primitives::binning::DigitOf;
 use crate::primitives::partition::{Payload, Route, Run, Tile, scatter};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::primitives::partition::{ScatterKernel, THREADS};
+use crate::primitives::partition::{ScatterKernel, THREADS, key_bytes, part_bytes};
 use crate::slot::Bits;
 use core::ptr;
 use gpumap_simt::atomic::{self, Relaxed};
@@ -47,7 +48,7 @@ pub struct OwnerOf {
 impl OwnerOf {
     /// The rank that has a key.
     #[inline(always)]
-    pub const fn rank(&self, key: u64) -> u32 {
+    pub fn rank<K: Bits>(&self, key: K) -> u32 {
         ((self.digit.digit(key) as u64 * self.ranks as u64) >> self.log2) as u32
     }
 }
@@ -63,9 +64,9 @@ pub const fn turn(me: u32, owner: u32, ranks: u32) -> u32 {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Mailbox {
-    /// The first key.
+    /// The first key; or pair, of those that lie [side by side](crate::build::pair).
     pub keys: *mut u8,
-    /// The first value.
+    /// The first value of those that do not.
     pub values: *mut u8,
     /// The first byte that says whether there is a value; not used by what is sent.
     pub found: *mut u8,
@@ -115,7 +116,13 @@ const DROPPED: u64 = 0;
 /// Bytes that go over a link at once.
 const LINE: u64 = 128;
 
-impl<K, V> ToOwners<'_, K, V> {
+impl<K, V: Payload> ToOwners<'_, K, V> {
+    /// Whether pairs lie side by side in mailboxes.
+    const JOINED: bool = side_by_side::<K, V>();
+
+    /// Bytes from one key of a mailbox to the next.
+    const STEP: u64 = size_of::<K>() as u64 + if Self::JOINED { V::BYTES as u64 } else { 0 };
+
     /// Where the tile of the calling block begins.
     #[inline(always)]
     fn begin(&self) -> u64 {
@@ -130,6 +137,7 @@ impl<K: Bits, V: Payload> Route<K, V> for ToOwners<'_, K, V> {
 
     const TELLS: bool = V::BYTES == 0;
     const BY_LINES: bool = true;
+    const TOGETHER: bool = Self::JOINED;
 
     #[inline(always)]
     fn tile(&self) -> Tile<K, V> {
@@ -144,7 +152,6 @@ impl<K: Bits, V: Payload> Route<K, V> for ToOwners<'_, K, V> {
 
     #[inline(always)]
     fn part(&self, key: K) -> u32 {
-        let key = key.to_u64();
         turn(self.0.me, self.0.owner.rank(key), self.0.owner.ranks) << self.0.bits
             | self.0.bin.digit(key)
     }
@@ -167,12 +174,14 @@ impl<K: Bits, V: Payload> Route<K, V> for ToOwners<'_, K, V> {
         // SAFETY: a mailbox for each rank.
         let mailbox = unsafe { ptr::read(self.0.boxes.add(turn as usize)) };
         let start = u64::from(start);
-        let at = (u64::from(bin) * self.0.stride + to).wrapping_sub(start) as usize;
-        let keys = mailbox.keys.cast::<K>().wrapping_add(at);
+        let at = (u64::from(bin) * self.0.stride + to).wrapping_sub(start);
+        let keys = mailbox
+            .keys
+            .wrapping_add(at.wrapping_mul(Self::STEP) as usize);
         let beside = if V::BYTES == 0 {
             (u64::from(part) * self.0.capacity + to).wrapping_sub(start)
         } else {
-            let values = mailbox.values.cast::<V::Word>().wrapping_add(at);
+            let values = mailbox.values.cast::<V::Word>().wrapping_add(at as usize);
             values.expose_provenance() as u64
         };
         U64x2::new(keys.expose_provenance() as u64, beside)
@@ -180,11 +189,9 @@ impl<K: Bits, V: Payload> Route<K, V> for ToOwners<'_, K, V> {
 
     #[inline(always)]
     fn ahead(&self, place: U64x2, start: u32) -> u32 {
-        const { assert!(LINE.is_multiple_of(size_of::<K>() as u64)) };
-        let run = place
-            .x
-            .wrapping_add(u64::from(start) * size_of::<K>() as u64);
-        (run % LINE) as u32 / size_of::<K>() as u32
+        const { assert!(LINE.is_multiple_of(Self::STEP)) };
+        let run = place.x.wrapping_add(u64::from(start) * Self::STEP);
+        (run % LINE / Self::STEP) as u32
     }
 
     #[inline(always)]
@@ -213,6 +220,20 @@ impl<K: Bits, V: Payload> Route<K, V> for ToOwners<'_, K, V> {
             unsafe { mem::store(values.wrapping_add(i as usize), value) };
         }
     }
+
+    #[inline(always)]
+    unsafe fn put_pair(&self, place: U64x2, i: u32, key: K, value: V::Word, from: *const V::Word) {
+        // SAFETY: as above.
+        unsafe {
+            if !Self::JOINED {
+                self.put_key(place, i, key, from);
+                self.put_value(place, i, value);
+            } else if place.x != DROPPED {
+                let pairs = ptr::with_exposed_provenance_mut(place.x as usize);
+                pair::store(pairs, i.into(), key, value);
+            }
+        }
+    }
 }
 
 /// The body of the kernels that send.
@@ -226,7 +247,7 @@ where
     V: Payload,
 {
     // SAFETY: the launch is as the arguments say.
-    unsafe { scatter::<_, _, _, THREADS, EACH, false>(&ToOwners(args), args.tile) };
+    unsafe { scatter::<_, _, _, THREADS, EACH, false>(ToOwners(args), args.tile) };
 }
 
 /// Keys and payloads that there is a kernel for that sends them.
@@ -254,7 +275,9 @@ macro_rules! send_kernels {
                 threads: $threads,
                 keys_per_thread: $each,
                 blocks: $blocks,
-                place_bytes: size_of::<U64x2>() as u32,
+                most_parts: $threads,
+                key_bytes: key_bytes::<$key, $value>(side_by_side::<$key, $value>(), false),
+                part_bytes: part_bytes(size_of::<U64x2>() as u32, $threads, false),
             };
         }
     )*};
@@ -267,7 +290,7 @@ send_kernels! {
     u32, u64: SEND_4_8 = mail_send_4_8, 1024 x 15 x 1;
     u64, (): SEND_8_0 = mail_send_8_0, 1024 x 18 x 1;
     u64, u32: SEND_8_4 = mail_send_8_4, 1024 x 15 x 1;
-    u64, u64: SEND_8_8 = mail_send_8_8, 1024 x 18 x 1;
+    u64, u64: SEND_8_8 = mail_send_8_8, 1024 x 11 x 1;
 }
 
 /// The most bins that a batch is sent to, of all mailboxes together.

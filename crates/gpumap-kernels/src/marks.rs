@@ -25,7 +25,7 @@
 
 mod counter;
 
-pub use counter::{AtHome, SlabCounter};
+pub use counter::{AtHome, Counted, SlabCounter};
 
 use crate::hash::scale;
 use crate::probe::TILE;

@@ -19,7 +19,7 @@ use crate::count::Counters;
 use crate::hash::{KeyHash, scale};
 use crate::marks::{SlabCounter, arrange};
 use crate::probe::TILE;
-use crate::slot::{Bits, Format, KeyWord};
+use crate::slot::{Format, KeyWord};
 use crate::table::{PAGE_WALK, SLAB_BYTES};
 use core::ptr;
 use gpumap_simt::atomic::{self, Relaxed};
@@ -310,7 +310,7 @@ impl<F: Format> Pair<F> {
     /// The hash of the key, and its home among the new pages.
     #[inline(always)]
     fn home(&self, args: &RebuildArgs) -> (KeyHash, u32) {
-        let hash = KeyHash::new(self.word.to_u64(), args.seed);
+        let hash = KeyHash::new(F::key(self.word), args.seed);
         let (_, rest) = hash.submap(args.submap_count);
         (hash, scale(rest, args.new_pages))
     }

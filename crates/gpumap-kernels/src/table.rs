@@ -92,7 +92,7 @@ impl MapView {
                 walk: 1,
             },
             Stored::Table(word) => {
-                let hash = KeyHash::new(word.to_u64(), self.seed);
+                let hash = KeyHash::new(F::key(word), self.seed);
                 let (index, rest) = hash.submap(self.submap_count);
                 // SAFETY: `index < submap_count` by construction. The directory is not written
                 // while operations run.

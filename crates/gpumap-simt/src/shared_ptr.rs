@@ -196,6 +196,20 @@ impl SharedPtr<u32> {
     }
 }
 
+impl SharedPtr<u32> {
+    /// The word here as it was at some moment, while other threads of the block may be changing it
+    /// atomically. No ordering of other accesses.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn peek(self) -> u32 {
+        // SAFETY: the caller's promise is the back end's.
+        unsafe { imp::peek_word(self.at) }
+    }
+}
+
 impl SharedPtr<U32x4> {
     /// The four words here, each as it was at some moment, while other threads of the block may
     /// be changing them atomically. No ordering of other accesses.

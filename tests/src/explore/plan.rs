@@ -121,9 +121,12 @@ pub const PLANS: &[Plan] = &[
     },
 ];
 
-/// Two keys whose walks begin in the same slab.
+/// Two keys whose walks begin in the same slab, whether they have 4 bytes or 8.
 fn neighbours(seed: u64, mask: u32) -> Vec<u64> {
-    let slab = |key: &u64| KeyHash::new(*key, seed).slab(mask);
-    let home = slab(&0);
-    (0..).filter(|key| slab(key) == home).take(2).collect()
+    let slabs = |&key: &u64| {
+        let small = KeyHash::new(key as u32, seed);
+        [small, KeyHash::new(key, seed)].map(|hash| hash.slab(mask))
+    };
+    let home = slabs(&0);
+    (0..).filter(|key| slabs(key) == home).take(2).collect()
 }

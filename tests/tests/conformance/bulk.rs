@@ -2,7 +2,6 @@
 //! batches that are not. The thresholds are lowered, so that small batches take those ways.
 
 use gpumap::{Error, Growth, Key, Map, MapBuilder, Merge, Value};
-use gpumap_kernels::hash::KeyHash;
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{self, nth_key, value_by};
 use gpumap_tests::{
@@ -38,13 +37,20 @@ fn shapes<K: Key, V: Value>(on: &Target, n: usize) -> [(&'static str, MapBuilder
 type Case = (&'static str, u64, Box<dyn Fn(u64) -> u64>);
 
 /// Batches of `n` pairs, by the bits of their keys.
-fn cases<K: Key>(n: u64) -> [Case; 7] {
+fn cases<K: Key>(n: u64) -> [Case; 8] {
     let ones = pairs::mask(size_of::<K>());
     let number = |i: u64| key_bits(nth_key::<K>(i));
+    let hash = |bits: u64| pairs::key_hash::<K>(key(bits), SEED);
     // Keys that share their submap, page and bin with one another, whatever the shape.
     let together: Vec<u64> = (0..)
         .map(number)
-        .filter(|&bits| KeyHash::new(bits, SEED).submap(64).0 == 7)
+        .filter(|&bits| hash(bits).submap(64).0 == 7)
+        .take(n as usize)
+        .collect();
+    // Keys that call few slabs home: most of them walk.
+    let crowded: Vec<u64> = (0..)
+        .map(number)
+        .filter(|&bits| hash(bits).slab(7) == 1)
         .take(n as usize)
         .collect();
     [
@@ -76,6 +82,11 @@ fn cases<K: Key>(n: u64) -> [Case; 7] {
             "keys of one region",
             n,
             Box::new(move |i| together[i as usize]),
+        ),
+        (
+            "keys of few homes",
+            n,
+            Box::new(move |i| crowded[i as usize]),
         ),
     ]
 }

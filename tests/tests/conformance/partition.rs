@@ -26,16 +26,16 @@ fn check<K: Key, V: Value>(on: &Target, n: usize, digit: Digit, of: KeyOf, skip:
     let values_at = values_at.slice(..n - skip.min(n)).unwrap();
     let n = keys.len();
 
-    let part = |k: K| digit.part(key_bits(k));
+    let part_of = |bits: u64| digit.part(key::<K>(bits));
     let mut right: Vec<(u64, u64)> = keys
         .iter()
         .zip(values)
         .map(|(&k, &v)| (key_bits(k), value_bits(v)))
         .collect();
-    right.sort_by_key(|&(k, _)| digit.part(k));
+    right.sort_by_key(|&(k, _)| part_of(k));
     let mut offsets = vec![0; digit.parts() + 1];
     for &k in keys {
-        offsets[part(k) + 1] += 1;
+        offsets[digit.part(k) + 1] += 1;
     }
     for i in 1..offsets.len() {
         offsets[i] += offsets[i - 1];
@@ -77,11 +77,11 @@ fn check<K: Key, V: Value>(on: &Target, n: usize, digit: Digit, of: KeyOf, skip:
         pairs
             .iter()
             .zip(&right)
-            .all(|(a, b)| digit.part(a.0) == digit.part(b.0)),
+            .all(|(a, b)| part_of(a.0) == part_of(b.0)),
         "parts"
     );
-    pairs.sort_by_key(|&(k, v)| (digit.part(k), v));
-    right.sort_by_key(|&(k, v)| (digit.part(k), v));
+    pairs.sort_by_key(|&(k, v)| (part_of(k), v));
+    right.sort_by_key(|&(k, v)| (part_of(k), v));
     assert!(pairs == right, "pairs");
 
     let found = p
@@ -89,7 +89,7 @@ fn check<K: Key, V: Value>(on: &Target, n: usize, digit: Digit, of: KeyOf, skip:
         .unwrap();
     assert_eq!(found, offsets);
     let mut in_order = keys.to_vec();
-    in_order.sort_by_key(|&k| part(k));
+    in_order.sort_by_key(|&k| digit.part(k));
     let bits = |keys: &[K]| keys.iter().map(|&k| key_bits(k)).collect::<Vec<_>>();
     assert!(
         bits(&out_keys.to_vec().unwrap()[..n]) == bits(&in_order),
@@ -105,7 +105,7 @@ fn check<K: Key, V: Value>(on: &Target, n: usize, digit: Digit, of: KeyOf, skip:
         alone
             .iter()
             .zip(&in_order)
-            .all(|(&a, &b)| digit.part(a) == digit.part(b)),
+            .all(|(&a, &b)| part_of(a) == part_of(b)),
         "parts of keys"
     );
     alone.sort_unstable();
@@ -199,7 +199,7 @@ fn fixed_capacity_counts_what_it_drops() {
             for (i, (&k, &v)) in out_keys.iter().zip(&out_values).enumerate() {
                 let part = i / capacity;
                 if v != u32::MAX {
-                    assert_eq!((keys[v as usize], digit.part(u64::from(k))), (k, part));
+                    assert_eq!((keys[v as usize], digit.part(k)), (k, part));
                 } else {
                     // A hole: beyond the count, or where a run did not fit.
                     assert!(

@@ -1,11 +1,11 @@
 //! `stats`: against what can be computed otherwise.
 
 use gpumap::{Key, Map, Stats, Value};
-use gpumap_kernels::hash::{KeyHash, scale};
+use gpumap_kernels::hash::scale;
 use gpumap_kernels::table::SLAB_BYTES;
 use gpumap_tests::device::noting;
-use gpumap_tests::pairs::{nth_key, slot_bytes};
-use gpumap_tests::{Batch, Shape, Target, key, key_bits, on_every_format, value};
+use gpumap_tests::pairs::{key_hash, nth_key, slot_bytes};
+use gpumap_tests::{Batch, Shape, Target, key, on_every_format, value};
 
 /// The figures of a map, checked against each other.
 fn stats<K: Key, V: Value>(map: &Map<K, V>) -> Stats {
@@ -68,7 +68,7 @@ fn probe_lengths_of_a_small_map() {
             let k = nth_key::<K>(i);
             // One at a time, so that each finds what the ones before left.
             assert_eq!(map.insert(&[k], &[value::<V>(i)]).unwrap(), 1);
-            let (_, rest) = KeyHash::new(key_bits(k), SEED).submap(1);
+            let (_, rest) = key_hash(k, SEED).submap(1);
             let home = scale(rest, slabs as u32) as usize;
             let before = (0..slabs)
                 .find(|before| used[(home + before) % slabs] < slab_slots)

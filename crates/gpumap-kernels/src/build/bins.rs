@@ -1,5 +1,6 @@
 //! A batch in bins, as a source of the verbs.
 
+use super::pair::{self, side_by_side};
 use crate::slot::Format;
 use crate::source::{Input, Source};
 use gpumap_simt::mem;
@@ -10,7 +11,7 @@ use gpumap_simt::mem;
 /// few regions of the table.
 pub const GRAIN: u32 = 128;
 
-/// Keys, and values if the verb takes any, in bins by the top bits of their hashes: bin `b` begins
+/// Keys, or pairs if the verb takes values, in bins by the top bits of their hashes: bin `b` begins
 /// at place `b * grains * GRAIN`, and its first `counts[b]` places are in use.
 ///
 /// The bins of a table in use are as many regions of it, in order. Warps that run at the same time
@@ -18,9 +19,9 @@ pub const GRAIN: u32 = 128;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Bins<K, V> {
-    /// The keys of all bins.
+    /// The keys of all bins; or the words of pairs that lie [side by side](super::pair).
     pub keys: *const K,
-    /// The values beside them; not read by verbs that take none.
+    /// The values of those that do not; not read by verbs that take none.
     pub values: *const V,
     /// How many keys each bin has.
     pub counts: *const u64,
@@ -101,6 +102,13 @@ impl<F: Format> Source<F> for Bins<F::Key, F::Value> {
     #[inline(always)]
     unsafe fn load(&self, i: u64, with_value: bool) -> Input<F> {
         // SAFETY: `i` is a place. What lies in one that is not in use is not looked at.
-        unsafe { Input::of_arrays(self.keys, self.values, i, with_value) }
+        unsafe {
+            if with_value && const { side_by_side::<F::Key, F::Value>() } {
+                let (key, value) = pair::load(self.keys.cast(), i);
+                let live = true;
+                return Input { key, value, live };
+            }
+            Input::of_arrays(self.keys, self.values, i, with_value)
+        }
     }
 }

@@ -21,6 +21,7 @@ pub mod bins;
 mod kernels;
 pub mod page;
 pub mod pages;
+pub mod pair;
 pub mod spill;
 
 pub use kernels::*;

@@ -2,7 +2,7 @@
 //!
 //! | step | what a block does |
 //! |---|---|
-//! | stage | copies keys and values to shared memory; nobody waits for the values yet |
+//! | stage | copies the pairs to shared memory |
 //! | load | of a page in use, copies the page to shared memory too |
 //! | place | gives pairs slots: by counters (`rank`), or, if keys may be equal, by claims (`claim`) |
 //! | write | every slot, empty ones too, in table order; those of a slab in the order that says what has passed it ([`marks`](crate::marks)) |
@@ -12,7 +12,10 @@
 //! change, so whoever reads such a word may look at the key.
 //!
 //! Both ways to place first give each pair a slot of its home slab, and gather those that find it full
-//! in a queue. These walk on through the page when all others are placed, with all lanes busy.
+//! in a queue, as long as it has room. These walk on through the page when all others are placed, with all lanes busy.
+//!
+//! Whether keys were equal after all is known when a page that was placed by counters has been written: then it is
+//! placed by claims and written again.
 //!
 //! Pages learn from those before them which way it is: where many had equal keys, the others are
 //! placed by claims at once.
@@ -44,12 +47,22 @@ use gpumap_simt::tile::Tile;
 use gpumap_simt::{U64x2, kernel_args, mem, thread, warp};
 use shared::{FREE, Shared};
 
-/// Threads per block.
-pub const THREADS: u32 = 256;
+/// The most threads of a block.
+pub const MOST_THREADS: u32 = 384;
+
+/// Threads of a block that makes a page of so many slots, from at most `room` pairs or on top of those it has: more where
+/// many keys walk, and a block has so much of the shared memory that there are few.
+pub const fn threads(slots: u32, room: u32, in_use: bool) -> u32 {
+    if in_use || room > slots / 4 * 3 {
+        MOST_THREADS
+    } else {
+        256
+    }
+}
 
 kernel_args! {
-    /// Arguments of a `build` or a `fill` kernel: one block of [`THREADS`] for each page, with
-    /// [`shared_bytes`] of dynamic shared memory. Nothing else runs on the map.
+    /// Arguments of a `build` or a `fill` kernel: one block for each page, of whole warps and at most
+    /// [`MOST_THREADS`], with [`shared_bytes`] of dynamic shared memory. Nothing else runs on the map.
     pub struct BuildArgs<K, V> {
         /// The map.
         pub view: MapView,
@@ -81,8 +94,6 @@ struct Page<'a, F: Format, const IN_USE: bool> {
     slab_mask: u32,
     /// How many pairs are staged.
     count: u32,
-    /// Their values where they came from.
-    values: *const F::Value,
 }
 
 impl<F, const IN_USE: bool> Page<'_, F, IN_USE>
@@ -96,20 +107,20 @@ where
     /// place `i`.
     #[inline(always)]
     fn staged(&self, i: u32, key: F::Key) -> (KeyHash, u32) {
-        let hash = KeyHash::new(key.to_u64(), self.args.view.seed);
+        let hash = KeyHash::new(key, self.args.view.seed);
         (hash, hash.tag() << 16 | i)
     }
 
     /// Spills a staged pair.
     ///
     /// # Safety
-    /// There is one at this place, and nobody has begun to write the page.
+    /// There is one at this place.
     #[inline(always)]
     unsafe fn spill(&self, i: u32) {
         // SAFETY: the caller's promise.
         unsafe {
-            let value = mem::load(self.values.add(i as usize));
-            self.args.spill.put(self.shared.keys.add(i).load(), value);
+            let (key, value) = self.shared.pair(i);
+            self.args.spill.put(key, value);
         }
     }
 
@@ -161,7 +172,7 @@ where
                     let i = v * F::SLOTS + s;
                     let word = F::word(vector, s);
                     // A tombstone has a tag as well, and is no staged key.
-                    let hash = KeyHash::new(word.to_u64(), self.args.view.seed);
+                    let hash = KeyHash::new(F::key(word), self.args.view.seed);
                     let there = hash.tag() << 16 | (self.args.heads.room + i);
                     let is_free = word == F::Word::EMPTY;
                     let slot = self.shared.slots.add(i);
@@ -176,7 +187,7 @@ where
                         .set_passed(!unpassed & ALL_CLASSES);
                 }
             }
-            v += THREADS;
+            v += thread::block_dim_x();
         }
     }
 
@@ -201,8 +212,7 @@ where
                     let place = word & 0xffff;
                     // FREE is beyond all places.
                     if place < self.args.heads.room {
-                        let key = shared.keys.add(place).load();
-                        let value = shared.values.add(place).load();
+                        let (key, value) = shared.pair(place);
                         F::write(slots, u64::from(s), F::Word::from_u64(key.to_u64()), value);
                     } else if IN_USE && word != FREE {
                         let (word, value) = shared.pair_before(place - self.args.heads.room);
@@ -216,7 +226,7 @@ where
                     mem::store(to.add((TILE * slab + place) as usize), vector);
                 }
             }
-            v += THREADS;
+            v += thread::block_dim_x();
         }
     }
 }
@@ -241,13 +251,13 @@ where
     let slots = Shared::<F, IN_USE>::SLAB_SLOTS << args.view.page_log2;
     let room = args.heads.room;
     // SAFETY: between two barriers a shared word is written by one thread, or accessed by atomics
-    // alone; slots, places and pages stay below their numbers. The page is read before the last
+    // alone; slots, places and pages stay below their numbers. The page is read before the second
     // barrier and written behind it, by this block alone. Whether pairs are ranked well is known to
     // the whole block.
     unsafe {
         let at = page_of_block(&args.view, number);
         let sent = mem::load_readonly(args.counts.add(number as usize));
-        let keys = args.heads.of(number, at).cast::<F::Key>().cast_const();
+        let head = args.heads.of(number, at).cast_const();
         let page = Page::<F, IN_USE> {
             args,
             shared: Shared::of(slots, room),
@@ -258,15 +268,19 @@ where
             } else {
                 room
             },
-            values: keys.add(args.heads.keys as usize).cast(),
         };
         if IN_USE {
             let words = at.cast::<u64>().cast_const();
             let len = 2 * (slots / F::SLOTS);
-            stage::<_, THREADS>(page.shared.page.cast(), words, len, true);
+            stage(
+                page.shared.page.cast(),
+                words,
+                len,
+                true,
+                thread::block_dim_x(),
+            );
         }
-        stage::<_, THREADS>(page.shared.keys, keys, page.count, true);
-        stage::<_, THREADS>(page.shared.values, page.values, page.count, true);
+        page.shared.stage(head, args.heads.keys, page.count);
         page.clear();
         if sent > u64::from(room) && thread::thread_idx_x() == 0 {
             atomic::store(args.crowded, 1u64, Relaxed);
@@ -274,28 +288,45 @@ where
         if !IN_USE && thread::thread_idx_x() == 0 {
             page.shared.doubt.store(u32::from(page.doubts(number)));
         }
-        wait_copies::<1>();
+        wait_copies::<0>();
         thread::sync_threads();
 
-        let stored = if IN_USE {
+        if IN_USE {
             page.load();
             thread::sync_threads();
-            page.claim_all()
-        } else if page.shared.doubt.load() != 0 {
-            page.claim_all()
-        } else if let Some(stored) = page.rank_all() {
-            stored
-        } else {
+        }
+        let mut ranks = !IN_USE && page.shared.doubt.load() == 0;
+        // Goes round a second time if keys are equal.
+        let stored = loop {
+            let placed = if ranks {
+                page.rank_all()
+            } else {
+                Some(page.claim_all())
+            };
+            thread::sync_threads();
+            if let Some(placed) = placed {
+                // The page is written before it is known whether keys are equal, which they seldom are: a warp
+                // that has little to compare goes on.
+                if ranks && page.sees_equal_keys() {
+                    page.shared.equal.fetch_add(1);
+                }
+                page.write(at.cast());
+                if !ranks {
+                    break placed;
+                }
+                thread::sync_threads();
+                if page.shared.equal.load() == 0 {
+                    break placed;
+                }
+            }
+            thread::sync_threads();
             if thread::thread_idx_x() == 0 {
                 atomic::fetch_add(args.equal, 1, Relaxed);
             }
             page.clear();
             thread::sync_threads();
-            page.claim_all()
+            ranks = false;
         };
-        wait_copies::<0>();
-        thread::sync_threads();
-        page.write(at.cast());
         args.stored.add_from_block(stored);
     }
 }

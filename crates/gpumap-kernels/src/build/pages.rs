@@ -1,19 +1,20 @@
 //! From bins to pages: the second pass.
 //!
-//! It leaves the pairs that are sent to a page at a *head*, keys and values in two arrays one behind
-//! the other, in any order. A page in which nothing is stored is its own head: a slot is no smaller
+//! It leaves the pairs that are sent to a page at a *head*, in any order: [side by side](super::pair), or keys and
+//! values in two arrays one behind the other. A page in which nothing is stored is its own head: a slot is no smaller
 //! than a pair, so there is room for as many as it has slots. Those of pages in use lie in scratch
 //! memory.
 
+use crate::build::pair::{Joined, side_by_side};
 use crate::build::spill::Spill;
 use crate::hash::{KeyHash, scale};
-use crate::primitives::partition::{Payload, Route, Run, Tile, scatter};
+use crate::primitives::partition::{Payload, Route, Run, Tile};
 use crate::slot::Bits;
 use crate::table::{MapView, SLAB_BYTES, Submap, load_submap};
+use core::marker::PhantomData;
 use core::ptr;
 use gpumap_simt::atomic::{self, Relaxed};
-use gpumap_simt::mem::{self, Vector};
-use gpumap_simt::shared_ptr::SharedWord;
+use gpumap_simt::mem;
 use gpumap_simt::{U64x2, kernel_args, thread};
 
 /// Where the pairs lie that were sent to a page.
@@ -50,9 +51,9 @@ kernel_args! {
     pub struct PagesArgs<K, V> {
         /// The map.
         pub view: MapView,
-        /// Keys in `sources << bits` bins by the top bits of their hash.
+        /// Keys in `sources << bits` bins by the top bits of their hash, or pairs [side by side](super::pair).
         pub keys: *const K,
-        /// The values beside them.
+        /// The values of keys alone.
         pub values: *const V,
         /// How many pairs each bin has.
         pub counts: *const u64,
@@ -66,7 +67,7 @@ kernel_args! {
         pub tiles: u32,
         /// Keys per tile: a multiple of 64, at most what the kernel's threads rank.
         pub tile: u32,
-        /// The most pages that a bin reaches into, at most the block's threads.
+        /// The most pages that a bin reaches into, at most [`ROWS`] for each thread of a block.
         pub parts: u32,
         /// Where pairs go.
         pub heads: Heads,
@@ -78,18 +79,6 @@ kernel_args! {
 }
 
 impl MapView {
-    /// The number of a key's home page among those of all submaps.
-    ///
-    /// # Safety
-    /// The view is of a live map.
-    #[inline(always)]
-    pub unsafe fn page_number(&self, hash: KeyHash) -> u32 {
-        let (index, rest) = hash.submap(self.submap_count);
-        // SAFETY: `index < submap_count`; the directory is not written while operations run.
-        let submap = unsafe { load_submap(self.submaps.add(index as usize)) };
-        submap.pages_before.wrapping_add(scale(rest, submap.pages))
-    }
-
     /// Bytes of a page.
     #[inline(always)]
     pub const fn page_bytes(&self) -> u64 {
@@ -98,6 +87,12 @@ impl MapView {
 }
 
 impl Submap {
+    /// The number, among those of all submaps, of the page that such [bits](KeyHash::submap) choose.
+    #[inline(always)]
+    fn page_of(&self, rest: u32) -> u32 {
+        self.pages_before.wrapping_add(scale(rest, self.pages))
+    }
+
     /// Where page number `page` of all begins, if this submap has it.
     #[inline(always)]
     pub fn page_at(&self, page: u32, page_bytes: u64) -> *mut u8 {
@@ -107,42 +102,59 @@ impl Submap {
     }
 }
 
+/// Pages for each thread, of those that a bin reaches into.
+pub const ROWS: usize = 2;
+
 /// From the tile of a block to the pages of its bin.
-struct BinToPages<'a, K, V> {
+pub(super) struct BinToPages<'a, K, V> {
     args: &'a PagesArgs<K, V>,
     /// The bin of the block.
     bin: u32,
     /// Its tile among those of the bin.
     tile: u32,
-    /// The first page that keys of the bin call home.
+    /// The first page that keys of the bin call home,
     first: u32,
-    /// The number of the submap that has it,
+    /// the number of the submap that has it,
     index: u32,
-    /// and its entry.
+    /// and its entry: known once it has [begun](Route::begin).
     submap: Submap,
 }
 
 impl<'a, K: Bits, V: Bits> BinToPages<'a, K, V> {
-    /// # Safety
-    /// The launch is as [`PagesArgs`] says.
     #[inline(always)]
-    unsafe fn of_block(args: &'a PagesArgs<K, V>) -> Self {
+    pub(super) fn of_block(args: &'a PagesArgs<K, V>) -> Self {
         let block = thread::block_idx_x();
         // There is at least one tile; the other branch would be a panic.
         let bin = block.checked_div(args.tiles).unwrap_or(0);
-        let least = KeyHash::first_of(bin.checked_div(args.sources).unwrap_or(0), args.bits);
-        let (index, _) = least.submap(args.view.submap_count);
-        // SAFETY: `index` is below the number of submaps; the map is live.
-        unsafe {
-            Self {
-                args,
-                bin,
-                tile: block - bin * args.tiles,
-                first: args.view.page_number(least),
-                index,
-                submap: load_submap(args.view.submaps.add(index as usize)),
-            }
+        Self {
+            args,
+            bin,
+            tile: block - bin * args.tiles,
+            first: 0,
+            index: 0,
+            submap: Submap {
+                slabs: ptr::null_mut(),
+                pages: 0,
+                pages_before: 0,
+            },
         }
+    }
+
+    /// Finds the first page.
+    ///
+    /// # Safety
+    /// The launch is as [`PagesArgs`] says.
+    #[inline(always)]
+    unsafe fn find_first(&mut self) {
+        let args = self.args;
+        // No key comes from no source; the other branch would be a panic.
+        let region = self.bin.checked_div(args.sources).unwrap_or(0);
+        let least = KeyHash::first_of(region, args.bits);
+        let (index, rest) = least.submap(args.view.submap_count);
+        self.index = index;
+        // SAFETY: `index` is below the number of submaps; the map is live.
+        self.submap = unsafe { load_submap(args.view.submaps.add(index as usize)) };
+        self.first = self.submap.page_of(rest);
     }
 
     /// The head of the page of a part.
@@ -166,52 +178,27 @@ impl<'a, K: Bits, V: Bits> BinToPages<'a, K, V> {
     }
 }
 
-impl<K, V> BinToPages<'_, K, V> {
-    /// The keys of a head, and the place there of key number `i` in the tile's order.
+impl<K: Bits, V: Bits> BinToPages<'_, K, V> {
+    /// The first place of the block's tile, and how many are in use from there on.
     #[inline(always)]
-    fn of_place(&self, place: U64x2, i: u32) -> (*mut K, u32) {
-        let head = ptr::with_exposed_provenance_mut(place.x as usize);
-        (head, (place.y as u32).wrapping_add(i))
-    }
-}
-
-impl<K: Bits, V: Bits + Payload> Route<K, V> for BinToPages<'_, K, V> {
-    /// The address of the head, and its first free place less the run's position in the tile's
-    /// order, modulo 2^32.
-    type Place = U64x2;
-
-    #[inline(always)]
-    fn tile(&self) -> Tile<K, V> {
+    fn range(&self) -> (usize, u32) {
         let inside = u64::from(self.tile) * u64::from(self.args.tile);
         // SAFETY: one count per bin, which was counted by another launch.
         let count = unsafe { mem::load_readonly(self.args.counts.add(self.bin as usize)) };
         let begin = u64::from(self.bin) * self.args.capacity + inside;
         let left = count.saturating_sub(inside);
-        Tile {
-            keys: self.args.keys.wrapping_add(begin as usize),
-            values: self
-                .args
-                .values
-                .cast::<V::Word>()
-                .wrapping_add(begin as usize),
-            len: if left < u64::from(self.args.tile) {
-                left as u32
-            } else {
-                self.args.tile
-            },
-            // Bins and tiles begin at multiples of 64 keys.
-            aligned: 3,
-        }
+        let len = if left < u64::from(self.args.tile) {
+            left as u32
+        } else {
+            self.args.tile
+        };
+        (begin as usize, len)
     }
 
+    /// The page that a key calls home, among those that the bin reaches into.
     #[inline(always)]
-    fn parts(&self) -> u32 {
-        self.args.parts
-    }
-
-    #[inline(always)]
-    fn part(&self, key: K) -> u32 {
-        let hash = KeyHash::new(key.to_u64(), self.args.view.seed);
+    fn part_of(&self, key: K) -> u32 {
+        let hash = KeyHash::new(key, self.args.view.seed);
         let (index, rest) = hash.submap(self.args.view.submap_count);
         // The submap is nearly always the first one that the bin reaches into.
         let submap = if index == self.index {
@@ -220,12 +207,15 @@ impl<K: Bits, V: Bits + Payload> Route<K, V> for BinToPages<'_, K, V> {
             // SAFETY: a submap of the map, which is live.
             unsafe { load_submap(self.args.view.submaps.add(index as usize)) }
         };
-        let page = submap.pages_before.wrapping_add(scale(rest, submap.pages));
-        page.wrapping_sub(self.first)
+        submap.page_of(rest).wrapping_sub(self.first)
     }
 
+    /// Takes room at the head of a page.
+    ///
+    /// # Safety
+    /// Called once for each part.
     #[inline(always)]
-    unsafe fn take(&self, part: u32, len: u32) -> u64 {
+    unsafe fn take_room(&self, part: u32, len: u32) -> u64 {
         if len == 0 {
             return 0;
         }
@@ -234,8 +224,13 @@ impl<K: Bits, V: Bits + Payload> Route<K, V> for BinToPages<'_, K, V> {
         unsafe { atomic::fetch_add(self.args.cursors.add(page), u64::from(len), Relaxed) }
     }
 
+    /// The address of the head, and its first free place less the run's position in the tile's
+    /// order, modulo 2^32.
+    ///
+    /// # Safety
+    /// The run is what the block has of that part.
     #[inline(always)]
-    unsafe fn place(&self, part: u32, Run { to, len, start }: Run) -> U64x2 {
+    unsafe fn at_head(&self, part: u32, Run { to, len, start }: Run) -> U64x2 {
         if len == 0 {
             return U64x2::new(0, 0);
         }
@@ -246,9 +241,63 @@ impl<K: Bits, V: Bits + Payload> Route<K, V> for BinToPages<'_, K, V> {
         U64x2::new(head.expose_provenance() as u64, u64::from(shift))
     }
 
+    /// The head that a place is at, and the number there of key number `i` in the tile's order.
+    #[inline(always)]
+    fn of_place<T>(&self, place: U64x2, i: u32) -> (*mut T, u32) {
+        let head = ptr::with_exposed_provenance_mut(place.x as usize);
+        (head, (place.y as u32).wrapping_add(i))
+    }
+}
+
+/// Keys and values in arrays of their own.
+impl<K: Bits, V: Bits + Payload> Route<K, V> for BinToPages<'_, K, V> {
+    type Place = U64x2;
+
+    const ROWS: usize = ROWS;
+
+    #[inline(always)]
+    fn tile(&self) -> Tile<K, V> {
+        let (begin, len) = self.range();
+        Tile {
+            keys: self.args.keys.wrapping_add(begin),
+            values: self.args.values.cast::<V::Word>().wrapping_add(begin),
+            len,
+            // Bins and tiles begin at multiples of 64 keys.
+            aligned: 3,
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn begin(&mut self) {
+        // SAFETY: passed on.
+        unsafe { self.find_first() };
+    }
+
+    #[inline(always)]
+    fn parts(&self) -> u32 {
+        self.args.parts
+    }
+
+    #[inline(always)]
+    fn part(&self, key: K) -> u32 {
+        self.part_of(key)
+    }
+
+    #[inline(always)]
+    unsafe fn take(&self, part: u32, len: u32) -> u64 {
+        // SAFETY: passed on.
+        unsafe { self.take_room(part, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn place(&self, part: u32, run: Run) -> U64x2 {
+        // SAFETY: passed on.
+        unsafe { self.at_head(part, run) }
+    }
+
     #[inline(always)]
     unsafe fn put_key(&self, place: U64x2, i: u32, key: K, value: *const V::Word) {
-        let (keys, at) = self.of_place(place, i);
+        let (keys, at) = self.of_place::<K>(place, i);
         // SAFETY: a place of the page's head, or of the list, that is this pair's alone.
         unsafe {
             if at < self.args.heads.room {
@@ -261,7 +310,7 @@ impl<K: Bits, V: Bits + Payload> Route<K, V> for BinToPages<'_, K, V> {
 
     #[inline(always)]
     unsafe fn put_value(&self, place: U64x2, i: u32, value: V::Word) {
-        let (keys, at) = self.of_place(place, i);
+        let (keys, at) = self.of_place::<K>(place, i);
         if at < self.args.heads.room {
             // SAFETY: as above.
             unsafe {
@@ -272,19 +321,83 @@ impl<K: Bits, V: Bits + Payload> Route<K, V> for BinToPages<'_, K, V> {
     }
 }
 
-/// The body of the kernels.
-///
-/// # Safety
-/// See [`PagesArgs`].
-#[inline(always)]
-pub(super) unsafe fn to_pages<K, V, const THREADS: u32, const EACH: usize>(args: &PagesArgs<K, V>)
-where
-    K: Bits + SharedWord + Vector,
-    V: Bits + Payload,
-{
-    // SAFETY: the launch is as the arguments say.
-    unsafe {
-        let route = BinToPages::of_block(args);
-        scatter::<_, _, _, THREADS, EACH, false>(&route, args.tile);
+/// The same for pairs side by side in words.
+pub(super) struct PairsToPages<'a, K, V, W> {
+    route: BinToPages<'a, K, V>,
+    word: PhantomData<W>,
+}
+
+impl<'a, K: Bits, V: Bits, W: Joined> PairsToPages<'a, K, V, W> {
+    #[inline(always)]
+    pub(super) fn of_block(args: &'a PagesArgs<K, V>) -> Self {
+        const { assert!(side_by_side::<K, V>()) };
+        const { assert!(size_of::<W>() == size_of::<K>() + size_of::<V>()) };
+        Self {
+            route: BinToPages::of_block(args),
+            word: PhantomData,
+        }
     }
+}
+
+impl<K: Bits, V: Bits, W: Joined> Route<W, ()> for PairsToPages<'_, K, V, W> {
+    type Place = U64x2;
+
+    const ROWS: usize = ROWS;
+
+    #[inline(always)]
+    fn tile(&self) -> Tile<W, ()> {
+        let (begin, len) = self.route.range();
+        Tile {
+            keys: self.route.args.keys.cast::<W>().wrapping_add(begin),
+            values: ptr::null(),
+            len,
+            aligned: 1,
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn begin(&mut self) {
+        // SAFETY: passed on.
+        unsafe { self.route.find_first() };
+    }
+
+    #[inline(always)]
+    fn parts(&self) -> u32 {
+        self.route.args.parts
+    }
+
+    #[inline(always)]
+    fn part(&self, pair: W) -> u32 {
+        self.route.part_of(pair.key())
+    }
+
+    #[inline(always)]
+    unsafe fn take(&self, part: u32, len: u32) -> u64 {
+        // SAFETY: passed on.
+        unsafe { self.route.take_room(part, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn place(&self, part: u32, run: Run) -> U64x2 {
+        // SAFETY: passed on.
+        unsafe { self.route.at_head(part, run) }
+    }
+
+    #[inline(always)]
+    unsafe fn put_key(&self, place: U64x2, i: u32, pair: W, _: *const u32) {
+        let (pairs, at) = self.route.of_place::<W>(place, i);
+        let args = self.route.args;
+        // SAFETY: a place of the page's head, or of the list, that is this pair's alone.
+        unsafe {
+            if at < args.heads.room {
+                mem::store(pairs.add(at as usize), pair);
+            } else {
+                args.spill.put(pair.key(), pair.value());
+            }
+        }
+    }
+
+    /// Pairs have no values beside them.
+    #[inline(always)]
+    unsafe fn put_value(&self, _: U64x2, _: u32, _: u32) {}
 }

@@ -44,7 +44,7 @@ impl ChainedView {
     pub fn home<F: Format>(&self, key: F::Key) -> (F::Word, Slab) {
         match F::stored(key) {
             Stored::Table(word) => {
-                let (_, bits) = KeyHash::new(word.to_u64(), self.seed).submap(1);
+                let (_, bits) = KeyHash::new(key, self.seed).submap(1);
                 (word, self.base(u64::from(scale(bits, self.buckets))))
             }
             Stored::Reserved(alias) => {

@@ -5,7 +5,7 @@ use super::reply::{GetBinsArgs, get_bins};
 use crate::build::bins::Bins;
 use crate::build::page::{self, BuildArgs};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::build::{ToPages, pages::PagesArgs};
+use crate::build::{ToBins, ToPages, pages::PagesArgs};
 use crate::count::Counters;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::mail::{SendArgs, Sent};
@@ -148,7 +148,7 @@ macro_rules! bulk_kernels {
             /// The kernels of this format for large batches.
             #[cfg(not(target_arch = "nvptx64"))]
             pub(super) static [<BULK $suffix:upper>]: BulkKernels<$k, $v> = BulkKernels {
-                to_bins: <$k as Partitioned<$v>>::KERNELS.scatter,
+                to_bins: <$k as ToBins<$v>>::TO_BINS,
                 keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
                 insert: &[<INSERT_BINS $suffix:upper>],
                 merge: &[<MERGE_BINS $suffix:upper>],

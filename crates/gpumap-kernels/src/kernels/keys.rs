@@ -14,9 +14,9 @@ use super::bulk::{RemoveBinsArgs, StoreBinsArgs, remove_bins};
 use super::reply::{GetBinsArgs, get_bins};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::set::KernelSet;
-#[cfg(not(target_arch = "nvptx64"))]
-use crate::build::ToPages;
 use crate::build::page::{self, BuildArgs};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::build::{ToBins, ToPages};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::mail::Sent;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -93,6 +93,21 @@ macro_rules! set_kernels {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { page::build::<Keys<$k>, true>(&args) }
                 }
+                /// Makes the pages of a submap from those of the one that it replaces.
+                pub static [<REBUILD $suffix:upper>] = fn [<rebuild $suffix>](args: RebuildArgs) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { rebuild::rebuild::<Keys<$k>>(&args) }
+                }
+                /// Stores the keys of a submap that is being replaced, or what was left over.
+                pub static [<REHASH $suffix:upper>] = fn [<rehash $suffix>](args: RehashArgs) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { store::<Keys<$k>, _, _>(&args.view, &args.slots, &args.account, Keep) }
+                }
+                /// Counts tombstones, and keys by probe length.
+                pub static [<STATS $suffix:upper>] = fn [<stats $suffix>](args: StatsArgs) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { stats::stats::<Keys<$k>>(&args) }
+                }
                 /// Removes what a predicate does not hold for.
                 pub static [<RETAIN $suffix:upper>] = fn [<retain $suffix>](args: RetainArgs<$k, ()>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
@@ -119,7 +134,7 @@ macro_rules! set_kernels {
                 mixed: &[<MIXED $suffix:upper>],
                 undo: &[<UNDO $suffix:upper>],
                 bulk: Some(&BulkKernels {
-                    to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
+                    to_bins: <$k as ToBins<()>>::TO_BINS,
                     keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
                     insert: &[<INSERT_BINS $suffix:upper>],
                     merge: &[<INSERT_BINS $suffix:upper>],
@@ -131,32 +146,14 @@ macro_rules! set_kernels {
                     build: &[<BUILD $suffix:upper>],
                     fill: &[<FILL $suffix:upper>],
                 }),
-                rebuild: &REBUILD_KEYS,
-                rehash: &REHASH_KEYS,
+                rebuild: &[<REBUILD $suffix:upper>],
+                rehash: &[<REHASH $suffix:upper>],
                 retain: &[<RETAIN $suffix:upper>],
-                stats: &STATS_KEYS,
+                stats: &[<STATS $suffix:upper>],
                 retrieve_all: &[<RETRIEVE_ALL $suffix:upper>],
             };
         }
     )*};
-}
-
-kernel! {
-    /// Makes the pages of a submap from those of the one that it replaces.
-    pub static REBUILD_KEYS = fn rebuild_keys(args: RebuildArgs) {
-        // SAFETY: the launcher keeps the contract of the arguments.
-        unsafe { rebuild::rebuild::<Keys<u64>>(&args) }
-    }
-    /// Stores the keys of a submap that is being replaced, or what was left over.
-    pub static REHASH_KEYS = fn rehash_keys(args: RehashArgs) {
-        // SAFETY: the launcher keeps the contract of the arguments.
-        unsafe { store::<Keys<u64>, _, _>(&args.view, &args.slots, &args.account, Keep) }
-    }
-    /// Counts tombstones, and keys by probe length.
-    pub static STATS_KEYS = fn stats_keys(args: StatsArgs) {
-        // SAFETY: the launcher keeps the contract of the arguments.
-        unsafe { stats::stats::<Keys<u64>>(&args) }
-    }
 }
 
 set_kernels! {

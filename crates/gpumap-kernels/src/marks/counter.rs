@@ -46,6 +46,27 @@ pub struct SlabCounter<F> {
     _format: PhantomData<F>,
 }
 
+/// What a counter said at some moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted<F> {
+    word: u32,
+    _format: PhantomData<F>,
+}
+
+impl<F: Format> Counted<F> {
+    /// That nobody has come.
+    pub const NOTHING: Self = Self {
+        word: 0,
+        _format: PhantomData,
+    };
+
+    /// Whether all slots of the slab were taken: so they stay.
+    #[inline(always)]
+    pub const fn is_full(&self) -> bool {
+        self.word & COUNT >= SLAB_BYTES / F::SLOT_BYTES
+    }
+}
+
 impl<F: Format> SlabCounter<F> {
     /// The counter in a word.
     #[inline(always)]
@@ -96,6 +117,35 @@ impl<F: Format> SlabCounter<F> {
                 self.word.set_bits(class);
             }
             None
+        }
+    }
+
+    /// What the counter says now.
+    ///
+    /// # Safety
+    /// As the type says.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn peek(self) -> Counted<F> {
+        // SAFETY: the caller's promise.
+        let word = unsafe { self.word.peek() };
+        Counted {
+            word,
+            _format: PhantomData,
+        }
+    }
+
+    /// Notes that a key passes a slab that was seen full.
+    ///
+    /// # Safety
+    /// As the type says; `seen` is what was [seen](Self::peek) of this counter.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn pass_full(self, seen: Counted<F>, key: F::Word) {
+        let class = class::<F>(key) << CLASSES;
+        if seen.word & class == 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.word.set_bits(class) };
         }
     }
 

@@ -4,7 +4,7 @@
 //! the last, and what has no place (NaN), `bins + 1`: so counting what is outside costs no
 //! branch, and nothing is lost.
 
-use crate::hash::mix64;
+use crate::hash::KeyHash;
 use crate::slot::Bits;
 use gpumap_simt::mem;
 
@@ -231,13 +231,13 @@ pub struct DigitOf {
 }
 
 impl DigitOf {
-    /// The digit of a word, zero-extended.
+    /// The digit of a word.
     #[inline(always)]
-    pub const fn digit(&self, word: u64) -> u32 {
+    pub fn digit<W: Bits>(&self, word: W) -> u32 {
         let word = if self.hashed != 0 {
-            mix64(word ^ self.seed)
+            KeyHash::new(word, self.seed).bits()
         } else {
-            word
+            word.to_u64()
         };
         (word >> self.shift) as u32 & self.mask
     }
@@ -246,7 +246,7 @@ impl DigitOf {
 impl<W: Bits> Binning<W> for DigitOf {
     #[inline(always)]
     unsafe fn bin(&self, word: W) -> u32 {
-        self.digit(word.to_u64())
+        self.digit(word)
     }
 }
 

@@ -26,7 +26,7 @@ mod tile;
 
 pub use counting::*;
 pub use kernels::*;
-pub use tile::shared_bytes;
+pub use tile::{key_bytes, part_bytes};
 
 use super::binning::DigitOf;
 use crate::slot::Bits;
@@ -36,12 +36,15 @@ use gpumap_simt::shared_ptr::{SharedWord, wait_copies};
 use gpumap_simt::{kernel_args, shared_array, thread, warp};
 use tile::Room;
 pub(crate) use {
-    route::{Route, Run, Tile},
+    route::{Arrays, Route, Run, Tile},
     tile::stage,
 };
 
 /// Threads per block of all kernels but the scatter kernels, and the most parts there can be.
 pub const THREADS: u32 = 512;
+
+/// The most parts that a thread of a scatter kernel has.
+const MOST_ROWS: usize = 2;
 
 /// What travels with a key: 4 bytes, 8 bytes or nothing.
 pub trait Payload: Copy + Send + Sync + 'static {
@@ -107,11 +110,11 @@ pub const UNBOUNDED: u64 = u64::MAX;
 #[inline(always)]
 unsafe fn by_lines<K, V, R, const THREADS: u32>(
     route: &R,
-    room: &Room<K, V, R::Place, false>,
+    room: &Room<K, V, R, false>,
     len: u32,
     put: impl Fn(R::Place, u32, u32),
 ) where
-    K: Bits + SharedWord,
+    K: SharedWord,
     V: Payload,
     R: Route<K, V>,
 {
@@ -150,14 +153,14 @@ unsafe fn by_lines<K, V, R, const THREADS: u32>(
 /// | every thread of the block, converged | in the outputs, when the launch has ended |
 ///
 /// # Safety
-/// Blocks have `THREADS` threads, no fewer than the route has parts, and [`shared_bytes`] of dynamic
-/// shared memory; what the route leads to is valid.
+/// Blocks have `THREADS` threads, of which each has [`Route::ROWS`] parts, and [`key_bytes`] of dynamic
+/// shared memory for each key of the tile, [`part_bytes`] for each part; what the route leads to is valid.
 #[inline(always)]
 pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, const STABLE: bool>(
-    route: &R,
+    mut route: R,
     tile: u32,
 ) where
-    K: Bits + SharedWord,
+    K: SharedWord,
     V: Payload,
     R: Route<K, V>,
 {
@@ -167,7 +170,7 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
     let parts = route.parts();
     let sums = shared_array![u32; warp::SIZE as usize];
 
-    let room = Room::<K, V, R::Place, STABLE>::of(tile, parts);
+    let room = Room::<K, V, R, STABLE>::of(tile, parts);
     let Tile {
         keys,
         values,
@@ -183,13 +186,14 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
     // thread, or added to atomically, and read by others only across a barrier; in the stable
     // ranking across a barrier of its warp.
     unsafe {
-        stage::<K, THREADS>(room.keys, keys, len, aligned & 1 != 0);
+        stage(room.keys, keys, len, aligned & 1 != 0, THREADS);
         let stage_values = || {
-            stage::<V::Word, THREADS>(room.values, values, len, aligned & 2 != 0);
+            stage(room.values, values, len, aligned & 2 != 0, THREADS);
         };
-        if V::BYTES != 0 && !Room::<K, V, R::Place, STABLE>::APART {
+        if V::BYTES != 0 && !Room::<K, V, R, STABLE>::APART {
             stage_values();
         }
+        route.begin();
         let counters = if STABLE { parts * warps } else { parts };
         let mut i = t;
         while i < counters {
@@ -197,7 +201,7 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
             i += THREADS;
         }
         // The keys are here; the values may be on their way until they are written out.
-        if V::BYTES != 0 && !Room::<K, V, R::Place, STABLE>::APART {
+        if V::BYTES != 0 && !Room::<K, V, R, STABLE>::APART {
             wait_copies::<1>();
         } else {
             wait_copies::<0>();
@@ -242,23 +246,31 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
         }
         thread::sync_threads();
 
-        // One thread per part: how many keys the tile has of it, and where they go.
+        // One thread for each part, or for `ROWS` neighbours: how many keys the tile has of them, and where
+        // they go.
+        let mut to = [0u64; MOST_ROWS];
+        let mut runs = [0u32; MOST_ROWS];
         let mut mine = 0;
-        let mut to = 0;
-        if t < parts {
-            if STABLE {
-                let mut w = 0;
-                while w < warps {
-                    let at = room.starts.add(w * parts + t);
-                    let count = at.load();
-                    at.store(mine);
-                    mine += count;
-                    w += 1;
+        let mut r = 0;
+        while r < R::ROWS {
+            let part = t * R::ROWS as u32 + r as u32;
+            if part < parts {
+                if STABLE {
+                    let mut w = 0;
+                    while w < warps {
+                        let at = room.starts.add(w * parts + part);
+                        let count = at.load();
+                        at.store(runs[r]);
+                        runs[r] += count;
+                        w += 1;
+                    }
+                } else {
+                    runs[r] = room.starts.add(part).load();
                 }
-            } else {
-                mine = room.starts.add(t).load();
+                to[r] = route.take(part, runs[r]);
+                mine += runs[r];
             }
-            to = route.take(t, mine);
+            r += 1;
         }
         let up_to = warp::warp_inclusive_sum(mine);
         if lane == warp::SIZE - 1 {
@@ -276,18 +288,25 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
             warp_id.wrapping_sub(1) & 31,
             warp::SIZE,
         );
-        let start = up_to - mine + if warp_id == 0 { 0 } else { warps_before };
-        if t < parts {
-            if STABLE {
-                let mut w = 0;
-                while w < warps {
-                    let at = room.starts.add(w * parts + t);
-                    at.store(at.load() + start);
-                    w += 1;
+        let first_start = up_to - mine + if warp_id == 0 { 0 } else { warps_before };
+        let mut start = first_start;
+        let mut r = 0;
+        while r < R::ROWS {
+            let part = t * R::ROWS as u32 + r as u32;
+            if part < parts {
+                if STABLE {
+                    let mut w = 0;
+                    while w < warps {
+                        let at = room.starts.add(w * parts + part);
+                        at.store(at.load() + start);
+                        w += 1;
+                    }
+                } else {
+                    room.starts.add(part).store(start);
                 }
-            } else {
-                room.starts.add(t).store(start);
             }
+            start += runs[r];
+            r += 1;
         }
         thread::sync_threads();
 
@@ -304,13 +323,18 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
             e += 1;
         }
         // The room taken above is first needed here: its latency is behind the scan.
-        if t < parts {
-            let run = Run {
-                to,
-                len: mine,
-                start,
-            };
-            room.places.add(t).store(route.place(t, run));
+        let mut start = first_start;
+        let mut r = 0;
+        while r < R::ROWS {
+            let part = t * R::ROWS as u32 + r as u32;
+            let len = runs[r];
+            if part < parts {
+                let to = to[r];
+                let run = Run { to, len, start };
+                room.places.add(part).store(route.place(part, run));
+            }
+            start += len;
+            r += 1;
         }
         wait_copies::<0>();
         thread::sync_threads();
@@ -330,20 +354,23 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
 
         if R::BY_LINES && !STABLE {
             // The same room, for the compiler as well.
-            let room = Room::<K, V, R::Place, false>::of(tile, parts);
-            by_lines::<K, V, R, THREADS>(route, &room, len, |place, i, from| {
+            let room = Room::<K, V, R, false>::of(tile, parts);
+            by_lines::<K, V, R, THREADS>(&route, &room, len, |place, i, from| {
                 let key = room.keys.add(from).load();
-                route.put_key(place, i, key, values.wrapping_add(from as usize));
-                if V::BYTES != 0 && !Room::<K, V, R::Place, STABLE>::APART {
-                    route.put_value(place, i, room.values.add(from).load());
+                let value_from = values.wrapping_add(from as usize);
+                if V::BYTES != 0 && !Room::<K, V, R, STABLE>::APART {
+                    let value = room.values.add(from).load();
+                    route.put_pair(place, i, key, value, value_from);
+                } else {
+                    route.put_key(place, i, key, value_from);
                 }
             });
-            if V::BYTES != 0 && Room::<K, V, R::Place, STABLE>::APART {
+            if V::BYTES != 0 && Room::<K, V, R, STABLE>::APART {
                 thread::sync_threads();
                 stage_values();
                 wait_copies::<0>();
                 thread::sync_threads();
-                by_lines::<K, V, R, THREADS>(route, &room, len, |place, i, from| {
+                by_lines::<K, V, R, THREADS>(&route, &room, len, |place, i, from| {
                     route.put_value(place, i, room.values.add(from).load());
                 });
             }
@@ -359,14 +386,17 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
                 ranked[e] = part << 16 | from;
                 let place = room.places.add(part).load();
                 let key = room.keys.add(from).load();
-                route.put_key(place, i, key, values.wrapping_add(from as usize));
-                if V::BYTES != 0 && !Room::<K, V, R::Place, STABLE>::APART {
-                    route.put_value(place, i, room.values.add(from).load());
+                let value_from = values.wrapping_add(from as usize);
+                if V::BYTES != 0 && !Room::<K, V, R, STABLE>::APART {
+                    let value = room.values.add(from).load();
+                    route.put_pair(place, i, key, value, value_from);
+                } else {
+                    route.put_key(place, i, key, value_from);
                 }
             }
             e += 1;
         }
-        if V::BYTES != 0 && Room::<K, V, R::Place, STABLE>::APART {
+        if V::BYTES != 0 && Room::<K, V, R, STABLE>::APART {
             thread::sync_threads();
             stage_values();
             wait_copies::<0>();

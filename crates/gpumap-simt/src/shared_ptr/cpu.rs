@@ -59,6 +59,13 @@ pub unsafe fn peek(at: Address) -> U32x4 {
 
 #[inline(always)]
 #[track_caller]
+pub unsafe fn peek_word(at: Address) -> u32 {
+    // SAFETY: as above.
+    unsafe { atomic::load(at.cast::<u32>(), atomic::Relaxed) }
+}
+
+#[inline(always)]
+#[track_caller]
 pub unsafe fn count(at: Address) {
     // SAFETY: as above.
     unsafe { fetch_add(at, 1) };

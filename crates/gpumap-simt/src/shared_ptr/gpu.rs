@@ -131,6 +131,17 @@ pub unsafe fn peek(at: Address) -> U32x4 {
 }
 
 #[inline(always)]
+pub unsafe fn peek_word(at: Address) -> u32 {
+    let word: u32;
+    // SAFETY: the caller vouches for `at`.
+    unsafe {
+        asm!("ld.relaxed.cta.shared.u32 {w}, [{at}];", w = out(reg32) word, at = in(reg32) at,
+            options(nostack));
+    }
+    word
+}
+
+#[inline(always)]
 pub unsafe fn count(at: Address) {
     // The constant lets ptxas take the increment that merges lanes.
     // SAFETY: the caller vouches for `at`.

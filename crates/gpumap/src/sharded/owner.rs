@@ -5,6 +5,7 @@
 //! consecutive parts: what goes to one lies together.
 
 use gpumap_kernels::mail::OwnerOf;
+use gpumap_kernels::slot::Bits;
 
 use crate::primitives::{Digit, MAX_PARTS};
 
@@ -54,8 +55,8 @@ impl Owners {
         }
     }
 
-    /// The rank that has a key with these bits.
-    pub(super) fn of(&self, key: u64) -> usize {
+    /// The rank that has a key.
+    pub(super) fn of<K: Bits>(&self, key: K) -> usize {
         self.kernel().rank(key) as usize
     }
 

@@ -104,8 +104,7 @@ impl<K: Key, V: Value> Shard<K, V> {
 
     /// The rank that has a key, if anyone has it.
     pub fn owner(&self, key: K) -> usize {
-        use gpumap_kernels::slot::Bits;
-        self.owners.of(bytemuck::cast::<K, K::Bits>(key).to_u64())
+        self.owners.of(bytemuck::cast::<K, K::Bits>(key))
     }
 
     /// [`Map::insert`] over the group: returns how many keys were new, of all ranks together.

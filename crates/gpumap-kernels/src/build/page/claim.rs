@@ -1,7 +1,7 @@
 //! Placing by compare-and-exchange: pairs whose keys may be equal, or stored already.
 
+use super::Page;
 use super::shared::{FREE, Shared};
-use super::{Page, THREADS};
 use crate::slot::{Bits, Format, Stored};
 use crate::table::PAGE_WALK;
 use gpumap_simt::shared_ptr::SharedWord;
@@ -92,46 +92,60 @@ where
         unsafe {
             let mut i = t;
             while i < self.count {
-                let key = shared.keys.add(i).load();
+                let key = shared.key(i);
                 if let Stored::Table(_) = F::stored(key) {
                     let (hash, word) = self.staged(i, key);
                     match shared.claim(hash.slab(self.slab_mask), key, word) {
                         Claimed::Won => stored += 1,
                         Claimed::Present => {}
                         Claimed::Full => {
-                            let at = shared.queued.fetch_add(1);
-                            shared.queue.add(at).store(i as u16);
+                            if !shared.wait_in_queue(i) {
+                                stored += u32::from(self.claim_on(i));
+                            }
                         }
                     }
                 } else {
                     self.spill(i);
                 }
-                i += THREADS;
+                i += thread::block_dim_x();
             }
             thread::sync_threads();
 
-            let queued = shared.queued.load();
+            let (queued, _) = shared.queued();
             let mut q = t;
             while q < queued {
-                let i = u32::from(shared.queue.add(q).load());
-                let key = shared.keys.add(i).load();
-                let (hash, word) = self.staged(i, key);
-                let mut slab = hash.slab(self.slab_mask);
-                let mut claimed = Claimed::Full;
-                let mut probe = 1;
-                while claimed == Claimed::Full && probe < PAGE_WALK && probe <= self.slab_mask {
-                    slab = slab.wrapping_add(hash.step()) & self.slab_mask;
-                    claimed = shared.claim(slab, key, word);
-                    probe += 1;
-                }
-                match claimed {
-                    Claimed::Won => stored += 1,
-                    Claimed::Present => {}
-                    Claimed::Full => self.spill(i),
-                }
-                q += THREADS;
+                stored += u32::from(self.claim_on(shared.waits(q)));
+                q += thread::block_dim_x();
             }
         }
         stored
+    }
+
+    /// Gives the pair at place `i` a slot beyond its home, unless its key is there, or spills it. Whether it
+    /// was stored.
+    ///
+    /// # Safety
+    /// As for [`claim_all`](Self::claim_all).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn claim_on(&self, i: u32) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let key = self.shared.key(i);
+            let (hash, word) = self.staged(i, key);
+            let mut slab = hash.slab(self.slab_mask);
+            let mut probe = 1;
+            while probe < PAGE_WALK && probe <= self.slab_mask {
+                slab = slab.wrapping_add(hash.step()) & self.slab_mask;
+                match self.shared.claim(slab, key, word) {
+                    Claimed::Won => return true,
+                    Claimed::Present => return false,
+                    Claimed::Full => {}
+                }
+                probe += 1;
+            }
+            self.spill(i);
+            false
+        }
     }
 }

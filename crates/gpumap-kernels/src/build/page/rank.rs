@@ -8,13 +8,16 @@
 //! Batches in which each key comes many times are given up earlier, when more pairs have left their
 //! homes than differing keys ever would.
 
+use super::Page;
 use super::shared::{FREE, Shared, most_suspects};
-use super::{Page, THREADS};
-use crate::marks::AtHome;
+use crate::marks::{AtHome, Counted};
 use crate::slot::{Bits, Format, Stored};
 use crate::table::PAGE_WALK;
 use gpumap_simt::shared_ptr::SharedWord;
 use gpumap_simt::{U32x4, thread};
+
+/// Slabs of a walk that a thread looks at together.
+const AHEAD: usize = 4;
 
 /// Slots of the largest slab: keys of 4 bytes alone.
 const MOST_SLOTS: usize = 16;
@@ -110,7 +113,7 @@ where
             unsafe {
                 let word = first.add(u).load();
                 if word != FREE {
-                    let key = self.keys.add(word & 0xffff).load();
+                    let key = self.key(word & 0xffff);
                     if self.is_among(slab, u, word, key) {
                         return true;
                     }
@@ -151,11 +154,12 @@ where
     F::Value: SharedWord,
     F::Word: SharedWord,
 {
-    /// Gives staged pairs slots, spills those that find none. Returns how many this thread stored;
-    /// none if keys are equal, the same for the whole block: then slots and queue are to be cleared.
+    /// Gives staged pairs slots, spills those that find none. Returns how many this thread stored; none if far
+    /// more left their homes than differing keys would, the same for the whole block. Then, or if keys are
+    /// [equal](Self::sees_equal_keys), slots and queue are to be cleared.
     ///
     /// # Safety
-    /// The whole block calls it between two barriers; the keys are staged, slots and queue clear.
+    /// The whole block calls it between two barriers; pairs are staged, slots and queue clear.
     #[inline(always)]
     pub(super) unsafe fn rank_all(&self) -> Option<u32> {
         let shared = &self.shared;
@@ -165,7 +169,7 @@ where
         unsafe {
             let mut i = t;
             while i < self.count {
-                let key = shared.keys.add(i).load();
+                let key = shared.key(i);
                 if let Stored::Table(_) = F::stored(key) {
                     let (hash, word) = self.staged(i, key);
                     let slab = hash.slab(self.slab_mask);
@@ -180,8 +184,7 @@ where
                             stored += 1;
                         }
                         AtHome::Full { is_new } => {
-                            let at = shared.queued.fetch_add(1);
-                            shared.queue.add(at).store(i as u16);
+                            shared.wait_in_queue(i);
                             if !is_new {
                                 shared.suspect(i);
                             }
@@ -190,49 +193,50 @@ where
                 } else {
                     self.spill(i);
                 }
-                i += THREADS;
+                i += thread::block_dim_x();
             }
             thread::sync_threads();
 
-            // Of pages full to the last slot a fifth.
-            let queued = shared.queued.load();
-            if queued > self.count / 8 * 3 + 8 {
-                thread::sync_threads();
+            let (queued, too_many) = shared.queued();
+            if too_many {
                 return None;
             }
             let mut q = t;
             while q < queued {
                 stored += u32::from(self.walk_on(q));
-                q += THREADS;
-            }
-            thread::sync_threads();
-
-            let mut equal = false;
-            let mut slab = t;
-            while slab <= self.slab_mask {
-                equal |= shared.has_equal(slab);
-                slab += THREADS;
-            }
-            let suspected = shared
-                .suspected
-                .load()
-                .min(most_suspects(self.args.heads.room));
-            let mut s = t;
-            while s < suspected {
-                equal |= self.is_met_again(u32::from(shared.suspects.add(s).load()));
-                s += THREADS;
-            }
-            if equal {
-                shared.equal.fetch_add(1);
-            }
-            thread::sync_threads();
-            let equal = shared.equal.load() != 0;
-            if equal {
-                thread::sync_threads();
-                return None;
+                q += thread::block_dim_x();
             }
         }
         Some(stored)
+    }
+
+    /// Whether this thread has seen that keys are equal: if no thread of the block has, all differ.
+    ///
+    /// # Safety
+    /// The whole block calls it when [`rank_all`](Self::rank_all) has placed all pairs, across a barrier; slots are
+    /// not written.
+    #[inline(always)]
+    pub(super) unsafe fn sees_equal_keys(&self) -> bool {
+        let shared = &self.shared;
+        let (t, threads) = (thread::thread_idx_x(), thread::block_dim_x());
+        let mut equal = false;
+        // SAFETY: slabs of the page, and places of the list.
+        unsafe {
+            let mut slab = t;
+            while slab <= self.slab_mask {
+                equal |= shared.has_equal(slab);
+                slab += threads;
+            }
+            // From the last thread on: the first ones have a slab more.
+            let most = most_suspects(self.args.heads.room);
+            let suspected = shared.suspected.load().min(most);
+            let mut s = threads - 1 - t;
+            while s < suspected {
+                equal |= self.is_met_again(u32::from(shared.suspects.add(s).load()));
+                s += threads;
+            }
+        }
+        equal
     }
 
     /// Gives the pair at a place of the queue a slot beyond its home, or spills it. Suspects it if its
@@ -245,21 +249,43 @@ where
     unsafe fn walk_on(&self, q: u32) -> bool {
         // SAFETY: the caller's promise.
         unsafe {
-            let i = u32::from(self.shared.queue.add(q).load());
-            let key = self.shared.keys.add(i).load();
+            let i = self.shared.waits(q);
+            let key = self.shared.key(i);
             let (hash, word) = self.staged(i, key);
+            let stands_for = F::Word::from_u64(key.to_u64());
             let mut slab = hash.slab(self.slab_mask);
             // Its home is full, and so nobody writes there any more.
             if Shared::<F, IN_USE>::is_like_one(&self.shared.words(slab), word) {
                 self.shared.suspect(i);
             }
-            let mut probe = 1;
-            while probe < PAGE_WALK && probe <= self.slab_mask {
-                slab = slab.wrapping_add(hash.step()) & self.slab_mask;
-                if self.shared.take_slot(slab, key, word) {
+            // How many slabs are left of its walk in the page.
+            let mut left = self.slab_mask.min(PAGE_WALK - 1);
+            while left != 0 {
+                // Looks at several slabs at once, and counts only on one that has room: full ones stay so.
+                let mut seen = [Counted::NOTHING; AHEAD];
+                let mut at = slab;
+                let mut a = 0;
+                while a < AHEAD {
+                    at = at.wrapping_add(hash.step()) & self.slab_mask;
+                    seen[a] = self.shared.counter(at).peek();
+                    a += 1;
+                }
+                let mut full = true;
+                let mut a = 0;
+                while a < AHEAD {
+                    if full && left != 0 {
+                        slab = slab.wrapping_add(hash.step()) & self.slab_mask;
+                        left -= 1;
+                        full = seen[a].is_full();
+                        if full {
+                            self.shared.counter(slab).pass_full(seen[a], stands_for);
+                        }
+                    }
+                    a += 1;
+                }
+                if !full && self.shared.take_slot(slab, key, word) {
                     return true;
                 }
-                probe += 1;
             }
             self.spill(i);
             false
@@ -275,7 +301,7 @@ where
         let slots = Shared::<F, IN_USE>::SLAB_SLOTS;
         // SAFETY: the caller's promise.
         unsafe {
-            let key = self.shared.keys.add(i).load();
+            let key = self.shared.key(i);
             let (hash, word) = self.staged(i, key);
             let mut slab = hash.slab(self.slab_mask);
             let mut probe = 0;

@@ -1,7 +1,8 @@
 //! A page that is being made, in the shared memory of a block.
 
-use super::THREADS;
+use crate::build::pair::{Joined, side_by_side};
 use crate::marks::SlabCounter;
+use crate::primitives::partition::stage;
 use crate::slot::{Bits, Format};
 use crate::table::SLAB_BYTES;
 use gpumap_simt::shared_ptr::{SharedPtr, SharedWord};
@@ -15,6 +16,12 @@ pub(super) const fn most_suspects(room: u32) -> u32 {
     room / 8
 }
 
+/// How many of `room` staged pairs wait at a time for all others to be placed. Of pages full to the last slot a
+/// fifth do.
+pub(super) const fn most_queued(room: u32) -> u32 {
+    room / 8 * 3 + 8
+}
+
 /// Bytes of dynamic shared memory for a page of so many slots, each of `slot` bytes, and `room`
 /// staged pairs; if `in_use` with the page itself.
 pub const fn shared_bytes(
@@ -26,7 +33,10 @@ pub const fn shared_bytes(
 ) -> u32 {
     let page = if in_use { slot * slots } else { 0 };
     let slabs = slots / (SLAB_BYTES / slot);
-    page + 4 * slots + room * (key + value + 2) + most_suspects(room) * 2 + 4 * (slabs + 4)
+    page + 4 * slots
+        + room * (key + value)
+        + 2 * (most_queued(room) + most_suspects(room))
+        + 4 * (slabs + 4)
 }
 
 /// The pieces of a block's shared memory.
@@ -35,20 +45,20 @@ pub(super) struct Shared<F: Format, const IN_USE: bool> {
     pub(super) page: SharedPtr<U64x2>,
     /// One word per slot.
     pub(super) slots: SharedPtr<u32>,
-    pub(super) keys: SharedPtr<F::Key>,
-    pub(super) values: SharedPtr<F::Value>,
+    /// Staged keys, and behind them their values; or pairs [side by side](crate::build::pair).
+    keys: SharedPtr<F::Key>,
     /// One for each slab.
     used: SharedPtr<u32>,
-    /// How many pairs are in the queue.
-    pub(super) queued: SharedPtr<u32>,
+    /// How many pairs were to wait in the queue.
+    queued: SharedPtr<u32>,
     /// Whether keys are equal.
     pub(super) equal: SharedPtr<u32>,
     /// How many pairs are suspected.
     pub(super) suspected: SharedPtr<u32>,
     /// Whether they will be, from what is known of other pages.
     pub(super) doubt: SharedPtr<u32>,
-    /// Places of staged pairs whose home is full.
-    pub(super) queue: SharedPtr<u16>,
+    /// Places of staged pairs whose home is full: [`most_queued`].
+    queue: SharedPtr<u16>,
     /// Places of staged pairs that there may be others with the keys of: [`most_suspects`].
     pub(super) suspects: SharedPtr<u16>,
     /// Places of staged pairs; those beyond are slots of the page as it was.
@@ -62,6 +72,8 @@ where
     F::Word: SharedWord,
 {
     pub(super) const SLAB_SLOTS: u32 = SLAB_BYTES / F::SLOT_BYTES;
+    /// Whether staged pairs lie side by side.
+    pub(super) const JOINED: bool = side_by_side::<F::Key, F::Value>();
 
     #[inline(always)]
     pub(super) fn of(slots: u32, room: u32) -> Self {
@@ -77,16 +89,129 @@ where
             page,
             slots: words,
             keys,
-            values,
             used,
             queued,
             equal: queued.add(1),
             suspected: queued.add(2),
             doubt: queued.add(3),
             queue,
-            suspects: queue.add(room),
+            suspects: queue.add(most_queued(room)),
             room,
         }
+    }
+
+    /// Queues the copies of `count` pairs from the head of a page that has space for `space` keys.
+    ///
+    /// # Safety
+    /// There are as many, no more than the block has room for; the whole block calls it.
+    #[inline(always)]
+    pub(super) unsafe fn stage(&self, head: *const u8, space: u32, count: u32) {
+        // SAFETY: the caller's promise. Heads are aligned to 16 bytes, and space is a multiple of 4.
+        unsafe {
+            if Self::JOINED {
+                if const { size_of::<F::Key>() == 4 } {
+                    stage::<u64>(
+                        self.keys.cast(),
+                        head.cast(),
+                        count,
+                        true,
+                        thread::block_dim_x(),
+                    );
+                } else {
+                    stage::<U64x2>(
+                        self.keys.cast(),
+                        head.cast(),
+                        count,
+                        true,
+                        thread::block_dim_x(),
+                    );
+                }
+            } else {
+                let keys = head.cast::<F::Key>();
+                let values = keys.add(space as usize).cast::<F::Value>();
+                stage(self.keys, keys, count, true, thread::block_dim_x());
+                stage(self.values(), values, count, true, thread::block_dim_x());
+            }
+        }
+    }
+
+    /// Staged values that do not lie beside their keys.
+    #[inline(always)]
+    fn values(&self) -> SharedPtr<F::Value> {
+        self.keys.add(self.room).cast()
+    }
+
+    /// The key of the staged pair at place `i`.
+    ///
+    /// # Safety
+    /// There is one, and it is there.
+    #[inline(always)]
+    pub(super) unsafe fn key(&self, i: u32) -> F::Key {
+        let step = if Self::JOINED { 2 } else { 1 };
+        // SAFETY: the caller's promise. The key is the first half of a word.
+        unsafe { self.keys.add(step * i).load() }
+    }
+
+    /// The staged pair at place `i`.
+    ///
+    /// # Safety
+    /// There is one, and it is there.
+    #[inline(always)]
+    pub(super) unsafe fn pair(&self, i: u32) -> (F::Key, F::Value) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if Self::JOINED {
+                if const { size_of::<F::Key>() == 4 } {
+                    let word = self.keys.cast::<u64>().add(i).load();
+                    (word.key(), word.value())
+                } else {
+                    let word = self.keys.cast::<U64x2>().add(i).load();
+                    (word.key(), word.value())
+                }
+            } else {
+                (self.keys.add(i).load(), self.values().add(i).load())
+            }
+        }
+    }
+
+    /// Puts the staged pair at place `i` into the queue; false if there is no room.
+    ///
+    /// # Safety
+    /// There is one; the queue is written by this alone.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(super) unsafe fn wait_in_queue(&self, i: u32) -> bool {
+        // SAFETY: each place of the queue is given to one thread.
+        unsafe {
+            let at = self.queued.fetch_add(1);
+            let has_room = at < most_queued(self.room);
+            if has_room {
+                self.queue.add(at).store(i as u16);
+            }
+            has_room
+        }
+    }
+
+    /// How many pairs wait in the queue, and whether others were to.
+    ///
+    /// # Safety
+    /// A barrier lies behind the last that was put there.
+    #[inline(always)]
+    pub(super) unsafe fn queued(&self) -> (u32, bool) {
+        let most = most_queued(self.room);
+        // SAFETY: the caller's promise.
+        let queued = unsafe { self.queued.load() };
+        (queued.min(most), queued > most)
+    }
+
+    /// The pair that waits at a place of the queue.
+    ///
+    /// # Safety
+    /// There is one, and a barrier lies behind.
+    #[inline(always)]
+    pub(super) unsafe fn waits(&self, q: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { u32::from(self.queue.add(q).load()) }
     }
 
     /// Notes that the staged pair at place `i` may have the same key as another one.
@@ -120,12 +245,12 @@ where
             let mut i = 4 * t;
             while i < slots {
                 self.slots.add(i).cast().store(U32x4([FREE; 4]));
-                i += 4 * THREADS;
+                i += 4 * thread::block_dim_x();
             }
             let mut i = t;
             while i < slots / Self::SLAB_SLOTS + 3 {
                 self.used.add(i).store(0);
-                i += THREADS;
+                i += thread::block_dim_x();
             }
         }
     }
@@ -169,7 +294,7 @@ where
         // SAFETY: a place below `room` is that of a staged key, one beyond it that of a slot.
         unsafe {
             if !IN_USE || place < self.room {
-                F::Word::from_u64(self.keys.add(place).load().to_u64())
+                F::Word::from_u64(self.key(place).to_u64())
             } else {
                 self.word_before(place - self.room)
             }

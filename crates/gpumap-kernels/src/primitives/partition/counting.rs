@@ -122,7 +122,7 @@ unsafe fn count_tile<K: Bits>(args: &TileCountArgs<K>) {
         let mut i = t;
         while i < len {
             let key = mem::load_readonly(keys.add(i as usize));
-            counts.add(args.digit.digit(key.to_u64())).count();
+            counts.add(args.digit.digit(key)).count();
             i += THREADS;
         }
         thread::sync_threads();

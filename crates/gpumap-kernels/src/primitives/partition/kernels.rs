@@ -5,7 +5,7 @@ use super::{ScatterArgs, scatter};
 use gpumap_simt::kernel;
 #[cfg(not(target_arch = "nvptx64"))]
 use {
-    super::{COUNT_TILES_4, COUNT_TILES_8, Payload, TileCountArgs},
+    super::{COUNT_TILES_4, COUNT_TILES_8, Payload, TileCountArgs, key_bytes, part_bytes},
     crate::primitives::binning::DigitOf,
     crate::primitives::histogram::{self, HistogramArgs},
     crate::slot::Bits,
@@ -22,14 +22,14 @@ macro_rules! scatter_kernels {
             pub static $any = fn $any_entry(args: ScatterArgs<$key, $value>) {
                 // SAFETY: the launch is as the arguments say.
                 unsafe {
-                    scatter::<_, _, _, $any_threads, $any_each, false>(&Arrays::<_, _, false>(&args), args.tile)
+                    scatter::<_, _, _, $any_threads, $any_each, false>(Arrays::<_, _, false, false>(&args), args.tile)
                 };
             }
             /// Writes keys by part, in input order inside a part.
             pub static $stable = fn $stable_entry(args: ScatterArgs<$key, $value>) {
                 // SAFETY: the launch is as the arguments say.
                 unsafe {
-                    scatter::<_, _, _, $threads, $each, true>(&Arrays::<_, _, true>(&args), args.tile)
+                    scatter::<_, _, _, $threads, $each, true>(Arrays::<_, _, true, false>(&args), args.tile)
                 };
             }
         }
@@ -43,14 +43,18 @@ macro_rules! scatter_kernels {
                     threads: $any_threads,
                     keys_per_thread: $any_each,
                     blocks: $any_blocks,
-                    place_bytes: size_of::<u64>() as u32,
+                    most_parts: $any_threads,
+                    key_bytes: key_bytes::<$key, $value>(false, false),
+                    part_bytes: part_bytes(size_of::<u64>() as u32, $any_threads, false),
                 },
                 stable: ScatterKernel {
                     kernel: &$stable,
                     threads: $threads,
                     keys_per_thread: $each,
                     blocks: $blocks,
-                    place_bytes: size_of::<u64>() as u32,
+                    most_parts: $threads,
+                    key_bytes: key_bytes::<$key, $value>(false, true),
+                    part_bytes: part_bytes(size_of::<u64>() as u32, $threads, true),
                 },
             };
         }
@@ -112,8 +116,20 @@ pub struct ScatterKernel<A: KernelArgs> {
     pub keys_per_thread: u32,
     /// Blocks that share the shared memory of a multiprocessor.
     pub blocks: u32,
-    /// Bytes that its route keeps for each part.
-    pub place_bytes: u32,
+    /// How many parts there can be.
+    pub most_parts: u32,
+    /// Bytes of dynamic shared memory for each key of a tile,
+    pub key_bytes: u32,
+    /// and for each part.
+    pub part_bytes: u32,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl<A: KernelArgs> ScatterKernel<A> {
+    /// Bytes of dynamic shared memory for a tile of so many keys.
+    pub const fn shared_bytes(&self, tile: u32, parts: u32) -> u32 {
+        tile * self.key_bytes + parts * self.part_bytes
+    }
 }
 
 /// The kernels for one size of key and one payload.

@@ -1,6 +1,7 @@
 //! Where the tiles of a scatter kernel come from, and where its keys go.
 
 use super::{Payload, ScatterArgs, UNBOUNDED};
+use crate::build::pair::{self, side_by_side};
 use crate::slot::Bits;
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::shared_ptr::SharedWord;
@@ -54,7 +55,7 @@ pub(crate) struct Run {
 
 /// A way from tiles to parts. Key number `i` in the order of the tile's output goes where the
 /// place of its part and `i` say.
-pub(crate) trait Route<K: Bits, V: Payload> {
+pub(crate) trait Route<K, V: Payload> {
     /// Where the keys that a block has of one part go.
     type Place: SharedWord;
 
@@ -65,8 +66,21 @@ pub(crate) trait Route<K: Bits, V: Payload> {
     /// tile's order: for a link, on which parts of a line cost as much as the whole. Not in stable kernels.
     const BY_LINES: bool = false;
 
+    /// Whether a value is written together with its key, rather than after all keys, however large they are.
+    const TOGETHER: bool = false;
+
+    /// Neighbouring parts for each thread of a block: at most two.
+    const ROWS: usize = 1;
+
     /// The tile of the calling block.
     fn tile(&self) -> Tile<K, V>;
+
+    /// Makes ready for all that follows, while the tile is on its way.
+    ///
+    /// # Safety
+    /// The launch is the one that the route is for.
+    #[inline(always)]
+    unsafe fn begin(&mut self) {}
 
     /// How many parts there are at most, the same for all blocks.
     fn parts(&self) -> u32;
@@ -113,17 +127,43 @@ pub(crate) trait Route<K: Bits, V: Payload> {
     /// # Safety
     /// As for [`put_key`](Self::put_key).
     unsafe fn put_value(&self, place: Self::Place, i: u32, value: V::Word);
+
+    /// Writes a key and its value, which came from `from`.
+    ///
+    /// # Safety
+    /// As for [`put_key`](Self::put_key).
+    #[inline(always)]
+    unsafe fn put_pair(
+        &self,
+        place: Self::Place,
+        i: u32,
+        key: K,
+        value: V::Word,
+        from: *const V::Word,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.put_key(place, i, key, from);
+            self.put_value(place, i, value);
+        }
+    }
 }
 
-/// From one array to another.
-pub(super) struct Arrays<'a, K, V, const STABLE: bool>(pub(super) &'a ScatterArgs<K, V>);
+/// From one array to another; if `JOINS`, pairs to words [side by side](side_by_side) in place of the keys.
+pub(crate) struct Arrays<'a, K, V, const STABLE: bool, const JOINS: bool>(
+    pub(crate) &'a ScatterArgs<K, V>,
+);
 
 /// The place of runs that find no room.
 const DROPPED: u64 = u64::MAX;
 
-impl<K: Bits, V: Payload, const STABLE: bool> Route<K, V> for Arrays<'_, K, V, STABLE> {
+impl<K: Bits, V: Payload, const STABLE: bool, const JOINS: bool> Route<K, V>
+    for Arrays<'_, K, V, STABLE, JOINS>
+{
     /// Position in the output less position in the tile's order.
     type Place = u64;
+
+    const TOGETHER: bool = JOINS;
 
     #[inline(always)]
     fn tile(&self) -> Tile<K, V> {
@@ -138,7 +178,7 @@ impl<K: Bits, V: Payload, const STABLE: bool> Route<K, V> for Arrays<'_, K, V, S
 
     #[inline(always)]
     fn part(&self, key: K) -> u32 {
-        self.0.digit.digit(key.to_u64())
+        self.0.digit.digit(key)
     }
 
     #[inline(always)]
@@ -190,6 +230,21 @@ impl<K: Bits, V: Payload, const STABLE: bool> Route<K, V> for Arrays<'_, K, V, S
             let at = place.wrapping_add(u64::from(i)) as usize;
             // SAFETY: as above.
             unsafe { mem::store(self.0.out_values.cast::<V::Word>().add(at), value) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_pair(&self, place: u64, i: u32, key: K, value: V::Word, from: *const V::Word) {
+        // SAFETY: as above; joined, the output of keys has room for words.
+        unsafe {
+            if !JOINS {
+                self.put_key(place, i, key, from);
+                self.put_value(place, i, value);
+            } else if place != DROPPED {
+                const { assert!(!JOINS || side_by_side::<K, V>()) };
+                let at = place.wrapping_add(u64::from(i));
+                pair::store(self.0.out_keys.cast(), at, key, value);
+            }
         }
     }
 }

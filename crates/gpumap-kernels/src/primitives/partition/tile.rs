@@ -1,24 +1,12 @@
 //! A tile of pairs in the shared memory of a block.
 
-use super::Payload;
-use crate::slot::Bits;
+use super::{Payload, Route};
 use gpumap_simt::shared_ptr::{SharedPtr, SharedWord, commit_copies};
 use gpumap_simt::{thread, warp};
 
 /// Whether values come in when the keys are written, and take their place.
-const fn apart(key: u32, value: u32) -> bool {
-    key + value > 12
-}
-
-/// Bytes that a pair takes of a tile in shared memory.
-const fn staged_bytes(key: u32, value: u32) -> u32 {
-    if !apart(key, value) {
-        key + value
-    } else if key > value {
-        key
-    } else {
-        value
-    }
+const fn apart(key: u32, value: u32, together: bool) -> bool {
+    key + value > 12 && !together
 }
 
 /// Bytes of a place in the output's order: the stable kernels would rather compute the part of a
@@ -27,23 +15,26 @@ const fn order_bytes(stable: bool) -> u32 {
     if stable { 2 } else { 4 }
 }
 
-/// Bytes of dynamic shared memory for a tile of `tile` keys in `parts` parts, each with `place`
-/// bytes of a route, in a block of so many threads.
-pub const fn shared_bytes(
-    key: u32,
-    value: u32,
-    tile: u32,
-    parts: u32,
-    place: u32,
-    threads: u32,
-    stable: bool,
-) -> u32 {
+/// Bytes of dynamic shared memory for each key of a tile, with what travels with it; `together` if the
+/// value is written with its key, however large they are.
+pub const fn key_bytes<K, V: Payload>(together: bool, stable: bool) -> u32 {
+    let (key, value) = (size_of::<K>() as u32, V::BYTES);
+    let staged = match apart(key, value, together) {
+        false => key + value,
+        true if key > value => key,
+        true => value,
+    };
+    staged + order_bytes(stable)
+}
+
+/// Bytes of dynamic shared memory for each part, with `place` bytes of a route, in a block of so many threads.
+pub const fn part_bytes(place: u32, threads: u32, stable: bool) -> u32 {
     let ranks = if stable { threads / warp::SIZE } else { 1 };
-    tile * (staged_bytes(key, value) + order_bytes(stable)) + parts * (place + 4 * ranks)
+    place + 4 * ranks
 }
 
 /// Where the pieces of a block's shared memory are.
-pub(super) struct Room<K, V: Payload, P, const STABLE: bool> {
+pub(super) struct Room<K, V: Payload, R: Route<K, V>, const STABLE: bool> {
     pub(super) keys: SharedPtr<K>,
     /// Behind the keys, or where they were.
     pub(super) values: SharedPtr<V::Word>,
@@ -51,14 +42,14 @@ pub(super) struct Room<K, V: Payload, P, const STABLE: bool> {
     /// its part above them.
     order: SharedPtr<u8>,
     /// Per part: where its keys go.
-    pub(super) places: SharedPtr<P>,
+    pub(super) places: SharedPtr<R::Place>,
     /// Per part, stable kernels per warp and part: first counts, then starts.
     pub(super) starts: SharedPtr<u32>,
 }
 
-impl<K: Bits + SharedWord, V: Payload, P, const STABLE: bool> Room<K, V, P, STABLE> {
+impl<K: SharedWord, V: Payload, R: Route<K, V>, const STABLE: bool> Room<K, V, R, STABLE> {
     /// Whether values come in when the keys are written.
-    pub(super) const APART: bool = apart(size_of::<K>() as u32, V::BYTES);
+    pub(super) const APART: bool = apart(size_of::<K>() as u32, V::BYTES, R::TOGETHER);
 
     /// The pieces for a tile of `tile` keys in `parts` parts.
     #[inline(always)]
@@ -69,10 +60,10 @@ impl<K: Bits + SharedWord, V: Payload, P, const STABLE: bool> Room<K, V, P, STAB
         } else {
             keys.add(tile).cast::<V::Word>()
         };
-        let staged = const { staged_bytes(size_of::<K>() as u32, V::BYTES) };
-        let order = keys.cast::<u8>().add(tile * staged);
-        let places = order.add(tile * order_bytes(STABLE)).cast::<P>();
-        let starts = places.add(parts).cast::<u32>();
+        let all = const { key_bytes::<K, V>(R::TOGETHER, STABLE) };
+        let places = keys.cast::<u8>().add(tile * all).cast();
+        let order = keys.cast::<u8>().add(tile * (all - order_bytes(STABLE)));
+        let starts = SharedPtr::<R::Place>::add(places, parts).cast::<u32>();
         Self {
             keys,
             values,
@@ -121,16 +112,18 @@ impl<K: Bits + SharedWord, V: Payload, P, const STABLE: bool> Room<K, V, P, STAB
 /// [`wait_copies`](gpumap_simt::shared_ptr::wait_copies).
 ///
 /// # Safety
-/// Both sides have `len` words; `aligned` only if the source is aligned to 16 bytes.
+/// Both sides have `len` words; `aligned` only if the source is aligned to 16 bytes. The block has so many
+/// threads, and all of them call it.
 #[inline(always)]
-pub(crate) unsafe fn stage<W: Bits, const THREADS: u32>(
+pub(crate) unsafe fn stage<W>(
     to: SharedPtr<W>,
     from: *const W,
     len: u32,
     aligned: bool,
+    threads: u32,
 ) {
     const {
-        assert!(matches!(size_of::<W>(), 0 | 4 | 8));
+        assert!(matches!(size_of::<W>(), 0 | 4 | 8 | 16));
     }
     // Nothing is a group too, for those who wait for all but the last.
     let len = if size_of::<W>() == 0 { 0 } else { len };
@@ -150,18 +143,19 @@ pub(crate) unsafe fn stage<W: Bits, const THREADS: u32>(
             while i < len / per {
                 to.add(i * per)
                     .copy_async::<16>(from.add((i * per) as usize).cast());
-                i += THREADS;
+                i += threads;
             }
             done = len / per * per;
         }
         let mut i = done + t;
         while i < len {
-            if size_of::<W>() == 4 {
-                to.add(i).copy_async::<4>(from.add(i as usize).cast());
-            } else {
-                to.add(i).copy_async::<8>(from.add(i as usize).cast());
+            let (to, from) = (to.add(i), from.add(i as usize).cast());
+            match const { size_of::<W>() } {
+                4 => to.copy_async::<4>(from),
+                8 => to.copy_async::<8>(from),
+                _ => to.copy_async::<16>(from),
             }
-            i += THREADS;
+            i += threads;
         }
     }
     commit_copies();

@@ -3,6 +3,7 @@
 use std::ptr;
 
 use gpumap_kernels::build::bins::{Bins, GRAIN};
+use gpumap_kernels::build::pair::side_by_side;
 use gpumap_kernels::kernels::RemoveBinsArgs;
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{ScatterArgs, ScatterKernel};
@@ -133,10 +134,14 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(None);
         };
         let places = bins * grains as usize * GRAIN as usize;
-        let Some(out_keys) = spare(scratch, bytes_of::<K>(places)?)? else {
+        let (of_keys, of_values) = match side_by_side::<K, P>() {
+            true => (bytes_of::<(K, P)>(places)?, 0),
+            false => (bytes_of::<K>(places)?, bytes_of::<P>(places)?),
+        };
+        let Some(out_keys) = spare(scratch, of_keys)? else {
             return Ok(None);
         };
-        let Some(out_values) = spare(scratch, bytes_of::<P>(places)?)? else {
+        let Some(out_values) = spare(scratch, of_values)? else {
             return Ok(None);
         };
         let Some(counts) = spare(scratch, bytes_of::<u64>(bins)?)? else {
@@ -151,8 +156,7 @@ impl<K: Key, V: Value> Map<K, V> {
             len,
         };
         let capacity = binned.bins::<K, P>().capacity();
-        let sizes = [size_of::<K>() as u32, size_of::<P>() as u32];
-        let (tile, shared_bytes) = scatter_tile(&self.device, &kernel, sizes, bins as u32);
+        let tile = scatter_tile(&self.device, &kernel, bins as u32);
         let Ok(blocks) = u32::try_from(len.div_ceil(tile as usize)) else {
             return Ok(None);
         };
@@ -179,7 +183,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let grid = Grid {
             blocks,
             threads: kernel.threads,
-            shared_bytes,
+            shared_bytes: kernel.shared_bytes(tile, bins as u32),
         };
         let mut counts = vec![0u64; bins];
         let stream = scratch.stream();

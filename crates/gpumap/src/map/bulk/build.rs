@@ -1,6 +1,6 @@
 //! Making all pages of a map with one batch: of an empty map, or of one that is in use.
 
-use gpumap_kernels::build::page::{self, BuildArgs};
+use gpumap_kernels::build::page::BuildArgs;
 use gpumap_kernels::build::pages::PagesArgs;
 use gpumap_kernels::build::spill::Spill;
 use gpumap_kernels::kernels::BulkKernels;
@@ -98,7 +98,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let (Some(before), Some(kernels)) = (self.makes_pages(&job), &self.kernels.bulk) else {
             return Ok(None);
         };
-        let most_parts = kernels.to_pages.threads;
+        let most_parts = kernels.to_pages.most_parts;
         let bits = given.map(|given| given.bits);
         let Some(plan) = Plan::new(&table.shape, job.len, most_parts, before, bits) else {
             return Ok(None);
@@ -216,7 +216,7 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         let kernel = kernels.to_pages;
         let sizes = [size_of::<K>() as u32, size_of::<V>() as u32];
-        let (tile, shared_bytes) = scatter_tile(&self.device, &kernel, sizes, plan.parts);
+        let tile = scatter_tile(&self.device, &kernel, plan.parts);
         let capacity = bins.capacity();
         let tiles = capacity.div_ceil(u64::from(tile)) as u32;
         let heads = plan.heads(&parts.heads, size_of::<K>() + size_of::<V>());
@@ -238,7 +238,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let to_pages = Grid {
             blocks: tiles * bins.bins,
             threads: kernel.threads,
-            shared_bytes,
+            shared_bytes: kernel.shared_bytes(tile, plan.parts),
         };
         let make = match plan.before {
             Before::Nothing => kernels.build,
@@ -256,7 +256,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let slot_bytes = self.kernels.slot_bytes;
         let of_pages = Grid {
             blocks: plan.pages,
-            threads: page::THREADS,
+            threads: plan.threads(),
             shared_bytes: plan.shared_bytes(sizes, slot_bytes),
         };
         let cursor_bytes = plan.cursors() * size_of::<u64>();

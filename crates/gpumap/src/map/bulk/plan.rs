@@ -88,6 +88,11 @@ impl Plan {
         page::shared_bytes(sizes, slot_bytes, self.page_slots, self.room, in_use)
     }
 
+    /// Threads of that block.
+    pub(super) fn threads(&self) -> u32 {
+        page::threads(self.page_slots, self.room, self.before == Before::Pairs)
+    }
+
     /// Bytes of the heads in scratch memory: none if pages are their own.
     pub(super) fn head_bytes(&self, pair: usize) -> usize {
         match self.before {

@@ -6,6 +6,7 @@ use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::THREADS;
 
 use crate::error::{Error, Result, Setting};
+use crate::map::Key;
 
 /// The most parts of a partition.
 pub const MAX_PARTS: usize = THREADS as usize;
@@ -16,8 +17,8 @@ pub const MAX_PARTS: usize = THREADS as usize;
 /// use gpumap::primitives::Digit;
 ///
 /// assert_eq!(Digit::of_bits(4..6).parts(), 4);
-/// assert_eq!(Digit::of_bits(4..6).part(0b10_0000), 2);
-/// assert!(Digit::of_hash(56..64, 7).part(1) < 256);
+/// assert_eq!(Digit::of_bits(4..6).part(0b10_0000u32), 2);
+/// assert!(Digit::of_hash(56..64, 7).part(1u64) < 256);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digit {
@@ -59,10 +60,11 @@ impl Digit {
         }
     }
 
-    /// The digit of a key, zero-extended to 64 bits, if it has [`parts`](Self::parts).
-    pub fn part(self, key: u64) -> usize {
+    /// The digit of a key, if it has [`parts`](Self::parts).
+    pub fn part<K: Key>(self, key: K) -> usize {
+        let bits = bytemuck::cast::<K, K::Bits>(key);
         match self.kernel() {
-            kernel if self.first < 64 && self.parts() > 0 => kernel.digit(key) as usize,
+            kernel if self.first < 64 && self.parts() > 0 => kernel.digit(bits) as usize,
             _ => 0,
         }
     }

@@ -5,7 +5,7 @@ use std::ptr;
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{
     OFFSETS, OffsetsArgs, Partitioned, Payload, SCAN_ROWS, ScanRowsArgs, ScatterArgs,
-    ScatterKernel, THREADS, TileCountArgs, UNBOUNDED, shared_bytes,
+    ScatterKernel, THREADS, TileCountArgs, UNBOUNDED,
 };
 use gpumap_kernels::primitives::sweep::Words;
 use gpumap_simt::kernel::{Grid, KernelArgs};
@@ -77,7 +77,7 @@ impl Primitives {
             cursors: offsets.wrapping_add(2 * parts + 1),
         };
         let stable = matches!(form, Form::Exact { stable: true });
-        let tile = self.tile::<K, V>(job.parts, stable);
+        let tile = scatter_tile(&self.device, &scatter_kernel::<K, V>(stable), job.parts);
         // SAFETY: the job is as this function's contract says, and the tables have their sizes.
         unsafe {
             match form {
@@ -113,55 +113,25 @@ impl Primitives {
         }
         scratch.fetch(tables, parts + 1)
     }
-
-    /// Keys per tile.
-    fn tile<K: Partitioned<V>, V: Payload>(&self, parts: u32, stable: bool) -> u32 {
-        let sizes = [size_of::<K>() as u32, V::BYTES];
-        tile(
-            &self.device,
-            &scatter_kernel::<K, V>(stable),
-            sizes,
-            parts,
-            stable,
-        )
-    }
 }
 
-/// Keys per tile of a scatter kernel, for keys and values of these sizes: as many as the threads
-/// rank at most, fewer where shared memory is small.
-fn tile<A: KernelArgs>(
+/// Keys per tile of a scatter kernel: as many as the threads rank at most, fewer where shared memory
+/// is small.
+pub(crate) fn scatter_tile<A: KernelArgs>(
     device: &Device,
     kernel: &ScatterKernel<A>,
-    [key, value]: [u32; 2],
     parts: u32,
-    stable: bool,
 ) -> u32 {
     let threads = kernel.threads;
-    let bytes = |tile| shared_bytes(key, value, tile, parts, kernel.place_bytes, threads, stable);
     let room = if device.is_cuda() {
         let of_block = device.shared_memory() / kernel.blocks;
-        of_block.saturating_sub(bytes(0) + STATIC_SHARED)
+        of_block.saturating_sub(kernel.shared_bytes(0, parts) + STATIC_SHARED)
     } else {
         // Several tiles come up with little data.
         0
     };
-    let rounds = room / (bytes(threads) - bytes(0));
+    let rounds = room / (threads * kernel.key_bytes);
     threads * rounds.clamp(1, kernel.keys_per_thread)
-}
-
-/// Keys per tile of an unstable scatter kernel, for keys and values of these sizes, and the bytes of
-/// dynamic shared memory that it needs for them.
-pub(crate) fn scatter_tile<A: KernelArgs>(
-    device: &Device,
-    kernel: &ScatterKernel<A>,
-    sizes: [u32; 2],
-    parts: u32,
-) -> (u32, u32) {
-    let tile = tile(device, kernel, sizes, parts, false);
-    let [key, value] = sizes;
-    let place = kernel.place_bytes;
-    let bytes = shared_bytes(key, value, tile, parts, place, kernel.threads, false);
-    (tile, bytes)
 }
 
 impl<K, V> Job<K, V> {
@@ -272,17 +242,11 @@ unsafe fn scatter<K: Partitioned<V>, V: Payload>(
         Room::Matrix(matrix) => (matrix, UNBOUNDED),
     };
     let stable = !matrix.is_null();
-    let ScatterKernel {
-        kernel,
-        threads,
-        place_bytes,
-        ..
-    } = scatter_kernel::<K, V>(stable);
-    let (key, value) = (size_of::<K>() as u32, V::BYTES);
+    let kernel = scatter_kernel::<K, V>(stable);
     let grid = Grid {
         blocks: job.tiles(tile)?,
-        threads,
-        shared_bytes: shared_bytes(key, value, tile, job.parts, place_bytes, threads, stable),
+        threads: kernel.threads,
+        shared_bytes: kernel.shared_bytes(tile, job.parts),
     };
     let aligned = |address: usize| u32::from(address.is_multiple_of(16));
     let args = ScatterArgs {
@@ -300,5 +264,5 @@ unsafe fn scatter<K: Partitioned<V>, V: Payload>(
         out_values: job.out_values,
     };
     // SAFETY: passed on.
-    unsafe { kernel.launch(scratch.stream(), grid, args) }
+    unsafe { kernel.kernel.launch(scratch.stream(), grid, args) }
 }

@@ -67,9 +67,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         }
         let answers = post.mailbox(post.terms.me, 0);
         // As it was sent.
-        let sizes = [size_of::<K>() as u32, 0];
         let (device, kernel) = (self.map.device(), &post.senders.keys);
-        let (tile, _) = scatter_tile(device, kernel, sizes, post.terms.bins());
+        let tile = scatter_tile(device, kernel, post.terms.bins());
         let bytes = match &values {
             Some(_) => size_of::<V>(),
             None => 0,

@@ -3,6 +3,7 @@
 use std::ptr;
 
 use gpumap_kernels::build::bins::Bins;
+use gpumap_kernels::build::pair::side_by_side;
 use gpumap_kernels::mail::{Mailbox, SendArgs, turn};
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::ScatterKernel;
@@ -56,6 +57,21 @@ impl<K: Key, V: Value> Post<K, V> {
             keys: base.wrapping_add(first * size_of::<K>()),
             values: values.wrapping_add(first * size_of::<V>()),
             found: found.wrapping_add(first),
+        }
+    }
+
+    /// The same for pairs, which may lie [side by side](gpumap_kernels::build::pair).
+    fn mailbox_of_pairs(&self, rank: usize, first: u64) -> Mailbox {
+        match side_by_side::<K, V>() {
+            true => {
+                let mailbox = self.mailbox(rank, 0);
+                let before = first as usize * (size_of::<K>() + size_of::<V>());
+                Mailbox {
+                    keys: mailbox.keys.wrapping_add(before),
+                    ..mailbox
+                }
+            }
+            false => self.mailbox(rank, first),
         }
     }
 }
@@ -168,7 +184,11 @@ impl<K: Key, V: Value> Shard<K, V> {
         // This rank's part of the first bin of each.
         let first = terms.me as u64 * terms.capacity();
         let by_turn = (1..=terms.ranks).map(|step| (terms.me + step) % terms.ranks);
-        let boxes: Vec<Mailbox> = by_turn.map(|to| post.mailbox(to, first)).collect();
+        let mailbox = |to| match values {
+            Some(_) => post.mailbox_of_pairs(to, first),
+            None => post.mailbox(to, first),
+        };
+        let boxes: Vec<Mailbox> = by_turn.map(mailbox).collect();
         // SAFETY: the workspace waits for its stream before this call returns.
         let keys = unsafe { scratch.stage(Slot::Keys, keys) }?;
         match values {
@@ -210,8 +230,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         let at = cursors.as_mut_ptr();
         let boxes = upload(scratch.stream(), boxes)?;
         let kernel = batch.kernel;
-        let sizes = [size_of::<K>() as u32, size_of::<W>() as u32];
-        let (tile, shared_bytes) = scatter_tile(self.map.device(), &kernel, sizes, bins);
+        let tile = scatter_tile(self.map.device(), &kernel, bins);
         let aligned = |address: usize| u32::from(address.is_multiple_of(16));
         let args = SendArgs {
             keys: batch.keys,
@@ -238,7 +257,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             // Fewer keys than places, which are below 2^32.
             blocks: batch.len.div_ceil(tile as usize) as u32,
             threads: kernel.threads,
-            shared_bytes,
+            shared_bytes: kernel.shared_bytes(tile, bins),
         };
         let stream = scratch.stream();
         // SAFETY: the batch is staged, the mailboxes of all ranks have places for what is counted below their
