@@ -50,8 +50,8 @@ use shared::{FREE, Shared};
 /// The most threads of a block.
 pub const MOST_THREADS: u32 = 384;
 
-/// Threads of a block that makes a page of so many slots, from at most `room` pairs or on top of those it has: more where
-/// many keys walk, and a block has so much of the shared memory that there are few.
+/// Threads of a block that makes a page of so many slots from at most `room` pairs, beside those that are in it if it
+/// is in use: more where many keys walk, and where a block takes so much of the shared memory that few fit.
 pub const fn threads(slots: u32, room: u32, in_use: bool) -> u32 {
     if in_use || room > slots / 4 * 3 {
         MOST_THREADS
