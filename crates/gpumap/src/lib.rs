@@ -68,6 +68,8 @@
 //!
 //! A [`Stream`] is a queue of work; a [`Buffer`] is allocated and freed in the order of one. What
 //! is queued on another must be ordered after it with [`Stream::wait_stream`] or an [`Event`].
+//! [`Map::on`] has the verbs in the order of a stream, without waiting for the device, and a [`Graph`]
+//! launches several of them by one call of the driver.
 //!
 //! # Primitives
 //!
@@ -189,8 +191,8 @@ pub use lending::Tally;
 pub use map::Audit;
 pub use map::{
     Answer, Applied, ArenaMap, ArenaMapBuilder, ArenaStats, Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR,
-    Growth, Key, Map, MapBuilder, Merge, Number, OnStream, Operation, Outcome, Pending, Stats,
-    Value,
+    Graph, Growth, Key, Map, MapBuilder, Merge, Number, OnStream, Operation, Outcome, Pending,
+    Recording, Stats, Value,
 };
 pub use output::{Output, Sink};
 pub use sharded::ShardedMap;

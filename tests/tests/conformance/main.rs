@@ -19,6 +19,7 @@ mod facade;
 mod faults;
 mod full;
 mod get;
+mod graphs;
 mod growth;
 mod growth_memory;
 mod growth_threads;

@@ -195,6 +195,42 @@ fn sanitizer_removing_and_storing_again() {
     on_all_kernels!(body);
 }
 
+/// Graphs whose buffers end where their batches do, with several launches in flight, on a table that moves.
+#[test]
+fn sanitizer_graphs() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for n in SIZES {
+            let map = on.map::<K, V>(4 * n as usize);
+            let stream = on.stream();
+            let batch = Batch::<K, V>::numbered(0..n, 1);
+            let keys = Buffer::from_slice(&stream, &batch.keys).unwrap();
+            let values = Buffer::from_slice(&stream, &batch.values).unwrap();
+            let mut held = Buffer::<V>::uninit(&stream, n as usize).unwrap();
+            let mut found = Buffer::<u8>::uninit(&stream, n as usize).unwrap();
+            let mut graph = map.graph(&stream);
+            for _ in 0..3 {
+                let mut answers = Vec::new();
+                for _ in 0..3 {
+                    let mut verbs = graph.record();
+                    verbs.insert(&keys, &values).unwrap();
+                    verbs.get_or_insert_into(&keys, &values, &mut held).unwrap();
+                    verbs.contains_into(&keys, &mut found).unwrap();
+                    verbs.remove(&keys).unwrap();
+                    answers.push(verbs.launch().unwrap());
+                }
+                for answer in answers {
+                    let n = n as usize;
+                    assert_eq!(answer.wait().unwrap(), [n, 0, 0, n]);
+                }
+                assert!(found.to_vec().unwrap().iter().all(|&found| found == 1));
+                assert_holds(&map, &Oracle::new());
+                map.reserve(2 * map.capacity()).unwrap();
+            }
+        }
+    }
+    on_all_kernels!(body);
+}
+
 /// Pages made with a batch, from nothing and from what is in them, and batches sorted by hash.
 #[test]
 fn sanitizer_large_batches() {

@@ -5,7 +5,7 @@ use std::ops::{Bound, RangeBounds};
 
 use bytemuck::Pod;
 
-use super::PinnedBuffer;
+use super::{Buffer, PinnedBuffer};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::memory::host_vec;
@@ -45,6 +45,24 @@ impl<T> Clone for BufferView<'_, T> {
 }
 
 impl<T> Copy for BufferView<'_, T> {}
+
+impl<'a, T: Pod> From<&'a Buffer<T>> for BufferView<'a, T> {
+    fn from(buffer: &'a Buffer<T>) -> Self {
+        buffer.as_view()
+    }
+}
+
+impl<'a, T> From<&BufferView<'a, T>> for BufferView<'a, T> {
+    fn from(view: &BufferView<'a, T>) -> Self {
+        *view
+    }
+}
+
+impl<'a, T: Pod> From<&'a mut Buffer<T>> for BufferViewMut<'a, T> {
+    fn from(buffer: &'a mut Buffer<T>) -> Self {
+        buffer.as_view_mut()
+    }
+}
 
 impl<'a, T: Pod> BufferView<'a, T> {
     /// # Safety

@@ -8,12 +8,15 @@
 pub(crate) mod calls;
 mod context;
 mod driver;
+mod graph;
 mod module;
 mod peer;
 mod ptx;
 mod query;
 
-pub(crate) use context::Context;
+pub(crate) use context::{Context, Current};
 pub(crate) use driver::{check, cu, device_count, elapsed_ms};
+pub(crate) use graph::{ExecutableGraph, KernelNodes};
+pub(crate) use module::Function;
 pub(crate) use peer::allow_peer;
 pub(crate) use ptx::PtxText;

@@ -38,6 +38,10 @@ pub enum Call {
     Copy,
     /// A kernel.
     Launch,
+    /// Making a graph of kernels.
+    MakeGraph,
+    /// All kernels of a graph.
+    LaunchGraph,
     /// Calling the host in the order of a stream.
     CallHost,
     /// A new stream.
@@ -72,6 +76,8 @@ impl Call {
             Self::Download => "cuMemcpyDtoHAsync_v2",
             Self::Copy => "cuMemcpyDtoDAsync_v2",
             Self::Launch => "cuLaunchKernel",
+            Self::MakeGraph => "cuGraphInstantiateWithFlags",
+            Self::LaunchGraph => "cuGraphLaunch",
             Self::CallHost => "cuLaunchHostFunc",
             Self::CreateStream => "cuStreamCreate",
             Self::WaitForStream => "cuStreamSynchronize",

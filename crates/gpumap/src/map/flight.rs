@@ -21,7 +21,7 @@ use crate::room::Room;
 use crate::stream::Stream;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
-/// What a flight does to the books when it lands.
+/// What a verb of a flight does to the books when that lands.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Effect {
     /// Its batch of `keys` has this room, of which it uses some.
@@ -53,9 +53,11 @@ struct Booklet {
 
 /// What a flight brings its counts home with; used again and again.
 #[derive(Debug)]
-struct Ticket {
-    /// On the device, and where the host finds what they came to: in the booklet.
+pub(super) struct Ticket {
+    /// Those of its first verb, on the device, and where the host finds what they came to: in the
+    /// booklet. Those of the others follow.
     counters: Counters,
+    verbs: usize,
     event: Event,
     _booklet: Arc<Booklet>,
 }
@@ -68,13 +70,13 @@ unsafe impl Sync for Ticket {}
 #[derive(Debug)]
 enum State {
     /// Who waits for it shares the ticket, and not the lock.
-    Flying(Arc<Ticket>, Effect),
-    /// Its count, until somebody takes it.
-    Landed(Result<usize>),
+    Flying(Arc<Ticket>, Arc<[Effect]>),
+    /// The count of each of its verbs, until somebody takes them.
+    Landed(Result<Vec<usize>>),
     Taken,
 }
 
-/// A call in flight.
+/// A call in flight: one verb, or those of a graph.
 #[derive(Debug)]
 pub(super) struct Flight(Mutex<State>);
 
@@ -100,36 +102,57 @@ pub(super) struct Books<'m> {
 }
 
 impl Ticket {
-    /// Some new tickets.
-    fn book(device: &Device) -> Result<Vec<Self>> {
+    /// Some new tickets, for so many verbs each.
+    fn book(device: &Device, tickets: usize, verbs: usize) -> Result<Vec<Self>> {
         let stream = Stream::new(device)?;
-        let mut counters = Buffer::zeroed(&stream, TICKETS * WORDS)?;
-        let mut mirror = PinnedBuffer::zeroed(device, TICKETS * MIRRORED)?;
-        let (on_device, on_host) = (counters.as_mut_ptr(), mirror.as_mut_ptr());
+        let mut counters = Buffer::zeroed(&stream, tickets * verbs * WORDS)?;
+        let mut mirror = PinnedBuffer::zeroed(device, tickets * verbs * MIRRORED)?;
+        let first = Counters {
+            words: counters.as_mut_ptr(),
+            mirror: mirror.as_mut_ptr(),
+        };
         let booklet = Arc::new(Booklet {
             _counters: counters,
             _mirror: mirror,
         });
         let ticket = |i: usize| {
             Ok(Self {
-                counters: Counters {
-                    words: on_device.wrapping_add(i * WORDS),
-                    mirror: on_host.wrapping_add(i * MIRRORED),
-                },
+                counters: nth(first, i * verbs),
+                verbs,
                 event: Event::with_timing(device, Timing::Off)?,
                 _booklet: booklet.clone(),
             })
         };
-        let tickets = (0..TICKETS).map(ticket).collect::<Result<_>>()?;
+        let tickets = (0..tickets).map(ticket).collect::<Result<_>>()?;
         stream.synchronize()?;
         Ok(tickets)
     }
 
-    /// What the counters came to, once the event has happened.
-    fn read(&self) -> [u64; MIRRORED] {
+    /// How many verbs it is for.
+    pub fn verbs(&self) -> usize {
+        self.verbs
+    }
+
+    /// Where a verb of it counts.
+    pub fn counters(&self, verb: usize) -> Counters {
+        debug_assert!(verb < self.verbs);
+        nth(self.counters, verb)
+    }
+
+    /// What the counters of a verb came to, once the event has happened.
+    fn read(&self, verb: usize) -> [u64; MIRRORED] {
+        let mirror = self.counters(verb).mirror;
         // SAFETY: the device wrote there before the event, and does so again only for the next
         // flight of this ticket.
-        [0, 1].map(|i| unsafe { self.counters.mirror.wrapping_add(i).read() })
+        [0, 1].map(|i| unsafe { mirror.wrapping_add(i).read() })
+    }
+}
+
+/// The counters that lie so many places after these.
+fn nth(first: Counters, i: usize) -> Counters {
+    Counters {
+        words: first.words.wrapping_add(i * WORDS),
+        mirror: first.mirror.wrapping_add(i * MIRRORED),
     }
 }
 
@@ -148,10 +171,15 @@ impl Flights {
         if let Some(ticket) = self.idle.lock().pop() {
             return Ok(ticket);
         }
-        let mut tickets = Ticket::book(&self.device)?;
+        let mut tickets = Ticket::book(&self.device, TICKETS, 1)?;
         let ticket = tickets.pop();
         self.idle.lock().append(&mut tickets);
         ticket.map_or_else(|| self.ticket(), Ok)
+    }
+
+    /// Tickets of the caller's own, for so many verbs each.
+    pub fn tickets(&self, tickets: usize, verbs: usize) -> Result<Vec<Ticket>> {
+        Ticket::book(&self.device, tickets, verbs)
     }
 
     /// Lets a stream wait for a flight.
@@ -199,26 +227,39 @@ impl Books<'_> {
         effect: Effect,
         launch: impl FnOnce(Counters) -> Result<()>,
     ) -> Result<Arc<Flight>> {
-        let ticket = self.flights.ticket()?;
-        if let Err(error) = launch(ticket.counters) {
-            if effect.writes() && matches!(error, Error::Kernel(_) | Error::Driver { .. }) {
-                // It may have ended anywhere, and nobody knows what the counters are.
+        let ticket = Arc::new(self.flights.ticket()?);
+        let counters = ticket.counters(0);
+        self.depart_with(stream, &ticket, Arc::new([effect]), || launch(counters))
+    }
+
+    /// As [`depart`](Self::depart), of all verbs of a ticket, with which nothing is in flight. If this
+    /// fails, nobody knows what its counters are, and it must not be used again.
+    pub fn depart_with(
+        &self,
+        stream: &Stream,
+        ticket: &Arc<Ticket>,
+        effects: Arc<[Effect]>,
+        launch: impl FnOnce() -> Result<()>,
+    ) -> Result<Arc<Flight>> {
+        let writes = effects.iter().any(|effect| effect.writes());
+        if let Err(error) = launch() {
+            if writes && matches!(error, Error::Kernel(_) | Error::Driver { .. }) {
+                // It may have ended anywhere.
                 self.poisoned.store(true, Ordering::Release);
                 let _ = stream.synchronize();
-            } else {
-                self.flights.idle.lock().push(ticket);
             }
             return Err(error);
         }
         if let Err(error) = ticket.event.record(stream) {
             // The kernel runs, and nobody will know what it counted.
-            if effect.writes() {
+            if writes {
                 self.poisoned.store(true, Ordering::Release);
             }
             let _ = stream.synchronize();
             return Err(error);
         }
-        let flight = Arc::new(Flight(Mutex::new(State::Flying(Arc::new(ticket), effect))));
+        let state = State::Flying(ticket.clone(), effects);
+        let flight = Arc::new(Flight(Mutex::new(state)));
         let mut open = self.flights.open.lock();
         open.push(flight.clone());
         self.flights.count.store(open.len(), Ordering::Release);
@@ -228,35 +269,44 @@ impl Books<'_> {
 
     /// Waits for a flight, and enters its counts.
     pub fn land(&self, flight: &Arc<Flight>) {
-        let (ticket, effect) = match &*flight.0.lock() {
-            State::Flying(ticket, effect) => (ticket.clone(), *effect),
+        let (ticket, effects) = match &*flight.0.lock() {
+            State::Flying(ticket, effects) => (ticket.clone(), effects.clone()),
             _ => return,
         };
         // Without the lock: others may ask meanwhile how far it is.
         let ended = ticket.event.synchronize();
-        self.enter_once(flight, &ticket, effect, ended);
-        // The last of those who waited: the event must not be recorded again before.
+        self.enter_once(flight, &ticket, &effects, ended);
+        // The last of those who waited, and of a graph that is gone: the event must not be recorded
+        // again before.
         if let Some(ticket) = Arc::into_inner(ticket) {
             self.flights.idle.lock().push(ticket);
         }
     }
 
     /// Enters the counts of a flight that has ended, unless somebody was faster.
-    fn enter_once(&self, flight: &Arc<Flight>, ticket: &Ticket, effect: Effect, ended: Result<()>) {
+    fn enter_once(
+        &self,
+        flight: &Arc<Flight>,
+        ticket: &Ticket,
+        effects: &[Effect],
+        ended: Result<()>,
+    ) {
         let mut state = flight.0.lock();
         if !matches!(*state, State::Flying(..)) {
             return;
         }
         *state = State::Landed(match ended {
             Ok(()) => {
-                let added = match effect {
-                    Effect::Read => [0; MIRRORED],
-                    _ => ticket.read(),
+                let enter = |(verb, &effect)| match effect {
+                    Effect::Read => Ok(0),
+                    _ => self.enter(effect, ticket.read(verb)),
                 };
-                self.enter(effect, added)
+                // All of them, also after one that says that something is wrong.
+                let entered: Vec<_> = effects.iter().enumerate().map(enter).collect();
+                entered.into_iter().collect()
             }
             Err(error) => {
-                if effect.writes() {
+                if effects.iter().any(|effect| effect.writes()) {
                     self.poisoned.store(true, Ordering::Release);
                 }
                 Err(error)
@@ -328,12 +378,12 @@ impl Flight {
         }
     }
 
-    /// Its count, once, after it has landed.
-    pub fn take(&self) -> Result<usize> {
+    /// The counts of its verbs, once, after it has landed.
+    pub fn take(&self) -> Result<Vec<usize>> {
         match mem::replace(&mut *self.0.lock(), State::Taken) {
             State::Landed(outcome) => outcome,
             // Taken before: its caller has had the answer.
-            _ => Ok(0),
+            _ => Ok(Vec::new()),
         }
     }
 }

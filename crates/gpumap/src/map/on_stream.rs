@@ -6,22 +6,18 @@ mod tests;
 use std::ptr;
 use std::sync::Arc;
 
-use gpumap_kernels::kernels::{GetArgs, RemoveArgs, StoreArgs};
-use gpumap_kernels::verbs::look_up::Answers;
-use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::atomic::part::Update;
 
-use super::flight::{Effect, Flight};
+use super::flight::Flight;
 use super::merge::Merge;
-use super::pending::Pending;
-use super::retrieve::Dump;
-use super::store::{StoreKernel, Verb};
+use super::pending::{Pending, only};
+use super::step::Step;
+use super::store::Verb;
 use super::{Key, Map, Value};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result, expect_room};
 use crate::input::{Input, Source};
 use crate::memory::{Memory, bytes_of};
-use crate::primitives::Order;
 use crate::stream::Stream;
 
 /// The verbs of a [`Map`] on a stream; made by [`Map::on`].
@@ -152,33 +148,19 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<'m, usize>> {
         let keys = keys.source();
         if keys.is_empty() {
-            return Ok(Pending::ready(0, |removed| removed));
+            return Ok(Pending::ready(vec![0], only));
         }
         let staged = self.stage(keys)?;
+        let step = Step::Remove {
+            keys: staged.elements,
+            len: keys.len(),
+        };
         let table = self.map.table.read();
-        self.map.expect_sound()?;
-        let flight = self
-            .map
-            .books()
-            .depart(&self.stream, Effect::Remove, |counters| {
-                let (grid, batch) = self.map.share_out(staged.elements, ptr::null(), keys.len());
-                let args = RemoveArgs {
-                    view: table.view(),
-                    batch,
-                    answers: Answers {
-                        values: ptr::null_mut(),
-                        found: ptr::null_mut(),
-                        default: bytemuck::cast(V::zeroed()),
-                    },
-                    removed: counters,
-                };
-                // SAFETY: the kernel set fits the map's types, the keys are on the device; who
-                // frees or replaces the table lands all flights first.
-                unsafe { self.map.kernels.remove.launch(&self.stream, grid, args) }
-            })?;
+        // SAFETY: the keys are on the device.
+        let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;
         drop(table);
         self.hold_back(&flight, keys)?;
-        Ok(Pending::flying(self.map.books(), flight, |removed| removed))
+        Ok(Pending::flying(self.map.books(), flight, only))
     }
 
     /// [`Map::get_into`] on the stream.
@@ -266,17 +248,14 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         let room = keys.len().min(values.len());
         self.stream.wait_stream(keys.stream())?;
         self.stream.wait_stream(values.stream())?;
+        let step = Step::Dump {
+            keys: keys.as_mut_ptr(),
+            values: values.as_mut_ptr(),
+            room,
+        };
         let table = self.map.table.read();
-        self.map.expect_sound()?;
-        let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
-        let dump = Dump::of(&table, Order::Any, keys_at, values_at, room)?;
-        let effect = Effect::Dump { room };
-        let flight = self.map.books().depart(&self.stream, effect, |pairs| {
-            let kernel = self.map.kernels.retrieve_all;
-            // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; who
-            // frees or replaces the table lands all flights first.
-            unsafe { dump.queue(kernel, &self.stream, pairs, ptr::null_mut()) }
-        })?;
+        // SAFETY: both outputs have `room` elements.
+        let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;
         drop(table);
         self.let_wait(&flight, keys.stream())?;
         self.let_wait(&flight, values.stream())?;
@@ -300,11 +279,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             return Ok(Call::Done(0));
         }
         let table = self.map.table.read();
-        let promise = self.map.room.promise(keys.len()).or_else(|| {
-            // What has ended meanwhile may have needed less than it was promised.
-            self.map.books().land_ended();
-            self.map.room.promise(keys.len())
-        });
+        let promise = self.map.promise(keys.len());
         let Some(promise) = promise else {
             drop(table);
             self.stream.synchronize()?;
@@ -313,31 +288,17 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
                 None => self.map.store(verb, keys, values)?,
             }));
         };
-        let held = held.map_or(ptr::null_mut(), Buffer::as_mut_ptr);
         self.map.expect_sound()?;
-        let (kernel, update): (StoreKernel<K, V>, _) = self.map.kernel_of(verb);
         let (staged_keys, staged_values) = (self.stage(keys)?, self.stage(values)?);
-        let effect = Effect::Store { keys: keys.len() };
-        let flight = self.map.books().depart(&self.stream, effect, |counters| {
-            let (grid, batch) =
-                self.map
-                    .share_out(staged_keys.elements, staged_values.elements, keys.len());
-            let args = StoreArgs {
-                view: table.view_to_store(),
-                batch,
-                update,
-                values: held.cast(),
-                account: Account {
-                    outcomes: ptr::null_mut(),
-                    unplaced: ptr::null_mut(),
-                    counters,
-                    select: Select::All,
-                },
-            };
-            // SAFETY: the kernel set fits the map's types, keys and values are on the device and the
-            // output is as long; who frees or replaces the table lands all flights first.
-            unsafe { kernel.launch(&self.stream, grid, args) }
-        })?;
+        let step = Step::Store {
+            verb,
+            keys: staged_keys.elements,
+            values: staged_values.elements,
+            held: held.map_or(ptr::null_mut(), Buffer::as_mut_ptr),
+            len: keys.len(),
+        };
+        // SAFETY: keys and values are on the device and the output is as long.
+        let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;
         // The flight keeps it from now on.
         promise.hand_over();
         drop(table);
@@ -349,8 +310,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// The answer of a call that counts.
     fn counted(&self, call: Call) -> Pending<'m, usize> {
         match call {
-            Call::Flying(flight) => Pending::flying(self.map.books(), flight, |new| new),
-            Call::Done(new) => Pending::ready(new, |new| new),
+            Call::Flying(flight) => Pending::flying(self.map.books(), flight, only),
+            Call::Done(new) => Pending::ready(vec![new], only),
         }
     }
 
@@ -365,23 +326,16 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             return Ok(None);
         }
         let staged = self.stage(keys)?;
+        let step = Step::LookUp {
+            keys: staged.elements,
+            values,
+            found,
+            default,
+            len: keys.len(),
+        };
         let table = self.map.table.read();
-        self.map.expect_sound()?;
-        let flight = self.map.books().depart(&self.stream, Effect::Read, |_| {
-            let (grid, batch) = self.map.share_out(staged.elements, ptr::null(), keys.len());
-            let args = GetArgs {
-                view: table.view(),
-                batch,
-                answers: Answers {
-                    values: values.cast(),
-                    found,
-                    default: bytemuck::cast(default),
-                },
-            };
-            // SAFETY: the kernel set fits the map's types, the keys are on the device and outputs
-            // are as long; who frees or replaces the table lands all flights first.
-            unsafe { self.map.kernels.get.launch(&self.stream, grid, args) }
-        })?;
+        // SAFETY: the keys are on the device and outputs are as long.
+        let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;
         drop(table);
         self.hold_back(&flight, keys)?;
         Ok(Some(flight))
@@ -450,7 +404,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         outputs: [&Stream; N],
     ) -> Result<Pending<'m, ()>> {
         let Some(flight) = flight else {
-            return Ok(Pending::ready(0, |_| ()));
+            return Ok(Pending::ready(Vec::new(), |_| ()));
         };
         for stream in outputs {
             self.let_wait(&flight, stream)?;

@@ -16,7 +16,7 @@ use crate::error::Result;
 #[derive(Debug)]
 pub struct Pending<'m, T> {
     answer: Answer<'m>,
-    of_count: fn(usize) -> T,
+    of_counts: fn(Vec<usize>) -> T,
 }
 
 #[derive(Debug)]
@@ -24,21 +24,31 @@ enum Answer<'m> {
     /// The device may still be at it.
     Flying(Books<'m>, Arc<Flight>),
     /// The call has waited itself.
-    Ready(Option<Result<usize>>),
+    Ready(Option<Result<Vec<usize>>>),
+}
+
+/// The count of a call that is one verb.
+pub(super) fn only(counts: Vec<usize>) -> usize {
+    // None if it was polled after it was ready: its caller has had the answer.
+    counts.first().copied().unwrap_or(0)
 }
 
 impl<'m, T> Pending<'m, T> {
-    pub(super) fn flying(books: Books<'m>, flight: Arc<Flight>, of_count: fn(usize) -> T) -> Self {
+    pub(super) fn flying(
+        books: Books<'m>,
+        flight: Arc<Flight>,
+        of_counts: fn(Vec<usize>) -> T,
+    ) -> Self {
         Self {
             answer: Answer::Flying(books, flight),
-            of_count,
+            of_counts,
         }
     }
 
-    pub(super) fn ready(count: usize, of_count: fn(usize) -> T) -> Self {
+    pub(super) fn ready(counts: Vec<usize>, of_counts: fn(Vec<usize>) -> T) -> Self {
         Self {
-            answer: Answer::Ready(Some(Ok(count))),
-            of_count,
+            answer: Answer::Ready(Some(Ok(counts))),
+            of_counts,
         }
     }
 
@@ -55,18 +65,18 @@ impl<'m, T> Pending<'m, T> {
     /// # Errors
     /// What the verb may return; those of the device show up here.
     pub fn wait(mut self) -> Result<T> {
-        self.take().map(self.of_count)
+        self.take().map(self.of_counts)
     }
 
-    /// The count, waiting if need be.
-    fn take(&mut self) -> Result<usize> {
+    /// The counts, waiting if need be.
+    fn take(&mut self) -> Result<Vec<usize>> {
         match &mut self.answer {
             Answer::Flying(books, flight) => {
                 books.land(flight);
                 flight.take()
             }
             // Polled after it was ready: its caller has had the answer.
-            Answer::Ready(count) => count.take().unwrap_or(Ok(0)),
+            Answer::Ready(counts) => counts.take().unwrap_or(Ok(Vec::new())),
         }
     }
 }
@@ -85,6 +95,6 @@ impl<T> Future for Pending<'_, T> {
                 Err(error) => tracing::debug!(%error, "waiting for the device in a poll"),
             }
         }
-        Poll::Ready(this.take().map(this.of_count))
+        Poll::Ready(this.take().map(this.of_counts))
     }
 }

@@ -7,17 +7,16 @@ use gpumap_kernels::count::Counters;
 use gpumap_kernels::primitives::CONTROL_THREADS;
 use gpumap_kernels::retrieve_all::{MAX_WORKERS, RetrieveAllArgs, shared_bytes};
 use gpumap_kernels::slot::RESERVED_WORDS;
-use gpumap_simt::kernel::{Grid, Kernel};
+use gpumap_simt::kernel::{Grid, Kernel, Launcher};
 use gpumap_simt::warp;
 
 use super::table::Table;
 use super::{Key, Map, Value};
 use crate::device::Device;
-use crate::error::{Result, expect_room};
+use crate::error::{Error, Result, expect_room};
 use crate::output::Output;
 use crate::primitives::{Order, empty_tiles};
 use crate::scratch::{Slot, Workspace};
-use crate::stream::Stream;
 
 /// The most working threads of a dump that a multiprocessor has: two tiles on their way at a time
 /// were measured to keep the memory busy.
@@ -69,7 +68,7 @@ impl<K: Key, V: Value> Dump<K, V> {
         })
     }
 
-    /// Queues the kernel. `tiles` are the header and status words of an ordered dump, else null.
+    /// Queues the kernel, or records that. `tiles` are the header and status words of an ordered dump, else null.
     ///
     /// # Safety
     /// The kernel fits the map's types; the table stays as long as the launch lasts, and both outputs
@@ -77,11 +76,11 @@ impl<K: Key, V: Value> Dump<K, V> {
     pub unsafe fn queue(
         &self,
         kernel: &'static Kernel<RetrieveAllArgs<K::Bits, V::Bits>>,
-        stream: &Stream,
+        on: &impl Launcher<Error = Error>,
+        device: &Device,
         pairs: Counters,
         tiles: *mut u8,
     ) -> Result<()> {
-        let device = stream.device();
         let parts_log2 = parts_log2(device);
         let workers = MAX_WORKERS >> parts_log2;
         let side_by_side = device.shared_memory() / shared_bytes(workers);
@@ -102,7 +101,7 @@ impl<K: Key, V: Value> Dump<K, V> {
             ..Grid::new(all.min(u64::from(blocks)) as u32, workers + CONTROL_THREADS)
         };
         // SAFETY: passed on.
-        unsafe { kernel.launch(stream, grid, args) }
+        unsafe { kernel.launch(on, grid, args) }
     }
 }
 
@@ -244,7 +243,10 @@ impl<K: Key, V: Value> Map<K, V> {
         let pairs = scratch.counting()?;
         // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; the
         // caller holds the table's lock until the counter has been read.
-        unsafe { dump.queue(self.kernels.retrieve_all, scratch.stream(), pairs, tiles) }?;
+        unsafe {
+            let (kernel, stream) = (self.kernels.retrieve_all, scratch.stream());
+            dump.queue(kernel, stream, &self.device, pairs, tiles)
+        }?;
         let [pairs, _] = scratch.counted()?;
         Ok(pairs as usize)
     }

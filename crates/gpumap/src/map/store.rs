@@ -11,8 +11,8 @@ mod job;
 mod run;
 
 pub(super) use alone::Progress;
+pub(super) use job::Job;
 pub(crate) use job::Verb;
-pub(super) use job::{Job, StoreKernel};
 pub(super) use run::Report;
 
 use gpumap_kernels::verbs::store::Select;

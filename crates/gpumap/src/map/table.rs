@@ -41,6 +41,19 @@ pub(super) struct Table {
     marked: AtomicBool,
 }
 
+/// What the arguments of a kernel say of a table: as long as this is the same, so are they.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sight {
+    directory: usize,
+    chunk_ends: usize,
+    reserved: usize,
+    submaps: usize,
+    page_log2: u32,
+    chunks: u64,
+    seed: u64,
+    marked: bool,
+}
+
 /// New slabs, all empty.
 fn empty_slabs(stream: &Stream, slabs: usize) -> Result<Arc<Buffer<Slab>>> {
     let mut slabs = Buffer::<Slab>::uninit(stream, slabs)?;
@@ -198,6 +211,20 @@ impl Table {
         let view = self.view();
         self.set_marked(false);
         view
+    }
+
+    /// What kernels are told of it now.
+    pub fn sight(&self) -> Sight {
+        Sight {
+            directory: self.directory.as_ptr().addr(),
+            chunk_ends: self.chunk_ends.as_ptr().addr(),
+            reserved: self.reserved.as_ptr().addr(),
+            submaps: self.submaps.len(),
+            page_log2: self.shape.page_log2,
+            chunks: self.chunks,
+            seed: self.seed,
+            marked: self.is_marked(),
+        }
     }
 
     /// Whether the marks of its slabs hold.

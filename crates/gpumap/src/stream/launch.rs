@@ -2,11 +2,12 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::Arc;
 
 use gpumap_simt::kernel::{Grid, Kernel, KernelArgs, Launcher};
 
 use super::Stream;
-use crate::cuda::cu;
+use crate::cuda::{Context, Current, Function, cu};
 use crate::device::{Call, Kind};
 use crate::error::{Error, Result};
 
@@ -32,31 +33,14 @@ impl Launcher for Stream {
         self.device().admit(Call::Launch)?;
         match self.device().kind() {
             Kind::Cpu(cpu) => {
-                let in_range = (1..=MAX_THREADS).contains(&grid.threads);
-                if !in_range || grid.blocks > MAX_BLOCKS {
-                    let limits = [MAX_BLOCKS, MAX_THREADS, u32::MAX];
-                    return Err(bad_shape(kernel.name(), grid, limits));
-                }
+                expect_grid(kernel.name(), grid)?;
                 let _order = self.inner.queue.lock();
                 // SAFETY: the caller vouches for the pointers in `args`.
                 unsafe { kernel.run(cpu.executor(), grid, args) }.map_err(Error::from)
             }
             Kind::Cuda(context) => {
                 let current = context.enter()?;
-                let function = context.function(&current, kernel.name())?;
-                if grid.threads == 0
-                    || grid.threads > function.max_threads
-                    || grid.blocks > context.max_blocks
-                    || grid.shared_bytes > context.max_shared_bytes
-                {
-                    let limits = [
-                        context.max_blocks,
-                        function.max_threads,
-                        context.max_shared_bytes,
-                    ];
-                    return Err(bad_shape(kernel.name(), grid, limits));
-                }
-                function.allow_shared(&current, grid.shared_bytes)?;
+                let function = prepare(context, &current, kernel.name(), grid)?;
                 let mut args = args;
                 let mut params: [*mut c_void; 1] = [(&raw mut args).cast()];
                 // SAFETY: the function takes one parameter, the struct `A` by value, which the
@@ -80,6 +64,38 @@ impl Launcher for Stream {
             }
         }
     }
+}
+
+/// Whether the executor can run such a grid.
+pub(super) fn expect_grid(kernel: &'static str, grid: Grid) -> Result<()> {
+    if (1..=MAX_THREADS).contains(&grid.threads) && grid.blocks <= MAX_BLOCKS {
+        return Ok(());
+    }
+    Err(bad_shape(kernel, grid, [MAX_BLOCKS, MAX_THREADS, u32::MAX]))
+}
+
+/// Finds a kernel on a device, and sees to it that it can be launched with such a grid.
+pub(super) fn prepare(
+    context: &Context,
+    current: &Current<'_>,
+    kernel: &'static str,
+    grid: Grid,
+) -> Result<Arc<Function>> {
+    let function = context.function(current, kernel)?;
+    if grid.threads == 0
+        || grid.threads > function.max_threads
+        || grid.blocks > context.max_blocks
+        || grid.shared_bytes > context.max_shared_bytes
+    {
+        let limits = [
+            context.max_blocks,
+            function.max_threads,
+            context.max_shared_bytes,
+        ];
+        return Err(bad_shape(kernel, grid, limits));
+    }
+    function.allow_shared(current, grid.shared_bytes)?;
+    Ok(function)
 }
 
 fn bad_shape(kernel: &'static str, grid: Grid, limits: [u32; 3]) -> Error {

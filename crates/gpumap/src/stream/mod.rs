@@ -1,6 +1,7 @@
 //! [`Stream`]: a queue of work on a device.
 
 mod callback;
+mod graph;
 mod launch;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
 use crate::event::{Event, Timing};
 use crate::raw::CUstream;
+pub(crate) use graph::{Recorded, Recorder};
 
 /// A queue of work on one device. What is queued runs in order; what different streams hold may
 /// run at the same time.

@@ -21,7 +21,7 @@ fn building_meets_no_flight() {
         };
         let flight = map.store(1).expect("there is room");
         map.books().land(&flight);
-        assert_eq!(flight.take().unwrap(), 1);
+        assert_eq!(flight.take().unwrap(), [1]);
         let built = builder.join().unwrap();
         BUILT[usize::from(built)].fetch_add(1, Relaxed);
         let len = if built { 3 } else { 1 };

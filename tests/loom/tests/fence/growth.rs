@@ -16,7 +16,7 @@ fn growth_waits_for_flights() {
         };
         let flight = map.store(1).expect("there is room");
         map.books().land(&flight);
-        assert_eq!(flight.take().unwrap(), 1);
+        assert_eq!(flight.take().unwrap(), [1]);
         grower.join().unwrap();
         assert_eq!((map.room.len(), map.room.used()), (1, 1));
     });
@@ -51,11 +51,11 @@ fn a_flight_lands_once() {
             thread::spawn(move || map.books().land(&first))
         };
         map.books().land(&first);
-        assert_eq!(first.take().unwrap(), 1);
+        assert_eq!(first.take().unwrap(), [1]);
         let second = map.store(0).expect("there is room");
         waiter.join().unwrap();
         map.books().land(&second);
-        assert_eq!(second.take().unwrap(), 0);
+        assert_eq!(second.take().unwrap(), [0]);
         assert_eq!((map.room.len(), map.room.used()), (1, 1));
     });
 }

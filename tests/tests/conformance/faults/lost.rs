@@ -107,6 +107,7 @@ impl Inhabitants {
             map.chunks(10).collect::<Result<Vec<_>>>(),
             on.insert(&[6], &[60]).and_then(|answer| answer.wait()),
             on.remove(&[6]).and_then(|answer| answer.wait()),
+            launch_graph(map, stream, buffer),
             map.launch_with(stream, 10, |_| Ok(())),
             map.clear(),
             set.insert_keys(&[3]),
@@ -129,6 +130,14 @@ impl Inhabitants {
             chained.clear(),
         }
     }
+}
+
+/// A launch of a graph.
+fn launch_graph(map: &Map<u64, u64>, stream: &Stream, keys: &Buffer<u64>) -> Result<Vec<usize>> {
+    let mut graph = map.graph(stream);
+    let mut verbs = graph.record();
+    verbs.insert(keys, keys)?;
+    verbs.launch()?.wait()
 }
 
 /// Panics unless everything is refused, soon, and can be dropped then.

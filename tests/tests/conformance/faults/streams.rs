@@ -58,6 +58,32 @@ fn answers_that_are_waited_for() {
     on_pairs!(body: u32 => u32, u64 => u64, u64 => ());
 }
 
+#[test]
+fn verbs_that_are_launched_together() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for (room, build) in [
+            ("with room", roomy as fn(&Target) -> Result<Map<K, V>>),
+            ("growing", full),
+        ] {
+            try_every_call(on, &format!("a graph, {room}"), build, |map| {
+                let stream = Stream::new(map.device())?;
+                let more = batch::<K, V>(100);
+                let (keys, values) = staged(map, &more)?;
+                let mut found = Buffer::<V>::zeroed(&Stream::new(map.device())?, keys.len())?;
+                let mut graph = map.graph(&stream);
+                let mut verbs = graph.record();
+                // One that writes, as the last: of several, those before the fault take effect.
+                verbs.get_or_into(&keys, value(3), &mut found)?;
+                verbs.upsert(&keys, &values)?;
+                let counts = verbs.launch()?.wait()?;
+                let found = found.to_vec()?.into_iter().map(value_bits);
+                Ok((counts, found.collect::<Vec<_>>()))
+            });
+        }
+    }
+    on_pairs!(body: u32 => u32, u64 => u64, u64 => ());
+}
+
 /// Wakes a thread.
 struct Unpark(Thread);
 

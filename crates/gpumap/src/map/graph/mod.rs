@@ -1,0 +1,272 @@
+//! [`Graph`]: several verbs on a stream that the device is given by one call of the driver.
+//!
+//! A graph keeps *captures*: executable graphs of the driver with the steps and the sight of the table
+//! that they were made for. Each launch records its verbs anew and takes a capture that was made for the
+//! same ones, or makes one. So nothing is borrowed between launches, and nothing that was captured can be
+//! out of date: pointers are compared before they are used again.
+
+mod capture;
+mod recording;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+pub use recording::Recording;
+
+use super::flight::{Flight, Ticket};
+use super::pending::Pending;
+use super::step::Step;
+use super::store::Job;
+use super::{Key, Map, Value};
+#[cfg(doc)]
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::stream::Stream;
+use capture::Capture;
+
+/// How many launches may be in flight at once, and how many captures are kept. A few, so that the device
+/// finds the next one there when it is done with one.
+const MOST: usize = 8;
+
+/// Several verbs of a [`Map`] on a stream, launched together: made by [`Map::graph`].
+///
+/// A call of few keys costs what its calls of the driver cost, not its kernel. A graph has one such call for
+/// all of its verbs together. They are [recorded](Self::record) each time, which costs next to nothing, and
+/// launched as a CUDA graph. That is captured when verbs, buffers, or lengths are others than in the
+/// launches before, and when the map has grown, been rebuilt, or was stored to for the first time since it was
+/// built by a large batch; else the one from before is launched. On the CPU the same is done without a driver.
+///
+/// # Buffers
+/// A [`Recording`] borrows the buffers of its verbs until it is launched, like the verbs of
+/// [`Map::on`]. Between launches they are yours: to be filled anew, read, passed to other verbs and other
+/// graphs, or dropped. What is queued on a buffer's stream comes before the next launch, and after the
+/// one before.
+///
+/// # Launches
+/// The verbs take effect one after the other, in the order of the stream, exactly as those of [`Map::on`]. They
+/// get room for the sum of their batches together. If that may not be there, they are called one by one,
+/// waiting for the device each time, so that the map can grow: the next launch is one call again. Up to eight
+/// launches are in flight; another waits for the first of them.
+///
+/// ```
+/// use gpumap::{Buffer, Device, Map, Stream};
+///
+/// let device = Device::best()?;
+/// let stream = Stream::new(&device)?;
+/// let map = Map::<u32, u32>::with_capacity(&device, 1_000)?;
+/// let mut keys = Buffer::zeroed(&stream, 3)?;
+/// let mut values = Buffer::zeroed(&stream, 3)?;
+/// let mut found = Buffer::zeroed(&stream, 3)?;
+///
+/// let mut graph = map.graph(&stream);
+/// for round in 0..4u32 {
+///     keys.copy_from_slice(&[round, round + 1, round + 2])?;
+///     let mut verbs = graph.record();
+///     verbs.insert(&keys, &keys)?;
+///     verbs.get_or_into(&keys, 0, &mut values)?;
+///     verbs.remove(keys.slice(..1)?)?;
+///     verbs.contains_into(&keys, &mut found)?;
+///     let counts = verbs.launch()?.wait()?; // one for each verb; lookups count nothing
+///     assert_eq!(counts, [if round == 0 { 3 } else { 1 }, 0, 1, 0]);
+///     assert_eq!(values.to_vec()?, [round, round + 1, round + 2]);
+///     assert_eq!(found.to_vec()?, [0, 1, 1]);
+/// }
+/// assert_eq!(graph.captures(), 1);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+pub struct Graph<'m, K: Key, V: Value> {
+    map: &'m Map<K, V>,
+    stream: Stream,
+    /// In the order in which they were last launched.
+    kept: VecDeque<Capture<K, V>>,
+    /// Of captures to come.
+    tickets: Vec<Arc<Ticket>>,
+    captures: usize,
+}
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// Verbs that are launched together, in the order of a stream. See [`Graph`].
+    pub fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
+        Graph {
+            map: self,
+            stream: stream.clone(),
+            kept: VecDeque::new(),
+            tickets: Vec::new(),
+            captures: 0,
+        }
+    }
+}
+
+impl<'m, K: Key, V: Value> Graph<'m, K, V> {
+    /// Begins to record the verbs of one launch.
+    pub fn record<'b>(&'b mut self) -> Recording<'b, 'm, K, V> {
+        Recording::new(self)
+    }
+
+    /// How often verbs have been captured. It stays the same from launch to launch if verbs, buffers and
+    /// lengths do, once there are as many captures as launches in flight.
+    pub fn captures(&self) -> usize {
+        self.captures
+    }
+
+    /// Launches steps, in the order of the stream.
+    ///
+    /// # Safety
+    /// The addresses lead to as many elements as the steps say, which are valid on the map's device
+    /// until the flight has ended.
+    unsafe fn launch(&mut self, steps: Vec<Step<K, V>>) -> Result<Launched<'m>> {
+        let counts = steps.len();
+        if steps.iter().all(Step::is_empty) {
+            return Ok(Launched {
+                pending: Pending::ready(vec![0; counts], |counts| counts),
+                flight: None,
+            });
+        }
+        let mut stores = 0usize;
+        for step in &steps {
+            stores = stores.saturating_add(step.stores());
+        }
+        // Before the lock: it may wait for a launch.
+        let kept = self.idle(&steps);
+        let table = self.map.table.read();
+        self.map.expect_sound()?;
+        let Some(promise) = self.map.promise(stores) else {
+            drop(table);
+            self.kept.extend(kept);
+            // SAFETY: passed on.
+            let counts = unsafe { self.one_by_one(&steps) }?;
+            return Ok(Launched {
+                pending: Pending::ready(counts, |counts| counts),
+                flight: None,
+            });
+        };
+        let capture = match kept {
+            Some(kept) if kept.is_of(&steps, &table) => kept,
+            kept => {
+                let ticket = self.ticket(kept.map(Capture::into_ticket), steps.len())?;
+                // SAFETY: launched only while its steps are those that the caller vouches for.
+                let capture = unsafe { Capture::of(self.map, &table, steps, ticket) }?;
+                self.captures += 1;
+                capture
+            }
+        };
+        if stores != 0 {
+            // As it was when this was captured, or not: from now on marks do not hold.
+            table.set_marked(false);
+        }
+        // SAFETY: the caller vouches for the buffers; the capture is of this very table, and who frees or
+        // replaces that lands all flights first.
+        let (capture, flight) = unsafe { capture.launch(self.map, &self.stream) }?;
+        // The flight keeps it from now on.
+        promise.hand_over();
+        drop(table);
+        self.kept.push_back(capture);
+        Ok(Launched {
+            pending: Pending::flying(self.map.books(), flight.clone(), |counts| counts),
+            flight: Some(flight),
+        })
+    }
+
+    /// Takes out a capture that no launch is using: one of the same steps if there is, or one that is to
+    /// be made again if there are enough of them.
+    fn idle(&mut self, steps: &[Step<K, V>]) -> Option<Capture<K, V>> {
+        let books = self.map.books();
+        // They end in the order in which they were launched: the first is that which ends first.
+        let first = self.kept.iter().position(|kept| kept.steps() == steps);
+        let may_wait = self.kept.len() == MOST;
+        if let Some(i) = first
+            && (may_wait || self.kept[i].has_ended())
+        {
+            let kept = self.kept.remove(i)?;
+            kept.land(books);
+            return Some(kept);
+        }
+        let kept = may_wait.then(|| self.kept.pop_front()).flatten()?;
+        kept.land(books);
+        Some(kept)
+    }
+
+    /// A ticket for so many verbs: that of a capture which is not needed any more, if it will do.
+    fn ticket(&mut self, unused: Option<Arc<Ticket>>, verbs: usize) -> Result<Arc<Ticket>> {
+        self.tickets.extend(unused);
+        self.tickets.retain(|ticket| ticket.verbs() >= verbs);
+        if let Some(ticket) = self.tickets.pop() {
+            return Ok(ticket);
+        }
+        // All at once: page-locked memory is slow to get, and getting it may wait for the device.
+        let tickets = self.map.flights.tickets(MOST, verbs)?;
+        self.tickets.extend(tickets.into_iter().map(Arc::new));
+        self.tickets
+            .pop()
+            .map_or_else(|| self.ticket(None, verbs), Ok)
+    }
+
+    /// Does one step after the other, and waits for each: those that store may make the map grow.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch), until this returns.
+    unsafe fn one_by_one(&self, steps: &[Step<K, V>]) -> Result<Vec<usize>> {
+        let step = |step: &Step<K, V>| {
+            if step.is_empty() {
+                return Ok(0);
+            }
+            let table = self.map.table.read();
+            let Some(promise) = self.map.promise(step.stores()) else {
+                drop(table);
+                return self.store_alone(step);
+            };
+            // SAFETY: the caller's promise.
+            let flight = unsafe { self.map.depart(&table, &self.stream, step) }?;
+            promise.hand_over();
+            drop(table);
+            self.map.books().land(&flight);
+            flight.take().map(super::pending::only)
+        };
+        steps.iter().map(step).collect()
+    }
+
+    /// Stores a batch that may not fit.
+    fn store_alone(&self, step: &Step<K, V>) -> Result<usize> {
+        let Step::Store {
+            verb,
+            keys,
+            values,
+            held,
+            len,
+        } = *step
+        else {
+            return Ok(0);
+        };
+        // What comes before it on the streams of its buffers as well.
+        self.stream.synchronize()?;
+        let mut scratch = self.map.scratch.take()?;
+        let job = Job {
+            verb,
+            keys,
+            values,
+            held,
+            ..Job::insert(len)
+        };
+        self.map.store_all(&mut scratch, job)
+    }
+}
+
+/// What became of a launch.
+struct Launched<'m> {
+    pending: Pending<'m, Vec<usize>>,
+    /// None if it is over.
+    flight: Option<Arc<Flight>>,
+}
+
+impl<K: Key, V: Value> fmt::Debug for Graph<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph")
+            .field("map", &self.map)
+            .field("stream", &self.stream)
+            .field("captures", &self.captures)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,319 @@
+//! [`Recording`]: the verbs of one launch of a graph.
+
+use std::{fmt, ptr};
+
+use bytemuck::Pod;
+use gpumap_simt::atomic::part::Update;
+
+use super::Graph;
+use crate::buffer::{BufferView, BufferViewMut};
+use crate::device::Device;
+use crate::error::{Error, Result, expect_room};
+use crate::map::merge::Merge;
+use crate::map::pending::Pending;
+use crate::map::step::Step;
+use crate::map::store::Verb;
+use crate::map::{Key, Value};
+use crate::stream::Stream;
+
+/// The verbs of one launch of a [`Graph`], in the order in which they take effect; made by
+/// [`Graph::record`].
+///
+/// They take [`Buffer`](crate::Buffer)s of the device, or parts of them, and borrow them until the recording is
+/// [launched](Self::launch) or dropped. So an input may be that of several verbs, but not an output of another
+/// one. A verb that returns an error is not recorded.
+#[must_use = "verbs take effect when they are launched"]
+pub struct Recording<'b, 'm, K: Key, V: Value> {
+    graph: &'b mut Graph<'m, K, V>,
+    steps: Vec<Step<K, V>>,
+    /// Those of the buffers, once each.
+    streams: Vec<&'b Stream>,
+}
+
+impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
+    pub(super) fn new(graph: &'b mut Graph<'m, K, V>) -> Self {
+        Self {
+            graph,
+            steps: Vec::new(),
+            streams: Vec::new(),
+        }
+    }
+
+    /// [`Map::insert`](crate::Map::insert), to be launched. Its count is that of new keys.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`]; [`Error::WrongDevice`], also for the stream of the graph.
+    pub fn insert(
+        &mut self,
+        keys: impl Into<BufferView<'b, K>>,
+        values: impl Into<BufferView<'b, V>>,
+    ) -> Result<()> {
+        self.store(Verb::Insert, keys.into(), values.into(), None)
+    }
+
+    /// [`Map::upsert`](crate::Map::upsert), to be launched. Its count is that of new keys.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn upsert(
+        &mut self,
+        keys: impl Into<BufferView<'b, K>>,
+        values: impl Into<BufferView<'b, V>>,
+    ) -> Result<()> {
+        let verb = Verb::Merge(Update::Replace);
+        self.store(verb, keys.into(), values.into(), None)
+    }
+
+    /// [`Map::merge`](crate::Map::merge), to be launched. Its count is that of new keys.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn merge(
+        &mut self,
+        keys: impl Into<BufferView<'b, K>>,
+        values: impl Into<BufferView<'b, V>>,
+        merge: Merge,
+    ) -> Result<()> {
+        let verb = Verb::Merge(merge.update::<V>());
+        self.store(verb, keys.into(), values.into(), None)
+    }
+
+    /// [`Map::get_or_insert_into`](crate::Map::get_or_insert_into), to be launched. Its count is that of
+    /// new keys.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert); [`Error::OutputTooSmall`].
+    pub fn get_or_insert_into(
+        &mut self,
+        keys: impl Into<BufferView<'b, K>>,
+        values: impl Into<BufferView<'b, V>>,
+        held: impl Into<BufferViewMut<'b, V>>,
+    ) -> Result<()> {
+        let (keys, values, held) = (keys.into(), values.into(), held.into());
+        expect_room(keys.len(), held.len())?;
+        self.store(Verb::GetOrInsert, keys, values, Some(held))
+    }
+
+    /// [`Map::remove`](crate::Map::remove), to be launched. Its count is that of removed pairs.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`], also for the stream of the graph.
+    pub fn remove(&mut self, keys: impl Into<BufferView<'b, K>>) -> Result<()> {
+        let keys = keys.into();
+        self.expect_here([keys.device()])?;
+        self.order(keys.stream());
+        self.steps.push(Step::Remove {
+            keys: keys.as_ptr(),
+            len: keys.len(),
+        });
+        Ok(())
+    }
+
+    /// [`Map::get_into`](crate::Map::get_into), to be launched. Its count is 0.
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`]; [`Error::WrongDevice`], also for the stream of the graph.
+    pub fn get_into(
+        &mut self,
+        keys: impl Into<BufferView<'b, K>>,
+        values: impl Into<BufferViewMut<'b, V>>,
+        found: impl Into<BufferViewMut<'b, u8>>,
+    ) -> Result<()> {
+        let (values, found) = (Some(values.into()), Some(found.into()));
+        self.look_up(keys.into(), values, found, V::zeroed())
+    }
+
+    /// [`Map::get_or_into`](crate::Map::get_or_into), to be launched. Its count is 0.
+    ///
+    /// # Errors
+    /// As for [`get_into`](Self::get_into).
+    pub fn get_or_into(
+        &mut self,
+        keys: impl Into<BufferView<'b, K>>,
+        default: V,
+        values: impl Into<BufferViewMut<'b, V>>,
+    ) -> Result<()> {
+        self.look_up(keys.into(), Some(values.into()), None, default)
+    }
+
+    /// [`Map::contains_into`](crate::Map::contains_into), to be launched. Its count is 0.
+    ///
+    /// # Errors
+    /// As for [`get_into`](Self::get_into).
+    pub fn contains_into(
+        &mut self,
+        keys: impl Into<BufferView<'b, K>>,
+        found: impl Into<BufferViewMut<'b, u8>>,
+    ) -> Result<()> {
+        self.look_up(keys.into(), None, Some(found.into()), V::zeroed())
+    }
+
+    /// [`OnStream::retrieve_all_into`](crate::OnStream::retrieve_all_into), to be launched. Its count is that of
+    /// the pairs; [`Error::OutputTooSmall`] shows when the answer is waited for.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`], also for the stream of the graph.
+    pub fn retrieve_all_into(
+        &mut self,
+        keys: impl Into<BufferViewMut<'b, K>>,
+        values: impl Into<BufferViewMut<'b, V>>,
+    ) -> Result<()> {
+        let (mut keys, mut values) = (keys.into(), values.into());
+        self.expect_here([keys.device(), values.device()])?;
+        self.order(keys.stream());
+        self.order(values.stream());
+        self.steps.push(Step::Dump {
+            keys: keys.as_mut_ptr(),
+            values: values.as_mut_ptr(),
+            room: keys.len().min(values.len()),
+        });
+        Ok(())
+    }
+
+    /// Launches all verbs, in the order of the graph's stream, after what was queued before on the streams of
+    /// their buffers, which are ordered behind the launch. Returns before the device is done. The answer has a
+    /// count for each verb, in their order.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]; [`Error::Full`] if the map does not grow; [`Error::Poisoned`],
+    /// [`Error::Driver`]. Nothing has been done, unless there may not have been room for all verbs together,
+    /// so that they were called one by one: then those before the one that failed have taken effect, and
+    /// those after it have not.
+    ///
+    /// When the answer is waited for, also [`Error::Full`] with `partial`, for keys that were made to
+    /// collide, and [`Error::OutputTooSmall`] for a dump: those of the first verb that has one. All other verbs
+    /// have taken effect.
+    pub fn launch(self) -> Result<Pending<'m, Vec<usize>>> {
+        let Self {
+            graph,
+            steps,
+            streams,
+        } = self;
+        streams
+            .iter()
+            .try_for_each(|stream| graph.stream.wait_stream(stream))?;
+        // SAFETY: each step was made of buffers of the map's device that are borrowed until now; they are
+        // neither freed nor used by others before their streams come to the end of the launch.
+        let launched = unsafe { graph.launch(steps) }?;
+        if let Some(flight) = &launched.flight {
+            let flights = &graph.map.flights;
+            let mut behind = streams.iter();
+            if let Err(error) = behind.try_for_each(|stream| flights.let_wait(stream, flight)) {
+                // The caller must be able to free the buffers.
+                let _ = graph.stream.synchronize();
+                return Err(error);
+            }
+        }
+        Ok(launched.pending)
+    }
+
+    fn store(
+        &mut self,
+        verb: Verb<K, V>,
+        keys: BufferView<'b, K>,
+        values: BufferView<'b, V>,
+        held: Option<BufferViewMut<'b, V>>,
+    ) -> Result<()> {
+        if keys.len() != values.len() {
+            return Err(Error::LengthMismatch {
+                keys: keys.len(),
+                values: values.len(),
+            });
+        }
+        self.expect_here([keys.device(), values.device()])?;
+        let held = self.output(held)?;
+        self.order(keys.stream());
+        self.order(values.stream());
+        self.steps.push(Step::Store {
+            verb,
+            keys: keys.as_ptr(),
+            values: values.as_ptr(),
+            held,
+            len: keys.len(),
+        });
+        Ok(())
+    }
+
+    fn look_up(
+        &mut self,
+        keys: BufferView<'b, K>,
+        values: Option<BufferViewMut<'b, V>>,
+        found: Option<BufferViewMut<'b, u8>>,
+        default: V,
+    ) -> Result<()> {
+        let room = [
+            values.as_ref().map(BufferViewMut::len),
+            found.as_ref().map(BufferViewMut::len),
+        ];
+        let least = room.into_iter().flatten().min();
+        expect_room(keys.len(), least.unwrap_or(keys.len()))?;
+        self.expect_here([keys.device()])?;
+        let values = self.output(values)?;
+        let found = self.output(found)?;
+        self.order(keys.stream());
+        self.steps.push(Step::LookUp {
+            keys: keys.as_ptr(),
+            values,
+            found,
+            default,
+            len: keys.len(),
+        });
+        Ok(())
+    }
+
+    /// Where an output is; null if it is not wanted.
+    fn output<T: Pod>(&mut self, output: Option<BufferViewMut<'b, T>>) -> Result<*mut T> {
+        let Some(mut output) = output else {
+            return Ok(ptr::null_mut());
+        };
+        self.expect_here([output.device()])?;
+        self.order(output.stream());
+        Ok(output.as_mut_ptr())
+    }
+
+    /// Whether buffers are of the map's device, and the graph's stream as well.
+    fn expect_here<const N: usize>(&self, devices: [&Device; N]) -> Result<()> {
+        let here = &self.graph.map.device;
+        here.expect_same(self.graph.stream.device())?;
+        devices
+            .into_iter()
+            .try_for_each(|device| here.expect_same(device))
+    }
+
+    /// Notes the stream of a buffer.
+    fn order(&mut self, stream: &'b Stream) {
+        let mut known = self.streams.iter().copied().chain([&self.graph.stream]);
+        if !known.any(|known| known.is_same_as(stream)) {
+            self.streams.push(stream);
+        }
+    }
+}
+
+impl<'b, K: Key> Recording<'b, '_, K, ()> {
+    /// [`Map::insert_keys`](crate::Map::insert_keys), to be launched. Its count is that of new keys.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`], also for the stream of the graph.
+    pub fn insert_keys(&mut self, keys: impl Into<BufferView<'b, K>>) -> Result<()> {
+        let keys = keys.into();
+        self.expect_here([keys.device()])?;
+        self.order(keys.stream());
+        self.steps.push(Step::Store {
+            verb: Verb::Insert,
+            keys: keys.as_ptr(),
+            values: ptr::dangling(),
+            held: ptr::null_mut(),
+            len: keys.len(),
+        });
+        Ok(())
+    }
+}
+
+impl<K: Key, V: Value> fmt::Debug for Recording<'_, '_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recording")
+            .field("graph", &self.graph)
+            .field("verbs", &self.steps.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,153 @@
+//! Kernels that are recorded once, and then launched together again and again: on CUDA by one call of the
+//! driver.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use gpumap_simt::executor::Executor;
+use gpumap_simt::kernel::{Grid, Kernel, KernelArgs, Launcher};
+
+use super::Stream;
+use super::launch::{expect_grid, prepare};
+use crate::cuda::{ExecutableGraph, KernelNodes};
+use crate::device::{Call, Device, Kind};
+use crate::error::{Error, Result};
+
+/// Takes launches down in place of making them, one behind the other.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    device: Device,
+    taken: Taken,
+}
+
+#[derive(Debug)]
+enum Taken {
+    Cpu(RefCell<Vec<Box<dyn Replay>>>),
+    Cuda(KernelNodes),
+}
+
+/// Launches that were recorded.
+#[derive(Debug)]
+pub(crate) struct Recorded(Ready);
+
+#[derive(Debug)]
+enum Ready {
+    Cpu(Vec<Box<dyn Replay>>),
+    Cuda(ExecutableGraph),
+}
+
+/// A launch on the CPU.
+trait Replay: fmt::Debug + Send + Sync {
+    /// # Safety
+    /// The pointers in its arguments are valid for as long as the call lasts.
+    unsafe fn run(&self, executor: &Executor) -> Result<()>;
+}
+
+struct CpuLaunch<A: KernelArgs> {
+    kernel: &'static Kernel<A>,
+    grid: Grid,
+    args: A,
+}
+
+// SAFETY: kernel arguments are plain words; who launches vouches for what their pointers lead to.
+unsafe impl<A: KernelArgs> Send for CpuLaunch<A> {}
+// SAFETY: as above.
+unsafe impl<A: KernelArgs> Sync for CpuLaunch<A> {}
+
+impl<A: KernelArgs> Replay for CpuLaunch<A> {
+    unsafe fn run(&self, executor: &Executor) -> Result<()> {
+        // SAFETY: passed on.
+        unsafe { self.kernel.run(executor, self.grid, self.args) }.map_err(Error::from)
+    }
+}
+
+impl<A: KernelArgs> fmt::Debug for CpuLaunch<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kernel.name())
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            device: device.clone(),
+            taken: match device.kind() {
+                Kind::Cpu(_) => Taken::Cpu(RefCell::default()),
+                Kind::Cuda(context) => Taken::Cuda(KernelNodes::new(context)?),
+            },
+        })
+    }
+
+    /// Makes what was recorded ready to be launched.
+    pub(crate) fn finish(self) -> Result<Recorded> {
+        self.device.admit(Call::MakeGraph)?;
+        Ok(Recorded(match self.taken {
+            Taken::Cpu(launches) => Ready::Cpu(launches.into_inner()),
+            Taken::Cuda(nodes) => Ready::Cuda(nodes.instantiate()?),
+        }))
+    }
+}
+
+impl Launcher for Recorder {
+    type Error = Error;
+
+    /// Takes a launch down. The pointers in `args` are to be valid when it is made.
+    unsafe fn launch<A: KernelArgs>(
+        &self,
+        kernel: &'static Kernel<A>,
+        grid: Grid,
+        args: A,
+    ) -> Result<()> {
+        if grid.blocks == 0 {
+            return Ok(());
+        }
+        match &self.taken {
+            Taken::Cpu(launches) => {
+                expect_grid(kernel.name(), grid)?;
+                launches
+                    .borrow_mut()
+                    .push(Box::new(CpuLaunch { kernel, grid, args }));
+                Ok(())
+            }
+            Taken::Cuda(nodes) => {
+                let Kind::Cuda(context) = self.device.kind() else {
+                    return Ok(());
+                };
+                let current = context.enter()?;
+                let function = prepare(context, &current, kernel.name(), grid)?;
+                let mut args = args;
+                // SAFETY: the function takes one parameter, the struct `A` by value, which the type of
+                // `kernel` says, and allows the grid, as was asked just now.
+                unsafe { nodes.add(&current, &function, grid, (&raw mut args).cast()) }
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Queues everything that was recorded on this device, by one call of the driver. On the CPU all of
+    /// it has ended when this returns.
+    ///
+    /// # Safety
+    /// The pointers in the arguments of all its kernels are valid on this device until those have ended.
+    pub(crate) unsafe fn launch_recorded(&self, recorded: &Recorded) -> Result<()> {
+        self.device().admit(Call::LaunchGraph)?;
+        match (&recorded.0, self.device().kind()) {
+            (Ready::Cpu(launches), Kind::Cpu(cpu)) => {
+                let _order = self.inner.queue.lock();
+                launches.iter().try_for_each(|launch| {
+                    // SAFETY: the caller's promise.
+                    unsafe { launch.run(cpu.executor()) }
+                })
+            }
+            // SAFETY: the stream is alive; the rest is the caller's promise.
+            (Ready::Cuda(graph), Kind::Cuda(_)) => unsafe { graph.launch(self.handle()) },
+            (Ready::Cpu(_), Kind::Cuda(_)) | (Ready::Cuda(_), Kind::Cpu(_)) => {
+                Err(Error::WrongDevice {
+                    expected: self.device().to_string(),
+                    found: "a graph of another device".to_owned(),
+                })
+            }
+        }
+    }
+}
