@@ -15,6 +15,9 @@ use crate::report::{Report, Row};
 /// Keys per call.
 const SIZES: [usize; 5] = [1, 1_000, 10_000, 100_000, 1_000_000];
 
+/// Keys of each of several verbs.
+const FEW: usize = 1_000;
+
 /// Calls per measurement.
 const CALLS: usize = 50;
 
@@ -95,6 +98,15 @@ pub fn run(stream: &Stream, n: usize, runs: usize, report: &mut Report) -> Resul
             let row = Row::op(name(&line), took, size, empty_queued.median);
             report.add(row.at(CHART, &line, Axis::Batch, size as f64));
         }
+        if size == FEW {
+            several_verbs(
+                stream,
+                runs,
+                &map,
+                [empty.median, empty_queued.median],
+                report,
+            )?;
+        }
         let insert = per_call(runs, |call| {
             let part = part(call);
             let new = map.insert(&asked.slice(part.clone())?, &values.slice(part)?)?;
@@ -124,6 +136,81 @@ pub fn run(stream: &Stream, n: usize, runs: usize, report: &mut Report) -> Resul
             empty.median,
         ));
     }
+    Ok(())
+}
+
+/// Three verbs one after the other, none of which changes the map: by a call each, and as a graph. Next to
+/// an empty kernel, waited for and queued, and to three.
+fn several_verbs(
+    stream: &Stream,
+    runs: usize,
+    map: &Map<u64, u64>,
+    [empty, empty_queued]: [f64; 2],
+    report: &mut Report,
+) -> Result<()> {
+    let present: Vec<u64> = (0..FEW as u64).map(u64::sparse).collect();
+    let keys = Buffer::from_slice(stream, &present)?;
+    // The map has fewer pairs than that.
+    let absent: Vec<u64> = (1 << 40..(1 << 40) + FEW as u64).map(u64::sparse).collect();
+    let absent = Buffer::from_slice(stream, &absent)?;
+    let mut values = Buffer::<u64>::zeroed(stream, FEW)?;
+    let mut found = Buffer::<u8>::zeroed(stream, FEW)?;
+    let on = map.on(stream);
+    let mut graph = map.graph(stream);
+
+    let mut call_each = || {
+        drop(on.get_into(&keys, &mut values, &mut found)?);
+        let new = on.insert(&keys, &keys)?;
+        Ok::<_, anyhow::Error>((new, on.remove(&absent)?))
+    };
+    let each = per_call(runs, |_| {
+        let (new, removed) = call_each()?;
+        let counts = (new.wait()?, removed.wait()?);
+        ensure!(counts == (0, 0), "{counts:?} new and removed");
+        Ok(())
+    })?;
+    let each_queued = queued(stream, runs, || call_each().map(drop))?;
+    let mut launch = || {
+        let mut verbs = graph.record();
+        verbs.get_into(&keys, &mut values, &mut found)?;
+        verbs.insert(&keys, &keys)?;
+        verbs.remove(&absent)?;
+        Ok::<_, anyhow::Error>(verbs.launch()?)
+    };
+    let together = per_call(runs, |_| {
+        let counts = launch()?.wait()?;
+        ensure!(counts == [0; 3], "{counts:?} new and removed");
+        Ok(())
+    })?;
+    let together_queued = queued(stream, runs, || launch().map(drop))?;
+    let found = found.to_vec()?;
+    ensure!(found.iter().all(|&found| found == 1), "keys are missing");
+
+    let mut add = |how: &str, took, of: &str, ceiling| {
+        let name = format!("8+8 3 verbs of {FEW} {how}, to {of}");
+        report.add(Row::op(name, took, 3 * FEW, ceiling));
+    };
+    add("by a call each, waited for", each, "an empty kernel", empty);
+    add("as a graph, waited for", together, "an empty kernel", empty);
+    let three = 3.0 * empty_queued;
+    add(
+        "by a call each, queued",
+        each_queued,
+        "three empty kernels",
+        three,
+    );
+    add(
+        "as a graph, queued",
+        together_queued,
+        "three empty kernels",
+        three,
+    );
+    add(
+        "as a graph, queued",
+        together_queued,
+        "an empty kernel",
+        empty_queued,
+    );
     Ok(())
 }
 

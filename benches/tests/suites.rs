@@ -83,6 +83,6 @@ fn verbs_and_calls_of_few_keys() {
     run(
         "ops,small",
         "0.5,0.95",
-        &[("load 0.95 get, hit", 4), ("queued", 5)],
+        &[("load 0.95 get, hit", 4), ("queued", 8), ("3 verbs", 5)],
     );
 }
