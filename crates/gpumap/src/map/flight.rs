@@ -41,7 +41,7 @@ impl Effect {
     }
 }
 
-/// Tickets that are made together: page-locked memory is slow to get.
+/// Tickets that are made together at least: page-locked memory is slow to get.
 const TICKETS: usize = 64;
 
 /// The memory of some tickets, held for its drop.
@@ -86,8 +86,9 @@ pub(super) struct Flights {
     device: Device,
     open: Mutex<Vec<Arc<Flight>>>,
     /// How many those are, to be asked without the lock.
-    count: AtomicUsize,
-    idle: Mutex<Vec<Ticket>>,
+    pub(super) count: AtomicUsize,
+    /// Tickets that no call is using.
+    pub(super) idle: Mutex<Vec<Ticket>>,
     /// Where wakers of futures are queued.
     wakers: OnceLock<Stream>,
 }
@@ -167,16 +168,6 @@ impl Flights {
         }
     }
 
-    fn ticket(&self) -> Result<Ticket> {
-        if let Some(ticket) = self.idle.lock().pop() {
-            return Ok(ticket);
-        }
-        let mut tickets = Ticket::book(&self.device, TICKETS, 1)?;
-        let ticket = tickets.pop();
-        self.idle.lock().append(&mut tickets);
-        ticket.map_or_else(|| self.ticket(), Ok)
-    }
-
     /// Tickets of the caller's own, for so many verbs each.
     pub fn tickets(&self, tickets: usize, verbs: usize) -> Result<Vec<Ticket>> {
         Ticket::book(&self.device, tickets, verbs)
@@ -217,6 +208,26 @@ impl Drop for Flights {
 }
 
 impl Books<'_> {
+    /// A ticket that no call is using. Those of calls whose answers nobody waits for come back here: so
+    /// there are not many more than calls in flight.
+    fn ticket(&self) -> Result<Ticket> {
+        let flights = self.flights;
+        if let Some(ticket) = flights.idle.lock().pop() {
+            return Ok(ticket);
+        }
+        self.land_ended();
+        let flying = flights.count.load(Ordering::Acquire);
+        // Enough for many calls: to look at all that fly takes long if they are many.
+        if flights.idle.lock().len() <= flying / 8 {
+            let more = TICKETS.max(flying / 2);
+            let mut tickets = Ticket::book(&flights.device, more, 1)?;
+            flights.idle.lock().append(&mut tickets);
+        }
+        let ticket = flights.idle.lock().pop();
+        // Others have taken all of them meanwhile.
+        ticket.map_or_else(|| self.ticket(), Ok)
+    }
+
     /// Queues a call: `launch` gets the counters that its kernel adds to. To be called under the
     /// table's shared lock.
     ///
@@ -227,7 +238,7 @@ impl Books<'_> {
         effect: Effect,
         launch: impl FnOnce(Counters) -> Result<()>,
     ) -> Result<Arc<Flight>> {
-        let ticket = Arc::new(self.flights.ticket()?);
+        let ticket = Arc::new(self.ticket()?);
         let counters = ticket.counters(0);
         self.depart_with(stream, &ticket, Arc::new([effect]), || launch(counters))
     }
@@ -275,25 +286,24 @@ impl Books<'_> {
         };
         // Without the lock: others may ask meanwhile how far it is.
         let ended = ticket.event.synchronize();
-        self.enter_once(flight, &ticket, &effects, ended);
-        // The last of those who waited, and of a graph that is gone: the event must not be recorded
-        // again before.
-        if let Some(ticket) = Arc::into_inner(ticket) {
-            self.flights.idle.lock().push(ticket);
+        if self.enter_once(flight, &ticket, &effects, ended) {
+            self.close(|other| !Arc::ptr_eq(other, flight));
         }
+        self.hand_back(ticket);
     }
 
-    /// Enters the counts of a flight that has ended, unless somebody was faster.
+    /// Enters the counts of a flight that has ended, unless somebody was faster; says whether it has. It is to be
+    /// [closed](Self::close) then.
     fn enter_once(
         &self,
-        flight: &Arc<Flight>,
+        flight: &Flight,
         ticket: &Ticket,
         effects: &[Effect],
         ended: Result<()>,
-    ) {
+    ) -> bool {
         let mut state = flight.0.lock();
         if !matches!(*state, State::Flying(..)) {
-            return;
+            return false;
         }
         *state = State::Landed(match ended {
             Ok(()) => {
@@ -312,10 +322,22 @@ impl Books<'_> {
                 Err(error)
             }
         });
-        drop(state);
+        true
+    }
+
+    /// Leaves only some flights open: the others are in the books.
+    fn close(&self, stays: impl FnMut(&Arc<Flight>) -> bool) {
         let mut open = self.flights.open.lock();
-        open.retain(|other| !Arc::ptr_eq(other, flight));
+        open.retain(stays);
         self.flights.count.store(open.len(), Ordering::Release);
+    }
+
+    /// Lets other calls have a ticket: by the last of those who waited, and of a graph that is gone, since its event
+    /// must not be recorded again before.
+    fn hand_back(&self, ticket: Arc<Ticket>) {
+        if let Some(ticket) = Arc::into_inner(ticket) {
+            self.flights.idle.lock().push(ticket);
+        }
     }
 
     fn enter(&self, effect: Effect, [count, unplaced]: [u64; MIRRORED]) -> Result<usize> {
@@ -363,8 +385,22 @@ impl Books<'_> {
             return;
         }
         let open = self.flights.open.lock().clone();
-        for flight in open.iter().filter(|flight| flight.has_ended()) {
-            self.land(flight);
+        let mut landed = false;
+        for flight in &open {
+            let (ticket, effects) = match &*flight.0.lock() {
+                State::Flying(ticket, effects) => (ticket.clone(), effects.clone()),
+                _ => continue,
+            };
+            let ended = match ticket.event.is_done() {
+                Ok(false) => continue,
+                Ok(true) => Ok(()),
+                Err(_) => ticket.event.synchronize(),
+            };
+            landed |= self.enter_once(flight, &ticket, &effects, ended);
+            self.hand_back(ticket);
+        }
+        if landed {
+            self.close(|flight| flight.is_flying());
         }
     }
 }
@@ -376,6 +412,11 @@ impl Flight {
             State::Flying(ticket, _) => !matches!(ticket.event.is_done(), Ok(false)),
             _ => true,
         }
+    }
+
+    /// Whether it has not landed.
+    fn is_flying(&self) -> bool {
+        matches!(&*self.0.lock(), State::Flying(..))
     }
 
     /// The counts of its verbs, once, after it has landed.

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use crate::sync::Ordering;
 use crate::testing::on_every_device;
 use crate::{Buffer, Device, Error, Growth, Map, Merge, Stream};
 
@@ -407,5 +408,24 @@ fn a_steady_call_neither_allocates_nor_waits() {
         assert_eq!(launches, if device.is_cuda() { 7 } else { 0 });
         steady();
         assert_eq!(device.allocated_bytes(), bytes);
+    });
+}
+
+#[test]
+fn calls_that_nobody_waits_for_take_no_more_tickets_than_are_in_flight() {
+    on_every_device(|device| {
+        let stream = Stream::new(device).unwrap();
+        let map = Map::<u32, u32>::with_capacity(device, 10).unwrap();
+        let keys = Buffer::from_slice(&stream, &[1u32]).unwrap();
+        let mut found = Buffer::zeroed(&stream, 1).unwrap();
+        for _ in 0..20 {
+            for _ in 0..64 {
+                drop(map.on(&stream).contains_into(&keys, &mut found).unwrap());
+            }
+            stream.synchronize().unwrap();
+        }
+        let flying = map.flights.count.load(Ordering::Acquire);
+        let tickets = flying + map.flights.idle.lock().len();
+        assert!(tickets <= 256, "{tickets} tickets for 64 calls at a time");
     });
 }
