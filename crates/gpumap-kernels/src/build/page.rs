@@ -61,11 +61,13 @@ pub const fn threads(slots: u32, room: u32, in_use: bool) -> u32 {
 }
 
 kernel_args! {
-    /// Arguments of a `build` or a `fill` kernel: one block for each page, of whole warps and at most
-    /// [`MOST_THREADS`], with [`shared_bytes`] of dynamic shared memory. Nothing else runs on the map.
+    /// Arguments of a `build` or a `fill` kernel: one block for each of some consecutive pages, of whole warps and
+    /// at most [`MOST_THREADS`], with [`shared_bytes`] of dynamic shared memory. Nothing else runs on the map.
     pub struct BuildArgs<K, V> {
         /// The map.
         pub view: MapView,
+        /// The number of the first of the pages, among those of all submaps.
+        pub first: u32,
         /// Where the pairs lie that pages were sent; for `fill` not in the pages.
         pub heads: Heads,
         /// For each page, how many it was sent.
@@ -247,7 +249,7 @@ where
     F::Value: SharedWord,
     F::Word: SharedWord,
 {
-    let number = thread::block_idx_x();
+    let number = args.first + thread::block_idx_x();
     let slots = Shared::<F, IN_USE>::SLAB_SLOTS << args.view.page_log2;
     let room = args.heads.room;
     // SAFETY: between two barriers a shared word is written by one thread, or accessed by atomics

@@ -45,8 +45,8 @@ impl Heads {
 }
 
 kernel_args! {
-    /// Arguments of the kernels that sort bins by page: `tiles` blocks for each of the bins, of the
-    /// threads that the kernel is for. Nothing else runs on the map, which has no pairs but in its
+    /// Arguments of the kernels that sort bins by page: `tiles` blocks for each of some consecutive bins, of
+    /// the threads that the kernel is for. Nothing else runs on the map, which has no pairs but in its
     /// reserved slabs if pages are their own heads.
     pub struct PagesArgs<K, V> {
         /// The map.
@@ -63,6 +63,8 @@ kernel_args! {
         pub bits: u32,
         /// How many bins there are for each value of these, one behind the other; at least one.
         pub sources: u32,
+        /// The number of the first of the bins.
+        pub first: u32,
         /// Blocks for each bin.
         pub tiles: u32,
         /// Keys per tile: a multiple of 64, at most what the kernel's threads rank.
@@ -128,7 +130,7 @@ impl<'a, K: Bits, V: Bits> BinToPages<'a, K, V> {
         let bin = block.checked_div(args.tiles).unwrap_or(0);
         Self {
             args,
-            bin,
+            bin: args.first + bin,
             tile: block - bin * args.tiles,
             first: 0,
             index: 0,

@@ -8,7 +8,7 @@ use crate::build::page::{self, BuildArgs};
 use crate::build::{ToBins, ToPages, pages::PagesArgs};
 use crate::count::Counters;
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::mail::{SendArgs, Sent};
+use crate::mail::{SendArgs, Sent, Sorted};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::primitives::partition::{Partitioned, ScatterArgs, ScatterKernel};
 use crate::probe::serve_batch;
@@ -93,6 +93,8 @@ pub struct BulkKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub remove: &'static Kernel<RemoveBinsArgs<K, V>>,
     /// Sends pairs to the ranks that own them.
     pub send: ScatterKernel<SendArgs<K, V>>,
+    /// Sorts pairs for the ranks that own them and fetch them.
+    pub sort: ScatterKernel<SendArgs<K, V>>,
     /// Sends keys to the ranks that own them.
     pub send_keys: ScatterKernel<SendArgs<K, ()>>,
     /// Sorts bins into pages.
@@ -155,6 +157,7 @@ macro_rules! bulk_kernels {
                 get: &[<GET_BINS $suffix:upper>],
                 remove: &[<REMOVE_BINS $suffix:upper>],
                 send: <$k as Sent<$v>>::SEND,
+                sort: <$k as Sorted<$v>>::SORT,
                 send_keys: <$k as Sent<()>>::SEND,
                 to_pages: <$k as ToPages<$v>>::TO_PAGES,
                 build: &[<BUILD $suffix:upper>],

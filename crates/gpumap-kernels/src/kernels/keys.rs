@@ -141,6 +141,7 @@ macro_rules! set_kernels {
                     get: &[<GET_BINS $suffix:upper>],
                     remove: &[<REMOVE_BINS $suffix:upper>],
                     send: <$k as Sent<()>>::SEND,
+                    sort: <$k as Sent<()>>::SEND,
                     send_keys: <$k as Sent<()>>::SEND,
                     to_pages: <$k as ToPages<()>>::TO_PAGES,
                     build: &[<BUILD $suffix:upper>],

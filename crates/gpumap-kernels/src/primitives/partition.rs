@@ -247,15 +247,24 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
         }
         thread::sync_threads();
 
-        // One thread for each part, or for `ROWS` neighbours: how many keys the tile has of them, and where
-        // they go.
+        // One thread for each part, or for a row of neighbours if there are more parts than threads: how many keys
+        // the tile has of them, and where they go.
+        let row = if R::ROWS == 1 {
+            1
+        } else {
+            parts.div_ceil(THREADS)
+        };
+        let part_in_row = |r: usize| {
+            let part = t * row + r as u32;
+            (part, (r as u32) < row && part < parts)
+        };
         let mut to = [0u64; MOST_ROWS];
         let mut runs = [0u32; MOST_ROWS];
         let mut mine = 0;
         let mut r = 0;
         while r < R::ROWS {
-            let part = t * R::ROWS as u32 + r as u32;
-            if part < parts {
+            let (part, is_one) = part_in_row(r);
+            if is_one {
                 if STABLE {
                     let mut w = 0;
                     while w < warps {
@@ -293,8 +302,8 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
         let mut start = first_start;
         let mut r = 0;
         while r < R::ROWS {
-            let part = t * R::ROWS as u32 + r as u32;
-            if part < parts {
+            let (part, is_one) = part_in_row(r);
+            if is_one {
                 if STABLE {
                     let mut w = 0;
                     while w < warps {
@@ -327,9 +336,9 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
         let mut start = first_start;
         let mut r = 0;
         while r < R::ROWS {
-            let part = t * R::ROWS as u32 + r as u32;
+            let (part, is_one) = part_in_row(r);
             let len = runs[r];
-            if part < parts {
+            if is_one {
                 let to = to[r];
                 let run = Run { to, len, start };
                 room.places.add(part).store(route.place(part, run));

@@ -142,7 +142,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             targets = Some((values, found));
             Ok(len)
         });
-        let post = self.terms(rank, ready, false)?;
+        let post = self.terms(rank, ready, None)?;
         let Some((mut values, found)) = targets else {
             return Ok(());
         };

@@ -159,7 +159,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             return self.map.remove(keys);
         }
         let keys = keys.source();
-        if let Some(post) = self.terms(rank, Ok(keys.len()), false)?
+        if let Some(post) = self.terms(rank, Ok(keys.len()), None)?
             && let Some(came) = self.send(rank, &post, keys, None, false)?
         {
             let removed = self.map.remove_sent(&came.batch);
@@ -259,10 +259,12 @@ impl<K: Key, V: Value> Shard<K, V> {
                 values: values.len(),
             }),
         };
-        if let Some(post) = self.terms(rank, mine, true)?
+        if let Some(post) = self.terms(rank, mine, Some(verb))?
             && let Some(came) = self.send(rank, &post, keys, Some(values), false)?
         {
             let stored = self.map.store_sent(verb, &came.batch);
+            // What is fetched has been, whatever became of it.
+            drop(came);
             return total(rank, stored);
         }
         let Self {

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::sys::{CUDA_MEMCPY2D, CUdeviceptr, CUmemorytype};
 
 use super::{Queue, Stream};
 use crate::cuda::cu;
@@ -112,6 +112,58 @@ impl Stream {
             // SAFETY: passed on.
             _ => unsafe { self.copy_host(dst, src, bytes) },
         }
+    }
+
+    /// Queues a copy of rows of `bytes` bytes, which begin every `pitch` bytes: also from the memory of another
+    /// device, if this one has it mapped.
+    ///
+    /// # Safety
+    /// As [`copy`](Self::copy), for each of the rows.
+    pub(crate) unsafe fn copy_rows(
+        &self,
+        dst: *mut u8,
+        src: *const u8,
+        bytes: usize,
+        pitch: usize,
+        rows: usize,
+    ) -> Result<()> {
+        /// The most bytes from one row to the next in one call of the driver.
+        const MOST_PITCH: usize = i32::MAX as usize;
+        if bytes == 0 || rows == 0 {
+            return Ok(());
+        }
+        let (Queue::Cuda { handle, .. }, Kind::Cuda(context), ..=MOST_PITCH) =
+            (&self.inner.queue, self.device().kind(), pitch)
+        else {
+            for row in (0..rows).map(|row| row * pitch) {
+                // SAFETY: passed on.
+                unsafe { self.copy(dst.wrapping_add(row), src.wrapping_add(row), bytes) }?;
+            }
+            return Ok(());
+        };
+        self.device().admit(Call::Copy)?;
+        let unified = CUmemorytype::CU_MEMORYTYPE_UNIFIED;
+        let copy = CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: unified,
+            srcHost: ptr::null(),
+            srcDevice: device_ptr(src),
+            srcArray: ptr::null_mut(),
+            srcPitch: pitch,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: unified,
+            dstHost: ptr::null_mut(),
+            dstDevice: device_ptr(dst),
+            dstArray: ptr::null_mut(),
+            dstPitch: pitch,
+            WidthInBytes: bytes,
+            Height: rows,
+        };
+        let _current = context.enter()?;
+        // SAFETY: the caller's contract; the description is read by the call.
+        unsafe { cu!(cuMemcpy2DAsync_v2(&copy, *handle)) }
     }
 
     /// # Safety

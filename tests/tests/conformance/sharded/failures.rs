@@ -146,7 +146,7 @@ fn who_leaves_an_exchange_half_way_leaves_nobody_hanging() {
             // As a batch begins: everyone tells how much it has, and then what it has for whom.
             if is_last {
                 let word = u64::from(false);
-                rank.gather(&[word, 6, 0, 0, 0])?;
+                rank.gather(&[word, 6, 0, 0, 0, 0])?;
                 let lens = vec![1; rank.ranks()];
                 rank.gather(&[&[word], &lens[..]].concat())?;
                 rank.gather(&[word])?;

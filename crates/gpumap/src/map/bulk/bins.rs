@@ -9,6 +9,7 @@ use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{ScatterArgs, ScatterKernel};
 use gpumap_simt::kernel::{Grid, Kernel};
 
+use super::stages::Arrival;
 use crate::error::{Error, Result};
 use crate::map::launch::grid_of_bins;
 use crate::map::store::Job;
@@ -24,13 +25,15 @@ const REGION_BITS: u32 = 8;
 
 /// Keys, and values if there are any, in bins by the top `bits` bits of their hashes: for each value of
 /// these, one bin after the other from each of `sources`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct InBins<K, V> {
     pub(crate) bins: Bins<K, V>,
     pub(crate) bits: u32,
     pub(crate) sources: u32,
     /// Keys in all bins.
     pub(crate) len: usize,
+    /// When they come, if they are not there: all of them at the last.
+    pub(crate) arrivals: Vec<Arrival>,
 }
 
 /// A sorted batch. Its memory is freed in the order of the stream.
@@ -63,6 +66,7 @@ impl Binned {
             bits: self.bits,
             sources: 1,
             len: self.len,
+            arrivals: Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use gpumap_kernels::build::page::BuildArgs;
 use gpumap_kernels::build::pages::PagesArgs;
 use gpumap_kernels::build::spill::Spill;
+use gpumap_kernels::count::Counters;
 use gpumap_kernels::kernels::BulkKernels;
 use gpumap_kernels::verbs::store::Select;
 use gpumap_simt::atomic::part::Update;
@@ -11,6 +12,7 @@ use parking_lot::RwLockWriteGuard;
 
 use super::bins::{Binned, InBins, spare};
 use super::plan::{Before, Plan};
+use super::stages::stages;
 use crate::error::Result;
 use crate::map::store::{Job, Progress, Verb};
 use crate::map::table::Table;
@@ -41,7 +43,7 @@ struct Parts {
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Whether pages are made with the batch of a job, as the books have it: none if they are not.
-    fn makes_pages(&self, job: &Job<K, V>) -> Option<Before> {
+    pub(super) fn makes_pages(&self, job: &Job<K, V>) -> Option<Before> {
         if !job.outcomes.is_null() || !job.held.is_null() {
             return None;
         }
@@ -119,7 +121,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let marked = before == Before::Nothing || table.is_marked();
         table.set_marked(false);
         let own = parts.bins.as_ref().map(Binned::in_bins);
-        let Some(batch) = given.copied().or(own) else {
+        let Some(batch) = given.or(own.as_ref()) else {
             return Ok(None);
         };
         let made = self.make_all_pages(table, scratch, kernels, &parts, plan, batch)?;
@@ -195,7 +197,7 @@ impl<K: Key, V: Value> Map<K, V> {
         }))
     }
 
-    /// Sorts the bins to the pages and makes these, and waits.
+    /// Sorts the bins to the pages and makes these, stage by stage, and waits.
     fn make_all_pages(
         &self,
         table: &Table,
@@ -203,9 +205,10 @@ impl<K: Key, V: Value> Map<K, V> {
         kernels: &BulkKernels<K::Bits, V::Bits>,
         parts: &Parts,
         plan: Plan,
-        InBins { bins, sources, .. }: InBins<K, V>,
+        batch: &InBins<K, V>,
     ) -> Result<Made> {
         let view = table.view();
+        let (bins, sources) = (batch.bins, batch.sources);
         let counters = scratch.counting()?;
         let crowded = scratch.question();
         let spill = Spill {
@@ -228,6 +231,7 @@ impl<K: Key, V: Value> Map<K, V> {
             capacity,
             bits: plan.bits,
             sources,
+            first: 0,
             tiles,
             tile,
             parts: plan.parts,
@@ -236,7 +240,7 @@ impl<K: Key, V: Value> Map<K, V> {
             spill,
         };
         let to_pages = Grid {
-            blocks: tiles * bins.bins,
+            blocks: 0,
             threads: kernel.threads,
             shared_bytes: kernel.shared_bytes(tile, plan.parts),
         };
@@ -246,6 +250,7 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         let build = BuildArgs {
             view,
+            first: 0,
             heads,
             counts: pages.cursors.cast_const(),
             equal: pages.cursors.wrapping_add(plan.pages as usize),
@@ -255,19 +260,55 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         let slot_bytes = self.kernels.slot_bytes;
         let of_pages = Grid {
-            blocks: plan.pages,
+            blocks: 0,
             threads: plan.threads(),
             shared_bytes: plan.shared_bytes(sizes, slot_bytes),
         };
         let cursor_bytes = plan.cursors() * size_of::<u64>();
+        let stages = stages(&table.shape, &plan, batch);
+        // Bins of the next stage are sorted while pages of this one are made.
+        let sorting = match &*stages {
+            [_] => None,
+            _ => Some(self.scratch.take()?),
+        };
         let [stored, spilled] = self.or_poison(scratch, |scratch| {
             let stream = scratch.stream();
+            let sorting = sorting.as_ref().map_or(stream, |other| other.stream());
             // SAFETY: the kernel set fits the map's types; bins, heads, cursors and the list live until
-            // the wait, and the exclusive lock keeps all other operations away.
+            // the waits, of both streams, and the exclusive lock keeps all other operations away. Pages are made
+            // when no bin is sorted any more that reaches into them.
             unsafe {
                 stream.fill(parts.cursors.ptr(), 0, cursor_bytes)?;
-                kernel.kernel.launch(stream, to_pages, pages)?;
-                make.launch(stream, of_pages, build)?;
+                sorting.wait_stream(stream)?;
+                for stage in &stages {
+                    if let Some(event) = stage.after {
+                        sorting.wait_event(event)?;
+                    }
+                    let grid = Grid {
+                        blocks: tiles * stage.bins.len() as u32,
+                        ..to_pages
+                    };
+                    let first = stage.bins.start;
+                    let args = PagesArgs { first, ..pages };
+                    kernel.kernel.launch(sorting, grid, args)?;
+                    stream.wait_stream(sorting)?;
+                    // The last one hands over what all have counted.
+                    let stored = match stage.pages.end == plan.pages {
+                        true => counters,
+                        false => Counters::of(counters.words),
+                    };
+                    let grid = Grid {
+                        blocks: stage.pages.len() as u32,
+                        ..of_pages
+                    };
+                    let first = stage.pages.start;
+                    let args = BuildArgs {
+                        first,
+                        stored,
+                        ..build
+                    };
+                    make.launch(stream, grid, args)?;
+                }
             }
             scratch.counted()
         })?;

@@ -14,7 +14,8 @@
 //! Pages are made under the exclusive lock, but only where nobody has to be waited for. Who comes
 //! meanwhile waits for some milliseconds.
 //!
-//! Batches that other ranks have [sent] are in bins when they come.
+//! Batches that other ranks have [sent] are in bins when they come, and pages may be made from them in
+//! [stages].
 //!
 //! Batches with an answer for each key are not sorted: putting answers back in order costs as much
 //! as sorting saves. Nor are those on a stream of the caller, which never wait for the device.
@@ -23,12 +24,14 @@ mod bins;
 mod build;
 mod plan;
 mod sent;
+mod stages;
 #[cfg(test)]
 mod tests;
 
 pub(super) use bins::Binned;
 pub(crate) use bins::InBins;
 pub(crate) use sent::{Senders, grains_of_sent};
+pub(crate) use stages::Arrival;
 
 use crate::device::{Device, Kind};
 
@@ -54,6 +57,9 @@ pub(super) struct Thresholds {
     bins_table_bytes: u64,
     /// Keys of a batch from which it is sent straight into the memory of the ranks that own them.
     send: usize,
+    /// Bytes at least that come together where pages are made while others are on their way: for less, the
+    /// launches take longer than the link.
+    stage_bytes: usize,
 }
 
 impl Thresholds {
@@ -72,6 +78,7 @@ impl Thresholds {
             bins_bytes_per_pair: 256,
             bins_table_bytes: 4 * context.l2_bytes,
             send: 500_000,
+            stage_bytes: 24 << 20,
         }
     }
 
@@ -84,6 +91,7 @@ impl Thresholds {
         bins_bytes_per_pair: 0,
         bins_table_bytes: u64::MAX,
         send: usize::MAX,
+        stage_bytes: usize::MAX,
     };
 
     /// All batches of so many pairs, whatever the map: for tests. First what empty maps are built
@@ -98,6 +106,7 @@ impl Thresholds {
             bins_bytes_per_pair: u64::MAX,
             bins_table_bytes: 0,
             send: bins,
+            stage_bytes: 1 << 12,
         }
     }
 

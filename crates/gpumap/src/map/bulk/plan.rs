@@ -120,17 +120,35 @@ impl Plan {
     }
 }
 
+/// The pages of all submaps, in the order of the hashes that call them home.
+pub(super) struct Pages<'a> {
+    of_submaps: &'a [u32],
+    before: Vec<u64>,
+}
+
+impl<'a> Pages<'a> {
+    pub(super) fn of(shape: &'a Shape) -> Self {
+        let of_submaps = &*shape.pages;
+        let mut before = vec![0u64; of_submaps.len()];
+        for i in 1..before.len() {
+            before[i] = before[i - 1] + u64::from(of_submaps[i - 1]);
+        }
+        Self { of_submaps, before }
+    }
+
+    /// The number of the page that a hash calls home.
+    pub(super) fn home(&self, hash: KeyHash) -> u64 {
+        let (submap, rest) = hash.submap(self.of_submaps.len() as u32);
+        let pages = self.of_submaps[submap as usize];
+        self.before[submap as usize] + u64::from(scale(rest, pages))
+    }
+}
+
 /// The most pages that a bin of `bits` bits of the hash reaches into.
 fn most_pages(shape: &Shape, bits: u32) -> u32 {
-    let mut before = vec![0u64; shape.pages.len()];
-    for i in 1..before.len() {
-        before[i] = before[i - 1] + u64::from(shape.pages[i - 1]);
-    }
-    let number = |hash: KeyHash| {
-        let (submap, rest) = hash.submap(shape.pages.len() as u32);
-        before[submap as usize] + u64::from(scale(rest, shape.pages[submap as usize]))
-    };
-    let span = |bin| number(KeyHash::last_of(bin, bits)) - number(KeyHash::first_of(bin, bits)) + 1;
+    let pages = Pages::of(shape);
+    let home = |hash| pages.home(hash);
+    let span = |bin| home(KeyHash::last_of(bin, bits)) - home(KeyHash::first_of(bin, bits)) + 1;
     let most = (0..1 << bits).map(span).max().unwrap_or(1);
     u32::try_from(most).unwrap_or(u32::MAX)
 }

@@ -15,6 +15,8 @@ use crate::map::{Key, Map, Value};
 /// The kernels that send the batches of a map.
 pub(crate) struct Senders<K: Key, V: Value> {
     pub(crate) pairs: ScatterKernel<SendArgs<K::Bits, V::Bits>>,
+    /// Of pairs that are fetched.
+    pub(crate) sorted: ScatterKernel<SendArgs<K::Bits, V::Bits>>,
     pub(crate) keys: ScatterKernel<SendArgs<K::Bits, ()>>,
 }
 
@@ -30,6 +32,11 @@ impl<K: Key, V: Value> Map<K, V> {
         self.seed
     }
 
+    /// In how many stages so many pairs should come, if pages are made from them.
+    pub(crate) fn stages_of(&self, pairs: usize) -> usize {
+        pairs * (size_of::<K>() + size_of::<V>()) / self.bulk.stage_bytes
+    }
+
     /// Pairs that fit beside those it has and those that are promised room.
     pub(crate) fn room_left(&self) -> usize {
         self.room.left()
@@ -41,11 +48,22 @@ impl<K: Key, V: Value> Map<K, V> {
         let kernels = self.kernels.bulk?;
         self.bulk.sends(len).then_some(Senders {
             pairs: kernels.send,
+            sorted: kernels.sort,
             keys: kernels.send_keys,
         })
     }
 
-    /// Stores what was sent, for which there is [room](Self::room_left). Returns how many pairs were stored.
+    /// Whether a batch of so many keys would make pages now, if it came in bins.
+    pub(crate) fn would_make_pages(&self, verb: Verb<K, V>, len: usize) -> bool {
+        let job = Job {
+            verb,
+            ..Job::insert(len)
+        };
+        self.makes_pages(&job).is_some()
+    }
+
+    /// Stores what was sent, for which there is [room](Self::room_left), as it comes. Returns how many pairs were
+    /// stored.
     pub(crate) fn store_sent(&self, verb: Verb<K, V>, sent: &InBins<K, V>) -> Result<usize> {
         if sent.len == 0 {
             return Ok(0);
@@ -60,6 +78,9 @@ impl<K: Key, V: Value> Map<K, V> {
             && let Some(stored) = self.build_from_bins(&mut table, &mut scratch, job, Some(sent))?
         {
             return Ok(stored);
+        }
+        if let Some(last) = sent.arrivals.last() {
+            scratch.stream().wait_event(&last.event)?;
         }
         let table = self.table.read();
         match self.room.promise(sent.len) {

@@ -9,7 +9,8 @@
 //! |---|---|
 //! | [`terms`](Shard::terms) | all ranks say what they have and what they have room for, and come to the same decision |
 //! | [`send`](Shard::send) | each partitions its batch into the mailboxes; then all tell how many keys went where |
-//! | work | each works on what came |
+//! | [`fetch`](Shard::fetch) | of inserts that make pages: each has partitioned into its own memory, its *outbox*, and copies what is for it from those of the others |
+//! | work | each works on what came; pages are made while the rest is on its way |
 //! | collect | of lookups: when all have answered, each puts the answers in the order of its batch |
 //!
 //! Everything else goes the general way, by an exchange over the [`Transport`](super::Transport): small
@@ -18,9 +19,10 @@
 //! sent.
 //!
 //! Invariant: between two meetings of the ranks, a place of a mailbox is written by one rank, or read by
-//! its own.
+//! its own; and a place of an outbox is written by its own rank, or read by one.
 
 mod answer;
+mod fetch;
 mod send;
 mod terms;
 #[cfg(test)]
@@ -34,7 +36,8 @@ use super::transport::Window;
 use super::{Rank, Shard};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::map::{Key, Value};
+use crate::map::{Key, Value, Verb};
+use crate::stream::Stream;
 use send::Post;
 use terms::{Offer, Terms};
 
@@ -55,6 +58,8 @@ pub(super) struct Mail {
     apart: bool,
     /// Where the answer of each key will be.
     places: Room<u32>,
+    /// What is fetched from other ranks is in the order of this stream.
+    link: Option<Stream>,
 }
 
 impl Mail {
@@ -62,6 +67,15 @@ impl Mail {
     fn words(&self, rank: &Rank) -> usize {
         let window = self.window.as_ref();
         window.map_or(0, |window| window.parts[rank.index()].len())
+    }
+
+    /// The stream that bins are fetched on, of the device of another one.
+    fn link(&mut self, other: &Stream) -> Result<Stream> {
+        let link = match self.link.take() {
+            Some(link) => link,
+            None => Stream::new(other.device())?,
+        };
+        Ok(self.link.insert(link).clone())
     }
 
     /// Frees the memory, of the mailbox when no rank has it mapped any more.
@@ -73,12 +87,12 @@ impl Mail {
 
 impl<K: Key, V: Value> Shard<K, V> {
     /// Whether and how a batch is sent straight to the owners of its keys, of which this rank has `mine`, or
-    /// an error. `stores` says that all of them may need room. A collective: all come to the same.
+    /// an error. Those that a verb `stores` may all need room. A collective: all come to the same.
     pub(super) fn terms(
         &mut self,
         rank: &mut Rank,
         mine: Result<usize>,
-        stores: bool,
+        stores: Option<Verb<K, V>>,
     ) -> Result<Option<Post<K, V>>> {
         let waits = self.mail.pause > 0;
         self.mail.pause = self.mail.pause.saturating_sub(1);
@@ -86,16 +100,20 @@ impl<K: Key, V: Value> Shard<K, V> {
         let senders = mine.as_ref().ok().and_then(|&len| self.map.senders(len));
         let can = self.alike && maps && !waits && senders.is_some();
         let room = match stores {
-            true => self.map.room_left() as u64,
-            false => u64::MAX,
+            Some(_) => self.map.room_left() as u64,
+            None => u64::MAX,
         };
         let words = self.mail.words(rank) as u64;
-        let all = rank.agree(mine.map(|len| [len as u64, u64::from(can), room, words]))?;
-        let offer = |&[keys, can, room, words]: &[u64; 4]| Offer {
+        let all = rank.agree(mine.map(|len| {
+            let makes = stores.is_some_and(|verb| self.map.would_make_pages(verb, len));
+            [len as u64, u64::from(can), room, words, u64::from(makes)]
+        }))?;
+        let offer = |&[keys, can, room, words, makes]: &[u64; 5]| Offer {
             keys,
             can: can != 0,
             room,
             words,
+            makes: makes != 0,
         };
         let offers: Vec<Offer> = all.iter().map(offer).collect();
         let terms = Terms::of(&offers, rank.index(), |keys| self.owners.share(keys));
@@ -103,8 +121,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         let (Some(terms), Some(senders)) = (terms, senders) else {
             return Ok(None);
         };
-        let bytes = terms.places() as usize * (size_of::<K>() + size_of::<V>() + 1);
-        let words = bytes.div_ceil(size_of::<u64>());
+        let words = terms.words(size_of::<K>() + size_of::<V>());
         let enough = offers.iter().all(|offer| offer.words >= words as u64);
         let window = match self.mail.window.clone().filter(|_| enough) {
             Some(window) => Some(window),

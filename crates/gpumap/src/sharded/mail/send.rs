@@ -9,6 +9,7 @@ use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::ScatterKernel;
 use gpumap_simt::kernel::Grid;
 
+use super::fetch::Fetching;
 use super::{PAUSE, Terms};
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -20,9 +21,10 @@ use crate::sharded::transport::Window;
 use crate::sharded::{Rank, Shard};
 use crate::stream::Stream;
 
-/// What has come to a rank.
+/// What has come to a rank, or is on its way.
 pub(in crate::sharded) struct Came<K, V> {
     pub(in crate::sharded) batch: InBins<K, V>,
+    _fetching: Option<Fetching>,
     /// How many keys each bin has.
     _counts: Buffer<u64>,
 }
@@ -61,7 +63,7 @@ impl<K: Key, V: Value> Post<K, V> {
     }
 
     /// The same for pairs, which may lie [side by side](gpumap_kernels::build::pair).
-    fn mailbox_of_pairs(&self, rank: usize, first: u64) -> Mailbox {
+    pub(super) fn mailbox_of_pairs(&self, rank: usize, first: u64) -> Mailbox {
         match side_by_side::<K, V>() {
             true => {
                 let mailbox = self.mailbox(rank, 0);
@@ -90,7 +92,7 @@ impl Terms {
     }
 
     /// How many keys come to a rank.
-    fn incoming(&self, counts: &[u64], owner: usize) -> u64 {
+    pub(super) fn incoming(&self, counts: &[u64], owner: usize) -> u64 {
         let of_source = |(source, counts): (usize, &[u64])| -> u64 {
             let first = self.first_bin(source, owner);
             counts[first..first + (1 << self.bits)].iter().sum()
@@ -121,7 +123,7 @@ pub(super) fn upload(stream: &Stream, boxes: &[Mailbox]) -> Result<Buffer<u64>> 
 }
 
 impl<K: Key, V: Value> Shard<K, V> {
-    /// Sends a batch; without values, notes the place of each key's answer if `asks`. Returns what came here,
+    /// Sends a batch, or sorts it for those who fetch it; without values, notes the place of each key's answer if `asks`. Returns what came here,
     /// or none if it does not fit, and then batches go the general way for a while. A collective.
     pub(in crate::sharded) fn send(
         &mut self,
@@ -143,8 +145,15 @@ impl<K: Key, V: Value> Shard<K, V> {
     }
 
     /// What came here, by how many keys went from and to each rank.
-    fn came(&self, post: &Post<K, V>, counts: &[u64]) -> Result<Came<K, V>> {
+    fn came(&mut self, post: &Post<K, V>, counts: &[u64]) -> Result<Came<K, V>> {
         let terms = &post.terms;
+        let (fetching, arrivals) = match terms.fetches {
+            true => {
+                let (fetching, arrivals) = self.fetch(post, counts)?;
+                (Some(fetching), arrivals)
+            }
+            false => (None, Vec::new()),
+        };
         let of_bins = Buffer::from_slice(&self.stream, &terms.of_bins(counts))?;
         self.stream.synchronize()?;
         let mailbox = post.mailbox(terms.me, 0);
@@ -161,7 +170,9 @@ impl<K: Key, V: Value> Shard<K, V> {
                 bits: terms.bits,
                 sources: terms.ranks as u32,
                 len: terms.incoming(counts, terms.me) as usize,
+                arrivals,
             },
+            _fetching: fetching,
             _counts: of_bins,
         })
     }
@@ -183,12 +194,15 @@ impl<K: Key, V: Value> Shard<K, V> {
         scratch.stream().wait_stream(&self.stream)?;
         // This rank's part of the first bin of each.
         let first = terms.me as u64 * terms.capacity();
-        let by_turn = (1..=terms.ranks).map(|step| (terms.me + step) % terms.ranks);
-        let mailbox = |to| match values {
-            Some(_) => post.mailbox_of_pairs(to, first),
-            None => post.mailbox(to, first),
+        let mailbox = |step| match (terms.me + step) % terms.ranks {
+            to if values.is_none() => post.mailbox(to, first),
+            to if terms.fetches && to != terms.me => {
+                let turn = step as u64 - 1;
+                post.outbox(terms.me, turn * terms.capacity())
+            }
+            to => post.mailbox_of_pairs(to, first),
         };
-        let boxes: Vec<Mailbox> = by_turn.map(mailbox).collect();
+        let boxes: Vec<Mailbox> = (1..=terms.ranks).map(mailbox).collect();
         // SAFETY: the workspace waits for its stream before this call returns.
         let keys = unsafe { scratch.stage(Slot::Keys, keys) }?;
         match values {
@@ -196,7 +210,10 @@ impl<K: Key, V: Value> Shard<K, V> {
                 // SAFETY: as above.
                 let values = unsafe { scratch.stage(Slot::Values, values) }?;
                 let batch = Batch {
-                    kernel: post.senders.pairs,
+                    kernel: match terms.fetches {
+                        true => post.senders.sorted,
+                        false => post.senders.pairs,
+                    },
                     keys: keys.cast(),
                     values,
                     len,

@@ -21,6 +21,8 @@ pub(in crate::sharded) struct Terms {
     pub(super) grains: u32,
     /// Pairs that each rank has room for.
     pub(super) room: Vec<u64>,
+    /// Whether the ranks [fetch](crate::sharded::Shard::fetch) what is for them.
+    pub(super) fetches: bool,
 }
 
 /// What a rank says before a batch.
@@ -33,6 +35,8 @@ pub(super) struct Offer {
     pub(super) room: u64,
     /// Words of its mailbox.
     pub(super) words: u64,
+    /// Whether it would make pages from its share.
+    pub(super) makes: bool,
 }
 
 impl Terms {
@@ -58,6 +62,7 @@ impl Terms {
             bits,
             grains,
             room: offers.iter().map(|offer| offer.room).collect(),
+            fetches: offers.iter().all(|offer| offer.makes),
         };
         // A region of the table at least; and places are told in 32 bits.
         (bits > 0 && u32::try_from(terms.places()).is_ok()).then_some(terms)
@@ -71,6 +76,12 @@ impl Terms {
     /// Places of a bin.
     pub(super) fn capacity(&self) -> u64 {
         u64::from(self.grains) * u64::from(GRAIN)
+    }
+
+    /// Words of a rank's memory for pairs of so many bytes: a mailbox, and an outbox or a byte for each answer.
+    pub(super) fn words(&self, pair: usize) -> usize {
+        let beside = if self.fetches { pair } else { 1 };
+        (self.places() as usize * (pair + beside)).div_ceil(size_of::<u64>())
     }
 
     /// Places of a mailbox, and of the answers of a rank.
@@ -89,6 +100,7 @@ mod tests {
             can: true,
             room: 1 << 40,
             words: 0,
+            makes: false,
         }
     }
 
@@ -106,6 +118,17 @@ mod tests {
                 assert!(terms.places() >= keys);
             }
         }
+    }
+
+    #[test]
+    fn all_or_none_fetch() {
+        let mut offers: Vec<Offer> = (0..3).map(|_| offer(1_000_000)).collect();
+        let one_way = terms(&offers).unwrap();
+        offers.iter_mut().for_each(|offer| offer.makes = true);
+        let fetches = terms(&offers).unwrap();
+        assert!(fetches.fetches && fetches.words(16) > one_way.words(16));
+        offers[1].makes = false;
+        assert_eq!(terms(&offers).unwrap(), one_way);
     }
 
     #[test]

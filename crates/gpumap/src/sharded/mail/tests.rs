@@ -2,7 +2,7 @@
 
 use crate::executor::Config;
 use crate::sharded::{GroupError, Rank, Ranks, Shard};
-use crate::{Device, Error, Fault, Faults, Growth, MapBuilder, Merge, Result};
+use crate::{Device, Error, Fault, Faults, Growth, Key, MapBuilder, Merge, Result, Value};
 
 use super::{LONG_PAUSE, PAUSE};
 
@@ -33,6 +33,13 @@ type Settings = MapBuilder<u64, u64>;
 fn sending(builder: Settings, share: &dyn Fn(usize) -> usize) -> Settings {
     let builder = builder.bulk_from([usize::MAX, usize::MAX, 100]);
     builder.capacity(share(4 * N))
+}
+
+/// The same, and it makes pages from such inserts.
+fn building(builder: Settings, share: &dyn Fn(usize) -> usize) -> Settings {
+    sending(builder, share)
+        .bulk_from([100; 3])
+        .capacity(share(20 * N))
 }
 
 /// Key number `i` of a rank, and its value.
@@ -94,6 +101,84 @@ fn large_batches_are_sent() {
         };
         group(ranks, None).run(work).unwrap();
     }
+}
+
+#[test]
+fn large_inserts_that_make_pages_are_fetched() {
+    for ranks in [2, 3, 4, 8] {
+        let work = |rank: &mut Rank| {
+            let mut shard = Shard::with(rank, None, building)?;
+            through_all(rank, &mut shard)?;
+            assert!(shard.mail.link.is_some() && shard.mail.pause == 0);
+            // One of them would not make pages now: then none fetches.
+            shard.mail.link = None;
+            let one: &[u64] = if rank.index() == 0 { &[1] } else { &[] };
+            assert_eq!(shard.upsert(rank, one, one)?, 1);
+            let keys: Vec<u64> = (0..N).map(|i| key(rank, i + N)).collect();
+            assert_eq!(shard.upsert(rank, &keys, &keys)?, ranks * N);
+            assert!(shard.mail.link.is_none());
+            Ok(())
+        };
+        group(ranks, None).run(work).unwrap();
+    }
+}
+
+#[test]
+fn what_is_fetched_is_stored_too_where_no_page_can_be_made() {
+    let work = |rank: &mut Rank| {
+        // A page of 32 KiB, and not what goes into it.
+        let mut shard = Shard::with(rank, None, |builder, share| {
+            building(builder, share).page_slabs(512)
+        })?;
+        let keys: Vec<u64> = (0..2 * N).map(|i| key(rank, i)).collect();
+        let (first, second) = keys.split_at(N);
+        assert_eq!(shard.insert(rank, first, first)?, 2 * N);
+        shard.mail.link = None;
+        assert_eq!(shard.insert(rank, second, second)?, 2 * N);
+        assert!(shard.mail.link.is_some());
+        let got = shard.get(rank, &keys)?;
+        assert!(got.into_iter().eq(keys.into_iter().map(Some)));
+        Ok(())
+    };
+    let devices = executors(2);
+    let small: Vec<Device> = devices
+        .iter()
+        .map(|d| d.with_shared_memory(48 << 10))
+        .collect();
+    Ranks::new(&small).unwrap().run(work).unwrap();
+}
+
+#[test]
+fn keys_and_values_of_any_size_are_fetched() {
+    fn with<K: Key, V: Value + PartialEq>(key: fn(u64) -> K, value: fn(u64) -> V) {
+        let work = |rank: &mut Rank| {
+            let mut shard = Shard::<K, V>::with(rank, None, |builder, share| {
+                builder.bulk_from([100; 3]).capacity(share(8 * N))
+            })?;
+            let mine = |half: u64| {
+                let first = (2 * rank.index() as u64 + half) * N as u64;
+                let numbers = first..first + N as u64;
+                let keys: Vec<K> = numbers.clone().map(key).collect();
+                (keys, numbers.map(value).collect::<Vec<V>>())
+            };
+            let ((keys, values), (more, others)) = (mine(0), mine(1));
+            // Of an empty map, and of one in use.
+            assert_eq!(shard.insert(rank, &keys, &values)?, 3 * N);
+            assert!(shard.mail.link.take().is_some());
+            assert_eq!(shard.insert(rank, &more, &others)?, 3 * N);
+            assert!(shard.mail.link.is_some());
+            for (keys, values) in [(keys, values), (more, others)] {
+                let got = shard.get(rank, &keys)?;
+                assert!(got.into_iter().eq(values.into_iter().map(Some)));
+            }
+            Ok(())
+        };
+        group(3, None).run(work).unwrap();
+    }
+    with(|i| i as u32 * 7 + 1, |i| i as u32);
+    with(|i| i as u32 * 7 + 1, |i| i << 20);
+    with(|i| (i * 7) << 30, |i| i as u32);
+    with(|i| (i * 7) << 30, |i| !i);
 }
 
 #[test]
@@ -207,6 +292,11 @@ type Step = fn(&mut Rank, &mut Shard<u64, u64>, &[u64]) -> Result<()>;
 /// last one of a verb.
 #[test]
 fn a_call_of_the_device_that_fails_leaves_all_ranks_in_step() {
+    fail_at_every_call(sending);
+    fail_at_every_call(building);
+}
+
+fn fail_at_every_call(settings: fn(Settings, &dyn Fn(usize) -> usize) -> Settings) {
     const STEPS: [Step; 4] = [
         |rank, shard, keys| shard.insert(rank, keys, keys).map(drop),
         |rank, shard, keys| shard.get(rank, keys).map(drop),
@@ -222,7 +312,7 @@ fn a_call_of_the_device_that_fails_leaves_all_ranks_in_step() {
     loop {
         faults.plan(call, Fault::Once);
         let results = ranks.run_each(|rank| {
-            let mut made = Shard::with(rank, None, sending);
+            let mut made = Shard::with(rank, None, settings);
             let keys: Vec<u64> = (0..150).map(|i| key(rank, i)).collect();
             let mut result = made.as_ref().err().map_or(Ok(()), |_| Err(()));
             let mut own = None;
@@ -262,7 +352,7 @@ fn a_call_of_the_device_that_fails_leaves_all_ranks_in_step() {
     );
     ranks
         .run(|rank| {
-            let mut shard = Shard::with(rank, None, sending)?;
+            let mut shard = Shard::with(rank, None, settings)?;
             through_all(rank, &mut shard)
         })
         .unwrap();

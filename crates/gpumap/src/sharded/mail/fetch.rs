@@ -1,0 +1,127 @@
+//! Fetching: bins come from the ranks that have sorted them, in the order of their hashes, while pages are
+//! made from those that are there.
+
+use gpumap_kernels::build::pair::side_by_side;
+use gpumap_kernels::mail::{Mailbox, turn};
+
+use super::send::Post;
+use super::terms::Terms;
+use crate::error::Result;
+use crate::event::{Event, Timing};
+use crate::map::{Arrival, Key, Value};
+use crate::sharded::Shard;
+use crate::stream::Stream;
+
+/// Bins come in so many stages at most: pages are made from the last one alone, when the link has nothing more to
+/// do.
+const MOST_STAGES: usize = 16;
+
+/// Copies on the link: waited for before anybody may write what they read.
+#[derive(Debug)]
+pub(super) struct Fetching(Stream);
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.synchronize() {
+            tracing::debug!(%error, "waiting for bins");
+        }
+    }
+}
+
+/// Some bins of a rank's mailbox, for consecutive values of the bits that bins are by.
+#[derive(Clone, Copy, Debug)]
+struct Regions {
+    first: u32,
+    count: u32,
+}
+
+impl Regions {
+    /// All values of so many bits, in about so many stages.
+    fn stages(bits: u32, stages: usize) -> impl Iterator<Item = Self> {
+        let all = 1u32 << bits;
+        let step = all.div_ceil(stages.clamp(1, MOST_STAGES) as u32);
+        let stage = move |first| Self {
+            first,
+            count: step.min(all - first),
+        };
+        (0..all).step_by(step as usize).map(stage)
+    }
+}
+
+impl Terms {
+    /// How many pairs the fullest of some bins has that `source` has sorted for this rank.
+    fn most_from(&self, counts: &[u64], source: usize, regions: Regions) -> u64 {
+        let first = source * self.bins() as usize + self.first_bin(source, self.me);
+        let bins = first + regions.first as usize..;
+        let of_bins = counts[bins].iter().take(regions.count as usize);
+        of_bins.copied().max().unwrap_or(0)
+    }
+}
+
+impl<K: Key, V: Value> Post<K, V> {
+    /// Where the pairs that a rank has sorted for the others begin: `first` places further on. They lie as in a mailbox,
+    /// which they are as far from as that is long.
+    pub(super) fn outbox(&self, rank: usize, first: u64) -> Mailbox {
+        let mailbox = self.mailbox_of_pairs(rank, first);
+        let bytes = self.terms.places() as usize * (size_of::<K>() + size_of::<V>());
+        Mailbox {
+            keys: mailbox.keys.wrapping_add(bytes),
+            values: mailbox.values.wrapping_add(bytes),
+            ..mailbox
+        }
+    }
+
+    /// Queues copying what another rank has sorted for some bins, of which none has more than `most` pairs.
+    fn fetch_from(&self, link: &Stream, source: usize, regions: Regions, most: u64) -> Result<()> {
+        let terms = &self.terms;
+        let turn = u64::from(turn(source as u32, terms.me as u32, terms.ranks as u32));
+        let bin = terms.capacity() * terms.ranks as u64;
+        let begin = u64::from(regions.first) * bin;
+        let from = self.outbox(source, begin + turn * terms.capacity());
+        let to = self.mailbox_of_pairs(terms.me, begin + source as u64 * terms.capacity());
+        let arrays: &[_] = match side_by_side::<K, V>() {
+            true => &[(to.keys, from.keys, size_of::<K>() + size_of::<V>())],
+            false => &[
+                (to.keys, from.keys, size_of::<K>()),
+                (to.values, from.values, size_of::<V>()),
+            ],
+        };
+        for &(to, from, size) in arrays {
+            let (bytes, pitch) = (most as usize * size, bin as usize * size);
+            // SAFETY: each bin has room for as many from each rank; all have sorted theirs and leave them alone
+            // until all have met again, which this one does when the copies have ended.
+            unsafe { link.copy_rows(to, from, bytes, pitch, regions.count as usize) }?;
+        }
+        Ok(())
+    }
+}
+
+impl<K: Key, V: Value> Shard<K, V> {
+    /// Queues copying what the other ranks have sorted for this one, by how many keys went from and to each.
+    pub(super) fn fetch(
+        &mut self,
+        post: &Post<K, V>,
+        counts: &[u64],
+    ) -> Result<(Fetching, Vec<Arrival>)> {
+        let terms = &post.terms;
+        let link = self.mail.link(&self.stream)?;
+        let fetching = Fetching(link.clone());
+        let others = || (1..terms.ranks).map(|step| (terms.me + step) % terms.ranks);
+        let incoming = terms.incoming(counts, terms.me) as usize;
+        let stages = self.map.stages_of(incoming);
+        let arrivals = Regions::stages(terms.bits, stages).map(|regions| {
+            for source in others() {
+                let most = terms.most_from(counts, source, regions);
+                post.fetch_from(&link, source, regions, most)?;
+            }
+            let event = Event::with_timing(link.device(), Timing::Off)?;
+            event.record(&link)?;
+            Ok(Arrival {
+                regions: regions.first + regions.count,
+                event,
+            })
+        });
+        let arrivals = arrivals.collect::<Result<_>>()?;
+        Ok((fetching, arrivals))
+    }
+}
