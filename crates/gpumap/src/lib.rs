@@ -145,6 +145,7 @@ mod guide {
         GettingStarted "getting-started.md"
         Map "map.md"
         ChainedMaps "chained-maps.md"
+        SeveralGpus "several-gpus.md"
         Program "program.md"
         FileFormat "file-format.md"
         HowItWorks "how-it-works.md"

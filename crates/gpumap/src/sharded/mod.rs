@@ -24,7 +24,8 @@
 //!
 //! # The link
 //! Large batches of one process are written straight into the memory of the GPUs that own their keys, and
-//! answers to the one that asked. Everything else between GPUs goes through NCCL, which is loaded when it
+//! answers to the one that asked; where pages are made from them, the owners copy their parts, and make pages from
+//! those that have come. Everything else between GPUs goes through NCCL, which is loaded when it
 //! is first needed; without it there is [`GroupError::NoNccl`]. `NCCL_NVLS_ENABLE=0` has to be set
 //! ([`GroupError::Multicast`]). Ranks on the CPU copy from each other ([`Transport`]), and so may several on
 //! one GPU ([`Ranks::on_one`]): for tests, and for programs that are written for several devices and find
