@@ -55,6 +55,9 @@ pub(super) struct Thresholds {
     bins_bytes_per_pair: u64,
     /// Bytes of the table at least: one that the L2 holds needs no order.
     bins_table_bytes: u64,
+    /// Bytes of a table from which on any such batch is sorted: it is larger than what the device can tell the
+    /// addresses of without asking memory for them.
+    far_table_bytes: u64,
     /// Keys of a batch from which it is sent straight into the memory of the ranks that own them.
     send: usize,
     /// Bytes at least that come together where pages are made while others are on their way: for less, the
@@ -77,6 +80,7 @@ impl Thresholds {
             bins: 5_000_000 * (slot_bytes as usize / 8),
             bins_bytes_per_pair: 256,
             bins_table_bytes: 4 * context.l2_bytes,
+            far_table_bytes: 78 << 30,
             send: 500_000,
             stage_bytes: 24 << 20,
         }
@@ -90,6 +94,7 @@ impl Thresholds {
         bins: usize::MAX,
         bins_bytes_per_pair: 0,
         bins_table_bytes: u64::MAX,
+        far_table_bytes: u64::MAX,
         send: usize::MAX,
         stage_bytes: usize::MAX,
     };
@@ -105,6 +110,7 @@ impl Thresholds {
             bins,
             bins_bytes_per_pair: u64::MAX,
             bins_table_bytes: 0,
+            far_table_bytes: 0,
             send: bins,
             stage_bytes: 1 << 12,
         }
@@ -127,8 +133,9 @@ impl Thresholds {
 
     /// Whether a batch of so many pairs is sorted into bins for a table of so many bytes.
     fn sorts(&self, pairs: usize, table_bytes: u64) -> bool {
+        let is_near = table_bytes / pairs.max(1) as u64 <= self.bins_bytes_per_pair;
         pairs >= self.bins
             && table_bytes >= self.bins_table_bytes
-            && table_bytes / pairs.max(1) as u64 <= self.bins_bytes_per_pair
+            && (is_near || table_bytes >= self.far_table_bytes)
     }
 }

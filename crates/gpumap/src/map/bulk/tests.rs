@@ -231,8 +231,34 @@ fn batches_are_sorted_unless_a_bin_runs_over() {
 fn thresholds_of_the_cpu_are_never_met() {
     let never = Thresholds::of(&Device::cpu(), 16);
     assert!(!never.builds(usize::MAX - 1, 0) && !never.sorts(usize::MAX - 1, u64::MAX));
+    assert!(!never.sorts(usize::MAX - 1, u64::MAX - 1));
     let always = Thresholds::from([1; 3]);
     assert!(always.builds(1, usize::MAX) && always.sorts(1, 0));
+}
+
+#[test]
+fn batches_for_tables_that_are_far_larger_are_sorted_if_addresses_are_what_takes_time() {
+    let of_table = |bytes, far| {
+        let thresholds = Thresholds {
+            bins: 1_000,
+            bins_bytes_per_pair: 256,
+            bins_table_bytes: 1 << 16,
+            far_table_bytes: far,
+            ..Thresholds::NEVER
+        };
+        thresholds.sorts(1_000, bytes)
+    };
+    // Too small a table, a good one, one with few pairs for its lines, and one beyond reach.
+    let far = 1 << 30;
+    let tables = [1 << 15, 200_000, 1 << 20, far];
+    assert_eq!(
+        tables.map(|bytes| of_table(bytes, far)),
+        [false, true, false, true]
+    );
+    assert_eq!(
+        tables.map(|bytes| of_table(bytes, 0)),
+        [false, true, true, true]
+    );
 }
 
 #[test]
