@@ -50,6 +50,11 @@ impl KernelNodes {
         })
     }
 
+    /// Where they will be launched.
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
     /// Adds a kernel behind the last one.
     ///
     /// # Safety

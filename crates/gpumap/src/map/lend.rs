@@ -148,12 +148,7 @@ impl<K: Key, V: Value> Map<K, V> {
     fn table_with_room(&self, pairs: usize) -> Result<(RwLockReadGuard<'_, Table>, Promise<'_>)> {
         {
             let table = self.table.read();
-            let promise = self.room.promise(pairs).or_else(|| {
-                // What has ended meanwhile may have needed less than it was promised.
-                self.books().land_ended();
-                self.room.promise(pairs)
-            });
-            if let Some(promise) = promise {
+            if let Some(promise) = self.promise(pairs) {
                 return Ok((table, promise));
             }
         }

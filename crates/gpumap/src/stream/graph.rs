@@ -110,9 +110,7 @@ impl Launcher for Recorder {
                 Ok(())
             }
             Taken::Cuda(nodes) => {
-                let Kind::Cuda(context) = self.device.kind() else {
-                    return Ok(());
-                };
+                let context = nodes.context();
                 let current = context.enter()?;
                 let function = prepare(context, &current, kernel.name(), grid)?;
                 let mut args = args;

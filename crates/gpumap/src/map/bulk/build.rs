@@ -266,10 +266,11 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         let cursor_bytes = plan.cursors() * size_of::<u64>();
         let stages = stages(&table.shape, &plan, batch);
-        // Bins of the next stage are sorted while pages of this one are made.
+        // Bins of the next stage are sorted while pages of this one are made, unless there is no second stream
+        // to be had.
         let sorting = match &*stages {
             [_] => None,
-            _ => Some(self.scratch.take()?),
+            _ => self.scratch.take().ok(),
         };
         let [stored, spilled] = self.or_poison(scratch, |scratch| {
             let stream = scratch.stream();
