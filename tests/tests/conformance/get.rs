@@ -108,6 +108,36 @@ fn present_and_absent_keys() {
     on_every_format!(body);
 }
 
+/// As in tables that are larger than what the device can tell the addresses of.
+#[test]
+fn keys_that_are_sorted_before_they_are_looked_up() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let most = on.n(9_001, 3_000_000);
+        let map: Map<K, V> = on
+            .builder()
+            .capacity(most)
+            .bulk_from([usize::MAX, usize::MAX, 1])
+            .build()
+            .unwrap();
+        // Every second key of the sequence, and the words that stand for states.
+        let ones = pairs::mask(size_of::<K>());
+        let mut batch = Batch::<K, V>::numbered((0..most as u64).step_by(2), 1);
+        batch.keys[0] = key(ones - 1);
+        map.insert(&batch.keys, &batch.values).unwrap();
+        let oracle = batch.bits().collect();
+        for n in [0, 1, 33, 512, 513, most] {
+            let mut keys: Vec<K> = (0..n as u64).map(nth_key).collect();
+            for (place, word) in keys.iter_mut().step_by(7).zip(0..4) {
+                *place = key(ones - word);
+            }
+            ask_all_ways(on, &map, &keys, &oracle);
+        }
+        // One bin runs over: they are looked up as they are.
+        ask_all_ways(on, &map, &vec![nth_key(1); most], &oracle);
+    }
+    on_every_format!(body);
+}
+
 #[test]
 fn every_kind_of_pair() {
     fn body<K: Key, V: Value>(on: &Target) {

@@ -19,7 +19,7 @@ kernel_args! {
         pub tile: u32,
         /// Out: the values.
         pub out_values: *mut V,
-        /// Out: whether there is one.
+        /// Out, unless null: whether there is one.
         pub out_found: *mut u8,
     }
 }
@@ -58,7 +58,8 @@ unsafe fn collect<V: Vector + Default + 'static>(args: &CollectArgs<V>) {
     // SAFETY: `i` stays below the number of keys, and each place is that of an answer.
     unsafe {
         let places = args.places.add(begin as usize);
-        let out_found = args.out_found.add(begin as usize);
+        let out_found = args.out_found.wrapping_add(begin as usize);
+        let tells = !args.out_found.is_null();
         while first < len {
             let mut place = [0; IN_FLIGHT];
             let mut e = 0;
@@ -75,7 +76,9 @@ unsafe fn collect<V: Vector + Default + 'static>(args: &CollectArgs<V>) {
             while e < IN_FLIGHT {
                 if first + (e as u32 * step) < len {
                     let from = place[e] as usize;
-                    found[e] = mem::load_readonly(args.found.add(from));
+                    if tells {
+                        found[e] = mem::load_readonly(args.found.add(from));
+                    }
                     if size_of::<V>() != 0 {
                         values[e] = mem::load_readonly(args.values.add(from));
                     }
@@ -90,7 +93,9 @@ unsafe fn collect<V: Vector + Default + 'static>(args: &CollectArgs<V>) {
                         let out = args.out_values.add(begin as usize);
                         mem::store_streaming(out.add(i as usize), values[e]);
                     }
-                    mem::store_streaming(out_found.add(i as usize), found[e]);
+                    if tells {
+                        mem::store_streaming(out_found.add(i as usize), found[e]);
+                    }
                 }
                 e += 1;
             }

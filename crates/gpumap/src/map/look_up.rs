@@ -196,6 +196,9 @@ impl<K: Key, V: Value> Map<K, V> {
         outputs: (*mut V, *mut u8),
         default: V,
     ) -> Result<()> {
+        if self.look_up_sorted(table, scratch, keys, len, outputs, default)? {
+            return Ok(());
+        }
         self.queue_look_up(table, scratch, keys, len, outputs, default)?;
         scratch.wait()
     }

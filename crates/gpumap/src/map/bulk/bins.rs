@@ -21,7 +21,7 @@ use crate::scratch::Workspace;
 
 /// Bits of the hash that choose the bin of a pair on its way to a table in use: 256 regions, of
 /// which those that are being worked on stay in the L2.
-const REGION_BITS: u32 = 8;
+pub(super) const REGION_BITS: u32 = 8;
 
 /// Keys, and values if there are any, in bins by the top `bits` bits of their hashes: for each value of
 /// these, one bin after the other from each of `sources`.

@@ -5,6 +5,7 @@
 //! | large against the map | empty, and nobody is using it | its pages are [built](build) whole, alone on the map |
 //! | an insert, large against the map | in use, but by nobody now | it is added to its pages in the same manner |
 //! | large, and the map much larger than the L2 | any | it is sorted into [bins], and the ordinary verbs run over these, beside other calls |
+//! | a large lookup | larger than what the device can tell the addresses of | it is [sorted](look_up) likewise, and its answers are put back |
 //! | any other | any | the ordinary verbs run over it as it is |
 //!
 //! What a batch does is the same in all cases; only the time differs. Sorting takes scratch memory,
@@ -17,11 +18,12 @@
 //! Batches that other ranks have [sent] are in bins when they come, and pages may be made from them in
 //! [stages].
 //!
-//! Batches with an answer for each key are not sorted: putting answers back in order costs as much
+//! Other batches with an answer for each key are not sorted: putting answers back in order costs as much
 //! as sorting saves. Nor are those on a stream of the caller, which never wait for the device.
 
 mod bins;
 mod build;
+mod look_up;
 mod plan;
 mod sent;
 mod stages;
@@ -30,6 +32,7 @@ mod tests;
 
 pub(super) use bins::Binned;
 pub(crate) use bins::InBins;
+pub(crate) use look_up::collect;
 pub(crate) use sent::{Senders, grains_of_sent};
 pub(crate) use stages::Arrival;
 
@@ -129,6 +132,11 @@ impl Thresholds {
     /// Whether a batch of which a rank has so many keys is sent straight to their owners.
     fn sends(&self, keys: usize) -> bool {
         keys >= self.send
+    }
+
+    /// Whether so many keys are sorted into bins to be looked up in a table of so many bytes.
+    fn sorts_lookups(&self, keys: usize, table_bytes: u64) -> bool {
+        keys >= self.bins && table_bytes >= self.far_table_bytes
     }
 
     /// Whether a batch of so many pairs is sorted into bins for a table of so many bytes.

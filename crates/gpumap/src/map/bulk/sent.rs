@@ -1,6 +1,6 @@
 //! Batches that other ranks have sent, which are in bins already.
 
-use gpumap_kernels::build::bins::GRAIN;
+use gpumap_kernels::build::bins::{Bins, GRAIN};
 use gpumap_kernels::kernels::{GetBinsArgs, PART, reply_bytes};
 use gpumap_kernels::mail::{Mailbox, SendArgs};
 use gpumap_kernels::primitives::partition::ScatterKernel;
@@ -10,7 +10,9 @@ use super::bins::{InBins, grains};
 use crate::error::Result;
 use crate::map::launch::grid;
 use crate::map::store::{Job, Verb};
+use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
+use crate::stream::Stream;
 
 /// The kernels that send the batches of a map.
 pub(crate) struct Senders<K: Key, V: Value> {
@@ -114,27 +116,50 @@ impl<K: Key, V: Value> Map<K, V> {
         sent: &InBins<K, V>,
         answers: *const Mailbox,
     ) -> Result<()> {
-        let (Some(kernels), 1..) = (self.kernels.bulk, sent.len) else {
+        if sent.len == 0 {
             return Ok(());
-        };
+        }
         let scratch = self.scratch.take()?;
         let table = self.table.read();
         self.expect_sound()?;
+        let (stream, bins) = (scratch.stream(), sent.bins.cast());
+        // SAFETY: the bins and, by the caller's promise, the answers live until the wait.
+        unsafe {
+            self.queue_get_bins(&table, stream, bins, sent.sources, answers, V::zeroed())?;
+        }
+        scratch.wait()
+    }
+
+    /// Queues looking up what is in bins. To be called under the table's lock, which is to be held until the stream
+    /// has been waited for.
+    ///
+    /// # Safety
+    /// As [`GetBinsArgs`] says, until then.
+    pub(super) unsafe fn queue_get_bins(
+        &self,
+        table: &Table,
+        stream: &Stream,
+        bins: Bins<K::Bits, V::Bits>,
+        sources: u32,
+        answers: *const Mailbox,
+        default: V,
+    ) -> Result<()> {
+        let Some(kernels) = self.kernels.bulk else {
+            return Ok(());
+        };
         let args = GetBinsArgs {
             view: table.view(),
-            bins: sent.bins.cast(),
-            sources: sent.sources,
+            bins,
+            sources,
             answers,
-            default: bytemuck::cast(V::zeroed()),
+            default: bytemuck::cast(default),
         };
-        let (grid, _) = grid(sent.bins.len(), u64::from(PART));
+        let (grid, _) = grid(bins.len(), u64::from(PART));
         let grid = Grid {
             shared_bytes: reply_bytes(grid.threads, size_of::<V>() as u32),
             ..grid
         };
-        // SAFETY: the kernel set fits the map's types, and bins and answers live until the wait; the lock
-        // is held until this has ended.
-        unsafe { kernels.get.launch(scratch.stream(), grid, args) }?;
-        scratch.wait()
+        // SAFETY: the kernel set fits the map's types; the caller's promise.
+        unsafe { kernels.get.launch(stream, grid, args) }
     }
 }

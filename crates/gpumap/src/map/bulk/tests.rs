@@ -228,10 +228,43 @@ fn batches_are_sorted_unless_a_bin_runs_over() {
 }
 
 #[test]
+fn lookups_are_sorted_unless_a_bin_runs_over() {
+    on_every_device(|device| {
+        let map = map::<u64, u64>(device);
+        let keys: Vec<u64> = (0..N as u64).collect();
+        map.insert(&keys, &keys).unwrap();
+        let asked: Vec<u64> = (N as u64 / 2..).take(N).collect();
+        let mut scratch = map.scratch.take().unwrap();
+        let staged = job(&mut scratch, &asked).keys;
+        let table = map.table.read();
+        let mut values = Buffer::<u64>::uninit(scratch.stream(), N).unwrap();
+        let mut found = Buffer::<u8>::uninit(scratch.stream(), N).unwrap();
+        let outputs = (values.as_mut_ptr(), found.as_mut_ptr());
+        let look_up = |scratch: &mut Workspace, keys, len| {
+            map.look_up_sorted(&table, scratch, keys, len, outputs, 5)
+                .unwrap()
+        };
+        assert!(look_up(&mut scratch, staged, N));
+        let held = |i: usize| i < N / 2;
+        for (i, value) in values.to_vec().unwrap().into_iter().enumerate() {
+            assert_eq!(value, if held(i) { asked[i] } else { 5 }, "at {i}");
+        }
+        let expected: Vec<u8> = (0..N).map(|i| u8::from(held(i))).collect();
+        assert_eq!(found.to_vec().unwrap(), expected);
+
+        assert!(!look_up(&mut scratch, staged, N - 1), "too few");
+        let equal = vec![7; N];
+        let staged = job(&mut scratch, &equal).keys;
+        assert!(!look_up(&mut scratch, staged, N), "too many in a bin");
+    });
+}
+
+#[test]
 fn thresholds_of_the_cpu_are_never_met() {
     let never = Thresholds::of(&Device::cpu(), 16);
     assert!(!never.builds(usize::MAX - 1, 0) && !never.sorts(usize::MAX - 1, u64::MAX));
     assert!(!never.sorts(usize::MAX - 1, u64::MAX - 1));
+    assert!(!never.sorts_lookups(usize::MAX - 1, u64::MAX - 1));
     let always = Thresholds::from([1; 3]);
     assert!(always.builds(1, usize::MAX) && always.sorts(1, 0));
 }
@@ -246,6 +279,8 @@ fn batches_for_tables_that_are_far_larger_are_sorted_if_addresses_are_what_takes
             far_table_bytes: far,
             ..Thresholds::NEVER
         };
+        assert!(!thresholds.sorts_lookups(999, bytes));
+        assert_eq!(thresholds.sorts_lookups(1_000, bytes), bytes >= far);
         thresholds.sorts(1_000, bytes)
     };
     // Too small a table, a good one, one with few pairs for its lines, and one beyond reach.

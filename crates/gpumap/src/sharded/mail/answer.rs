@@ -1,18 +1,14 @@
 //! Answers: written by the ranks that own the keys, collected by the one that asked.
 
-use gpumap_kernels::mail::{COLLECT_0, COLLECT_4, COLLECT_8, CollectArgs, Mailbox};
-use gpumap_simt::kernel::Grid;
+use gpumap_kernels::mail::{CollectArgs, Mailbox};
 
 use super::send::{Post, upload};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::Source;
-use crate::map::{Key, Value};
+use crate::map::{Key, Value, collect};
 use crate::primitives::scatter_tile;
 use crate::sharded::{Rank, Shard};
-
-/// Threads per block of what collects answers.
-const THREADS: u32 = 1024;
 
 impl<K: Key, V: Value> Shard<K, V> {
     /// Looks a batch up by mail; false if it did not fit, and nothing has been written. A collective. The
@@ -82,17 +78,10 @@ impl<K: Key, V: Value> Shard<K, V> {
             out_values: values.map_or(std::ptr::null_mut(), |values| values.as_mut_ptr().cast()),
             out_found: found.as_mut_ptr(),
         };
-        let grid = Grid::new((len as u64).div_ceil(args.tile.into()) as u32, THREADS);
         let stream = &self.stream;
-        // SAFETY: each key has a place, each place an answer, and the outputs are as long as the batch. Values
-        // are of the size that the kernel is for. All of it lives until the wait.
-        unsafe {
-            match bytes {
-                0 => COLLECT_0.launch(stream, grid, args)?,
-                4 => COLLECT_4.launch(stream, grid, args.of())?,
-                _ => COLLECT_8.launch(stream, grid, args.of())?,
-            }
-        }
+        // SAFETY: each key has a place, each place an answer, and the outputs are as long as the batch. All of it
+        // lives until the wait.
+        unsafe { collect(stream, bytes, args) }?;
         stream.synchronize()
     }
 }
