@@ -101,6 +101,12 @@ impl KeyHash {
     pub const fn step(self) -> u32 {
         (self.0 as u32) >> 16 | 1
     }
+
+    /// The same, from a [tag](Self::tag) alone: as many bits of it as pages of up to 512 slabs ask for.
+    #[inline(always)]
+    pub const fn step_of_tag(tag: u32) -> u32 {
+        tag >> 7 | 1
+    }
 }
 
 #[cfg(test)]
@@ -170,6 +176,15 @@ mod tests {
             let hash = KeyHash::new(key, 7);
             let (_, rest) = hash.submap(1);
             assert!(seen.insert((scale(rest, 129), hash.slab(511), hash.tag())));
+        }
+    }
+
+    #[test]
+    fn a_tag_knows_the_step_in_a_page_of_512_slabs() {
+        for bits in (0..10_000).map(mix64) {
+            let hash = KeyHash(bits);
+            let difference = hash.step().wrapping_sub(KeyHash::step_of_tag(hash.tag()));
+            assert_eq!(difference & 511, 0, "{bits:#x}");
         }
     }
 

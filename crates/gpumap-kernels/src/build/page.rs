@@ -12,7 +12,8 @@
 //! change, so whoever reads such a word may look at the key.
 //!
 //! Both ways to place first give each pair a slot of its home slab, and gather those that find it full
-//! in a queue, as long as it has room. These walk on through the page when all others are placed, with all lanes busy.
+//! in a queue, as long as it has room. When all others are placed these walk on through the page, with all lanes busy;
+//! where keys differ, another pair of the same home may walk in their stead.
 //!
 //! Whether keys were equal after all is known when a page that was placed by counters has been written: then it is
 //! placed by claims and written again.
@@ -20,8 +21,8 @@
 //! Pages learn from those before them which way it is: where many had equal keys, the others are
 //! placed by claims at once.
 //!
-//! Invariant: as for single inserts, a pair lies in the first slot of its walk that was empty when
-//! it was claimed, and of equal keys one is stored. A key that had left its home page before
+//! Invariant: as for single inserts, a pair has only full slabs before it in its walk, and of equal keys one is
+//! stored. A key that had left its home page before
 //! finds the slabs of its walk there full still, and is spilled.
 //!
 //! Every loop ends: it runs over the staged pairs, the slots, or the slabs of one walk.

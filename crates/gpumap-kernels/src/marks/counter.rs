@@ -35,7 +35,7 @@ pub enum AtHome {
 /// | bits | |
 /// |---|---|
 /// | 0 to 16 | how many pairs it was to take |
-/// | 17 to 27 | a filter of the tags of those whose home it is, and that found it full |
+/// | 17 to 27 | a filter of the tags of those whose home it is, and that found it full or made way |
 /// | 28 to 31 | the classes of the keys that went past |
 ///
 /// Any thread of the block may call it, between barriers; the counter is accessed by this alone. There are fewer
@@ -77,25 +77,38 @@ impl<F: Format> SlabCounter<F> {
         }
     }
 
-    /// The next slot of the slab for a key whose home it is; if there is none, the key passes it.
+    /// The next slot of the slab for a key whose home it is. If there is none, one of those that have it for
+    /// their home is to [pass](Self::pass) it.
     ///
     /// # Safety
     /// As the type says; the tag is that of the key's hash.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn take_slot_at_home(self, key: F::Word, tag: u32) -> AtHome {
+    pub unsafe fn take_slot_at_home(self, tag: u32) -> AtHome {
         // SAFETY: the caller's promise.
         unsafe {
             let slot = self.word.fetch_add(1) & COUNT;
             if slot < SLAB_BYTES / F::SLOT_BYTES {
                 return AtHome::Slot(slot);
             }
-            let tag = 1 << (TAGS + ((tag * (CLASSES - TAGS)) >> 16));
-            let before = self.word.fetch_or(class::<F>(key) << CLASSES | tag);
             AtHome::Full {
-                is_new: before & tag == 0,
+                is_new: self.leave_home(tag),
             }
         }
+    }
+
+    /// Notes that a key is to leave the slab, its home, for it is full. Whether there was certainly none with the
+    /// same tag before.
+    ///
+    /// # Safety
+    /// As the type says; the tag is that of the key's hash.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn leave_home(self, tag: u32) -> bool {
+        let tag = 1 << (TAGS + ((tag * (CLASSES - TAGS)) >> 16));
+        // SAFETY: the caller's promise.
+        let before = unsafe { self.word.fetch_or(tag) };
+        before & tag == 0
     }
 
     /// The next slot of the slab; none if there is none, and then the key passes it.
@@ -217,7 +230,7 @@ mod tests {
                 }
                 thread::sync_threads();
                 let tag = mem::load(args.tags.add(lane));
-                let seen = match Counter::of(word).take_slot_at_home(lane as u64, tag) {
+                let seen = match Counter::of(word).take_slot_at_home(tag) {
                     AtHome::Slot(slot) => slot,
                     AtHome::Full { is_new: true } => NEW,
                     AtHome::Full { is_new: false } => KNOWN,

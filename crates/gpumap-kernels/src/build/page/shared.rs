@@ -36,7 +36,7 @@ pub const fn shared_bytes(
     page + 4 * slots
         + room * (key + value)
         + 2 * (most_queued(room) + most_suspects(room))
-        + 4 * (slabs + 4)
+        + 4 * (slabs + 5)
 }
 
 /// The pieces of a block's shared memory.
@@ -51,6 +51,8 @@ pub(super) struct Shared<F: Format, const IN_USE: bool> {
     used: SharedPtr<u32>,
     /// How many pairs were to wait in the queue.
     queued: SharedPtr<u32>,
+    /// How many of these were to wait once more.
+    again: SharedPtr<u32>,
     /// Whether keys are equal.
     pub(super) equal: SharedPtr<u32>,
     /// How many pairs are suspected.
@@ -84,16 +86,17 @@ where
         let values = keys.add(room).cast::<F::Value>();
         let used = values.add(room).cast::<u32>();
         let queued = used.add(slots / Self::SLAB_SLOTS);
-        let queue = queued.add(4).cast::<u16>();
+        let queue = queued.add(5).cast::<u16>();
         Self {
             page,
             slots: words,
             keys,
             used,
             queued,
-            equal: queued.add(1),
-            suspected: queued.add(2),
-            doubt: queued.add(3),
+            again: queued.add(1),
+            equal: queued.add(2),
+            suspected: queued.add(3),
+            doubt: queued.add(4),
             queue,
             suspects: queue.add(most_queued(room)),
             room,
@@ -204,6 +207,35 @@ where
         (queued.min(most), queued > most)
     }
 
+    /// Puts the staged pair at place `i` behind those that wait in the queue, if there is room.
+    ///
+    /// # Safety
+    /// There is one; a barrier lies behind the last that was put into the queue, and these are behind it by this
+    /// alone.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(super) unsafe fn wait_again(&self, i: u32) {
+        // SAFETY: each place of the queue is given to one thread.
+        unsafe {
+            let at = self.queued.load() + self.again.fetch_add(1);
+            if at < most_queued(self.room) {
+                self.queue.add(at).store(i as u16);
+            }
+        }
+    }
+
+    /// Where those that wait again end, which begin behind the others, and whether there was no room for some.
+    ///
+    /// # Safety
+    /// A barrier lies behind the last that was put there.
+    #[inline(always)]
+    pub(super) unsafe fn queued_again(&self) -> (u32, bool) {
+        let most = most_queued(self.room);
+        // SAFETY: the caller's promise.
+        let queued = unsafe { self.queued.load() + self.again.load() };
+        (queued.min(most), queued > most)
+    }
+
     /// The pair that waits at a place of the queue.
     ///
     /// # Safety
@@ -248,7 +280,7 @@ where
                 i += 4 * thread::block_dim_x();
             }
             let mut i = t;
-            while i < slots / Self::SLAB_SLOTS + 3 {
+            while i < slots / Self::SLAB_SLOTS + 4 {
                 self.used.add(i).store(0);
                 i += thread::block_dim_x();
             }
