@@ -112,6 +112,7 @@ impl KeyHash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::MAX_PAGE_SLABS;
 
     #[test]
     fn shares_add_up_to_the_whole() {
@@ -180,11 +181,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_knows_the_step_in_a_page_of_512_slabs() {
+    fn a_tag_knows_the_step_in_the_largest_page() {
         for bits in (0..10_000).map(mix64) {
             let hash = KeyHash(bits);
             let difference = hash.step().wrapping_sub(KeyHash::step_of_tag(hash.tag()));
-            assert_eq!(difference & 511, 0, "{bits:#x}");
+            assert_eq!(difference & (MAX_PAGE_SLABS - 1), 0, "{bits:#x}");
         }
     }
 
