@@ -172,7 +172,7 @@ fn pairs_that_find_no_room_in_a_page_are_found_elsewhere() {
         let pages = 2_048 / (64 * slab);
         let is_of = |page: usize, bits: u64| {
             let (_, rest) = pairs::key_hash::<K>(key(bits), SEED).submap(1);
-            u64::from(rest) * (pages as u64) >> 32 == page as u64
+            (u64::from(rest) * pages as u64) >> 32 == page as u64
         };
         let of = |page| {
             let numbers = (0..).map(|i| key_bits(nth_key::<K>(i)));
