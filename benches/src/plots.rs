@@ -351,6 +351,16 @@ mod tests {
         }
     }
 
+    /// So a page made of a file is the one that was made with it: the parser is told to be exact.
+    #[test]
+    fn times_are_read_as_they_were_written() {
+        for i in 1..1000 {
+            let ms = 0.1 / f64::from(i);
+            let read = &results(&[row("get", ms, None)]).rows[0];
+            assert_eq!(read.ms.to_bits(), ms.to_bits(), "{ms}");
+        }
+    }
+
     #[test]
     fn figures_are_short() {
         let figures = [
