@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use crate::cuda::calls;
-use crate::testing::on_every_device;
+use crate::testing::{alone_on_the_gpu, on_every_device};
 use crate::{Buffer, Call, Device, Error, Fault, Faults, Graph, Growth, Map, Merge, Stream};
 
 const N: usize = 1_000;
@@ -205,10 +205,7 @@ fn launches_queue_up_and_count_though_dropped() {
 
 #[test]
 fn a_launch_does_not_wait_for_the_device() {
-    on_every_device(|device| {
-        if !device.is_cuda() {
-            return; // launches have ended when they return
-        }
+    alone_on_the_gpu(|device| {
         let map = map(device, 4 * N);
         let stream = Stream::new(device).unwrap();
         let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();

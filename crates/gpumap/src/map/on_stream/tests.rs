@@ -8,7 +8,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use crate::sync::Ordering;
-use crate::testing::on_every_device;
+use crate::testing::{alone_on_the_gpu, on_every_device};
 use crate::{Buffer, Device, Error, Growth, Map, Merge, Stream};
 
 const N: usize = 5_000;
@@ -241,10 +241,7 @@ fn many_streams_and_threads_beside_growth() {
 
 #[test]
 fn questions_do_not_wait_beside_one_who_waits() {
-    on_every_device(|device| {
-        if !device.is_cuda() {
-            return; // calls have ended when they return
-        }
+    alone_on_the_gpu(|device| {
         let map = map(device, 4 * N);
         let stream = Stream::new(device).unwrap();
         let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
