@@ -11,7 +11,7 @@ use gpumap::simt::{kernel, kernel_args, thread};
 use gpumap::{Device, Error, Growth, Key, Map, Merge, Stream, Value};
 use gpumap_kernels::kernels::Encoding;
 use gpumap_tests::device::{noting, run_pair_on};
-use gpumap_tests::pairs::nth_key;
+use gpumap_tests::pairs::{key_hash, nth_key, slot_bytes};
 use gpumap_tests::{Batch, Oracle, Target, assert_holds, contents, oracle};
 
 /// Runs a body on a device of its own for each seed, format and encoding.
@@ -95,6 +95,37 @@ fn maps_that_are_built_and_batches_in_bins() {
             assert_eq!(map.remove(&batch.keys).unwrap(), 45);
             assert_eq!(map.len(), 10);
         }
+    }
+    on_every_interleaving!(20, body);
+}
+
+/// Two homes with twice as many pairs as slots, in a page where few slabs have room: the pairs that have no slot agree on who
+/// makes way for which of them.
+#[test]
+fn pages_with_crowded_homes() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        const SLABS: u32 = 16;
+        let slots = 64 / slot_bytes::<K, V>();
+        let map: Map<K, V> = on
+            .builder()
+            .submap_slots(&[SLABS as usize * slots])
+            .page_slabs(SLABS)
+            .max_load_factor(0.95)
+            .hash_seed(1)
+            .bulk_from([1, usize::MAX, usize::MAX])
+            .build()
+            .unwrap();
+        let calls = |slab: u32| match slab {
+            3 | 9 => 2 * slots,
+            0 | 6 | 7 | 12 | 14 => slots / 4,
+            _ => slots,
+        };
+        let home = |&i: &u64| key_hash::<K>(nth_key(i), 1).slab(SLABS - 1);
+        let of = |slab: u32| (0..).filter(move |i| home(i) == slab).take(calls(slab));
+        let batch = Batch::<K, V>::numbered((0..SLABS).flat_map(of), 1);
+        let n = batch.len();
+        assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), n);
+        assert_holds(&map, &batch.bits().collect());
     }
     on_every_interleaving!(20, body);
 }

@@ -28,6 +28,8 @@
 //! Every loop ends: it runs over the staged pairs, the slots, or the slabs of one walk.
 
 mod claim;
+mod equal;
+mod leave;
 mod rank;
 mod shared;
 

@@ -11,6 +11,11 @@ use gpumap_simt::{U32x4, U64x2, thread};
 /// A slot in which nothing is. No pair is at place 65,535.
 pub(super) const FREE: u32 = u32::MAX;
 
+/// Words behind the counters of slabs that are zero when pairs begin to be placed.
+const COUNTS: u32 = 4;
+/// All words there: one more is known before.
+const WORDS: u32 = COUNTS + 1;
+
 /// How many of `room` staged pairs are suspected before all are.
 pub(super) const fn most_suspects(room: u32) -> u32 {
     room / 8
@@ -36,7 +41,7 @@ pub const fn shared_bytes(
     page + 4 * slots
         + room * (key + value)
         + 2 * (most_queued(room) + most_suspects(room))
-        + 4 * (slabs + 5)
+        + 4 * (slabs + WORDS)
 }
 
 /// The pieces of a block's shared memory.
@@ -86,7 +91,7 @@ where
         let values = keys.add(room).cast::<F::Value>();
         let used = values.add(room).cast::<u32>();
         let queued = used.add(slots / Self::SLAB_SLOTS);
-        let queue = queued.add(5).cast::<u16>();
+        let queue = queued.add(WORDS).cast::<u16>();
         Self {
             page,
             slots: words,
@@ -96,7 +101,7 @@ where
             again: queued.add(1),
             equal: queued.add(2),
             suspected: queued.add(3),
-            doubt: queued.add(4),
+            doubt: queued.add(COUNTS),
             queue,
             suspects: queue.add(most_queued(room)),
             room,
@@ -280,7 +285,7 @@ where
                 i += 4 * thread::block_dim_x();
             }
             let mut i = t;
-            while i < slots / Self::SLAB_SLOTS + 4 {
+            while i < slots / Self::SLAB_SLOTS + COUNTS {
                 self.used.add(i).store(0);
                 i += thread::block_dim_x();
             }
