@@ -50,6 +50,13 @@ pub struct OwnerOf {
 }
 
 impl OwnerOf {
+    /// The one rank has all keys.
+    pub const ONE: Self = Self {
+        digit: DigitOf::NONE,
+        ranks: 1,
+        log2: 0,
+    };
+
     /// The rank that has a key.
     #[inline(always)]
     pub fn rank<K: Bits>(&self, key: K) -> u32 {

@@ -231,6 +231,24 @@ pub struct DigitOf {
 }
 
 impl DigitOf {
+    /// The only digit of every word.
+    pub const NONE: Self = Self {
+        seed: 0,
+        shift: 0,
+        mask: 0,
+        hashed: 0,
+    };
+
+    /// The top bits of the hash: where in the table of a map a key belongs.
+    pub const fn top_of_hash(seed: u64, bits: u32) -> Self {
+        Self {
+            seed,
+            shift: 64 - bits,
+            mask: (1 << bits) - 1,
+            hashed: 1,
+        }
+    }
+
     /// The digit of a word.
     #[inline(always)]
     pub fn digit<W: Bits>(&self, word: W) -> u32 {

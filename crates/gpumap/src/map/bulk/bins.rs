@@ -171,12 +171,7 @@ impl<K: Key, V: Value> Map<K, V> {
             len: len as u64,
             tile,
             parts: bins as u32,
-            digit: DigitOf {
-                seed: self.seed,
-                shift: 64 - bits,
-                mask: bins as u32 - 1,
-                hashed: 1,
-            },
+            digit: DigitOf::top_of_hash(self.seed, bits),
             aligned: aligned(keys.addr()) | aligned(values.addr()) << 1,
             cursors: binned.counts.ptr().cast(),
             matrix: ptr::null(),

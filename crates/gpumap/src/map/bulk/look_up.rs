@@ -8,6 +8,7 @@ use gpumap_kernels::mail::{
     COLLECT_0, COLLECT_4, COLLECT_8, CollectArgs, Mailbox, OwnerOf, SendArgs,
 };
 use gpumap_kernels::primitives::binning::DigitOf;
+use gpumap_kernels::primitives::partition::ScatterKernel;
 use gpumap_simt::kernel::Grid;
 
 use super::bins::{REGION_BITS, spare};
@@ -15,10 +16,13 @@ use super::sent::grains_of_sent;
 use crate::error::Result;
 use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
-use crate::memory::bytes_of;
+use crate::memory::{Memory, bytes_of};
 use crate::primitives::scatter_tile;
 use crate::scratch::Workspace;
 use crate::stream::Stream;
+
+/// Bins that keys are sorted into.
+const BINS: u32 = 1 << REGION_BITS;
 
 /// Threads per block of what collects answers.
 const THREADS: u32 = 1024;
@@ -43,6 +47,30 @@ pub(crate) unsafe fn collect(
     }
 }
 
+/// Keys that have been sorted into bins, and where their answers will be.
+struct Sorted {
+    /// Runs of [`GRAIN`] places that each bin has.
+    grains: u32,
+    /// Room for as many keys, values and bytes that say which are found,
+    mailbox: Mailbox,
+    /// and where on the device that is told.
+    boxes: *mut u8,
+    /// How many keys each bin has.
+    counts: *mut u64,
+    /// For each key of the batch, the place of its answer.
+    places: *mut u32,
+    /// Keys of a tile of the kernel that sorts them.
+    tile: u32,
+    _memory: Vec<Memory>,
+}
+
+impl Sorted {
+    /// How many keys a bin has room for.
+    fn capacity(&self) -> u64 {
+        u64::from(self.grains) * u64::from(GRAIN)
+    }
+}
+
 impl<K: Key, V: Value> Map<K, V> {
     /// Looks up `len` keys in the order of the table, and waits; outputs may be null. False if that is not worth while,
     /// or cannot be done; then nothing has happened. The caller holds the table's lock.
@@ -61,19 +89,60 @@ impl<K: Key, V: Value> Map<K, V> {
         if !self.bulk.sorts_lookups(len, table.shape.bytes()) {
             return Ok(false);
         }
-        let bins = 1usize << REGION_BITS;
-        let Some(grains) = grains_of_sent(len, bins) else {
+        self.expect_sound()?;
+        let value_bytes = if values.is_null() { 0 } else { size_of::<V>() };
+        let tile = scatter_tile(&self.device, &kernels.send_keys, BINS);
+        let Some(sorted) = self.room_to_sort(scratch, len, value_bytes, tile)? else {
             return Ok(false);
         };
-        let capacity = grains as usize * GRAIN as usize;
-        let places = bins * capacity;
-        // Where answers are is told in 32 bits.
-        if u32::try_from(places).is_err() {
+        if !self.sort_keys(scratch, &kernels.send_keys, keys, len, &sorted)? {
             return Ok(false);
         }
-        self.expect_sound()?;
+        let mailbox = &sorted.mailbox;
+        let bins = Bins {
+            keys: mailbox.keys.cast_const().cast(),
+            values: ptr::null(),
+            counts: sorted.counts,
+            bins: BINS,
+            grains: sorted.grains,
+        };
+        let answers = CollectArgs {
+            places: sorted.places,
+            values: mailbox.values.cast_const().cast(),
+            found: mailbox.found,
+            len: len as u64,
+            tile,
+            out_values: values.cast(),
+            out_found: found,
+        };
+        let (stream, boxes) = (scratch.stream(), sorted.boxes.cast_const().cast());
+        // SAFETY: the one source has a mailbox, with a place for each answer; each key has such a place, and outputs
+        // are as long as the batch. All of it lives until the wait; the caller holds the lock.
+        unsafe {
+            self.queue_get_bins(table, stream, bins, 1, boxes, default)?;
+            collect(stream, value_bytes, answers)?;
+        }
+        scratch.wait()?;
+        Ok(true)
+    }
 
-        let value_bytes = if values.is_null() { 0 } else { size_of::<V>() };
+    /// Memory for sorting so many keys, and for their answers; none if there is none, or they are too many.
+    fn room_to_sort(
+        &self,
+        scratch: &mut Workspace,
+        len: usize,
+        value_bytes: usize,
+        tile: u32,
+    ) -> Result<Option<Sorted>> {
+        let bins = BINS as usize;
+        let Some(grains) = grains_of_sent(len, bins) else {
+            return Ok(None);
+        };
+        let places = bins * grains as usize * GRAIN as usize;
+        // Where answers are is told in 32 bits.
+        if u32::try_from(places).is_err() {
+            return Ok(None);
+        }
         let sizes = [
             bytes_of::<K>(places)?,
             places * value_bytes,
@@ -86,99 +155,73 @@ impl<K: Key, V: Value> Map<K, V> {
         for bytes in sizes {
             match spare(scratch, bytes)? {
                 Some(one) => memory.push(one),
-                None => return Ok(false),
+                None => return Ok(None),
             }
         }
         let at = |i: usize| memory[i].ptr();
-        let mailbox = Mailbox {
-            keys: at(0),
-            values: if value_bytes == 0 {
-                ptr::null_mut()
-            } else {
-                at(1)
+        Ok(Some(Sorted {
+            grains,
+            mailbox: Mailbox {
+                keys: at(0),
+                values: if value_bytes == 0 {
+                    ptr::null_mut()
+                } else {
+                    at(1)
+                },
+                found: at(2),
             },
-            found: at(2),
-        };
-        let (to, counts, boxes) = (at(3).cast::<u32>(), at(4).cast::<u64>(), at(5));
+            places: at(3).cast(),
+            counts: at(4).cast(),
+            boxes: at(5),
+            tile,
+            _memory: memory,
+        }))
+    }
 
-        let kernel = kernels.send_keys;
-        let tile = scatter_tile(&self.device, &kernel, bins as u32);
+    /// Sorts keys into bins, and waits. False if there are too many for one of these.
+    fn sort_keys(
+        &self,
+        scratch: &mut Workspace,
+        kernel: &ScatterKernel<SendArgs<K::Bits, ()>>,
+        keys: *const K,
+        len: usize,
+        sorted: &Sorted,
+    ) -> Result<bool> {
         let args = SendArgs {
             keys: keys.cast(),
             values: ptr::null(),
             len: len as u64,
-            tile,
+            tile: sorted.tile,
             aligned: u32::from(keys.addr().is_multiple_of(16)),
-            owner: OwnerOf {
-                digit: DigitOf {
-                    seed: 0,
-                    shift: 0,
-                    mask: 0,
-                    hashed: 0,
-                },
-                ranks: 1,
-                log2: 0,
-            },
+            owner: OwnerOf::ONE,
             me: 0,
-            bin: DigitOf {
-                seed: self.seed,
-                shift: 64 - REGION_BITS,
-                mask: bins as u32 - 1,
-                hashed: 1,
-            },
+            bin: DigitOf::top_of_hash(self.seed, REGION_BITS),
             bits: REGION_BITS,
-            boxes: boxes.cast_const().cast(),
-            capacity: capacity as u64,
-            stride: capacity as u64,
-            cursors: counts,
-            places: to,
+            boxes: sorted.boxes.cast_const().cast(),
+            capacity: sorted.capacity(),
+            stride: sorted.capacity(),
+            cursors: sorted.counts,
+            places: sorted.places,
         };
         let grid = Grid {
             // Fewer keys than places, which are below 2^32.
-            blocks: len.div_ceil(tile as usize) as u32,
+            blocks: len.div_ceil(sorted.tile as usize) as u32,
             threads: kernel.threads,
-            shared_bytes: kernel.shared_bytes(tile, bins as u32),
+            shared_bytes: kernel.shared_bytes(sorted.tile, BINS),
         };
-        let mut came = vec![0u64; bins];
+        let mut came = vec![0u64; BINS as usize];
+        let (counts, mailbox) = (sorted.counts.cast(), ptr::from_ref(&sorted.mailbox));
         let stream = scratch.stream();
         // SAFETY: the keys are staged, the mailbox has `capacity` places for each bin, and there is one for each key's
         // answer and a count for each bin. What the host gives and takes lives until the wait, which is reached unless
         // something failed; then nothing is left to use it.
         unsafe {
-            stream.fill(counts.cast(), 0, size_of_val(&*came))?;
-            stream.upload(boxes, ptr::from_ref(&mailbox).cast(), size_of::<Mailbox>())?;
+            stream.fill(counts, 0, size_of_val(&*came))?;
+            stream.upload(sorted.boxes, mailbox.cast(), size_of::<Mailbox>())?;
             kernel.kernel.launch(stream, grid, args)?;
-            let host = came.as_mut_ptr().cast();
-            stream.download(host, counts.cast(), size_of_val(&*came))?;
+            stream.download(came.as_mut_ptr().cast(), counts, size_of_val(&*came))?;
         }
         stream.synchronize()?;
-        if came.iter().any(|&keys| keys > capacity as u64) {
-            return Ok(false);
-        }
-
-        let sorted = Bins {
-            keys: mailbox.keys.cast_const().cast(),
-            values: ptr::null(),
-            counts,
-            bins: bins as u32,
-            grains,
-        };
-        let answers = CollectArgs {
-            places: to,
-            values: mailbox.values.cast_const().cast(),
-            found: mailbox.found,
-            len: len as u64,
-            tile,
-            out_values: values.cast(),
-            out_found: found,
-        };
-        // SAFETY: the one source has a mailbox, with a place for each answer; each key has such a place, and outputs
-        // are as long as the batch. All of it lives until the wait; the caller holds the lock.
-        unsafe {
-            self.queue_get_bins(table, stream, sorted, 1, boxes.cast_const().cast(), default)?;
-            collect(stream, value_bytes, answers)?;
-        }
-        scratch.wait()?;
-        Ok(true)
+        Ok(came.iter().all(|&keys| keys <= sorted.capacity()))
     }
 }

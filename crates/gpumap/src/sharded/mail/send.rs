@@ -257,12 +257,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             aligned: aligned(batch.keys.addr()) | aligned(batch.values.addr()) << 1,
             owner: self.owners.kernel(),
             me: terms.me as u32,
-            bin: DigitOf {
-                seed: self.map.seed(),
-                shift: 64 - terms.bits,
-                mask: (1 << terms.bits) - 1,
-                hashed: 1,
-            },
+            bin: DigitOf::top_of_hash(self.map.seed(), terms.bits),
             bits: terms.bits,
             boxes: boxes.as_ptr().cast(),
             capacity: terms.capacity(),
