@@ -138,6 +138,7 @@ impl Pairs {
         let n = self.keys.len() as u64;
         let args = PairsArgs {
             first: number as u64 * n,
+            step: 1,
             n,
             keys: self.keys.as_mut_ptr(),
             values: self.values.as_mut_ptr(),

@@ -132,6 +132,8 @@ fn one(
             most: of_one(took.most),
         })
     };
+    // Pairs that came late lie farther from home, so keys of all batches are asked for.
+    batch.make_every(pairs / len, 0)?;
     let hit = look_up(false, &batch)?;
     batch.make(pairs)?;
     let miss = look_up(true, &batch)?;
@@ -150,9 +152,15 @@ struct Pairs {
 impl Pairs {
     /// The pairs from number `first` on: sparse keys, and values that number them.
     fn make(&mut self, first: usize) -> Result<()> {
+        self.make_every(1, first)
+    }
+
+    /// Likewise every so many of them.
+    fn make_every(&mut self, step: usize, first: usize) -> Result<()> {
         let n = self.keys.len() as u64;
         let args = PairsArgs {
             first: first as u64,
+            step: step as u64,
             n,
             keys: self.keys.as_mut_ptr(),
             values: self.values.as_mut_ptr(),

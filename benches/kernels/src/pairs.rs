@@ -5,8 +5,10 @@ use gpumap_simt::{kernel, kernel_args, mem, thread};
 kernel_args! {
     /// Arguments of [`PAIRS`]; the grid covers `n`.
     pub struct PairsArgs {
-        /// The number of the first pair.
+        /// The number of the first pair,
         pub first: u64,
+        /// and how far it is to the next.
+        pub step: u64,
         /// How many.
         pub n: u64,
         /// Out: sparse keys, all different.
@@ -29,7 +31,7 @@ kernel! {
     pub static PAIRS = fn bench_pairs(args: PairsArgs) {
         let i = thread::index();
         if i < args.n {
-            let number = args.first + i;
+            let number = args.first + i * args.step;
             // SAFETY: one element of each array is this thread's.
             unsafe {
                 mem::store(args.keys.add(i as usize), key(number));
