@@ -13,18 +13,8 @@ use crate::measure::{Time, time};
 use crate::report::{Report, Row};
 use link::Link;
 
-/// Threads and bytes of a piece that are tried beside the default.
-const TRIED: [(usize, usize); 9] = [
-    (1, 2 << 20),
-    (2, 2 << 20),
-    (4, 2 << 20),
-    (8, 2 << 20),
-    (12, 2 << 20),
-    (16, 2 << 20),
-    (16, 1 << 19),
-    (16, 1 << 20),
-    (16, 4 << 20),
-];
+/// Bytes of a piece, at most, that are tried beside the default.
+const TRIED: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
 
 /// Pairs of smaller batches.
 const SMALLER: [usize; 4] = [100_000, 300_000, 1_000_000, 10_000_000];
@@ -39,10 +29,9 @@ pub fn run(stream: &Stream, n: usize, runs: usize, report: &mut Report) -> Resul
         Bench::<u64, u64>::new(stream, link, smaller, runs).basics("", report)?;
     }
     let mut bench = Bench::<u64, u64>::new(stream, link, n, runs);
-    for (threads, piece) in TRIED {
-        bench.cut = Some([1, piece, threads]);
-        let how = format!(", {threads} threads, {} KiB", piece >> 10);
-        bench.basics(&how, report)?;
+    for piece in TRIED {
+        bench.cut = Some(piece);
+        bench.basics(&format!(", pieces of {} MiB", piece >> 20), report)?;
     }
     Ok(())
 }
@@ -56,8 +45,8 @@ struct Bench<'a, K, V> {
     values: Vec<V>,
     /// The keys in another order.
     asked: Vec<K>,
-    /// How batches are cut, if not by default.
-    cut: Option<[usize; 3]>,
+    /// Bytes of a piece at most, if not the default.
+    cut: Option<usize>,
 }
 
 /// Arrays of the host, of one kind of memory.
@@ -92,7 +81,7 @@ impl<'a, K: BenchKey, V: BenchValue> Bench<'a, K, V> {
             .capacity(self.keys.len())
             .hash_seed(1);
         Ok(match self.cut {
-            Some(cut) => builder.cut(cut),
+            Some(piece) => builder.cut(1, piece, true),
             None => builder,
         }
         .build()?)

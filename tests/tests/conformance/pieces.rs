@@ -10,12 +10,18 @@ use gpumap_tests::{
     value, value_bits,
 };
 
-/// All batches, in pieces of 32 to 256 pairs, by three threads.
-const SMALL: [usize; 3] = [1, 256, 3];
+/// Bytes of a piece at most: of 32 to 256 pairs; on a GPU, where batches are larger, of up to 16,384.
+fn small(on: &Target) -> usize {
+    on.n(256, 16 << 10)
+}
 
 /// A map that takes batches in such pieces, and has room for `n` pairs.
 fn map<K: Key, V: Value>(on: &Target, n: usize) -> Map<K, V> {
-    on.builder().capacity(n).cut(SMALL).build().unwrap()
+    on.builder()
+        .capacity(n)
+        .cut(1, small(on), true)
+        .build()
+        .unwrap()
 }
 
 /// A batch whose keys come twice, far apart: in two pieces.
@@ -133,7 +139,7 @@ fn ask<K: Key, V: Value>(on: &Target, map: &Map<K, V>, keys: &[K], held: &Oracle
     map.get_or_into(keys, default, &mut pinned).unwrap();
     assert_eq!(bits(&pinned), or_default, "get_or_into {n}");
 
-    // All of it page-locked: pieces are larger, and go past the berths.
+    // All of it page-locked: nothing is copied on the way.
     let locked_keys = in_locked(on, keys);
     let mut locked_found = in_locked(on, &vec![7u8; n]);
     map.get_into(&locked_keys, &mut pinned, &mut locked_found)
@@ -234,7 +240,11 @@ fn keys_without_room_are_placed_after_the_last_piece() {
         // It promises more room than it has.
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
         let builder = shape.builder::<K, V>(on).capacity(1_000);
-        let map = builder.growth(Growth::By(2.0)).cut(SMALL).build().unwrap();
+        let map = builder
+            .growth(Growth::By(2.0))
+            .cut(1, small(on), true)
+            .build()
+            .unwrap();
         let batch = Batch::<K, V>::numbered((0..700).chain(0..300), 1);
         let slots = map.slots();
         let new = map.merge(&batch.keys, &batch.values, Merge::Add).unwrap();
@@ -252,7 +262,7 @@ fn a_batch_without_room_grows_the_map_or_is_refused_as_a_whole() {
     fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(2_000, 2_000_000);
         let batch = Batch::<K, V>::numbered(0..n as u64, 1);
-        let growing = on.builder().cut(SMALL).build().unwrap();
+        let growing = on.builder().cut(1, small(on), true).build().unwrap();
         assert_eq!(growing.insert(&batch.keys, &batch.values).unwrap(), n);
         assert_holds(&growing, &batch.bits().collect());
 
@@ -260,7 +270,7 @@ fn a_batch_without_room_grows_the_map_or_is_refused_as_a_whole() {
             .builder()
             .submap_slots(&[n / 4])
             .growth(Growth::Fixed)
-            .cut(SMALL)
+            .cut(1, small(on), true)
             .build()
             .unwrap();
         let (few, many) = (Batch::<K, V>::numbered(0..10, 1), &batch);
@@ -272,10 +282,10 @@ fn a_batch_without_room_grows_the_map_or_is_refused_as_a_whole() {
     on_pairs!(body: u32 => u32, u64 => u64, u64 => ());
 }
 
-/// A map with pairs, which takes all batches in pieces by one thread: so the same calls fail.
+/// A map with pairs, which takes all batches in pieces that the caller copies: so the same calls fail.
 fn one_thread<K: Key, V: Value>(on: &Target) -> gpumap::Result<Map<K, V>> {
     let builder = on.builder().hash_seed(1).capacity(1_000);
-    let map = builder.cut([1, 256, 1]).build()?;
+    let map = builder.cut(1, 256, false).build()?;
     let pairs = Batch::<K, V>::numbered(0..100, 1);
     map.insert(&pairs.keys, &pairs.values)?;
     Ok(map)

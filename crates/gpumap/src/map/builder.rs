@@ -157,15 +157,15 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self
     }
 
-    /// From how many bytes of the host on a batch is cut into pieces, how many bytes these have, and how
-    /// many threads take them to the device, on any device: for tests and benchmarks.
+    /// From how many bytes of the host on a batch is cut into pieces, how many bytes these have at most, and
+    /// whether threads of their own copy them, on any device: for tests and benchmarks.
     #[doc(hidden)]
     #[must_use]
-    pub fn cut(mut self, [from_bytes, piece_bytes, threads]: [usize; 3]) -> Self {
+    pub fn cut(mut self, from_bytes: usize, piece_bytes: usize, has_hands: bool) -> Self {
         self.cut = Some(Cut {
             from_bytes,
             piece_bytes,
-            threads,
+            has_hands,
         });
         self
     }

@@ -1,7 +1,5 @@
 //! Looking keys up.
 
-use std::mem::MaybeUninit;
-use std::ops::Range;
 use std::ptr;
 
 use gpumap_kernels::kernels::GetArgs;
@@ -15,7 +13,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
 use crate::output::Output;
-use crate::scratch::{HostOutput, Lane, Slot, Workspace, put};
+use crate::scratch::{HostOutput, Places, Slot, Workspace};
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Looks keys up: for each its value, or none.
@@ -28,20 +26,11 @@ impl<K: Key, V: Value> Map<K, V> {
             values: true,
             found: true,
         };
-        let answer = |(value, found)| (found != 0).then_some(value);
-        if let Some((keys, mut crew)) = self.crew_for(keys, wanted) {
-            let (table, piece) = (self.table.read(), crew.cut().pairs::<K, V>(false));
-            let begin = |lane: &mut Lane, part: Range<usize>| {
-                self.fetch_piece(&table, lane, &keys[part], wanted)
-            };
-            let end = |lane: &mut Lane, (), part: &mut [MaybeUninit<Option<V>>]| {
-                let (values, found) = wanted.landed(lane, part.len())?;
-                let answers = values.iter().copied().zip(found.iter().copied());
-                put(part, answers.map(answer));
-                Ok(())
-            };
-            // SAFETY: there is an answer for each key.
-            return unsafe { crew.collect(keys.len(), piece, begin, end) };
+        let fill = fill_options::<V>;
+        // SAFETY: the places are for options, the answers values and bytes.
+        let answers = unsafe { self.collect_answers::<_, V, u8>(keys, wanted, fill) }?;
+        if let Some(answers) = answers {
+            return Ok(answers);
         }
         let mut scratch = self.scratch.take()?;
         let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
@@ -50,7 +39,10 @@ impl<K: Key, V: Value> Map<K, V> {
         self.look_up(&mut scratch, keys, to, V::zeroed())?;
         let values = scratch.fetch(values, keys.len())?;
         let found = scratch.fetch(found, keys.len())?;
-        Ok(values.into_iter().zip(found).map(answer).collect())
+        let answers = values.into_iter().zip(found);
+        Ok(answers
+            .map(|(value, found)| (found != 0).then_some(value))
+            .collect())
     }
 
     /// Looks keys up into memory of the host or of the device: `values[i]` is the value of `keys[i]`, or
@@ -123,18 +115,10 @@ impl<K: Key, V: Value> Map<K, V> {
             values: false,
             found: true,
         };
-        if let Some((keys, mut crew)) = self.crew_for(keys, wanted) {
-            let (table, piece) = (self.table.read(), crew.cut().pairs::<K, V>(false));
-            let begin = |lane: &mut Lane, part: Range<usize>| {
-                self.fetch_piece(&table, lane, &keys[part], wanted)
-            };
-            let end = |lane: &mut Lane, (), part: &mut [MaybeUninit<bool>]| {
-                let (_, found) = wanted.landed::<V>(lane, part.len())?;
-                put(part, found.iter().map(|&found| found != 0));
-                Ok(())
-            };
-            // SAFETY: there is an answer for each key.
-            return unsafe { crew.collect(keys.len(), piece, begin, end) };
+        // SAFETY: the places are for booleans, the answers bytes.
+        let answers = unsafe { self.collect_answers::<_, (), u8>(keys, wanted, fill_booleans) }?;
+        if let Some(answers) = answers {
+            return Ok(answers);
         }
         let mut scratch = self.scratch.take()?;
         let mut found: HostOutput<u8> = scratch.output(Slot::FirstOutput, keys.len())?;
@@ -229,5 +213,33 @@ impl<K: Key, V: Value> Map<K, V> {
         // as long as the batch; the table outlives the launch, because whatever would free or
         // empty it waits for the lock, and the caller holds that until this has ended.
         unsafe { self.kernels.get.launch(scratch.stream(), grid, args) }
+    }
+}
+
+/// What [`Map::get`] tells, from values and bytes that say which were found.
+///
+/// # Safety
+/// The places are for as many options of such values.
+unsafe fn fill_options<V: Value>(Places { to, from, len }: Places) {
+    let (to, values) = (to.cast::<Option<V>>(), from[0].cast::<V>());
+    for i in 0..len {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let is_found = from[1].add(i).read() != 0;
+            to.add(i)
+                .write(is_found.then_some(values.add(i).read_unaligned()));
+        }
+    }
+}
+
+/// What [`Map::contains`] tells.
+///
+/// # Safety
+/// The places are for as many booleans.
+unsafe fn fill_booleans(Places { to, from, len }: Places) {
+    let to = to.cast::<bool>();
+    for i in 0..len {
+        // SAFETY: the caller's promise.
+        unsafe { to.add(i).write(from[1].add(i).read() != 0) };
     }
 }

@@ -1,6 +1,6 @@
 //! Large batches of the host: worked on piece by piece, while other pieces are on their way.
 //!
-//! Each thread of a [`Crew`] takes a piece to the device, runs the verb on it, and brings its answers back,
+//! Each lane of a [`Crew`] takes a piece to the device, runs the verb on it, and brings its answers back,
 //! beside the others: so the time is that of the link, both ways at once, and the kernels cost nothing.
 //! A batch that stores is staged as a whole in the end, so that all that may happen after its kernel, such
 //! as keys that collide, is as for any other batch. Only batches with room for sure are worked on like
@@ -8,8 +8,8 @@
 
 use std::iter::repeat_with;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytemuck::Pod;
 use gpumap_kernels::kernels::RemoveArgs;
 use gpumap_kernels::verbs::look_up::Answers;
 use gpumap_kernels::verbs::store::{Account, Select};
@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::input::Source;
 use crate::output::Sink;
 use crate::room::Promise;
-use crate::scratch::{Berth, Crew, Lane, Shared, Slot, Workspace, places_of};
+use crate::scratch::{Crew, Lane, Places, Slot, Workspace, places_of};
 
 /// Which answers of a lookup are wanted.
 #[derive(Clone, Copy, Debug)]
@@ -32,20 +32,12 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// How many values and words of who was found there are for so many keys.
-    fn lens(self, keys: usize) -> [usize; 2] {
-        [self.values, self.found].map(|is_wanted| if is_wanted { keys } else { 0 })
-    }
-
-    /// Waits for a lane, and returns the answers to so many keys that were queued there.
-    pub(super) fn landed<V: Value>(self, lane: &mut Lane, keys: usize) -> Result<(&[V], &[u8])> {
-        lane.wait()?;
-        let [values, found] = self.lens(keys);
-        let lane = &*lane;
-        Ok((
-            lane.landed(Berth::First, values),
-            lane.landed(Berth::Second, found),
-        ))
+    /// Bytes of the answers to so many keys: values, and behind them who was found.
+    fn bytes<V>(self, keys: usize) -> [usize; 2] {
+        [
+            usize::from(self.values) * keys * size_of::<V>(),
+            usize::from(self.found) * keys,
+        ]
     }
 }
 
@@ -95,41 +87,44 @@ impl<K: Key, V: Value> Map<K, V> {
         unplaced: *mut u32,
         (keys, values): (&[K], &[V]),
     ) -> Result<Report> {
-        let (stored, left) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let is_locked = self.device().reaches(keys) && self.device().reaches(values);
-        let piece = crew.cut().pairs::<K, V>(is_locked);
-        // SAFETY: each piece has its own keys, values, answers and words of bits.
-        let shared = unsafe { Shared::new((job, unplaced)) };
+        let mut report = Report::default();
+        let piece = crew.pairs::<K, V>();
         let pieces = keys.chunks(piece).zip(values.chunks(piece)).enumerate();
-        let begin = |lane: &mut Lane, (i, (keys, values)): (usize, (&[K], &[V]))| {
-            let (job, unplaced) = shared.get();
-            let part = job.after(i * piece).first(keys.len());
-            // SAFETY: there is room for all pieces, one after the other; the wait is below.
-            unsafe {
-                lane.upload(Berth::First, part.keys.cast_mut(), keys)?;
-                lane.upload(Berth::Second, part.values.cast_mut(), values)?;
-            }
-            let account = Account {
-                outcomes: part.outcomes,
-                unplaced: unplaced.wrapping_add(i * piece / 32),
-                counters: lane.counting()?,
-                select: Select::All,
-            };
-            self.launch(table, lane.stream(), part, account)
-        };
-        let done = crew.each(pieces, begin, |lane, ()| {
-            let [new, refused] = lane.counted()?;
-            stored.fetch_add(new as usize, Ordering::Relaxed);
-            left.fetch_add(refused as usize, Ordering::Relaxed);
-            Ok(())
-        });
+        let done = crew.each(
+            pieces,
+            |lane, &(_, (keys, values))| {
+                // SAFETY: both are borrowed until chores are done.
+                unsafe {
+                    lane.load(0, keys);
+                    lane.load(size_of_val(keys), values);
+                }
+            },
+            |lane, (i, (keys, values))| {
+                let part = job.after(i * piece).first(keys.len());
+                // SAFETY: there is room for all pieces, one after the other; the wait is below.
+                unsafe {
+                    lane.upload(0, part.keys.cast_mut(), keys)?;
+                    lane.upload(size_of_val(keys), part.values.cast_mut(), values)?;
+                }
+                let account = Account {
+                    outcomes: part.outcomes,
+                    unplaced: unplaced.wrapping_add(i * piece / 32),
+                    counters: lane.counting()?,
+                    select: Select::All,
+                };
+                self.launch(table, lane.stream(), part, account)
+            },
+            |lane, ()| {
+                let [new, refused] = lane.counted()?;
+                report.stored += new as usize;
+                report.unplaced += refused as usize;
+                Ok(())
+            },
+        );
         // Waits for its lanes.
         drop(crew);
         done.inspect_err(|_| self.poison())?;
-        Ok(Report {
-            stored: stored.into_inner(),
-            unplaced: left.into_inner(),
-        })
+        Ok(report)
     }
 
     /// Enters what pieces came to, and places the pairs whose keys collide.
@@ -167,33 +162,38 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(None);
         };
         self.expect_sound()?;
-        let removed = AtomicUsize::new(0);
-        let piece = crew.cut().pairs::<K, ()>(self.device().reaches(keys));
-        let begin = |lane: &mut Lane, keys: &[K]| {
-            let (grid, batch) = self.share_out(take_there(lane, keys)?, ptr::null(), keys.len());
-            let args = RemoveArgs {
-                view: table.view(),
-                batch,
-                answers: Answers {
-                    values: ptr::null_mut(),
-                    found: ptr::null_mut(),
-                    default: bytemuck::cast(V::zeroed()),
-                },
-                removed: lane.counting()?,
-            };
-            // SAFETY: the kernel set fits the map's types, and the keys are staged; the caller holds the
-            // table's lock until this has ended.
-            unsafe { self.kernels.remove.launch(lane.stream(), grid, args) }
-        };
-        let done = crew.each(keys.chunks(piece), begin, |lane, ()| {
-            let [gone, _] = lane.counted()?;
-            removed.fetch_add(gone as usize, Ordering::Relaxed);
-            Ok(())
-        });
+        let mut removed = 0;
+        let piece = crew.pairs::<K, ()>();
+        let done = crew.each(
+            keys.chunks(piece),
+            // SAFETY: they are borrowed until chores are done.
+            |lane, keys| unsafe { lane.load(0, keys) },
+            |lane, keys| {
+                let there = take_there(lane, keys)?;
+                let (grid, batch) = self.share_out(there, ptr::null(), keys.len());
+                let args = RemoveArgs {
+                    view: table.view(),
+                    batch,
+                    answers: Answers {
+                        values: ptr::null_mut(),
+                        found: ptr::null_mut(),
+                        default: bytemuck::cast(V::zeroed()),
+                    },
+                    removed: lane.counting()?,
+                };
+                // SAFETY: the kernel set fits the map's types, and the keys are staged; the caller holds
+                // the table's lock until this has ended.
+                unsafe { self.kernels.remove.launch(lane.stream(), grid, args) }
+            },
+            |lane, ()| {
+                let [gone, _] = lane.counted()?;
+                removed += gone as usize;
+                Ok(())
+            },
+        );
         // Waits for its lanes.
         drop(crew);
         done.inspect_err(|_| self.poison())?;
-        let removed = removed.into_inner();
         self.room.removed(removed);
         Ok(Some(removed))
     }
@@ -213,8 +213,8 @@ impl<K: Key, V: Value> Map<K, V> {
         Some((keys, self.scratch.crew(keys.len().saturating_mul(per_key))?))
     }
 
-    /// Queues looking up a piece; returns where the answers are then, null for what is not wanted. To be called
-    /// under the table's lock, which is to be held until the lane has been waited for.
+    /// Queues looking up a piece that has been loaded; returns where the answers are then, one array right behind the
+    /// other. To be called under the table's lock, which is to be held until the lane has been waited for.
     fn queue_piece(
         &self,
         table: &Table,
@@ -222,35 +222,55 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &[K],
         wanted: Wanted,
         default: V,
-    ) -> Result<(*const V, *const u8)> {
+    ) -> Result<*const u8> {
         let staged = take_there(lane, keys)?;
-        let (mut values, mut found) = (ptr::null_mut::<V>(), ptr::null_mut::<u8>());
-        if wanted.values {
-            values = lane.reserve(Slot::FirstOutput, keys.len())?;
-        }
-        if wanted.found {
-            found = lane.reserve(Slot::SecondOutput, keys.len())?;
-        }
-        self.queue_look_up(table, lane, staged, keys.len(), (values, found), default)?;
-        Ok((values, found))
+        let [values, found] = wanted.bytes::<V>(keys.len());
+        let answers: *mut u8 = lane.reserve(Slot::FirstOutput, values + found)?;
+        let unless_none = |is_wanted, at| if is_wanted { at } else { ptr::null_mut() };
+        let outputs = (
+            unless_none(wanted.values, answers).cast(),
+            unless_none(wanted.found, answers.wrapping_add(values)),
+        );
+        self.queue_look_up(table, lane, staged, keys.len(), outputs, default)?;
+        Ok(answers)
     }
 
-    /// Queues looking up a piece, and copies of the answers into a lane's own memory, for
-    /// [`Wanted::landed`]. As for [`queue_piece`](Self::queue_piece).
-    pub(super) fn fetch_piece(
+    /// Looks up keys of the host, if they are many, and makes something of each answer: `fill` writes it, from values and
+    /// from bytes that say which were found. What is not wanted of these has elements of no bytes.
+    ///
+    /// # Safety
+    /// `fill` is for elements of these types.
+    pub(super) unsafe fn collect_answers<T, A: Pod, B: Pod>(
         &self,
-        table: &Table,
-        lane: &mut Lane,
-        keys: &[K],
+        keys: Source<'_, K>,
         wanted: Wanted,
-    ) -> Result<()> {
-        let (values, found) = self.queue_piece(table, lane, keys, wanted, V::zeroed())?;
-        let [values_len, found_len] = wanted.lens(keys.len());
-        // SAFETY: as many answers, which the kernel before has written.
-        unsafe {
-            lane.download(Berth::First, values, values_len)?;
-            lane.download(Berth::Second, found, found_len)
-        }
+        fill: unsafe fn(Places),
+    ) -> Result<Option<Vec<T>>> {
+        let Some((keys, mut crew)) = self.crew_for(keys, wanted) else {
+            return Ok(None);
+        };
+        let (table, piece) = (self.table.read(), crew.pairs::<K, V>());
+        let [values, found] = wanted.bytes::<V>(1);
+        debug_assert_eq!([values, found], [size_of::<A>(), size_of::<B>()]);
+        // SAFETY: `fill` writes to all places; the keys are borrowed, and the answers in the berth until they are filled.
+        let answers = unsafe {
+            crew.collect(
+                keys.len(),
+                piece,
+                |lane, part| lane.load(0, &keys[part]),
+                |lane, part| {
+                    let keys = &keys[part];
+                    let from = self.queue_piece(&table, lane, keys, wanted, V::zeroed())?;
+                    lane.download(0, from, keys.len() * (values + found))
+                },
+                |lane, places| {
+                    lane.wait()?;
+                    lane.fill::<T, A, B>(fill, places);
+                    Ok(())
+                },
+            )
+        };
+        answers.map(Some)
     }
 
     /// Looks up keys of the host for places of the host, if they are many. To be called without the
@@ -272,41 +292,36 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some((keys, mut crew)) = self.crew_for(keys, wanted) else {
             return Ok(false);
         };
-        let table = self.table.read();
-        let device = self.device();
-        let is_locked = device.reaches(keys) && device.reaches(values) && device.reaches(found);
-        let piece = crew.cut().pairs::<K, V>(is_locked);
+        let (table, piece) = (self.table.read(), crew.pairs::<K, V>());
         // An output that is not wanted has empty pieces, and as many.
         let values = values
             .chunks_mut(piece)
             .chain(repeat_with(Default::default));
         let found = found.chunks_mut(piece).chain(repeat_with(Default::default));
-        let pieces = keys.chunks(piece).zip(values).zip(found);
+        let first = |is_wanted: bool, len: usize| if is_wanted { len } else { 0 };
         crew.each(
-            pieces,
+            keys.chunks(piece).zip(values).zip(found),
+            // SAFETY: the keys are borrowed until chores are done.
+            |lane, ((keys, _), _)| unsafe { lane.load(0, keys) },
             |lane, ((keys, values), found)| {
-                let [values_len, found_len] = wanted.lens(keys.len());
+                let len = keys.len();
                 // SAFETY: values and bytes are written, and nothing else.
                 let (values, found) = unsafe {
                     (
-                        places_of(&mut values[..values_len]),
-                        places_of(&mut found[..found_len]),
+                        places_of(&mut values[..first(wanted.values, len)]),
+                        places_of(&mut found[..first(wanted.found, len)]),
                     )
                 };
-                let (values_at, found_at) =
-                    self.queue_piece(&table, lane, keys, wanted, default)?;
+                let from = self.queue_piece(&table, lane, keys, wanted, default)?;
                 // SAFETY: as many answers, which the kernel before has written. The outputs are
                 // borrowed until the crew has waited for its lanes.
-                unsafe {
-                    lane.land(Berth::First, values_at, values)?;
-                    lane.land(Berth::Second, found_at, found)?;
-                }
+                unsafe { lane.land(from, values, found) }?;
                 Ok((values, found))
             },
             |lane, (values, found)| {
                 lane.wait()?;
-                lane.hand_out(Berth::First, values);
-                lane.hand_out(Berth::Second, found);
+                // SAFETY: the outputs are borrowed until chores are done.
+                unsafe { lane.hand_out(values, found) };
                 Ok(())
             },
         )?;
@@ -323,12 +338,12 @@ fn host_places<'s, T>(sink: Option<&'s mut Sink<'_, T>>) -> Option<&'s mut [T]> 
     }
 }
 
-/// Queues a copy of keys into a lane's own memory of the device; the lane is waited for while they are
-/// borrowed.
+/// Queues a copy of keys that have been loaded into a lane's own memory of the device; the lane is waited for while they
+/// are borrowed.
 fn take_there<K: Key>(lane: &mut Lane, keys: &[K]) -> Result<*const K> {
     let to: *mut K = lane.reserve(Slot::Keys, keys.len())?;
     // SAFETY: reserved just now. If there is an error before the wait, the crew waits when it is dropped,
     // which is while the keys of the whole batch are borrowed.
-    unsafe { lane.upload(Berth::First, to, keys) }?;
+    unsafe { lane.upload(0, to, keys) }?;
     Ok(to)
 }

@@ -1,22 +1,20 @@
-//! [`Crew`]: several threads that take an array of the host to the device, or back, piece by piece.
+//! [`Crew`]: lanes by which arrays of the host go to the device, or back, piece by piece.
 //!
 //! The link of a GPU is several times as fast as one thread copies, and the driver copies to and from
-//! plain memory with one. So large arrays are cut into pieces, which threads take in turn: each has a
-//! two [`Lane`]s by turns, copies its piece into page-locked memory of one, lets the device take it from
-//! there, and then sees to the piece on the other. So something of each thread is always on its way, and
-//! what the link does never waits for a copy. What is done to a piece between the way there and the way
-//! back runs on the lane's stream: so the link is used both ways at once, and beside the kernels.
+//! plain memory with one. So large arrays are cut into pieces. One thread, the caller's, sees each through its [`Lane`], where others
+//! copy what it is given to and from page-locked memory, in parts, all of them at the piece that came first. So some lanes are
+//! always on their way, and what the link does never waits for a copy. What is done to a piece between the way there
+//! and the way back runs on the lane's stream: so the link is used both ways at once, and beside the kernels.
 
-use std::collections::VecDeque;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::{iter, mem, panic, thread};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::lane::{Berth, Lane};
+use super::chore::Hands;
+use super::lane::Lane;
 use crate::device::Device;
 use crate::error::Result;
 use crate::memory::host_vec;
@@ -28,18 +26,18 @@ pub(crate) struct Cut {
     pub from_bytes: usize,
     /// Bytes of a piece at most.
     pub piece_bytes: usize,
-    /// Threads at most; each has [`LANES`].
-    pub threads: usize,
+    /// Whether threads of their own copy, and not the caller's.
+    pub has_hands: bool,
 }
 
-/// Threads beyond these do not make the link any faster.
-const MOST_THREADS: usize = 16;
+/// Lanes of a crew: some are being copied to or from while others are on their way.
+const LANES: usize = 8;
 
-/// How many times as large pieces are of arrays that the device reaches.
-const REACHED: usize = 4;
+/// Bytes of a piece of smaller batches, at least: so that these are several as well.
+const LEAST_PIECE: usize = 1 << 20;
 
-/// Lanes of a thread: one is on its way while it works on the other.
-const LANES: usize = 2;
+/// How many pieces there are before they become larger.
+const PIECES: usize = 2 * LANES;
 
 impl Cut {
     /// What pays on a device.
@@ -48,34 +46,25 @@ impl Cut {
             // Arrays of the host are used where they are.
             return Self::NEVER;
         }
-        let threads = thread::available_parallelism().map_or(1, usize::from);
         Self {
             from_bytes: 8 << 20,
-            piece_bytes: 2 << 20,
-            threads: threads.min(MOST_THREADS),
+            piece_bytes: 8 << 20,
+            has_hands: true,
         }
     }
 
     const NEVER: Self = Self {
         from_bytes: usize::MAX,
         piece_bytes: 0,
-        threads: 0,
+        has_hands: false,
     };
-
-    /// How many pairs of elements of these types make a piece: a multiple of 32, so that no word of bits
-    /// is of two pieces. Of arrays that the device reaches pieces are larger, since they need no room in berths.
-    pub fn pairs<K, V>(&self, is_reached: bool) -> usize {
-        let most = size_of::<K>().max(size_of::<V>()).max(1);
-        let bytes = self.piece_bytes * if is_reached { REACHED } else { 1 };
-        (bytes / most / 32).max(1) * 32
-    }
 }
 
 /// The lanes that nobody uses now, and how many there are in all.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     device: Device,
-    pub cut: Cut,
+    cut: Cut,
     idle: Mutex<Vec<Lane>>,
     made: AtomicUsize,
 }
@@ -90,47 +79,51 @@ impl Lanes {
         })
     }
 
-    /// Threads for a batch of so many bytes; none if it is not worth it, or others have all lanes.
+    /// Lanes for a batch of so many bytes; none if it is not worth it, or others have all lanes.
     pub fn crew(self: &Arc<Self>, bytes: usize) -> Option<Crew> {
         if bytes < self.cut.from_bytes {
             return None;
         }
-        let wanted = bytes.div_ceil(self.cut.piece_bytes.max(1)).min(self.most());
-        let mut lanes = mem::take(&mut *self.idle.lock());
-        let spare = lanes.split_off(lanes.len().min(wanted));
+        let piece_bytes = (bytes / PIECES)
+            .max(LEAST_PIECE)
+            .min(self.cut.piece_bytes)
+            .max(1);
+        let wanted = bytes.div_ceil(piece_bytes).min(LANES);
+        let mut idle = mem::take(&mut *self.idle.lock());
+        let spare = idle.split_off(idle.len().min(wanted));
         self.idle.lock().extend(spare);
-        while lanes.len() < wanted {
-            match self.another() {
-                Some(lane) => lanes.push(lane),
-                None => break,
-            }
+        let fit =
+            |lane: Result<Lane>| self.is_to_be_had(lane.and_then(|lane| lane.fit(piece_bytes)));
+        let mut lanes: Vec<_> = idle.into_iter().map(Ok).filter_map(fit).collect();
+        while lanes.len() < wanted
+            && let Some(lane) = self.another().and_then(fit)
+        {
+            lanes.push(lane);
         }
         let crew = Crew {
             of: Arc::clone(self),
             lanes,
+            piece_bytes,
         };
         (!crew.lanes.is_empty()).then_some(crew)
     }
 
-    /// How many there are at most.
-    fn most(&self) -> usize {
-        LANES * self.cut.threads
-    }
-
-    /// One more, unless there are enough or the memory for it cannot be had.
-    fn another(&self) -> Option<Lane> {
-        let one_more = |made: usize| (made < self.most()).then_some(made + 1);
+    /// One more, unless there are enough.
+    fn another(&self) -> Option<Result<Lane>> {
+        let one_more = |made: usize| (made < LANES).then_some(made + 1);
         self.made
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
             .ok()?;
-        match Lane::new(&self.device, self.cut.piece_bytes) {
-            Ok(lane) => Some(lane),
-            Err(error) => {
-                tracing::debug!(%error, "one lane less between host and device");
-                self.made.fetch_sub(1, Ordering::Relaxed);
-                None
-            }
-        }
+        Some(Lane::new(&self.device))
+    }
+
+    /// A lane, or one less if the memory for it cannot be had.
+    fn is_to_be_had(&self, lane: Result<Lane>) -> Option<Lane> {
+        lane.inspect_err(|error| {
+            tracing::debug!(%error, "one lane less between host and device");
+            self.made.fetch_sub(1, Ordering::Relaxed);
+        })
+        .ok()
     }
 
     /// Frees what no call uses now.
@@ -147,123 +140,135 @@ impl Lanes {
 pub(crate) struct Crew {
     of: Arc<Lanes>,
     lanes: Vec<Lane>,
+    piece_bytes: usize,
 }
 
-/// Lets what the threads of one call share be sent to them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shared<T>(T);
+/// Where the lane of a piece is.
+enum Stage<P, Q> {
+    /// Nowhere, and has none.
+    Idle,
+    /// Being copied to.
+    Loading(P),
+    /// At the device.
+    Away(Q),
+    /// Being copied from.
+    Unloading,
+}
 
-// SAFETY: who makes one says so.
-unsafe impl<T> Send for Shared<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for Shared<T> {}
+/// Lanes while there may be chores for them: these are done when it is dropped, also after an error or a panic.
+struct AtWork<'l> {
+    lanes: &'l mut [Lane],
+    hands: &'static Hands,
+}
 
-impl<T: Copy> Shared<T> {
-    /// # Safety
-    /// The threads use what this leads to in parts that do not overlap.
-    pub unsafe fn new(shared: T) -> Self {
-        Self(shared)
-    }
-
-    /// What is shared.
-    pub fn get(&self) -> T {
-        self.0
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        for lane in &mut *self.lanes {
+            lane.chores.forget();
+            while !lane.chores.are_done() {
+                self.hands.wait();
+            }
+        }
     }
 }
 
 impl Crew {
-    /// How the arrays are to be cut.
-    pub fn cut(&self) -> Cut {
-        self.of.cut
+    /// How many lanes.
+    #[cfg(test)]
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
     }
 
-    /// Works on parts, in any order, and several at once. `begin` queues on a lane what is to be done with a
-    /// part, and says what `end` needs to know; that waits for the lane, which is then another part's. The
-    /// first of them that fails ends it, and then lanes may be at work still.
-    pub fn each<P: Send, Q>(
+    /// How many pairs of elements of these types make a piece: a multiple of 32, so that no word of bits
+    /// is of two pieces.
+    pub fn pairs<K, V>(&self) -> usize {
+        let most = size_of::<K>().max(size_of::<V>()).max(1);
+        (self.piece_bytes / most / 32).max(1) * 32
+    }
+
+    /// Works on parts, several at once, each on a lane. `load` notes what has to be copied there; when that is done, `begin`
+    /// queues what is to be done with the part, and says what `end` needs to know, which is called when that has ended:
+    /// it waits for the lane, to know whether it has ended well, and notes what has to be copied from there. All three are
+    /// called by this thread. The first of them that fails ends it, and then lanes may be at work still; chores are
+    /// done in any case.
+    pub fn each<P, Q>(
         &mut self,
-        parts: impl Iterator<Item = P> + Send,
-        begin: impl Fn(&mut Lane, P) -> Result<Q> + Sync,
-        end: impl Fn(&mut Lane, Q) -> Result<()> + Sync,
+        parts: impl IntoIterator<Item = P>,
+        load: impl Fn(&mut Lane, &P),
+        begin: impl Fn(&mut Lane, P) -> Result<Q>,
+        mut end: impl FnMut(&mut Lane, Q) -> Result<()>,
     ) -> Result<()> {
-        let parts = Mutex::new(parts.fuse());
-        let failed = AtomicBool::new(false);
-        let next = || match failed.load(Ordering::Relaxed) {
-            true => None,
-            false => parts.lock().next(),
+        let hands = match self.of.cut.has_hands {
+            true => Hands::all(),
+            false => Hands::none(),
         };
-        let run = |mut idle: Vec<&mut Lane>| -> Result<()> {
-            // With what `end` needs to know; what began first comes first.
-            let mut under_way = VecDeque::<(&mut Lane, Q)>::with_capacity(LANES);
-            let mut go = || {
-                while let Some(part) = next() {
-                    let lane = match idle.pop() {
-                        Some(lane) => lane,
-                        None => {
-                            let Some((lane, begun)) = under_way.pop_front() else {
-                                break;
-                            };
-                            end(&mut *lane, begun)?;
-                            lane
+        let at_work = AtWork {
+            lanes: &mut self.lanes,
+            hands,
+        };
+        let mut parts = parts.into_iter().fuse();
+        let mut stages: Vec<_> = at_work.lanes.iter().map(|_| Stage::Idle).collect();
+        loop {
+            let (mut all_idle, mut goes_on) = (true, false);
+            for (lane, stage) in at_work.lanes.iter_mut().zip(&mut stages) {
+                let before = mem::replace(stage, Stage::Idle);
+                let (after, has_moved) = match before {
+                    Stage::Idle => match parts.next() {
+                        Some(part) => {
+                            load(lane, &part);
+                            lane.chores.give(hands);
+                            (Stage::Loading(part), true)
                         }
-                    };
-                    let begun = begin(&mut *lane, part)?;
-                    under_way.push_back((lane, begun));
+                        None => (Stage::Idle, false),
+                    },
+                    Stage::Loading(part) if lane.chores.are_done() => {
+                        (Stage::Away(begin(lane, part)?), true)
+                    }
+                    Stage::Away(begun) if lane.has_ended() => {
+                        end(lane, begun)?;
+                        lane.chores.give(hands);
+                        (Stage::Unloading, true)
+                    }
+                    Stage::Unloading if lane.chores.are_done() => (Stage::Idle, true),
+                    waits => (waits, false),
+                };
+                *stage = after;
+                goes_on |= has_moved;
+                all_idle &= matches!(stage, Stage::Idle);
+            }
+            if !goes_on {
+                if all_idle {
+                    return Ok(());
                 }
-                let mut rest = under_way.drain(..);
-                rest.try_for_each(|(lane, begun)| end(lane, begun))
-            };
-            go().inspect_err(|_| failed.store(true, Ordering::Relaxed))
-        };
-        let threads = self.of.cut.threads.clamp(1, self.lanes.len());
-        let (firsts, seconds) = self.lanes.split_at_mut(threads);
-        let mut seconds = seconds.iter_mut();
-        let mut hands = firsts
-            .iter_mut()
-            .map(|first| iter::once(first).chain(seconds.next()).collect());
-        let Some(mine) = hands.next() else {
-            return Ok(());
-        };
-        thread::scope(|scope| {
-            let run = &run;
-            let spawn = |lanes| {
-                // Without a thread the others do its share.
-                thread::Builder::new()
-                    .spawn_scoped(scope, move || run(lanes))
-                    .ok()
-            };
-            let threads: Vec<_> = hands.map_while(spawn).collect();
-            let first = run(mine);
-            let join = |thread: thread::ScopedJoinHandle<'_, Result<()>>| {
-                thread
-                    .join()
-                    .unwrap_or_else(|why| panic::resume_unwind(why))
-            };
-            threads.into_iter().map(join).fold(first, Result::and)
-        })
+                hands.wait();
+            }
+        }
     }
 
-    /// A vector of `len` elements, made in parts, as by [`each`](Self::each): `begin` gets the indices of a
+    /// A vector of `len` elements, made in parts, as by [`each`](Self::each): `load` and `begin` get the indices of a
     /// part's elements, and `end` the places.
     ///
     /// # Safety
-    /// When `end` returns no error, it has written to all places of its part.
-    pub unsafe fn collect<T: Send, Q>(
+    /// When `end` returns no error and the chores that it has noted are done, all places of its part have been written to.
+    pub unsafe fn collect<T>(
         &mut self,
         len: usize,
         piece: usize,
-        begin: impl Fn(&mut Lane, Range<usize>) -> Result<Q> + Sync,
-        end: impl Fn(&mut Lane, Q, &mut [MaybeUninit<T>]) -> Result<()> + Sync,
+        load: impl Fn(&mut Lane, Range<usize>),
+        begin: impl Fn(&mut Lane, Range<usize>) -> Result<()>,
+        end: impl Fn(&mut Lane, &mut [MaybeUninit<T>]) -> Result<()>,
     ) -> Result<Vec<T>> {
         let mut vec = host_vec::<T>(len)?;
         let parts = vec.spare_capacity_mut()[..len].chunks_mut(piece);
+        let parts = parts.enumerate().map(|(i, part)| {
+            let first = i * piece;
+            (first..first + part.len(), part)
+        });
         self.each(
-            parts.enumerate(),
-            |lane, (i, part)| {
-                let first = i * piece;
-                Ok((begin(lane, first..first + part.len())?, part))
-            },
-            |lane, (begun, part)| end(lane, begun, part),
+            parts,
+            |lane, (range, _)| load(lane, range.clone()),
+            |lane, (range, part)| begin(lane, range).map(|()| part),
+            end,
         )?;
         // SAFETY: there is room for as many, and all have been written to.
         unsafe { vec.set_len(len) };
@@ -275,15 +280,15 @@ impl Crew {
     /// # Safety
     /// `to` leads to as many bytes of the device that nothing else uses or is queued to use.
     pub unsafe fn upload(&mut self, to: *mut u8, array: &[u8]) -> Result<()> {
-        let piece = self.cut().piece_bytes;
-        // SAFETY: each piece has a place of its own.
-        let to = unsafe { Shared::new(to) };
+        let piece = self.piece_bytes;
         self.each(
             array.chunks(piece).enumerate(),
+            // SAFETY: the array is borrowed until chores are done.
+            |lane, &(_, part)| unsafe { lane.load(0, part) },
             |lane, (i, part)| {
-                let to = to.get().wrapping_add(i * piece);
+                let to = to.wrapping_add(i * piece);
                 // SAFETY: the caller's promise; the array is borrowed until the wait is over.
-                unsafe { lane.upload(Berth::First, to, part) }
+                unsafe { lane.upload(0, to, part) }
             },
             |lane, ()| lane.wait(),
         )
@@ -298,35 +303,26 @@ impl Crew {
         &mut self,
         arrays: impl IntoIterator<Item = (&'a mut [MaybeUninit<u8>], *const u8)>,
     ) -> Result<()> {
-        let piece = self.cut().piece_bytes;
+        let piece = self.piece_bytes;
         let pieces = arrays.into_iter().flat_map(|(to, from)| {
-            let part = move |(i, part)| {
-                // SAFETY: nobody writes there.
-                (part, unsafe { Shared::new(from.wrapping_add(i * piece)) })
-            };
-            to.chunks_mut(piece).enumerate().map(part)
+            let parts = to.chunks_mut(piece).enumerate();
+            parts.map(move |(i, part)| (part, from.wrapping_add(i * piece)))
         });
-        let begin = |lane: &mut Lane, (part, from): (&'a mut [_], Shared<_>)| {
-            // SAFETY: the caller's promise, until the wait is over.
-            unsafe { lane.land(Berth::First, from.get(), part) }?;
-            Ok(part)
-        };
         self.each(
-            pieces.collect::<Vec<_>>().into_iter(),
-            begin,
+            pieces,
+            |_, _| {},
+            |lane, (part, from)| {
+                // SAFETY: the caller's promise, until the wait is over.
+                unsafe { lane.land::<u8, u8>(from, part, &mut []) }?;
+                Ok(part)
+            },
             |lane, part| {
                 lane.wait()?;
-                lane.hand_out(Berth::First, part);
+                // SAFETY: they are borrowed until chores are done.
+                unsafe { lane.hand_out::<u8, u8>(part, &mut []) };
                 Ok(())
             },
         )
-    }
-}
-
-/// Writes elements to as many places.
-pub(crate) fn put<T>(places: &mut [MaybeUninit<T>], elements: impl Iterator<Item = T>) {
-    for (place, element) in places.iter_mut().zip(elements) {
-        place.write(element);
     }
 }
 

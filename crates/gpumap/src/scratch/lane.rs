@@ -1,5 +1,4 @@
-//! [`Lane`]: a workspace with page-locked memory, which one thread takes pieces of arrays of the host to
-//! the device with, and back.
+//! [`Lane`]: a workspace with page-locked memory, by which a piece of arrays of the host goes to the device, and back.
 
 use std::mem::{self, MaybeUninit};
 use std::ops::{Deref, DerefMut};
@@ -8,130 +7,183 @@ use std::ptr;
 use bytemuck::Pod;
 
 use super::Workspace;
+use super::chore::{Chores, Fill};
 use crate::buffer::PinnedBuffer;
 use crate::device::Device;
 use crate::error::Result;
 
-/// Which of the two pieces of page-locked memory of a lane.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Berth {
-    First,
-    Second,
-}
+/// Chores of an array of a piece: enough that all threads work on the piece that came first, and that taking one from the
+/// queue costs nothing beside it.
+const CHORES: usize = 16;
 
-/// A workspace whose copies from and to the host go through page-locked memory of its own. Each
-/// [`Berth`] has room for one piece.
+/// A workspace whose copies from and to the host go through page-locked memory of its own, its berth, unless the device
+/// reaches arrays where they are. What lies in the berth is told by where it begins there, in bytes.
 ///
-/// Who uses a lane waits for its stream between one piece and the next.
+/// Copies between arrays and the berth are [`Chores`]: they are noted, and done by any thread. So a piece goes this way:
+/// [`load`](Self::load), chores, [`upload`](Self::upload) and whatever else is to be queued, [`land`](Self::land), the
+/// device, [`hand_out`](Self::hand_out), chores.
 #[derive(Debug)]
 pub(crate) struct Lane {
     workspace: Workspace,
-    berths: [PinnedBuffer<u8>; 2],
+    berth: PinnedBuffer<u8>,
+    pub(super) chores: Chores,
 }
 
 impl Lane {
-    pub fn new(device: &Device, piece_bytes: usize) -> Result<Self> {
-        let berth = || PinnedBuffer::zeroed(device, piece_bytes);
+    pub fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             workspace: Workspace::new(device, None)?,
-            berths: [berth()?, berth()?],
+            berth: PinnedBuffer::zeroed(device, 0)?,
+            chores: Chores::new(),
         })
     }
 
-    /// Queues a copy of a piece to the device.
+    /// Makes it one for pieces of so many bytes: with a berth for two, for keys and values, or values and bytes that say
+    /// which of them are there.
+    pub fn fit(mut self, piece_bytes: usize) -> Result<Self> {
+        if self.berth.len() < 2 * piece_bytes {
+            self.berth = PinnedBuffer::zeroed(self.device(), 2 * piece_bytes)?;
+        }
+        self.chores.cut(piece_bytes / CHORES);
+        Ok(self)
+    }
+
+    /// Notes that a piece is to be copied to the berth, if the device does not reach it where it is.
+    ///
+    /// # Safety
+    /// Until chores are done, nobody frees or writes to the piece.
+    pub unsafe fn load<T: Pod>(&mut self, at: usize, piece: &[T]) {
+        let piece = bytes_of(piece);
+        if !self.is_direct(piece.as_ptr(), piece.len()) {
+            let berth = &mut self.berth[at..][..piece.len()];
+            // SAFETY: the caller's promise; the berth is left alone until chores are done.
+            unsafe {
+                self.chores
+                    .note_copy(berth.as_mut_ptr(), piece.as_ptr(), piece.len());
+            }
+        }
+    }
+
+    /// Queues a copy of a piece to the device, which has been [loaded](Self::load).
     ///
     /// # Safety
     /// `to` leads to as many elements of the device that nothing else uses until the lane has been
     /// waited for, and until then nobody frees or writes to the piece.
-    pub unsafe fn upload<T: Pod>(&mut self, through: Berth, to: *mut T, piece: &[T]) -> Result<()> {
-        let bytes = bytes_of(piece);
-        let from = if self.is_direct(bytes.as_ptr(), bytes.len()) {
-            // The device reads it where it is.
-            bytes
+    pub unsafe fn upload<T: Pod>(&mut self, at: usize, to: *mut T, piece: &[T]) -> Result<()> {
+        let piece = bytes_of(piece);
+        let from = if self.is_direct(piece.as_ptr(), piece.len()) {
+            piece
         } else {
-            let berth = &mut self.berths[through as usize][..bytes.len()];
-            berth.copy_from_slice(bytes);
-            berth
+            &self.berth[at..][..piece.len()]
         };
         let stream = self.workspace.stream();
         // SAFETY: the caller's promise; a berth is left alone until the lane has been waited for.
-        unsafe { stream.upload(to.cast(), from.as_ptr(), bytes.len()) }
+        unsafe { stream.upload(to.cast(), from.as_ptr(), piece.len()) }
     }
 
-    /// Queues a copy of a piece of the device into a berth, where [`landed`](Self::landed) has it after
+    /// Queues a copy of a piece of the device into the berth, where [`landed`](Self::landed) has it after
     /// the wait.
     ///
     /// # Safety
-    /// `from` leads to `len` elements of the device that nothing writes to until then.
-    pub unsafe fn download<T: Pod>(
-        &mut self,
-        through: Berth,
-        from: *const T,
-        len: usize,
-    ) -> Result<()> {
-        let bytes = len * size_of::<T>();
-        let berth = &mut self.berths[through as usize][..bytes];
+    /// `from` leads to so many bytes of the device that nothing writes to until then.
+    pub unsafe fn download(&mut self, at: usize, from: *const u8, bytes: usize) -> Result<()> {
+        let berth = &mut self.berth[at..][..bytes];
         // SAFETY: the caller's promise; the berth has as many bytes, and is left alone until the lane
         // has been waited for.
         unsafe {
             self.workspace
                 .stream()
-                .download(berth.as_mut_ptr(), from.cast(), bytes)
+                .download(berth.as_mut_ptr(), from, bytes)
         }
     }
 
-    /// Queues a copy of a piece of the device to places of the host: there if the device reaches them, and else
-    /// into a berth, until it is [handed out](Self::hand_out).
+    /// Queues copies of two pieces of the device, one right behind the other, to places of the host: there if the
+    /// device reaches them, and else into the berth, until they are [handed out](Self::hand_out).
     ///
     /// # Safety
     /// As for [`download`](Self::download); until the lane has been waited for, nobody uses the places.
-    pub unsafe fn land<T: Pod>(
+    pub unsafe fn land<T: Pod, U: Pod>(
         &mut self,
-        through: Berth,
-        from: *const T,
-        places: &mut [MaybeUninit<T>],
+        from: *const u8,
+        first: &mut [MaybeUninit<T>],
+        second: &mut [MaybeUninit<U>],
     ) -> Result<()> {
-        let (to, bytes) = (places.as_mut_ptr().cast(), size_of_val(places));
+        let arrays = [extent(first), extent(second)];
+        let is_direct = arrays.map(|(to, bytes)| self.is_direct(to, bytes));
+        let bytes = arrays.map(|(_, bytes)| bytes);
         // SAFETY: the caller's promise.
         unsafe {
-            if self.is_direct(to, bytes) {
-                self.workspace.stream().download(to, from.cast(), bytes)
-            } else {
-                self.download(through, from, places.len())
+            if is_direct == [false, false] {
+                // By one copy: each costs the link something beside its bytes.
+                return self.download(0, from, bytes[0] + bytes[1]);
+            }
+            let mut at = 0;
+            for ((to, bytes), is_direct) in arrays.into_iter().zip(is_direct) {
+                let from = from.wrapping_add(at);
+                if is_direct {
+                    self.workspace.stream().download(to, from, bytes)?;
+                } else {
+                    self.download(at, from, bytes)?;
+                }
+                at += bytes;
             }
         }
+        Ok(())
     }
 
-    /// Sees to it that what has [landed](Self::land) is in its places, once the lane has been waited for.
-    pub fn hand_out<T: Pod>(&self, through: Berth, places: &mut [MaybeUninit<T>]) {
-        let (to, bytes) = (places.as_mut_ptr().cast(), size_of_val(places));
-        if !self.is_direct(to, bytes) {
-            let berth = &self.berths[through as usize][..bytes];
-            // SAFETY: the places as bytes, of which any are elements.
-            unsafe { to.copy_from_nonoverlapping(berth.as_ptr(), bytes) };
+    /// Notes what has to be copied so that what has [landed](Self::land) is in its places, once the lane has been
+    /// waited for.
+    ///
+    /// # Safety
+    /// Until chores are done, nobody else uses the places.
+    pub unsafe fn hand_out<T: Pod, U: Pod>(
+        &mut self,
+        first: &mut [MaybeUninit<T>],
+        second: &mut [MaybeUninit<U>],
+    ) {
+        let mut at = 0;
+        for (to, bytes) in [extent(first), extent(second)] {
+            if !self.is_direct(to, bytes) {
+                let from = self.berth[at..][..bytes].as_ptr();
+                // SAFETY: the caller's promise; the berth is left alone until chores are done.
+                unsafe { self.chores.note_copy(to, from, bytes) };
+            }
+            at += bytes;
         }
     }
 
-    /// Whether a piece goes through no berth: if it is locked, or nothing, or, of an array whose ends are
-    /// locked, larger than a berth, and then it may be that the driver takes it there.
+    /// Notes that places are to be filled from two arrays that were [downloaded](Self::download), one right behind the
+    /// other, once the lane has been waited for.
+    ///
+    /// # Safety
+    /// As for [`hand_out`](Self::hand_out). `fill` is for elements of these types, as many of each as there are places.
+    pub unsafe fn fill<T, A: Pod, B: Pod>(&mut self, fill: Fill, places: &mut [MaybeUninit<T>]) {
+        let len = places.len();
+        let [first, second] = [len * size_of::<A>(), len * size_of::<B>()];
+        let landed = self.berth[..first + second].as_ptr();
+        let from = (landed.cast::<A>(), landed.wrapping_add(first).cast::<B>());
+        // SAFETY: the caller's promise; the berth is left alone until chores are done.
+        unsafe { self.chores.note(fill, places.as_mut_ptr(), from, len) };
+    }
+
+    /// Whether an array goes past the berth: if it is locked, or nothing.
     fn is_direct(&self, start: *const u8, bytes: usize) -> bool {
-        let device = self.workspace.stream().device();
-        bytes == 0 || bytes > self.berths[0].len() || device.has_locked(start, bytes)
+        bytes == 0 || self.device().has_locked(start, bytes)
     }
 
-    /// What was downloaded, once the lane has been waited for.
-    pub fn landed<T: Pod>(&self, through: Berth, len: usize) -> &[T] {
-        if size_of::<T>() == 0 {
-            // SAFETY: elements of no bytes, of which any number is anywhere.
-            return unsafe { std::slice::from_raw_parts(std::ptr::dangling(), len) };
-        }
-        bytemuck::cast_slice(&self.berths[through as usize][..len * size_of::<T>()])
+    fn device(&self) -> &Device {
+        self.workspace.stream.device()
     }
 
-    /// Drops what can be dropped after a failed wait: copies may be on their way to or from the berths for
+    /// Whether all that was queued has ended, well or not, which the wait will tell.
+    pub fn has_ended(&self) -> bool {
+        self.workspace.stream.has_ended()
+    }
+
+    /// Drops what can be dropped after a failed wait: copies may be on their way to or from the berth for
     /// as long as the process lives.
     pub fn abandon(self) {
-        mem::forget(self.berths);
+        mem::forget(self.berth);
     }
 }
 
@@ -142,6 +194,11 @@ impl Lane {
 pub(crate) unsafe fn places_of<T>(elements: &mut [T]) -> &mut [MaybeUninit<T>] {
     // SAFETY: places of the same elements; the caller's promise.
     unsafe { &mut *(ptr::from_mut(elements) as *mut [MaybeUninit<T>]) }
+}
+
+/// Where places begin, and how many bytes they have.
+fn extent<T>(places: &mut [MaybeUninit<T>]) -> (*mut u8, usize) {
+    (places.as_mut_ptr().cast(), size_of_val(places))
 }
 
 /// The bytes of some elements, which may have none.

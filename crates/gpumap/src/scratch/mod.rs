@@ -4,6 +4,7 @@
 //! Each call takes a workspace of its own, with a stream of its own, so calls of several threads
 //! run side by side on the device. The pool has as many as were ever in use at once.
 
+mod chore;
 mod crew;
 mod lane;
 mod output;
@@ -25,9 +26,10 @@ use crate::error::{Error, Result};
 use crate::input::Source;
 use crate::memory::{Memory, bytes_of};
 use crate::stream::Stream;
+pub(crate) use chore::Places;
 use crew::Lanes;
-pub(crate) use crew::{Crew, Cut, Shared, put};
-pub(crate) use lane::{Berth, Lane, places_of};
+pub(crate) use crew::{Crew, Cut};
+pub(crate) use lane::{Lane, places_of};
 pub(crate) use output::HostOutput;
 
 /// How many counters a workspace has.

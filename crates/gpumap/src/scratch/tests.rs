@@ -93,3 +93,61 @@ fn buffers_of_other_devices_are_refused() {
         assert!(matches!(staged, Err(Error::WrongDevice { .. })));
     });
 }
+
+/// Arrays that are copied there and back by several lanes, in chores of a few bytes.
+fn there_and_back(device: &Device, has_hands: bool) {
+    let cut = Cut {
+        from_bytes: 1,
+        piece_bytes: 100,
+        has_hands,
+    };
+    let array: Vec<u8> = (0..20_011u32).map(|i| (i % 251) as u8).collect();
+    let pool = ScratchPool::with_cut(device, cut);
+    let mut scratch = pool.take().unwrap();
+    let there: *mut u8 = scratch.reserve(Slot::Keys, array.len()).unwrap();
+    let mut back = vec![0u8; array.len()];
+    let mut crew = pool.crew(array.len()).unwrap();
+    // SAFETY: reserved just now, and used by nothing else.
+    unsafe {
+        crew.upload(there, &array).unwrap();
+        crew.download([(places_of(&mut back), there.cast_const())])
+            .unwrap();
+    }
+    assert!(back == array, "hands: {has_hands}");
+}
+
+#[test]
+fn arrays_go_there_and_back_piece_by_piece() {
+    on_every_device(|device| {
+        there_and_back(device, true);
+        there_and_back(device, false);
+    });
+}
+
+#[test]
+fn chores_are_done_also_after_a_panic() {
+    on_every_device(|device| {
+        let cut = Cut {
+            from_bytes: 1,
+            piece_bytes: 1 << 20,
+            has_hands: true,
+        };
+        let pool = ScratchPool::with_cut(device, cut);
+        let array = vec![7u8; 64 << 20];
+        let panics = std::panic::AssertUnwindSafe(|| {
+            let mut crew = pool.crew(array.len()).unwrap();
+            crew.each(
+                array.chunks(1 << 20),
+                // SAFETY: the array lives longer than the crew.
+                |lane, piece| unsafe { lane.load(0, piece) },
+                |_, _| -> Result<()> { panic!("at the first piece") },
+                |_, ()| Ok(()),
+            )
+        });
+        std::panic::catch_unwind(panics).unwrap_err();
+        // Nobody reads it any more.
+        drop(array);
+        there_and_back(device, true);
+        assert_eq!(pool.crew(1 << 30).unwrap().lanes(), 8, "no lane is lost");
+    });
+}

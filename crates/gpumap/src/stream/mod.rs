@@ -129,6 +129,15 @@ impl Stream {
     /// [`Error::Driver`], also for a kernel that went wrong earlier.
     pub fn is_idle(&self) -> Result<bool> {
         self.device().admit(Call::AskStream)?;
+        self.query()
+    }
+
+    /// Whether everything queued so far has ended, well or not. A wait is to follow, which tells.
+    pub(crate) fn has_ended(&self) -> bool {
+        !matches!(self.query(), Ok(false))
+    }
+
+    fn query(&self) -> Result<bool> {
         let Kind::Cuda(context) = self.device().kind() else {
             return Ok(true);
         };

@@ -15,7 +15,7 @@ use crate::scratch::Workspace;
 use crate::stream::Stream;
 
 /// What a kernel reports.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(in crate::map) struct Report {
     pub stored: usize,
     pub unplaced: usize,

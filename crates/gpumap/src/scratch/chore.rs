@@ -1,0 +1,190 @@
+//! [`Chore`]: a part of a copy between arrays of the host, for whichever thread has time.
+//!
+//! The threads that do them are those of the process: so they are there when a batch comes, and several callers have no more of
+//! them than one. They do nothing else, and wait for nothing but chores. (In a pool that callers may themselves be
+//! threads of, all threads could be waiting for chores that none is left to do.)
+
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+/// Places of some elements, and where what goes there comes from: arrays of as many elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    pub to: *mut u8,
+    pub from: [*const u8; 2],
+    pub len: usize,
+}
+
+/// What is done to places: it writes to all of them, and does not panic.
+pub(crate) type Fill = unsafe fn(Places);
+
+/// Some places to be filled, which is done once it is dropped.
+#[derive(Debug)]
+pub(crate) struct Chore {
+    fill: Fill,
+    places: Places,
+    left: Arc<AtomicUsize>,
+}
+
+// SAFETY: who notes it promises that its places are its alone, and that nobody writes where what goes there comes from.
+unsafe impl Send for Chore {}
+
+impl Chore {
+    /// Does it.
+    pub fn run(self) {
+        // SAFETY: the promise of who noted it.
+        unsafe { (self.fill)(self.places) }
+    }
+}
+
+impl Drop for Chore {
+    fn drop(&mut self) {
+        self.left.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Chores that have been noted, and how many of all of them are not done.
+#[derive(Debug)]
+pub(crate) struct Chores {
+    /// Bytes that one writes, at most.
+    bytes: usize,
+    noted: Vec<Chore>,
+    left: Arc<AtomicUsize>,
+}
+
+impl Chores {
+    pub fn new() -> Self {
+        Self {
+            bytes: 0,
+            noted: Vec::new(),
+            left: Arc::default(),
+        }
+    }
+
+    /// From now on each writes so many bytes at most.
+    pub fn cut(&mut self, bytes: usize) {
+        self.bytes = bytes;
+    }
+
+    /// Notes that `len` places are to be filled, in parts, from two arrays.
+    ///
+    /// # Safety
+    /// Until that is [done](Self::are_done) or dropped the places are used by nothing else, and nobody writes to the
+    /// arrays, which have as many elements. `fill` is for elements of these types.
+    pub unsafe fn note<T, A, B>(
+        &mut self,
+        fill: Fill,
+        to: *mut T,
+        from: (*const A, *const B),
+        len: usize,
+    ) {
+        let step = (self.bytes / size_of::<T>().max(1)).max(1);
+        for first in (0..len).step_by(step) {
+            let places = Places {
+                to: to.wrapping_add(first).cast(),
+                from: [
+                    from.0.wrapping_add(first).cast(),
+                    from.1.wrapping_add(first).cast(),
+                ],
+                len: step.min(len - first),
+            };
+            self.left.fetch_add(1, Ordering::Relaxed);
+            self.noted.push(Chore {
+                fill,
+                places,
+                left: Arc::clone(&self.left),
+            });
+        }
+    }
+
+    /// Notes that bytes are to be copied.
+    ///
+    /// # Safety
+    /// As for [`note`](Self::note).
+    pub unsafe fn note_copy(&mut self, to: *mut u8, from: *const u8, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.note(copy, to, (from, ptr::null::<()>()), bytes) }
+    }
+
+    /// Lets those be done that have been noted since.
+    pub fn give(&mut self, hands: &Hands) {
+        for chore in self.noted.drain(..) {
+            // Somebody receives it: the hands do.
+            let _ = hands.given.send(chore);
+        }
+    }
+
+    /// Drops those that have been noted since.
+    pub fn forget(&mut self) {
+        self.noted.clear();
+    }
+
+    /// Whether all are done, also those that were taken; what they wrote is there then.
+    pub fn are_done(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
+    }
+}
+
+/// Who does chores.
+#[derive(Debug)]
+pub(crate) struct Hands {
+    given: Sender<Chore>,
+    chores: Receiver<Chore>,
+    /// Threads of their own.
+    threads: usize,
+}
+
+/// Threads beyond these do not make the link any faster, with that of the caller.
+const MOST_THREADS: usize = 16;
+
+impl Hands {
+    /// The threads of the process that do chores.
+    pub fn all() -> &'static Self {
+        static ALL: OnceLock<Hands> = OnceLock::new();
+        ALL.get_or_init(|| {
+            let threads = thread::available_parallelism().map_or(1, usize::from);
+            Self::with_threads(threads.min(MOST_THREADS) - 1)
+        })
+    }
+
+    /// None but the callers, who [wait](Self::wait): for tests.
+    pub fn none() -> &'static Self {
+        static NONE: OnceLock<Hands> = OnceLock::new();
+        NONE.get_or_init(|| Self::with_threads(0))
+    }
+
+    fn with_threads(threads: usize) -> Self {
+        let (given, chores) = unbounded::<Chore>();
+        let start = |_: &usize| {
+            let chores = chores.clone();
+            let thread = thread::Builder::new().name("gpumap-copies".to_owned());
+            let work = move || chores.into_iter().for_each(Chore::run);
+            thread.spawn(work).is_ok()
+        };
+        // Without a thread the others do its share.
+        let threads = (0..threads).take_while(start).count();
+        Self {
+            given,
+            chores,
+            threads,
+        }
+    }
+
+    /// What a caller does who has nothing else to do: a chore, if nobody else does them.
+    pub fn wait(&self) {
+        match self.threads {
+            0 => self.chores.try_iter().take(1).for_each(Chore::run),
+            _ => thread::yield_now(),
+        }
+    }
+}
+
+/// [`Fill`] of bytes.
+unsafe fn copy(places: Places) {
+    // SAFETY: the promise of who noted it.
+    unsafe { ptr::copy_nonoverlapping(places.from[0], places.to, places.len) }
+}
