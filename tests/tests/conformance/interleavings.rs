@@ -261,6 +261,63 @@ fn an_insert_that_overflows_is_undone_after_pairs_have_moved() {
     on_every_interleaving!(scenario, 100);
 }
 
+/// Blocks that all add to the counter of pairs, many times each.
+#[test]
+fn retrieve_all_by_several_blocks() {
+    fn scenario<F: Format>(seed: u64) {
+        const BLOCKS: u32 = 4;
+        let mut table = HostTable::<F>::new(&[1; 40], 1, seed);
+        let keys = table.slots() as u64 / 2;
+        let warps = keys.div_ceil(u64::from(PER_WARP)) as u32;
+        let inputs = &Inputs::<F>::new(warps, |i| i % keys);
+        let (view, counters) = (table.view(), counters());
+        run(seed, Grid::new(warps, LANES), || {
+            // SAFETY: all warps are whole; everything outlives the launch.
+            unsafe { store::<F, _>(&view, inputs, Keep, &counters, ptr::null_mut()) };
+        });
+        let held: HashMap<u64, u64> = table.pairs().into_iter().collect();
+        // But for those that found no room.
+        let n = held.len();
+        assert!(n as u64 > keys / 2);
+
+        let mut keys = vec![F::Key::default(); n];
+        let mut values = vec![F::Value::default(); n];
+        let pairs = self::counters();
+        let (chunks, count) = table.chunks();
+        assert_eq!(
+            count, 41,
+            "a tile for each submap, and one for the reserved slab"
+        );
+        {
+            let (keys, values) = (Out::of(&mut keys), Out::of(&mut values));
+            let grid = Grid {
+                shared_bytes: shared_bytes(MAX_WORKERS),
+                ..Grid::new(BLOCKS, MAX_WORKERS + CONTROL_THREADS)
+            };
+            run(seed, grid, || {
+                // SAFETY: blocks are whole; everything outlives the launch, and the outputs have `n` elements.
+                unsafe {
+                    dump::<F>(&RetrieveAllArgs {
+                        chunks,
+                        count,
+                        parts_log2: 0,
+                        keys: keys.ptr(),
+                        values: values.ptr(),
+                        room: n as u64,
+                        pairs: Counters::of(pairs.as_ptr().cast_mut().cast()),
+                        tiles: ptr::null_mut(),
+                    });
+                }
+            });
+        }
+        assert_eq!(pairs[0].load(Ordering::Relaxed), n as u64);
+        let bits = keys.iter().zip(&values);
+        let found: HashMap<u64, u64> = bits.map(|(k, v)| (k.to_u64(), v.to_u64())).collect();
+        assert_eq!(found, held);
+    }
+    on_every_interleaving!(scenario, 4);
+}
+
 #[test]
 fn retrieve_all_beside_inserters() {
     fn scenario<F: Format>(seed: u64) {
