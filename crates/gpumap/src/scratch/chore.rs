@@ -123,7 +123,7 @@ impl Chores {
         self.noted.clear();
     }
 
-    /// Whether all are done, also those that were taken; what they wrote is there then.
+    /// Whether all are done, also those that were given away; what they wrote is there then.
     pub fn are_done(&self) -> bool {
         self.left.load(Ordering::Acquire) == 0
     }

@@ -81,8 +81,8 @@ impl Lane {
         unsafe { stream.upload(to.cast(), from.as_ptr(), piece.len()) }
     }
 
-    /// Queues a copy of a piece of the device into the berth, where [`landed`](Self::landed) has it after
-    /// the wait.
+    /// Queues a copy of a piece of the device into the berth, where [`fill`](Self::fill) and
+    /// [`hand_out`](Self::hand_out) find it after the wait.
     ///
     /// # Safety
     /// `from` leads to so many bytes of the device that nothing writes to until then.
