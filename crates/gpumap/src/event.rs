@@ -86,7 +86,7 @@ impl Event {
         if let Kind::Cuda(context) = self.device.kind() {
             let _current = context.enter()?;
             // SAFETY: both handles are alive and of the current context.
-            unsafe { cu!(cuEventRecord(self.handle, stream.handle())) }?;
+            stream.queue(|stream| unsafe { cu!(cuEventRecord(self.handle, stream)) })?;
         }
         *recorded = Some(Instant::now());
         Ok(())

@@ -14,6 +14,7 @@
 //! | `chains` | the bitmap of the slab allocator, and the link by CAS |
 //! | `fence` | calls in flight, and what waits for them; promises of room |
 //! | `gate` | calls that do not run beside each other |
+//! | `work` | what is known of the work on a stream |
 //!
 //! Beside each model is one with a planted bug, which loom has to find: a model that cannot fail says
 //! nothing.

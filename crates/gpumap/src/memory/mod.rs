@@ -181,7 +181,7 @@ fn cuda_allocate(context: &Context, stream: &Stream, bytes: usize) -> Result<CUd
     let mut ptr: CUdeviceptr = 0;
     if context.has_pool() {
         // SAFETY: the stream is of the current context; the place is valid; bytes is not zero.
-        unsafe { cu!(cuMemAllocAsync(&mut ptr, bytes, stream.handle())) }?;
+        stream.queue(|stream| unsafe { cu!(cuMemAllocAsync(&mut ptr, bytes, stream)) })?;
     } else {
         // SAFETY: a context is current, the place is valid, bytes is not zero.
         unsafe { cu!(cuMemAlloc_v2(&mut ptr, bytes)) }?;
@@ -194,7 +194,7 @@ fn cuda_free(context: &Context, stream: &Stream, ptr: CUdeviceptr) -> Result<()>
     if context.has_pool() {
         // SAFETY: `ptr` was allocated on this stream, which the memory keeps alive, and is freed
         // only here; work queued on the stream before still has it.
-        unsafe { cu!(cuMemFreeAsync(ptr, stream.handle())) }
+        stream.queue(|stream| unsafe { cu!(cuMemFreeAsync(ptr, stream)) })
     } else {
         // Waits for the whole device, so nothing can be using it.
         // SAFETY: `ptr` was allocated in this context and is freed only here.

@@ -15,8 +15,7 @@ impl Stream {
     /// on the CPU. It must not call the driver.
     pub(crate) fn call_host(&self, f: Callback) -> Result<()> {
         self.device().admit(Call::CallHost)?;
-        let (Queue::Cuda { handle, .. }, Kind::Cuda(context)) =
-            (&self.inner.queue, self.device().kind())
+        let (Queue::Cuda { .. }, Kind::Cuda(context)) = (&self.inner.queue, self.device().kind())
         else {
             f();
             return Ok(());
@@ -24,7 +23,8 @@ impl Stream {
         let _current = context.enter()?;
         let call = Box::into_raw(Box::new(f));
         // SAFETY: the stream is alive; `run` takes the box back, once.
-        let queued = unsafe { cu!(cuLaunchHostFunc(*handle, Some(run), call.cast())) };
+        let queued =
+            self.queue(|stream| unsafe { cu!(cuLaunchHostFunc(stream, Some(run), call.cast())) });
         if queued.is_err() {
             // SAFETY: nobody else will take it.
             drop(unsafe { Box::from_raw(call) });

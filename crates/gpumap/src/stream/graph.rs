@@ -138,8 +138,10 @@ impl Stream {
                     unsafe { launch.run(cpu.executor()) }
                 })
             }
-            // SAFETY: the stream is alive; the rest is the caller's promise.
-            (Ready::Cuda(graph), Kind::Cuda(_)) => unsafe { graph.launch(self.handle()) },
+            (Ready::Cuda(graph), Kind::Cuda(_)) => {
+                // SAFETY: the stream is alive; the rest is the caller's promise.
+                self.queue(|stream| unsafe { graph.launch(stream) })
+            }
             (Ready::Cpu(_), Kind::Cuda(_)) | (Ready::Cuda(_), Kind::Cpu(_)) => {
                 Err(Error::WrongDevice {
                     expected: self.device().to_string(),

@@ -46,7 +46,7 @@ impl Launcher for Stream {
                 // SAFETY: the function takes one parameter, the struct `A` by value, which the
                 // type of `kernel` says and the driver copies before it returns; the stream and
                 // the function are of the current context; the caller vouches for the pointers.
-                unsafe {
+                self.queue(|stream| unsafe {
                     cu!(cuLaunchKernel(
                         function.handle,
                         grid.blocks,
@@ -56,11 +56,11 @@ impl Launcher for Stream {
                         1,
                         1,
                         grid.shared_bytes,
-                        self.handle(),
+                        stream,
                         params.as_mut_ptr(),
                         ptr::null_mut(),
                     ))
-                }
+                })
             }
         }
     }

@@ -6,6 +6,7 @@ mod launch;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod work;
 
 use std::ptr;
 use std::sync::{Arc, OnceLock};
@@ -19,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, Timing};
 use crate::raw::CUstream;
 pub(crate) use graph::{Recorded, Recorder};
+use work::Work;
 
 /// A queue of work on one device. What is queued runs in order; what different streams hold may
 /// run at the same time.
@@ -35,6 +37,7 @@ pub struct Stream {
 struct Inner {
     device: Device,
     queue: Queue,
+    work: Work,
     /// What other streams wait for; made when one does.
     order: OnceLock<Event>,
 }
@@ -73,7 +76,7 @@ impl Stream {
                 Queue::Cuda { handle, owned }
             }
         };
-        Ok(Self::of(device, queue))
+        Ok(Self::of(device, queue, Work::default()))
     }
 
     /// Uses somebody else's stream; it is not destroyed. Null is the legacy default stream.
@@ -92,13 +95,20 @@ impl Stream {
             }),
             Kind::Cuda(_) => {
                 let (handle, owned) = (stream, false);
-                Ok(Self::of(device, Queue::Cuda { handle, owned }))
+                let queue = Queue::Cuda { handle, owned };
+                Ok(Self::of(device, queue, Work::shared()))
             }
         }
     }
 
     /// The driver's handle, or none on the CPU. It stays alive as long as any clone.
     pub fn as_raw(&self) -> Option<CUstream> {
+        self.inner.work.share();
+        self.raw()
+    }
+
+    /// The same, for those who tell what they [queue](Self::queue).
+    fn raw(&self) -> Option<CUstream> {
         match self.inner.queue {
             Queue::Cpu(_) => None,
             Queue::Cuda { handle, .. } => Some(handle),
@@ -113,12 +123,16 @@ impl Stream {
     /// Waits until everything queued so far has ended.
     ///
     /// # Errors
-    /// [`Error::Driver`], also for a kernel that went wrong earlier.
+    /// [`Error::Driver`], also for a kernel of this stream that went wrong earlier.
     pub fn synchronize(&self) -> Result<()> {
-        if let Kind::Cuda(context) = self.device().kind() {
+        if let (Kind::Cuda(context), Some(handle)) = (self.device().kind(), self.raw())
+            && !self.inner.work.has_ended()
+        {
+            let so_far = self.inner.work.so_far();
             let _current = context.enter()?;
             // SAFETY: the stream is alive and of the current context.
-            unsafe { cu!(cuStreamSynchronize(self.handle())) }?;
+            unsafe { cu!(cuStreamSynchronize(handle)) }?;
+            self.inner.work.ended(so_far);
         }
         self.device().admit(Call::WaitForStream)
     }
@@ -126,7 +140,7 @@ impl Stream {
     /// Whether everything queued so far has ended.
     ///
     /// # Errors
-    /// [`Error::Driver`], also for a kernel that went wrong earlier.
+    /// [`Error::Driver`], also for a kernel of this stream that went wrong earlier.
     pub fn is_idle(&self) -> Result<bool> {
         self.device().admit(Call::AskStream)?;
         self.query()
@@ -138,14 +152,22 @@ impl Stream {
     }
 
     fn query(&self) -> Result<bool> {
-        let Kind::Cuda(context) = self.device().kind() else {
+        let (Kind::Cuda(context), Some(handle)) = (self.device().kind(), self.raw()) else {
             return Ok(true);
         };
+        if self.inner.work.has_ended() {
+            return Ok(true);
+        }
+        let so_far = self.inner.work.so_far();
         let _current = context.enter()?;
         // SAFETY: the stream is alive and of the current context.
-        match unsafe { cudarc::driver::sys::cuStreamQuery(self.handle()) } {
+        match unsafe { cudarc::driver::sys::cuStreamQuery(handle) } {
             CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            code => check("cuStreamQuery", code).map(|()| true),
+            code => {
+                check("cuStreamQuery", code)?;
+                self.inner.work.ended(so_far);
+                Ok(true)
+            }
         }
     }
 
@@ -162,7 +184,7 @@ impl Stream {
         };
         let _current = context.enter()?;
         // SAFETY: both handles are alive and of the current context; flags must be 0.
-        unsafe { cu!(cuStreamWaitEvent(self.handle(), event, 0)) }
+        self.queue(|stream| unsafe { cu!(cuStreamWaitEvent(stream, event, 0)) })
     }
 
     /// Lets what is queued from now on wait for everything queued on `other` so far, without
@@ -175,7 +197,7 @@ impl Stream {
         if self.is_same_as(other) {
             return Ok(());
         }
-        // Most often nothing is queued there: that costs one call instead of two.
+        // Most often nothing is queued there: that costs one call at most instead of two.
         if other.is_idle()? {
             return Ok(());
         }
@@ -193,20 +215,26 @@ impl Stream {
 
     /// Whether both are one queue.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
-        let one_handle = || self.as_raw().is_some() && self.as_raw() == other.as_raw();
+        let one_handle = || self.raw().is_some() && self.raw() == other.raw();
         Arc::ptr_eq(&self.inner, &other.inner) || one_handle()
     }
 
-    /// The handle of a CUDA stream; null, which nothing uses, on the CPU.
-    pub(crate) fn handle(&self) -> CUstream {
-        self.as_raw().unwrap_or(ptr::null_mut())
+    /// Has something queued by the driver, or by what is built on it. On the CPU the handle is null, and nothing may use
+    /// it.
+    ///
+    /// All that is queued comes through here: so it is known when there is something to wait for.
+    pub(crate) fn queue<R>(&self, call: impl FnOnce(CUstream) -> R) -> R {
+        let queued = call(self.raw().unwrap_or(ptr::null_mut()));
+        self.inner.work.queued();
+        queued
     }
 
-    fn of(device: &Device, queue: Queue) -> Self {
+    fn of(device: &Device, queue: Queue, work: Work) -> Self {
         Self {
             inner: Arc::new(Inner {
                 device: device.clone(),
                 queue,
+                work,
                 order: OnceLock::new(),
             }),
         }

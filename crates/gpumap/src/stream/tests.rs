@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use gpumap_simt::{kernel, kernel::Grid, kernel_args, thread};
 
+use super::Recorder;
+use crate::cuda::calls;
 use crate::testing::on_every_device;
-use crate::{Buffer, Device, Error, Event, Result, Stream};
+use crate::{Buffer, Device, Error, Event, Map, Result, Stream};
 
 kernel_args! {
     /// Arguments of [`INCREMENT`].
@@ -156,6 +158,94 @@ fn streams_wait_for_each_other() {
         assert!(first.is_idle().unwrap() && second.is_idle().unwrap());
         first.wait_stream(&first.clone()).unwrap();
         first.wait_event(&Event::new(device).unwrap()).unwrap();
+    });
+}
+
+#[test]
+fn all_that_is_queued_is_known() {
+    on_every_device(|device| {
+        if !device.is_cuda() {
+            return; // All that was called has ended.
+        }
+        device.register_ptx(INCREMENT_PTX).unwrap();
+        let stream = Stream::new(device).unwrap();
+        let mut data = Buffer::<u32>::zeroed(&stream, 64).unwrap();
+        let (to, mut host) = (data.as_mut_ptr().cast::<u8>(), [0u8; 64]);
+        let at = host.as_mut_ptr();
+        let (event, mut spare) = (Event::new(device).unwrap(), None);
+        let launches = Recorder::new(device).unwrap();
+        let args = IncrementArgs {
+            data: data.as_mut_ptr(),
+            n: 64,
+        };
+        // SAFETY: the buffer has as many words.
+        unsafe { INCREMENT.launch(&launches, Grid::new(1, 64), args) }.unwrap();
+        let recorded = launches.finish().unwrap();
+        // SAFETY: the places have as many bytes, and live until the stream has been waited for.
+        let calls: &mut [(&str, &mut dyn FnMut() -> Result<()>)] = unsafe {
+            &mut [
+                ("fill", &mut || stream.fill(to, 1, 64)),
+                ("upload", &mut || stream.upload(to, at, 64)),
+                ("download", &mut || stream.download(at, to, 64)),
+                ("copy", &mut || stream.copy(to, to.add(64), 64)),
+                ("rows", &mut || stream.copy_rows(to, to.add(64), 8, 16, 4)),
+                ("launch", &mut || {
+                    INCREMENT.launch(&stream, Grid::new(1, 64), args)
+                }),
+                ("graph", &mut || stream.launch_recorded(&recorded)),
+                ("call", &mut || stream.call_host(Box::new(|| ()))),
+                ("record", &mut || event.record(&stream)),
+                ("wait", &mut || stream.wait_event(&event)),
+                ("allocate", &mut || {
+                    spare = Some(Buffer::<u8>::uninit(&stream, 1)?);
+                    Ok(())
+                }),
+            ]
+        };
+        for (name, call) in calls {
+            stream.synchronize().unwrap();
+            assert!(stream.inner.work.has_ended(), "before {name}");
+            call().unwrap();
+            assert!(!stream.inner.work.has_ended(), "{name} is not known");
+        }
+        stream.synchronize().unwrap();
+        drop(spare);
+        assert!(!stream.inner.work.has_ended(), "freeing is not known");
+        stream.synchronize().unwrap();
+        // Others may queue something now.
+        let raw = stream.as_raw().unwrap();
+        assert!(!stream.inner.work.has_ended());
+        // SAFETY: the stream outlives it.
+        let same = unsafe { Stream::from_raw(device, raw) }.unwrap();
+        same.synchronize().unwrap();
+        assert!(!same.inner.work.has_ended());
+    });
+}
+
+#[test]
+fn a_small_call_asks_the_driver_to_launch_and_to_wait() {
+    on_every_device(|device| {
+        let stream = Stream::new(device).unwrap();
+        let map = Map::<u64, u64>::with_capacity(device, 1000).unwrap();
+        let keys = Buffer::from_slice(&stream, &[1, 2, 3]).unwrap();
+        let mut values = Buffer::<u64>::zeroed(&stream, 3).unwrap();
+        let mut steady = || {
+            calls::take();
+            map.insert(&keys, &keys).unwrap();
+            map.get_or_into(&keys, 0, &mut values).unwrap();
+            let is_context = |call: &&str| call.starts_with("cuCtx");
+            let mut calls = calls::take();
+            calls.retain(|call| !is_context(call));
+            calls
+        };
+        // The first call compiles kernels, and waits for the keys.
+        steady();
+        let calls = steady();
+        let call = ["cuLaunchKernel", "cuStreamSynchronize"];
+        match device.is_cuda() {
+            true => assert_eq!(calls, [call, call].concat()),
+            false => assert!(calls.is_empty()),
+        }
     });
 }
 

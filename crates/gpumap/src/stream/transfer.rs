@@ -21,10 +21,11 @@ impl Stream {
         }
         self.device().admit(Call::Fill)?;
         match (&self.inner.queue, self.device().kind()) {
-            (Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
+            (Queue::Cuda { .. }, Kind::Cuda(context)) => {
                 let _current = context.enter()?;
+                let dst = device_ptr(dst);
                 // SAFETY: the caller's contract.
-                unsafe { cu!(cuMemsetD8Async(device_ptr(dst), value, bytes, *handle)) }
+                self.queue(|stream| unsafe { cu!(cuMemsetD8Async(dst, value, bytes, stream)) })
             }
             (queue, _) => {
                 let _order = queue.lock();
@@ -46,17 +47,11 @@ impl Stream {
         }
         self.device().admit(Call::Upload)?;
         match (&self.inner.queue, self.device().kind()) {
-            (Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
+            (Queue::Cuda { .. }, Kind::Cuda(context)) => {
                 let _current = context.enter()?;
+                let (dst, src) = (device_ptr(dst), src.cast());
                 // SAFETY: the caller's contract.
-                unsafe {
-                    cu!(cuMemcpyHtoDAsync_v2(
-                        device_ptr(dst),
-                        src.cast(),
-                        bytes,
-                        *handle
-                    ))
-                }
+                self.queue(|stream| unsafe { cu!(cuMemcpyHtoDAsync_v2(dst, src, bytes, stream)) })
             }
             // SAFETY: passed on.
             _ => unsafe { self.copy_host(dst, src, bytes) },
@@ -75,17 +70,11 @@ impl Stream {
         }
         self.device().admit(Call::Download)?;
         match (&self.inner.queue, self.device().kind()) {
-            (Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
+            (Queue::Cuda { .. }, Kind::Cuda(context)) => {
                 let _current = context.enter()?;
+                let (dst, src) = (dst.cast(), device_ptr(src));
                 // SAFETY: the caller's contract.
-                unsafe {
-                    cu!(cuMemcpyDtoHAsync_v2(
-                        dst.cast(),
-                        device_ptr(src),
-                        bytes,
-                        *handle
-                    ))
-                }
+                self.queue(|stream| unsafe { cu!(cuMemcpyDtoHAsync_v2(dst, src, bytes, stream)) })
             }
             // SAFETY: passed on.
             _ => unsafe { self.copy_host(dst, src, bytes) },
@@ -103,11 +92,11 @@ impl Stream {
         }
         self.device().admit(Call::Copy)?;
         match (&self.inner.queue, self.device().kind()) {
-            (Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
+            (Queue::Cuda { .. }, Kind::Cuda(context)) => {
                 let _current = context.enter()?;
                 let (dst, src) = (device_ptr(dst), device_ptr(src));
                 // SAFETY: the caller's contract.
-                unsafe { cu!(cuMemcpyDtoDAsync_v2(dst, src, bytes, *handle)) }
+                self.queue(|stream| unsafe { cu!(cuMemcpyDtoDAsync_v2(dst, src, bytes, stream)) })
             }
             // SAFETY: passed on.
             _ => unsafe { self.copy_host(dst, src, bytes) },
@@ -132,7 +121,7 @@ impl Stream {
         if bytes == 0 || rows == 0 {
             return Ok(());
         }
-        let (Queue::Cuda { handle, .. }, Kind::Cuda(context), ..=MOST_PITCH) =
+        let (Queue::Cuda { .. }, Kind::Cuda(context), ..=MOST_PITCH) =
             (&self.inner.queue, self.device().kind(), pitch)
         else {
             for row in (0..rows).map(|row| row * pitch) {
@@ -163,7 +152,7 @@ impl Stream {
         };
         let _current = context.enter()?;
         // SAFETY: the caller's contract; the description is read by the call.
-        unsafe { cu!(cuMemcpy2DAsync_v2(&copy, *handle)) }
+        self.queue(|stream| unsafe { cu!(cuMemcpy2DAsync_v2(&copy, stream)) })
     }
 
     /// # Safety

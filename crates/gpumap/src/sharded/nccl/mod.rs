@@ -148,20 +148,18 @@ impl Transport for Nccl {
         let send = Buffer::from_slice(&stream, &words)?;
         let mut all = Buffer::<u64>::uninit(&stream, len * self.ranks)?;
         let (from, to) = (send.as_ptr().cast(), all.as_mut_ptr().cast());
-        let handle = stream.handle();
         // SAFETY: the buffers have these lengths, and live until the wait below is over.
-        unsafe {
+        stream.queue(|stream| unsafe {
             self.communicator.group("ncclAllGather", |nccl, comm| {
-                (nccl.all_gather)(from, to, len, WORD, comm, handle)
+                (nccl.all_gather)(from, to, len, WORD, comm, stream)
             })
-        }?;
+        })?;
         self.communicator.wait(&stream)?;
         let all = all.to_vec()?;
         Ok(if mine.is_empty() { Vec::new() } else { all })
     }
 
     unsafe fn exchange(&mut self, stream: &Stream, plan: &Plan, parcels: &[Parcel]) -> Result<()> {
-        let handle = stream.handle();
         let (rank, ranks) = (self.rank, self.ranks);
         for parcel in parcels {
             let (sent, received) = (&plan.sends[rank], &plan.receives[rank]);
@@ -179,7 +177,7 @@ impl Transport for Nccl {
             return Ok(());
         }
         // SAFETY: the caller's promise. What a rank sends to a peer, that receives in this order.
-        unsafe {
+        stream.queue(|stream| unsafe {
             self.communicator.group("ncclSend", |nccl, comm| {
                 // Each rank begins with the next one, so that not all send to one at first.
                 for peer in (1..ranks).map(|step| (rank + step) % ranks) {
@@ -189,7 +187,7 @@ impl Transport for Nccl {
                         let bytes = range.len() * parcel.bytes;
                         let from = parcel.send.wrapping_add(range.start * parcel.bytes);
                         if bytes != 0 {
-                            let code = (nccl.send)(from.cast(), bytes, BYTE, number, comm, handle);
+                            let code = (nccl.send)(from.cast(), bytes, BYTE, number, comm, stream);
                             if check("ncclSend", code).is_err() {
                                 return code;
                             }
@@ -198,7 +196,7 @@ impl Transport for Nccl {
                         let bytes = range.len() * parcel.bytes;
                         let to = parcel.receive.wrapping_add(range.start * parcel.bytes);
                         if bytes != 0 {
-                            let code = (nccl.receive)(to.cast(), bytes, BYTE, number, comm, handle);
+                            let code = (nccl.receive)(to.cast(), bytes, BYTE, number, comm, stream);
                             if check("ncclRecv", code).is_err() {
                                 return code;
                             }
@@ -207,18 +205,17 @@ impl Transport for Nccl {
                 }
                 0
             })
-        }
+        })
     }
 
     unsafe fn sum(&mut self, stream: &Stream, words: *mut u64, len: usize) -> Result<()> {
-        let handle = stream.handle();
         // SAFETY: the caller's promise.
-        unsafe {
+        stream.queue(|stream| unsafe {
             self.communicator.group("ncclAllReduce", |nccl, comm| {
                 let at = words.cast();
-                (nccl.all_reduce)(at, at, len, WORD, SUM, comm, handle)
+                (nccl.all_reduce)(at, at, len, WORD, SUM, comm, stream)
             })
-        }
+        })
     }
 
     fn wait(&mut self, stream: &Stream) -> Result<()> {
