@@ -34,7 +34,7 @@ pub(crate) struct Cut {
 const LANES: usize = 8;
 
 /// Bytes of a piece of smaller batches, at least: so that these are several as well.
-const LEAST_PIECE: usize = 1 << 20;
+const LEAST_PIECE: usize = 256 << 10;
 
 /// How many pieces there are before they become larger.
 const PIECES: usize = 2 * LANES;
@@ -47,7 +47,7 @@ impl Cut {
             return Self::NEVER;
         }
         Self {
-            from_bytes: 8 << 20,
+            from_bytes: 512 << 10,
             piece_bytes: 8 << 20,
             has_hands: true,
         }
@@ -207,40 +207,41 @@ impl Crew {
             hands,
         };
         let mut parts = parts.into_iter().fuse();
+        // The next step of a lane, if it can be taken now.
+        let mut step = |lane: &mut Lane, stage: Stage<P, Q>| -> Result<(Stage<P, Q>, bool)> {
+            let after = match stage {
+                Stage::Idle => match parts.next() {
+                    Some(part) => {
+                        load(lane, &part);
+                        lane.chores.give(hands);
+                        Stage::Loading(part)
+                    }
+                    None => return Ok((Stage::Idle, false)),
+                },
+                Stage::Loading(part) if lane.chores.are_done() => Stage::Away(begin(lane, part)?),
+                Stage::Away(begun) if lane.has_ended() => {
+                    end(lane, begun)?;
+                    lane.chores.give(hands);
+                    Stage::Unloading
+                }
+                Stage::Unloading if lane.chores.are_done() => Stage::Idle,
+                waits => return Ok((waits, false)),
+            };
+            Ok((after, true))
+        };
         let mut stages: Vec<_> = at_work.lanes.iter().map(|_| Stage::Idle).collect();
         loop {
             let (mut all_idle, mut goes_on) = (true, false);
             for (lane, stage) in at_work.lanes.iter_mut().zip(&mut stages) {
-                let before = mem::replace(stage, Stage::Idle);
-                let (after, has_moved) = match before {
-                    Stage::Idle => match parts.next() {
-                        Some(part) => {
-                            load(lane, &part);
-                            lane.chores.give(hands);
-                            (Stage::Loading(part), true)
-                        }
-                        None => (Stage::Idle, false),
-                    },
-                    Stage::Loading(part) if lane.chores.are_done() => {
-                        (Stage::Away(begin(lane, part)?), true)
-                    }
-                    Stage::Away(begun) if lane.has_ended() => {
-                        end(lane, begun)?;
-                        lane.chores.give(hands);
-                        (Stage::Unloading, true)
-                    }
-                    Stage::Unloading if lane.chores.are_done() => (Stage::Idle, true),
-                    waits => (waits, false),
-                };
+                let (after, has_moved) = step(lane, mem::replace(stage, Stage::Idle))?;
                 *stage = after;
                 goes_on |= has_moved;
                 all_idle &= matches!(stage, Stage::Idle);
             }
-            if !goes_on {
-                if all_idle {
-                    return Ok(());
-                }
-                hands.wait();
+            match (goes_on, all_idle) {
+                (true, _) => {}
+                (false, true) => return Ok(()),
+                (false, false) => hands.wait(),
             }
         }
     }
