@@ -20,10 +20,12 @@
 //! | file | idea |
 //! |---|---|
 //! | `control` | the control warp |
+//! | `packed` | pairs in shared memory |
 //! | `share` | the working warps |
 //! | `turns` | what they tell each other |
 
 mod control;
+pub(crate) mod packed;
 mod share;
 mod turns;
 
@@ -36,6 +38,7 @@ use crate::slot::Format;
 use control::{Plan, control};
 use gpumap_simt::shared_ptr::SharedPtr;
 use gpumap_simt::{kernel_args, thread, warp};
+use packed::{PART_BYTES, ROUNDS};
 use share::work;
 use turns::Words;
 
@@ -66,9 +69,6 @@ kernel_args! {
 /// The most working threads of a block: a chunk's.
 pub const MAX_WORKERS: u32 = chunk::THREADS;
 
-/// Vectors per working thread: as many as a word has bytes for their counts.
-const ROUNDS: u32 = chunk::VECTORS;
-
 /// Packed tiles in shared memory: this turn's, and those that wait for their places in the outputs.
 const PACKED: u32 = 2 + LAG as u32;
 
@@ -79,7 +79,7 @@ const WARPS: u32 = MAX_WORKERS / warp::SIZE;
 /// part of the outputs begins and how many pairs it has, and where a tile lies, how long it is, and
 /// its number.
 pub const fn shared_bytes(workers: u32) -> u32 {
-    PACKED * workers * ROUNDS * 16 + 2 * (WARPS * (8 + 4) + 8 + 4 + 4)
+    PACKED * workers / warp::SIZE * PART_BYTES + 2 * (WARPS * (8 + 4) + 8 + 4 + 4)
 }
 
 /// The body of the kernels.

@@ -32,6 +32,8 @@ use gpumap_simt::{U64x2, mem, warp};
 
 /// Units per memory block, as a power of two: 32 words of 32 bits.
 pub const UNITS_LOG2: u32 = 10;
+/// Units per memory block.
+pub const UNITS: u32 = 1 << UNITS_LOG2;
 /// Bits of a bitmap word.
 const WORD_LOG2: u32 = 5;
 
@@ -121,6 +123,32 @@ impl Pool {
         let unit = u64::from(block) << UNITS_LOG2 | index & ((1 << UNITS_LOG2) - 1);
         let offset = unit * u64::from(SLAB_BYTES);
         Slab::at(super_block.slabs.wrapping_add(offset as usize))
+    }
+
+    /// The units of word `lane` of the bitmap of a memory block that are taken now, a bit for each. `units` says of how
+    /// many units of each super-block there is memory: the others are marked as well.
+    ///
+    /// # Safety
+    /// The pool is live and has more than `block` memory blocks; `lane < 32`, and there is a number for each
+    /// super-block.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn taken(&self, block: u32, lane: u32, units: *const u64) -> u32 {
+        // SAFETY: the caller's promise; bitmaps are accessed atomically only.
+        let (word, units) = unsafe {
+            let units = units.wrapping_add((block >> self.blocks_log2) as usize);
+            let word = self.bitmap_word(block, lane);
+            (atomic::load(word, Relaxed), mem::load_readonly(units))
+        };
+        let block = block & ((1 << self.blocks_log2) - 1);
+        let first = u64::from(block) << UNITS_LOG2 | u64::from(lane << WORD_LOG2);
+        let left = units.saturating_sub(first).min(u64::from(u32::BITS)) as u32;
+        let exist = if left == u32::BITS {
+            !0
+        } else {
+            (1 << left) - 1
+        };
+        word & exist
     }
 
     /// Gives a unit back. Any lane may call it.

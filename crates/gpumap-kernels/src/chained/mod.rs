@@ -16,7 +16,7 @@
 //! | [`mixed`] | all of them in one batch |
 //! | [`chained_ref`] | a map in the hands of other people's kernels |
 //! | [`flush`] | compaction of chains; empty slabs go back to the pool |
-//! | [`retrieve_all`] | dump of all pairs, chain by chain |
+//! | [`retrieve_all`] | dump of all pairs, slab by slab where they lie |
 //! | [`stats`] | tombstones, and how long chains are |
 //! | [`kernels`] | the entry points |
 //!

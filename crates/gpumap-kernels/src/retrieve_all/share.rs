@@ -1,15 +1,14 @@
 //! What a working warp does: it loads its share of a tile, packs its pairs, and stores them two turns later.
 
 use super::control::Plan;
+use super::packed::{Outputs, Packed};
 use super::turns::{RESERVED, Turns, Words};
 use super::{PACKED, ROUNDS, RetrieveAllArgs, WARPS};
-use crate::primitives::filter::{Kept, counts};
+use crate::primitives::filter::Kept;
 use crate::primitives::look_back::LAG;
-use crate::slot::{Bits, Format, KeyWord};
+use crate::slot::{Format, KeyWord};
 use gpumap_simt::atomic::{self, Relaxed};
-use gpumap_simt::mask::LaneMask;
-use gpumap_simt::shared_ptr::SharedPtr;
-use gpumap_simt::{U64x2, mem, thread, warp};
+use gpumap_simt::{U64x2, thread, warp};
 
 /// A thread's vectors of a tile.
 #[derive(Clone, Copy)]
@@ -67,116 +66,21 @@ impl Share {
         kept
     }
 
-    /// Packs the warp's pairs in its part of shared memory, in the order of the table, and returns how many
-    /// they are.
-    ///
-    /// | must call | result valid |
-    /// |---|---|
-    /// | all lanes of a warp, converged | in every lane |
+    /// Packs the warp's pairs, in the order of the table, and returns how many they are.
     ///
     /// # Safety
-    /// As the table says; there is room in the part for a pair in each slot of the warp's vectors.
+    /// As for [`Packed::pack`].
     #[inline(always)]
     unsafe fn pack<F: Format>(&self, part: Packed<F>) -> u32 {
-        let kept = self.pairs::<F>();
-        // SAFETY: all lanes are here; each pair has a place of its own.
-        unsafe {
-            // A round has at most 64 in a warp: a byte holds them.
-            let mine = counts(kept);
-            let up_to = warp::warp_inclusive_sum(mine);
-            let of_rounds =
-                warp::warp_shuffle_idx(LaneMask::FULL, up_to, warp::SIZE - 1, warp::SIZE);
-            let below = up_to.wrapping_sub(mine);
-            let mut before = 0;
-            let mut r = 0;
-            while r < ROUNDS {
-                let mut at = before + (below >> (8 * r) & 0xff);
-                let mut s = 0;
-                while s < F::SLOTS {
-                    if kept >> (8 * r + s) & 1 != 0 {
-                        let vector = self.vectors[r as usize];
-                        let word = F::word(vector, s);
-                        let key = if self.reserved {
-                            F::reserved_key(word)
-                        } else {
-                            F::key(word)
-                        };
-                        part.keys.add(at).store(key);
-                        part.values.add(at).store(F::value(vector, s));
-                        at += 1;
-                    }
-                    s += 1;
-                }
-                before += of_rounds >> (8 * r) & 0xff;
-                r += 1;
+        let key = |word| {
+            if self.reserved {
+                F::reserved_key(word)
+            } else {
+                F::key(word)
             }
-            before
-        }
-    }
-}
-
-/// A warp's part of a packed tile.
-#[derive(Clone, Copy)]
-struct Packed<F: Format> {
-    keys: SharedPtr<F::Key>,
-    values: SharedPtr<F::Value>,
-}
-
-impl<F: Format> Packed<F> {
-    /// The most pairs of it.
-    const LEN: u32 = warp::SIZE * ROUNDS * F::SLOTS;
-
-    /// Part `i` of packed tiles, counted over all of them.
-    #[inline(always)]
-    fn part(i: u32) -> Self {
-        let vectors = SharedPtr::<U64x2>::dynamic().add(i * (warp::SIZE * ROUNDS));
-        let keys = vectors.cast::<F::Key>();
-        Self {
-            keys,
-            values: keys.add(Self::LEN).cast(),
-        }
-    }
-
-    /// Stores its first `len` pairs, by one warp, as those from number `begin` on.
-    ///
-    /// # Safety
-    /// There are as many; the outputs have the room that they say, and nobody else writes there.
-    #[inline(always)]
-    unsafe fn store(self, args: &RetrieveAllArgs<F::Key, F::Value>, begin: u64, len: u32) {
-        let mut len = len;
-        let room = args.room.saturating_sub(begin);
-        if u64::from(len) > room {
-            len = room as u32;
-        }
-        // SAFETY: passed on.
-        unsafe {
-            Self::store_lines(self.keys, args.keys.wrapping_add(begin as usize), len);
-            Self::store_lines(self.values, args.values.wrapping_add(begin as usize), len);
-        }
-    }
-
-    /// Stores `len` words, from the last boundary of a line before the output on: so each instruction
-    /// writes whole lines.
-    ///
-    /// # Safety
-    /// As for [`store`](Self::store).
-    #[inline(always)]
-    unsafe fn store_lines<T: Bits>(packed: SharedPtr<T>, to: *mut T, len: u32) {
-        if const { size_of::<T>() == 0 } {
-            return;
-        }
-        let skew = (to as usize / size_of::<T>()) as u32 % warp::SIZE;
-        // What lies before the output is far beyond the length.
-        let mut i = warp::lane_id().wrapping_sub(skew);
-        let mut round = 0;
-        while round <= ROUNDS * F::SLOTS {
-            if i < len {
-                // SAFETY: below the length.
-                unsafe { mem::store(to.wrapping_add(i as usize), packed.add(i).load()) };
-            }
-            i = i.wrapping_add(warp::SIZE);
-            round += 1;
-        }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { part.pack(&self.vectors, self.pairs::<F>(), key) }
     }
 }
 
@@ -206,6 +110,11 @@ pub unsafe fn work<F: Format>(
         // Of the tiles of the turns before: the warp's pairs.
         let mut sums = [0; LAG + 1];
         let mut at = 0;
+        let out = Outputs {
+            keys: args.keys,
+            values: args.values,
+            room: args.room,
+        };
         while turns.go_on(plan.tiles) {
             let coming = turns.coming(words);
             let mut sum = 0;
@@ -223,7 +132,7 @@ pub unsafe fn work<F: Format>(
             at = if at == PACKED - 1 { 0 } else { at + 1 };
             if turns.behind[LAG] < plan.tiles {
                 let begin = words.begins.add(turns.turn * WARPS + warp_id).load();
-                Packed::<F>::part(at * warps + warp_id).store(args, begin, sums[LAG]);
+                Packed::<F>::part(at * warps + warp_id).store(&out, begin, sums[LAG]);
             }
             let mut b = LAG;
             while b > 0 {

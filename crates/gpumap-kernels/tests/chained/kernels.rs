@@ -6,7 +6,7 @@ use gpumap_kernels::chained::kernels::{
     ChainedArgs, ChainedKernels, PACKED_4_4, SPLIT_8_8, WIDE_8_8,
 };
 use gpumap_kernels::chained::mixed::Operation;
-use gpumap_kernels::chained::retrieve_all::{DumpChainsArgs, THREADS};
+use gpumap_kernels::chained::retrieve_all::{DumpChainsArgs, SHARED_BYTES, THREADS, blocks};
 use gpumap_kernels::chained::stats::{ChainStatsArgs, figure};
 use gpumap_kernels::count::{Counters, WORDS};
 use gpumap_kernels::slot::{Bits, Format, Packed, Split, Wide};
@@ -96,16 +96,16 @@ fn scenario<F: Format>(set: &ChainedKernels<F::Key, F::Value>) {
     assert_eq!(freed[0] as usize, before.slabs() - after.slabs());
 }
 
-/// Dumps the map, and asks for its figures; both once more when nothing has changed.
-fn look<F: Format>(
+/// Dumps the map.
+fn dump<F: Format>(
     set: &ChainedKernels<F::Key, F::Value>,
     map: &mut HostMap<F>,
     contents: &Contents,
 ) {
-    let view = map.view();
+    let (view, units) = (map.view(), map.units());
     let n = contents.pairs.len();
     // Room for all, and for all but three.
-    for room in [n, n - 3] {
+    for room in [n, n.saturating_sub(3)] {
         let (mut keys, mut values) = (
             vec![F::Key::default(); room],
             vec![F::Value::default(); room],
@@ -113,13 +113,17 @@ fn look<F: Format>(
         let mut pairs = [0; WORDS];
         let args = DumpChainsArgs {
             view,
+            units: units.as_ptr(),
             keys: keys.as_mut_ptr(),
             values: values.as_mut_ptr(),
             room: room as u64,
             pairs: Counters::of(pairs.as_mut_ptr()),
         };
-        let grid = Grid::new(1, THREADS);
-        // SAFETY: everything outlives the launch; a block is enough for 14 chains.
+        let grid = Grid {
+            shared_bytes: SHARED_BYTES,
+            ..Grid::new(blocks(&view) as u32, THREADS)
+        };
+        // SAFETY: everything outlives the launch.
         unsafe { set.retrieve_all.run(Executor::global(), grid, args) }.unwrap();
         assert_eq!(pairs[0] as usize, n);
         let found = keys.iter().zip(&values);
@@ -133,7 +137,17 @@ fn look<F: Format>(
             assert!(found.iter().all(|pair| there.binary_search(pair).is_ok()));
         }
     }
+}
 
+/// Dumps the map, and asks for its figures.
+fn look<F: Format>(
+    set: &ChainedKernels<F::Key, F::Value>,
+    map: &mut HostMap<F>,
+    contents: &Contents,
+) {
+    dump(set, map, contents);
+    let view = map.view();
+    let n = contents.pairs.len();
     let mut figures = [0; figure::COUNT];
     let args = ChainStatsArgs {
         view,
@@ -146,6 +160,41 @@ fn look<F: Format>(
     let longest = contents.chains.iter().max().unwrap() + 1;
     assert_eq!(figures[figure::LONGEST] as usize, longest);
     assert_eq!(figures[figure::TOMBSTONES] as usize, contents.tombstones);
+}
+
+/// Keys that mean a state, those whose words are their aliases, and others: each so many times that chains have many
+/// slabs, of several super-blocks, the last of which has memory for few of its units.
+fn many_of_few_keys<F: Format>(set: &ChainedKernels<F::Key, F::Value>) {
+    for (buckets, units, blocks_log2) in [
+        (1, &[2048, 2048, 700][..], 1),
+        (300, &[1024, 33], 0),
+        (257, &[1000], 0),
+    ] {
+        let mut map = HostMap::<F>::new(buckets, units, blocks_log2, 7);
+        let empty = map.check();
+        dump(set, &mut map, &empty);
+        let few = [0, 1, 2, 3, !0, !1, !2, !3, 77, 78];
+        let copies = 3 * F::SLOTS as usize * 32;
+        let keys: Vec<_> = (0..few.len() * copies)
+            .map(|i| F::Key::from_u64(few[i % few.len()]))
+            .collect();
+        let values: Vec<_> = (0..keys.len() as u64).map(F::Value::from_u64).collect();
+        let (_, _, counters) = launch(set.insert, &mut map, &keys, &values, &[]);
+        assert_eq!(counters, [keys.len() as u64, 0]);
+        let contents = map.check();
+        assert_eq!(contents.pairs.len(), keys.len());
+        dump(set, &mut map, &contents);
+        launch(set.delete, &mut map, &keys[..copies], &[], &[]);
+        let contents = map.check();
+        dump(set, &mut map, &contents);
+    }
+}
+
+#[test]
+fn slabs_are_dumped_where_they_lie() {
+    many_of_few_keys::<Packed>(&PACKED_4_4);
+    many_of_few_keys::<Wide<u64, u64>>(&WIDE_8_8);
+    many_of_few_keys::<Split<u64, u64>>(&SPLIT_8_8);
 }
 
 #[test]

@@ -136,6 +136,14 @@ impl<F: Format> HostMap<F> {
         }
     }
 
+    /// Of how many units of each super-block there is memory.
+    pub fn units(&self) -> Vec<u64> {
+        self.units
+            .iter()
+            .map(|units| units.slabs.len() as u64)
+            .collect()
+    }
+
     /// The pool's slab with this number, and whether it is taken.
     fn unit(&self, index: u64) -> (&Slab, bool) {
         let places = 1 << (UNITS_LOG2 + self.blocks_log2);

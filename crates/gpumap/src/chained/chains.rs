@@ -35,6 +35,8 @@ pub(super) struct Chains {
     extents: Vec<Extent>,
     /// For each super-block where its slabs and its bitmaps are.
     directory: Buffer<[u64; 2]>,
+    /// For each super-block, of how many of its units there is memory.
+    units: Buffer<u64>,
     /// Memory blocks per super-block, as a power of two.
     blocks_log2: u32,
     buckets: u32,
@@ -92,6 +94,7 @@ impl Chains {
             bases: Buffer::uninit(stream, bases(buckets) as usize)?,
             extents: Vec::new(),
             directory: Buffer::zeroed(stream, 0)?,
+            units: Buffer::zeroed(stream, 0)?,
             blocks_log2: (blocks / SUPER_BLOCKS).max(1).ilog2(),
             buckets,
             seed,
@@ -161,19 +164,21 @@ impl Chains {
     /// Brings the directory on the device up to date, and waits.
     fn publish(&mut self) -> Result<()> {
         let units = self.units();
-        let mut entries = Vec::new();
+        let (mut entries, mut lens) = (Vec::new(), Vec::new());
         for extent in &self.extents {
             let (slabs, bitmaps) = (extent.slabs.as_ptr(), extent.bitmaps.as_ptr());
             for first in (0..extent.slabs.len()).step_by(units) {
                 let slab = slabs.wrapping_add(first);
                 let words = bitmaps.wrapping_add(first / WORD);
                 entries.push([slab as u64, words as u64]);
+                lens.push(units.min(extent.slabs.len() - first) as u64);
             }
         }
         let mut directory = Buffer::uninit(self.stream(), entries.len())?;
         directory.copy_from_slice(&entries)?;
+        let lens = Buffer::from_slice(self.stream(), &lens)?;
         self.stream().synchronize()?;
-        self.directory = directory;
+        (self.directory, self.units) = (directory, lens);
         Ok(())
     }
 
@@ -186,6 +191,11 @@ impl Chains {
         // What was queued before a failure is waited for as well.
         let done = self.stream().synchronize();
         queued.and(done)
+    }
+
+    /// For each super-block of the pool, of how many of its units there is memory.
+    pub fn units_of_super_blocks(&self) -> *const u64 {
+        self.units.as_ptr()
     }
 
     /// The map as kernels see it.

@@ -1,6 +1,6 @@
 //! Dumping all pairs.
 
-use gpumap_kernels::chained::retrieve_all::{CHAINS, DumpChainsArgs, THREADS};
+use gpumap_kernels::chained::retrieve_all::{DumpChainsArgs, SHARED_BYTES, THREADS, blocks};
 use gpumap_simt::kernel::Grid;
 
 use super::chains::Chains;
@@ -60,15 +60,21 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         (keys, values): (*mut K, *mut V),
         room: usize,
     ) -> Result<usize> {
+        let view = chains.view();
         let args = DumpChainsArgs {
-            view: chains.view(),
+            view,
+            units: chains.units_of_super_blocks(),
             keys: keys.cast(),
             values: values.cast(),
             room: room as u64,
             pairs: scratch.counting()?,
         };
-        let blocks = chains.bases().div_ceil(u64::from(CHAINS));
-        let grid = Grid::new(blocks as u32, THREADS);
+        // More than a grid can have are refused.
+        let blocks = u32::try_from(blocks(&view)).unwrap_or(u32::MAX);
+        let grid = Grid {
+            shared_bytes: SHARED_BYTES,
+            ..Grid::new(blocks, THREADS)
+        };
         // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; the
         // caller holds the lock of the chains until the count has been read.
         unsafe {
