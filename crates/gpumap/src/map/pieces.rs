@@ -92,7 +92,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let pieces = keys.chunks(piece).zip(values.chunks(piece)).enumerate();
         let done = crew.each(
             pieces,
-            |lane, &(_, (keys, values))| {
+            |lane, &mut (_, (keys, values))| {
                 // SAFETY: both are borrowed until chores are done.
                 unsafe {
                     lane.load(0, keys);

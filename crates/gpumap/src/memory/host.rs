@@ -5,7 +5,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 use bytemuck::Pod;
 
-use super::bytes_of;
+use super::{bytes_of, large_pages};
 use crate::error::{Error, Result};
 
 /// What every allocation on the CPU is aligned to: a page.
@@ -52,12 +52,13 @@ pub(super) fn block(bytes: usize) -> Result<HostBlock> {
     Ok(HostBlock { base, layout, ptr })
 }
 
-/// A vector with room for `len` elements, or an error where the host has no memory for it.
+/// A vector with room for `len` elements, in [large pages](large_pages) if it is large, or an error where the host has no memory for it.
 pub(crate) fn host_vec<T>(len: usize) -> Result<Vec<T>> {
     let bytes = bytes_of::<T>(len)?;
     expect_host_memory(bytes)?;
-    let mut vec = Vec::new();
+    let mut vec = Vec::<T>::new();
     vec.try_reserve_exact(len).map_err(|_| refused(bytes))?;
+    large_pages::ask_for(vec.as_mut_ptr().cast(), bytes);
     Ok(vec)
 }
 

@@ -4,6 +4,7 @@
 //! host memory. All of it is counted against the device's budget.
 
 mod host;
+mod large_pages;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use crate::stream::Stream;
 use host::{HOST_ALIGN, HostBlock};
 
 pub(crate) use host::{host_memory, host_vec, host_zeroed};
+pub(crate) use large_pages::LARGE_PAGE;
 
 /// The bytes of `len` elements of `T`.
 pub(crate) fn bytes_of<T>(len: usize) -> Result<usize> {

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
+use crate::memory::LARGE_PAGE;
+
 /// Places of some elements, and where what goes there comes from: arrays of as many elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
@@ -111,6 +113,19 @@ impl Chores {
         unsafe { self.note(copy, to, (from, ptr::null::<()>()), bytes) }
     }
 
+    /// Notes that large pages are to be there that begin in an array which nobody has written to. Each is touched by one
+    /// thread: several that come to it at the same time make it several times.
+    ///
+    /// # Safety
+    /// Until that is [done](Self::are_done) or dropped the array is used by nothing else.
+    pub unsafe fn note_touch(&mut self, array: *mut u8, bytes: usize) {
+        for first in (array.align_offset(LARGE_PAGE)..bytes).step_by(LARGE_PAGE) {
+            let byte = array.wrapping_add(first);
+            // SAFETY: the caller's promise.
+            unsafe { self.note(touch, byte, (ptr::null::<()>(), ptr::null::<()>()), 1) };
+        }
+    }
+
     /// Lets those be done that have been noted since.
     pub fn give(&mut self, hands: &Hands) {
         for chore in self.noted.drain(..) {
@@ -201,6 +216,12 @@ fn do_all(chores: &Receiver<Chore>) {
             }
         }
     }
+}
+
+/// [`Fill`] of a byte that anything may be in.
+unsafe fn touch(places: Places) {
+    // SAFETY: the promise of who noted it.
+    unsafe { places.to.write_volatile(0) }
 }
 
 /// [`Fill`] of bytes.

@@ -8,6 +8,7 @@
 
 use std::mem::{self, MaybeUninit};
 use std::ops::Range;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -143,6 +144,15 @@ pub(crate) struct Crew {
     piece_bytes: usize,
 }
 
+/// Arrays of the host that are written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrays {
+    /// For the first time.
+    New,
+    /// Perhaps not: by the caller before.
+    Used,
+}
+
 /// Where the lane of a piece is.
 enum Stage<P, Q> {
     /// Nowhere, and has none.
@@ -194,7 +204,7 @@ impl Crew {
     pub fn each<P, Q>(
         &mut self,
         parts: impl IntoIterator<Item = P>,
-        load: impl Fn(&mut Lane, &P),
+        load: impl Fn(&mut Lane, &mut P),
         begin: impl Fn(&mut Lane, P) -> Result<Q>,
         mut end: impl FnMut(&mut Lane, Q) -> Result<()>,
     ) -> Result<()> {
@@ -211,8 +221,8 @@ impl Crew {
         let mut step = |lane: &mut Lane, stage: Stage<P, Q>| -> Result<(Stage<P, Q>, bool)> {
             let after = match stage {
                 Stage::Idle => match parts.next() {
-                    Some(part) => {
-                        load(lane, &part);
+                    Some(mut part) => {
+                        load(lane, &mut part);
                         lane.chores.give(hands);
                         Stage::Loading(part)
                     }
@@ -261,15 +271,21 @@ impl Crew {
     ) -> Result<Vec<T>> {
         let mut vec = host_vec::<T>(len)?;
         let parts = vec.spare_capacity_mut()[..len].chunks_mut(piece);
+        // By pointers: while chores touch a part, nobody else may have it.
         let parts = parts.enumerate().map(|(i, part)| {
             let first = i * piece;
-            (first..first + part.len(), part)
+            (first..first + part.len(), ptr::from_mut(part))
         });
         self.each(
             parts,
-            |lane, (range, _)| load(lane, range.clone()),
+            |lane, (range, part)| {
+                // SAFETY: the vector lives until chores are done, and the part is first written to when they are.
+                unsafe { lane.touch(&mut **part) };
+                load(lane, range.clone());
+            },
             |lane, (range, part)| begin(lane, range).map(|()| part),
-            end,
+            // SAFETY: nobody else has the part, now that the first chores are done.
+            |lane, part| end(lane, unsafe { &mut *part }),
         )?;
         // SAFETY: there is room for as many, and all have been written to.
         unsafe { vec.set_len(len) };
@@ -285,7 +301,7 @@ impl Crew {
         self.each(
             array.chunks(piece).enumerate(),
             // SAFETY: the array is borrowed until chores are done.
-            |lane, &(_, part)| unsafe { lane.load(0, part) },
+            |lane, &mut (_, part)| unsafe { lane.load(0, part) },
             |lane, (i, part)| {
                 let to = to.wrapping_add(i * piece);
                 // SAFETY: the caller's promise; the array is borrowed until the wait is over.
@@ -302,25 +318,31 @@ impl Crew {
     /// queued to write to.
     pub unsafe fn download<'a>(
         &mut self,
+        host: Arrays,
         arrays: impl IntoIterator<Item = (&'a mut [MaybeUninit<u8>], *const u8)>,
     ) -> Result<()> {
         let piece = self.piece_bytes;
         let pieces = arrays.into_iter().flat_map(|(to, from)| {
             let parts = to.chunks_mut(piece).enumerate();
-            parts.map(move |(i, part)| (part, from.wrapping_add(i * piece)))
+            parts.map(move |(i, part)| (ptr::from_mut(part), from.wrapping_add(i * piece)))
         });
         self.each(
             pieces,
-            |_, _| {},
+            |lane, (part, _)| {
+                if host == Arrays::New {
+                    // SAFETY: as in `collect`.
+                    unsafe { lane.touch(&mut **part) };
+                }
+            },
             |lane, (part, from)| {
-                // SAFETY: the caller's promise, until the wait is over.
-                unsafe { lane.land::<u8, u8>(from, part, &mut []) }?;
+                // SAFETY: the caller's promise, until the wait is over; the part is this piece's alone.
+                unsafe { lane.land::<u8, u8>(from, &mut *part, &mut []) }?;
                 Ok(part)
             },
             |lane, part| {
                 lane.wait()?;
-                // SAFETY: they are borrowed until chores are done.
-                unsafe { lane.hand_out::<u8, u8>(part, &mut []) };
+                // SAFETY: the arrays are borrowed until chores are done.
+                unsafe { lane.hand_out::<u8, u8>(&mut *part, &mut []) };
                 Ok(())
             },
         )

@@ -64,6 +64,16 @@ impl Lane {
         }
     }
 
+    /// Notes that places which nobody has written to are to have pages, before something is copied there.
+    ///
+    /// # Safety
+    /// Until chores are done, nobody else uses the places.
+    pub unsafe fn touch<T>(&mut self, places: &mut [MaybeUninit<T>]) {
+        let (array, bytes) = extent(places);
+        // SAFETY: the caller's promise.
+        unsafe { self.chores.note_touch(array, bytes) };
+    }
+
     /// Queues a copy of a piece to the device, which has been [loaded](Self::load).
     ///
     /// # Safety

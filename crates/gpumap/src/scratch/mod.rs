@@ -28,7 +28,7 @@ use crate::memory::{Memory, bytes_of};
 use crate::stream::Stream;
 pub(crate) use chore::Places;
 use crew::Lanes;
-pub(crate) use crew::{Crew, Cut};
+pub(crate) use crew::{Arrays, Crew, Cut};
 pub(crate) use lane::{Lane, places_of};
 pub(crate) use output::HostOutput;
 

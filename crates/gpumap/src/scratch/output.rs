@@ -5,7 +5,7 @@ use std::ptr;
 
 use bytemuck::Pod;
 
-use super::{Slot, Workspace, places_of};
+use super::{Arrays, Slot, Workspace, places_of};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::memory::{host_vec, host_zeroed};
@@ -86,7 +86,7 @@ impl Workspace {
     /// wants them. There are as many places.
     pub(crate) fn land<T: Pod>(&mut self, landing: Landing<'_, T>, len: usize) -> Result<()> {
         // SAFETY: the slot has as many elements as the slice.
-        unsafe { self.download(landing.bytes(len)) }
+        unsafe { self.download(Arrays::Used, landing.bytes(len)) }
     }
 
     /// The same for two results of as many elements, at once.
@@ -98,7 +98,7 @@ impl Workspace {
     ) -> Result<()> {
         let arrays = first.bytes(len).into_iter().chain(second.bytes(len));
         // SAFETY: the slots have as many elements as the slices.
-        unsafe { self.download(arrays) }
+        unsafe { self.download(Arrays::Used, arrays) }
     }
 
     /// Room for a result of `len` elements that the host wants: a slot, or on the CPU the very
@@ -139,7 +139,7 @@ impl Workspace {
         // SAFETY: the vector has room for `len` elements.
         let places: &mut [MaybeUninit<u8>] = unsafe { &mut *places };
         // SAFETY: the slot has as many elements, by the caller.
-        unsafe { self.download([(places, from.cast())]) }?;
+        unsafe { self.download(Arrays::New, [(places, from.cast())]) }?;
         // SAFETY: the copy has ended, so `len` elements are written; `T` takes any bytes.
         unsafe { vec.set_len(len) };
         Ok(vec)
@@ -151,6 +151,7 @@ impl Workspace {
     /// Each leads to as many bytes of the device as there are places.
     unsafe fn download<'a>(
         &mut self,
+        host: Arrays,
         arrays: impl IntoIterator<Item = (&'a mut [MaybeUninit<u8>], *const u8)>,
     ) -> Result<()> {
         let arrays: Vec<_> = arrays.into_iter().collect();
@@ -158,7 +159,7 @@ impl Workspace {
             // Its lanes have streams of their own.
             self.wait()?;
             // SAFETY: the caller's promise, and nothing is queued any more.
-            return unsafe { crew.download(arrays) };
+            return unsafe { crew.download(host, arrays) };
         }
         for (to, from) in arrays {
             // SAFETY: the caller's promise; the places are not used until the wait is over.

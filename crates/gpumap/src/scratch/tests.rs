@@ -94,14 +94,14 @@ fn buffers_of_other_devices_are_refused() {
     });
 }
 
-/// Arrays that are copied there and back by several lanes, in chores of a few bytes.
-fn there_and_back(device: &Device, has_hands: bool) {
+/// An array that is copied there and back by several lanes.
+fn there_and_back(device: &Device, len: u32, piece_bytes: usize, has_hands: bool) {
     let cut = Cut {
         from_bytes: 1,
-        piece_bytes: 100,
+        piece_bytes,
         has_hands,
     };
-    let array: Vec<u8> = (0..20_011u32).map(|i| (i % 251) as u8).collect();
+    let array: Vec<u8> = (0..len).map(|i| (i % 251 + 1) as u8).collect();
     let pool = ScratchPool::with_cut(device, cut);
     let mut scratch = pool.take().unwrap();
     let there: *mut u8 = scratch.reserve(Slot::Keys, array.len()).unwrap();
@@ -110,17 +110,22 @@ fn there_and_back(device: &Device, has_hands: bool) {
     // SAFETY: reserved just now, and used by nothing else.
     unsafe {
         crew.upload(there, &array).unwrap();
-        crew.download([(places_of(&mut back), there.cast_const())])
-            .unwrap();
+        for host in [Arrays::New, Arrays::Used] {
+            crew.download(host, [(places_of(&mut back), there.cast_const())])
+                .unwrap();
+            assert!(back == array, "{host:?}, hands: {has_hands}");
+        }
     }
-    assert!(back == array, "hands: {has_hands}");
 }
 
 #[test]
 fn arrays_go_there_and_back_piece_by_piece() {
     on_every_device(|device| {
-        there_and_back(device, true);
-        there_and_back(device, false);
+        for has_hands in [true, false] {
+            // In chores of a few bytes, and with some large pages.
+            there_and_back(device, 20_011, 100, has_hands);
+            there_and_back(device, 5 << 20, 1 << 20, has_hands);
+        }
     });
 }
 
@@ -147,7 +152,7 @@ fn chores_are_done_also_after_a_panic() {
         std::panic::catch_unwind(panics).unwrap_err();
         // Nobody reads it any more.
         drop(array);
-        there_and_back(device, true);
+        there_and_back(device, 20_011, 100, true);
         assert_eq!(pool.crew(1 << 30).unwrap().lanes(), 8, "no lane is lost");
     });
 }
