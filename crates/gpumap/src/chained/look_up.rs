@@ -2,11 +2,11 @@
 
 use super::run::{BatchKernel, Job};
 use super::{ChainedMap, Key, Value};
-use crate::buffer::Buffer;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::Input;
+use crate::output::{Output, Sink};
 use crate::scratch::{HostOutput, Slot, Workspace};
 
 use gpumap_kernels::chained::answer::Outcome;
@@ -36,22 +36,43 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         Ok(values.into_iter().zip(outcomes).map(answer).collect())
     }
 
-    /// Looks keys up into buffers of the device: where `keys[i]` is present, `found[i]` is 1 and
-    /// `values[i]` its value; where it is absent, `found[i]` is 0 and `values[i]` stays as it was.
+    /// Looks keys up into memory of the host or of the device: where `keys[i]` is present, `found[i]` is 1 and
+    /// `values[i]` its value; where it is absent, `found[i]` is 0, and `values[i]` as well on the host, while on the
+    /// device it stays as it was.
+    ///
+    /// ```
+    /// use gpumap::{ChainedMap, Device};
+    /// let map = ChainedMap::<u32, u32>::with_capacity(&Device::cpu(), 100)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// let (mut values, mut found) = ([9; 2], [9; 2]);
+    /// map.get_into(&[2, 3], &mut values, &mut found)?;
+    /// assert_eq!((values, found), ([20, 0], [1, 0]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`] if an output is shorter than `keys`; else as for [`get`](Self::get).
     pub fn get_into(
         &self,
         keys: &(impl Input<K> + ?Sized),
-        values: &mut Buffer<V>,
-        found: &mut Buffer<u8>,
+        values: &mut (impl Output<V> + ?Sized),
+        found: &mut (impl Output<u8> + ?Sized),
     ) -> Result<()> {
-        expect_room(keys.source().len(), values.len().min(found.len()))?;
+        let (len, values, found) = (keys.source().len(), values.sink(), found.sink());
+        expect_room(len, values.len().min(found.len()))?;
+        let is_host = matches!(values, Sink::Host(_));
         let mut scratch = self.scratch.take()?;
+        let mut values = scratch.landing(Slot::FirstOutput, values)?;
+        let mut found = scratch.landing(Slot::SecondOutput, found)?;
         // The codes of the two outcomes are 0 and 1.
-        let answers = (scratch.target(found)?, scratch.target(values)?);
-        self.look_up(&mut scratch, self.kernels.search, keys, answers)
+        let answers = (found.as_mut_ptr(), values.as_mut_ptr());
+        if is_host {
+            let bytes = len * size_of::<V>();
+            // SAFETY: there are as many places, and they are this call's.
+            unsafe { scratch.stream().fill(answers.1.cast(), 0, bytes) }?;
+        }
+        self.look_up(&mut scratch, self.kernels.search, keys, answers)?;
+        scratch.land_both(values, found, len)
     }
 
     /// For each key whether it is present.

@@ -5,10 +5,10 @@ use gpumap_simt::kernel::Grid;
 
 use super::chains::Chains;
 use super::{ChainedMap, Key, Value};
-use crate::buffer::Buffer;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room};
+use crate::output::Output;
 use crate::scratch::{Slot, Workspace};
 
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
@@ -35,20 +35,38 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         }
     }
 
-    /// Every pair, into buffers of the device: `values[i]` belongs to `keys[i]`, in no order. Returns
+    /// Every pair, into memory of the host or of the device: `values[i]` belongs to `keys[i]`, in no order. Returns
     /// how many there are.
+    ///
+    /// ```
+    /// use gpumap::{ChainedMap, Device};
+    /// let map = ChainedMap::<u32, u32>::with_capacity(&Device::cpu(), 100)?;
+    /// map.append(&[7, 7], &[1, 1])?;
+    /// let (mut keys, mut values) = ([0; 3], [0; 3]);
+    /// assert_eq!(map.retrieve_all_into(&mut keys, &mut values)?, 2);
+    /// assert_eq!((keys, values), ([7, 7, 0], [1, 1, 0]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`] if the pairs do not fit: before anything is written, unless other
-    /// calls are storing pairs at the same time. [`Error::WrongDevice`], [`Error::Poisoned`],
-    /// [`Error::Driver`].
-    pub fn retrieve_all_into(&self, keys: &mut Buffer<K>, values: &mut Buffer<V>) -> Result<usize> {
+    /// calls are storing pairs at the same time. [`Error::OutOfMemory`], [`Error::WrongDevice`],
+    /// [`Error::Poisoned`], [`Error::Driver`].
+    pub fn retrieve_all_into(
+        &self,
+        keys: &mut (impl Output<K> + ?Sized),
+        values: &mut (impl Output<V> + ?Sized),
+    ) -> Result<usize> {
+        let (keys, values) = (keys.sink(), values.sink());
         let room = keys.len().min(values.len());
         expect_room(self.len(), room)?;
         let mut scratch = self.scratch.take()?;
-        let outputs = (scratch.target(keys)?, scratch.target(values)?);
+        let mut keys = scratch.landing(Slot::FirstOutput, keys)?;
+        let mut values = scratch.landing(Slot::SecondOutput, values)?;
+        let outputs = (keys.as_mut_ptr(), values.as_mut_ptr());
         let pairs = self.dump(&*self.shared()?, &mut scratch, outputs, room)?;
         expect_room(pairs, room)?;
+        scratch.land_both(keys, values, pairs)?;
         Ok(pairs)
     }
 

@@ -189,15 +189,20 @@ fn inputs_and_outputs_on_the_device() {
         let mut out = Buffer::<V>::zeroed(&stream, n as usize).unwrap();
         let asked = keys::<K>((0..n).map(|i| 2 * i));
         map.get_into(&asked, &mut out, &mut found).unwrap();
-        let (out, found) = (out.to_vec().unwrap(), found.to_vec().unwrap());
-        for (i, (v, found)) in out.iter().zip(found).enumerate() {
-            let i = 2 * i as u64;
-            let expected = match i {
-                i if i < n => (i, 1),
-                i if i < n + 2 => (i - n + 1, 1),
-                _ => (0, 0),
-            };
-            assert_eq!((tag(v), found), expected);
+        let (mut on_host, mut found_on_host) = (blobs::<V>(0..n), vec![7; n as usize]);
+        map.get_into(&asked, &mut on_host, &mut found_on_host)
+            .unwrap();
+        let on_device = (out.to_vec().unwrap(), found.to_vec().unwrap());
+        for (out, found) in [on_device, (on_host, found_on_host)] {
+            for (i, (v, found)) in out.iter().zip(found).enumerate() {
+                let i = 2 * i as u64;
+                let expected = match i {
+                    i if i < n => (i, 1),
+                    i if i < n + 2 => (i - n + 1, 1),
+                    _ => (0, 0),
+                };
+                assert_eq!((tag(v), found), expected);
+            }
         }
         let mut out_keys = Buffer::<K>::zeroed(&stream, map.len()).unwrap();
         let mut out = Buffer::<V>::zeroed(&stream, map.len()).unwrap();
@@ -206,9 +211,14 @@ fn inputs_and_outputs_on_the_device() {
             map.len()
         );
         let (out_keys, out) = (out_keys.to_vec().unwrap(), out.to_vec().unwrap());
-        let pairs = out_keys.iter().zip(&out);
-        let dumped: HashMap<u64, u64> = pairs.map(|(&k, v)| (key_bits(k), tag(v))).collect();
-        assert_eq!(dumped, tags(&map));
+        let mut on_host = (keys::<K>(0..n + 2), blobs::<V>(0..n + 3));
+        let pairs = map.retrieve_all_into(&mut on_host.0, &mut on_host.1);
+        assert_eq!(pairs.unwrap(), map.len());
+        for (keys, values) in [(out_keys, out), on_host] {
+            let pairs = keys.iter().zip(&values);
+            let dumped: HashMap<u64, u64> = pairs.map(|(&k, v)| (key_bits(k), tag(v))).collect();
+            assert_eq!(dumped, tags(&map));
+        }
         let mut short = Buffer::<V>::zeroed(&stream, map.len() - 1).unwrap();
         let mut out_keys = Buffer::<K>::zeroed(&stream, map.len()).unwrap();
         assert!(matches!(

@@ -200,10 +200,19 @@ fn batches_may_be_empty_or_on_the_device() {
         map.get_into(&asked, &mut values, &mut found).unwrap();
         let one_by_one = map.get(&asked).unwrap();
         let answers = found.to_vec().unwrap().into_iter();
-        for ((found, value), expected) in answers.zip(values.to_vec().unwrap()).zip(one_by_one) {
+        for ((found, value), expected) in answers.zip(values.to_vec().unwrap()).zip(&one_by_one) {
             let got = (found == 1).then(|| value_bits(value));
             assert_eq!(got, expected.map(value_bits));
             assert!(found < 2);
+        }
+        // Into memory of the host, which says nothing of what was there before.
+        let (mut values, mut found) = (batch.values[..21].to_vec(), [7; 20]);
+        map.get_into(&asked, &mut values, &mut found).unwrap();
+        let last = values.pop().map(value_bits);
+        assert_eq!(last, Some(value_bits(batch.values[20])));
+        for ((found, value), expected) in found.into_iter().zip(values).zip(one_by_one) {
+            assert_eq!(found, u8::from(expected.is_some()));
+            assert_eq!(value_bits(value), expected.map_or(0, value_bits));
         }
 
         let mut all_keys = Buffer::<K>::zeroed(&stream, 250).unwrap();
@@ -220,6 +229,22 @@ fn batches_may_be_empty_or_on_the_device() {
         found.values.truncate(pairs);
         let mut dumped = Model::default();
         dumped.extend(found.bits());
+        assert_eq!(dumped, model);
+        // Behind the pairs stays what was there.
+        let keys: Vec<K> = vec![found.keys[0]; 201];
+        let mut on_host = Batch {
+            values: vec![found.values[0]; 202],
+            keys,
+        };
+        let pairs = map.retrieve_all_into(&mut on_host.keys, &mut on_host.values);
+        assert_eq!(pairs.unwrap(), 200);
+        assert_eq!(
+            on_host.keys.pop().map(key_bits),
+            Some(key_bits(found.keys[0]))
+        );
+        on_host.values.truncate(200);
+        let mut dumped = Model::default();
+        dumped.extend(on_host.bits());
         assert_eq!(dumped, model);
     }
     on_every_chained_format!(body);

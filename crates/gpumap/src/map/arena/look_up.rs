@@ -7,11 +7,11 @@ use gpumap_kernels::cells::NO_CELL;
 
 use super::super::Key;
 use super::ArenaMap;
-use crate::buffer::Buffer;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
+use crate::output::Output;
 use crate::scratch::{Slot, Workspace};
 
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
@@ -32,8 +32,18 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         Ok(answers(values, found))
     }
 
-    /// Looks keys up into buffers of the device: `found[i]` is 1 and `values[i]` the value of `keys[i]`,
-    /// or both are 0 where it is absent.
+    /// Looks keys up into memory of the host or of the device: `found[i]` is 1 and `values[i]` the value of
+    /// `keys[i]`, or both are 0 where it is absent.
+    ///
+    /// ```
+    /// use gpumap::{ArenaMap, Device};
+    /// let map = ArenaMap::<u32, [u32; 5]>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2], &[[10; 5], [20; 5]])?;
+    /// let (mut values, mut found) = ([[9; 5]; 2], [9; 2]);
+    /// map.get_into(&[2, 3], &mut values, &mut found)?;
+    /// assert_eq!((values, found), ([[20; 5], [0; 5]], [1, 0]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`] if an output is shorter than `keys`; [`Error::WrongDevice`],
@@ -41,15 +51,18 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     pub fn get_into(
         &self,
         keys: &(impl Input<K> + ?Sized),
-        values: &mut Buffer<V>,
-        found: &mut Buffer<u8>,
+        values: &mut (impl Output<V> + ?Sized),
+        found: &mut (impl Output<u8> + ?Sized),
     ) -> Result<()> {
-        let keys = keys.source();
-        expect_room(keys.len(), values.len().min(found.len()))?;
+        let (keys, values, found) = (keys.source(), values.sink(), found.sink());
+        let len = keys.len();
+        expect_room(len, values.len().min(found.len()))?;
         let mut scratch = self.ids.scratch.take()?;
-        let values = scratch.target(values)?;
-        let found = scratch.target(found)?;
-        self.look_up(&mut scratch, keys, values, found)
+        let mut values = scratch.landing(Slot::FirstOutput, values)?;
+        let mut found = scratch.landing(Slot::SecondOutput, found)?;
+        let (values_at, found_at) = (values.as_mut_ptr(), found.as_mut_ptr());
+        self.look_up(&mut scratch, keys, values_at, found_at)?;
+        scratch.land_both(values, found, len)
     }
 
     /// For each key whether it is present. Does not look at values.

@@ -9,10 +9,10 @@ use super::super::Key;
 use super::super::retrieve::Dump;
 use super::ArenaMap;
 use super::memory::Arena;
-use crate::buffer::Buffer;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room};
+use crate::output::Output;
 use crate::primitives::Order;
 use crate::scratch::{Slot, Workspace};
 
@@ -53,7 +53,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         }
     }
 
-    /// Every pair, into buffers of the device: `values[i]` belongs to `keys[i]`, in no order. Returns how
+    /// Every pair, into memory of the host or of the device: `values[i]` belongs to `keys[i]`, in no order. Returns how
     /// many there are.
     ///
     /// ```
@@ -74,21 +74,28 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// [`Error::OutputTooSmall`] if the pairs do not fit: before anything is written, unless other calls
     /// are storing pairs at the same time. [`Error::OutOfMemory`], [`Error::WrongDevice`],
     /// [`Error::Poisoned`], [`Error::Driver`].
-    pub fn retrieve_all_into(&self, keys: &mut Buffer<K>, values: &mut Buffer<V>) -> Result<usize> {
+    pub fn retrieve_all_into(
+        &self,
+        keys: &mut (impl Output<K> + ?Sized),
+        values: &mut (impl Output<V> + ?Sized),
+    ) -> Result<usize> {
+        let (keys, values) = (keys.sink(), values.sink());
         let room = keys.len().min(values.len());
         expect_room(self.len(), room)?;
         let mut scratch = self.ids.scratch.take()?;
-        let keys = scratch.target(keys)?;
-        let values = scratch.target(values)?;
+        let mut keys = scratch.landing(Slot::FirstOutput, keys)?;
+        let mut values = scratch.landing(Slot::SecondOutput, values)?;
+        let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
         let ids: *mut u32 = scratch.reserve(Slot::Ids, room)?;
         let arena = self.arena.read();
         let pairs = {
             let table = self.ids.table.read();
-            let dump = Dump::of(&table, Order::Any, keys, ids, room)?;
+            let dump = Dump::of(&table, Order::Any, keys_at, ids, room)?;
             self.ids.dump(&dump, &mut scratch)?
         };
         expect_room(pairs, room)?;
-        self.read_cells(&arena, &mut scratch, ids, values, pairs)?;
+        self.read_cells(&arena, &mut scratch, ids, values_at, pairs)?;
+        scratch.land_both(keys, values, pairs)?;
         Ok(pairs)
     }
 
