@@ -7,7 +7,7 @@ use super::chains::Chains;
 use super::{ChainedMap, Key, Value};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room};
+use crate::error::Result;
 use crate::output::Output;
 use crate::scratch::{Slot, Workspace};
 
@@ -57,17 +57,10 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        let (keys, values) = (keys.sink(), values.sink());
-        let room = keys.len().min(values.len());
-        expect_room(self.len(), room)?;
         let mut scratch = self.scratch.take()?;
-        let mut keys = scratch.landing(Slot::FirstOutput, keys)?;
-        let mut values = scratch.landing(Slot::SecondOutput, values)?;
-        let outputs = (keys.as_mut_ptr(), values.as_mut_ptr());
-        let pairs = self.dump(&*self.shared()?, &mut scratch, outputs, room)?;
-        expect_room(pairs, room)?;
-        scratch.land_both(keys, values, pairs)?;
-        Ok(pairs)
+        scratch.land_pairs(keys, values, self.len(), |scratch, outputs, room| {
+            self.dump(&*self.shared()?, scratch, outputs, room)
+        })
     }
 
     /// Writes up to `room` pairs, waits, and returns how many there are.

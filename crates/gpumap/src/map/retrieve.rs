@@ -13,7 +13,7 @@ use gpumap_simt::warp;
 use super::table::Table;
 use super::{Key, Map, Value};
 use crate::device::Device;
-use crate::error::{Error, Result, expect_room};
+use crate::error::{Error, Result};
 use crate::output::Output;
 use crate::primitives::{Order, empty_tiles};
 use crate::scratch::{Slot, Workspace};
@@ -213,20 +213,12 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        let (keys, values) = (keys.sink(), values.sink());
-        let room = keys.len().min(values.len());
-        expect_room(self.len(), room)?;
         let mut scratch = self.scratch.take()?;
-        let mut keys = scratch.landing(Slot::FirstOutput, keys)?;
-        let mut values = scratch.landing(Slot::SecondOutput, values)?;
-        let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
-        let table = self.table.read();
-        let dump = Dump::of(&table, order, keys_at, values_at, room)?;
-        let pairs = self.dump(&dump, &mut scratch)?;
-        drop(table);
-        expect_room(pairs, room)?;
-        scratch.land_both(keys, values, pairs)?;
-        Ok(pairs)
+        scratch.land_pairs(keys, values, self.len(), |scratch, (keys, values), room| {
+            let table = self.table.read();
+            let dump = Dump::of(&table, order, keys, values, room)?;
+            self.dump(&dump, scratch)
+        })
     }
 
     /// Writes the pairs, waits, and returns how many there are, also if there is room for fewer. The

@@ -7,9 +7,9 @@ use bytemuck::Pod;
 
 use super::{Arrays, Slot, Workspace, places_of};
 use crate::buffer::Buffer;
-use crate::error::Result;
+use crate::error::{Result, expect_room};
 use crate::memory::{host_vec, host_zeroed};
-use crate::output::Sink;
+use crate::output::{Output, Sink};
 
 /// A result that is being made, for a vector of the host.
 #[derive(Debug)]
@@ -99,6 +99,26 @@ impl Workspace {
         let arrays = first.bytes(len).into_iter().chain(second.bytes(len));
         // SAFETY: the slots have as many elements as the slices.
         unsafe { self.download(Arrays::Used, arrays) }
+    }
+
+    /// Sees to it that pairs come to two outputs of the caller, which have to have room for `len`: `write` is told where to
+    /// write them and for how many there is room, waits, and says how many there are. Returns that.
+    pub(crate) fn land_pairs<K: Pod, V: Pod>(
+        &mut self,
+        keys: &mut (impl Output<K> + ?Sized),
+        values: &mut (impl Output<V> + ?Sized),
+        len: usize,
+        write: impl FnOnce(&mut Self, (*mut K, *mut V), usize) -> Result<usize>,
+    ) -> Result<usize> {
+        let (keys, values) = (keys.sink(), values.sink());
+        let room = keys.len().min(values.len());
+        expect_room(len, room)?;
+        let mut keys = self.landing(Slot::FirstOutput, keys)?;
+        let mut values = self.landing(Slot::SecondOutput, values)?;
+        let pairs = write(self, (keys.as_mut_ptr(), values.as_mut_ptr()), room)?;
+        expect_room(pairs, room)?;
+        self.land_both(keys, values, pairs)?;
+        Ok(pairs)
     }
 
     /// Room for a result of `len` elements that the host wants: a slot, or on the CPU the very

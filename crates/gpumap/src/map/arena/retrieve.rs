@@ -11,7 +11,7 @@ use super::ArenaMap;
 use super::memory::Arena;
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room};
+use crate::error::Result;
 use crate::output::Output;
 use crate::primitives::Order;
 use crate::scratch::{Slot, Workspace};
@@ -79,24 +79,19 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        let (keys, values) = (keys.sink(), values.sink());
-        let room = keys.len().min(values.len());
-        expect_room(self.len(), room)?;
         let mut scratch = self.ids.scratch.take()?;
-        let mut keys = scratch.landing(Slot::FirstOutput, keys)?;
-        let mut values = scratch.landing(Slot::SecondOutput, values)?;
-        let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
-        let ids: *mut u32 = scratch.reserve(Slot::Ids, room)?;
-        let arena = self.arena.read();
-        let pairs = {
-            let table = self.ids.table.read();
-            let dump = Dump::of(&table, Order::Any, keys_at, ids, room)?;
-            self.ids.dump(&dump, &mut scratch)?
-        };
-        expect_room(pairs, room)?;
-        self.read_cells(&arena, &mut scratch, ids, values_at, pairs)?;
-        scratch.land_both(keys, values, pairs)?;
-        Ok(pairs)
+        scratch.land_pairs(keys, values, self.len(), |scratch, (keys, values), room| {
+            let ids: *mut u32 = scratch.reserve(Slot::Ids, room)?;
+            let arena = self.arena.read();
+            let pairs = {
+                let table = self.ids.table.read();
+                let dump = Dump::of(&table, Order::Any, keys, ids, room)?;
+                self.ids.dump(&dump, scratch)?
+            };
+            // Those for which there is no room have not been told their cells.
+            self.read_cells(&arena, scratch, ids, values, pairs.min(room))?;
+            Ok(pairs)
+        })
     }
 
     /// Copies the values of ids that were found under the same lock of the arena, and waits.
