@@ -31,12 +31,10 @@ fn made(seed: u64, i: u64) -> u64 {
 
 /// The word that [`mix64`](gpumap_kernels::hash::mix64) makes this hash of.
 const fn unmix64(hash: u64) -> u64 {
-    let z = hash ^ hash >> 31 ^ hash >> 62;
-    let z = z.wrapping_mul(0x3196_42b2_d24d_8ec3);
-    let z = z ^ z >> 27 ^ z >> 54;
-    let z = z.wrapping_mul(0x96de_1b17_3f11_9089);
-    let z = z ^ z >> 30 ^ z >> 60;
-    z.wrapping_sub(0x9e37_79b9_7f4a_7c15)
+    const FACTOR: u64 = 0xa6f8_e269_27e1_32cb;
+    let z = (hash ^ hash >> 32).wrapping_mul(FACTOR);
+    let z = (z ^ z >> 32).wrapping_mul(FACTOR);
+    z ^ z >> 32
 }
 
 #[cfg(test)]

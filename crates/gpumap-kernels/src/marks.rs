@@ -116,10 +116,9 @@ pub unsafe fn arrange<F: Format>(tile: Tile<TILE>, vector: U64x2, passed: u32) -
             let least = own.min(other);
             (other, least, tile.shfl_xor(least, 2))
         };
-        let pairs_fall = falls(rank & 2 == 0, least, other_least);
-        let pair = rank & 2 ^ u32::from(pairs_fall != (passed & 2 != 0)) << 1;
-        let slots_fall = falls(rank & 1 == 0, own, other);
-        let slot = rank & 1 ^ u32::from(slots_fall != (passed >> pair & 1 != 0));
+        let down = |falls: bool, by: u32| if falls { by } else { 0 };
+        let pair = (rank ^ down(falls(rank >> 1, least, other_least), 2) ^ passed) & 2;
+        let slot = (rank ^ down(falls(rank & 1, own, other), 1) ^ passed >> pair) & 1;
         (pair | slot, vector)
     } else {
         let second = order(F::word(vector, 1));
@@ -131,10 +130,13 @@ pub unsafe fn arrange<F: Format>(tile: Tile<TILE>, vector: U64x2, passed: u32) -
     }
 }
 
-/// Whether the first is not less than the second, as the one that is `first` sees it and as the other does.
+/// Whether the first of two is not less than the second, for the lane of the first (`of_second` 0) and for that of
+/// the second (1), which each have their own.
 #[inline(always)]
-const fn falls(first: bool, own: u32, other: u32) -> bool {
-    if first { own >= other } else { other >= own }
+const fn falls(of_second: u32, own: u32, other: u32) -> bool {
+    // Complements are in the other order.
+    let turned = of_second.wrapping_neg();
+    own ^ turned >= other ^ turned
 }
 
 #[cfg(test)]
@@ -231,7 +233,7 @@ mod tests {
     #[test]
     fn the_order_says_what_has_passed() {
         let slabs: Vec<[U64x2; 4]> = (0..200)
-            .map(|i| [0, 1, 2, 3].map(|k| U64x2::new(mix64(8 * i + k), mix64(8 * i + k + 4))))
+            .map(|i| [0, 1, 2, 3].map(|k| U64x2::new(mix64(8 * i + k + 1), mix64(8 * i + k + 5))))
             .collect();
         for packed in [false, true] {
             let arranged = arranged(&slabs, packed);

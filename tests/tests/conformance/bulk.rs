@@ -125,7 +125,8 @@ fn an_empty_map_is_built() {
     on_every_format!(body);
 }
 
-/// In a slab, in two slabs of a walk, and both beyond a home that others have filled.
+/// In a slab, in two slabs of a walk, and both beyond a home that others have filled. Also if one of the pairs, and those
+/// that filled the home, are there before.
 #[test]
 fn a_key_that_comes_twice_is_found_wherever_its_pairs_lie() {
     fn body<K: Key, V: Value>(on: &Target) {
@@ -137,18 +138,32 @@ fn a_key_that_comes_twice_is_found_wherever_its_pairs_lie() {
             .hash_seed(SEED)
             .page_slabs(64)
             .growth(Growth::Fixed)
-            .bulk_from([1, NEVER, NEVER])
+            .bulk_from([1, 1, NEVER])
             .build()
             .unwrap();
-        for twin in 0..80 {
-            let number = |i| key_bits(nth_key::<K>(if i == n - 1 { twin } else { i }));
-            let batch = batch::<K, V>(n, &number);
-            map.clear().unwrap();
-            let new = map.insert(&batch.keys, &batch.values).unwrap();
-            assert_eq!(new as u64, n - 1, "key {twin} twice");
-            let mut held = Oracle::new();
-            oracle::adopt(&mut held, &map, batch.bits());
-            assert_holds(&map, &held);
+        for before in [0, 100, 160] {
+            let first = Batch::<K, V>::numbered(0..before, 1);
+            for twin in 0..80 {
+                // Those that came last before are those that left their homes.
+                let twin = if before == 0 {
+                    twin
+                } else {
+                    before + 39 - twin
+                };
+                let number = |i| key_bits(nth_key::<K>(if i == n - 1 { twin } else { i }));
+                let second = batch::<K, V>(n - before, &|i| number(before + i));
+                map.clear().unwrap();
+                map.insert(&first.keys, &first.values).unwrap();
+                let new = map.insert(&second.keys, &second.values).unwrap();
+                assert_eq!(
+                    new as u64,
+                    n - before - 1,
+                    "{before} before, key {twin} twice"
+                );
+                let mut held: Oracle = first.bits().collect();
+                oracle::adopt(&mut held, &map, second.bits());
+                assert_holds(&map, &held);
+            }
         }
     }
     on_every_format!(body);

@@ -9,7 +9,8 @@
 //!
 //! In shared memory a slot is one word: 16 bits of the key's hash, and where its pair is: staged, or
 //! in the page as it was. Keys are compared only where those bits agree, and staged keys do not
-//! change, so whoever reads such a word may look at the key.
+//! change, so whoever reads such a word may look at the key. Words of one slab lie side by side, free ones last,
+//! wherever their pairs lay in the table.
 //!
 //! Both ways to place first give each pair a slot of its home slab, and gather those that find it full
 //! in a queue, as long as it has room. When all others are placed these walk on through the page, with all lanes busy;
@@ -19,7 +20,7 @@
 //! placed by claims and written again.
 //!
 //! Pages learn from those before them which way it is: where many had equal keys, the others are
-//! placed by claims at once.
+//! placed by claims at once. So are those of pages in use whose slots have 16 bytes (`Page::RANKS`).
 //!
 //! Invariant: as for single inserts, a pair has only full slabs before it in its walk, and of equal keys one is
 //! stored. A key that had left its home page before
@@ -30,6 +31,7 @@
 mod claim;
 mod equal;
 mod leave;
+mod queue;
 mod rank;
 mod shared;
 
@@ -40,15 +42,14 @@ use crate::hash::KeyHash;
 use crate::marks::{ALL_CLASSES, arrange, unpassed};
 use crate::primitives::partition::stage;
 use crate::probe::TILE;
-use crate::slot::{Bits, Format, KeyWord};
+use crate::slot::{Format, KeyWord};
 use crate::table::{MapView, load_submap};
-use core::ptr;
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::shared_ptr::{SharedWord, wait_copies};
 use gpumap_simt::tile::Tile;
 use gpumap_simt::{U64x2, kernel_args, mem, thread, warp};
-use shared::{FREE, Shared};
+use shared::Shared;
 
 /// The most threads of a block.
 pub const MOST_THREADS: u32 = 384;
@@ -64,8 +65,9 @@ pub const fn threads(slots: u32, room: u32, in_use: bool) -> u32 {
 }
 
 kernel_args! {
-    /// Arguments of a `build` or a `fill` kernel: one block for each of some consecutive pages, of whole warps and
-    /// at most [`MOST_THREADS`], with [`shared_bytes`] of dynamic shared memory. Nothing else runs on the map.
+    /// Arguments of a `build` or a `fill` kernel: one block for each of some consecutive pages, of whole warps,
+    /// at most [`MOST_THREADS`] and no fewer than one for 32 pairs that there is room for, with [`shared_bytes`] of dynamic
+    /// shared memory. Nothing else runs on the map.
     pub struct BuildArgs<K, V> {
         /// The map.
         pub view: MapView,
@@ -77,7 +79,7 @@ kernel_args! {
         pub counts: *const u64,
         /// Where pairs go that find no place in their page, and reserved keys.
         pub spill: Spill<K, V>,
-        /// Pages with equal keys so far: zero before the launch. Not used by `fill`.
+        /// Pages that were sent equal keys so far: zero before the launch.
         pub equal: *mut u64,
         /// Zero before the launch; else after it if a page was sent more than it had room for. Its marks do
         /// not hold when those have been stored that did not come to it.
@@ -108,6 +110,10 @@ where
     F::Value: SharedWord,
     F::Word: SharedWord,
 {
+    /// Whether pairs are placed by counters as long as keys seem to differ. Where keys are stored already each has to be
+    /// looked for first, and then claims are faster in slabs of few slots (`docs/decisions/0026`).
+    const RANKS: bool = !IN_USE || F::SLOTS > 1;
+
     /// The hash of a key, and the word that stands in a slot for the pair with it that is staged at
     /// place `i`.
     #[inline(always)]
@@ -157,39 +163,51 @@ where
         (v & !31) * F::SLOTS < self.slots
     }
 
-    /// The slots of a page in use as they are, under the words that stand for them, and what its
-    /// slabs say of keys that have passed.
+    /// The pairs of a page in use, under the words that stand for them, those of a slab side by side; and what slabs
+    /// say of keys that have passed.
     ///
     /// # Safety
-    /// The whole block calls it, between two barriers; the page has been copied.
+    /// The whole block calls it, between two barriers; the page has been copied, and all is [clear](Self::clear).
     #[inline(always)]
     unsafe fn load(&self) {
+        let last = self.slots / F::SLOTS - 1;
         let tile = Tile::<TILE>::converged();
+        let before = LaneMask::below(tile.rank());
         let mut v = thread::thread_idx_x();
         while self.has_any(v) {
             // SAFETY: a vector of the page, which one thread has, and a tile its slab; a warp goes through
-            // the loop as one.
+            // the loop as one. Lanes beyond the last vector go along with it, and write nothing.
             unsafe {
-                let is_there = v * F::SLOTS < self.slots;
-                let vector = self.shared.page.add(if is_there { v } else { 0 }).load();
+                let vector = self.shared.page.add(v.min(last)).load();
+                let slab = v / TILE;
+                let mut pairs = 0;
                 let mut s = 0;
-                while is_there && s < F::SLOTS {
-                    let i = v * F::SLOTS + s;
+                while s < F::SLOTS {
                     let word = F::word(vector, s);
-                    // A tombstone has a tag as well, and is no staged key.
-                    let hash = KeyHash::new(F::key(word), self.args.view.seed);
-                    let there = hash.tag() << 16 | (self.args.heads.room + i);
                     let is_free = word == F::Word::EMPTY;
-                    let slot = self.shared.slots.add(i);
-                    slot.store(if is_free { FREE } else { there });
+                    let lanes = tile.ballot(!is_free);
+                    if v <= last && !is_free {
+                        let slot = v * F::SLOTS + s;
+                        // Tombstones are like no staged key, and get tags that differ.
+                        let hash = KeyHash::new(F::key(word), self.args.view.seed);
+                        let tag = if word.is_key() { hash.tag() } else { slot };
+                        let there = tag << 16 | (self.args.heads.room + slot);
+                        let first = slab * Shared::<F, IN_USE>::SLAB_SLOTS + pairs;
+                        let at = first + (lanes & before).count();
+                        self.shared.slots.add(at).store(there);
+                    }
+                    pairs += lanes.count();
                     s += 1;
                 }
-                let unpassed = unpassed::<F>(tile, vector);
-                if is_there && tile.rank() == 0 {
-                    // Of slabs that are not full, nothing is asked.
-                    self.shared
-                        .counter(v / TILE)
-                        .set_passed(!unpassed & ALL_CLASSES);
+                // Nothing has passed a slab that is not full.
+                let is_full = pairs == Shared::<F, IN_USE>::SLAB_SLOTS;
+                let mut passed = 0;
+                if !warp::warp_vote_ballot(LaneMask::FULL, is_full).is_empty() {
+                    let unpassed = unpassed::<F>(tile, vector);
+                    passed = if is_full { !unpassed & ALL_CLASSES } else { 0 };
+                }
+                if v <= last && tile.rank() == 0 {
+                    self.shared.counter(slab).load(pairs, passed);
                 }
             }
             v += thread::block_dim_x();
@@ -202,33 +220,18 @@ where
     /// The whole block calls it, when all pairs have places and values are staged.
     #[inline(always)]
     unsafe fn write(&self, to: *mut U64x2) {
-        let shared = &self.shared;
+        let last = self.slots / F::SLOTS - 1;
         let tile = Tile::<TILE>::converged();
         let mut v = thread::thread_idx_x();
         while self.has_any(v) {
-            // SAFETY: as in `load`.
+            // SAFETY: as in `load`. Lanes beyond the last vector go along with it, a tile with one slab, and write
+            // nothing.
             unsafe {
-                let is_there = v * F::SLOTS < self.slots;
-                let mut vector = U64x2::new(!0, !0);
-                let slots = ptr::from_mut(&mut vector).cast();
-                let mut s = 0;
-                while is_there && s < F::SLOTS {
-                    let word = shared.slots.add(v * F::SLOTS + s).load();
-                    let place = word & 0xffff;
-                    // FREE is beyond all places.
-                    if place < self.args.heads.room {
-                        let (key, value) = shared.pair(place);
-                        F::write(slots, u64::from(s), F::Word::from_u64(key.to_u64()), value);
-                    } else if IN_USE && word != FREE {
-                        let (word, value) = shared.pair_before(place - self.args.heads.room);
-                        F::write(slots, u64::from(s), word, value);
-                    }
-                    s += 1;
-                }
-                let slab = if is_there { v / TILE } else { 0 };
-                let (place, vector) = arrange::<F>(tile, vector, shared.counter(slab).passed());
-                if is_there {
-                    mem::store(to.add((TILE * slab + place) as usize), vector);
+                let at = v.min(last);
+                let passed = self.shared.counter(at / TILE).passed();
+                let (place, vector) = arrange::<F>(tile, self.shared.vector(at), passed);
+                if v <= last {
+                    mem::store(to.add((v & !(TILE - 1) | place) as usize), vector);
                 }
             }
             v += thread::block_dim_x();
@@ -290,7 +293,7 @@ where
         if sent > u64::from(room) && thread::thread_idx_x() == 0 {
             atomic::store(args.crowded, 1u64, Relaxed);
         }
-        if !IN_USE && thread::thread_idx_x() == 0 {
+        if Page::<F, IN_USE>::RANKS && thread::thread_idx_x() == 0 {
             page.shared.doubt.store(u32::from(page.doubts(number)));
         }
         wait_copies::<0>();
@@ -300,7 +303,7 @@ where
             page.load();
             thread::sync_threads();
         }
-        let mut ranks = !IN_USE && page.shared.doubt.load() == 0;
+        let mut ranks = Page::<F, IN_USE>::RANKS && page.shared.doubt.load() == 0;
         // Goes round a second time if keys are equal.
         let stored = loop {
             let placed = if ranks {
@@ -330,6 +333,10 @@ where
             }
             page.clear();
             thread::sync_threads();
+            if IN_USE {
+                page.load();
+                thread::sync_threads();
+            }
             ranks = false;
         };
         args.stored.add_from_block(stored);

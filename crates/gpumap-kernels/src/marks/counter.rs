@@ -16,6 +16,9 @@ const TAGS: u32 = 17;
 /// The bits that count.
 const COUNT: u32 = (1 << TAGS) - 1;
 
+/// What is added to the count of a slab that was full before its page was loaded.
+const FULL_BEFORE: u32 = 1 << (TAGS - 1);
+
 /// What a slab has for a key whose home it is.
 #[derive(Clone, Copy, Debug)]
 pub enum AtHome {
@@ -64,6 +67,12 @@ impl<F: Format> Counted<F> {
     #[inline(always)]
     pub const fn is_full(&self) -> bool {
         self.word & COUNT >= SLAB_BYTES / F::SLOT_BYTES
+    }
+
+    /// Whether they were before the page was [loaded](SlabCounter::load), if fewer than 2^16 pairs have come since.
+    #[inline(always)]
+    pub const fn was_full(&self) -> bool {
+        self.word & FULL_BEFORE != 0
     }
 }
 
@@ -183,14 +192,16 @@ impl<F: Format> SlabCounter<F> {
         unsafe { self.word.load() >> CLASSES }
     }
 
-    /// Sets the classes that have passed, of a slab that hands out no slots, while nobody else uses it.
+    /// Begins with a slab that has so many pairs, and with the classes that have passed, while nobody else uses it.
     ///
     /// # Safety
     /// As the type says.
     #[inline(always)]
-    pub unsafe fn set_passed(self, classes: u32) {
+    pub unsafe fn load(self, pairs: u32, classes: u32) {
+        let is_full = pairs >= SLAB_BYTES / F::SLOT_BYTES;
+        let before = if is_full { FULL_BEFORE } else { 0 };
         // SAFETY: the caller's promise.
-        unsafe { self.word.store(classes << CLASSES) };
+        unsafe { self.word.store(classes << CLASSES | before | pairs) };
     }
 }
 

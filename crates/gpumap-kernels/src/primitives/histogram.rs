@@ -159,7 +159,8 @@ impl Cache {
         Self {
             bins,
             counts: bins.add(CACHE_SLOTS),
-            factor: mix64(u64::from(thread::block_idx_x())) as u32 | 1,
+            // Of no block 1, which would send all bins to few slots: zero is mixed to zero.
+            factor: mix64(u64::from(thread::block_idx_x()) + 1) as u32 | 1,
         }
     }
 

@@ -99,7 +99,7 @@ where
                         Claimed::Won => stored += 1,
                         Claimed::Present => {}
                         Claimed::Full => {
-                            if !shared.wait_in_queue(i) {
+                            if !shared.wait(i, 0, 0) {
                                 stored += u32::from(self.claim_on(i));
                             }
                         }
@@ -111,7 +111,7 @@ where
             }
             thread::sync_threads();
 
-            let (queued, _) = shared.queued();
+            let (queued, _) = shared.waiting(0, 0);
             let mut q = t;
             while q < queued {
                 stored += u32::from(self.claim_on(shared.waits(q)));

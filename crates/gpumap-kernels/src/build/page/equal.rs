@@ -6,11 +6,15 @@
 //! the filter; of two of which one lies at home in the end, it lay there all the time, or is in the filter too.
 
 use super::Page;
-use super::shared::{FREE, Shared, most_suspects};
+use super::shared::{FREE, Shared};
 use crate::slot::Format;
-use crate::table::PAGE_WALK;
 use gpumap_simt::shared_ptr::SharedWord;
 use gpumap_simt::{U32x4, thread};
+
+/// How many of `room` staged pairs are suspected before all are. Of pages full to the last slot a thirtieth are.
+pub(super) const fn most_suspects(room: u32) -> u32 {
+    room / 16
+}
 
 /// Slots of the largest slab: keys of 4 bytes alone.
 const MOST_SLOTS: usize = 16;
@@ -21,6 +25,72 @@ where
     F::Key: SharedWord,
     F::Word: SharedWord,
 {
+    /// Notes that there may be another pair with the same home, and the same key, as that for which `word` stands.
+    ///
+    /// # Safety
+    /// There is one; lists are written by this alone.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(super) unsafe fn suspect(&self, home: u32, word: u32) {
+        // SAFETY: each place of the list is given to one thread.
+        unsafe {
+            let at = self.suspected.fetch_add(1);
+            if at < most_suspects(self.room) {
+                self.suspects.add(at).store(word);
+                self.homes.add(at).store(home as u16);
+            } else {
+                // So many differ seldom, on small pages; claims will tell.
+                self.equal.fetch_add(1);
+            }
+        }
+    }
+
+    /// How many pairs are suspected.
+    ///
+    /// # Safety
+    /// A barrier lies behind the last of them.
+    #[inline(always)]
+    pub(super) unsafe fn suspected(&self) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.suspected.load() }.min(most_suspects(self.room))
+    }
+
+    /// The home of the suspect number `s`, and the word that stands for it.
+    ///
+    /// # Safety
+    /// There are more, and a barrier lies behind.
+    #[inline(always)]
+    pub(super) unsafe fn suspect_at(&self, s: u32) -> (u32, u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            (
+                u32::from(self.homes.add(s).load()),
+                self.suspects.add(s).load(),
+            )
+        }
+    }
+
+    /// Notes that a pair lies so many steps from its home.
+    ///
+    /// # Safety
+    /// Called between two barriers; what is noted is accessed by this alone.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(super) unsafe fn note_steps(&self, steps: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { self.steps.set_bits(steps) };
+    }
+
+    /// The base-two logarithm of a number of steps as far from home as no pair lies.
+    ///
+    /// # Safety
+    /// A barrier lies behind the last that was noted.
+    #[inline(always)]
+    pub(super) unsafe fn steps_log2(&self) -> u32 {
+        // SAFETY: the caller's promise. Who goes next door notes nothing.
+        32 - unsafe { self.steps.load() | 1 }.leading_zeros()
+    }
+
     /// The words of a slab, each as it was at some moment.
     ///
     /// # Safety
@@ -86,11 +156,8 @@ where
             // SAFETY: slots of the slab; words that are not free stand for staged pairs.
             unsafe {
                 let word = first.add(u).load();
-                if word != FREE {
-                    let key = self.key(word & 0xffff);
-                    if self.is_among(slab, u, word, key) {
-                        return true;
-                    }
+                if word != FREE && self.is_among(slab, u, word) {
+                    return true;
                 }
             }
             u += 1;
@@ -98,26 +165,74 @@ where
         false
     }
 
-    /// Whether one of the first `slots` slots of a slab has this key, and is not `word` itself.
+    /// Whether a slab has a pair with the key of that for which `word` stands, other than this one.
     ///
     /// # Safety
-    /// As for [`has_equal`](Self::has_equal).
+    /// As for [`has_equal`](Self::has_equal); the word stands for a staged pair.
     #[inline(always)]
-    unsafe fn is_among(&self, slab: u32, slots: u32, word: u32, key: F::Key) -> bool {
+    unsafe fn has_another(&self, slab: u32, word: u32) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self::is_like_one(&self.words(slab), word)
+                && self.is_among(slab, Self::SLAB_SLOTS, word)
+        }
+    }
+
+    /// Whether a slab has a pair with the key of that for which `word` stands, while others put pairs there.
+    ///
+    /// # Safety
+    /// The slab is one of the page; the word stands for a staged pair, which has no slot.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(super) unsafe fn is_stored(&self, slab: u32, word: u32) -> bool {
+        // SAFETY: the caller's promise; words that are not free stand for pairs.
+        unsafe {
+            let words = self.words(slab);
+            if !Self::is_like_one(&words, word) {
+                return false;
+            }
+            let mut s = 0;
+            while s < Self::SLAB_SLOTS as usize {
+                if self.is_same(words[s], word) {
+                    return true;
+                }
+                s += 1;
+            }
+        }
+        false
+    }
+
+    /// Whether one of the first `slots` slots of a slab has the key of that for which `word` stands, and is not the same.
+    ///
+    /// # Safety
+    /// As for [`has_equal`](Self::has_equal); the word is not [`FREE`].
+    #[inline(always)]
+    unsafe fn is_among(&self, slab: u32, slots: u32, word: u32) -> bool {
         let first = self.slots.add(slab * Self::SLAB_SLOTS);
         let mut s = 0;
         while s < slots {
             // SAFETY: a slot of the slab; a word that is not free stands for a pair.
             unsafe {
                 let there = first.add(s).load();
-                let alike = there != FREE && (there ^ word) >> 16 == 0 && there != word;
-                if alike && self.has_key(there, key) {
+                if there != word && self.is_same(there, word) {
                     return true;
                 }
             }
             s += 1;
         }
         false
+    }
+
+    /// Whether a slot's word stands for a pair with the key of that for which `word` stands.
+    ///
+    /// # Safety
+    /// Keys are staged; the second word is not [`FREE`].
+    #[inline(always)]
+    unsafe fn is_same(&self, there: u32, word: u32) -> bool {
+        // SAFETY: the caller's promise.
+        there != FREE
+            && (there ^ word) >> 16 == 0
+            && unsafe { self.key_word(there) == self.key_word(word) }
     }
 }
 
@@ -145,45 +260,17 @@ where
                 equal |= shared.has_equal(slab);
                 slab += threads;
             }
-            // From the last thread on: the first ones have a slab more.
-            let most = most_suspects(self.args.heads.room);
-            let suspected = shared.suspected.load().min(most);
-            let mut s = threads - 1 - t;
-            while s < suspected {
-                equal |= self.is_met_again(u32::from(shared.suspects.add(s).load()));
-                s += threads;
+            // A thread for each slab that a suspect may have come to, so that none has a whole walk to go. From the
+            // last thread on: the first ones have a slab more above.
+            let (suspected, steps_log2) = (shared.suspected(), shared.steps_log2());
+            let mut n = threads - 1 - t;
+            while n < suspected << steps_log2 {
+                let (home, word) = shared.suspect_at(n >> steps_log2);
+                let slab = self.slab_of(home, word, n & !(!0 << steps_log2));
+                equal |= shared.has_another(slab, word);
+                n += threads;
             }
         }
         equal
-    }
-
-    /// Whether an equal key lies on the way of the staged pair at place `i` to its slot, or beyond.
-    ///
-    /// # Safety
-    /// As for [`walk_on`](Self::walk_on), and slots are not written.
-    #[inline(always)]
-    unsafe fn is_met_again(&self, i: u32) -> bool {
-        let slots = Shared::<F, IN_USE>::SLAB_SLOTS;
-        // SAFETY: the caller's promise.
-        unsafe {
-            let key = self.shared.key(i);
-            let (hash, word) = self.staged(i, key);
-            let mut slab = hash.slab(self.slab_mask);
-            let mut probe = 0;
-            while probe < PAGE_WALK && probe <= self.slab_mask {
-                let words = self.shared.words(slab);
-                let is_like_one = Shared::<F, IN_USE>::is_like_one(&words, word);
-                if is_like_one && self.shared.is_among(slab, slots, word, key) {
-                    return true;
-                }
-                // Beyond a slab that is not full there is no key that came this way.
-                if words[slots as usize - 1] == FREE {
-                    return false;
-                }
-                slab = slab.wrapping_add(hash.step()) & self.slab_mask;
-                probe += 1;
-            }
-            false
-        }
     }
 }

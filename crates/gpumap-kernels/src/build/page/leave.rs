@@ -50,7 +50,7 @@ where
                 .counter(slab)
                 .take_slot(F::Word::from_u64(key.to_u64()));
             if let Some(slot) = slot {
-                self.slots.add(slab * Self::SLAB_SLOTS + slot).store(word);
+                self.put(slab, slot, word);
             }
             slot.is_some()
         }
@@ -75,14 +75,40 @@ where
     F::Value: SharedWord,
     F::Word: SharedWord,
 {
+    /// Whether the key of the pair at place `i`, whose home is full, was in the page before, farther on in its walk.
+    ///
+    /// # Safety
+    /// As for [`move_next_door`](Self::move_next_door).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(super) unsafe fn was_farther_on(&self, i: u32) -> bool {
+        let shared = &self.shared;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (hash, word) = self.staged(i, shared.key(i));
+            let home = hash.slab(self.slab_mask);
+            let all = self.slab_mask.min(PAGE_WALK - 1);
+            let (mut slab, mut steps) = (home, 0);
+            // Beyond a slab that was not full there is no key that came this way.
+            while steps < all && shared.counter(slab).peek().was_full() {
+                steps += 1;
+                slab = self.slab_of(home, word, steps);
+                if shared.is_stored(slab, word) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
     /// Gives the pair at place `i`, whose home is full, a slot if it, or another one of its home, has room in the next
-    /// slab of its walk: that one leaves. Else whoever was to leave waits again. Whether a pair was stored.
+    /// slab of its walk: that one leaves. Returns who is without a slot then.
     ///
     /// # Safety
     /// As for [`rank_all`](Self::rank_all); it is one of the queue.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(super) unsafe fn move_next_door(&self, i: u32) -> bool {
+    pub(super) unsafe fn move_next_door(&self, i: u32) -> Option<u32> {
         let shared = &self.shared;
         // SAFETY: the caller's promise.
         unsafe {
@@ -93,10 +119,9 @@ where
             let key = shared.key(i);
             if has_room && shared.take_slot(self.slab_of(home, word, 1), key, word) {
                 shared.pass(home, key);
-                return true;
+                return None;
             }
-            shared.wait_again(i);
-            false
+            Some(i)
         }
     }
 
@@ -150,6 +175,7 @@ where
                 }
                 if !full && shared.take_slot(slab, key, word) {
                     shared.pass(home, key);
+                    shared.note_steps(all - left);
                     return true;
                 }
             }
@@ -161,7 +187,7 @@ where
 
     /// Slab number `steps` of the walk of a pair from its home.
     #[inline(always)]
-    fn slab_of(&self, home: u32, word: u32, steps: u32) -> u32 {
+    pub(super) fn slab_of(&self, home: u32, word: u32, steps: u32) -> u32 {
         home.wrapping_add(steps * KeyHash::step_of_tag(word >> 16)) & self.slab_mask
     }
 
@@ -175,17 +201,20 @@ where
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn who_leaves<const NEAR_BY: u32>(&self, home: u32, word: u32) -> (u32, bool) {
         let shared = &self.shared;
-        // SAFETY: the caller's promise. All that lies in the slab was staged and has its home there: it was full before
-        // any pair left its own.
+        // SAFETY: the caller's promise. All staged pairs that lie in the slab have their home there: it was full before
+        // any of them left its own. Those that were in the page before stay, wherever their homes are.
         unsafe {
             let words = shared.words(home);
             let (mut leaves, mut slot) = (word, 0);
             let mut steps = self.steps_to_room::<NEAR_BY>(home, word);
-            let mut s = 0;
-            while s < ASKED {
+            // Those that came last lie in the last slots.
+            let end = Shared::<F, IN_USE>::SLAB_SLOTS;
+            let mut s = end - ASKED;
+            while s < end {
                 let there = words[s as usize];
                 let its_steps = self.steps_to_room::<NEAR_BY>(home, there);
-                if its_steps < steps {
+                let may_leave = !IN_USE || there & 0xffff < self.args.heads.room;
+                if may_leave && its_steps < steps {
                     (leaves, slot, steps) = (there, s, its_steps);
                 }
                 s += 1;
@@ -200,7 +229,7 @@ where
                 }
             }
             if !is_new || Shared::<F, IN_USE>::is_like_one(&words, leaves) {
-                shared.suspect(leaves & 0xffff);
+                shared.suspect(home, leaves);
             }
             (leaves, steps <= NEAR_BY)
         }

@@ -3,11 +3,13 @@
 //! A counter for each slab hands out its slots, so that nothing is compared and no attempt fails. Those whose home is full
 //! wait until all others are placed; then it is settled who of the home [leaves](super::leave).
 //!
-//! Whether keys are [equal](super::equal) is seen afterwards. If they are, all is undone. Batches in which each key comes
+//! In a page in use each pair first looks for its key at home; and farther on, if that was full before. A key that is not
+//! found was not there, so it may lie wherever there is room.
+//!
+//! Whether keys of the batch are [equal](super::equal) is seen afterwards. If they are, all is undone. Batches in which each key comes
 //! many times are given up earlier, when more pairs have left their homes than differing keys ever would.
 
 use super::Page;
-use super::shared::Shared;
 use crate::marks::AtHome;
 use crate::slot::{Format, Stored};
 use gpumap_simt::shared_ptr::SharedWord;
@@ -34,21 +36,24 @@ where
         // SAFETY: places stay below `count`, slabs are masked; the barriers are the same for all.
         unsafe {
             let mut i = t;
+            // A bit for each of this thread's pairs that found its home full.
+            let (mut full, mut round) = (0, 1);
             while i < self.count {
                 let key = shared.key(i);
                 if let Stored::Table(_) = F::stored(key) {
                     let (hash, word) = self.staged(i, key);
                     let slab = hash.slab(self.slab_mask);
-                    match shared.counter(slab).take_slot_at_home(hash.tag()) {
-                        AtHome::Slot(slot) => {
-                            let slot = slab * Shared::<F, IN_USE>::SLAB_SLOTS + slot;
-                            shared.slots.add(slot).store(word);
-                            stored += 1;
-                        }
-                        AtHome::Full { is_new } => {
-                            shared.wait_in_queue(i);
-                            if !is_new {
-                                shared.suspect(i);
+                    if !IN_USE || !shared.is_stored(slab, word) {
+                        match shared.counter(slab).take_slot_at_home(hash.tag()) {
+                            AtHome::Slot(slot) => {
+                                shared.put(slab, slot, word);
+                                stored += 1;
+                            }
+                            AtHome::Full { is_new } => {
+                                full |= round;
+                                if !is_new {
+                                    shared.suspect(slab, word);
+                                }
                             }
                         }
                     }
@@ -56,26 +61,35 @@ where
                     self.spill(i);
                 }
                 i += thread::block_dim_x();
+                round <<= 1;
             }
+            shared.wait_together(t, thread::block_dim_x(), full);
             thread::sync_threads();
 
-            let (queued, too_many) = shared.queued();
+            let (queued, too_many) = shared.waiting(0, 0);
             if too_many {
                 return None;
             }
             let mut q = t;
             while q < queued {
-                stored += u32::from(self.move_next_door(shared.waits(q)));
+                let i = shared.waits(q);
+                if !IN_USE || !self.was_farther_on(i) {
+                    let left = self.move_next_door(i);
+                    if let Some(i) = left {
+                        shared.wait(i, queued, 1);
+                    }
+                    stored += u32::from(left.is_none());
+                }
                 q += thread::block_dim_x();
             }
             thread::sync_threads();
 
-            let (queued_again, too_many) = shared.queued_again();
+            let (again, too_many) = shared.waiting(queued, 1);
             if too_many {
                 return None;
             }
             let mut q = queued + t;
-            while q < queued_again {
+            while q < again {
                 stored += u32::from(self.walk_on(shared.waits(q)));
                 q += thread::block_dim_x();
             }

@@ -1,5 +1,7 @@
 //! A page that is being made, in the shared memory of a block.
 
+use super::equal::most_suspects;
+use super::queue::{ROUNDS, most_queued};
 use crate::build::pair::{Joined, side_by_side};
 use crate::marks::SlabCounter;
 use crate::primitives::partition::stage;
@@ -11,21 +13,13 @@ use gpumap_simt::{U32x4, U64x2, thread};
 /// A slot in which nothing is. No pair is at place 65,535.
 pub(super) const FREE: u32 = u32::MAX;
 
+/// A vector of them, as it lies in the table.
+const EMPTY_SLOTS: U64x2 = U64x2::new(!0, !0);
+
 /// Words behind the counters of slabs that are zero when pairs begin to be placed.
-const COUNTS: u32 = 4;
+const COUNTS: u32 = ROUNDS + 3;
 /// All words there: one more is known before.
 const WORDS: u32 = COUNTS + 1;
-
-/// How many of `room` staged pairs are suspected before all are.
-pub(super) const fn most_suspects(room: u32) -> u32 {
-    room / 8
-}
-
-/// How many of `room` staged pairs wait at a time for all others to be placed. Of pages full to the last slot a
-/// fifth do.
-pub(super) const fn most_queued(room: u32) -> u32 {
-    room / 8 * 3 + 8
-}
 
 /// Bytes of dynamic shared memory for a page of so many slots, each of `slot` bytes, and `room`
 /// staged pairs; if `in_use` with the page itself.
@@ -38,38 +32,46 @@ pub const fn shared_bytes(
 ) -> u32 {
     let page = if in_use { slot * slots } else { 0 };
     let slabs = slots / (SLAB_BYTES / slot);
-    page + 4 * slots
+    4 * slots
         + room * (key + value)
-        + 2 * (most_queued(room) + most_suspects(room))
-        + 4 * (slabs + WORDS)
+        + page
+        + size_of::<U64x2>() as u32
+        + 4 * (slabs + WORDS + most_suspects(room))
+        + 2 * (most_queued(room, in_use) + most_suspects(room))
 }
 
 /// The pieces of a block's shared memory.
 pub(super) struct Shared<F: Format, const IN_USE: bool> {
-    /// The page as it was, if it is in use.
-    pub(super) page: SharedPtr<U64x2>,
     /// One word per slot.
     pub(super) slots: SharedPtr<u32>,
     /// Staged keys, and behind them their values; or pairs [side by side](crate::build::pair).
     keys: SharedPtr<F::Key>,
+    /// The page as it was, if it is in use.
+    pub(super) page: SharedPtr<U64x2>,
+    /// A vector of empty slots, behind the page.
+    empty: SharedPtr<U64x2>,
     /// One for each slab.
     used: SharedPtr<u32>,
-    /// How many pairs were to wait in the queue.
-    queued: SharedPtr<u32>,
-    /// How many of these were to wait once more.
-    again: SharedPtr<u32>,
+    /// How many pairs were to wait in the [queue](super::queue), for each of its rounds.
+    pub(super) queued: SharedPtr<u32>,
     /// Whether keys are equal.
     pub(super) equal: SharedPtr<u32>,
     /// How many pairs are suspected.
     pub(super) suspected: SharedPtr<u32>,
+    /// Numbers of steps that pairs went from their homes, one or'ed to the other.
+    pub(super) steps: SharedPtr<u32>,
     /// Whether they will be, from what is known of other pages.
     pub(super) doubt: SharedPtr<u32>,
     /// Places of staged pairs whose home is full: [`most_queued`].
-    queue: SharedPtr<u16>,
-    /// Places of staged pairs that there may be others with the keys of: [`most_suspects`].
-    pub(super) suspects: SharedPtr<u16>,
+    pub(super) queue: SharedPtr<u16>,
+    /// Words of staged pairs that there may be others with the keys of: [`most_suspects`].
+    pub(super) suspects: SharedPtr<u32>,
+    /// Their homes.
+    pub(super) homes: SharedPtr<u16>,
     /// Places of staged pairs; those beyond are slots of the page as it was.
-    room: u32,
+    pub(super) room: u32,
+    /// Behind the last of these: the place of an empty slot.
+    places: u32,
 }
 
 impl<F, const IN_USE: bool> Shared<F, IN_USE>
@@ -81,30 +83,38 @@ where
     pub(super) const SLAB_SLOTS: u32 = SLAB_BYTES / F::SLOT_BYTES;
     /// Whether staged pairs lie side by side.
     pub(super) const JOINED: bool = side_by_side::<F::Key, F::Value>();
+    /// Whether a staged pair has the bits of a slot: then one as it was, and an empty one, lie behind the staged
+    /// ones as if they were more of them.
+    const AS_SLOTS: bool = (size_of::<F::Key>() + size_of::<F::Value>()) as u32 == F::SLOT_BYTES;
 
     #[inline(always)]
     pub(super) fn of(slots: u32, room: u32) -> Self {
-        let page = SharedPtr::<U64x2>::dynamic();
-        let vectors = if IN_USE { slots / F::SLOTS } else { 0 };
-        let words = page.add(vectors).cast::<u32>();
+        let words = SharedPtr::<u32>::dynamic();
         let keys = words.add(slots).cast::<F::Key>();
         let values = keys.add(room).cast::<F::Value>();
-        let used = values.add(room).cast::<u32>();
+        let page = values.add(room).cast::<U64x2>();
+        let slots_before = if IN_USE { slots } else { 0 };
+        let empty = page.add(slots_before / F::SLOTS);
+        let used = empty.add(1).cast::<u32>();
         let queued = used.add(slots / Self::SLAB_SLOTS);
-        let queue = queued.add(WORDS).cast::<u16>();
+        let suspects = queued.add(WORDS);
+        let queue = suspects.add(most_suspects(room)).cast::<u16>();
         Self {
-            page,
             slots: words,
             keys,
+            page,
+            empty,
             used,
             queued,
-            again: queued.add(1),
-            equal: queued.add(2),
-            suspected: queued.add(3),
+            equal: queued.add(ROUNDS),
+            suspected: queued.add(ROUNDS + 1),
+            steps: queued.add(ROUNDS + 2),
             doubt: queued.add(COUNTS),
             queue,
-            suspects: queue.add(most_queued(room)),
+            suspects,
+            homes: queue.add(most_queued(room, IN_USE)),
             room,
+            places: room + slots_before,
         }
     }
 
@@ -182,94 +192,6 @@ where
         }
     }
 
-    /// Puts the staged pair at place `i` into the queue; false if there is no room.
-    ///
-    /// # Safety
-    /// There is one; the queue is written by this alone.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(super) unsafe fn wait_in_queue(&self, i: u32) -> bool {
-        // SAFETY: each place of the queue is given to one thread.
-        unsafe {
-            let at = self.queued.fetch_add(1);
-            let has_room = at < most_queued(self.room);
-            if has_room {
-                self.queue.add(at).store(i as u16);
-            }
-            has_room
-        }
-    }
-
-    /// How many pairs wait in the queue, and whether others were to.
-    ///
-    /// # Safety
-    /// A barrier lies behind the last that was put there.
-    #[inline(always)]
-    pub(super) unsafe fn queued(&self) -> (u32, bool) {
-        let most = most_queued(self.room);
-        // SAFETY: the caller's promise.
-        let queued = unsafe { self.queued.load() };
-        (queued.min(most), queued > most)
-    }
-
-    /// Puts the staged pair at place `i` behind those that wait in the queue, if there is room.
-    ///
-    /// # Safety
-    /// There is one; a barrier lies behind the last that was put into the queue, and these are behind it by this
-    /// alone.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(super) unsafe fn wait_again(&self, i: u32) {
-        // SAFETY: each place of the queue is given to one thread.
-        unsafe {
-            let at = self.queued.load() + self.again.fetch_add(1);
-            if at < most_queued(self.room) {
-                self.queue.add(at).store(i as u16);
-            }
-        }
-    }
-
-    /// Where those that wait again end, which begin behind the others, and whether there was no room for some.
-    ///
-    /// # Safety
-    /// A barrier lies behind the last that was put there.
-    #[inline(always)]
-    pub(super) unsafe fn queued_again(&self) -> (u32, bool) {
-        let most = most_queued(self.room);
-        // SAFETY: the caller's promise.
-        let queued = unsafe { self.queued.load() + self.again.load() };
-        (queued.min(most), queued > most)
-    }
-
-    /// The pair that waits at a place of the queue.
-    ///
-    /// # Safety
-    /// There is one, and a barrier lies behind.
-    #[inline(always)]
-    pub(super) unsafe fn waits(&self, q: u32) -> u32 {
-        // SAFETY: the caller's promise.
-        unsafe { u32::from(self.queue.add(q).load()) }
-    }
-
-    /// Notes that the staged pair at place `i` may have the same key as another one.
-    ///
-    /// # Safety
-    /// There is one; lists are written by this alone.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(super) unsafe fn suspect(&self, i: u32) {
-        // SAFETY: each place of the list is given to one thread.
-        unsafe {
-            let at = self.suspected.fetch_add(1);
-            if at < most_suspects(self.room) {
-                self.suspects.add(at).store(i as u16);
-            } else {
-                // So many differ seldom, on small pages; claims will tell.
-                self.equal.fetch_add(1);
-            }
-        }
-    }
-
     /// Makes all slots free, and the queue empty.
     ///
     /// # Safety
@@ -279,6 +201,9 @@ where
         let t = thread::thread_idx_x();
         // SAFETY: each word is one thread's.
         unsafe {
+            if t == 0 {
+                self.empty.store(EMPTY_SLOTS);
+            }
             let mut i = 4 * t;
             while i < slots {
                 self.slots.add(i).cast().store(U32x4([FREE; 4]));
@@ -292,33 +217,90 @@ where
         }
     }
 
+    /// Gives a slot of a slab, that a counter has handed out, the word of a pair.
+    ///
+    /// # Safety
+    /// It is the calling thread's.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(super) unsafe fn put(&self, slab: u32, slot: u32, word: u32) {
+        let at = self.slots.add(slab * Self::SLAB_SLOTS + slot);
+        // SAFETY: the caller's promise.
+        unsafe {
+            if IN_USE {
+                // Others look through the slab for their keys meanwhile.
+                at.compare_exchange(FREE, word);
+            } else {
+                at.store(word);
+            }
+        }
+    }
+
     /// The counter of a slab of the page.
     #[inline(always)]
     pub(super) fn counter(&self, slab: u32) -> SlabCounter<F> {
         SlabCounter::of(self.used.add(slab))
     }
 
-    /// The key word of a slot of the page as it was.
+    /// Vector `v` of the page as it will be: what the words of its slots stand for, which are not in order yet.
     ///
     /// # Safety
-    /// The page is in use, has that slot, and has been copied.
+    /// The page has that vector; pairs are staged, and no slot's word is written.
     #[inline(always)]
-    pub(super) unsafe fn word_before(&self, slot: u32) -> F::Word {
-        let at = self.page.cast::<u8>().add(slot * F::SLOT_BYTES);
-        // SAFETY: the key word begins the slot.
-        unsafe { at.cast::<F::Word>().load() }
+    pub(super) unsafe fn vector(&self, v: u32) -> U64x2 {
+        // SAFETY: the words of the vector. A place is that of a pair or of a slot before, and FREE is beyond all.
+        unsafe {
+            if F::SLOTS == 1 {
+                return self.slot_of(self.place(self.slots.add(v).load()));
+            }
+            let words = self.slots.cast::<u64>().add(v).load();
+            let place = |word: u64| self.place(word as u32);
+            U64x2::new(self.half_of(place(words)), self.half_of(place(words >> 32)))
+        }
     }
 
-    /// The pair in a slot of the page as it was.
+    /// The place of what a slot's word stands for: of an empty slot, if it is [`FREE`].
+    #[inline(always)]
+    fn place(&self, word: u32) -> u32 {
+        (word & 0xffff).min(self.places)
+    }
+
+    /// What is at a place, as a slot of 8 bytes.
     ///
     /// # Safety
-    /// As for [`word_before`](Self::word_before).
+    /// As for [`vector`](Self::vector).
     #[inline(always)]
-    pub(super) unsafe fn pair_before(&self, slot: u32) -> (F::Word, F::Value) {
-        // SAFETY: the vector of the slot.
-        let vector = unsafe { self.page.add(slot / F::SLOTS).load() };
-        let i = slot % F::SLOTS;
-        (F::word(vector, i), F::value(vector, i))
+    unsafe fn half_of(&self, place: u32) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if Self::AS_SLOTS {
+                self.keys.cast::<u64>().add(place).load()
+            } else if place < self.room {
+                // A key of 4 bytes alone.
+                self.key(place).to_u64()
+            } else {
+                self.page.cast::<u64>().add(place - self.room).load()
+            }
+        }
+    }
+
+    /// What is at a place, as a slot of 16 bytes.
+    ///
+    /// # Safety
+    /// As for [`vector`](Self::vector).
+    #[inline(always)]
+    unsafe fn slot_of(&self, place: u32) -> U64x2 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if Self::AS_SLOTS {
+                self.keys.cast::<U64x2>().add(place).load()
+            } else if place < self.room {
+                let (key, value) = self.pair(place);
+                U64x2::new(key.to_u64(), value.to_u64())
+            } else {
+                self.page.add(place - self.room).load()
+            }
+        }
     }
 
     /// The key word of the pair that a slot's word stands for.
@@ -328,12 +310,14 @@ where
     #[inline(always)]
     pub(super) unsafe fn key_word(&self, word: u32) -> F::Word {
         let place = word & 0xffff;
-        // SAFETY: a place below `room` is that of a staged key, one beyond it that of a slot.
+        // SAFETY: a place below `room` is that of a staged key, one beyond it that of a slot, which begins with
+        // its key word.
         unsafe {
             if !IN_USE || place < self.room {
                 F::Word::from_u64(self.key(place).to_u64())
             } else {
-                self.word_before(place - self.room)
+                let at = (place - self.room) * F::SLOT_BYTES;
+                self.page.cast::<u8>().add(at).cast::<F::Word>().load()
             }
         }
     }
