@@ -79,7 +79,7 @@ kernel_args! {
         pub counts: *const u64,
         /// Where pairs go that find no place in their page, and reserved keys.
         pub spill: Spill<K, V>,
-        /// Pages that were sent equal keys so far: zero before the launch.
+        /// Pages that were made by claims so far, since keys were equal or seemed to be: zero before the launch.
         pub equal: *mut u64,
         /// Zero before the launch; else after it if a page was sent more than it had room for. Its marks do
         /// not hold when those have been stored that did not come to it.
@@ -146,16 +146,6 @@ where
         equal >= 16 && equal > u64::from(number) / 16
     }
 
-    /// Makes all slots free, and the queue empty.
-    ///
-    /// # Safety
-    /// The whole block calls it, between two barriers.
-    #[inline(always)]
-    unsafe fn clear(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.clear(self.slots) };
-    }
-
     /// Whether any lane of a warp has a vector of the page, if this one's is `v`: so that all go on
     /// together.
     #[inline(always)]
@@ -167,7 +157,7 @@ where
     /// say of keys that have passed.
     ///
     /// # Safety
-    /// The whole block calls it, between two barriers; the page has been copied, and all is [clear](Self::clear).
+    /// The whole block calls it, between two barriers; the page has been copied, and all is [clear](Shared::clear).
     #[inline(always)]
     unsafe fn load(&self) {
         let last = self.slots / F::SLOTS - 1;
@@ -289,7 +279,7 @@ where
             );
         }
         page.shared.stage(head, args.heads.keys, page.count);
-        page.clear();
+        page.shared.clear(page.slots);
         if sent > u64::from(room) && thread::thread_idx_x() == 0 {
             atomic::store(args.crowded, 1u64, Relaxed);
         }
@@ -331,7 +321,7 @@ where
             if thread::thread_idx_x() == 0 {
                 atomic::fetch_add(args.equal, 1, Relaxed);
             }
-            page.clear();
+            page.shared.clear(page.slots);
             thread::sync_threads();
             if IN_USE {
                 page.load();

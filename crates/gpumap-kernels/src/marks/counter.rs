@@ -33,16 +33,16 @@ pub enum AtHome {
 }
 
 /// A word in shared memory that hands out the slots of a slab, and knows of the keys that went past it.
-/// Zero at first.
+/// Zero at first, or [loaded](Self::load).
 ///
 /// | bits | |
 /// |---|---|
-/// | 0 to 16 | how many pairs it was to take |
+/// | 0 to 16 | how many pairs it was to take; 2^16 more if it was loaded full |
 /// | 17 to 27 | a filter of the tags of those whose home it is, and that found it full or made way |
 /// | 28 to 31 | the classes of the keys that went past |
 ///
 /// Any thread of the block may call it, between barriers; the counter is accessed by this alone. There are fewer
-/// than 2^17 pairs.
+/// than 2^17 pairs, or than 2^16 if it was loaded.
 #[derive(Clone, Copy)]
 pub struct SlabCounter<F> {
     word: SharedPtr<u32>,

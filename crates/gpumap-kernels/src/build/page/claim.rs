@@ -1,4 +1,4 @@
-//! Placing by compare-and-exchange: pairs whose keys may be equal, or stored already.
+//! Placing by compare-and-exchange: pairs whose keys may be equal; and, in slabs of four slots, stored already.
 
 use super::Page;
 use super::shared::{FREE, Shared};

@@ -16,8 +16,8 @@ pub(super) const fn most_suspects(room: u32) -> u32 {
     room / 16
 }
 
-/// Slots of the largest slab: keys of 4 bytes alone.
-const MOST_SLOTS: usize = 16;
+/// Slots of the largest slab.
+const MOST_SLOTS: usize = 8;
 
 impl<F, const IN_USE: bool> Shared<F, IN_USE>
 where
@@ -153,7 +153,7 @@ where
         let first = self.slots.add(slab * Self::SLAB_SLOTS);
         let mut u = 1;
         while u < Self::SLAB_SLOTS {
-            // SAFETY: slots of the slab; words that are not free stand for staged pairs.
+            // SAFETY: slots of the slab; words that are not free stand for pairs.
             unsafe {
                 let word = first.add(u).load();
                 if word != FREE && self.is_among(slab, u, word) {
@@ -165,26 +165,14 @@ where
         false
     }
 
-    /// Whether a slab has a pair with the key of that for which `word` stands, other than this one.
+    /// Whether a slab has a pair with the key of that for which `word` stands, other than this one: of the staged ones,
+    /// or `before` of those that were in the page too. Others may put pairs there meanwhile.
     ///
     /// # Safety
-    /// As for [`has_equal`](Self::has_equal); the word stands for a staged pair.
-    #[inline(always)]
-    unsafe fn has_another(&self, slab: u32, word: u32) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Self::is_like_one(&self.words(slab), word)
-                && self.is_among(slab, Self::SLAB_SLOTS, word)
-        }
-    }
-
-    /// Whether a slab has a pair with the key of that for which `word` stands, while others put pairs there.
-    ///
-    /// # Safety
-    /// The slab is one of the page; the word stands for a staged pair, which has no slot.
+    /// The slab is one of the page; the word stands for a staged pair.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(super) unsafe fn is_stored(&self, slab: u32, word: u32) -> bool {
+    pub(super) unsafe fn has_another(&self, slab: u32, word: u32, before: bool) -> bool {
         // SAFETY: the caller's promise; words that are not free stand for pairs.
         unsafe {
             let words = self.words(slab);
@@ -193,7 +181,9 @@ where
             }
             let mut s = 0;
             while s < Self::SLAB_SLOTS as usize {
-                if self.is_same(words[s], word) {
+                let there = words[s];
+                let counts = !IN_USE || before || there & 0xffff < self.room;
+                if counts && there != word && self.is_same(there, word) {
                     return true;
                 }
                 s += 1;
@@ -267,7 +257,7 @@ where
             while n < suspected << steps_log2 {
                 let (home, word) = shared.suspect_at(n >> steps_log2);
                 let slab = self.slab_of(home, word, n & !(!0 << steps_log2));
-                equal |= shared.has_another(slab, word);
+                equal |= shared.has_another(slab, word, false);
                 n += threads;
             }
         }

@@ -40,7 +40,7 @@ where
     /// The next slot of a slab gets a word, if there is one; else the key passes the slab.
     ///
     /// # Safety
-    /// The slab is one of the page; slots are written by this alone.
+    /// The slab is one of the page; it gets pairs by this alone.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn take_slot(&self, slab: u32, key: F::Key, word: u32) -> bool {
@@ -93,7 +93,7 @@ where
             while steps < all && shared.counter(slab).peek().was_full() {
                 steps += 1;
                 slab = self.slab_of(home, word, steps);
-                if shared.is_stored(slab, word) {
+                if shared.has_another(slab, word, true) {
                     return true;
                 }
             }
@@ -238,7 +238,7 @@ where
     /// How far the room is for a key that leaves its home, in steps of its walk: up to `NEAR_BY`, or one more.
     ///
     /// # Safety
-    /// As for [`who_leaves`](Self::who_leaves); the word stands for a staged pair.
+    /// As for [`who_leaves`](Self::who_leaves); the word stands for a pair, whose home that is if the answer is to be used.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn steps_to_room<const NEAR_BY: u32>(&self, home: u32, word: u32) -> u32 {

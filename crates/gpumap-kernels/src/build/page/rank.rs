@@ -43,7 +43,7 @@ where
                 if let Stored::Table(_) = F::stored(key) {
                     let (hash, word) = self.staged(i, key);
                     let slab = hash.slab(self.slab_mask);
-                    if !IN_USE || !shared.is_stored(slab, word) {
+                    if !IN_USE || !shared.has_another(slab, word, true) {
                         match shared.counter(slab).take_slot_at_home(hash.tag()) {
                             AtHome::Slot(slot) => {
                                 shared.put(slab, slot, word);

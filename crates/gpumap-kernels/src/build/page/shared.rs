@@ -60,7 +60,7 @@ pub(super) struct Shared<F: Format, const IN_USE: bool> {
     pub(super) suspected: SharedPtr<u32>,
     /// Numbers of steps that pairs went from their homes, one or'ed to the other.
     pub(super) steps: SharedPtr<u32>,
-    /// Whether they will be, from what is known of other pages.
+    /// Whether keys will be equal, from what is known of other pages.
     pub(super) doubt: SharedPtr<u32>,
     /// Places of staged pairs whose home is full: [`most_queued`].
     pub(super) queue: SharedPtr<u16>,
