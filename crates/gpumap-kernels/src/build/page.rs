@@ -43,7 +43,7 @@ use crate::marks::{ALL_CLASSES, arrange, unpassed};
 use crate::primitives::partition::stage;
 use crate::probe::TILE;
 use crate::slot::{Format, KeyWord};
-use crate::table::{MapView, load_submap};
+use crate::table::{MAX_PAGE_SLABS, MapView, SLAB_BYTES, load_submap};
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::shared_ptr::{SharedWord, wait_copies};
@@ -54,13 +54,19 @@ use shared::Shared;
 /// The most threads of a block.
 pub const MOST_THREADS: u32 = 384;
 
+/// The fewest that [`threads`] gives.
+const LEAST_THREADS: u32 = 256;
+
+// A thread notes in a word which of its pairs found their homes full.
+const _: () = assert!(MAX_PAGE_SLABS * (SLAB_BYTES / 8) <= LEAST_THREADS * u32::BITS);
+
 /// Threads of a block that makes a page of so many slots from at most `room` pairs, beside those that are in it if it
 /// is in use: more where many keys walk, and where a block takes so much of the shared memory that few fit.
 pub const fn threads(slots: u32, room: u32, in_use: bool) -> u32 {
     if in_use || room > slots / 4 * 3 {
         MOST_THREADS
     } else {
-        256
+        LEAST_THREADS
     }
 }
 

@@ -192,7 +192,7 @@ where
         }
     }
 
-    /// Makes all slots free, and the queue empty.
+    /// Makes all slots free, and counts and queue empty; and the vector of empty slots what it is.
     ///
     /// # Safety
     /// The whole block calls it, between two barriers.
