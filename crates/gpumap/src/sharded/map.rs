@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
+use super::stretches::{Stretches, stretch};
 use super::{Rank, Ranks, Shard};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, expect_room};
 use crate::map::{Key, MapBuilder, Merge, Value};
+use crate::memory::{host_vec, host_zeroed};
 
 /// A map over the devices of a group, driven by one process.
 ///
@@ -38,6 +40,8 @@ use crate::map::{Key, MapBuilder, Merge, Value};
 pub struct ShardedMap<K: Key, V: Value> {
     ranks: Ranks,
     shards: Vec<Mutex<Shard<K, V>>>,
+    /// Held by each call; alone by one that has to know beforehand how many pairs each rank has.
+    calls: RwLock<()>,
 }
 
 impl<K: Key, V: Value> ShardedMap<K, V> {
@@ -82,6 +86,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         Ok(Self {
             ranks: ranks.clone(),
             shards: shards.into_iter().map(Mutex::new).collect(),
+            calls: RwLock::new(()),
         })
     }
 
@@ -116,6 +121,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         &self,
         work: impl Fn(&mut Rank, &mut Shard<K, V>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
+        let _shared = self.calls.read();
         self.ranks
             .run(|rank| work(rank, &mut self.shards[rank.index()].lock()))
     }
@@ -158,10 +164,38 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Shard::get`].
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let parts = self.split(keys.len(), |rank, shard, range| {
+        self.gather(keys.len(), |rank, shard, range| {
             shard.get(rank, &keys[range])
-        });
-        Ok(parts?.concat())
+        })
+    }
+
+    /// As [`Map::get_into`](crate::Map::get_into), into memory of the host.
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// let (mut values, mut found) = ([9; 3], [9; 3]);
+    /// map.get_into(&[2, 3, 1], &mut values, &mut found)?;
+    /// assert_eq!((values, found), ([20, 0, 10], [1, 0, 1]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Shard::get_into`].
+    pub fn get_into(&self, keys: &[K], values: &mut [V], found: &mut [u8]) -> Result<()> {
+        expect_room(keys.len(), values.len().min(found.len()))?;
+        let (values, found) = (
+            self.shares(values, keys.len()),
+            self.shares(found, keys.len()),
+        );
+        self.split(keys.len(), |rank, shard, range| {
+            let (values, found) = (values.take(rank.index()), found.take(rank.index()));
+            shard.get_into(rank, &keys[range], values, found)
+        })
+        .map(drop)
     }
 
     /// As [`Map::contains`](crate::Map::contains).
@@ -169,10 +203,22 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Shard::contains`].
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let parts = self.split(keys.len(), |rank, shard, range| {
+        self.gather(keys.len(), |rank, shard, range| {
             shard.contains(rank, &keys[range])
-        });
-        Ok(parts?.concat())
+        })
+    }
+
+    /// As [`Map::contains_into`](crate::Map::contains_into), into memory of the host.
+    ///
+    /// # Errors
+    /// As for [`Shard::contains_into`].
+    pub fn contains_into(&self, keys: &[K], found: &mut [u8]) -> Result<()> {
+        expect_room(keys.len(), found.len())?;
+        let found = self.shares(found, keys.len());
+        self.split(keys.len(), |rank, shard, range| {
+            shard.contains_into(rank, &keys[range], found.take(rank.index()))
+        })
+        .map(drop)
     }
 
     /// As [`Map::remove`](crate::Map::remove).
@@ -229,9 +275,39 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Map::retrieve_all`](crate::Map::retrieve_all); [`Error::Group`].
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let parts = self.run(|_, shard| shard.local().retrieve_all())?;
-        let (keys, values): (Vec<Vec<K>>, Vec<Vec<V>>) = parts.into_iter().unzip();
-        Ok((keys.concat(), values.concat()))
+        let _alone = self.calls.write();
+        let lens = self.lens();
+        let total = lens.iter().sum();
+        let (mut keys, mut values) = (host_zeroed(total)?, host_zeroed(total)?);
+        self.dump(&lens, &mut keys, &mut values)?;
+        Ok((keys, values))
+    }
+
+    /// Every pair, as [`retrieve_all`](Self::retrieve_all) has them, into memory of the host. Returns how many
+    /// there are.
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`] if the pairs do not fit, before anything is written; as for
+    /// [`retrieve_all`](Self::retrieve_all).
+    pub fn retrieve_all_into(&self, keys: &mut [K], values: &mut [V]) -> Result<usize> {
+        let _alone = self.calls.write();
+        let lens = self.lens();
+        let total = lens.iter().sum();
+        expect_room(total, keys.len().min(values.len()))?;
+        self.dump(&lens, keys, values)?;
+        Ok(total)
+    }
+
+    /// Every pair; of each rank as many as it has. No other call is in flight.
+    fn dump(&self, lens: &[usize], keys: &mut [K], values: &mut [V]) -> Result<()> {
+        let keys = Stretches::new(keys, lens.iter().copied());
+        let values = Stretches::new(values, lens.iter().copied());
+        let of_rank = |rank: &mut Rank| {
+            let (keys, values) = (keys.take(rank.index()), values.take(rank.index()));
+            let shard = self.shards[rank.index()].lock();
+            shard.local().retrieve_all_into(keys, values)
+        };
+        self.ranks.run(of_rank).map(drop)
     }
 
     /// Runs work on every rank with the stretch of a batch of the host that it takes.
@@ -240,12 +316,40 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         len: usize,
         work: impl Fn(&mut Rank, &mut Shard<K, V>, Range<usize>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        let ranks = self.ranks.len();
-        let start = |rank: usize| (len as u128 * rank as u128 / ranks as u128) as usize;
         self.run(|rank, shard| {
-            let range = start(rank.index())..start(rank.index() + 1);
+            let range = stretch(len, rank.index(), self.ranks.len());
             work(rank, shard, range)
         })
+    }
+
+    /// What each rank writes to of an output, for the stretch that it takes of a batch of `len`.
+    fn shares<'a, T>(&self, output: &'a mut [T], len: usize) -> Stretches<'a, T> {
+        let ranks = self.ranks.len();
+        let len_of = |rank| stretch(len, rank, ranks).len();
+        Stretches::new(output, (0..ranks).map(len_of))
+    }
+
+    /// As [`split`](Self::split), and returns the answers of all ranks in the order of the batch.
+    fn gather<T: Copy + Send>(
+        &self,
+        len: usize,
+        answer: impl Fn(&mut Rank, &mut Shard<K, V>, Range<usize>) -> Result<Vec<T>> + Sync,
+    ) -> Result<Vec<T>> {
+        let mut all = host_vec::<T>(len)?;
+        let places = self.shares(all.spare_capacity_mut(), len);
+        self.split(len, |rank, shard, range| {
+            let answers = answer(rank, shard, range)?;
+            let places = places.take(rank.index());
+            assert_eq!(places.len(), answers.len(), "one answer for each key");
+            for (place, answer) in places.iter_mut().zip(answers) {
+                place.write(answer);
+            }
+            Ok(())
+        })?;
+        drop(places);
+        // SAFETY: each rank has written its stretch, and the stretches are the whole batch.
+        unsafe { all.set_len(len) };
+        Ok(all)
     }
 
     /// As [`split`](Self::split), for what every rank is told about all.

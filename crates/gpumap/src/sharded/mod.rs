@@ -51,7 +51,9 @@ mod owner;
 mod rank;
 mod ranks;
 mod room;
+mod round_trip;
 mod shard;
+mod stretches;
 mod transport;
 
 pub use error::{GroupError, NcclCode};

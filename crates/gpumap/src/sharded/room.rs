@@ -55,8 +55,6 @@ pub(super) struct Rooms<K, V> {
     pub(super) answers: Answers<V>,
     pub(super) own: Answers<V>,
     pub(super) came: Answers<V>,
-    /// Answers in the order of the batch, for the host.
-    pub(super) out: Answers<V>,
 }
 
 /// Values, and beside each whether there is one.
@@ -88,7 +86,6 @@ impl<K, V> Default for Rooms<K, V> {
             answers: Answers::default(),
             own: Answers::default(),
             came: Answers::default(),
-            out: Answers::default(),
         }
     }
 }

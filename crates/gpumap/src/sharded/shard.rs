@@ -1,5 +1,7 @@
 //! [`Shard`]: what one rank has of a map, and the verbs that store and take away.
 
+use std::sync::Arc;
+
 use gpumap_simt::atomic::part::Update;
 
 use super::Rank;
@@ -37,7 +39,7 @@ use crate::stream::Stream;
 pub struct Shard<K: Key, V: Value> {
     pub(super) map: Map<K, V>,
     pub(super) owners: Owners,
-    pub(super) primitives: Primitives,
+    pub(super) primitives: Arc<Primitives>,
     /// What the buffers below are ordered by: never the link, which is busy while they are worked on.
     pub(super) stream: Stream,
     pub(super) rooms: Rooms<K, V>,
@@ -83,7 +85,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             Ok(Self {
                 map: configure(Map::builder(rank.device()).hash_seed(hash_seed), &share).build()?,
                 owners,
-                primitives: Primitives::new(rank.device()),
+                primitives: Arc::new(Primitives::new(rank.device())),
                 stream: Stream::new(rank.device())?,
                 rooms: Rooms::default(),
                 mail: Mail::default(),

@@ -207,31 +207,3 @@ fn lengths_that_differ_are_an_error_everywhere() {
     }
     on_groups!(body: u64 => u64);
 }
-
-#[test]
-fn outputs_that_are_too_short_are_an_error_everywhere() {
-    fn body<K: Key, V: Value>(on: &Group) {
-        let sharded = map::<K, V>(on);
-        let error = sharded.run(|rank, shard| {
-            let stream = Stream::new(rank.device())?;
-            let short = usize::from(rank.index() == 0);
-            let mut values = Buffer::<V>::zeroed(&stream, 5)?;
-            let mut found = Buffer::<u8>::zeroed(&stream, 5 - short)?;
-            let keys = [key::<K>(1); 5];
-            shard.get_into(rank, &keys, &mut values, &mut found)
-        });
-        let error = error.unwrap_err();
-        assert!(
-            matches!(
-                error,
-                Error::OutputTooSmall {
-                    needed: 5,
-                    given: 4
-                }
-            ),
-            "{error}"
-        );
-        assert!(sharded.is_empty());
-    }
-    on_groups!(body: u64 => u64);
-}

@@ -3,6 +3,7 @@
 mod batches;
 mod failures;
 mod histogram;
+mod outputs;
 mod processes;
 mod transport;
 mod verbs;

@@ -8,28 +8,30 @@ use crate::error::Result;
 use crate::input::Source;
 use crate::map::{Key, Value, collect};
 use crate::primitives::scatter_tile;
+use crate::sharded::round_trip::Targets;
 use crate::sharded::{Rank, Shard};
 
 impl<K: Key, V: Value> Shard<K, V> {
     /// Looks a batch up by mail; false if it did not fit, and nothing has been written. A collective. The
-    /// outputs are as long as the batch, and their streams have been waited for.
+    /// targets may be written to by what is queued on this shard's stream.
     pub(in crate::sharded) fn ask(
         &mut self,
         rank: &mut Rank,
         post: &Post<K, V>,
         keys: Source<'_, K>,
-        values: Option<&mut Buffer<V>>,
-        found: &mut Buffer<u8>,
+        targets: Targets<V>,
     ) -> Result<bool> {
         let Some(came) = self.send(rank, post, keys, None, true)? else {
             return Ok(false);
         };
-        let answered = self.reply(post, values.is_some()).and_then(|answers| {
-            // SAFETY: a mailbox of this batch's terms for each rank, mapped by all.
-            unsafe { self.map.get_sent(&came.batch, answers.as_ptr().cast()) }
-        });
+        let answered = self
+            .reply(post, targets.values.is_some())
+            .and_then(|answers| {
+                // SAFETY: a mailbox of this batch's terms for each rank, mapped by all.
+                unsafe { self.map.get_sent(&came.batch, answers.as_ptr().cast()) }
+            });
         rank.together(answered)?;
-        let collected = self.collect(post, keys.len(), values, found);
+        let collected = self.collect(post, keys.len(), targets);
         rank.together(collected).map(|()| true)
     }
 
@@ -51,13 +53,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     }
 
     /// Puts answers in the order of the batch, and waits.
-    fn collect(
-        &mut self,
-        post: &Post<K, V>,
-        len: usize,
-        values: Option<&mut Buffer<V>>,
-        found: &mut Buffer<u8>,
-    ) -> Result<()> {
+    fn collect(&mut self, post: &Post<K, V>, len: usize, targets: Targets<V>) -> Result<()> {
         if len == 0 {
             return Ok(());
         }
@@ -65,23 +61,19 @@ impl<K: Key, V: Value> Shard<K, V> {
         // As it was sent.
         let (device, kernel) = (self.map.device(), &post.senders.keys);
         let tile = scatter_tile(device, kernel, post.terms.bins());
-        let bytes = match &values {
-            Some(_) => size_of::<V>(),
-            None => 0,
-        };
         let args = CollectArgs::<()> {
             places: self.mail.places.of(&self.stream, len)?.as_ptr(),
             values: answers.values.cast_const().cast(),
             found: answers.found,
             len: len as u64,
             tile,
-            out_values: values.map_or(std::ptr::null_mut(), |values| values.as_mut_ptr().cast()),
-            out_found: found.as_mut_ptr(),
+            out_values: targets.values_at(),
+            out_found: targets.found,
         };
         let stream = &self.stream;
-        // SAFETY: each key has a place, each place an answer, and the outputs are as long as the batch. All of it
+        // SAFETY: each key has a place, each place an answer, and a target. All of it
         // lives until the wait.
-        unsafe { collect(stream, bytes, args) }?;
+        unsafe { collect(stream, targets.value_bytes(), args) }?;
         stream.synchronize()
     }
 }

@@ -1,0 +1,220 @@
+//! The general way of a lookup: keys go to their owners, answers come back.
+
+use std::ops::Range;
+use std::ptr;
+
+use gpumap_kernels::primitives::order::{
+    NUMBER, NumberArgs, RETURN_0, RETURN_4, RETURN_8, ReturnArgs,
+};
+use gpumap_simt::kernel::Grid;
+
+use super::exchange::{Given, attempt, exchange, parcel};
+use super::room::{Answers, Room, Rooms};
+use super::{Rank, Shard};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::input::Source;
+use crate::map::{Key, Map, Value};
+use crate::stream::Stream;
+
+/// Threads per block of what puts answers back.
+const THREADS: u32 = 256;
+
+/// Where on its device the answers to a rank's batch go: as many as it has keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Targets<V> {
+    /// None if nobody asks for values.
+    pub(super) values: Option<*mut V>,
+    pub(super) found: *mut u8,
+}
+
+impl<V: Value> Targets<V> {
+    /// Bytes of a value, if any are asked for.
+    pub(super) fn value_bytes(&self) -> usize {
+        self.values.map_or(0, |_| size_of::<V>())
+    }
+
+    /// Where values go, for a kernel; null if nowhere.
+    pub(super) fn values_at(&self) -> *mut () {
+        self.values.map_or(ptr::null_mut(), |values| values.cast())
+    }
+}
+
+impl<K: Key, V: Value> Shard<K, V> {
+    /// Asks the owner of each key, puts the answers in the order of the keys, and waits. A collective. What is
+    /// queued on this shard's stream may write to the targets.
+    pub(super) fn round_trip(
+        &mut self,
+        rank: &mut Rank,
+        keys: Source<'_, K>,
+        targets: Targets<V>,
+    ) -> Result<()> {
+        let len = keys.len();
+        let Self {
+            map,
+            rooms,
+            stream,
+            primitives,
+            owners,
+            ..
+        } = self;
+        let stream: &Stream = stream;
+        let Rooms {
+            keys: sent,
+            places,
+            numbers,
+            numbered,
+            came_keys,
+            answers,
+            own,
+            came,
+            ..
+        } = rooms;
+        let parted = attempt(|| {
+            number(stream, numbers, numbered, len)?;
+            let numbers = numbers.of(stream, len)?.slice(..len)?;
+            let (sent, places) = (sent.of(stream, len)?, places.of(stream, len)?);
+            let offsets =
+                primitives.partition_into(&Given(keys), &numbers, owners.digit(), sent, places)?;
+            Ok(owners.ranges(&offsets))
+        });
+        let mine = parted
+            .as_ref()
+            .map_or(0..0, |ranges| ranges[rank.index()].clone());
+        let plan = rank.plan(parted)?;
+        let incoming = plan.incoming();
+        let with_values = targets.values.is_some();
+
+        let room = attempt(|| {
+            Ok((
+                sent.of(stream, len)?,
+                places.of(stream, len)?,
+                came_keys.of(stream, incoming)?,
+                answers.of(stream, incoming, with_values)?,
+                own.of(stream, mine.len(), with_values)?,
+                came.of(stream, len, with_values)?,
+            ))
+        });
+        let (sent, places, came_keys, mut answers, mut own, mut came) = rank.together(room)?;
+        // SAFETY: the buffers have what is planned, and are left alone until the wait below is over.
+        unsafe { exchange(rank, stream, &plan, &[parcel(sent, came_keys)]) }?;
+        // Those of its own keys are looked up while the others are on their way.
+        let asked = own.ask(map, sent, mine.clone());
+        rank.wait()?;
+        let asked = asked.and_then(|()| answers.ask(map, came_keys, 0..incoming));
+        rank.together(asked)?;
+
+        let mut parcels = vec![parcel(answers.found, came.found)];
+        if let (Some(answers), Some(came)) = (&answers.values, &mut came.values) {
+            parcels.push(parcel(answers, came));
+        }
+        // SAFETY: as above.
+        unsafe { exchange(rank, stream, &plan.reversed(), &parcels) }?;
+        let put = |answers: &AnswerBuffers<'_, V>, first: usize, range: Range<usize>| {
+            put_back(stream, answers, first, places, range, targets)
+        };
+        let returned = put(&own, mine.start, mine.clone());
+        rank.wait()?;
+        let returned = returned
+            .and_then(|()| put(&came, 0, 0..mine.start))
+            .and_then(|()| put(&came, 0, mine.end..len))
+            .and_then(|()| stream.synchronize());
+        rank.together(returned)
+    }
+}
+
+/// Buffers of answers, those of values if they are asked for.
+struct AnswerBuffers<'a, V> {
+    values: Option<&'a mut Buffer<V>>,
+    found: &'a mut Buffer<u8>,
+}
+
+impl<V: Value> Answers<V> {
+    fn of(
+        &mut self,
+        stream: &Stream,
+        len: usize,
+        with_values: bool,
+    ) -> Result<AnswerBuffers<'_, V>> {
+        Ok(AnswerBuffers {
+            values: match with_values {
+                true => Some(self.values.of(stream, len)?),
+                false => None,
+            },
+            found: self.found.of(stream, len)?,
+        })
+    }
+}
+
+impl<V: Value> AnswerBuffers<'_, V> {
+    /// Looks some keys up.
+    fn ask<K: Key>(
+        &mut self,
+        map: &Map<K, V>,
+        keys: &Buffer<K>,
+        range: Range<usize>,
+    ) -> Result<()> {
+        let keys = keys.slice(range)?;
+        match &mut self.values {
+            Some(values) => map.get_into(&keys, values, self.found),
+            None => map.contains_into(&keys, self.found),
+        }
+    }
+}
+
+/// Sees to it that the first numbers are there.
+fn number(
+    stream: &Stream,
+    numbers: &mut Room<u32>,
+    numbered: &mut usize,
+    len: usize,
+) -> Result<()> {
+    if *numbered >= len {
+        return Ok(());
+    }
+    *numbered = 0;
+    let buffer = numbers.of(stream, len)?;
+    let args = NumberArgs {
+        places: buffer.as_mut_ptr(),
+        n: len as u64,
+    };
+    // SAFETY: the buffer has as many, and is ordered by this stream.
+    unsafe { NUMBER.launch(stream, Grid::covering(len as u64, THREADS), args) }?;
+    *numbered = len;
+    Ok(())
+}
+
+/// Queues putting answers to the keys of a range back. The first of the answers is that of key `first`.
+fn put_back<V: Value>(
+    stream: &Stream,
+    answers: &AnswerBuffers<'_, V>,
+    first: usize,
+    places: &Buffer<u32>,
+    range: Range<usize>,
+    targets: Targets<V>,
+) -> Result<()> {
+    if range.is_empty() {
+        return Ok(());
+    }
+    let skip = range.start - first;
+    let args = ReturnArgs::<()> {
+        places: places.slice(range.clone())?.as_ptr(),
+        values: answers.values.as_ref().map_or(ptr::null(), |values| {
+            values.as_ptr().wrapping_add(skip).cast()
+        }),
+        found: answers.found.as_ptr().wrapping_add(skip),
+        n: range.len() as u64,
+        out_values: targets.values_at(),
+        out_found: targets.found,
+    };
+    let grid = Grid::covering(args.n, THREADS);
+    // SAFETY: places are below the length of the batch, which the targets have room for; answers have
+    // the range. Values are of the size that the kernel is for. All of it lives until the caller's wait.
+    unsafe {
+        match targets.value_bytes() {
+            0 => RETURN_0.launch(stream, grid, args),
+            4 => RETURN_4.launch(stream, grid, args.of()),
+            _ => RETURN_8.launch(stream, grid, args.of()),
+        }
+    }
+}
