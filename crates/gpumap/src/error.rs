@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use cudarc::driver::sys::CUresult;
@@ -30,7 +31,7 @@ pub enum Error {
 
     /// The driver is older than what this build needs.
     #[error(
-        "the CUDA driver is too old: {missing} is missing; install a driver for CUDA 12 or newer"
+        "the CUDA driver is too old: {missing} is missing; install a driver for CUDA 12.3 or newer"
     )]
     DriverTooOld {
         /// The first thing found missing: a driver function, or the PTX version of the kernels.
@@ -278,6 +279,14 @@ pub(crate) fn expect_room(needed: usize, given: usize) -> Result<()> {
     Ok(())
 }
 
+/// An error unless there are as many values as keys.
+pub(crate) fn expect_same_len(keys: usize, values: usize) -> Result<()> {
+    if keys != values {
+        return Err(Error::LengthMismatch { keys, values });
+    }
+    Ok(())
+}
+
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         Self::Kernel(Box::new(fault))
@@ -311,7 +320,7 @@ fn file_name(path: Option<&PathBuf>) -> String {
     )
 }
 
-/// A setting of a [`MapBuilder`](crate::MapBuilder).
+/// A setting of a map, a chained map, a histogram or a digit that can be out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Setting {
@@ -335,6 +344,26 @@ pub enum Setting {
     DigitBits,
     /// The end of a digit: one more than its highest bit.
     DigitEnd,
+}
+
+impl Setting {
+    /// An error unless a value lies in the range, as a NaN never does.
+    pub(crate) fn expect(self, value: f64, range: RangeInclusive<f64>) -> Result<()> {
+        match range.contains(&value) {
+            true => Ok(()),
+            false => Err(self.refused(value, range)),
+        }
+    }
+
+    /// The error for a value that it cannot have.
+    pub(crate) fn refused(self, value: f64, range: RangeInclusive<f64>) -> Error {
+        Error::Setting {
+            setting: self,
+            value,
+            least: *range.start(),
+            most: *range.end(),
+        }
+    }
 }
 
 impl fmt::Display for Setting {

@@ -38,6 +38,12 @@ impl<T: Pod> Sink<'_, T> {
     }
 }
 
+/// The values of keys that were found, from values and bytes that are not 0 where one was.
+pub(crate) fn found_values<V>(values: Vec<V>, found: Vec<u8>) -> Vec<Option<V>> {
+    let answer = |(value, found)| (found != 0).then_some(value);
+    values.into_iter().zip(found).map(answer).collect()
+}
+
 impl<T: Pod> Output<T> for [T] {
     fn sink(&mut self) -> Sink<'_, T> {
         Sink::Host(self)

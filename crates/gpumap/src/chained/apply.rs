@@ -6,11 +6,10 @@ use gpumap_kernels::chained::mixed;
 use super::chains::Chains;
 use super::look_up::count_in;
 use super::run::Job;
-use super::store::expect_values;
 use super::{ChainedMap, Key, Value};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
 use crate::scratch::{Slot, Workspace};
 
@@ -97,8 +96,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     ) -> Result<Vec<Answer<V>>> {
         let (keys, values) = (keys.source(), values.source());
         let len = keys.len();
-        expect_values(len, values.len())?;
-        expect_values(len, operations.len())?;
+        expect_same_len(len, values.len())?;
+        expect_same_len(len, operations.len())?;
         if len == 0 {
             return Ok(Vec::new());
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use gpumap_kernels::chained::kernels::ChainedBits;
 use gpumap_kernels::kernels::Encoding;
 
-use super::chains::{Chains, MOST_SLABS};
+use super::chains::{Chains, MOST_BUCKETS, MOST_SLABS};
 use super::grow::spare_slabs;
 use super::{ChainedMap, Key, Value};
 use crate::device::Device;
@@ -118,32 +118,30 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
         let slab_slots = kernels.slab_slots as usize;
         let buckets = self.buckets.unwrap_or_else(|| {
             let slabs = self.capacity as f64 / (slab_slots as f64 * PAIRS_PER_SLOT);
-            (slabs.ceil() as usize).max(LEAST_BUCKETS)
+            (slabs.ceil() as usize).clamp(LEAST_BUCKETS, MOST_BUCKETS)
         });
-        let in_range = |setting, value: usize, least: usize, most: usize| {
-            if (least..=most).contains(&value) {
-                return Ok(value);
-            }
-            Err(Error::Setting {
-                setting,
-                value: value as f64,
-                least: least as f64,
-                most: most as f64,
-            })
-        };
-        let buckets = in_range(Setting::Buckets, buckets, 1, 1 << 31)? as u32;
+        Setting::Buckets.expect(buckets as f64, 1.0..=MOST_BUCKETS as f64)?;
         let slabs = match self.pool_slabs {
-            Some(slabs) => slabs,
+            Some(slabs) => {
+                Setting::PoolSlabs.expect(slabs as f64, 0.0..=MOST_SLABS as f64)?;
+                slabs
+            }
             None => {
                 let spare = spare_slabs(self.capacity, self.device.multiprocessors());
-                self.capacity.div_ceil(slab_slots).saturating_add(spare)
+                let slabs = self.capacity.div_ceil(slab_slots).saturating_add(spare);
+                if slabs > MOST_SLABS {
+                    return Err(Error::CapacityOverflow {
+                        elements: self.capacity,
+                        element_bytes: size_of::<K>() + size_of::<V>(),
+                    });
+                }
+                slabs
             }
         };
-        let slabs = in_range(Setting::PoolSlabs, slabs, 0, MOST_SLABS)?;
         let seed = self.seed.unwrap_or_else(random_seed);
         let fixed = self.pool_slabs.is_some();
         let stream = Stream::new(&self.device)?;
-        let chains = Chains::new(&stream, buckets, slabs, fixed, seed)?;
+        let chains = Chains::new(&stream, buckets as u32, slabs, fixed, seed)?;
         Ok(ChainedMap {
             scratch: ScratchPool::new(&self.device),
             room: Room::new(chains.slabs() * slab_slots),

@@ -22,6 +22,9 @@ const ONES: u8 = 0xff;
 /// in the L1, enough that little of the last one is missing.
 const SUPER_BLOCKS: usize = 16;
 
+/// Most buckets of a map.
+pub(super) const MOST_BUCKETS: usize = 1 << 31;
+
 /// Most slabs of a pool: 2^42 - 2^33 is what kernels can number, and this is more than any memory has.
 pub(super) const MOST_SLABS: usize = 1 << 38;
 

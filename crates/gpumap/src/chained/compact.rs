@@ -1,19 +1,14 @@
-//! Removing pairs, and what they leave behind.
+//! Taking away what removed pairs left behind.
 
 use gpumap_kernels::chained::flush::FlushArgs;
 use gpumap_kernels::chained::slab::LANES;
 use gpumap_simt::kernel::Grid;
 
 use super::chains::Chains;
-use super::run::Job;
 use super::{ChainedMap, Key, Value};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::input::Input;
-use crate::scratch::Slot;
-
-use std::sync::atomic::Ordering;
 
 /// Threads per block of the kernels that look at every chain.
 const CHAIN_THREADS: u32 = 256;
@@ -24,32 +19,6 @@ pub(super) fn grid_of_chains(bases: u64) -> Grid {
 }
 
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
-    /// Removes one pair for each key that is present: the one that was stored first. Returns how many
-    /// were removed; a key that comes twice in the batch removes two, if it has as many.
-    ///
-    /// The slots of removed pairs are used again when the map is [compacted](Self::compact), which it
-    /// does by itself before it grows.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`] before anything is removed; [`Error::WrongDevice`],
-    /// [`Error::Poisoned`], [`Error::Driver`].
-    pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        let keys = keys.source();
-        let len = keys.len();
-        if len == 0 {
-            return Ok(0);
-        }
-        let mut scratch = self.scratch.take()?;
-        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-        let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
-        let job = Job::of_keys(staged, len);
-        let chains = self.shared()?;
-        let grid = self.share_out(len);
-        let [removed, _] = self.change(&chains, &mut scratch, self.kernels.delete, job, grid)?;
-        self.room.removed(removed);
-        Ok(removed)
-    }
-
     /// Moves the pairs of every chain together, over what removed ones left behind, and gives slabs that
     /// are empty then back to the pool. Returns how many. Pairs keep their order. Waits for the calls in
     /// flight.
@@ -87,19 +56,5 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         self.room.rebuilt(self.room.len(), self.capacity());
         tracing::debug!(freed, pairs = self.len(), "compacted the chains");
         Ok(freed as usize)
-    }
-
-    /// Removes every pair. Waits for the calls in flight. The pool keeps its size.
-    ///
-    /// # Errors
-    /// [`Error::Driver`].
-    pub fn clear(&self) -> Result<()> {
-        let mut chains = self.chains.write();
-        // Half-way through it holds neither what it held nor nothing.
-        self.poisoned.store(true, Ordering::Release);
-        chains.clear()?;
-        self.room.rebuilt(0, self.capacity());
-        self.poisoned.store(false, Ordering::Release);
-        Ok(())
     }
 }

@@ -5,13 +5,13 @@
 //! a warp may hold four for a moment: one for each of its tiles.
 
 use gpumap_kernels::chained::slab::LANES;
+use gpumap_simt::warp;
 
 use super::chains::Chains;
 use super::{ChainedMap, Key, Value};
 use crate::error::{Error, Result};
 
-/// Lanes per warp.
-const WARP: usize = 32;
+const WARP: usize = warp::SIZE as usize;
 /// Slabs that a warp may hold and has not linked yet.
 const HELD_BY_WARP: usize = WARP / LANES as usize;
 /// Most warps that run on a multiprocessor at a time.

@@ -5,7 +5,7 @@ use super::{ChainedMap, Key, Value};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room};
-use crate::input::Input;
+use crate::input::{Input, Source};
 use crate::output::{Output, Sink};
 use crate::scratch::{HostOutput, Slot, Workspace};
 
@@ -24,7 +24,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
-        let len = keys.source().len();
+        let keys = keys.source();
+        let len = keys.len();
         let mut scratch = self.scratch.take()?;
         let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
         let mut outcomes: HostOutput<u8> = scratch.output(Slot::SecondOutput, len)?;
@@ -58,7 +59,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         values: &mut (impl Output<V> + ?Sized),
         found: &mut (impl Output<u8> + ?Sized),
     ) -> Result<()> {
-        let (len, values, found) = (keys.source().len(), values.sink(), found.sink());
+        let (keys, values, found) = (keys.source(), values.sink(), found.sink());
+        let len = keys.len();
         expect_room(len, values.len().min(found.len()))?;
         let is_host = matches!(values, Sink::Host(_));
         let mut scratch = self.scratch.take()?;
@@ -80,7 +82,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// # Errors
     /// As for [`get`](Self::get).
     pub fn contains(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
-        let len = keys.source().len();
+        let keys = keys.source();
+        let len = keys.len();
         let mut scratch = self.scratch.take()?;
         let mut outcomes: HostOutput<u8> = scratch.output(Slot::FirstOutput, len)?;
         let answers = (outcomes.as_mut_ptr(), std::ptr::null_mut());
@@ -102,7 +105,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// # Errors
     /// As for [`get`](Self::get).
     pub fn count(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<usize>> {
-        let len = keys.source().len();
+        let keys = keys.source();
+        let len = keys.len();
         let mut scratch = self.scratch.take()?;
         let mut counts = scratch.output::<V>(Slot::FirstOutput, len)?;
         let answers = (std::ptr::null_mut(), counts.as_mut_ptr());
@@ -116,10 +120,9 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         &self,
         scratch: &mut Workspace,
         kernel: &'static BatchKernel<K>,
-        keys: &(impl Input<K> + ?Sized),
+        keys: Source<'_, K>,
         (outcomes, found): (*mut u8, *mut V),
     ) -> Result<()> {
-        let keys = keys.source();
         let len = keys.len();
         if len == 0 {
             return Ok(());

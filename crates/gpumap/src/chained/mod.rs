@@ -24,6 +24,7 @@ mod compact;
 mod grow;
 mod lend;
 mod look_up;
+mod remove;
 mod replay;
 mod retrieve;
 mod run;
@@ -120,8 +121,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// A map with buckets and a pool for this many pairs.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`], [`Error::Setting`] for more pairs than
-    /// there can be buckets for, [`Error::Driver`].
+    /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`], [`Error::Driver`].
     pub fn with_capacity(device: &Device, pairs: usize) -> Result<Self> {
         Self::builder(device).capacity(pairs).build()
     }

@@ -7,6 +7,7 @@
 
 use gpumap_kernels::chained::answer::Outcome;
 use gpumap_simt::kernel::Grid;
+use gpumap_simt::warp;
 
 use super::apply::{NOTHING, Operation};
 use super::chains::Chains;
@@ -16,8 +17,7 @@ use crate::error::Result;
 use crate::input::Source;
 use crate::scratch::{Slot, Workspace};
 
-/// Lanes per warp.
-const WARP: usize = 32;
+const WARP: usize = warp::SIZE as usize;
 /// Warps per block.
 const BLOCK_WARPS: usize = 8;
 /// How many times fewer warps there are each time.

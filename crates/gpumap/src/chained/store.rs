@@ -9,7 +9,9 @@ use super::apply::Operation;
 use super::chains::Chains;
 use super::run::{BatchKernel, Job};
 use super::{ChainedMap, Key, Value};
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
 use crate::scratch::{Slot, Workspace};
 
@@ -51,7 +53,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         values: Source<'_, V>,
     ) -> Result<usize> {
         let len = keys.len();
-        expect_values(len, values.len())?;
+        expect_same_len(len, values.len())?;
         if len == 0 {
             return Ok(0);
         }
@@ -141,12 +143,4 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         }
         self.make_room(chains, new)
     }
-}
-
-/// Whether there is a value for each key.
-pub(super) fn expect_values(keys: usize, values: usize) -> Result<()> {
-    if keys != values {
-        return Err(Error::LengthMismatch { keys, values });
-    }
-    Ok(())
 }

@@ -6,7 +6,9 @@ use std::marker::PhantomData;
 use crc32fast::Hasher;
 
 use super::{END, FileError, Header, MAX_BLOCK_PAIRS};
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_same_len};
 use crate::map::{Key, Value};
 
 /// Writes pairs as a saved map.
@@ -44,12 +46,7 @@ impl<K: Key, V: Value, W: Write> Writer<K, V, W> {
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::File`].
     pub fn write(&mut self, keys: &[K], values: &[V]) -> Result<()> {
-        if keys.len() != values.len() {
-            return Err(Error::LengthMismatch {
-                keys: keys.len(),
-                values: values.len(),
-            });
-        }
+        expect_same_len(keys.len(), values.len())?;
         let blocks = keys
             .chunks(MAX_BLOCK_PAIRS)
             .zip(values.chunks(MAX_BLOCK_PAIRS));

@@ -12,7 +12,9 @@ use gpumap_simt::kernel::Grid;
 use super::store::{Job, Progress, Report};
 use super::table::Table;
 use super::{Key, Map, Value};
-use crate::error::{Error, Result, expect_room};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
 use crate::output::Output;
 use crate::room::Promise;
@@ -150,12 +152,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let (values_told, outcomes) = (values_told.sink(), outcomes.sink());
         let len = keys.len();
         for other in [values.len(), operations.len()] {
-            if len != other {
-                return Err(Error::LengthMismatch {
-                    keys: len,
-                    values: other,
-                });
-            }
+            expect_same_len(len, other)?;
         }
         expect_room(len, values_told.len().min(outcomes.len()))?;
         if len == 0 {
@@ -186,8 +183,7 @@ impl<K: Key, V: Value> Map<K, V> {
             }
         };
         let applied = self.apply_mix(&mut scratch, mix)?;
-        scratch.land(values_told, len)?;
-        scratch.land(outcomes, len)?;
+        scratch.land_both(values_told, outcomes, len)?;
         Ok(applied)
     }
 

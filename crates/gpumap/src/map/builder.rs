@@ -203,45 +203,20 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
 
     pub(super) fn check(&self) -> Result<()> {
         let wish = &self.wish;
-        let wrong = |setting, value: f64, least, most| {
-            Err(Error::Setting {
-                setting,
-                value,
-                least,
-                most,
-            })
-        };
-        // Not `contains`: a NaN is out of range too.
-        if !(wish.max_load_factor >= LEAST_LOAD && wish.max_load_factor <= MOST_LOAD) {
-            return wrong(
-                Setting::MaxLoadFactor,
-                wish.max_load_factor,
-                LEAST_LOAD,
-                MOST_LOAD,
-            );
-        }
-        if let Growth::By(factor) = self.growth
-            && !(LEAST_GROWTH..=MOST_GROWTH).contains(&factor)
-        {
-            return wrong(Setting::GrowthFactor, factor, LEAST_GROWTH, MOST_GROWTH);
+        Setting::MaxLoadFactor.expect(wish.max_load_factor, LEAST_LOAD..=MOST_LOAD)?;
+        if let Growth::By(factor) = self.growth {
+            Setting::GrowthFactor.expect(factor, LEAST_GROWTH..=MOST_GROWTH)?;
         }
         let submaps = wish
             .submap_slots
             .as_ref()
             .map_or(wish.submaps.unwrap_or(1) as usize, Vec::len);
-        if !(1..=MOST_SUBMAPS).contains(&submaps) {
-            return wrong(Setting::Submaps, submaps as f64, 1.0, MOST_SUBMAPS as f64);
+        Setting::Submaps.expect(submaps as f64, 1.0..=MOST_SUBMAPS as f64)?;
+        let (page, pages) = (wish.page_slabs, 1.0..=MAX_PAGE_SLABS.into());
+        if !page.is_power_of_two() {
+            return Err(Setting::PageSlabs.refused(page.into(), pages));
         }
-        let page = wish.page_slabs;
-        if !page.is_power_of_two() || page > MAX_PAGE_SLABS {
-            return wrong(
-                Setting::PageSlabs,
-                f64::from(page),
-                1.0,
-                MAX_PAGE_SLABS.into(),
-            );
-        }
-        Ok(())
+        Setting::PageSlabs.expect(page.into(), pages)
     }
 }
 

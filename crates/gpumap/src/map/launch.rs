@@ -4,10 +4,11 @@ use gpumap_kernels::build::bins::{Bins, GRAIN};
 use gpumap_kernels::kernels::BATCH_THREADS;
 use gpumap_kernels::source::Batch;
 use gpumap_simt::kernel::Grid;
+use gpumap_simt::warp;
 
 use super::{Key, Map, Value};
 
-const WARP: u64 = 32;
+const WARP: u64 = warp::SIZE as u64;
 
 /// Keys that a warp of a large batch works on one after the other: enough for the refill to pay,
 /// few enough that warps end together. Measured best on an H200 (2026-11).

@@ -12,7 +12,7 @@ use super::{Key, Map, Value};
 use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
-use crate::output::Output;
+use crate::output::{Output, found_values};
 use crate::scratch::{HostOutput, Places, Slot, Workspace};
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -39,10 +39,7 @@ impl<K: Key, V: Value> Map<K, V> {
         self.look_up(&mut scratch, keys, to, V::zeroed())?;
         let values = scratch.fetch(values, keys.len())?;
         let found = scratch.fetch(found, keys.len())?;
-        let answers = values.into_iter().zip(found);
-        Ok(answers
-            .map(|(value, found)| (found != 0).then_some(value))
-            .collect())
+        Ok(found_values(values, found))
     }
 
     /// Looks keys up into memory of the host or of the device: `values[i]` is the value of `keys[i]`, or
@@ -101,8 +98,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut found = scratch.landing(Slot::SecondOutput, found)?;
         let to = (values.as_mut_ptr(), found.as_mut_ptr());
         self.look_up(&mut scratch, keys, to, V::zeroed())?;
-        scratch.land(values, keys.len())?;
-        scratch.land(found, keys.len())
+        scratch.land_both(values, found, keys.len())
     }
 
     /// For each key whether it is present.

@@ -15,9 +15,12 @@ use super::step::Step;
 use super::store::Verb;
 use super::{Key, Map, Value};
 use crate::buffer::Buffer;
-use crate::error::{Error, Result, expect_room};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
 use crate::memory::{Memory, bytes_of};
+use crate::output::Output;
 use crate::stream::Stream;
 
 /// The verbs of a [`Map`] on a stream; made by [`Map::on`].
@@ -269,12 +272,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         values: Source<'_, V>,
         held: Option<&mut Buffer<V>>,
     ) -> Result<Call> {
-        if keys.len() != values.len() {
-            return Err(Error::LengthMismatch {
-                keys: keys.len(),
-                values: values.len(),
-            });
-        }
+        expect_same_len(keys.len(), values.len())?;
         if keys.is_empty() {
             return Ok(Call::Done(0));
         }
@@ -284,7 +282,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             drop(table);
             self.stream.synchronize()?;
             return Ok(Call::Done(match held {
-                Some(held) => self.map.store_and_tell(keys, values, held)?,
+                Some(held) => self.map.store_and_tell(keys, values, held.sink())?,
                 None => self.map.store(verb, keys, values)?,
             }));
         };

@@ -13,6 +13,7 @@ use super::table::Table;
 use super::{Key, Map, Value};
 use crate::error::Result;
 use crate::input::{Input, Source};
+use crate::output::found_values;
 use crate::primitives::Order;
 use crate::scratch::{Slot, Workspace};
 
@@ -85,8 +86,7 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         let values = scratch.fetch(values, keys.len())?;
         let found = scratch.fetch(found, keys.len())?;
-        let answer = |(value, found)| (found != 0).then_some(value);
-        Ok(values.into_iter().zip(found).map(answer).collect())
+        Ok(found_values(values, found))
     }
 
     /// Removes every pair. Waits for the calls in flight.

@@ -23,9 +23,9 @@ use super::bulk::Binned;
 use super::merge::Merge;
 use super::table::Table;
 use super::{Growth, Key, Map, Value};
-use crate::buffer::Buffer;
-use crate::error::{Error, Result, expect_room};
+use crate::error::{Error, Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
+use crate::output::{Output, Sink};
 use crate::room::Promise;
 use crate::scratch::{Slot, Workspace};
 
@@ -36,6 +36,16 @@ pub enum Outcome {
     Present,
     /// This pair was stored.
     Inserted,
+}
+
+impl Outcome {
+    /// As kernels report it.
+    pub(super) fn from_byte(byte: u8) -> Self {
+        match byte {
+            0 => Self::Present,
+            _ => Self::Inserted,
+        }
+    }
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -154,8 +164,18 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch.fetch(held, keys.len())
     }
 
-    /// As [`get_or_insert`](Self::get_or_insert), into a buffer of the device as long as the keys or
-    /// longer. Returns how many pairs were stored.
+    /// As [`get_or_insert`](Self::get_or_insert), into memory of the host or of the device: `held[i]` is the
+    /// value of `keys[i]`. Returns how many pairs were stored.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1], &[10])?;
+    /// let mut held = [0; 2];
+    /// assert_eq!(map.get_or_insert_into(&[1, 2], &[11, 20], &mut held)?, 1);
+    /// assert_eq!(held, [10, 20]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`insert`](Self::insert); [`Error::OutputTooSmall`].
@@ -163,25 +183,30 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
-        held: &mut Buffer<V>,
+        held: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        self.store_and_tell(keys.source(), values.source(), held)
+        self.store_and_tell(keys.source(), values.source(), held.sink())
     }
 
+    /// As [`get_or_insert_into`](Self::get_or_insert_into).
     pub(super) fn store_and_tell(
         &self,
         keys: Source<'_, K>,
         values: Source<'_, V>,
-        held: &mut Buffer<V>,
+        held: Sink<'_, V>,
     ) -> Result<usize> {
         expect_room(keys.len(), held.len())?;
+        let len = keys.len();
         let mut scratch = self.scratch.take()?;
-        let held = scratch.target(held)?;
-        self.store_job(&mut scratch, keys, values, |job| Job {
+        let mut held = scratch.landing(Slot::FirstOutput, held)?;
+        let held_at = held.as_mut_ptr();
+        let stored = self.store_job(&mut scratch, keys, values, |job| Job {
             verb: Verb::GetOrInsert,
-            held,
+            held: held_at,
             ..job
-        })
+        })?;
+        scratch.land(held, len)?;
+        Ok(stored)
     }
 
     pub(crate) fn store(
@@ -211,12 +236,8 @@ impl<K: Key, V: Value> Map<K, V> {
             outcomes: outcomes_at,
             ..job
         })?;
-        let outcome = |byte| match byte {
-            0 => Outcome::Present,
-            _ => Outcome::Inserted,
-        };
         let outcomes = scratch.fetch(outcomes, len)?;
-        Ok(outcomes.into_iter().map(outcome).collect())
+        Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
     }
 
     /// Stages a batch and stores it; `with` says how. Returns how many pairs were stored.
@@ -227,12 +248,7 @@ impl<K: Key, V: Value> Map<K, V> {
         values: Source<'_, V>,
         with: impl Fn(Job<K, V>) -> Job<K, V>,
     ) -> Result<usize> {
-        if keys.len() != values.len() {
-            return Err(Error::LengthMismatch {
-                keys: keys.len(),
-                values: values.len(),
-            });
-        }
+        expect_same_len(keys.len(), values.len())?;
         if keys.is_empty() {
             return Ok(0);
         }

@@ -13,7 +13,9 @@ use super::predicate::Predicate;
 use super::scan::empty_tiles;
 use super::{Primitives, block_workers, blocks, grid_of};
 use crate::buffer::Buffer;
-use crate::error::{Error, Result, expect_room};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
 use crate::scratch::{Slot, Workspace};
 
@@ -252,10 +254,7 @@ impl<T: Element, O: Copy + 'static> Call<'_, T, O> {
     /// As many flags as elements, if it asks for any.
     fn expect_flags(&self) -> Result<()> {
         match self.asked {
-            Asked::Flags(flags) if flags.len() != self.input.len() => Err(Error::LengthMismatch {
-                keys: self.input.len(),
-                values: flags.len(),
-            }),
+            Asked::Flags(flags) => expect_same_len(self.input.len(), flags.len()),
             _ => Ok(()),
         }
     }

@@ -346,14 +346,7 @@ impl Primitives {
 }
 
 pub(super) fn even<T: Sample>(range: &Range<T>, bins: usize) -> Result<T::Even> {
-    if bins == 0 || bins > MAX_BINS {
-        return Err(Error::Setting {
-            setting: Setting::Bins,
-            value: bins as f64,
-            least: 1.0,
-            most: MAX_BINS as f64,
-        });
-    }
+    Setting::Bins.expect(bins as f64, 1.0..=MAX_BINS as f64)?;
     T::even(range, bins as u32).ok_or(Error::EmptyRange {
         start: range.start.to_f64(),
         end: range.end.to_f64(),
@@ -362,14 +355,7 @@ pub(super) fn even<T: Sample>(range: &Range<T>, bins: usize) -> Result<T::Even> 
 
 /// How many bins lie between the edges.
 fn check_edges<T: Sample>(edges: &[T]) -> Result<usize> {
-    if edges.len() < 2 || edges.len() > MAX_BINS + 1 {
-        return Err(Error::Setting {
-            setting: Setting::Edges,
-            value: edges.len() as f64,
-            least: 2.0,
-            most: (MAX_BINS + 1) as f64,
-        });
-    }
+    Setting::Edges.expect(edges.len() as f64, 2.0..=(MAX_BINS + 1) as f64)?;
     // Also false beside a NaN.
     let in_order = |pair: &[T]| pair[0] <= pair[1];
     match edges.windows(2).position(|pair| !in_order(pair)) {

@@ -7,7 +7,9 @@ use std::ptr;
 
 use super::Primitives;
 use crate::buffer::Buffer;
-use crate::error::{Error, Result, expect_room};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::Input;
 use crate::map::{Key, Value};
 use crate::scratch::Slot;
@@ -172,12 +174,7 @@ impl Primitives {
     ) -> Result<Vec<u64>> {
         let (keys, values) = (keys.source(), values.source());
         let len = keys.len();
-        if len != values.len() {
-            return Err(Error::LengthMismatch {
-                keys: len,
-                values: values.len(),
-            });
-        }
+        expect_same_len(len, values.len())?;
         let kernel_digit = digit.checked(size_of::<K>())?;
         let needed = match form {
             Form::Exact { .. } => len,

@@ -11,7 +11,7 @@ use crate::input::{Input, Source};
 #[cfg(doc)]
 use crate::map::Map;
 use crate::map::{Key, Value};
-use crate::output::Output;
+use crate::output::{Output, found_values};
 use crate::scratch::{Slot, Workspace};
 
 impl<K: Key, V: Value> Shard<K, V> {
@@ -41,8 +41,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         let (values, found) = self.ask_all(rank, keys, make, |scratch, (values, found)| {
             Ok((scratch.fetch(values, len)?, scratch.fetch(found, len)?))
         })?;
-        let answer = |(value, found)| (found != 0).then_some(value);
-        Ok(values.into_iter().zip(found).map(answer).collect())
+        Ok(found_values(values, found))
     }
 
     /// [`Map::contains`] over the group.

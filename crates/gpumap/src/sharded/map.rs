@@ -6,7 +6,9 @@ use parking_lot::{Mutex, RwLock};
 
 use super::stretches::{Stretches, stretch};
 use super::{Rank, Ranks, Shard};
-use crate::error::{Error, Result, expect_room};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room, expect_same_len};
 use crate::map::{Key, MapBuilder, Merge, Value};
 use crate::memory::{host_vec, host_zeroed};
 
@@ -131,7 +133,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// [`Error::LengthMismatch`]; as for [`Shard::insert`].
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<usize> {
-        same_len(keys, values)?;
+        expect_same_len(keys.len(), values.len())?;
         self.once(keys.len(), |rank, shard, range| {
             shard.insert(rank, &keys[range.clone()], &values[range])
         })
@@ -142,7 +144,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`insert`](Self::insert).
     pub fn upsert(&self, keys: &[K], values: &[V]) -> Result<usize> {
-        same_len(keys, values)?;
+        expect_same_len(keys.len(), values.len())?;
         self.once(keys.len(), |rank, shard, range| {
             shard.upsert(rank, &keys[range.clone()], &values[range])
         })
@@ -153,7 +155,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`insert`](Self::insert).
     pub fn merge(&self, keys: &[K], values: &[V], merge: Merge) -> Result<usize> {
-        same_len(keys, values)?;
+        expect_same_len(keys.len(), values.len())?;
         self.once(keys.len(), |rank, shard, range| {
             shard.merge(rank, &keys[range.clone()], &values[range], merge)
         })
@@ -365,14 +367,4 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     fn sum(&self, of: impl Fn(&Shard<K, V>) -> usize) -> usize {
         self.shards.iter().map(|shard| of(&shard.lock())).sum()
     }
-}
-
-fn same_len<K, V>(keys: &[K], values: &[V]) -> Result<()> {
-    if keys.len() == values.len() {
-        return Ok(());
-    }
-    Err(Error::LengthMismatch {
-        keys: keys.len(),
-        values: values.len(),
-    })
 }

@@ -155,7 +155,7 @@ impl Membership {
 
     /// With another limit on how long ranks wait for each other.
     #[must_use]
-    pub fn timeout_after(mut self, timeout: Duration) -> Self {
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
@@ -244,7 +244,10 @@ mod tests {
     #[test]
     fn ranks_are_below_their_number() {
         let id = GroupId([0; ID_BYTES]);
-        assert!(Membership::new(id, 2, 3).is_ok());
+        let last = Membership::new(id, 2, 3).unwrap();
+        assert_eq!(last.timeout(), DEFAULT_TIMEOUT);
+        let patient = last.with_timeout(Duration::from_secs(1_000));
+        assert_eq!(patient.timeout().as_secs(), 1_000);
         let beyond = Membership::new(id, 3, 3).unwrap_err();
         assert!(matches!(
             beyond,

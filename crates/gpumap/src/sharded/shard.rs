@@ -9,7 +9,9 @@ use super::exchange::{Given, attempt, exchange, parcel, part, total};
 use super::mail::Mail;
 use super::owner::Owners;
 use super::room::Rooms;
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
 use crate::map::{Key, Map, MapBuilder, Merge, Value, Verb, random_seed};
 use crate::primitives::Primitives;
@@ -254,13 +256,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             return self.map.store(verb, keys, values);
         }
         let len = keys.len();
-        let mine = match values.len() == len {
-            true => Ok(len),
-            false => Err(Error::LengthMismatch {
-                keys: len,
-                values: values.len(),
-            }),
-        };
+        let mine = expect_same_len(len, values.len()).map(|()| len);
         if let Some(post) = self.terms(rank, mine, Some(verb))?
             && let Some(came) = self.send(rank, &post, keys, Some(values), false)?
         {

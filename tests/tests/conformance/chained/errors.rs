@@ -1,7 +1,9 @@
 //! What is refused, and that the map is as it was.
 
+use std::cell::Cell;
+
 use gpumap::chained::Operation;
-use gpumap::{Buffer, ChainedMap, Error, Key, Setting, Value};
+use gpumap::{Buffer, ChainedMap, Device, Error, Input, Key, Setting, Source, Value};
 use gpumap_tests::chained::{Model, assert_model};
 use gpumap_tests::{Batch, Target, on_every_chained_format};
 
@@ -116,7 +118,51 @@ fn wrong_lengths_and_settings_are_told() {
         let setting = Setting::PoolSlabs;
         assert!(matches!(many_slabs, Err(Error::Setting { setting: s, .. }) if s == setting));
         let many_pairs = on.chained::<K, V>().capacity(usize::MAX).build();
-        assert!(matches!(many_pairs, Err(Error::Setting { .. })));
+        assert!(matches!(many_pairs, Err(Error::CapacityOverflow { .. })));
     }
     on_every_chained_format!(body);
+}
+
+/// A batch that is longer each time it is asked.
+struct Growing<K>(Vec<K>, Cell<usize>);
+
+impl<K: Key> Input<K> for Growing<K> {
+    fn source(&self) -> Source<'_, K> {
+        let len = self.1.get();
+        self.1.set(self.0.len());
+        Source::Host(&self.0[..len])
+    }
+}
+
+/// Outputs are as long as what was asked first: whatever an input says later is not written to.
+#[test]
+fn inputs_that_change_are_asked_once() {
+    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+        let map = on.chained::<K, V>().build().unwrap();
+        let batch = Batch::<K, V>::numbered(0..500, 1);
+        map.insert(&batch.keys, &batch.values).unwrap();
+        let asked = || Growing(batch.keys.clone(), Cell::new(3));
+        assert_eq!(map.get(&asked()).unwrap().len(), 3);
+        assert_eq!(map.contains(&asked()).unwrap(), [true; 3]);
+        assert_eq!(map.count(&asked()).unwrap(), [1; 3]);
+        let (mut values, mut found) = (vec![V::zeroed(); 500], vec![9; 500]);
+        map.get_into(&asked(), &mut values[..3], &mut found[..3])
+            .unwrap();
+        assert!(found[..3] == [1; 3] && found[3..].iter().all(|&byte| byte == 9));
+        assert_eq!(map.remove(&asked()).unwrap(), 3);
+    }
+    on_every_chained_format!(body);
+}
+
+#[test]
+fn no_capacity_asks_for_more_buckets_than_there_can_be() {
+    let device = Device::cpu();
+    let refused = ChainedMap::<u64, u64>::with_capacity(&device, 1 << 45);
+    assert!(
+        matches!(
+            refused,
+            Err(Error::OutOfMemory { .. } | Error::CapacityOverflow { .. })
+        ),
+        "{refused:?}"
+    );
 }

@@ -11,7 +11,7 @@ use super::ArenaMap;
 use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
-use crate::output::Output;
+use crate::output::{Output, found_values};
 use crate::scratch::{Slot, Workspace};
 
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
@@ -29,7 +29,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         self.look_up(&mut scratch, keys, values_at, found_at)?;
         let values = scratch.fetch(values, len)?;
         let found = scratch.fetch(found, len)?;
-        Ok(answers(values, found))
+        Ok(found_values(values, found))
     }
 
     /// Looks keys up into memory of the host or of the device: `found[i]` is 1 and `values[i]` the value of
@@ -93,10 +93,4 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         unsafe { arena.cells.gather(stream, ids, values, found, len) }?;
         stream.synchronize()
     }
-}
-
-/// The values of keys that were found.
-pub(super) fn answers<V>(values: Vec<V>, found: Vec<u8>) -> Vec<Option<V>> {
-    let answer = |(value, found)| (found != 0).then_some(value);
-    values.into_iter().zip(found).map(answer).collect()
 }

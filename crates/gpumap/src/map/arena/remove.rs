@@ -9,13 +9,13 @@ use gpumap_kernels::verbs::look_up::Answers;
 use super::super::Key;
 use super::ArenaMap;
 use super::gate::Kind;
-use super::look_up::answers;
 use super::memory::Arena;
 use super::ring::Returned;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::{Input, Source};
+use crate::output::found_values;
 use crate::scratch::{Slot, Workspace};
 
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
@@ -73,7 +73,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         }
         let values = scratch.fetch(values, len)?;
         let found = scratch.fetch(found, len)?;
-        Ok(answers(values, found))
+        Ok(found_values(values, found))
     }
 
     /// Removes every pair. Waits for the calls in flight.

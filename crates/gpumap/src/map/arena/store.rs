@@ -12,7 +12,7 @@ use super::ArenaMap;
 use super::gate::Kind;
 use super::memory::Arena;
 use super::ring::Returned;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, expect_same_len};
 use crate::input::{Input, Source};
 use crate::scratch::{HostOutput, Slot, Workspace};
 
@@ -71,11 +71,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let mut scratch = self.ids.scratch.take()?;
         let stored = self.store(&mut scratch, Verb::Insert, keys, values)?;
         let outcomes = scratch.fetch(stored.outcomes, keys.len())?;
-        let outcome = |byte| match byte {
-            0 => Outcome::Present,
-            _ => Outcome::Inserted,
-        };
-        Ok(outcomes.into_iter().map(outcome).collect())
+        Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
     }
 
     /// Stores pairs; a present key gets the new value. Of several pairs of the batch with one key, one
@@ -137,12 +133,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         keys: Source<'_, K>,
         values: Source<'_, V>,
     ) -> Result<Stored<'_>> {
-        if keys.len() != values.len() {
-            return Err(Error::LengthMismatch {
-                keys: keys.len(),
-                values: values.len(),
-            });
-        }
+        expect_same_len(keys.len(), values.len())?;
         let len = keys.len();
         // What may fail for want of memory, before cells are taken.
         // SAFETY: the workspace waits for its stream before the callers return.

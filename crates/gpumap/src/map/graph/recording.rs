@@ -8,7 +8,9 @@ use gpumap_simt::atomic::part::Update;
 use super::Graph;
 use crate::buffer::{BufferView, BufferViewMut};
 use crate::device::Device;
-use crate::error::{Error, Result, expect_room};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room, expect_same_len};
 use crate::map::merge::Merge;
 use crate::map::pending::Pending;
 use crate::map::step::Step;
@@ -214,12 +216,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         values: BufferView<'b, V>,
         held: Option<BufferViewMut<'b, V>>,
     ) -> Result<()> {
-        if keys.len() != values.len() {
-            return Err(Error::LengthMismatch {
-                keys: keys.len(),
-                values: values.len(),
-            });
-        }
+        expect_same_len(keys.len(), values.len())?;
         self.expect_here([keys.device(), values.device()])?;
         let held = self.output(held)?;
         self.order(keys.stream());

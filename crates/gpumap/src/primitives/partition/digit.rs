@@ -5,7 +5,7 @@ use std::ops::Range;
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::THREADS;
 
-use crate::error::{Error, Result, Setting};
+use crate::error::{Result, Setting};
 use crate::map::Key;
 
 /// The most parts of a partition.
@@ -88,19 +88,8 @@ impl Digit {
             Some(_) => 64,
             None => 8 * key_bytes as u32,
         };
-        let bad = |setting, value: u32, least: u32, most: u32| Error::Setting {
-            setting,
-            value: f64::from(value),
-            least: f64::from(least),
-            most: f64::from(most),
-        };
-        let widest = MAX_PARTS.ilog2();
-        if !(1..=widest).contains(&self.width()) {
-            return Err(bad(Setting::DigitBits, self.width(), 1, widest));
-        }
-        if self.end > bits {
-            return Err(bad(Setting::DigitEnd, self.end, 1, bits));
-        }
+        Setting::DigitBits.expect(self.width().into(), 1.0..=MAX_PARTS.ilog2().into())?;
+        Setting::DigitEnd.expect(self.end.into(), 1.0..=bits.into())?;
         Ok(self.kernel())
     }
 }
