@@ -37,6 +37,7 @@ mod outcomes;
 mod pieces;
 mod primitives;
 mod processes;
+mod refused;
 mod remove;
 mod reserved_keys;
 mod retain;

@@ -89,6 +89,8 @@ struct Mix<K: Key, V: Value> {
     told: Told<V::Bits>,
     /// How many of them may store, if that has been counted.
     stores: Option<usize>,
+    /// How many of them remove at most.
+    removes: usize,
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -162,6 +164,14 @@ impl<K: Key, V: Value> Map<K, V> {
             Source::Host(codes) => Some(codes.iter().filter(|&&code| may_store(code)).count()),
             Source::Device(_) => None,
         };
+        let removes = match operations {
+            Source::Host(codes) => codes
+                .iter()
+                .filter(|&&code| code == operation::REMOVE)
+                .count(),
+            // Not counted.
+            Source::Device(_) => len,
+        };
         let mut scratch = self.scratch.take()?;
         let mut values_told = scratch.landing(Slot::FirstOutput, values_told)?;
         let mut outcomes = scratch.landing(Slot::SecondOutput, outcomes)?;
@@ -180,6 +190,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 operations: scratch.stage(Slot::Tiles, operations)?,
                 told,
                 stores,
+                removes,
             }
         };
         let applied = self.apply_mix(&mut scratch, mix)?;
@@ -267,9 +278,15 @@ impl<K: Key, V: Value> Map<K, V> {
         // Nothing is in flight, so what is left is exact. Absent keys that are only asked for, or are
         // equal, are counted as well.
         let absent = self.count_absent(&table, scratch, mix.pairs)?;
-        let stores = absent.min(stores);
-        if stores > self.room.left() {
-            self.make_room_for_all(&mut table, stores)?;
+        let new = absent.min(stores);
+        if new > self.room.left() {
+            self.make_room_for_all(&mut table, new)?;
+        }
+        // A pair that is removed and stored again takes a second slot. Those of removed pairs are cleared away then,
+        // for which there has to be memory before anything is removed.
+        let slots = stores.min(absent.saturating_add(mix.removes));
+        if slots > self.room.left() {
+            self.expect_compactable(&table)?;
         }
         let (report, applied) = self.run_mix(&table, scratch, mix, Select::All)?;
         self.room.stored(applied.stored);

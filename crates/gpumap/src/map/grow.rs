@@ -29,7 +29,7 @@ fn leftovers(slots: usize) -> usize {
 }
 
 /// How often a map that shrinks tries with more room if keys collide.
-const TRIES: usize = 4;
+pub(super) const TRIES: usize = 4;
 
 /// A map is compacted rather than grown if that leaves at least one in so many of its capacity
 /// free.
@@ -159,7 +159,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// The arrangement for so many pairs.
-    fn shape_for(&self, capacity: usize) -> Result<Shape> {
+    pub(super) fn shape_for(&self, capacity: usize) -> Result<Shape> {
         let submaps = match &self.wish.submap_slots {
             Some(slots) => u32::try_from(slots.len()).ok(),
             None => self.wish.submaps,
@@ -173,6 +173,21 @@ impl<K: Key, V: Value> Map<K, V> {
         Shape::new(&wish, self.kernels.slot_bytes)
     }
 
+    /// An error unless there is memory to clear tombstones away.
+    pub(super) fn expect_compactable(&self, table: &Table) -> Result<()> {
+        self.expect_memory_for(table, &table.shape)
+    }
+
+    /// An error unless there is memory to move all pairs into another shape.
+    fn expect_memory_for(&self, table: &Table, shape: &Shape) -> Result<()> {
+        let needed = self.needed(table, shape);
+        let available = self.device.available_bytes()?;
+        if needed > available {
+            return Err(Error::OutOfMemory { needed, available });
+        }
+        Ok(())
+    }
+
     /// Moves all pairs to new slabs, with room for `capacity` pairs, and leaves all tombstones
     /// behind. If it fails for want of memory, the map holds what it held.
     ///
@@ -180,11 +195,7 @@ impl<K: Key, V: Value> Map<K, V> {
     pub(super) fn rebuild(&self, table: &mut Table, capacity: usize) -> Result<()> {
         self.expect_sound()?;
         let shape = self.shape_for(capacity)?.aligned_to(&table.shape);
-        let needed = self.needed(table, &shape);
-        let available = self.device.available_bytes()?;
-        if needed > available {
-            return Err(Error::OutOfMemory { needed, available });
-        }
+        self.expect_memory_for(table, &shape)?;
         tracing::debug!(
             pairs = self.room.len(),
             from = table.shape.slots(),

@@ -8,10 +8,11 @@ use gpumap_kernels::verbs::look_up::Answers;
 use gpumap_kernels::verbs::store::Select;
 use gpumap_simt::kernel::Kernel;
 
-use super::store::{Job, Verb};
+use super::grow::TRIES;
+use super::store::{Job, Progress, Verb};
 use super::table::Table;
 use super::{Key, Map, Value};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::{Input, Source};
 use crate::output::found_values;
 use crate::primitives::Order;
@@ -114,6 +115,9 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Keeps the pairs whose key is in the batch, and removes all others. Returns how many were
     /// removed. Waits for the calls in flight.
     ///
+    /// Pairs that stay are stored anew, in a second table if there is memory for one. A map that is so full that
+    /// they do not find room in another order becomes larger, whatever its [growth](crate::Growth).
+    ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) before anything is removed;
     /// [`Error::WrongDevice`](crate::Error::WrongDevice),
@@ -125,7 +129,8 @@ impl<K: Key, V: Value> Map<K, V> {
         self.keep_only(&mut table, &mut scratch, keys)
     }
 
-    /// Takes out the pairs of the batch, empties the table, and puts them back.
+    /// Takes out the pairs of the batch and puts them into a table of their own, or, for want of memory, back into
+    /// the same one.
     fn keep_only(
         &self,
         table: &mut Table,
@@ -142,23 +147,10 @@ impl<K: Key, V: Value> Map<K, V> {
         let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
         let values: *mut V = scratch.reserve(Slot::FirstOutput, len)?;
         let found: *mut u8 = scratch.reserve(Slot::SecondOutput, len)?;
-        // Allocated now, so that nothing can fail for want of memory once the table is empty.
+        // Allocated now: once the table is empty, nothing may fail for want of memory.
         scratch.clear_bits(len)?;
-        // Pairs that stay get new places. Who is dumping the table goes on with the old ones.
-        let fresh = if table.is_shared() {
-            Some(Table::new(table.stream(), table.shape.clone(), self.seed)?)
-        } else {
-            None
-        };
         self.look_up_staged(table, scratch, staged, len, (values, found), V::zeroed())?;
-        match fresh {
-            Some(fresh) => {
-                *table = fresh;
-                self.room.rebuilt(0, self.capacity());
-            }
-            None => self.empty(table)?,
-        }
-        let job = Job {
+        let kept = Job {
             verb: Verb::Insert,
             keys: staged,
             values,
@@ -167,9 +159,70 @@ impl<K: Key, V: Value> Map<K, V> {
             bins: None,
             len,
         };
-        let report = self.run(table, scratch, job, Select::Marked)?;
+        let (fresh, stored) = match self.table_of(table, scratch, kept) {
+            Ok(made) => made,
+            Err(Error::OutOfMemory { .. }) if self.fits_again(table, scratch, kept)? => {
+                let stored = self.put_back(table, scratch, kept)?;
+                return Ok(before - stored);
+            }
+            Err(error) => return Err(error),
+        };
+        let capacity = fresh.shape.capacity;
+        self.slots.store(fresh.shape.slots(), Ordering::Release);
+        *table = fresh;
+        self.room.rebuilt(stored, capacity);
+        Ok(before - stored)
+    }
+
+    /// Whether the pairs of a batch that are present find room in the emptied table for sure, and nobody goes on
+    /// dumping it as it is.
+    fn fits_again(&self, table: &Table, scratch: &mut Workspace, batch: Job<K, V>) -> Result<bool> {
+        let present = batch.len - self.count_absent(table, scratch, batch)?;
+        Ok(!table.is_shared() && present <= self.capacity())
+    }
+
+    /// Empties the table, stores the marked pairs of a batch in it, and returns how many they are.
+    fn put_back(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        marked: Job<K, V>,
+    ) -> Result<usize> {
+        self.empty(table)?;
+        let report = self.or_poison(scratch, |scratch| {
+            self.run(table, scratch, marked, Select::Marked)
+        })?;
         self.room.stored(report.stored);
-        Ok(before - report.stored)
+        let mut progress = Progress::default();
+        if report.unplaced != 0 {
+            self.place_colliding(table, scratch, marked, report, &mut progress)?;
+        }
+        Ok(report.stored + progress.stored)
+    }
+
+    /// A table like the map's that has the marked pairs of a batch and nothing else, and how many they are. It is
+    /// larger if they do not find room in the order of the batch, as may be in a map that is full.
+    fn table_of(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        marked: Job<K, V>,
+    ) -> Result<(Table, usize)> {
+        let mut shape = table.shape.clone();
+        let mut unplaced = 0;
+        for _ in 0..TRIES {
+            let fresh = Table::new(table.stream(), shape, self.seed)?;
+            let report = self.run(&fresh, scratch, marked, Select::Marked)?;
+            if report.unplaced == 0 {
+                return Ok((fresh, report.stored));
+            }
+            unplaced = report.unplaced;
+            let capacity = fresh.shape.capacity;
+            shape = self
+                .shape_for(capacity + capacity / 4 + 1)?
+                .aligned_to(&table.shape);
+        }
+        Err(self.full(marked.len, unplaced, false))
     }
 
     /// Removes keys by one of the kernels that do, and waits. The caller holds the table's lock, and the

@@ -113,10 +113,6 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(None);
         };
         tracing::debug!(pairs = job.len, ?plan, "building the table");
-        if before == Before::Nothing {
-            // Whatever tombstones there are will be gone.
-            self.room.rebuilt(0, self.capacity());
-        }
         // Those of pages in use are carried on.
         let marked = before == Before::Nothing || table.is_marked();
         table.set_marked(false);
@@ -130,6 +126,10 @@ impl<K: Key, V: Value> Map<K, V> {
             spilled,
             crowded,
         } = made;
+        if before == Before::Nothing {
+            // Whatever tombstones there were are gone.
+            self.room.rebuilt(0, self.capacity());
+        }
         self.room.stored(stored);
         let rest = match spilled {
             0 => {
@@ -146,7 +146,9 @@ impl<K: Key, V: Value> Map<K, V> {
                 ..job
             },
         };
-        let report = self.run(table, scratch, rest, Select::All)?;
+        let report = self.or_poison(scratch, |scratch| {
+            self.run(table, scratch, rest, Select::All)
+        })?;
         self.room.stored(report.stored);
         let mut progress = Progress::default();
         if report.unplaced != 0 {

@@ -65,25 +65,36 @@ impl<K: Key, V: Value> Map<K, V> {
         again: &mut dyn FnMut(&Table, &mut Workspace) -> Result<Report>,
     ) -> Result<()> {
         let mut capacity = self.capacity();
+        // Slots of removed pairs first: there may be as many as there are keys without room.
+        let mut compacts = self.room.used() > self.room.len();
         // Ends when the map is sparse, if not before.
-        while let Growth::By(factor) = self.growth
-            && self.room.len().saturating_mul(SPARSE) >= capacity
-        {
-            capacity = (capacity as f64 * factor) as usize + 1;
+        loop {
+            let factor = match self.growth {
+                _ if compacts => None,
+                Growth::By(factor) if self.room.len().saturating_mul(SPARSE) >= capacity => {
+                    capacity = (capacity as f64 * factor) as usize + 1;
+                    Some(factor)
+                }
+                _ => break,
+            };
+            compacts = false;
             match self.rebuild(table, capacity) {
                 Ok(()) => {}
                 // Those that are in may not find room either, until there is more of it.
                 Err(Error::Full { .. }) => continue,
+                // Nobody knows what the map holds.
+                Err(error) if self.expect_sound().is_err() => return Err(error),
                 Err(_) => break,
             }
             progress.moved = true;
-            let report = again(table, scratch)?;
+            // A part of the batch is in the map.
+            let report = self.or_poison(scratch, |scratch| again(table, scratch))?;
             self.room.stored(report.stored);
             progress.stored += report.stored;
             if report.unplaced == 0 {
                 return Ok(());
             }
-            let helped = helps(factor, stored, unplaced, report.stored);
+            let helped = factor.is_none_or(|factor| helps(factor, stored, unplaced, report.stored));
             unplaced = report.unplaced;
             if !helped {
                 break;
@@ -108,6 +119,8 @@ impl<K: Key, V: Value> Map<K, V> {
         } else {
             job.outcomes
         };
+        // For all of it now: once pairs are stored, nothing may fail for want of memory.
+        scratch.clear_bits(job.places())?;
         // First the absent keys. Values of present ones, which could not be taken back, are
         // touched when nothing can fail any more.
         let insert = Job {
@@ -127,16 +140,13 @@ impl<K: Key, V: Value> Map<K, V> {
                 other => other,
             });
         }
+        let select = match job.verb {
+            Verb::Insert => return Ok(progress.stored),
+            Verb::Merge(_) | Verb::Exchange(_) => Select::NotStored,
+            Verb::GetOrInsert => Select::All,
+        };
         let second = Job { outcomes, ..job };
-        match job.verb {
-            Verb::Insert => {}
-            Verb::Merge(_) | Verb::Exchange(_) => {
-                self.run(table, scratch, second, Select::NotStored)?;
-            }
-            Verb::GetOrInsert => {
-                self.run(table, scratch, second, Select::All)?;
-            }
-        }
+        self.or_poison(scratch, |scratch| self.run(table, scratch, second, select))?;
         Ok(progress.stored)
     }
 

@@ -1,0 +1,232 @@
+//! Calls that are refused, for want of memory or of room, leave the map as it was; and those that are not lose
+//! nothing, however full it is.
+
+use gpumap::{ArenaMap, Buffer, Error, Growth, Key, Map, Merge, Operation, Result, Value};
+use gpumap_tests::device::noting;
+use gpumap_tests::pairs::nth_key;
+use gpumap_tests::{
+    Batch, Oracle, Target, assert_holds, contents, on_every_target, on_pairs, value, value_bits,
+};
+
+/// Memory of the device in these tests, most of which is taken.
+const BUDGET: u64 = 64 << 20;
+
+/// Takes all memory but so many bytes.
+fn starve(on: &Target, left: u64) -> Buffer<u8> {
+    let taken = BUDGET - on.device().allocated_bytes() - left;
+    Buffer::uninit(&on.stream(), taken as usize).unwrap()
+}
+
+/// Has `call` try with more and more memory until it succeeds; `check` looks at the map after each refusal.
+fn until_it_succeeds(mut call: impl FnMut(u64) -> Result<()>) {
+    let mut refused = 0;
+    for left in (0..4 << 20).step_by(512) {
+        match noting(&format!("{left} bytes left"), || call(left)) {
+            Ok(()) => {
+                assert!(refused > 0, "there was memory from the beginning");
+                return;
+            }
+            Err(Error::OutOfMemory { .. } | Error::Full { partial: false, .. }) => refused += 1,
+            Err(error) => panic!("{left} bytes left: {error}"),
+        }
+    }
+    panic!("refused with 4 MiB left");
+}
+
+/// Most of the keys are there, or equal to others.
+fn much_of_the_same<K: Key, V: Value>(held: u64) -> Batch<K, V> {
+    let nth = |i: u64| match i % 2 {
+        0 => i / 2 % held,
+        _ => 1_000_000 + i % (held / 3),
+    };
+    Batch::of((0..6_000).map(|i| (nth(i), 1)))
+}
+
+#[test]
+fn stores_that_memory_ends_for_change_nothing() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        type Call<K, V> = fn(&Map<K, V>, &Batch<K, V>) -> Result<()>;
+        let verbs: [(&str, Call<K, V>); 3] = [
+            ("merge", |map, batch| {
+                map.merge(&batch.keys, &batch.values, Merge::Add).map(drop)
+            }),
+            ("upsert", |map, batch| {
+                map.upsert(&batch.keys, &batch.values).map(drop)
+            }),
+            ("get_or_insert", |map, batch| {
+                map.get_or_insert(&batch.keys, &batch.values).map(drop)
+            }),
+        ];
+        for (verb, call) in verbs {
+            until_it_succeeds(|left| {
+                let on = &on.with_memory_budget(BUDGET);
+                let map: Map<K, V> = on.builder().capacity(3_000).hash_seed(3).build().unwrap();
+                let held = map.capacity() as u64 - 900;
+                let first = Batch::<K, V>::of((0..held).map(|i| (i, 7)));
+                map.insert(&first.keys, &first.values).unwrap();
+                map.trim();
+                let taken = starve(on, left);
+                let outcome = call(&map, &much_of_the_same(held));
+                drop(taken);
+                if outcome.is_err() {
+                    assert_eq!(contents(&map), first.bits().collect(), "{verb}");
+                }
+                outcome
+            });
+        }
+    }
+    on_pairs!(body: u32 => u32, u64 => u64);
+}
+
+#[test]
+fn cells_of_an_arena_are_in_one_place_after_memory_ended() {
+    on_every_target(|on| {
+        until_it_succeeds(|left| {
+            let on = &on.with_memory_budget(BUDGET);
+            let builder = ArenaMap::<u32, [u32; 5]>::builder(on.device());
+            let map = builder.capacity(3_000).hash_seed(3).build().unwrap();
+            let batch = |keys: &mut dyn Iterator<Item = u32>| -> (Vec<u32>, Vec<[u32; 5]>) {
+                keys.map(|k| (k, [k; 5])).unzip()
+            };
+            let held = 2_000;
+            let (keys, values) = batch(&mut (0..held));
+            map.insert(&keys, &values).unwrap();
+            // Cells for all that follows.
+            map.reserve(20_000).unwrap();
+            let capacity = map.stats().unwrap().table.capacity;
+            let (rest, values) = batch(&mut (10_000_000..).take(capacity - held as usize - 600));
+            map.insert(&rest, &values).unwrap();
+            map.trim();
+
+            let taken = starve(on, left);
+            let much: Batch<u32, ()> = much_of_the_same(held.into());
+            let (keys, values) = batch(&mut much.keys.iter().copied());
+            let outcome = map.upsert(&keys, &values);
+            drop(taken);
+            // Cells that are free twice would be handed out twice.
+            let (more, values) = batch(&mut (5_000_000..5_000_400));
+            map.insert(&more, &values).unwrap();
+            let (keys, values) = map.retrieve_all().unwrap();
+            assert!(keys.iter().zip(&values).all(|(&k, v)| *v == [k; 5]));
+            if outcome.is_err() {
+                assert_eq!(keys.len(), held as usize + rest.len() + more.len());
+            }
+            outcome.map(drop)
+        });
+    });
+}
+
+/// A map that is full to the last slots that pairs find by their own walks.
+fn brimful<K: Key, V: Value>(on: &Target, seed: u64) -> (Map<K, V>, Batch<K, V>) {
+    let builder = on.builder().capacity(3_000).max_load_factor(0.95);
+    let map: Map<K, V> = builder
+        .growth(Growth::Fixed)
+        .hash_seed(seed)
+        .build()
+        .unwrap();
+    let (mut held, mut step) = (0, 1024);
+    while step > 0 {
+        let batch = Batch::<K, V>::numbered(held..held + step, 1);
+        match map.insert(&batch.keys, &batch.values) {
+            Ok(_) => held += step,
+            Err(Error::Full { partial: false, .. }) => step /= 2,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (map, Batch::numbered(0..held, 1))
+}
+
+#[test]
+fn retaining_keys_of_a_brimful_map_loses_none() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for seed in 0..4 {
+            let (map, held) = brimful::<K, V>(on, seed);
+            let kept: Vec<K> = held.keys.iter().rev().copied().collect();
+            assert_eq!(map.retain_keys(&kept).unwrap(), 0);
+            assert_holds(&map, &held.bits().collect());
+            let half = &kept[..kept.len() / 2];
+            assert_eq!(map.retain_keys(half).unwrap(), kept.len() - half.len());
+            let right: Oracle = held.bits().skip(kept.len() - half.len()).collect();
+            assert_holds(&map, &right);
+        }
+    }
+    on_pairs!(body: u32 => u32, u64 => u64, u64 => ());
+}
+
+#[test]
+fn keys_are_retained_without_memory_for_a_second_table() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let on = &on.with_memory_budget(BUDGET);
+        let half = Batch::<K, V>::numbered(0..1_500, 1);
+        let others: Vec<K> = (1_500..3_000).map(nth_key).collect();
+        for full in [false, true] {
+            let (map, held) = match full {
+                true => brimful::<K, V>(on, 1),
+                false => (on.fixed(3_000), Batch::numbered(0..3_000, 1)),
+            };
+            map.insert(&held.keys, &held.values).unwrap();
+            // With the scratch memory of such a call.
+            map.get(&held.keys).unwrap();
+            map.retain_keys(&held.keys).unwrap();
+            let taken = starve(on, 1_000);
+            let all = map.retain_keys(&held.keys);
+            match full {
+                false => assert_eq!(all.unwrap(), 0),
+                // There may be room for all in any order, since it was made larger.
+                true => assert!(
+                    matches!(all, Ok(0) | Err(Error::OutOfMemory { .. })),
+                    "{all:?}"
+                ),
+            }
+            drop(taken);
+            assert_holds(&map, &held.bits().collect());
+            let taken = starve(on, 1_000);
+            let removed = map.retain_keys(&half.keys).unwrap();
+            drop(taken);
+            assert_eq!(removed, held.len() - half.len());
+            assert_holds(&map, &half.bits().collect());
+            assert!(map.contains(&others).unwrap().iter().all(|&there| !there));
+        }
+    }
+    on_pairs!(body: u32 => u32, u64 => u64);
+}
+
+#[test]
+fn pairs_are_removed_and_stored_again_in_one_batch_of_a_full_map() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for fixed in [true, false] {
+            let on = &on.with_memory_budget(BUDGET);
+            let builder = on.builder::<K, V>().capacity(3_000).max_load_factor(0.95);
+            let map = match fixed {
+                true => builder.growth(Growth::Fixed).build().unwrap(),
+                false => builder.build().unwrap(),
+            };
+            let n = map.capacity();
+            let held = Batch::<K, V>::numbered(0..n as u64, 1);
+            map.insert(&held.keys, &held.values).unwrap();
+            let operations: Vec<Operation> = [Operation::Remove, Operation::Insert]
+                .into_iter()
+                .flat_map(|operation| vec![operation; n])
+                .collect();
+            let keys: Vec<K> = held.keys.iter().chain(&held.keys).copied().collect();
+            let values = vec![value::<V>(7); 2 * n];
+            // Memory for a second table, not for a larger one.
+            let second = map.slots() as u64 * 16 + (64 << 10);
+            map.apply(&operations[..4], &keys[..4], &values[..4])
+                .unwrap();
+            map.upsert(&held.keys, &held.values).unwrap();
+            let taken = (!on.device().is_cuda()).then(|| starve(on, second));
+            let answers = map.apply(&operations, &keys, &values);
+            drop(taken);
+            answers.unwrap();
+            // A key is there unless its removal came last; and whatever is there has a value that it was given.
+            let kept = contents(&map);
+            assert_eq!(kept.len(), map.len());
+            let right: Oracle = held.bits().collect();
+            let seven = value_bits(value::<V>(7));
+            assert!(kept.iter().all(|(k, &v)| v == seven || right[k] == v));
+            assert_holds(&map, &kept);
+        }
+    }
+    on_pairs!(body: u32 => u32, u64 => u64);
+}
