@@ -53,11 +53,10 @@ pub fn strided(i: u64, n: u64) -> u64 {
     (u128::from(i) * 4_294_967_291 % u128::from(n)) as u64
 }
 
-/// Bytes of a slot for pairs of these sizes.
+/// Bytes of a slot: keys alone and pairs of 4 + 4 bytes have 8, all others 16.
 pub const fn slot_bytes<K, V>() -> usize {
-    if size_of::<K>() + size_of::<V>() == 8 {
-        8
-    } else {
-        16
+    match (size_of::<K>(), size_of::<V>()) {
+        (_, 0) | (4, 4) => 8,
+        _ => 16,
     }
 }
