@@ -11,7 +11,7 @@ use super::KEPT;
 use super::digest;
 use super::report::Row;
 use crate::data::Word;
-use crate::measure::time;
+use crate::measure::Clock;
 
 /// A rung: its name, and how it is run.
 #[derive(Debug)]
@@ -145,7 +145,7 @@ impl Filter {
 pub(super) fn measure(
     stream: &Stream,
     n: usize,
-    runs: usize,
+    clock: Clock,
     add: &mut dyn FnMut(Row),
 ) -> Result<()> {
     let numbers: Vec<i32> = (0..n as u64).map(|i| u32::sparse(i) as i32).collect();
@@ -159,15 +159,7 @@ pub(super) fn measure(
         let kept = digest::sum(n, |i| u64::from(numbers[i] < limit)) as usize;
         for rung in &FILTER_RUNGS {
             filter.spoil()?;
-            let mut count = 0;
-            let took = time(
-                runs,
-                || Ok(()),
-                || {
-                    count = filter.run(rung, limit)?;
-                    Ok(())
-                },
-            )?;
+            let (took, count) = clock.time(|| filter.run(rung, limit))?;
             ensure!(count == kept, "{}: {count} kept, not {kept}", rung.name);
             let found = &mut found[..count];
             filter.output.slice(..count)?.copy_to_slice(found)?;

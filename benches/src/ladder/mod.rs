@@ -23,7 +23,7 @@ use gpumap::{Buffer, Device, PtxChoice, Stream};
 use gpumap_kernels::ceilings::{COPY_16, CeilingArgs};
 use gpumap_simt::kernel::Grid;
 
-use crate::measure::{Time, time};
+use crate::measure::{Clock, Time};
 
 /// Which ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -91,9 +91,10 @@ pub fn run(device: &Device, options: &Options, mut on_row: impl FnMut(&Row)) -> 
     register_kernels(device)?;
     let stream = Stream::new(device)?;
     let n = options.size.unwrap_or_else(|| default_size(device));
+    let clock = Clock::new(options.runs);
     let mut report = Report::new(device, n, options.runs)?;
 
-    let copy = copy(&stream, n.div_ceil(4), options.runs)?;
+    let copy = copy(&stream, n.div_ceil(4), clock)?;
     let bytes = 2 * 16 * n.div_ceil(4) as u64;
     let mut add = |row: Row| {
         on_row(&row);
@@ -105,16 +106,16 @@ pub fn run(device: &Device, options: &Options, mut on_row: impl FnMut(&Row)) -> 
     for ladder in &options.ladders {
         match ladder {
             Ladder::Filter => {
-                filter::measure(&stream, n, options.runs, &mut |row| add(row.beside(rate)))?;
+                filter::measure(&stream, n, clock, &mut |row| add(row.beside(rate)))?;
             }
             Ladder::RetrieveAll => {
                 let slots = (n / 2).max(1);
-                retrieve_all::measure(&stream, slots, options.runs, &mut |row| {
+                retrieve_all::measure(&stream, slots, clock, &mut |row| {
                     add(row.beside(rate));
                 })?;
             }
             Ladder::Scan => {
-                scan::measure(&stream, n, options.runs, &mut |row| add(row.beside(rate)))?;
+                scan::measure(&stream, n, clock, &mut |row| add(row.beside(rate)))?;
             }
         }
     }
@@ -122,7 +123,7 @@ pub fn run(device: &Device, options: &Options, mut on_row: impl FnMut(&Row)) -> 
 }
 
 /// Copies `units` units of 16 bytes.
-fn copy(stream: &Stream, units: usize, runs: usize) -> Result<Time> {
+fn copy(stream: &Stream, units: usize, clock: Clock) -> Result<Time> {
     let mut from = Buffer::<[u64; 2]>::zeroed(stream, units)?;
     let mut to = Buffer::<[u64; 2]>::zeroed(stream, units)?;
     let args = CeilingArgs {
@@ -131,13 +132,10 @@ fn copy(stream: &Stream, units: usize, runs: usize) -> Result<Time> {
         other: to.as_mut_ptr().cast(),
         n: units as u64,
     };
-    time(
-        runs,
-        || Ok(()),
-        || {
-            // SAFETY: both sides have as many units, and outlive the launch, which is waited for.
-            unsafe { COPY_16.launch(stream, Grid::covering(units as u64, 256), args) }?;
-            Ok(stream.synchronize()?)
-        },
-    )
+    let (took, ()) = clock.time(|| {
+        // SAFETY: both sides have as many units, and outlive the launch, which is waited for.
+        unsafe { COPY_16.launch(stream, Grid::covering(units as u64, 256), args) }?;
+        stream.synchronize()
+    })?;
+    Ok(took)
 }

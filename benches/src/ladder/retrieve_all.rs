@@ -10,7 +10,7 @@ use super::SUBMAPS;
 use super::digest;
 use super::report::Row;
 use crate::data::Word;
-use crate::measure::time;
+use crate::measure::Clock;
 
 /// A rung: its name, and how it is run.
 #[derive(Debug)]
@@ -207,7 +207,7 @@ fn submaps(count: usize, slots: usize) -> Vec<Vec<Slot>> {
 pub(super) fn measure(
     stream: &Stream,
     slots: usize,
-    runs: usize,
+    clock: Clock,
     add: &mut dyn FnMut(Row),
 ) -> Result<()> {
     let mixed = |key: u64, value: u64| u64::sparse(key ^ value.rotate_left(32));
@@ -231,15 +231,7 @@ pub(super) fn measure(
         let mut values = PinnedBuffer::<u64>::zeroed(stream.device(), pairs)?;
         for rung in &DUMP_RUNGS {
             dump.spoil()?;
-            let mut found = 0;
-            let took = time(
-                runs,
-                || Ok(()),
-                || {
-                    found = dump.run(rung)?;
-                    Ok(())
-                },
-            )?;
+            let (took, found) = clock.time(|| dump.run(rung))?;
             ensure!(found == pairs, "{}: {found} pairs, not {pairs}", rung.name);
             dump.keys.copy_to_slice(&mut keys)?;
             dump.values.copy_to_slice(&mut values)?;

@@ -16,7 +16,7 @@ use ways::{Span, words};
 
 use super::report::Row;
 use crate::data::Word;
-use crate::measure::time;
+use crate::measure::Clock;
 
 /// A rung: its name, and how it is run.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ impl Scan {
 pub(super) fn measure(
     stream: &Stream,
     n: usize,
-    runs: usize,
+    clock: Clock,
     add: &mut dyn FnMut(Row),
 ) -> Result<()> {
     let numbers: Vec<u32> = (0..n as u64).map(u32::sparse).collect();
@@ -185,15 +185,7 @@ pub(super) fn measure(
     }
     for rung in &SCAN_RUNGS {
         scan.spoil()?;
-        let mut moved = 0;
-        let took = time(
-            runs,
-            || Ok(()),
-            || {
-                moved = scan.run(rung)?;
-                Ok(())
-            },
-        )?;
+        let (took, moved) = clock.time(|| scan.run(rung))?;
         scan.output.copy_to_slice(&mut found)?;
         ensure!(found[..] == right[..], "{}: a wrong sum", rung.name);
         add(Row::new("scan", String::new(), rung.name, n, took, moved));
