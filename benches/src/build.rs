@@ -2,25 +2,10 @@
 //! same batch stored as it comes.
 
 use anyhow::{Result, ensure};
-use gpumap::{Buffer, Growth, Map, Stream};
+use gpumap::{Buffer, Growth, Map};
 
-use crate::ceilings::Ceilings;
-use crate::data::{BenchKey, BenchValue, slot_bytes};
-use crate::measure::time;
-use crate::report::{Report, Row};
-
-/// One size of pair in maps of `n` pairs at one load.
-#[derive(Clone, Copy, Debug)]
-pub struct Case {
-    /// Pairs in the full map.
-    pub n: usize,
-    /// Pairs per slot.
-    pub load: f64,
-    /// Submaps.
-    pub submaps: u32,
-    /// Runs of each measurement.
-    pub runs: usize,
-}
+use crate::bench::Bench;
+use crate::data::{BenchKey, BenchValue, pair_bytes, sizes, slot_bytes};
 
 /// Whether large batches are sorted.
 #[derive(Clone, Copy, Debug)]
@@ -33,16 +18,25 @@ enum Way {
     AsItComes,
 }
 
+/// One map.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    /// Pairs per slot if all of the batch are different.
+    load: f64,
+    submaps: u32,
+    way: Way,
+}
+
 impl Case {
-    fn map<K: BenchKey, V: BenchValue>(&self, stream: &Stream, way: Way) -> Result<Map<K, V>> {
-        let builder = Map::builder(stream.device())
-            .capacity(self.n)
+    fn map<K: BenchKey, V: BenchValue>(&self, bench: &Bench) -> Result<Map<K, V>> {
+        let builder = Map::builder(bench.device())
+            .capacity(bench.n)
             .max_load_factor(self.load)
             .growth(Growth::Fixed)
             .submaps(self.submaps)
             .hash_seed(1);
-        Ok(match way {
-            Way::Own if stream.device().is_cuda() => builder,
+        Ok(match self.way {
+            Way::Own if bench.device().is_cuda() => builder,
             // The executor sorts nothing by itself.
             Way::Own => builder.bulk_from([1; 3]),
             Way::Bins => builder.bulk_from([1, usize::MAX, 1]),
@@ -50,50 +44,57 @@ impl Case {
         }
         .build()?)
     }
+
+    fn name<K, V>(&self, what: &str) -> String {
+        let way = match self.way {
+            Way::Own => "",
+            Way::Bins => ", in bins",
+            Way::AsItComes => ", as it comes",
+        };
+        format!("{} load {}, {what}{way}", sizes::<K, V>(), self.load)
+    }
+}
+
+/// A batch, in which the first `distinct` keys come again and again.
+struct Batch<'a, K, V> {
+    keys: Buffer<K>,
+    values: &'a Buffer<V>,
+    distinct: usize,
 }
 
 /// Measures and verifies one size of pair at each load.
 pub fn run<K: BenchKey, V: BenchValue>(
-    stream: &Stream,
-    case: Case,
+    bench: &mut Bench,
     loads: &[f64],
-    ceilings: &Ceilings,
-    report: &mut Report,
+    submaps: u32,
 ) -> Result<()> {
-    let n = case.n;
-    let values: Vec<V> = (0..n as u64).map(V::dense).collect();
-    let values = Buffer::from_slice(stream, &values)?;
+    let n = bench.n;
+    let values = &bench.buffer((0..n as u64).map(V::dense))?;
     for (what, distinct) in [
         ("unique keys", n),
         ("10 copies of each key", n / 10),
         ("1000 keys", 1000),
     ] {
         let distinct = distinct.min(n);
-        let keys: Vec<K> = (0..n).map(|i| K::sparse((i % distinct) as u64)).collect();
-        let keys = Buffer::from_slice(stream, &keys)?;
+        let batch = Batch {
+            keys: bench.buffer((0..n).map(|i| K::sparse((i % distinct) as u64)))?,
+            values,
+            distinct,
+        };
         for &load in loads {
-            let case = Case { load, ..case };
+            let case = |way| Case { load, submaps, way };
             for way in [Way::Own, Way::AsItComes] {
-                let map = case.map::<K, V>(stream, way)?;
-                let mut new = 0;
-                let took = time(
-                    case.runs,
-                    || Ok(map.clear()?),
-                    || {
-                        new = map.insert(&keys, &values)?;
-                        Ok(())
-                    },
-                )?;
-                ensure!(new == distinct && map.len() == distinct, "{new} new keys");
-                verify(stream, &map, &keys, distinct)?;
-                let bytes = build_bytes::<K, V>(&map, n);
-                let name = name::<K, V>(&case, &format!("{what} into an empty map"), way);
-                report.add(Row::op(name, took, n, bytes / ceilings.copy * 1e3).moving(bytes));
+                into_empty(bench, case(way), &batch, what)?;
             }
-            if distinct == n {
-                for way in [Way::Own, Way::Bins, Way::AsItComes] {
-                    let map = case.map::<K, V>(stream, way)?;
-                    in_use(stream, case, way, &map, (&keys, &values), ceilings, report)?;
+            if distinct < n {
+                continue;
+            }
+            for way in [Way::Own, Way::Bins, Way::AsItComes] {
+                let map = case(way).map(bench)?;
+                into_half(bench, case(way), &map, &batch)?;
+                // In bins, as in the map's own way.
+                if !matches!(way, Way::Bins) {
+                    out_again(bench, case(way), &map, &batch)?;
                 }
             }
         }
@@ -101,99 +102,89 @@ pub fn run<K: BenchKey, V: BenchValue>(
     Ok(())
 }
 
-/// Half of the pairs into a map that has the other half, and all of them out again.
-fn in_use<K: BenchKey, V: BenchValue>(
-    stream: &Stream,
+/// The batch into an empty map.
+fn into_empty<K: BenchKey, V: BenchValue>(
+    bench: &mut Bench,
     case: Case,
-    way: Way,
-    map: &Map<K, V>,
-    (keys, values): (&Buffer<K>, &Buffer<V>),
-    ceilings: &Ceilings,
-    report: &mut Report,
+    batch: &Batch<'_, K, V>,
+    what: &str,
 ) -> Result<()> {
-    let n = case.n;
-    let half = n / 2;
-    let (old_keys, old_values) = (keys.slice(..half)?, values.slice(..half)?);
-    let (new_keys, new_values) = (keys.slice(half..)?, values.slice(half..)?);
-    let mut new = 0;
-    let took = time(
-        case.runs,
-        || {
-            map.clear()?;
-            map.insert(&old_keys, &old_values)?;
-            Ok(())
-        },
-        || {
-            new = map.insert(&new_keys, &new_values)?;
-            Ok(())
-        },
-    )?;
-    ensure!(new == n - half && map.len() == n, "{new} new keys");
-    if !matches!(way, Way::AsItComes) {
-        verify(stream, map, keys, n)?;
-    }
-    let pair = size_of::<K>() + size_of::<V>();
-    let table = 2 * map.slots() * slot_bytes::<K, V>();
-    let bytes = (3 * (n - half) * pair + table) as f64;
-    let ceiling = bytes / ceilings.copy * 1e3;
-    let what = format!("{} into {half}", n - half);
-    let row = Row::op(name::<K, V>(&case, &what, way), took, n - half, ceiling);
-    report.add(row.moving(bytes));
-
-    if matches!(way, Way::Bins) {
-        return Ok(()); // as in the map's own way
-    }
-    let mut removed = 0;
-    let took = time(
-        case.runs,
-        || {
-            map.clear()?;
-            map.insert(keys, values)?;
-            Ok(())
-        },
-        || {
-            removed = map.remove(keys)?;
-            Ok(())
-        },
-    )?;
-    ensure!(removed == n && map.is_empty(), "{removed} removed");
-    let bytes = (3 * n * size_of::<K>() + table) as f64;
-    let ceiling = bytes / ceilings.copy * 1e3;
-    report.add(Row::op(name::<K, V>(&case, "remove", way), took, n, ceiling).moving(bytes));
+    let (n, distinct) = (bench.n, batch.distinct);
+    let map = case.map(bench)?;
+    let insert = || map.insert(&batch.keys, batch.values);
+    let (took, new) = bench.time_after(|| map.clear(), insert)?;
+    ensure!(new == distinct && map.len() == distinct, "{new} new keys");
+    verify_held(bench, &map, batch)?;
+    // The pairs twice on their way to the pages and once in them, and the table.
+    let bytes = 5 * n * pair_bytes::<K, V>() + table_bytes(&map);
+    let name = case.name::<K, V>(&format!("{what} into an empty map"));
+    bench.report.add(bench.beside_copy(name, took, n, bytes));
     Ok(())
 }
 
-/// What a build reads and writes: the pairs twice on their way to the pages and once in them, and
-/// the table.
-fn build_bytes<K: BenchKey, V: BenchValue>(map: &Map<K, V>, n: usize) -> f64 {
-    let pairs = 5 * n * (size_of::<K>() + size_of::<V>());
-    (pairs + map.slots() * slot_bytes::<K, V>()) as f64
+/// Half of the pairs into a map that has the other half.
+fn into_half<K: BenchKey, V: BenchValue>(
+    bench: &mut Bench,
+    case: Case,
+    map: &Map<K, V>,
+    batch: &Batch<'_, K, V>,
+) -> Result<()> {
+    let (n, half) = (bench.n, bench.n / 2);
+    let old = (batch.keys.slice(..half)?, batch.values.slice(..half)?);
+    let come = (batch.keys.slice(half..)?, batch.values.slice(half..)?);
+    let fill = || {
+        map.clear()?;
+        map.insert(&old.0, &old.1).map(drop)
+    };
+    let (took, new) = bench.time_after(fill, || map.insert(&come.0, &come.1))?;
+    ensure!(new == n - half && map.len() == n, "{new} new keys");
+    if !matches!(case.way, Way::AsItComes) {
+        verify_held(bench, map, batch)?;
+    }
+    let bytes = 3 * new * pair_bytes::<K, V>() + 2 * table_bytes(map);
+    let name = case.name::<K, V>(&format!("{new} into {half}"));
+    bench.report.add(bench.beside_copy(name, took, new, bytes));
+    Ok(())
 }
 
-fn name<K, V>(case: &Case, what: &str, way: Way) -> String {
-    let pair = format!("{}+{}", size_of::<K>(), size_of::<V>());
-    let way = match way {
-        Way::Own => "",
-        Way::Bins => ", in bins",
-        Way::AsItComes => ", as it comes",
+/// All pairs out again.
+fn out_again<K: BenchKey, V: BenchValue>(
+    bench: &mut Bench,
+    case: Case,
+    map: &Map<K, V>,
+    batch: &Batch<'_, K, V>,
+) -> Result<()> {
+    let n = bench.n;
+    let fill = || {
+        map.clear()?;
+        map.insert(&batch.keys, batch.values).map(drop)
     };
-    format!("{pair} load {}, {what}{way}", case.load)
+    let (took, removed) = bench.time_after(fill, || map.remove(&batch.keys))?;
+    ensure!(removed == n && map.is_empty(), "{removed} removed");
+    let bytes = 3 * n * size_of::<K>() + 2 * table_bytes(map);
+    let name = case.name::<K, V>("remove");
+    bench.report.add(bench.beside_copy(name, took, n, bytes));
+    Ok(())
+}
+
+fn table_bytes<K: BenchKey, V: BenchValue>(map: &Map<K, V>) -> usize {
+    map.slots() * slot_bytes::<K, V>()
 }
 
 /// Every key has the number of one of its pairs as its value.
-fn verify<K: BenchKey, V: BenchValue>(
-    stream: &Stream,
+fn verify_held<K: BenchKey, V: BenchValue>(
+    bench: &Bench,
     map: &Map<K, V>,
-    keys: &Buffer<K>,
-    distinct: usize,
+    batch: &Batch<'_, K, V>,
 ) -> Result<()> {
-    let mut held = Buffer::<V>::zeroed(stream, distinct)?;
+    let (n, distinct) = (batch.keys.len(), batch.distinct);
+    let mut held = bench.zeroed::<V>(distinct)?;
     let absent = V::dense(u64::MAX);
-    map.get_or_into(&keys.slice(..distinct)?, absent, &mut held)?;
+    map.get_or_into(&batch.keys.slice(..distinct)?, absent, &mut held)?;
     for (i, held) in held.to_vec()?.iter().enumerate() {
         let number = held.number() as usize;
         ensure!(
-            number < keys.len() && number % distinct == i,
+            number < n && number % distinct == i,
             "key {i} has the value {number}"
         );
     }

@@ -6,7 +6,7 @@ use gpumap_kernels::ceilings::{ADD_64, CAS_64, CAS_128, COPY_16, CeilingArgs, GA
 use gpumap_simt::U64x2;
 use gpumap_simt::kernel::{Grid, Kernel};
 
-use crate::measure::{Time, time};
+use crate::measure::{Clock, Time};
 use crate::report::{Report, Row};
 
 /// Bytes of the table that random accesses go to: far beyond any L2.
@@ -17,7 +17,7 @@ const CPU_TABLE_BYTES: usize = 64 << 20;
 #[derive(Clone, Copy, Debug)]
 pub struct Ceilings {
     /// Bytes read and written per second by a copy.
-    pub copy: f64,
+    copy: f64,
     /// Milliseconds for `n` random 8-byte loads, results written in order.
     pub gather: f64,
     /// Milliseconds for `n` random 64-bit compare-and-exchanges of empty words.
@@ -25,12 +25,12 @@ pub struct Ceilings {
     /// Milliseconds for `n` random 64-bit atomic adds.
     pub add_64: f64,
     /// Milliseconds for `n` random 128-bit compare-and-exchanges of empty pairs, where the device has them.
-    pub cas_128: Option<f64>,
+    cas_128: Option<f64>,
 }
 
 impl Ceilings {
     /// Measures them all.
-    pub fn measure(stream: &Stream, n: usize, runs: usize, report: &mut Report) -> Result<Self> {
+    pub fn measure(stream: &Stream, n: usize, clock: Clock, report: &mut Report) -> Result<Self> {
         let bytes = if stream.device().is_cuda() {
             GPU_TABLE_BYTES
         } else {
@@ -48,18 +48,16 @@ impl Ceilings {
         // Before each run the table is emptied, so that exchanges succeed as an insert's do.
         let mut run = |kernel: &'static Kernel<CeilingArgs>, args: CeilingArgs| -> Result<Time> {
             let grid = Grid::covering(args.n, 256);
-            time(
-                runs,
-                || {
-                    table.fill_bytes(0xff)?;
-                    Ok(stream.synchronize()?)
-                },
-                || {
-                    // SAFETY: the buffers outlive the launch, which is waited for.
-                    unsafe { kernel.launch(stream, grid, args) }?;
-                    Ok(stream.synchronize()?)
-                },
-            )
+            let empty = || {
+                table.fill_bytes(0xff)?;
+                stream.synchronize()
+            };
+            let (took, ()) = clock.time_after(empty, || {
+                // SAFETY: the buffers outlive the launch, which is waited for.
+                unsafe { kernel.launch(stream, grid, args) }?;
+                stream.synchronize()
+            })?;
+            Ok(took)
         };
 
         // Half the table each way: source and destination do not overlap.
@@ -97,6 +95,20 @@ impl Ceilings {
             add_64: add_64.median,
             cas_128,
         })
+    }
+
+    /// Milliseconds to claim `n` random empty slots of so many bytes: 128-bit exchanges, where there are
+    /// any, for those of 16.
+    pub fn cas(&self, slot_bytes: usize) -> f64 {
+        match (slot_bytes, self.cas_128) {
+            (16, Some(cas_128)) => cas_128,
+            _ => self.cas_64,
+        }
+    }
+
+    /// Milliseconds to read and write so many bytes, as a copy does.
+    pub fn copy_ms(&self, bytes: usize) -> f64 {
+        bytes as f64 / self.copy * 1e3
     }
 }
 

@@ -53,10 +53,20 @@ pub fn strided(i: u64, n: u64) -> u64 {
     (u128::from(i) * 4_294_967_291 % u128::from(n)) as u64
 }
 
+/// Bytes of a key and a value.
+pub const fn pair_bytes<K, V>() -> usize {
+    size_of::<K>() + size_of::<V>()
+}
+
 /// Bytes of a slot: keys alone and pairs of 4 + 4 bytes have 8, all others 16.
 pub const fn slot_bytes<K, V>() -> usize {
     match (size_of::<K>(), size_of::<V>()) {
         (_, 0) | (4, 4) => 8,
         _ => 16,
     }
+}
+
+/// What rows call pairs of these sizes.
+pub fn sizes<K, V>() -> String {
+    format!("{}+{}", size_of::<K>(), size_of::<V>())
 }

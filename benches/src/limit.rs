@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use gpumap::simt::kernel::Grid;
-use gpumap::{Buffer, Device, Error, Map, Merge, Stream};
-use gpumap_bench_kernels::pairs::{PAIRS, PairsArgs};
+use gpumap::{Device, Error, Map, Merge, Stream};
 use gpumap_benches::ladder::register_kernels;
+
+use crate::pairs::Pairs;
 
 /// Pairs per batch on a GPU.
 const BATCH: usize = 1 << 26;
@@ -44,7 +44,7 @@ pub fn run(device: &Device) -> Result<()> {
     let mut batches = 0;
     let (start, mut inserting) = (Instant::now(), 0.0);
     let error = loop {
-        pairs.make(batches)?;
+        pairs.make(batches * batch)?;
         let begin = Instant::now();
         let outcome = map.insert(&pairs.keys, &pairs.values);
         let took = begin.elapsed().as_secs_f64();
@@ -88,7 +88,7 @@ pub fn run(device: &Device) -> Result<()> {
 
     for check in 0..CHECKED.min(batches) {
         let number = check * (batches - 1) / (CHECKED - 1).max(1);
-        pairs.make(number)?;
+        pairs.make(number * batch)?;
         let found = map.get(&pairs.keys.slice(0..batch / 16)?)?;
         let expected = |i: usize| Some((number * batch + i) as u64);
         ensure!(
@@ -97,7 +97,7 @@ pub fn run(device: &Device) -> Result<()> {
         );
     }
     // None of the refused batch is there, and the map works on.
-    pairs.make(batches)?;
+    pairs.make(batches * batch)?;
     let few = pairs.keys.slice(0..batch / 16)?;
     ensure!(map.get(&few)?.iter().all(Option::is_none), "a refused key");
     pairs.make(0)?;
@@ -115,36 +115,4 @@ pub fn run(device: &Device) -> Result<()> {
     );
     println!("every pair that was looked at is there; merging and removing work");
     Ok(())
-}
-
-/// A batch on the device.
-struct Pairs {
-    stream: Stream,
-    keys: Buffer<u64>,
-    values: Buffer<u64>,
-}
-
-impl Pairs {
-    fn new(stream: &Stream, len: usize) -> Result<Self> {
-        Ok(Self {
-            stream: stream.clone(),
-            keys: Buffer::zeroed(stream, len)?,
-            values: Buffer::zeroed(stream, len)?,
-        })
-    }
-
-    /// Batch `number`: sparse keys, and values that number them.
-    fn make(&mut self, number: usize) -> Result<()> {
-        let n = self.keys.len() as u64;
-        let args = PairsArgs {
-            first: number as u64 * n,
-            step: 1,
-            n,
-            keys: self.keys.as_mut_ptr(),
-            values: self.values.as_mut_ptr(),
-        };
-        // SAFETY: both buffers have `n` elements; they are of this stream, and so is the wait.
-        unsafe { PAIRS.launch(&self.stream, Grid::covering(n, 256), args) }?;
-        Ok(self.stream.synchronize()?)
-    }
 }

@@ -5,6 +5,7 @@
 //! with the same clock: from before the call to after the device is done.
 
 mod arena;
+mod bench;
 mod build;
 mod ceilings;
 mod chained;
@@ -12,10 +13,12 @@ mod dump;
 mod grow;
 mod histogram;
 mod host;
+mod inputs;
 mod limit;
 mod mixed;
 mod ops;
-mod pair;
+mod options;
+mod pairs;
 mod partition;
 mod primitives;
 mod repeats;
@@ -24,107 +27,18 @@ mod scale;
 mod set;
 mod size;
 mod small;
-
-use std::path::PathBuf;
+mod verify;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use gpumap::{Device, Stream};
 use gpumap_benches::{data, ladder, measure};
 
+use bench::Bench;
 use ceilings::Ceilings;
-use ops::Keys;
-use pair::PairKind;
+use measure::{Clock, Time};
+use options::{Options, PairKind, Suite};
 use report::{Report, Row};
-
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Suite {
-    /// The map's verbs.
-    Ops,
-    /// Maps of values of 16, 64 and 256 bytes.
-    Arena,
-    /// Large batches, sorted and as they come: empty maps that are built, and maps in use.
-    Build,
-    /// Maps that grow, and maps whose pairs come and go.
-    Grow,
-    /// Batches in which each key says what is done with it.
-    Mixed,
-    /// Batches in which keys repeat, at the first load factor.
-    Repeats,
-    /// Dumps at every load factor and number of submaps.
-    RetrieveAll,
-    /// Maps from the size of a cache to the device's memory.
-    Size,
-    /// Calls with small batches.
-    Small,
-    /// Batches from arrays of the host and back, beside what the link can do.
-    Host,
-    /// The verbs of chained maps, of 4 + 4 and of 8 + 8 bytes.
-    Chained,
-    /// Inserts until memory ends.
-    Limit,
-    /// Histograms of `n` values, by default 400 million.
-    Histogram,
-    /// Partitions of `n` pairs.
-    Partition,
-    /// Several devices, `n` keys or values on each: the link, maps and histograms over all.
-    Scale,
-    /// Scans, reductions and filters of `n` elements, by default 400 million.
-    Primitives,
-    /// The ladders of filter, `retrieve_all` and scan, `n` elements, by default 400 million: what
-    /// `gpumap bench ladder` measures.
-    Ladder,
-}
-
-/// Measures the map against the device's own limits.
-#[derive(Debug, Parser)]
-#[command(name = "gpumap-bench", version)]
-pub struct Options {
-    /// What to measure.
-    #[arg(long, value_delimiter = ',', default_value = "ops")]
-    suite: Vec<Suite>,
-    /// Pairs in the map. The default is for a GPU; the CPU executor does about a million a
-    /// second.
-    #[arg(short, long)]
-    n: Option<usize>,
-    /// Load factors.
-    #[arg(short, long, value_delimiter = ',', default_value = "0.5,0.8,0.9,0.95")]
-    load: Vec<f64>,
-    /// Sizes of key and value; without a value, a set.
-    #[arg(short, long, value_delimiter = ',', default_value = "8+8,4+4,8+0")]
-    pairs: Vec<PairKind>,
-    /// Which keys.
-    #[arg(short, long, value_delimiter = ',', default_value = "sparse,dense")]
-    keys: Vec<Keys>,
-    /// Submaps.
-    #[arg(short, long, default_value_t = 1)]
-    submaps: u32,
-    /// Runs of each measurement; the median counts.
-    #[arg(short, long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    runs: u32,
-    /// Writes the table as JSON.
-    #[arg(short, long)]
-    json: Option<PathBuf>,
-    /// Writes the table and its plots as one page.
-    #[arg(long)]
-    html: Option<PathBuf>,
-    /// Measures nothing: the page is of these results, written as JSON before.
-    #[arg(long, value_delimiter = ',', requires = "html")]
-    results: Vec<PathBuf>,
-}
-
-impl Options {
-    /// Pairs in the map on this device.
-    fn pairs_on(&self, device: &Device) -> usize {
-        let default = if device.is_cuda() {
-            100_000_000
-        } else {
-            100_000
-        };
-        self.n.unwrap_or(default)
-    }
-}
 
 fn main() -> Result<()> {
     // What several GPUs need, and what is read when they first come together.
@@ -139,59 +53,20 @@ fn main() -> Result<()> {
     let device = Device::best()?;
     let stream = Stream::new(&device)?;
     let n = options.pairs_on(&device);
+    let clock = Clock::new(options.runs as usize);
     let mut report = Report::new(&device, n, options.runs as usize)?;
     report.print_head();
 
-    let ceilings = Ceilings::measure(&stream, n, options.runs as usize, &mut report)?;
-    let runs = options.runs as usize;
+    let ceilings = Ceilings::measure(&stream, n, clock, &mut report)?;
+    let mut bench = Bench {
+        stream: &stream,
+        n,
+        clock,
+        ceilings,
+        report: &mut report,
+    };
     for &suite in &options.suite {
-        match suite {
-            Suite::Ops => run_ops(&options, &stream, n, &ceilings, &mut report)?,
-            Suite::Arena => arena::run(&stream, n, runs, &ceilings, &mut report)?,
-            Suite::Build => run_build(&options, &stream, n, &ceilings, &mut report)?,
-            Suite::Grow => grow::run(&stream, n, runs, &ceilings, &mut report)?,
-            Suite::Chained => {
-                for load in chained::LOADS {
-                    chained::run::<u64, u64>(&stream, n, load, runs, &ceilings, &mut report)?;
-                    chained::run::<u32, u32>(&stream, n, load, runs, &ceilings, &mut report)?;
-                }
-            }
-            Suite::Limit => limit::run(&device)?,
-            Suite::Scale => scale::run(n, runs, &mut report)?,
-            Suite::Host => host::run(&stream, n, runs, &mut report)?,
-            Suite::Mixed => {
-                mixed::run::<u64, u64>(&stream, n, runs, &ceilings, &mut report)?;
-                mixed::run::<u32, u32>(&stream, n, runs, &ceilings, &mut report)?;
-                mixed::run_chained::<u32, u32>(&stream, n, runs, &ceilings, &mut report)?;
-            }
-            Suite::Repeats => {
-                if let Some(&load) = options.load.first() {
-                    repeats::run::<u64, u64>(&stream, n, load, runs, &ceilings, &mut report)?;
-                    repeats::run::<u32, u32>(&stream, n, load, runs, &ceilings, &mut report)?;
-                }
-            }
-            Suite::RetrieveAll => {
-                dump::run::<u64, u64>(&stream, n, runs, &ceilings, &mut report)?;
-                dump::run::<u32, u32>(&stream, n, runs, &ceilings, &mut report)?;
-            }
-            Suite::Size => size::run(&stream, n, runs, &ceilings, &mut report)?,
-            Suite::Small => small::run(&stream, n, runs, &mut report)?,
-            Suite::Histogram => {
-                let n = options.n.unwrap_or(4 * n);
-                println!("arrays of {n} elements");
-                histogram::run(&stream, n, runs, &ceilings, &mut report)?;
-            }
-            Suite::Primitives => {
-                let n = options.n.unwrap_or(4 * n);
-                println!("arrays of {n} elements");
-                primitives::run(&stream, n, runs, &mut report)?;
-            }
-            Suite::Ladder => run_ladders(&options, &device, &mut report)?,
-            Suite::Partition => {
-                partition::run::<u64, u64>(&stream, n, runs, &ceilings, &mut report)?;
-                partition::run::<u32, u32>(&stream, n, runs, &ceilings, &mut report)?;
-            }
-        }
+        run(suite, &options, &mut bench)?;
     }
     if let Some(path) = &options.json {
         report.write_json(path)?;
@@ -202,48 +77,79 @@ fn main() -> Result<()> {
     report.finish()
 }
 
-fn run_ladders(options: &Options, device: &Device, report: &mut Report) -> Result<()> {
-    let of_ladders = ladder::Options {
-        size: options.n,
-        runs: options.runs as usize,
-        ladders: ladder::Ladder::value_variants().to_vec(),
-    };
-    let mut table = ladder::Table::default();
-    let mut copy = 0.0;
-    ladder::run(device, &of_ladders, |row| {
-        println!("{}", table.lines(row));
-        let time = measure::Time {
-            median: row.ms,
-            least: row.ms_least,
-            most: row.ms_most,
+fn run(suite: Suite, options: &Options, bench: &mut Bench) -> Result<()> {
+    // The primitives work on elements, of which there are more than pairs.
+    let elements = options.n.unwrap_or(4 * bench.n);
+    match suite {
+        Suite::Ops => run_ops(options, bench),
+        Suite::Arena => arena::run(bench),
+        Suite::Build => run_build(options, bench),
+        Suite::Grow => grow::run(bench),
+        Suite::Chained => chained::LOADS.into_iter().try_for_each(|load| {
+            chained::run::<u64, u64>(bench, load)?;
+            chained::run::<u32, u32>(bench, load)
+        }),
+        Suite::Limit => limit::run(bench.device()),
+        Suite::Scale => scale::run(bench),
+        Suite::Host => host::run(bench),
+        Suite::Mixed => {
+            mixed::run::<u64, u64>(bench)?;
+            mixed::run::<u32, u32>(bench)?;
+            mixed::run_chained::<u32, u32>(bench)
+        }
+        Suite::Repeats => options.load.iter().take(1).try_for_each(|&load| {
+            repeats::run::<u64, u64>(bench, load)?;
+            repeats::run::<u32, u32>(bench, load)
+        }),
+        Suite::RetrieveAll => {
+            dump::run::<u64, u64>(bench)?;
+            dump::run::<u32, u32>(bench)
+        }
+        Suite::Size => size::run(bench),
+        Suite::Small => small::run(bench),
+        Suite::Histogram => {
+            println!("arrays of {elements} elements");
+            histogram::run(bench, elements)
+        }
+        Suite::Primitives => {
+            println!("arrays of {elements} elements");
+            primitives::run(bench, elements)
+        }
+        Suite::Ladder => run_ladders(options, bench),
+        Suite::Partition => {
+            partition::run::<u64, u64>(bench)?;
+            partition::run::<u32, u32>(bench)
+        }
+    }
+}
+
+fn run_ops(options: &Options, bench: &mut Bench) -> Result<()> {
+    let submaps = options.submaps;
+    for &pair in &options.pairs {
+        let run = match pair {
+            PairKind::FourFour => ops::run::<u32, u32>,
+            PairKind::FourEight => ops::run::<u32, u64>,
+            PairKind::EightFour => ops::run::<u64, u32>,
+            PairKind::EightEight => ops::run::<u64, u64>,
+            PairKind::FourAlone => set::run::<u32>,
+            PairKind::EightAlone => set::run::<u64>,
         };
-        let bytes = row.bytes as f64;
-        let name = format!("{} {} {}", row.ladder, row.case, row.rung);
-        let row = if row.ladder == "copy" {
-            copy = row.bytes_per_ms();
-            Row::ceiling(&name, time, row.n)
-        } else {
-            Row::op(name, time, row.n, bytes / copy)
-        };
-        report.record(row.moving(bytes));
-    })?;
+        for &keys in &options.keys {
+            for &load in &options.load {
+                let case = ops::Case {
+                    load,
+                    keys,
+                    submaps,
+                };
+                run(bench, case)?;
+            }
+        }
+    }
     Ok(())
 }
 
-fn run_build(
-    options: &Options,
-    stream: &Stream,
-    n: usize,
-    ceilings: &Ceilings,
-    report: &mut Report,
-) -> Result<()> {
+fn run_build(options: &Options, bench: &mut Bench) -> Result<()> {
     for &pair in &options.pairs {
-        let case = build::Case {
-            n,
-            load: 0.0,
-            submaps: options.submaps,
-            runs: options.runs as usize,
-        };
         let run = match pair {
             PairKind::FourFour => build::run::<u32, u32>,
             PairKind::FourEight => build::run::<u32, u64>,
@@ -254,39 +160,36 @@ fn run_build(
                 continue;
             }
         };
-        run(stream, case, &options.load, ceilings, report)?;
+        run(bench, &options.load, options.submaps)?;
     }
     Ok(())
 }
 
-fn run_ops(
-    options: &Options,
-    stream: &Stream,
-    n: usize,
-    ceilings: &Ceilings,
-    report: &mut Report,
-) -> Result<()> {
-    for &pair in &options.pairs {
-        for &keys in &options.keys {
-            for &load in &options.load {
-                let case = ops::Case {
-                    n,
-                    load,
-                    keys,
-                    submaps: options.submaps,
-                    runs: options.runs as usize,
-                };
-                let run = match pair {
-                    PairKind::FourFour => ops::run::<u32, u32>,
-                    PairKind::FourEight => ops::run::<u32, u64>,
-                    PairKind::EightFour => ops::run::<u64, u32>,
-                    PairKind::EightEight => ops::run::<u64, u64>,
-                    PairKind::FourAlone => set::run::<u32>,
-                    PairKind::EightAlone => set::run::<u64>,
-                };
-                run(stream, case, ceilings, report)?;
-            }
-        }
-    }
+fn run_ladders(options: &Options, bench: &mut Bench) -> Result<()> {
+    let of_ladders = ladder::Options {
+        size: options.n,
+        runs: options.runs as usize,
+        ladders: ladder::Ladder::value_variants().to_vec(),
+    };
+    let device = bench.device().clone();
+    let mut table = ladder::Table::default();
+    let mut copy = 0.0;
+    ladder::run(&device, &of_ladders, |row| {
+        println!("{}", table.lines(row));
+        let time = Time {
+            median: row.ms,
+            least: row.ms_least,
+            most: row.ms_most,
+        };
+        let bytes = row.bytes as f64;
+        let name = format!("{} {} {}", row.ladder, row.case, row.rung);
+        let row = if row.ladder == "copy" {
+            copy = row.bytes_per_ms();
+            Row::ceiling(name, time, row.n)
+        } else {
+            Row::op(name, time, row.n, bytes / copy)
+        };
+        bench.report.record(row.moving(bytes));
+    })?;
     Ok(())
 }

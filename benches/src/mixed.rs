@@ -5,12 +5,11 @@
 //! are the mixes of Ashkiani, Farach-Colton and Owens' slab hash (2018).
 
 use anyhow::{Result, ensure};
-use gpumap::{Answer, Buffer, ChainedMap, Map, Operation, Stream, Value, chained};
+use gpumap::{Answer, ChainedMap, Map, Operation, Value, chained};
 
+use crate::bench::Bench;
 use crate::ceilings::Ceilings;
-use crate::data::{BenchKey, BenchValue, strided};
-use crate::measure::time;
-use crate::report::{Report, Row};
+use crate::data::{BenchKey, BenchValue, sizes, slot_bytes, strided};
 
 /// Tenths of a batch that insert, remove, find, and find nothing.
 const MIXES: [[u64; 4]; 4] = [[5, 5, 0, 0], [2, 2, 3, 3], [1, 1, 4, 4], [0, 0, 5, 5]];
@@ -63,18 +62,14 @@ impl<K: BenchKey, V: BenchValue> Batch<K, V> {
 
     fn name(&self, kind: &str, load: f64) -> String {
         let [inserts, removes, hits, misses] = self.mix;
-        let pair = format!("{}+{}", size_of::<K>(), size_of::<V>());
-        format!("{kind}{pair} load {load} mix .{inserts}/.{removes}/.{hits}/.{misses}")
+        let sizes = sizes::<K, V>();
+        format!("{kind}{sizes} load {load} mix .{inserts}/.{removes}/.{hits}/.{misses}")
     }
 
     /// Milliseconds that the device takes for so many exchanges and gathers at random, at best.
     fn ceiling(&self, ceilings: &Ceilings) -> f64 {
         let [inserts, removes, hits, misses] = self.mix.map(|tenths| tenths as f64 / 10.0);
-        let cas = if size_of::<K>() + size_of::<V>() == 8 {
-            ceilings.cas_64
-        } else {
-            ceilings.cas_128.unwrap_or(ceilings.cas_64)
-        };
+        let cas = ceilings.cas(slot_bytes::<K, V>());
         inserts * cas + removes * ceilings.cas_64 + (hits + misses) * ceilings.gather
     }
 
@@ -110,17 +105,11 @@ enum Told<V> {
 }
 
 /// Measures and verifies all mixes of `n` operations.
-pub fn run<K: BenchKey, V: BenchValue>(
-    stream: &Stream,
-    n: usize,
-    runs: usize,
-    ceilings: &Ceilings,
-    report: &mut Report,
-) -> Result<()> {
+pub fn run<K: BenchKey, V: BenchValue>(bench: &mut Bench) -> Result<()> {
     for mix in MIXES {
-        let batch = Batch::<K, V>::new(n as u64, mix);
+        let batch = Batch::<K, V>::new(bench.n as u64, mix);
         for load in LOADS {
-            open(stream, &batch, load, runs, ceilings, report)?;
+            open(bench, &batch, load)?;
         }
     }
     Ok(())
@@ -128,43 +117,33 @@ pub fn run<K: BenchKey, V: BenchValue>(
 
 /// The map.
 fn open<K: BenchKey, V: BenchValue>(
-    stream: &Stream,
+    bench: &mut Bench,
     batch: &Batch<K, V>,
     load: f64,
-    runs: usize,
-    ceilings: &Ceilings,
-    report: &mut Report,
 ) -> Result<()> {
-    let n = batch.keys.len();
-    let held: Vec<K> = (0..n as u64).map(K::sparse).collect();
-    let held_values: Vec<V> = (0..n as u64).map(V::dense).collect();
-    let held = Buffer::from_slice(stream, &held)?;
-    let held_values = Buffer::from_slice(stream, &held_values)?;
+    let n = bench.n;
+    let held = bench.buffer((0..n as u64).map(K::sparse))?;
+    let held_values = bench.buffer((0..n as u64).map(V::dense))?;
     // As many slots as the load says, and room for all that may come.
-    let map: Map<K, V> = Map::builder(stream.device())
+    let map: Map<K, V> = Map::builder(bench.device())
         .capacity((n as f64 / load * 0.95) as usize)
         .max_load_factor(0.95)
         .hash_seed(1)
         .build()?;
-    let codes: Vec<u8> = batch.operations.iter().map(|op| op.code()).collect();
-    let codes = Buffer::from_slice(stream, &codes)?;
-    let keys = Buffer::from_slice(stream, &batch.keys)?;
-    let values = Buffer::from_slice(stream, &batch.values)?;
-    let mut told = Buffer::<V>::zeroed(stream, n)?;
-    let mut outcomes = Buffer::<u8>::zeroed(stream, n)?;
-    let took = time(
-        runs,
-        || {
-            map.clear()?;
-            map.insert(&held, &held_values)?;
-            Ok(())
-        },
-        || {
-            let applied = map.apply_into(&codes, &keys, &values, &mut told, &mut outcomes)?;
-            ensure!(applied.stored == batch.moved, "{applied:?}");
-            Ok(())
-        },
-    )?;
+    let codes = bench.buffer(batch.operations.iter().map(|op| op.code()))?;
+    let keys = bench.buffer(batch.keys.iter().copied())?;
+    let values = bench.buffer(batch.values.iter().copied())?;
+    let mut told = bench.zeroed::<V>(n)?;
+    let mut outcomes = bench.zeroed::<u8>(n)?;
+    let fill = || {
+        map.clear()?;
+        map.insert(&held, &held_values).map(drop)
+    };
+    let (took, ()) = bench.time_after(fill, || {
+        let applied = map.apply_into(&codes, &keys, &values, &mut told, &mut outcomes)?;
+        ensure!(applied.stored == batch.moved, "{applied:?}");
+        Ok(())
+    })?;
     let answers = outcomes.to_vec()?.into_iter().zip(told.to_vec()?);
     let answers = answers.map(|(code, value)| match Answer::from_code(code, value) {
         Answer::Absent => Told::Absent,
@@ -173,27 +152,20 @@ fn open<K: BenchKey, V: BenchValue>(
         Answer::Removed => Told::Removed,
     });
     batch.check(batch.operations.iter().copied().zip(answers))?;
-    report.add(Row::op(
-        batch.name("", load),
-        took,
-        n,
-        batch.ceiling(ceilings),
-    ));
+    let ceiling = batch.ceiling(&bench.ceilings);
+    bench.add(batch.name("", load), took, ceiling);
     Ok(())
 }
 
 /// The chained map, at one load, from the host: its answers are vectors.
 pub fn run_chained<K: BenchKey, V: BenchValue + Value<Bits = K::Bits>>(
-    stream: &Stream,
-    n: usize,
-    runs: usize,
-    ceilings: &Ceilings,
-    report: &mut Report,
+    bench: &mut Bench,
 ) -> Result<()> {
+    let n = bench.n;
     let batch = Batch::<K, V>::new(n as u64, [1, 1, 4, 4]);
     let held: Vec<K> = (0..n as u64).map(K::sparse).collect();
     let held_values: Vec<V> = (0..n as u64).map(V::dense).collect();
-    let map: ChainedMap<K, V> = ChainedMap::builder(stream.device())
+    let map: ChainedMap<K, V> = ChainedMap::builder(bench.device())
         .capacity(2 * n)
         .hash_seed(1)
         .build()?;
@@ -203,19 +175,12 @@ pub fn run_chained<K: BenchKey, V: BenchValue + Value<Bits = K::Bits>>(
         Operation::Get | Operation::Upsert => chained::Operation::Get,
     };
     let operations: Vec<_> = batch.operations.iter().map(operation).collect();
-    let mut answers = Vec::new();
-    let took = time(
-        runs,
-        || {
-            map.clear()?;
-            map.insert(&held, &held_values)?;
-            Ok(())
-        },
-        || {
-            answers = map.apply(&operations, &batch.keys, &batch.values)?;
-            Ok(())
-        },
-    )?;
+    let fill = || {
+        map.clear()?;
+        map.insert(&held, &held_values).map(drop)
+    };
+    let apply = || map.apply(&operations, &batch.keys, &batch.values);
+    let (took, answers) = bench.time_after(fill, apply)?;
     let told = answers.into_iter().map(|answer| match answer {
         chained::Answer::Present(value) => Told::Present(value),
         chained::Answer::Stored => Told::Stored,
@@ -224,6 +189,7 @@ pub fn run_chained<K: BenchKey, V: BenchValue + Value<Bits = K::Bits>>(
     });
     batch.check(batch.operations.iter().copied().zip(told))?;
     let name = batch.name("chained, from the host, ", 0.5);
-    report.add(Row::op(name, took, n, batch.ceiling(ceilings)));
+    let ceiling = batch.ceiling(&bench.ceilings);
+    bench.add(name, took, ceiling);
     Ok(())
 }

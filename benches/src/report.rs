@@ -36,9 +36,9 @@ pub struct Row {
 
 impl Row {
     /// A ceiling.
-    pub fn ceiling(name: &str, time: Time, n: usize) -> Self {
+    pub fn ceiling(name: impl Into<String>, time: Time, n: usize) -> Self {
         Self {
-            name: name.to_owned(),
+            name: name.into(),
             ms: time.median,
             ms_least: time.least,
             ms_most: time.most,
@@ -52,11 +52,11 @@ impl Row {
     }
 
     /// A verb beside its ceiling in milliseconds.
-    pub fn op(name: String, time: Time, n: usize, ceiling_ms: f64) -> Self {
+    pub fn op(name: impl Into<String>, time: Time, n: usize, ceiling_ms: f64) -> Self {
         Self {
             ceiling_ms: Some(ceiling_ms),
             ratio: Some(ceiling_ms / time.median),
-            ..Self::ceiling(&name, time, n)
+            ..Self::ceiling(name, time, n)
         }
     }
 

@@ -1,122 +1,107 @@
 //! The verbs of a set, each beside its ceiling: the rows of `8+8`, without the values.
 
 use anyhow::{Result, ensure};
-use gpumap::{Buffer, Map, Stream};
+use gpumap::{Buffer, Map};
 
-use crate::ceilings::Ceilings;
-use crate::data::{BenchKey, strided};
-use crate::measure::time;
+use crate::bench::Bench;
+use crate::data::{BenchKey, slot_bytes};
+use crate::inputs::Inputs;
+use crate::measure::Time;
 use crate::ops::Case;
-use crate::report::{Report, Row};
+use crate::verify;
 
 /// Measures and verifies a set of keys in one case.
-pub fn run<K: BenchKey>(
-    stream: &Stream,
+pub fn run<K: BenchKey>(bench: &mut Bench, case: Case) -> Result<()> {
+    let mut verbs = Verbs::<K> {
+        inputs: Inputs::new(bench, |i| case.keys.key(i))?,
+        found: bench.zeroed(bench.n)?,
+        set: case.map(bench)?,
+        case,
+        bench,
+    };
+    verbs.insert()?;
+    verbs.insert_present()?;
+    verbs.contains()?;
+    verbs.retrieve_all()?;
+    verbs.remove()
+}
+
+/// A set, and what goes in and comes out.
+struct Verbs<'a, 'b, K: BenchKey> {
+    bench: &'a mut Bench<'b>,
     case: Case,
-    ceilings: &Ceilings,
-    report: &mut Report,
-) -> Result<()> {
-    let n = case.n;
-    let count = n as u64;
-    let kind = format!("{:?}", case.keys).to_lowercase();
-    let name = |verb: &str| format!("{}+0 {kind} load {} {verb}", size_of::<K>(), case.load);
+    set: Map<K, ()>,
+    inputs: Inputs<K>,
+    found: Buffer<u8>,
+}
 
-    let stored: Vec<K> = (0..count).map(|i| case.key(i)).collect();
-    let asked: Vec<K> = (0..count)
-        .map(|i| stored[strided(i, count) as usize])
-        .collect();
-    let absent: Vec<K> = (count..2 * count).map(|i| case.key(i)).collect();
-    let keys = Buffer::from_slice(stream, &stored)?;
-    let asked = Buffer::from_slice(stream, &asked)?;
-    let absent = Buffer::from_slice(stream, &absent)?;
-    drop(stored);
-
-    let set: Map<K, ()> = Map::builder(stream.device())
-        .capacity(n)
-        .max_load_factor(case.load)
-        .submaps(case.submaps)
-        .hash_seed(1)
-        .build()?;
-
-    let mut new = 0;
-    let insert = time(
-        case.runs,
-        || Ok(set.clear()?),
-        || {
-            new = set.insert_keys(&keys)?;
-            Ok(())
-        },
-    )?;
-    ensure!(new == n && set.len() == n, "insert stored {new} of {n}");
-    report.add(Row::op(name("insert"), insert, n, ceilings.cas_64));
-
-    let again = time(
-        case.runs,
-        || Ok(()),
-        || {
-            new = set.insert_keys(&asked)?;
-            Ok(())
-        },
-    )?;
-    ensure!(new == 0, "insert of present keys stored {new}");
-    report.add(Row::op(
-        name("insert, all present"),
-        again,
-        n,
-        ceilings.gather,
-    ));
-
-    let mut found = Buffer::<u8>::zeroed(stream, n)?;
-    for (verb, keys, there) in [("contains, hit", &asked, 1), ("contains, miss", &absent, 0)] {
-        let contains = time(
-            case.runs,
-            || Ok(()),
-            || Ok(set.contains_into(keys, &mut found)?),
-        )?;
-        let right = found.to_vec()?.iter().all(|&f| f == there);
-        ensure!(right, "{verb}: a wrong answer");
-        report.add(Row::op(name(verb), contains, n, ceilings.gather));
+impl<K: BenchKey> Verbs<'_, '_, K> {
+    fn add(&mut self, verb: &str, took: Time, ceiling: f64) {
+        let name = self.case.name::<K, ()>(verb);
+        self.bench.add(name, took, ceiling);
     }
 
-    let mut out = Buffer::<K>::zeroed(stream, n)?;
-    let mut retrieved = 0;
-    let dump = time(
-        case.runs,
-        || Ok(()),
-        || {
-            retrieved = set.retrieve_keys_into(&mut out)?;
-            Ok(())
-        },
-    )?;
-    ensure!(retrieved == n, "retrieve_all reported {retrieved} of {n}");
-    // As many as there are, all different, and each of them one that was stored.
-    let others = Map::<K, ()>::with_capacity(stream.device(), n)?;
-    ensure!(others.insert_keys(&out)? == n, "a key was dumped twice");
-    set.contains_into(&out, &mut found)?;
-    let right = found.to_vec()?.iter().all(|&f| f == 1);
-    ensure!(right, "a foreign key was dumped");
-    drop(others);
-    let moved = (set.slots() * 8 + n * size_of::<K>()) as f64;
-    let ceiling = moved / ceilings.copy * 1e3;
-    report.add(Row::op(name("retrieve_all"), dump, set.slots(), ceiling).moving(moved));
+    fn insert(&mut self) -> Result<()> {
+        let (set, keys, n) = (&self.set, &self.inputs.keys, self.bench.n);
+        let insert = || set.insert_keys(keys);
+        let (took, new) = self.bench.time_after(|| set.clear(), insert)?;
+        ensure!(new == n && set.len() == n, "insert stored {new} of {n}");
+        let claims = self.bench.ceilings.cas(slot_bytes::<K, ()>());
+        self.add("insert", took, claims);
+        Ok(())
+    }
 
-    let mut removed = 0;
-    let remove = time(
-        case.runs,
-        || {
+    fn insert_present(&mut self) -> Result<()> {
+        let insert = || self.set.insert_keys(&self.inputs.asked);
+        let (took, new) = self.bench.time(insert)?;
+        ensure!(new == 0, "insert of present keys stored {new}");
+        self.add("insert, all present", took, self.bench.ceilings.gather);
+        Ok(())
+    }
+
+    fn contains(&mut self) -> Result<()> {
+        for there in [true, false] {
+            let Inputs { asked, absent, .. } = &self.inputs;
+            let (verb, keys) = if there {
+                ("contains, hit", asked)
+            } else {
+                ("contains, miss", absent)
+            };
+            let contains = || self.set.contains_into(keys, &mut self.found);
+            let (took, ()) = self.bench.time(contains)?;
+            verify::found(&self.found.to_vec()?, there)?;
+            self.add(verb, took, self.bench.ceilings.gather);
+        }
+        Ok(())
+    }
+
+    fn retrieve_all(&mut self) -> Result<()> {
+        let (set, n) = (&self.set, self.bench.n);
+        let mut out = self.bench.zeroed::<K>(n)?;
+        let dump = || set.retrieve_keys_into(&mut out);
+        let (took, keys) = self.bench.time(dump)?;
+        ensure!(keys == n, "retrieve_all reported {keys} of {n}");
+        // As many as there are, all different, and each of them one that was stored.
+        let others = Map::<K, ()>::with_capacity(self.bench.device(), n)?;
+        ensure!(others.insert_keys(&out)? == n, "a key was dumped twice");
+        set.contains_into(&out, &mut self.found)?;
+        verify::found(&self.found.to_vec()?, true)?;
+        let bytes = set.slots() * slot_bytes::<K, ()>() + n * size_of::<K>();
+        let name = self.case.name::<K, ()>("retrieve_all");
+        let row = self.bench.beside_copy(name, took, set.slots(), bytes);
+        self.bench.report.add(row);
+        Ok(())
+    }
+
+    fn remove(&mut self) -> Result<()> {
+        let (set, inputs, n) = (&self.set, &self.inputs, self.bench.n);
+        let fill = || {
             set.clear()?;
-            set.insert_keys(&keys)?;
-            Ok(())
-        },
-        || {
-            removed = set.remove(&asked)?;
-            Ok(())
-        },
-    )?;
-    ensure!(
-        removed == n && set.is_empty(),
-        "remove took {removed} of {n}"
-    );
-    report.add(Row::op(name("remove"), remove, n, ceilings.cas_64));
-    Ok(())
+            set.insert_keys(&inputs.keys).map(drop)
+        };
+        let (took, removed) = self.bench.time_after(fill, || set.remove(&inputs.asked))?;
+        ensure!(removed == n && set.is_empty(), "{removed} of {n} removed");
+        self.add("remove", took, self.bench.ceilings.cas_64);
+        Ok(())
+    }
 }

@@ -1,22 +1,23 @@
 //! Small batches: what a call costs beside an empty kernel launch.
 
-use std::cell::RefCell;
+mod several;
 
-use anyhow::{Result, ensure};
+use std::cell::RefCell;
+use std::ops::Range;
+
+use anyhow::{Error, Result, ensure};
 use gpumap::simt::kernel::Grid;
-use gpumap::{Buffer, Map, Stream};
+use gpumap::{Buffer, Map};
 use gpumap_benches::plots::Axis;
 use gpumap_kernels::ceilings::{COPY_16, CeilingArgs};
 
+use crate::bench::Bench;
 use crate::data::{Word, strided};
-use crate::measure::time;
-use crate::report::{Report, Row};
+use crate::measure::Time;
+use crate::report::Row;
 
 /// Keys per call.
 const SIZES: [usize; 5] = [1, 1_000, 10_000, 100_000, 1_000_000];
-
-/// Keys of each of several verbs.
-const FEW: usize = 1_000;
 
 /// Calls per measurement.
 const CALLS: usize = 50;
@@ -26,265 +27,219 @@ const QUEUED: usize = 50;
 
 const CHART: &str = "8+8, calls of few keys";
 
+/// What launching an empty kernel costs, in milliseconds.
+#[derive(Clone, Copy)]
+struct Empty {
+    waited_for: f64,
+    queued: f64,
+}
+
 /// Measures calls on a map of `n` pairs of 8 + 8 bytes in `2 n` slots, from device memory to device
 /// memory. Figures are of one call.
-pub fn run(stream: &Stream, n: usize, runs: usize, report: &mut Report) -> Result<()> {
-    let count = n as u64;
-    let keys: Vec<u64> = (0..count).map(u64::sparse).collect();
-    let values: Vec<u64> = (0..count).collect();
-    let asked: Vec<u64> = (0..count)
-        .map(|i| keys[strided(i, count) as usize])
-        .collect();
-    let map: Map<u64, u64> = Map::builder(stream.device())
-        .capacity(2 * n)
+pub fn run(bench: &mut Bench) -> Result<()> {
+    let n = bench.n as u64;
+    let map: Map<u64, u64> = Map::builder(bench.device())
+        .capacity(2 * bench.n)
         .max_load_factor(0.95)
         .hash_seed(1)
         .build()?;
+    let keys: Vec<u64> = (0..n).map(u64::sparse).collect();
+    let values: Vec<u64> = (0..n).collect();
     map.insert(&keys, &values)?;
-    let asked = Buffer::from_slice(stream, &asked)?;
-    let values = Buffer::from_slice(stream, &values)?;
-    let mut found = Buffer::<u64>::zeroed(stream, n)?;
+    drop((keys, values));
+    let asked = bench.buffer((0..n).map(|i| u64::sparse(strided(i, n))))?;
+    let values = bench.buffer(0..n)?;
+    let found = bench.zeroed(bench.n)?;
+    let empty = launches(bench)?;
+    let mut calls = Calls {
+        bench,
+        map: &map,
+        asked,
+        values,
+        found,
+        empty,
+    };
+    for size in SIZES.into_iter().filter(|&size| size <= n as usize) {
+        calls.get(size)?;
+        calls.queued(size)?;
+        if size == several::KEYS {
+            several::run(calls.bench, &map, empty)?;
+        }
+        calls.insert(size)?;
+        calls.renew(size)?;
+    }
+    Ok(())
+}
 
-    let mut word = Buffer::<[u64; 2]>::zeroed(stream, 2)?;
+/// Launches of an empty kernel; and between them, as the ceiling of both is known, first calls.
+fn launches(bench: &mut Bench) -> Result<Empty> {
+    let mut word = bench.zeroed::<[u64; 2]>(2)?;
     let args = CeilingArgs {
         table: word.as_mut_ptr().cast(),
         units: 0,
         other: word.as_mut_ptr().cast(),
         n: 0,
     };
-    let empty = per_call(runs, |_| {
-        // SAFETY: of nothing, nothing is copied.
-        unsafe { COPY_16.launch(stream, Grid::new(1, 32), args) }?;
-        Ok(stream.synchronize()?)
+    let stream = bench.stream;
+    // SAFETY: of nothing, nothing is copied.
+    let launch = || unsafe { COPY_16.launch(stream, Grid::new(1, 32), args) };
+    let waited_for = per_call(bench, |_| {
+        launch()?;
+        stream.synchronize()
     })?;
-    report.add(Row::ceiling(
-        "an empty kernel, launched and waited for",
-        empty,
-        1,
-    ));
-    first_calls(stream, runs, empty.median, report)?;
-    let empty_queued = queued(stream, runs, || {
-        // SAFETY: of nothing, nothing is copied.
-        unsafe { COPY_16.launch(stream, Grid::new(1, 32), args) }?;
+    let row = Row::ceiling("an empty kernel, launched and waited for", waited_for, 1);
+    bench.report.add(row);
+    first_calls(bench, waited_for.median)?;
+    let queued = queued(bench, launch)?;
+    let row = Row::ceiling("an empty kernel, queued", queued, 1);
+    bench.report.add(row);
+    Ok(Empty {
+        waited_for: waited_for.median,
+        queued: queued.median,
+    })
+}
+
+/// What the first call of a map costs, and the second: it keeps what the first one had to get.
+fn first_calls(bench: &mut Bench, empty: f64) -> Result<()> {
+    let one = bench.buffer([1u64])?;
+    let map = RefCell::new(Map::<u64, u64>::new(bench.device())?);
+    let fresh = || {
+        map.replace(Map::with_capacity(bench.device(), 10)?);
+        anyhow::Ok(())
+    };
+    let used = || {
+        fresh()?;
+        let map = map.borrow();
+        map.insert(&one, &one)?;
+        map.on(bench.stream).insert(&one, &one)?.wait()?;
+        anyhow::Ok(())
+    };
+    let insert = || map.borrow().insert(&one, &one);
+    let insert_on = || map.borrow().on(bench.stream).insert(&one, &one)?.wait();
+    let rows = [
+        ("first insert of a map", bench.time_after(fresh, insert)?),
+        ("second insert", bench.time_after(used, insert)?),
+        (
+            "first insert on a stream",
+            bench.time_after(fresh, insert_on)?,
+        ),
+        (
+            "second insert on a stream",
+            bench.time_after(used, insert_on)?,
+        ),
+    ];
+    for (name, (took, _)) in rows {
+        let row = Row::op(format!("8+8 {name}"), took, 1, empty);
+        bench.report.add(row);
+    }
+    Ok(())
+}
+
+/// A map, and what calls on it are about.
+struct Calls<'a, 'b> {
+    bench: &'a mut Bench<'b>,
+    map: &'a Map<u64, u64>,
+    /// The keys of the map, in an order in which they are asked for.
+    asked: Buffer<u64>,
+    /// Values that are never stored.
+    values: Buffer<u64>,
+    found: Buffer<u64>,
+    empty: Empty,
+}
+
+impl Calls<'_, '_> {
+    fn add(&mut self, verb: &str, took: Time, size: usize) {
+        let row = Row::op(name(verb, size), took, size, self.empty.waited_for);
+        self.bench.report.add(row);
+    }
+
+    fn get(&mut self, size: usize) -> Result<()> {
+        let n = self.bench.n;
+        let took = per_call(self.bench, |call| {
+            let keys = self.asked.slice(part(n, size, call))?;
+            self.map.get_or_into(&keys, u64::MAX, &mut self.found)
+        })?;
+        let row = Row::op(name("get_or", size), took, size, self.empty.waited_for);
+        let row = row.at(CHART, "get_or", Axis::Batch, size as f64);
+        self.bench.report.add(row);
         Ok(())
-    })?;
-    report.add(Row::ceiling("an empty kernel, queued", empty_queued, 1));
-    let on = map.on(stream);
-    for size in SIZES {
-        if size > n {
-            continue;
-        }
-        let part = |call: usize| {
-            let at = call * size % (n - size + 1);
-            at..at + size
-        };
-        let name = |verb: &str| format!("8+8 {verb} of {size}");
-        let get = per_call(runs, |call| {
-            Ok(map.get_or_into(&asked.slice(part(call))?, u64::MAX, &mut found)?)
-        })?;
-        let row = Row::op(name("get_or"), get, size, empty.median);
-        report.add(row.at(CHART, "get_or", Axis::Batch, size as f64));
-        let ahead = (asked.slice(part(1))?, values.slice(part(1))?);
-        let get_on = queued(stream, runs, || {
-            drop(on.get_or_into(&ahead.0, u64::MAX, &mut found)?);
-            Ok(())
-        })?;
-        let insert_on = queued(stream, runs, || {
-            drop(on.insert(&ahead.0, &ahead.1)?);
-            Ok(())
-        })?;
-        for (verb, took) in [("get_or", get_on), ("insert, all present,", insert_on)] {
+    }
+
+    /// Verbs on a stream, of which many are queued before the first wait.
+    fn queued(&mut self, size: usize) -> Result<()> {
+        let on = self.map.on(self.bench.stream);
+        let part = part(self.bench.n, size, 1);
+        let (keys, values) = (self.asked.slice(part.clone())?, self.values.slice(part)?);
+        let get = || on.get_or_into(&keys, u64::MAX, &mut self.found).map(drop);
+        let get = queued(self.bench, get)?;
+        let insert = queued(self.bench, || on.insert(&keys, &values).map(drop))?;
+        for (verb, took) in [("get_or", get), ("insert, all present,", insert)] {
             let line = format!("{verb} on a stream, queued,");
-            let row = Row::op(name(&line), took, size, empty_queued.median);
-            report.add(row.at(CHART, &line, Axis::Batch, size as f64));
+            let row = Row::op(name(&line, size), took, size, self.empty.queued);
+            let row = row.at(CHART, &line, Axis::Batch, size as f64);
+            self.bench.report.add(row);
         }
-        if size == FEW {
-            several_verbs(
-                stream,
-                runs,
-                &map,
-                [empty.median, empty_queued.median],
-                report,
-            )?;
-        }
-        let insert = per_call(runs, |call| {
-            let part = part(call);
-            let new = map.insert(&asked.slice(part.clone())?, &values.slice(part)?)?;
+        Ok(())
+    }
+
+    fn insert(&mut self, size: usize) -> Result<()> {
+        let n = self.bench.n;
+        let took = per_call(self.bench, |call| {
+            let part = part(n, size, call);
+            let (keys, values) = (self.asked.slice(part.clone())?, self.values.slice(part)?);
+            let new = self.map.insert(&keys, &values)?;
             ensure!(new == 0, "insert of present keys stored {new}");
             Ok(())
         })?;
-        report.add(Row::op(
-            name("insert, all present,"),
-            insert,
-            size,
-            empty.median,
-        ));
-        // From the other end: keys that were removed and stored again lie behind their tombstones.
-        let from_behind = |call: usize| {
-            let part = part(call);
-            n - part.end..n - part.start
-        };
-        let renew = per_call(runs, |call| {
-            let keys = asked.slice(from_behind(call))?;
-            let removed = map.remove(&keys)?;
-            let stored = map.insert(&keys, &values.slice(from_behind(call))?)?;
+        self.add("insert, all present,", took, size);
+        Ok(())
+    }
+
+    /// Removes keys and stores them again, from the other end: those lie behind their tombstones.
+    fn renew(&mut self, size: usize) -> Result<()> {
+        let n = self.bench.n;
+        let took = per_call(self.bench, |call| {
+            let part = part(n, size, call);
+            let part = n - part.end..n - part.start;
+            let (keys, values) = (self.asked.slice(part.clone())?, self.values.slice(part)?);
+            let removed = self.map.remove(&keys)?;
+            let stored = self.map.insert(&keys, &values)?;
             ensure!(
                 (removed, stored) == (size, size),
                 "{removed} removed, {stored} stored"
             );
             Ok(())
         })?;
-        report.add(Row::op(
-            name("remove, then insert,"),
-            renew,
-            size,
-            empty.median,
-        ));
+        self.add("remove, then insert,", took, size);
+        Ok(())
     }
-    Ok(())
 }
 
-/// Three verbs one after the other, none of which changes the map: by a call each, and as a graph. Next to
-/// an empty kernel, waited for and queued, and to three.
-fn several_verbs(
-    stream: &Stream,
-    runs: usize,
-    map: &Map<u64, u64>,
-    [empty, empty_queued]: [f64; 2],
-    report: &mut Report,
-) -> Result<()> {
-    let present: Vec<u64> = (0..FEW as u64).map(u64::sparse).collect();
-    let keys = Buffer::from_slice(stream, &present)?;
-    // The map has fewer pairs than that.
-    let absent: Vec<u64> = (1 << 40..(1 << 40) + FEW as u64).map(u64::sparse).collect();
-    let absent = Buffer::from_slice(stream, &absent)?;
-    let mut values = Buffer::<u64>::zeroed(stream, FEW)?;
-    let mut found = Buffer::<u8>::zeroed(stream, FEW)?;
-    let on = map.on(stream);
-    let mut graph = map.graph(stream);
-
-    let mut call_each = || {
-        drop(on.get_into(&keys, &mut values, &mut found)?);
-        let new = on.insert(&keys, &keys)?;
-        Ok::<_, anyhow::Error>((new, on.remove(&absent)?))
-    };
-    let each = per_call(runs, |_| {
-        let (new, removed) = call_each()?;
-        let counts = (new.wait()?, removed.wait()?);
-        ensure!(counts == (0, 0), "{counts:?} new and removed");
-        Ok(())
-    })?;
-    let each_queued = queued(stream, runs, || call_each().map(drop))?;
-    let mut launch = || {
-        let mut verbs = graph.record();
-        verbs.get_into(&keys, &mut values, &mut found)?;
-        verbs.insert(&keys, &keys)?;
-        verbs.remove(&absent)?;
-        Ok::<_, anyhow::Error>(verbs.launch()?)
-    };
-    let together = per_call(runs, |_| {
-        let counts = launch()?.wait()?;
-        ensure!(counts == [0; 3], "{counts:?} new and removed");
-        Ok(())
-    })?;
-    let together_queued = queued(stream, runs, || launch().map(drop))?;
-    let found = found.to_vec()?;
-    ensure!(found.iter().all(|&found| found == 1), "keys are missing");
-
-    let mut add = |how: &str, took, of: &str, ceiling| {
-        let name = format!("8+8 3 verbs of {FEW} {how}, to {of}");
-        report.add(Row::op(name, took, 3 * FEW, ceiling));
-    };
-    add("by a call each, waited for", each, "an empty kernel", empty);
-    add("as a graph, waited for", together, "an empty kernel", empty);
-    let three = 3.0 * empty_queued;
-    add(
-        "by a call each, queued",
-        each_queued,
-        "three empty kernels",
-        three,
-    );
-    add(
-        "as a graph, queued",
-        together_queued,
-        "three empty kernels",
-        three,
-    );
-    add(
-        "as a graph, queued",
-        together_queued,
-        "an empty kernel",
-        empty_queued,
-    );
-    Ok(())
+/// Which of `n` keys a call is about.
+fn part(n: usize, size: usize, call: usize) -> Range<usize> {
+    let at = call * size % (n - size + 1);
+    at..at + size
 }
 
-/// The time of one of many calls that are queued, and waited for together.
-fn queued(
-    stream: &Stream,
-    runs: usize,
-    mut call: impl FnMut() -> Result<()>,
-) -> Result<crate::measure::Time> {
-    let all = time(
-        runs,
-        || Ok(stream.synchronize()?),
-        || {
-            (0..QUEUED).try_for_each(|_| call())?;
-            Ok(stream.synchronize()?)
-        },
-    )?;
-    let of_one = |ms: f64| ms / QUEUED as f64;
-    Ok(crate::measure::Time {
-        median: of_one(all.median),
-        least: of_one(all.least),
-        most: of_one(all.most),
-    })
-}
-
-/// What the first call of a map costs, and the second: it keeps what the first one had to get.
-fn first_calls(stream: &Stream, runs: usize, empty: f64, report: &mut Report) -> Result<()> {
-    let one = Buffer::from_slice(stream, &[1u64])?;
-    let map = RefCell::new(Map::<u64, u64>::new(stream.device())?);
-    let fresh = || {
-        map.replace(Map::with_capacity(stream.device(), 10)?);
-        Ok(())
-    };
-    let second = || {
-        fresh()?;
-        let map = map.borrow();
-        map.insert(&one, &one)?;
-        map.on(stream).insert(&one, &one)?.wait()?;
-        Ok(())
-    };
-    let insert = || map.borrow().insert(&one, &one).map(drop);
-    let insert_on = || map.borrow().on(stream).insert(&one, &one)?.wait().map(drop);
-    let mut add = |name: &str, took| report.add(Row::op(name.to_owned(), took, 1, empty));
-    add(
-        "8+8 first insert of a map",
-        time(runs, fresh, || Ok(insert()?))?,
-    );
-    add("8+8 second insert", time(runs, second, || Ok(insert()?))?);
-    add(
-        "8+8 first insert on a stream",
-        time(runs, fresh, || Ok(insert_on()?))?,
-    );
-    add(
-        "8+8 second insert on a stream",
-        time(runs, second, || Ok(insert_on()?))?,
-    );
-    Ok(())
+fn name(verb: &str, size: usize) -> String {
+    format!("8+8 {verb} of {size}")
 }
 
 /// The time of one call.
-fn per_call(
-    runs: usize,
-    mut call: impl FnMut(usize) -> Result<()>,
-) -> Result<crate::measure::Time> {
-    let all = time(runs, || Ok(()), || (0..CALLS).try_for_each(&mut call))?;
-    let of_one = |ms: f64| ms / CALLS as f64;
-    Ok(crate::measure::Time {
-        median: of_one(all.median),
-        least: of_one(all.least),
-        most: of_one(all.most),
-    })
+fn per_call<E: Into<Error>>(
+    bench: &Bench,
+    mut call: impl FnMut(usize) -> Result<(), E>,
+) -> Result<Time> {
+    let (all, ()) = bench.time(|| (0..CALLS).try_for_each(&mut call))?;
+    Ok(all.per_call(CALLS))
+}
+
+/// The time of one of many calls that are queued, and waited for together.
+fn queued<E: Into<Error>>(bench: &Bench, mut call: impl FnMut() -> Result<(), E>) -> Result<Time> {
+    let wait = || bench.stream.synchronize();
+    let (all, ()) = bench.time_after(wait, || {
+        (0..QUEUED).try_for_each(|_| call()).map_err(Into::into)?;
+        Ok::<_, Error>(wait()?)
+    })?;
+    Ok(all.per_call(QUEUED))
 }

@@ -6,8 +6,9 @@ use std::thread;
 use anyhow::Result;
 use gpumap::{Buffer, PinnedBuffer, Stream};
 
-use crate::measure::{Time, time};
-use crate::report::{Report, Row};
+use crate::bench::Bench;
+use crate::measure::Time;
+use crate::report::Row;
 
 /// Bytes of a piece, as large as those that batches are cut into.
 const PIECE: usize = 2 << 20;
@@ -23,67 +24,37 @@ pub struct Link {
 
 impl Link {
     /// Measures copies of `bytes` bytes each way.
-    pub fn measure(
-        stream: &Stream,
-        bytes: usize,
-        runs: usize,
-        report: &mut Report,
-    ) -> Result<Self> {
-        let device = stream.device();
-        let second = Stream::new(device)?;
-        let mut there = Buffer::<u8>::zeroed(stream, bytes)?;
+    pub fn measure(bench: &mut Bench, bytes: usize) -> Result<Self> {
+        let stream = bench.stream;
+        let second = Stream::new(bench.device())?;
+        let mut there = bench.zeroed::<u8>(bytes)?;
         let back = Buffer::<u8>::zeroed(&second, bytes)?;
-        let from = PinnedBuffer::<u8>::zeroed(device, bytes)?;
-        let mut to = PinnedBuffer::<u8>::zeroed(device, bytes)?;
-        let nothing = || Ok(());
-        let mut add = |name: &str, took: Time, moved: usize| {
-            report.add(Row::ceiling(name, took, moved).moving(moved as f64));
-            moved as f64 / took.median
-        };
-
-        let took = time(runs, nothing, || {
+        let from = PinnedBuffer::<u8>::zeroed(bench.device(), bytes)?;
+        let mut to = PinnedBuffer::<u8>::zeroed(bench.device(), bytes)?;
+        let (took, ()) = bench.time(|| {
             // SAFETY: the source is left alone until the wait.
             unsafe { there.as_view_mut().copy_from_pinned_async(&from) }?;
-            Ok(stream.synchronize()?)
+            stream.synchronize()
         })?;
-        let rate_there = add("link, pinned, to the device", took, bytes);
-        let took = time(runs, nothing, || {
+        let rate_there = add(bench, "link, pinned, to the device", took, bytes);
+        let (took, ()) = bench.time(|| {
             // SAFETY: the target is left alone until the wait.
             unsafe { back.as_view().copy_to_pinned_async(&mut to) }?;
-            Ok(second.synchronize()?)
+            second.synchronize()
         })?;
-        let rate_back = add("link, pinned, from the device", took, bytes);
-        let took = time(runs, nothing, || {
+        let rate_back = add(bench, "link, pinned, from the device", took, bytes);
+        let (took, ()) = bench.time(|| {
             // SAFETY: both are left alone until the waits.
             unsafe {
                 there.as_view_mut().copy_from_pinned_async(&from)?;
                 back.as_view().copy_to_pinned_async(&mut to)?;
             }
             stream.synchronize()?;
-            Ok(second.synchronize()?)
+            second.synchronize()
         })?;
-        let rate_both = add("link, pinned, both ways at once", took, 2 * bytes);
+        let rate_both = add(bench, "link, pinned, both ways at once", took, 2 * bytes);
         drop((from, to));
-
-        // What the driver makes of plain memory.
-        let mut plain = vec![1u8; bytes];
-        let took = time(runs, nothing, || Ok(there.copy_from_slice(&plain)?))?;
-        add("link, plain, to the device", took, bytes);
-        let took = time(runs, nothing, || Ok(back.copy_to_slice(&mut plain)?))?;
-        add("link, plain, from the device", took, bytes);
-        // What threads make of it without any device: batches in vectors cannot be faster than that.
-        let threads = thread::available_parallelism().map_or(1, |threads| threads.get().min(16));
-        let piece = || PinnedBuffer::zeroed(device, PIECE);
-        let mut pieces: Vec<_> = (0..threads).map(|_| piece()).collect::<Result<_, _>>()?;
-        let took = time(runs, nothing, || {
-            into_pieces(&plain, &mut pieces);
-            Ok(())
-        })?;
-        add("plain memory, into pinned pieces", took, bytes);
-        if device.is_cuda() {
-            let took = time(runs, nothing, || locked_for_a_copy(&mut there, &plain))?;
-            add("link, plain, locked for the copy", took, bytes);
-        }
+        plain(bench, &mut there, &back)?;
         Ok(Self {
             there: rate_there,
             back: rate_back,
@@ -106,6 +77,37 @@ impl Link {
             .max(back / self.back)
             .max(shared + rest)
     }
+}
+
+/// Adds a row of copies of so many bytes; returns bytes per millisecond.
+fn add(bench: &mut Bench, name: &str, took: Time, moved: usize) -> f64 {
+    let row = Row::ceiling(name, took, moved).moving(moved as f64);
+    bench.report.add(row);
+    moved as f64 / took.median
+}
+
+/// Copies of plain memory: what the driver makes of it, and threads without any device.
+fn plain(bench: &mut Bench, there: &mut Buffer<u8>, back: &Buffer<u8>) -> Result<()> {
+    let bytes = there.len();
+    let mut plain = vec![1u8; bytes];
+    let (took, ()) = bench.time(|| there.copy_from_slice(&plain))?;
+    add(bench, "link, plain, to the device", took, bytes);
+    let (took, ()) = bench.time(|| back.copy_to_slice(&mut plain))?;
+    add(bench, "link, plain, from the device", took, bytes);
+    // Batches in vectors cannot be faster than that.
+    let threads = thread::available_parallelism().map_or(1, |threads| threads.get().min(16));
+    let piece = || PinnedBuffer::zeroed(bench.device(), PIECE);
+    let mut pieces: Vec<_> = (0..threads).map(|_| piece()).collect::<Result<_, _>>()?;
+    let (took, ()) = bench.time(|| {
+        into_pieces(&plain, &mut pieces);
+        anyhow::Ok(())
+    })?;
+    add(bench, "plain memory, into pinned pieces", took, bytes);
+    if bench.device().is_cuda() {
+        let (took, ()) = bench.time(|| locked_for_a_copy(there, &plain))?;
+        add(bench, "link, plain, locked for the copy", took, bytes);
+    }
+    Ok(())
 }
 
 /// Copies plain memory piece by piece, a thread for each of these.

@@ -11,6 +11,7 @@ use gpumap_benches::plots::{Axis, figure};
 use super::link::Ceilings;
 use super::time;
 use crate::data::Word;
+use crate::measure::Clock;
 use crate::report::{Report, Row};
 
 /// What a rank counts, and into what.
@@ -24,7 +25,7 @@ struct Counting {
 pub fn run(
     ranks: &Ranks,
     n: usize,
-    runs: usize,
+    clock: Clock,
     ceilings: &Ceilings,
     report: &mut Report,
 ) -> Result<()> {
@@ -34,7 +35,7 @@ pub fn run(
         for bins in [16, 1 << 10].into_iter().chain(steps) {
             let mut sums = Vec::new();
             for form in [Form::Replicated, Form::Distributed] {
-                let (row, sum) = one(ranks, len, bins, "uniform", form, runs, ceilings)?;
+                let (row, sum) = one(ranks, len, bins, "uniform", form, clock, ceilings)?;
                 report.add(row);
                 sums.push(sum);
             }
@@ -43,7 +44,7 @@ pub fn run(
     }
     // Every other value is the same one.
     for form in [Form::Replicated, Form::Distributed] {
-        let (row, _) = one(ranks, n, most_bins, "half equal", form, runs, ceilings)?;
+        let (row, _) = one(ranks, n, most_bins, "half equal", form, clock, ceilings)?;
         report.add(row);
     }
     Ok(())
@@ -56,7 +57,7 @@ fn one(
     bins: usize,
     spread: &str,
     form: Form,
-    runs: usize,
+    clock: Clock,
     ceilings: &Ceilings,
 ) -> Result<(Row, u64)> {
     let equal = spread == "half equal";
@@ -79,7 +80,7 @@ fn one(
         let (range, counts) = (0..u32::MAX, &mut of.counts);
         histogram_even_into(&of.primitives, rank, &of.values, range, counts, form).map(drop)
     };
-    let (took, states) = time(ranks, runs, state, |_, _| Ok(()), body)?;
+    let (took, states) = time(ranks, clock, state, |_, _| Ok(()), body)?;
     let mut digests = Vec::new();
     for of in &states {
         let counts = of.counts.to_vec()?;
@@ -108,7 +109,7 @@ fn one(
     );
     let row = match form {
         Form::Distributed => Row::op(name, took, len * ranks.len(), remote / ceilings.adds),
-        _ => Row::ceiling(&name, took, len * ranks.len()),
+        _ => Row::ceiling(name, took, len * ranks.len()),
     };
     let row = match equal {
         true => row,

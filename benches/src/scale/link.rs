@@ -10,7 +10,7 @@ use gpumap_simt::U64x2;
 use gpumap_simt::kernel::{Grid, Kernel};
 
 use super::{time, words};
-use crate::measure::Time;
+use crate::measure::{Clock, Time};
 use crate::report::{Report, Row};
 
 /// What a rank can do at best over the link, while all do.
@@ -70,7 +70,7 @@ fn launch(
 }
 
 /// Measures ceilings and exchanges of `n` words a rank.
-pub fn run(ranks: &Ranks, n: usize, runs: usize, report: &mut Report) -> Result<Ceilings> {
+pub fn run(ranks: &Ranks, n: usize, clock: Clock, report: &mut Report) -> Result<Ceilings> {
     let len = n.next_multiple_of(2);
     let bytes = (8 * len) as f64;
     let nothing = |_: &mut Rank, _: &mut Ends| Ok(());
@@ -80,7 +80,7 @@ pub fn run(ranks: &Ranks, n: usize, runs: usize, report: &mut Report) -> Result<
         let which = if all { "all at once" } else { "rank 0 alone" };
         let (took, _) = time(
             ranks,
-            runs,
+            clock,
             |rank| ends(rank, len, all),
             nothing,
             |rank, ends| launch(rank, ends, &COPY_16, len as u64 / 2),
@@ -88,24 +88,24 @@ pub fn run(ranks: &Ranks, n: usize, runs: usize, report: &mut Report) -> Result<
         // Bytes that go over the link; what a copy reads here is not counted.
         copies = bytes / took.median;
         report.add(
-            Row::ceiling(&format!("stores to the next rank, {which}"), took, len).moving(bytes),
+            Row::ceiling(format!("stores to the next rank, {which}"), took, len).moving(bytes),
         );
         let (took, _) = time(
             ranks,
-            runs,
+            clock,
             |rank| ends(rank, len, all),
             nothing,
             |rank, ends| launch(rank, ends, &ADD_64, len as u64),
         )?;
         adds = len as f64 / took.median;
         report.add(Row::ceiling(
-            &format!("random adds on the next rank, {which}"),
+            format!("random adds on the next rank, {which}"),
             took,
             len,
         ));
     }
     for share in [1 << 10, 1 << 17, n / ranks.len()] {
-        exchange(ranks, share.min(n).max(1), runs, copies, report)?;
+        exchange(ranks, share.min(n).max(1), clock, copies, report)?;
     }
     Ok(Ceilings { adds })
 }
@@ -114,7 +114,7 @@ pub fn run(ranks: &Ranks, n: usize, runs: usize, report: &mut Report) -> Result<
 fn exchange(
     ranks: &Ranks,
     share: usize,
-    runs: usize,
+    clock: Clock,
     copies: f64,
     report: &mut Report,
 ) -> Result<()> {
@@ -148,7 +148,7 @@ fn exchange(
         unsafe { rank.transport().exchange(stream, &plan, &[parcel]) }?;
         rank.transport().wait(stream)
     };
-    let (took, states): (Time, Vec<_>) = time(ranks, runs, state, |_, _| Ok(()), body)?;
+    let (took, states): (Time, Vec<_>) = time(ranks, clock, state, |_, _| Ok(()), body)?;
     for (me, (_, _, receive)) in states.iter().enumerate() {
         let found = receive.to_vec()?;
         for from in (0..peers).filter(|&from| from != me) {

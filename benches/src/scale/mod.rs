@@ -13,11 +13,12 @@ use anyhow::{Context, Result};
 use gpumap::sharded::{Rank, Ranks, devices, devices_from_env};
 use gpumap::{Buffer, Device, Stream};
 
-use crate::measure::Time;
-use crate::report::Report;
+use crate::bench::Bench;
+use crate::measure::{Clock, Time};
 
 /// Measures and verifies everything that there is over several devices, with `n` keys or values on each.
-pub fn run(n: usize, runs: usize, report: &mut Report) -> Result<()> {
+pub fn run(bench: &mut Bench) -> Result<()> {
+    let (n, clock, report) = (bench.n, bench.clock, &mut *bench.report);
     let ranks = group()?;
     let names: Vec<String> = ranks.devices().iter().map(ToString::to_string).collect();
     println!(
@@ -25,9 +26,9 @@ pub fn run(n: usize, runs: usize, report: &mut Report) -> Result<()> {
         ranks.len(),
         names.join("; ")
     );
-    let ceilings = link::run(&ranks, n, runs, report)?;
-    map::run(&ranks, n, runs, report)?;
-    histogram::run(&ranks, n, runs, &ceilings, report)
+    let ceilings = link::run(&ranks, n, clock, report)?;
+    map::run(&ranks, n, clock, report)?;
+    histogram::run(&ranks, n, clock, &ceilings, report)
 }
 
 fn group() -> Result<Ranks> {
@@ -43,19 +44,20 @@ fn group() -> Result<Ranks> {
     Ranks::new(&devices).context("the group of GPUMAP_DEVICES")
 }
 
-/// Times `body` on all ranks at once, `runs` times after one run that does not count; `prepare` goes
-/// before each and is not timed.
+/// Times `body` on all ranks at once, in as many runs as the clock does, after one that does not count;
+/// `prepare` goes before each and is not timed.
 fn time<S: Send>(
     ranks: &Ranks,
-    runs: usize,
+    clock: Clock,
     state: impl Fn(&mut Rank) -> gpumap::Result<S> + Sync,
     prepare: impl Fn(&mut Rank, &mut S) -> gpumap::Result<()> + Sync,
     body: impl Fn(&mut Rank, &mut S) -> gpumap::Result<()> + Sync,
 ) -> gpumap::Result<(Time, Vec<S>)> {
+    let runs = clock.runs();
     let of_each = ranks.run(|rank| {
         let mut state = state(rank)?;
         let mut times = Vec::with_capacity(runs);
-        for run in 0..=runs.max(1) {
+        for run in 0..=runs {
             prepare(rank, &mut state)?;
             rank.device().synchronize()?;
             rank.barrier()?;
@@ -70,13 +72,7 @@ fn time<S: Send>(
     })?;
     let (times, states): (Vec<Vec<f64>>, Vec<S>) = of_each.into_iter().unzip();
     let of_slowest = |run: usize| times.iter().map(|times| times[run]).fold(0.0, f64::max);
-    let mut times: Vec<f64> = (0..runs.max(1)).map(of_slowest).collect();
-    times.sort_by(f64::total_cmp);
-    let time = Time {
-        median: times[times.len() / 2],
-        least: times[0],
-        most: times[times.len() - 1],
-    };
+    let time = Time::of_runs((0..runs).map(of_slowest).collect());
     Ok((time, states))
 }
 
