@@ -2,7 +2,7 @@
 
 use anyhow::{Error, Result};
 use gpumap::bytemuck::Pod;
-use gpumap::{Buffer, Device, Stream};
+use gpumap::{Buffer, Device, Key, Map, MapBuilder, Stream, Value};
 
 use crate::ceilings::Ceilings;
 use crate::measure::{Clock, Time};
@@ -14,7 +14,7 @@ pub struct Bench<'a> {
     pub stream: &'a Stream,
     /// Pairs in a map, or elements of an array.
     pub n: usize,
-    /// The clock.
+    /// What times are taken with.
     pub clock: Clock,
     /// Of `n` operations each.
     pub ceilings: Ceilings,
@@ -40,6 +40,14 @@ impl Bench<'_> {
         body: impl FnMut() -> Result<T, E>,
     ) -> Result<(Time, T)> {
         self.clock.time_after(prepare, body)
+    }
+
+    /// A map whose hash is the same in each run of the program.
+    pub fn map<K: Key, V: Value>(&self, capacity: usize, max_load: f64) -> MapBuilder<K, V> {
+        Map::builder(self.device())
+            .capacity(capacity)
+            .max_load_factor(max_load)
+            .hash_seed(1)
     }
 
     /// A buffer of these elements.

@@ -29,12 +29,10 @@ struct Case {
 
 impl Case {
     fn map<K: BenchKey, V: BenchValue>(&self, bench: &Bench) -> Result<Map<K, V>> {
-        let builder = Map::builder(bench.device())
-            .capacity(bench.n)
-            .max_load_factor(self.load)
+        let builder = bench
+            .map(bench.n, self.load)
             .growth(Growth::Fixed)
-            .submaps(self.submaps)
-            .hash_seed(1);
+            .submaps(self.submaps);
         Ok(match self.way {
             Way::Own if bench.device().is_cuda() => builder,
             // The executor sorts nothing by itself.

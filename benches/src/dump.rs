@@ -34,11 +34,9 @@ pub fn run<K: BenchKey, V: BenchValue>(bench: &mut Bench) -> Result<()> {
 fn dump<K: BenchKey, V: BenchValue>(bench: &mut Bench, submaps: u32, load: f64) -> Result<()> {
     let slots = (2 * bench.n) as f64;
     let n = (slots * load) as usize;
-    let map: Map<K, V> = Map::builder(bench.device())
-        .capacity((slots * 0.95) as usize)
-        .max_load_factor(0.95)
+    let map: Map<K, V> = bench
+        .map((slots * 0.95) as usize, 0.95)
         .submaps(submaps)
-        .hash_seed(1)
         .build()?;
     let keys = bench.buffer((0..n as u64).map(K::sparse))?;
     let values = bench.buffer((0..n as u64).map(V::dense))?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use gpumap::{Buffer, Map};
+use gpumap::{Buffer, DEFAULT_MAX_LOAD_FACTOR, Map};
 
 use crate::bench::Bench;
 use crate::data::{Word, slot_bytes, strided};
@@ -37,7 +37,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     let slots = grown.slots();
     drop(grown);
     // As many slots, made at once.
-    let full = suite.map((slots as f64 * gpumap::DEFAULT_MAX_LOAD_FACTOR) as usize)?;
+    let full = suite.map((slots as f64 * DEFAULT_MAX_LOAD_FACTOR) as usize)?;
     suite.fill(&full, suite.bench.n)?;
     suite.get(&full, "a map made at full size")?;
     drop(full);
@@ -61,10 +61,8 @@ struct Suite<'a, 'b> {
 
 impl Suite<'_, '_> {
     fn map(&self, capacity: usize) -> Result<Map<u64, u64>> {
-        Ok(Map::builder(self.bench.device())
-            .capacity(capacity)
-            .hash_seed(1)
-            .build()?)
+        let builder = self.bench.map(capacity, DEFAULT_MAX_LOAD_FACTOR);
+        Ok(builder.build()?)
     }
 
     /// Another map: the one before goes first, so that there is memory for one only.
@@ -176,11 +174,8 @@ impl Suite<'_, '_> {
     fn churn(&mut self) -> Result<()> {
         let n = self.bench.n;
         let slots = (n as f64 / 0.85) as usize;
-        let map: Map<u64, u64> = Map::builder(self.bench.device())
-            .max_load_factor(0.93)
-            .capacity((slots as f64 * 0.93) as usize)
-            .hash_seed(1)
-            .build()?;
+        let capacity = (slots as f64 * 0.93) as usize;
+        let map = self.bench.map(capacity, 0.93).build()?;
         self.fill(&map, n)?;
         let times = (0..ROUNDS)
             .map(|round| self.churn_round(&map, round))

@@ -8,7 +8,7 @@ mod verbs;
 
 use anyhow::{Result, ensure};
 use gpumap::bytemuck::Pod;
-use gpumap::{Device, Map, PinnedBuffer};
+use gpumap::{DEFAULT_MAX_LOAD_FACTOR, Device, Map, PinnedBuffer};
 
 use crate::bench::Bench;
 use crate::data::{BenchKey, BenchValue, sizes, strided};
@@ -75,9 +75,7 @@ impl<'a, K: BenchKey, V: BenchValue> Batch<'a, K, V> {
     }
 
     fn map(&self, bench: &Bench) -> Result<Map<K, V>> {
-        let builder = Map::builder(bench.device())
-            .capacity(self.keys.len())
-            .hash_seed(1);
+        let builder = bench.map(self.keys.len(), DEFAULT_MAX_LOAD_FACTOR);
         Ok(match self.cut {
             Some(piece) => builder.cut(1, piece, true),
             None => builder,

@@ -125,11 +125,7 @@ fn open<K: BenchKey, V: BenchValue>(
     let held = bench.buffer((0..n as u64).map(K::sparse))?;
     let held_values = bench.buffer((0..n as u64).map(V::dense))?;
     // As many slots as the load says, and room for all that may come.
-    let map: Map<K, V> = Map::builder(bench.device())
-        .capacity((n as f64 / load * 0.95) as usize)
-        .max_load_factor(0.95)
-        .hash_seed(1)
-        .build()?;
+    let map: Map<K, V> = bench.map((n as f64 / load * 0.95) as usize, 0.95).build()?;
     let codes = bench.buffer(batch.operations.iter().map(|op| op.code()))?;
     let keys = bench.buffer(batch.keys.iter().copied())?;
     let values = bench.buffer(batch.values.iter().copied())?;

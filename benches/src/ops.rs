@@ -26,12 +26,8 @@ pub struct Case {
 impl Case {
     /// An empty map.
     pub fn map<K: Key, V: Value>(&self, bench: &Bench) -> Result<Map<K, V>> {
-        Ok(Map::builder(bench.device())
-            .capacity(bench.n)
-            .max_load_factor(self.load)
-            .submaps(self.submaps)
-            .hash_seed(1)
-            .build()?)
+        let builder = bench.map(bench.n, self.load);
+        Ok(builder.submaps(self.submaps).build()?)
     }
 
     /// What rows call a verb.

@@ -75,11 +75,7 @@ impl Batch {
         load: f64,
     ) -> Result<[(&'static str, Time, f64); 4]> {
         let (n, distinct) = (self.numbers.len(), self.distinct);
-        let map: Map<K, V> = Map::builder(bench.device())
-            .capacity(n)
-            .max_load_factor(load)
-            .hash_seed(1)
-            .build()?;
+        let map: Map<K, V> = bench.map(n, load).build()?;
         let numbers = || self.numbers.iter().copied();
         let keys = bench.buffer(numbers().map(K::sparse))?;
         let stored = bench.buffer(numbers().map(V::dense))?;

@@ -49,14 +49,9 @@ pub fn run(bench: &mut Bench) -> Result<()> {
 
 /// One map.
 fn of_size(bench: &mut Bench, pairs: usize, load: f64) -> Result<()> {
-    let map = Map::builder(bench.device())
-        .capacity(pairs)
-        .max_load_factor(load)
-        .hash_seed(1)
-        .build()?;
     let len = pairs.min(MOST_AT_ONCE);
     let mut verbs = Verbs {
-        map,
+        map: bench.map(pairs, load).build()?,
         batch: Pairs::new(bench.stream, len)?,
         found: bench.zeroed(len)?,
         pairs,

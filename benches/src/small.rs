@@ -38,11 +38,7 @@ struct Empty {
 /// memory. Figures are of one call.
 pub fn run(bench: &mut Bench) -> Result<()> {
     let n = bench.n as u64;
-    let map: Map<u64, u64> = Map::builder(bench.device())
-        .capacity(2 * bench.n)
-        .max_load_factor(0.95)
-        .hash_seed(1)
-        .build()?;
+    let map: Map<u64, u64> = bench.map(2 * bench.n, 0.95).build()?;
     let keys: Vec<u64> = (0..n).map(u64::sparse).collect();
     let values: Vec<u64> = (0..n).collect();
     map.insert(&keys, &values)?;
@@ -71,7 +67,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Launches of an empty kernel; and between them, as the ceiling of both is known, first calls.
+/// Launches of an empty kernel, which are the ceilings, and the first calls of maps.
 fn launches(bench: &mut Bench) -> Result<Empty> {
     let mut word = bench.zeroed::<[u64; 2]>(2)?;
     let args = CeilingArgs {
@@ -116,19 +112,16 @@ fn first_calls(bench: &mut Bench, empty: f64) -> Result<()> {
     };
     let insert = || map.borrow().insert(&one, &one);
     let insert_on = || map.borrow().on(bench.stream).insert(&one, &one)?.wait();
-    let rows = [
-        ("first insert of a map", bench.time_after(fresh, insert)?),
-        ("second insert", bench.time_after(used, insert)?),
-        (
-            "first insert on a stream",
-            bench.time_after(fresh, insert_on)?,
-        ),
-        (
-            "second insert on a stream",
-            bench.time_after(used, insert_on)?,
-        ),
-    ];
-    for (name, (took, _)) in rows {
+    let (first, _) = bench.time_after(fresh, insert)?;
+    let (second, _) = bench.time_after(used, insert)?;
+    let (first_on, _) = bench.time_after(fresh, insert_on)?;
+    let (second_on, _) = bench.time_after(used, insert_on)?;
+    for (name, took) in [
+        ("first insert of a map", first),
+        ("second insert", second),
+        ("first insert on a stream", first_on),
+        ("second insert on a stream", second_on),
+    ] {
         let row = Row::op(format!("8+8 {name}"), took, 1, empty);
         bench.report.add(row);
     }
@@ -148,9 +141,9 @@ struct Calls<'a, 'b> {
 }
 
 impl Calls<'_, '_> {
-    fn add(&mut self, verb: &str, took: Time, size: usize) {
-        let row = Row::op(name(verb, size), took, size, self.empty.waited_for);
-        self.bench.report.add(row);
+    /// Calls that are waited for one by one.
+    fn row(&self, verb: &str, took: Time, size: usize) -> Row {
+        Row::op(name(verb, size), took, size, self.empty.waited_for)
     }
 
     fn get(&mut self, size: usize) -> Result<()> {
@@ -159,7 +152,7 @@ impl Calls<'_, '_> {
             let keys = self.asked.slice(part(n, size, call))?;
             self.map.get_or_into(&keys, u64::MAX, &mut self.found)
         })?;
-        let row = Row::op(name("get_or", size), took, size, self.empty.waited_for);
+        let row = self.row("get_or", took, size);
         let row = row.at(CHART, "get_or", Axis::Batch, size as f64);
         self.bench.report.add(row);
         Ok(())
@@ -191,7 +184,8 @@ impl Calls<'_, '_> {
             ensure!(new == 0, "insert of present keys stored {new}");
             Ok(())
         })?;
-        self.add("insert, all present,", took, size);
+        let row = self.row("insert, all present,", took, size);
+        self.bench.report.add(row);
         Ok(())
     }
 
@@ -210,7 +204,8 @@ impl Calls<'_, '_> {
             );
             Ok(())
         })?;
-        self.add("remove, then insert,", took, size);
+        let row = self.row("remove, then insert,", took, size);
+        self.bench.report.add(row);
         Ok(())
     }
 }
