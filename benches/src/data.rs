@@ -40,6 +40,19 @@ impl Word for u64 {
     }
 }
 
+/// A large value, all of whose words are the same.
+impl<const N: usize> Word for [u64; N] {
+    fn sparse(i: u64) -> Self {
+        [u64::sparse(i); N]
+    }
+    fn dense(i: u64) -> Self {
+        [u64::dense(i); N]
+    }
+    fn number(self) -> u64 {
+        self[0]
+    }
+}
+
 /// A key that can be generated.
 pub trait BenchKey: Key + Word {}
 impl<T: Key + Word> BenchKey for T {}

@@ -2,10 +2,10 @@
 
 use anyhow::{Result, ensure};
 
-use crate::data::{BenchKey, BenchValue, strided};
+use crate::data::{Word, strided};
 
 /// The values of all keys in the order in which they are asked for, plus what was added to each.
-pub fn values<V: BenchValue>(values: &[V], added: u64) -> Result<()> {
+pub fn values<V: Word>(values: &[V], added: u64) -> Result<()> {
     let n = values.len() as u64;
     let mut expected = (0..n).map(|i| V::dense(strided(i, n) + added));
     let right = values.iter().all(|&value| Some(value) == expected.next());
@@ -25,17 +25,13 @@ pub fn found(found: &[u8], there: bool) -> Result<()> {
 }
 
 /// Every pair was dumped once, and whole.
-pub fn dump<K: BenchKey, V: BenchValue>(
-    keys: &[K],
-    values: &[V],
-    key_of: impl Fn(u64) -> K,
-) -> Result<()> {
+pub fn dump<K: Word, V: Word>(keys: &[K], values: &[V], key_of: impl Fn(u64) -> K) -> Result<()> {
     let mut seen = vec![false; keys.len()];
-    for (&key, value) in keys.iter().zip(values) {
+    for (&key, &value) in keys.iter().zip(values) {
         let i = value.number();
         let seen = seen.get_mut(i as usize);
         ensure!(
-            seen.is_some() && key_of(i) == key,
+            seen.is_some() && (key_of(i), V::dense(i)) == (key, value),
             "retrieve_all mixed pairs up"
         );
         let again = seen.is_some_and(|seen| std::mem::replace(seen, true));
