@@ -1,6 +1,6 @@
 //! What the device can do at best: copy, random gather, random compare-and-exchange.
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 use gpumap::{Buffer, Stream};
 use gpumap_kernels::ceilings::{ADD_64, CAS_64, CAS_128, COPY_16, CeilingArgs, GATHER_8};
 use gpumap_simt::U64x2;
@@ -69,31 +69,18 @@ impl Ceilings {
         };
         let copy = run(&COPY_16, copied)?;
         let moved = 2.0 * 16.0 * half as f64;
-        let copy_rate = moved / (copy.median * 1e-3);
         report.add(Row::ceiling("copy, 16 bytes a thread", copy, half).moving(moved));
-        let gather = run(&GATHER_8, args)?;
-        report.add(Row::ceiling("random gather of 8 bytes", gather, n));
-        let cas_64 = run(&CAS_64, args)?;
-        report.add(Row::ceiling("random CAS of 64 bits", cas_64, n));
-        let add_64 = run(&ADD_64, args)?;
-        report.add(Row::ceiling("random add of 64 bits", add_64, n));
-        let cas_128 = match run(&CAS_128, args) {
-            Ok(time) => {
-                report.add(Row::ceiling("random CAS of 128 bits", time, n));
-                Some(time.median)
-            }
-            Err(error) if is_missing(&error) => {
-                println!("{:<38} not in this PTX", "random CAS of 128 bits");
-                None
-            }
-            Err(error) => return Err(error),
+        let mut random = |name: &str, kernel| {
+            let took = run(kernel, args)?;
+            report.add(Row::ceiling(name, took, n));
+            anyhow::Ok(took.median)
         };
         Ok(Self {
-            copy: copy_rate,
-            gather: gather.median,
-            cas_64: cas_64.median,
-            add_64: add_64.median,
-            cas_128,
+            copy: moved / (copy.median * 1e-3),
+            gather: random("random gather of 8 bytes", &GATHER_8)?,
+            cas_64: random("random CAS of 64 bits", &CAS_64)?,
+            add_64: random("random add of 64 bits", &ADD_64)?,
+            cas_128: if_there(random("random CAS of 128 bits", &CAS_128))?,
         })
     }
 
@@ -112,8 +99,17 @@ impl Ceilings {
     }
 }
 
-/// Whether a kernel is not in the PTX that was loaded.
-fn is_missing(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref();
-    matches!(error, Some(gpumap::Error::KernelMissing { .. }))
+/// None if the kernel is not in the PTX that was loaded.
+fn if_there(ms: Result<f64>) -> Result<Option<f64>> {
+    let missing = |error: &Error| {
+        let error = error.downcast_ref();
+        matches!(error, Some(gpumap::Error::KernelMissing { .. }))
+    };
+    match ms {
+        Err(error) if missing(&error) => {
+            println!("{:<38} not in this PTX", "random CAS of 128 bits");
+            Ok(None)
+        }
+        ms => ms.map(Some),
+    }
 }

@@ -25,8 +25,7 @@ pub fn run(bench: &mut Bench, n: usize) -> Result<()> {
         bench,
     };
     suite.copy()?;
-    suite.sums()?;
-    suite.maxima()?;
+    suite.scans()?;
     suite.reduce()?;
     for percent in [5, 50, 95] {
         suite.filter(percent)?;
@@ -74,45 +73,46 @@ impl Suite<'_, '_> {
         Ok(())
     }
 
-    fn sums(&mut self) -> Result<()> {
-        for (name, init) in [("inclusive scan", None), ("exclusive scan", Some(5))] {
-            let (p, input, output) = (&self.primitives, &self.input, &mut self.output);
-            let (took, ()) = self.bench.time(|| match init {
-                None => p.inclusive_scan_into(input, Op::Add, output),
-                Some(init) => p.exclusive_scan_into(input, Op::Add, init, output),
-            })?;
-            let mut sum = init.unwrap_or(0);
-            let right = output
-                .to_vec()?
-                .into_iter()
-                .zip(&self.host)
-                .all(|(got, &x)| {
-                    let before = sum;
-                    sum = sum.wrapping_add(x);
-                    got == if init.is_some() { before } else { sum }
-                });
-            ensure!(right, "{name} is wrong");
-            self.add(format!("{name}, add"), took, 8 * self.host.len());
-        }
-        Ok(())
+    fn scans(&mut self) -> Result<()> {
+        let mut sum = 0i32;
+        let inclusive = |p: &Primitives, input: &_, output: &mut _| {
+            p.inclusive_scan_into(input, Op::Add, output)
+        };
+        self.scan("inclusive scan, add", inclusive, |x| {
+            sum = sum.wrapping_add(x);
+            sum
+        })?;
+        let mut sum = 5i32;
+        let exclusive = |p: &Primitives, input: &_, output: &mut _| {
+            p.exclusive_scan_into(input, Op::Add, 5, output)
+        };
+        self.scan("exclusive scan, add", exclusive, |x| {
+            let before = sum;
+            sum = sum.wrapping_add(x);
+            before
+        })?;
+        let mut most = i32::MIN;
+        let maxima = |p: &Primitives, input: &_, output: &mut _| {
+            p.inclusive_scan_into(input, Op::Max, output)
+        };
+        self.scan("inclusive scan, max", maxima, |x| {
+            most = most.max(x);
+            most
+        })
     }
 
-    fn maxima(&mut self) -> Result<()> {
-        let (p, input, output) = (&self.primitives, &self.input, &mut self.output);
-        let (took, ()) = self
-            .bench
-            .time(|| p.inclusive_scan_into(input, Op::Max, output))?;
-        let mut most = i32::MIN;
-        let right = output
-            .to_vec()?
-            .into_iter()
-            .zip(&self.host)
-            .all(|(got, &x)| {
-                most = most.max(x);
-                got == most
-            });
-        ensure!(right, "the scan of maxima is wrong");
-        self.add("inclusive scan, max", took, 8 * self.host.len());
+    /// One scan, which gives `expected` of each element in turn.
+    fn scan(
+        &mut self,
+        name: &str,
+        scan: impl Fn(&Primitives, &Buffer<i32>, &mut Buffer<i32>) -> gpumap::Result<()>,
+        expected: impl FnMut(i32) -> i32,
+    ) -> Result<()> {
+        let scan = || scan(&self.primitives, &self.input, &mut self.output);
+        let (took, ()) = self.bench.time(scan)?;
+        let expected = self.host.iter().copied().map(expected);
+        ensure!(expected.eq(self.output.to_vec()?), "{name} is wrong");
+        self.add(name, took, 8 * self.host.len());
         Ok(())
     }
 

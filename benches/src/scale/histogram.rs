@@ -21,6 +21,21 @@ struct Counting {
     counts: Buffer<u64>,
 }
 
+impl Counting {
+    /// A digest of the counts, which are of all values but the very last at least.
+    fn digest(&self, total: u64) -> Result<u64> {
+        let counts = self.counts.to_vec()?;
+        let counted: u64 = counts.iter().sum();
+        ensure!(total - counted <= 1, "{counted} of {total} counted");
+        let mix = |digest: u64, &count: &u64| {
+            (digest ^ count)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(17)
+        };
+        Ok(counts.iter().fold(1u64, mix))
+    }
+}
+
 /// Measures and verifies both forms, with up to `n` values on each rank.
 pub fn run(
     ranks: &Ranks,
@@ -81,19 +96,9 @@ fn one(
         histogram_even_into(&of.primitives, rank, &of.values, range, counts, form).map(drop)
     };
     let (took, states) = time(ranks, clock, state, |_, _| Ok(()), body)?;
-    let mut digests = Vec::new();
-    for of in &states {
-        let counts = of.counts.to_vec()?;
-        let counted: u64 = counts.iter().sum();
-        let total = (len * ranks.len()) as u64;
-        ensure!(total - counted <= 1, "{counted} of {total} counted");
-        let mix = |digest: u64, &count: &u64| {
-            (digest ^ count)
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                .rotate_left(17)
-        };
-        digests.push(counts.iter().fold(1u64, mix));
-    }
+    let total = len * ranks.len();
+    let digests = states.iter().map(|of| of.digest(total as u64));
+    let digests = digests.collect::<Result<Vec<u64>>>()?;
     ensure!(
         digests.iter().all(|&d| d == digests[0]),
         "ranks have different counts"
@@ -108,8 +113,8 @@ fn one(
         ranks.len()
     );
     let row = match form {
-        Form::Distributed => Row::op(name, took, len * ranks.len(), remote / ceilings.adds),
-        _ => Row::ceiling(name, took, len * ranks.len()),
+        Form::Distributed => Row::op(name, took, total, remote / ceilings.adds),
+        _ => Row::ceiling(name, took, total),
     };
     let row = match equal {
         true => row,

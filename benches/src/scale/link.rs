@@ -73,36 +73,24 @@ fn launch(
 pub fn run(ranks: &Ranks, n: usize, clock: Clock, report: &mut Report) -> Result<Ceilings> {
     let len = n.next_multiple_of(2);
     let bytes = (8 * len) as f64;
-    let nothing = |_: &mut Rank, _: &mut Ends| Ok(());
+    let measure = |all, kernel, n| {
+        let state = |rank: &mut Rank| ends(rank, len, all);
+        let body = |rank: &mut Rank, ends: &mut Ends| launch(rank, ends, kernel, n as u64);
+        time(ranks, clock, state, |_, _| Ok(()), body).map(|(took, _)| took)
+    };
     let mut copies = 0.0;
     let mut adds = 0.0;
     for all in [false, true] {
         let which = if all { "all at once" } else { "rank 0 alone" };
-        let (took, _) = time(
-            ranks,
-            clock,
-            |rank| ends(rank, len, all),
-            nothing,
-            |rank, ends| launch(rank, ends, &COPY_16, len as u64 / 2),
-        )?;
+        let took = measure(all, &COPY_16, len / 2)?;
         // Bytes that go over the link; what a copy reads here is not counted.
         copies = bytes / took.median;
-        report.add(
-            Row::ceiling(format!("stores to the next rank, {which}"), took, len).moving(bytes),
-        );
-        let (took, _) = time(
-            ranks,
-            clock,
-            |rank| ends(rank, len, all),
-            nothing,
-            |rank, ends| launch(rank, ends, &ADD_64, len as u64),
-        )?;
+        let name = format!("stores to the next rank, {which}");
+        report.add(Row::ceiling(name, took, len).moving(bytes));
+        let took = measure(all, &ADD_64, len)?;
         adds = len as f64 / took.median;
-        report.add(Row::ceiling(
-            format!("random adds on the next rank, {which}"),
-            took,
-            len,
-        ));
+        let name = format!("random adds on the next rank, {which}");
+        report.add(Row::ceiling(name, took, len));
     }
     for share in [1 << 10, 1 << 17, n / ranks.len()] {
         exchange(ranks, share.min(n).max(1), clock, copies, report)?;
