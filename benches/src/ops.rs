@@ -73,11 +73,8 @@ struct Verbs<'a, 'b, K: BenchKey, V: BenchValue> {
 
 impl<K: BenchKey, V: BenchValue> Verbs<'_, '_, K, V> {
     fn add(&mut self, verb: &str, took: Time, ceiling: f64) {
-        let chart = format!(
-            "{}, {} keys, by load",
-            sizes::<K, V>(),
-            self.case.keys.name()
-        );
+        let (sizes, keys) = (sizes::<K, V>(), self.case.keys.name());
+        let chart = format!("{sizes}, {keys} keys, by load");
         let row = Row::op(self.case.name::<K, V>(verb), took, self.bench.n, ceiling);
         let row = row.at(&chart, verb, Axis::Load, self.case.load);
         self.bench.report.add(row);

@@ -16,11 +16,8 @@ pub fn values<V: Word>(values: &[V], added: u64) -> Result<()> {
 /// Each key is there, or none is.
 pub fn found(found: &[u8], there: bool) -> Result<()> {
     let right = found.iter().all(|&found| found == u8::from(there));
-    ensure!(
-        right,
-        "not every key is {}",
-        if there { "there" } else { "absent" }
-    );
+    let expected = if there { "there" } else { "absent" };
+    ensure!(right, "not every key is {expected}");
     Ok(())
 }
 

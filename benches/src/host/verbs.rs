@@ -63,21 +63,19 @@ impl<K: BenchKey, V: BenchValue> Verbs<'_, '_, K, V> {
 
     fn look_up(&mut self) -> Result<()> {
         let (key, value) = (size_of::<K>(), size_of::<V>());
-        let Arrays {
-            asked, out, found, ..
-        } = &mut self.arrays;
-        let (get, ()) = self
-            .bench
-            .time(|| self.map.get_into(*asked, *out, *found))?;
-        verify::values(out, 0)?;
-        verify::found(found, true)?;
-        out.fill(V::dense(0));
-        let get_or = || self.map.get_or_into(*asked, V::dense(1), *out);
+        let (map, to) = (&self.map, &mut self.arrays);
+        let get = || map.get_into(to.asked, to.out, to.found);
+        let (get, ()) = self.bench.time(get)?;
+        verify::values(to.out, 0)?;
+        verify::found(to.found, true)?;
+        to.out.fill(V::dense(0));
+        let get_or = || map.get_or_into(to.asked, V::dense(1), to.out);
         let (get_or, ()) = self.bench.time(get_or)?;
-        verify::values(out, 0)?;
-        found.fill(0);
-        let (contains, ()) = self.bench.time(|| self.map.contains_into(*asked, *found))?;
-        verify::found(found, true)?;
+        verify::values(to.out, 0)?;
+        to.found.fill(0);
+        let contains = || map.contains_into(to.asked, to.found);
+        let (contains, ()) = self.bench.time(contains)?;
+        verify::found(to.found, true)?;
         self.add("get_into", get, key, value + 1);
         self.add("get_or_into", get_or, key, value);
         self.add("contains_into", contains, key, 1);
@@ -85,14 +83,8 @@ impl<K: BenchKey, V: BenchValue> Verbs<'_, '_, K, V> {
     }
 
     fn retrieve_all(&mut self) -> Result<()> {
-        let Arrays {
-            keys,
-            out_keys,
-            out,
-            ..
-        } = &mut self.arrays;
-        let n = keys.len();
-        let dump = || self.map.retrieve_all_into(*out_keys, *out);
+        let (to, n) = (&mut self.arrays, self.batch.keys.len());
+        let dump = || self.map.retrieve_all_into(to.out_keys, to.out);
         let (took, pairs) = self.bench.time(dump)?;
         ensure!(pairs == n, "retrieve_all told of {pairs} of {n}");
         self.add("retrieve_all_into", took, 0, pair_bytes::<K, V>());

@@ -171,14 +171,8 @@ pub(super) fn measure(
             };
             ensure!(is_right, "{}: not what should be kept", rung.name);
             let case = format!("{percent} % kept");
-            add(Row::new(
-                "filter",
-                case,
-                rung.name,
-                n,
-                took,
-                4 * (n + kept) as u64,
-            ));
+            let bytes = 4 * (n + kept) as u64;
+            add(Row::new("filter", case, rung.name, n, took, bytes));
         }
     }
     Ok(())
