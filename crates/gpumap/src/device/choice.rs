@@ -109,7 +109,7 @@ impl fmt::Display for PtxChoice {
 }
 
 /// A variable of the environment; empty counts as not set, as shells have it.
-fn variable(name: &str) -> Option<OsString> {
+pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 

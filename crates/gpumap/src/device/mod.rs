@@ -17,6 +17,7 @@ pub use faults::{Call, Fault, Faults};
 pub use info::{Backend, ComputeCapability, DeviceInfo, DriverVersion};
 
 pub(crate) use budget::Charge;
+pub(crate) use choice::variable;
 
 use crate::cuda::{Context, PtxText};
 use crate::error::{Error, Result};

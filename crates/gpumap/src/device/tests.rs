@@ -4,18 +4,25 @@ use std::process::Command;
 
 use super::*;
 use crate::error::PtxError;
+use crate::sharded::Ranks;
 
-/// Runs the ignored test `child` in a process of its own, with these variables, and returns what
-/// it printed: variables of this process belong to all of its tests.
+/// What `Device::best` comes to with these variables.
 fn best_with(variables: &[(&str, &str)]) -> String {
+    run_with("device::tests::child", variables)
+}
+
+/// What `Ranks::best` comes to with these variables.
+fn group_with(variables: &[(&str, &str)]) -> String {
+    run_with("device::tests::child_of_a_group", variables)
+}
+
+/// Runs an ignored test in a process of its own, with these variables, and returns what it
+/// printed: variables of this process belong to all of its tests.
+fn run_with(child: &str, variables: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "device::tests::child",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", child, "--ignored", "--nocapture"])
         .env_remove("GPUMAP_DEVICE")
+        .env_remove("GPUMAP_DEVICES")
         .env_remove("GPUMAP_PTX")
         .envs(variables.iter().copied())
         .output()
@@ -30,6 +37,15 @@ fn best_with(variables: &[(&str, &str)]) -> String {
 fn child() {
     match Device::best() {
         Ok(device) => println!("chosen: {device}"),
+        Err(error) => println!("error: {error:?}: {error}"),
+    }
+}
+
+#[test]
+#[ignore = "run by the others in a process of its own"]
+fn child_of_a_group() {
+    match Ranks::best() {
+        Ok(ranks) => println!("chosen: {:?}", ranks.devices()),
         Err(error) => println!("error: {error:?}: {error}"),
     }
 }
@@ -52,6 +68,28 @@ fn the_environment_chooses() {
     assert!(far.contains("error: ") && far.contains(expected), "{far}");
     // Empty is not set.
     assert!(best_with(&[("GPUMAP_DEVICE", ""), ("GPUMAP_PTX", "")]).contains("chosen: "));
+}
+
+#[test]
+fn the_environment_chooses_groups() {
+    let one = "chosen: [Device(CPU executor)]";
+    let said = group_with(&[("GPUMAP_DEVICE", "cpu")]);
+    assert!(said.contains(one), "{said}");
+    let said = group_with(&[("GPUMAP_DEVICE", "gpu7")]);
+    assert!(said.contains("error: DeviceChoice"), "{said}");
+    let said = group_with(&[("GPUMAP_DEVICE", "cpu"), ("GPUMAP_PTX", "/no/such.ptx")]);
+    assert!(said.contains("error: Ptx"), "{said}");
+    // The list counts more, unless it is empty.
+    let said = group_with(&[("GPUMAP_DEVICE", "gpu7"), ("GPUMAP_DEVICES", "cpu,cpu")]);
+    let two = "chosen: [Device(CPU executor), Device(CPU executor)]";
+    assert!(said.contains(two), "{said}");
+    let said = group_with(&[("GPUMAP_DEVICE", "cpu"), ("GPUMAP_DEVICES", "")]);
+    assert!(said.contains(one), "{said}");
+    let said = group_with(&[]);
+    match Device::cuda_count() {
+        0 => assert!(said.contains(one), "{said}"),
+        count => assert_eq!(said.matches("(cuda:").count(), count, "{said}"),
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::hub::{End, Hub};
 use super::nccl::Nccl;
 use super::rank::Rank;
 use super::transport::Transport;
-use crate::device::Device;
+use crate::device::{Device, variable};
 use crate::error::{Error, Result};
 
 /// How long ranks wait for each other, unless said otherwise.
@@ -87,16 +87,35 @@ impl Ranks {
         Self::direct(vec![device.clone(); ranks], timeout)
     }
 
-    /// A group on the devices that `GPUMAP_DEVICES` names; if it is not set, on all CUDA devices there
-    /// are, or else on the CPU alone.
+    /// A group on the devices that the environment names, or else on all CUDA devices there are, or
+    /// else on the CPU alone.
+    ///
+    /// `GPUMAP_DEVICES` is a list as [`devices`](super::devices) takes it. If it is not set,
+    /// `GPUMAP_DEVICE` counts as for [`Device::best`]: the group is that one device. Empty variables
+    /// are not set.
+    ///
+    /// ```
+    /// # // SAFETY: no other thread runs yet.
+    /// # unsafe { std::env::set_var("GPUMAP_DEVICES", "cpu,cpu") };
+    /// use gpumap::sharded::Ranks;
+    ///
+    /// let ranks = Ranks::best()?;
+    /// for device in ranks.devices() {
+    ///     println!("running on {device}");
+    /// }
+    /// # assert_eq!(ranks.len(), 2);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As for [`new`](Self::new), [`devices`](super::devices) and [`Device::cuda`].
+    /// As for [`new`](Self::new), [`devices`](super::devices), [`Device::best`] and [`Device::cuda`].
     pub fn best() -> Result<Self> {
         let devices = match super::devices_from_env()? {
             Some(devices) => devices,
+            None if variable("GPUMAP_DEVICE").is_some() => vec![Device::best()?],
             None => match Device::cuda_count() {
-                0 => vec![Device::cpu()],
+                // The CPU, unless the kernels that are asked for are none.
+                0 => vec![Device::best()?],
                 count => (0..count).map(Device::cuda).collect::<Result<_>>()?,
             },
         };
