@@ -84,6 +84,12 @@ pub enum Error {
         /// The input.
         name: String,
     },
+    /// A saved set, where pairs are needed.
+    #[error("{name} is a set: it has no values")]
+    NoValues {
+        /// The input.
+        name: String,
+    },
     /// A file that is not Parquet, or broken, or compressed in a way that is not known.
     #[error("{name} cannot be read as Parquet")]
     Parquet {

@@ -134,10 +134,13 @@ fn saved_maps() {
     let map = gpumap::Map::<u32, u32>::from_pairs(&device, [(1, 2)]).unwrap();
     let mut narrow = Vec::new();
     map.save_to(&mut narrow).unwrap();
+    let set = gpumap::Map::<u64, ()>::from_keys(&device, 0..20).unwrap();
+    let mut keys = Vec::new();
+    set.save_to(&mut keys).unwrap();
     let target = Target {
         name: "saved-maps",
         corpus: Some("saved"),
-        good: vec![wide, narrow],
+        good: vec![wide, narrow, keys],
         mend: mend_saved_map,
         // A block that is claimed and not there.
         memory: BUFFERS + gpumap::file::MAX_BLOCK_PAIRS * 16,

@@ -1,5 +1,5 @@
 //! Saved maps (`gpumap::file`) as files of pairs: maps of the library of any integer size are
-//! read, and maps of 64-bit integers written.
+//! read, sets too where keys are enough, and maps of 64-bit integers written.
 
 use std::io::{self, Read};
 
@@ -25,25 +25,33 @@ pub fn read<const N: usize>(
             name: name.to_owned(),
         });
     }
+    if N > 1 && header.value_bytes == 0 {
+        return Err(Error::NoValues {
+            name: name.to_owned(),
+        });
+    }
     match (header.key_bytes, header.value_bytes) {
-        (4, 4) => blocks::<u32, u32, N>(name, reader, header, take),
-        (4, _) => blocks::<u32, u64, N>(name, reader, header, take),
-        (_, 4) => blocks::<u64, u32, N>(name, reader, header, take),
-        _ => blocks::<u64, u64, N>(name, reader, header, take),
+        (4, 0) => blocks::<u32, (), N>(name, reader, header, |()| 0, take),
+        (4, 4) => blocks::<u32, u32, N>(name, reader, header, u64::from, take),
+        (4, _) => blocks::<u32, u64, N>(name, reader, header, u64::from, take),
+        (_, 0) => blocks::<u64, (), N>(name, reader, header, |()| 0, take),
+        (_, 4) => blocks::<u64, u32, N>(name, reader, header, u64::from, take),
+        _ => blocks::<u64, u64, N>(name, reader, header, u64::from, take),
     }
 }
 
 /// Reads the blocks of a file of these types; of others, says so.
-fn blocks<K: Key + Into<u64>, V: Value + Into<u64>, const N: usize>(
+fn blocks<K: Key + Into<u64>, V: Value, const N: usize>(
     name: &str,
     reader: impl Read,
     header: Header,
+    number: impl Fn(V) -> u64,
     take: &mut impl FnMut([u64; N]) -> Result<()>,
 ) -> Result<()> {
     let mut reader = Reader::<K, V, _>::after_header(reader, header).map_err(in_file(name))?;
     while let Some((keys, values)) = reader.next_block().map_err(in_file(name))? {
         for (&key, &value) in keys.iter().zip(values) {
-            let pair = [key.into(), value.into()];
+            let pair = [key.into(), number(value)];
             take(std::array::from_fn(|column| pair[column]))?;
         }
     }

@@ -145,6 +145,34 @@ fn the_library_and_the_program_read_each_other() {
 }
 
 #[test]
+fn saved_sets_are_keys() {
+    let device = Device::cpu();
+    let scene = Scene::new().with("pairs.csv", "7,70\n8,80\n9,90\n");
+    let narrow = Map::<u32, ()>::from_keys(&device, [7, 9, 10]).unwrap();
+    narrow.save(scene.path("narrow.gpumap")).unwrap();
+    let wide = Map::<u64, ()>::from_keys(&device, [7, 9, 10]).unwrap();
+    wide.save(scene.path("wide.gpumap")).unwrap();
+    let none = Map::<u64, ()>::new(&device).unwrap();
+    none.save(scene.path("none.gpumap")).unwrap();
+    for set in ["narrow.gpumap", "wide.gpumap"] {
+        let found = scene.succeed(&["load", "pairs.csv", "--lookup", set]);
+        assert_eq!(by_key(&found), "7\t70\n9\t90\n10\t\n", "{set}");
+    }
+    let found = scene.succeed(&["load", "pairs.csv", "--lookup", "none.gpumap"]);
+    assert_eq!(found, "");
+    for set in ["narrow.gpumap", "wide.gpumap", "none.gpumap"] {
+        let dump = ["load", set, "--dump", "out.csv"];
+        fails(&scene, &dump, &[set, "is a set: it has no values"]);
+    }
+    // A damaged one is none.
+    let mut bytes = fs::read(scene.path("wide.gpumap")).unwrap();
+    bytes[64 + 8] ^= 1;
+    let scene = scene.with("wide.gpumap", bytes);
+    let lookup = ["load", "pairs.csv", "--lookup", "wide.gpumap"];
+    fails(&scene, &lookup, &["checksum of block 0"]);
+}
+
+#[test]
 fn counts_of_kmers_as_columns_and_as_a_map() {
     let scene = Scene::new().with("lambda.fa.gz", LAMBDA);
     let count = |rest: &[&str]| {
