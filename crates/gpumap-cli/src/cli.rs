@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use gpumap::sharded::parse_devices;
+use gpumap::{DeviceChoice, PtxChoice};
 use gpumap_benches::ladder::{self, Ladder};
 
-use crate::choice::{DeviceChoice, DeviceList, PtxChoice};
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::kmer::{KmerLength, Strand};
 use crate::progress::Progress;
@@ -57,7 +58,7 @@ pub enum Bench {
 #[command(next_help_heading = "Options for every command")]
 pub struct Session {
     /// What to run on: auto, cpu, cuda or cuda:N [default: GPUMAP_DEVICE, or else auto].
-    #[arg(long, global = true)]
+    #[arg(long, global = true, value_parser = device)]
     pub device: Option<DeviceChoice>,
 
     /// The device code for a CUDA device: auto, sm_70, sm_90 or the path of a PTX file
@@ -77,18 +78,21 @@ pub struct Session {
 impl Session {
     /// Opens the device that was asked for; an option counts more than a variable.
     pub fn open(&self) -> Result<Engine> {
-        let device = match self.device {
-            Some(device) => device,
-            None => DeviceChoice::from_variable()?,
-        };
-        let ptx = self.ptx.clone().unwrap_or_else(PtxChoice::from_variable);
-        Engine::open(device, &ptx)
+        let device = self.device.map_or_else(DeviceChoice::from_env, Ok);
+        device
+            .and_then(|device| Engine::open(device, &self.ptx()?))
+            .map_err(Error::while_doing("cannot use the device"))
     }
 
     /// Opens devices that work together.
     pub fn open_all(&self, devices: &DeviceList) -> Result<Engine> {
-        let ptx = self.ptx.clone().unwrap_or_else(PtxChoice::from_variable);
-        Engine::open_all(devices, &ptx)
+        self.ptx()
+            .and_then(|ptx| Engine::open_all(&devices.0, &ptx))
+            .map_err(Error::while_doing("cannot use the devices"))
+    }
+
+    fn ptx(&self) -> gpumap::Result<PtxChoice> {
+        self.ptx.clone().map_or_else(PtxChoice::from_env, Ok)
     }
 
     /// A progress bar, if one is wanted.
@@ -149,7 +153,7 @@ pub struct CountArgs {
 
     /// Spread the map over these devices: 0,1 or cuda:0,cuda:1 for CUDA devices, which needs NCCL;
     /// cpu,cpu for the CPU twice.
-    #[arg(long, value_name = "LIST", conflicts_with = "device")]
+    #[arg(long, value_name = "LIST", conflicts_with = "device", value_parser = devices)]
     pub devices: Option<DeviceList>,
 }
 
@@ -258,6 +262,20 @@ impl LadderArgs {
                 .collect(),
         }
     }
+}
+
+/// Devices that work together.
+#[derive(Clone, Debug)]
+pub struct DeviceList(Vec<DeviceChoice>);
+
+fn devices(text: &str) -> gpumap::Result<DeviceList> {
+    parse_devices(text).map(DeviceList)
+}
+
+/// The library's error would name a variable, and this is an option.
+fn device(text: &str) -> Result<DeviceChoice, &'static str> {
+    text.parse()
+        .map_err(|_| "unknown device, use auto, cpu, cuda or cuda:N")
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

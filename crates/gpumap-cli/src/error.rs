@@ -1,11 +1,9 @@
 //! Everything that can go wrong in the program: one line each, with the cause.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::choice::UnknownDevice;
 use crate::format::Format;
 
 /// The result of anything in this program that can fail.
@@ -208,22 +206,6 @@ pub enum Error {
     SameFile {
         /// As given on the command line.
         path: PathBuf,
-    },
-    /// `GPUMAP_DEVICE` names no device.
-    #[error("GPUMAP_DEVICE={}", value.display())]
-    DeviceVariable {
-        /// What it says.
-        value: OsString,
-        /// What it may say.
-        source: UnknownDevice,
-    },
-    /// The file given by `--ptx` is no device code.
-    #[error("{} cannot be used as device code", path.display())]
-    Ptx {
-        /// As given on the command line.
-        path: PathBuf,
-        /// What the library said.
-        source: gpumap::Error,
     },
     /// More distinct keys than `--capacity` allows.
     #[error(

@@ -1,11 +1,10 @@
 //! The `gpumap` program: count k-mers, load and dump pairs, on a GPU or on the CPU.
 //!
-//! Every command is a function over [`cli::Session`]; [`engine`] and [`table`] are all that knows the
+//! Every command is a function over [`cli::Session`]; [`engine`] and [`table`] are where it meets the
 //! `gpumap` library. A failure is one `error: ...` line on standard error and exit code 2, and
 //! leaves no output behind ([`output`]).
 
 mod bench;
-mod choice;
 mod cli;
 mod columns;
 mod count;

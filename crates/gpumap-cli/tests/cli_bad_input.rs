@@ -83,7 +83,7 @@ fn devices_that_are_not_there() {
             &scene,
             &count,
             &[("GPUMAP_DEVICE", device)],
-            &["unknown device", device],
+            &["not a device", "auto", "GPUMAP_DEVICE", device],
         );
         fails(&scene, &["--device", device], &["unknown device"]);
         fails(&scene, &["info", "--device", device], &["unknown device"]);
@@ -91,7 +91,7 @@ fn devices_that_are_not_there() {
     // No machine has that many, and many have none.
     for devices in ["gpu,cpu", "0,", "cuda", "cpu cpu"] {
         let named = [&count[..], &["--devices", devices]].concat();
-        fails(&scene, &named, &["--devices", "not a list of devices"]);
+        fails(&scene, &named, &["--devices", "no list of devices"]);
     }
     let mixed = [&count[..], &["--devices", "cpu,4095"]].concat();
     fails(&scene, &mixed, &["cannot use the devices"]);
@@ -119,9 +119,10 @@ fn device_code_that_is_none() {
     let count = ["count-kmers", "lambda.fa.gz", "-o", "out.tsv"];
     for (path, cause) in [
         ("missing.ptx", "No such file"),
-        ("sm_1", "No such file"),
-        ("text.ptx", "PTX"),
-        ("binary.ptx", "UTF-8"),
+        // Neither a name nor a path: the error says which names there are.
+        ("sm_80", "auto, sm_70, sm_90 or a path"),
+        ("text.ptx", "is not PTX"),
+        ("binary.ptx", "is not PTX"),
         (".", "directory"),
     ] {
         let named = [&count[..], &["--ptx", path]].concat();
@@ -134,6 +135,8 @@ fn device_code_that_is_none() {
             &["info", "--device", "cpu", "--ptx", path],
             &[path, cause],
         );
+        let on_two = [&count[..], &["--devices", "cpu,cpu", "--ptx", path]].concat();
+        fails(&scene, &on_two, &[path, cause]);
     }
 }
 

@@ -44,9 +44,11 @@ fn info_names_device_driver_and_device_code() {
     let outcome = scene.run_with(&["info", "--device", "cpu"], &variables, b"");
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     // An empty variable is none.
-    let variables = [("GPUMAP_DEVICE", ""), ("GPUMAP_PTX", "")];
-    let outcome = scene.run_with(&["info"], &variables, b"");
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    for device in ["", "auto"] {
+        let variables = [("GPUMAP_DEVICE", device), ("GPUMAP_PTX", "")];
+        let outcome = scene.run_with(&["info"], &variables, b"");
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
 }
 
 #[test]

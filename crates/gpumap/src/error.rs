@@ -60,10 +60,10 @@ pub enum Error {
         minor: u32,
     },
 
-    /// `GPUMAP_DEVICE` is none of `cpu`, `cuda` and `cuda:N`.
-    #[error("GPUMAP_DEVICE={} is not a device: use cpu, cuda or cuda:N", .value.display())]
+    /// A text, most likely that of `GPUMAP_DEVICE`, is none of `auto`, `cpu`, `cuda` and `cuda:N`.
+    #[error("`{}` is not a device: use auto, cpu, cuda or cuda:N; check GPUMAP_DEVICE", .value.display())]
     DeviceChoice {
-        /// What the variable held.
+        /// The text.
         value: OsString,
     },
 

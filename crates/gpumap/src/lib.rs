@@ -181,7 +181,9 @@ mod testing;
 
 pub use buffer::{Buffer, BufferView, BufferViewMut, PinnedBuffer};
 pub use chained::ChainedMap;
-pub use device::{Backend, ComputeCapability, Device, DeviceInfo, DriverVersion, PtxChoice};
+pub use device::{
+    Backend, ComputeCapability, Device, DeviceChoice, DeviceInfo, DriverVersion, PtxChoice,
+};
 #[doc(hidden)]
 pub use device::{Call, Fault, Faults};
 pub use error::{DriverCode, Error, PtxError, Result, Setting};

@@ -1,56 +1,110 @@
-//! What the environment may choose: the device and its kernels.
+//! What a program or its environment may choose: the device and its kernels.
 
+use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use super::ComputeCapability;
 use crate::cuda::PtxText;
 use crate::error::{Error, Result};
 
-/// Which device `GPUMAP_DEVICE` asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DeviceChoice {
-    /// Not set: the first CUDA device that works, else the CPU.
+/// Which device to take: see [`Device::choose`](super::Device::choose).
+///
+/// `GPUMAP_DEVICE` names one, and so may an option of your program: it is read from text, and
+/// shown as the same.
+///
+/// ```
+/// use gpumap::{Device, DeviceChoice, PtxChoice};
+///
+/// let wish = std::env::args().nth(1); // of a command line such as `program cuda:1`
+/// # let wish = Some("cpu".to_owned());
+/// let choice = match wish {
+///     Some(text) => text.parse()?,
+///     None => DeviceChoice::from_env()?,
+/// };
+/// let (device, _) = Device::choose(choice, &PtxChoice::from_env()?)?;
+/// # assert!(choice == DeviceChoice::Cpu && !device.is_cuda());
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeviceChoice {
+    /// `auto`: the first CUDA device that works, or else the CPU.
+    #[default]
     Auto,
-    /// `cpu`.
+    /// `cpu`: the CPU, whatever else there is.
     Cpu,
-    /// `cuda`: the first that works.
+    /// `cuda`: the first CUDA device that works.
     AnyCuda,
-    /// `cuda:N`.
+    /// `cuda:N`: this CUDA device and no other.
     Cuda(usize),
 }
 
 impl DeviceChoice {
-    pub(super) fn from_env() -> Result<Self> {
-        Self::parse(variable("GPUMAP_DEVICE").as_deref())
-    }
-
-    pub(super) fn parse(value: Option<&OsStr>) -> Result<Self> {
-        let Some(value) = value else {
+    /// What `GPUMAP_DEVICE` asks for; [`Auto`](Self::Auto) if it is empty or not set.
+    ///
+    /// # Errors
+    /// [`Error::DeviceChoice`].
+    pub fn from_env() -> Result<Self> {
+        let Some(value) = variable("GPUMAP_DEVICE") else {
             return Ok(Self::Auto);
         };
-        let unknown = || Error::DeviceChoice {
-            value: value.to_owned(),
-        };
-        match value.to_str().ok_or_else(unknown)? {
-            "cpu" => Ok(Self::Cpu),
-            "cuda" => Ok(Self::AnyCuda),
-            text => {
-                let number = text.strip_prefix("cuda:").ok_or_else(unknown)?;
-                // `parse` alone would take a sign.
-                if !number.bytes().all(|byte| byte.is_ascii_digit()) {
-                    return Err(unknown());
-                }
-                number.parse().map(Self::Cuda).map_err(|_| unknown())
-            }
+        let choice = value.to_str().and_then(Self::parse);
+        choice.ok_or(Error::DeviceChoice { value })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self::Auto),
+            "cpu" => Some(Self::Cpu),
+            "cuda" => Some(Self::AnyCuda),
+            _ => ordinal(text.strip_prefix("cuda:")?).map(Self::Cuda),
         }
     }
 }
 
+impl FromStr for DeviceChoice {
+    type Err = Error;
+
+    /// # Errors
+    /// [`Error::DeviceChoice`].
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text).ok_or_else(|| Error::DeviceChoice { value: text.into() })
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::AnyCuda => f.write_str("cuda"),
+            Self::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
+}
+
+/// The number of a CUDA device.
+pub(crate) fn ordinal(text: &str) -> Option<usize> {
+    // `parse` alone would take a sign.
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
 /// Which build of the kernels runs on a CUDA device.
 ///
-/// `GPUMAP_PTX` names one: `auto`, `sm_70`, `sm_90`, or the path of a PTX file.
+/// `GPUMAP_PTX` names one: `auto`, `sm_70`, `sm_90`, or the path of a PTX file. It is read from
+/// text, and shown as the same.
+///
+/// ```
+/// use gpumap::PtxChoice;
+///
+/// assert_eq!("sm_90".parse(), Ok(PtxChoice::Sm90));
+/// // Every other text is a path.
+/// assert_eq!("mine.ptx".parse(), Ok(PtxChoice::File("mine.ptx".into())));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PtxChoice {
@@ -66,25 +120,30 @@ pub enum PtxChoice {
 }
 
 impl PtxChoice {
-    /// What `GPUMAP_PTX` asks for. A file is read here, whatever the device turns out to be, so
-    /// that a path that does not work is an error everywhere.
-    pub(super) fn from_env() -> Result<Self> {
-        let choice = Self::parse(variable("GPUMAP_PTX").as_deref());
-        PtxText::of(&choice)?;
+    /// What `GPUMAP_PTX` asks for; [`Auto`](Self::Auto) if it is empty or not set. A file is read
+    /// here, whatever the device turns out to be, so that a path that does not work is an error
+    /// everywhere.
+    ///
+    /// # Errors
+    /// [`Error::Ptx`].
+    pub fn from_env() -> Result<Self> {
+        let choice = variable("GPUMAP_PTX").map_or(Self::Auto, |value| Self::named(&value));
+        choice.check()?;
         Ok(choice)
     }
 
-    /// Every text that is not one of the names is a path.
-    pub(super) fn parse(value: Option<&OsStr>) -> Self {
-        let Some(value) = value else {
-            return Self::Auto;
-        };
+    fn named(value: &OsStr) -> Self {
         match value.to_str() {
             Some("auto") => Self::Auto,
             Some("sm_70") => Self::Sm70,
             Some("sm_90") => Self::Sm90,
             _ => Self::File(value.into()),
         }
+    }
+
+    /// An error unless it is built in or a PTX file.
+    pub(crate) fn check(&self) -> Result<()> {
+        PtxText::of(self).map(drop)
     }
 
     /// What `Auto` means for a device.
@@ -94,6 +153,14 @@ impl PtxChoice {
         } else {
             Self::Sm70
         }
+    }
+}
+
+impl FromStr for PtxChoice {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self::named(text.as_ref()))
     }
 }
 
@@ -119,13 +186,18 @@ mod tests {
 
     #[test]
     fn devices_are_parsed() {
-        let parse = |text: &str| DeviceChoice::parse(Some(text.as_ref()));
-        assert_eq!(DeviceChoice::parse(None).unwrap(), DeviceChoice::Auto);
-        assert_eq!(parse("cpu").unwrap(), DeviceChoice::Cpu);
-        assert_eq!(parse("cuda").unwrap(), DeviceChoice::AnyCuda);
-        assert_eq!(parse("cuda:0").unwrap(), DeviceChoice::Cuda(0));
-        assert_eq!(parse("cuda:17").unwrap(), DeviceChoice::Cuda(17));
+        for (text, right) in [
+            ("auto", DeviceChoice::Auto),
+            ("cpu", DeviceChoice::Cpu),
+            ("cuda", DeviceChoice::AnyCuda),
+            ("cuda:0", DeviceChoice::Cuda(0)),
+            ("cuda:17", DeviceChoice::Cuda(17)),
+        ] {
+            let choice: DeviceChoice = text.parse().unwrap();
+            assert_eq!((choice, choice.to_string().as_str()), (right, text));
+        }
         let bad = [
+            "",
             "gpu",
             "CPU",
             "cuda:",
@@ -137,7 +209,7 @@ mod tests {
             "cuda:99999999999999999999999",
         ];
         for text in bad {
-            match parse(text) {
+            match text.parse::<DeviceChoice>() {
                 Err(Error::DeviceChoice { value }) => assert_eq!(value, text),
                 other => panic!("{text}: {other:?}"),
             }
@@ -146,13 +218,16 @@ mod tests {
 
     #[test]
     fn kernels_are_parsed() {
-        let parse = |text: &str| PtxChoice::parse(Some(text.as_ref()));
-        assert_eq!(PtxChoice::parse(None), PtxChoice::Auto);
-        assert_eq!(parse("auto"), PtxChoice::Auto);
-        assert_eq!(parse("sm_70"), PtxChoice::Sm70);
-        assert_eq!(parse("sm_90"), PtxChoice::Sm90);
-        assert_eq!(parse("sm_80"), PtxChoice::File("sm_80".into()));
-        assert_eq!(parse("/a/b.ptx").to_string(), "/a/b.ptx");
+        for (text, right) in [
+            ("auto", PtxChoice::Auto),
+            ("sm_70", PtxChoice::Sm70),
+            ("sm_90", PtxChoice::Sm90),
+            ("sm_80", PtxChoice::File("sm_80".into())),
+            ("/a/b.ptx", PtxChoice::File("/a/b.ptx".into())),
+        ] {
+            let choice: PtxChoice = text.parse().unwrap();
+            assert_eq!((&choice, choice.to_string().as_str()), (&right, text));
+        }
     }
 
     #[test]

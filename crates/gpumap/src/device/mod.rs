@@ -12,18 +12,17 @@ use std::sync::{Arc, LazyLock};
 
 use gpumap_simt::executor::{self, Executor};
 
-pub use choice::PtxChoice;
+pub use choice::{DeviceChoice, PtxChoice};
 pub use faults::{Call, Fault, Faults};
 pub use info::{Backend, ComputeCapability, DeviceInfo, DriverVersion};
 
 pub(crate) use budget::Charge;
-pub(crate) use choice::variable;
+pub(crate) use choice::{ordinal, variable};
 
 use crate::cuda::{Context, PtxText};
 use crate::error::{Error, Result};
 use crate::raw::CUcontext;
 use budget::Budget;
-use choice::DeviceChoice;
 
 /// A CUDA device, or the CPU executor that stands in for one.
 ///
@@ -73,7 +72,8 @@ impl Device {
     /// The first CUDA device that works, or else the CPU, as a [`tracing`] event says.
     ///
     /// `GPUMAP_DEVICE` overrides: `cpu`; `cuda`, the first CUDA device that works; `cuda:N`, that
-    /// one. `GPUMAP_PTX` chooses the kernels, see [`PtxChoice`]. Empty variables are not set.
+    /// one; `auto` is as if it were not set. `GPUMAP_PTX` chooses the kernels, see [`PtxChoice`].
+    /// Empty variables are not set. [`choose`](Self::choose) takes options of your own instead.
     ///
     /// # Errors
     /// [`Error::DeviceChoice`] and [`Error::Ptx`] for variables that cannot be understood or
@@ -81,23 +81,48 @@ impl Device {
     /// `GPUMAP_DEVICE` asks for CUDA. A missing driver or device is no error otherwise.
     pub fn best() -> Result<Self> {
         let choice = DeviceChoice::from_env()?;
-        let ptx = PtxChoice::from_env()?;
-        let device = match choice {
-            DeviceChoice::Cpu => Self::cpu(),
-            DeviceChoice::Cuda(ordinal) => Self::cuda_with(ordinal, &ptx)?,
-            DeviceChoice::AnyCuda => Self::first_cuda(&ptx)?,
-            DeviceChoice::Auto => match Self::first_cuda(&ptx) {
-                Ok(device) => device,
-                // Kernels that were asked for by name and do not work are not passed over.
-                Err(error) if ptx != PtxChoice::Auto && !is_absent(&error) => return Err(error),
-                Err(reason) => {
-                    tracing::info!(%reason, "no CUDA device can be used, taking the CPU");
-                    Self::cpu()
-                }
-            },
-        };
+        let (device, no_cuda) = Self::choose(choice, &PtxChoice::from_env()?)?;
+        if let Some(reason) = no_cuda {
+            tracing::info!(%reason, "no CUDA device can be used, taking the CPU");
+        }
         tracing::info!(%device, ?choice, "device chosen");
         Ok(device)
+    }
+
+    /// The device of this choice with these kernels, whatever the environment says; and, where
+    /// [`DeviceChoice::Auto`] came to the CPU, why no CUDA device can be used.
+    ///
+    /// ```
+    /// use gpumap::{Device, DeviceChoice, PtxChoice};
+    ///
+    /// let (device, no_cuda) = Device::choose(DeviceChoice::Auto, &PtxChoice::Auto)?;
+    /// match no_cuda {
+    ///     None => assert!(device.is_cuda()),
+    ///     Some(reason) => println!("running on {device}: {reason}"),
+    /// }
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Ptx`] for a file that is no PTX, also where the CPU is taken; those of
+    /// [`cuda_with`](Self::cuda_with) where the choice is a CUDA device, or where kernels that were
+    /// asked for by name do not work on the CUDA devices that there are: others are not taken in
+    /// their place. A missing driver or device is no error otherwise.
+    pub fn choose(choice: DeviceChoice, ptx: &PtxChoice) -> Result<(Self, Option<Error>)> {
+        ptx.check()?;
+        let device = match choice {
+            DeviceChoice::Cpu => Self::cpu(),
+            DeviceChoice::Cuda(ordinal) => Self::cuda_with(ordinal, ptx)?,
+            DeviceChoice::AnyCuda => Self::first_cuda(ptx)?,
+            DeviceChoice::Auto => match Self::first_cuda(ptx) {
+                Ok(device) => device,
+                Err(reason) if may_be_passed_over(&reason, ptx) => {
+                    return Ok((Self::cpu(), Some(reason)));
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        Ok((device, None))
     }
 
     /// The CPU, with the process-wide executor. Needs nothing and always works.
@@ -394,9 +419,11 @@ impl Device {
     }
 }
 
-/// Whether there is no device at all, rather than one that does not work.
-fn is_absent(error: &Error) -> bool {
-    matches!(error, Error::NoDriver | Error::NoDevice { .. })
+/// Whether the CPU stands in for CUDA devices that cannot be used for this reason: where there are
+/// none at all; and where they do not work, unless the kernels were asked for by name.
+fn may_be_passed_over(reason: &Error, ptx: &PtxChoice) -> bool {
+    let is_absent = matches!(reason, Error::NoDriver | Error::NoDevice { .. });
+    is_absent || *ptx == PtxChoice::Auto
 }
 
 impl PartialEq for Device {

@@ -2,8 +2,10 @@
 
 use std::process::Command;
 
+use cudarc::driver::sys::CUresult;
+
 use super::*;
-use crate::error::PtxError;
+use crate::error::{DriverCode, PtxError};
 use crate::sharded::Ranks;
 
 /// What `Device::best` comes to with these variables.
@@ -56,7 +58,8 @@ fn the_environment_chooses() {
     assert!(cpu.contains("chosen: CPU executor"), "{cpu}");
     let bad = best_with(&[("GPUMAP_DEVICE", "gpu7")]);
     assert!(
-        bad.contains("error: DeviceChoice") && bad.contains("use cpu, cuda or cuda:N"),
+        bad.contains("error: DeviceChoice")
+            && bad.contains("`gpu7` is not a device: use auto, cpu"),
         "{bad}"
     );
     let far = best_with(&[("GPUMAP_DEVICE", "cuda:4096")]);
@@ -68,6 +71,34 @@ fn the_environment_chooses() {
     assert!(far.contains("error: ") && far.contains(expected), "{far}");
     // Empty is not set.
     assert!(best_with(&[("GPUMAP_DEVICE", ""), ("GPUMAP_PTX", "")]).contains("chosen: "));
+    assert_eq!(best_with(&[("GPUMAP_DEVICE", "auto")]), best_with(&[]));
+}
+
+#[test]
+fn the_cpu_stands_in_where_nothing_was_asked_for() {
+    let (device, no_cuda) = Device::choose(DeviceChoice::Auto, &PtxChoice::Auto).unwrap();
+    assert_eq!(device.is_cuda(), no_cuda.is_none());
+    let (device, no_cuda) = Device::choose(DeviceChoice::Cpu, &PtxChoice::Sm90).unwrap();
+    assert!(!device.is_cuda() && no_cuda.is_none());
+    let missing = PtxChoice::File("/no/such.ptx".into());
+    for choice in [DeviceChoice::Auto, DeviceChoice::Cpu, DeviceChoice::AnyCuda] {
+        let error = Device::choose(choice, &missing).unwrap_err();
+        assert!(matches!(error, Error::Ptx { .. }), "{error}");
+    }
+
+    let (ordinal, count) = (0, 0);
+    let log = String::new();
+    let code = DriverCode(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
+    let cause = PtxError::Rejected { code, log };
+    let rejected = Error::Ptx { path: None, cause };
+    for (ptx, of_rejected) in [(PtxChoice::Auto, true), (PtxChoice::Sm90, false)] {
+        assert!(may_be_passed_over(&Error::NoDriver, &ptx));
+        assert!(may_be_passed_over(
+            &Error::NoDevice { ordinal, count },
+            &ptx
+        ));
+        assert_eq!(may_be_passed_over(&rejected, &ptx), of_rejected);
+    }
 }
 
 #[test]

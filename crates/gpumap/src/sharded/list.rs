@@ -3,12 +3,12 @@
 use std::ffi::OsStr;
 
 use super::error::GroupError;
-use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::device::{Device, DeviceChoice, PtxChoice, ordinal, variable};
+use crate::error::Result;
 use crate::executor::Config;
 
 /// The devices of a list such as `cuda:0,cuda:1`, shorter `0,1`; or `cpu,cpu`, each an executor of its
-/// own.
+/// own. `GPUMAP_PTX` chooses the kernels, see [`PtxChoice`].
 ///
 /// ```
 /// use gpumap::sharded::devices;
@@ -20,34 +20,104 @@ use crate::executor::Config;
 /// ```
 ///
 /// # Errors
-/// [`GroupError::DeviceList`]; those of [`Device::cuda`].
+/// [`GroupError::DeviceList`]; those of [`open_devices`].
 pub fn devices(list: impl AsRef<OsStr>) -> Result<Vec<Device>> {
-    let list = list.as_ref();
-    let unknown = || {
-        Error::Group(GroupError::DeviceList {
-            text: list.to_owned(),
-        })
-    };
-    let text = list.to_str().ok_or_else(unknown)?;
-    let device = |name: &str| match name {
-        "cpu" => Ok(Device::cpu_with(Config::default())),
-        _ => {
-            let number = name.strip_prefix("cuda:").unwrap_or(name);
-            // `parse` alone would take a sign.
-            if !number.bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(unknown());
-            }
-            Device::cuda(number.parse().map_err(|_| unknown())?)
-        }
-    };
-    text.split(',').map(device).collect()
+    let choices = parse_devices(list)?;
+    open_devices(&choices, &PtxChoice::from_env()?)
 }
 
-/// The devices that `GPUMAP_DEVICES` asks for; none if it is not set.
+/// The devices that `GPUMAP_DEVICES` asks for; none if it is empty or not set.
 ///
 /// # Errors
 /// As for [`devices`].
 pub fn devices_from_env() -> Result<Option<Vec<Device>>> {
-    let list = std::env::var_os("GPUMAP_DEVICES").filter(|list| !list.is_empty());
-    list.map(devices).transpose()
+    variable("GPUMAP_DEVICES").map(devices).transpose()
+}
+
+/// What a list asks for, as [`devices`] takes it, with nothing opened yet: for programs with an option
+/// that is such a list.
+///
+/// ```
+/// use gpumap::DeviceChoice;
+/// use gpumap::sharded::parse_devices;
+///
+/// let both = [DeviceChoice::Cuda(0), DeviceChoice::Cuda(3)];
+/// assert_eq!(parse_devices("cuda:0,3")?, both);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+///
+/// # Errors
+/// [`GroupError::DeviceList`], also for `auto` and for `cuda` without a number: a list says which.
+pub fn parse_devices(list: impl AsRef<OsStr>) -> Result<Vec<DeviceChoice>> {
+    let list = list.as_ref();
+    let choice = |name: &str| match name {
+        "cpu" => Some(DeviceChoice::Cpu),
+        _ => ordinal(name.strip_prefix("cuda:").unwrap_or(name)).map(DeviceChoice::Cuda),
+    };
+    let choices = list.to_str().map(|text| text.split(',').map(choice));
+    choices
+        .and_then(Iterator::collect)
+        .ok_or_else(|| GroupError::DeviceList { text: list.into() }.into())
+}
+
+/// Opens devices for a group, with these kernels. Each [`DeviceChoice::Cpu`] is an executor of its own.
+///
+/// ```
+/// use gpumap::sharded::{Ranks, open_devices};
+/// use gpumap::{DeviceChoice, PtxChoice};
+///
+/// let two = open_devices(&[DeviceChoice::Cpu; 2], &PtxChoice::Auto)?;
+/// assert_eq!(Ranks::new(&two)?.len(), 2);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+///
+/// # Errors
+/// As for [`Device::choose`].
+pub fn open_devices(choices: &[DeviceChoice], ptx: &PtxChoice) -> Result<Vec<Device>> {
+    ptx.check()?;
+    let open = |&choice: &DeviceChoice| match choice {
+        DeviceChoice::Cpu => Ok(Device::cpu_with(Config::default())),
+        _ => Device::choose(choice, ptx).map(|(device, _)| device),
+    };
+    choices.iter().map(open).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn lists_are_parsed() {
+        let both = [DeviceChoice::Cuda(0), DeviceChoice::Cuda(3)];
+        assert_eq!(parse_devices("0,3").unwrap(), both);
+        assert_eq!(parse_devices("cuda:0,3").unwrap(), both);
+        let cpu = [DeviceChoice::Cpu; 2];
+        assert_eq!(parse_devices("cpu,cpu").unwrap(), cpu);
+        let bad = [
+            "",
+            "0,",
+            ",0",
+            "auto",
+            "cuda,cuda",
+            "0 1",
+            "0, 1",
+            "-1",
+            "+1",
+            "cuda:cuda:0",
+        ];
+        for list in bad {
+            match parse_devices(list) {
+                Err(Error::Group(GroupError::DeviceList { text })) => assert_eq!(text, list),
+                other => panic!("{list}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_ptx_is_an_error_for_the_cpu_too() {
+        let missing = PtxChoice::File("/no/such.ptx".into());
+        let error = open_devices(&[DeviceChoice::Cpu], &missing).unwrap_err();
+        assert!(matches!(error, Error::Ptx { .. }), "{error}");
+    }
 }

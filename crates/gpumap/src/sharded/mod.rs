@@ -57,7 +57,7 @@ mod stretches;
 mod transport;
 
 pub use error::{GroupError, NcclCode};
-pub use list::{devices, devices_from_env};
+pub use list::{devices, devices_from_env, open_devices, parse_devices};
 pub use map::ShardedMap;
 pub use membership::{GroupId, Membership};
 pub use rank::Rank;
