@@ -10,9 +10,9 @@ use crate::summary::print_line;
 
 /// Runs the command.
 pub fn ladder(args: &LadderArgs, session: &Session) -> Result<()> {
-    let file = |path| Destination::new(path);
-    let figures = args.output.as_ref().map(file);
-    let plot = args.plot.as_ref().map(file);
+    let figures = args.output.as_ref().map(Destination::new);
+    let plot = args.plot.as_ref().map(Destination::of_drawing);
+    let plot = plot.transpose()?;
     let outputs: Vec<&Destination> = figures.iter().chain(&plot).collect();
     check_paths(&[], &outputs)?;
     let engine = session.open()?;

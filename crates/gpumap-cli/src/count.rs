@@ -58,7 +58,8 @@ pub fn count(
 /// Runs the command.
 pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
     let counts = Destination::new(&args.output);
-    let drawing = args.spectrum.as_ref().map(Destination::new);
+    let drawing = args.spectrum.as_ref().map(Destination::of_drawing);
+    let drawing = drawing.transpose()?;
     let outputs: Vec<&Destination> = [&counts].into_iter().chain(&drawing).collect();
     check_paths(&[&args.input], &outputs)?;
 

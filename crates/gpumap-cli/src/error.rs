@@ -60,6 +60,12 @@ pub enum Error {
         /// The format that its name asks for.
         format: Format,
     },
+    /// A drawing whose name asks for another format than the only one.
+    #[error("{}: drawings are SVG, so the name must end in .svg", path.display())]
+    NotSvg {
+        /// As given on the command line.
+        path: PathBuf,
+    },
     /// A format that cannot be read from a pipe.
     #[error("{name}: {format} is read from its end, so it must be a file")]
     NeedsFile {

@@ -4,7 +4,7 @@
 //! place when everything has succeeded ([`Staged::commit`]). A target that is no regular file
 //! (`/dev/null`, a named pipe) is written in place, as renaming over it would replace the device.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -25,6 +25,18 @@ impl Destination {
     /// The destination that a command line argument names.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
+    }
+
+    /// The destination of a drawing. A name with another ending than `.svg` asks for another format,
+    /// and there is none.
+    pub fn of_drawing(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        match path.extension() {
+            Some(extension) if !extension.eq_ignore_ascii_case("svg") => {
+                Err(Error::NotSvg { path })
+            }
+            _ => Ok(Self(path)),
+        }
     }
 
     /// As given on the command line.
@@ -127,18 +139,19 @@ fn open_file(path: &Path) -> io::Result<Sink> {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     if is_special(&target) {
-        let file = fs::OpenOptions::new().write(true).open(&target)?;
+        let file = File::options().write(true).open(&target)?;
         return Ok(Sink::Direct(Box::new(file)));
     }
     let mut builder = Builder::new();
     builder.prefix(".gpumap-").suffix(".tmp");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // What any new file gets: less the umask. The default of a temporary file is 0600.
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    let file = builder.tempfile_in(folder_of(&target))?;
+    let mut code = None;
+    // Not as `tempfile` does, which lets nobody else read the file.
+    let file = builder.make_in(folder_of(&target), |path| {
+        let file = File::options().write(true).create_new(true).open(path);
+        file.inspect_err(|error| code = error.raw_os_error())
+    });
+    // Its error names the temporary file, which nobody has asked for.
+    let file = file.map_err(|error| code.map_or(error, io::Error::from_raw_os_error))?;
     if let Ok(metadata) = fs::metadata(&target) {
         fs::set_permissions(file.path(), metadata.permissions())?;
     }
@@ -157,14 +170,15 @@ impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Direct(writer) => writer.write(bytes),
-            Self::Temporary { file, .. } => file.write(bytes),
+            // The file itself, whose errors do not name it.
+            Self::Temporary { file, .. } => file.as_file_mut().write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Direct(writer) => writer.flush(),
-            Self::Temporary { file, .. } => file.flush(),
+            Self::Temporary { file, .. } => file.as_file_mut().flush(),
         }
     }
 }

@@ -236,6 +236,13 @@ fn outputs_that_cannot_be() {
         &["load", "good.csv", "--dump", "no/out.csv"],
     ] {
         fails(&scene, arguments, &["cannot write"]);
+        let said = scene.run(arguments).stderr;
+        assert!(!said.contains(".tmp"), "{said}");
+    }
+    for name in ["out.png", "out.svg.gz", "out.tsv"] {
+        let spectrum = ["count-kmers", "lambda.fa.gz", "--spectrum", name];
+        fails(&scene, &spectrum, &[name, "SVG", ".svg"]);
+        fails(&scene, &["bench", "ladder", "--plot", name], &[name, "SVG"]);
     }
     for arguments in [
         &[

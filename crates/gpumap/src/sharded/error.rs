@@ -54,7 +54,7 @@ pub enum GroupError {
         text: OsString,
     },
     /// `GPUMAP_RANK`, `GPUMAP_RANKS`, `GPUMAP_ID` or `GPUMAP_ID_FILE` is missing or makes no sense.
-    #[error("{name} is not set or makes no sense: {expected}")]
+    #[error("{name} is not set or makes no sense: expected {expected}")]
     Variable {
         /// Which one.
         name: &'static str,
@@ -173,5 +173,17 @@ impl fmt::Display for NcclCode {
 impl fmt::Debug for NcclCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sharded::GroupId;
+
+    #[test]
+    fn a_variable_that_makes_no_sense_says_what_was_expected() {
+        let error = "x".parse::<GroupId>().unwrap_err();
+        let said = "GPUMAP_ID is not set or makes no sense: expected 256 hexadecimal digits";
+        assert!(error.to_string().starts_with(said), "{error}");
     }
 }

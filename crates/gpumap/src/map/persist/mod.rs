@@ -1,7 +1,7 @@
 //! Saving a map to a file, and loading it.
 
 use std::fs::{self, File};
-use std::io::{BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -46,16 +46,16 @@ impl<K: Key, V: Value> Map<K, V> {
         // Through a symbolic link its target is replaced, not the link.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let in_file = |error| with_path(error, path);
-        let io = |error| in_file(FileError::Io(error).into());
+        let failed = |error| in_file(FileError::Io(error).into());
         if fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file()) {
             // A device or a pipe: there is nothing to replace.
-            let file = File::options().write(true).open(&target).map_err(io)?;
+            let file = File::options().write(true).open(&target).map_err(failed)?;
             return self.save_to(file).map_err(in_file);
         }
-        let mut file = beside(&target).map_err(io)?;
+        let mut file = beside(&target).map_err(failed)?;
         let pairs = self.save_to(file.as_file_mut()).map_err(in_file)?;
-        file.as_file().sync_all().map_err(io)?;
-        file.persist(&target).map_err(|error| io(error.error))?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(&target).map_err(|error| failed(error.error))?;
         // So that the new name is on the disk as well. Not all file systems can do that; the file
         // is whole under its old or its new name either way.
         #[cfg(unix)]
@@ -186,16 +186,17 @@ fn open<K: Key, V: Value>(path: &Path) -> Result<(BufReader<File>, u64)> {
 }
 
 /// A new file in the folder of `target`, with the permissions that it has or would get.
-fn beside(target: &Path) -> std::io::Result<NamedTempFile> {
+fn beside(target: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".gpumap-").suffix(".tmp");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // What any new file gets: less the umask. The default of a temporary file is 0600.
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    let file = builder.tempfile_in(folder_of(target))?;
+    let mut code = None;
+    // Not as `tempfile` does, which lets nobody else read the file.
+    let file = builder.make_in(folder_of(target), |path| {
+        let file = File::options().write(true).create_new(true).open(path);
+        file.inspect_err(|error| code = error.raw_os_error())
+    });
+    // Its error names the temporary file, which nobody has asked for.
+    let file = file.map_err(|error| code.map_or(error, io::Error::from_raw_os_error))?;
     if let Ok(metadata) = fs::metadata(target) {
         fs::set_permissions(file.path(), metadata.permissions())?;
     }

@@ -135,6 +135,16 @@ fn files_that_are_wrong_make_no_map() {
 }
 
 #[test]
+fn a_folder_that_is_not_there_is_named_and_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("no/map");
+    let map = Map::<u32, u32>::new(&Device::cpu()).unwrap();
+    let error = map.save(&path).unwrap_err().to_string();
+    let code = File::open(&path).unwrap_err();
+    assert_eq!(error, format!("{}: {code}", path.display()));
+}
+
+#[test]
 fn an_earlier_file_stays_when_saving_fails() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("map");
