@@ -116,10 +116,12 @@ fn the_environment_chooses_groups() {
     assert!(said.contains(two), "{said}");
     let said = group_with(&[("GPUMAP_DEVICE", "cpu"), ("GPUMAP_DEVICES", "")]);
     assert!(said.contains(one), "{said}");
-    let said = group_with(&[]);
-    match Device::cuda_count() {
-        0 => assert!(said.contains(one), "{said}"),
-        count => assert_eq!(said.matches("(cuda:").count(), count, "{said}"),
+    for free in [&[][..], &[("GPUMAP_DEVICE", "auto")]] {
+        let said = group_with(free);
+        match Device::cuda_count() {
+            0 => assert!(said.contains(one), "{said}"),
+            count => assert_eq!(said.matches("(cuda:").count(), count, "{said}"),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::hub::{End, Hub};
 use super::nccl::Nccl;
 use super::rank::Rank;
 use super::transport::Transport;
-use crate::device::{Device, variable};
+use crate::device::{Device, DeviceChoice};
 use crate::error::{Error, Result};
 
 /// How long ranks wait for each other, unless said otherwise.
@@ -91,8 +91,8 @@ impl Ranks {
     /// else on the CPU alone.
     ///
     /// `GPUMAP_DEVICES` is a list as [`devices`](super::devices) takes it. If it is not set,
-    /// `GPUMAP_DEVICE` counts as for [`Device::best`]: the group is that one device. Empty variables
-    /// are not set.
+    /// `GPUMAP_DEVICE` counts as for [`Device::best`]: the group is that one device, unless it says `auto`. Empty
+    /// variables are not set.
     ///
     /// ```
     /// # // SAFETY: no other thread runs yet.
@@ -112,7 +112,7 @@ impl Ranks {
     pub fn best() -> Result<Self> {
         let devices = match super::devices_from_env()? {
             Some(devices) => devices,
-            None if variable("GPUMAP_DEVICE").is_some() => vec![Device::best()?],
+            None if DeviceChoice::from_env()? != DeviceChoice::Auto => vec![Device::best()?],
             None => match Device::cuda_count() {
                 // The CPU, unless the kernels that are asked for are none.
                 0 => vec![Device::best()?],
