@@ -72,6 +72,24 @@ fn insert_upsert_get_and_remove() {
 }
 
 #[test]
+fn arrays_of_any_length_are_values() {
+    fn body<const N: usize>(on: &Target) {
+        let map: ArenaMap<u32, [u8; N]> = on.arena(0);
+        let n = 200;
+        let (keys, values) = (keys::<u32>(0..n), blobs::<[u8; N]>(0..n));
+        assert_eq!(map.insert(&keys, &values).unwrap(), n as usize);
+        let found = map.get(&keys).unwrap();
+        assert!(found.into_iter().eq(values.into_iter().map(Some)));
+        assert_cells_add_up(&map);
+    }
+    // Lengths that are no powers of two, odd ones and the longest.
+    run::<u32, [u8; 33]>(body::<33>);
+    run::<u32, [u8; 100]>(body::<100>);
+    run::<u32, [u8; 255]>(body::<255>);
+    run::<u32, [u8; 256]>(body::<256>);
+}
+
+#[test]
 fn values_below_nine_bytes_work_as_well() {
     fn body<V: Pod + Send + Sync>(on: &Target) {
         let map: ArenaMap<u64, V> = on.arena(0);

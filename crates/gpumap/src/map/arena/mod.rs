@@ -81,6 +81,16 @@ const MOST_BYTES: usize = 256;
 /// # Ok::<(), gpumap::Error>(())
 /// ```
 ///
+/// Arrays of any length will do as well:
+///
+/// ```
+/// # use gpumap::{ArenaMap, Device};
+/// let names: ArenaMap<u32, [u8; 100]> = ArenaMap::new(&Device::cpu())?;
+/// names.insert(&[7], &[[b'x'; 100]])?;
+/// assert_eq!(names.get(&[7])?, [Some([b'x'; 100])]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+///
 /// The size is checked when it is compiled:
 ///
 /// ```compile_fail
