@@ -4,7 +4,7 @@
 //! for integers, floats and newtypes.
 
 use bytemuck::{Pod, Zeroable};
-use gpumap::{Key, Number, Value, key_type, value_type};
+use gpumap::{Key, Number, Value, element_type, key_type, value_type};
 use gpumap_kernels::hash::KeyHash;
 use gpumap_kernels::slot::Bits;
 
@@ -15,11 +15,12 @@ pub struct Ticket(pub u32);
 key_type!(Ticket: u32);
 
 /// An 8-byte newtype, as key and as value.
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct UserId(pub u64);
 key_type!(UserId: u64);
 value_type!(UserId: u64);
+element_type!(UserId: u64);
 
 /// An 8-byte struct of two fields, as key.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -33,10 +34,11 @@ pub struct Edge {
 key_type!(Edge: u64);
 
 /// A 4-byte newtype of a float, as value.
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Celsius(pub f32);
 value_type!(Celsius: u32);
+element_type!(Celsius: f32);
 
 /// A 4-byte newtype of a float that is merged as one, as value.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -45,10 +47,11 @@ pub struct Height(pub f32);
 value_type!(Height: u32, Number::Float);
 
 /// An 8-byte newtype of an integer with a sign, as value.
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Cents(pub i64);
 value_type!(Cents: u64, Number::Signed);
+element_type!(Cents: i64);
 
 /// The key with these bits; those that it has no room for are cut off.
 pub fn key<K: Key>(bits: u64) -> K {

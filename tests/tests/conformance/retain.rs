@@ -7,7 +7,7 @@ use gpumap::primitives::{Element, Predicate};
 use gpumap::{Key, Map, Merge, Value};
 use gpumap_tests::device::noting;
 use gpumap_tests::oracle::{assert_same, paired};
-use gpumap_tests::pairs::{nth_key, patterns};
+use gpumap_tests::pairs::{Celsius, Cents, UserId, nth_key, patterns};
 use gpumap_tests::{
     Batch, Oracle, Target, assert_holds, key, key_bits, on_every_format, on_formats_with_values,
     on_pairs, value,
@@ -102,6 +102,29 @@ fn by_every_kind_of_predicate() {
     }
     on_pairs!(body: u32 => u32, u32 => u64, u64 => u32, u64 => u64);
     on_pairs!(body: i32 => f32, i64 => f64, u64 => i32, u32 => i64);
+    on_pairs!(body: UserId => Cents, u32 => Celsius);
+}
+
+#[test]
+fn newtypes_compare_as_their_numbers() {
+    let body = |on: &Target| {
+        let map = on.map::<UserId, Cents>(1_000);
+        let keys: Vec<UserId> = (0..100).chain([!0, 1 << 63]).map(UserId).collect();
+        let values: Vec<Cents> = (-50..52).map(Cents).collect();
+        map.insert(&keys, &values).unwrap();
+        let above = Predicate::GreaterOrEqual(UserId(10));
+        assert_eq!(map.retain(above, Predicate::Less(Cents(5))).unwrap(), 57);
+        let mut left = map.retrieve_all().unwrap().1;
+        left.sort_unstable_by_key(|cents| cents.0);
+        assert_eq!(left, (-40..5).map(Cents).collect::<Vec<_>>());
+
+        let set: Map<UserId, ()> = on.map(1_000);
+        set.insert_keys(&keys).unwrap();
+        assert_eq!(set.retain(Predicate::Less(UserId(1 << 63))).unwrap(), 2);
+        assert_eq!(set.retain(above).unwrap(), 10);
+        assert_eq!(set.len(), 90);
+    };
+    gpumap_tests::on_every_target(body);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use gpumap::file::{FileError, Header};
 use gpumap::primitives::{Digit, Element, Predicate, Primitives};
 use gpumap::{Buffer, Error, Key, Map, Merge, Outcome};
 use gpumap_tests::device::run_pair;
-use gpumap_tests::pairs::{Edge, Ticket, nth_key, patterns};
+use gpumap_tests::pairs::{Edge, Ticket, UserId, nth_key, patterns};
 use gpumap_tests::{Target, key, key_bits};
 
 /// Runs `body::<K>(&Target)` for these types of keys, on every target.
@@ -194,7 +194,7 @@ fn retain_by_every_kind_of_predicate() {
             }
         }
     }
-    on_sets!(body: u32, u64, i32, i64);
+    on_sets!(body: u32, u64, i32, i64, UserId);
 }
 
 #[test]

@@ -13,7 +13,8 @@ use crate::primitives::{Element, Predicate};
 
 impl<K: Key + Element, V: Value + Element> Map<K, V> {
     /// Keeps the pairs whose key and value both satisfy a predicate, and removes all others.
-    /// Returns how many were removed. Waits for the calls in flight.
+    /// Returns how many were removed. Waits for the calls in flight. Types of your own are compared as the number that
+    /// [`element_type!`](crate::element_type) says they are.
     ///
     /// ```
     /// use gpumap::primitives::Predicate;

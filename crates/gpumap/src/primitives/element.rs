@@ -1,4 +1,7 @@
 //! [`Element`] and [`Op`]: what can be scanned, reduced and filtered, and how.
+//!
+//! Kernels know six types of numbers, by their [`Kernels`](sealed::Kernels). An element is one of them or a newtype of
+//! one, and to the kernels it is that number.
 
 use bytemuck::Pod;
 use gpumap_kernels::primitives::combine;
@@ -20,10 +23,65 @@ pub enum Op {
     Max,
 }
 
-/// What the primitives work on: `u32`, `i32`, `f32`, `u64`, `i64`, `f64`.
-pub trait Element: Pod + Send + Sync + PartialOrd + sealed::Kernels {}
+/// What the primitives work on: `u32`, `i32`, `f32`, `u64`, `i64`, `f64`, and newtypes of these.
+///
+/// For a type of your own use [`element_type!`](crate::element_type).
+///
+/// # Safety
+/// `Self` has the size and the alignment of `Scalar`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not known to be a number",
+    label = "scans, reductions, filters and `retain` by predicate work on numbers",
+    note = "a newtype of a number is made one by `gpumap::element_type!`"
+)]
+pub unsafe trait Element: Pod + Send + Sync + PartialOrd {
+    /// The number that it is compared and added up as.
+    type Scalar: sealed::Kernels;
+}
 
-/// The kernels of one element type.
+/// Lets a newtype of a number be an [`Element`]: of a scan, a reduction or a filter, and of a
+/// [`Predicate`](crate::primitives::Predicate) that a map [retains](crate::Map::retain) by. It is compared and added
+/// up as that number, which its [`PartialOrd`] should agree with.
+///
+/// Size and alignment are checked when it is compiled.
+///
+/// ```
+/// use gpumap::primitives::Predicate;
+/// use gpumap::{Device, Map, element_type, key_type, value_type};
+///
+/// #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(transparent)]
+/// struct UserId(u64);
+/// key_type!(UserId: u64);
+/// element_type!(UserId: u64);
+///
+/// #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(transparent)]
+/// struct Celsius(f32);
+/// value_type!(Celsius: u32);
+/// element_type!(Celsius: f32);
+///
+/// let map = Map::<UserId, Celsius>::new(&Device::cpu())?;
+/// map.insert(&[UserId(7), UserId(8)], &[Celsius(36.6), Celsius(-1.0)])?;
+/// map.retain(Predicate::Always, Predicate::Greater(Celsius(0.0)))?;
+/// assert_eq!(map.get(&[UserId(7), UserId(8)])?, [Some(Celsius(36.6)), None]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+#[macro_export]
+macro_rules! element_type {
+    ($t:ty: $scalar:ty) => {
+        // SAFETY: checked right here.
+        unsafe impl $crate::primitives::Element for $t {
+            type Scalar = $scalar;
+        }
+        $crate::same_layout!($t, $scalar);
+    };
+}
+
+/// The bit pattern of an element.
+pub(super) type BitsOf<T> = <<T as Element>::Scalar as sealed::Kernels>::Bits;
+
+/// The kernels of one type of numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct OpKernels<W: Word> {
     pub(super) scan: &'static Kernel<ScanArgs<W>>,
@@ -43,20 +101,20 @@ pub(super) mod sealed {
         fn filter_indices() -> &'static Kernel<FilterArgs<Self, u64>>;
     }
 
-    /// What an element is to the kernels.
+    /// What a number is to the kernels.
     ///
-    /// The *rank* of an element is a number whose order is that of the elements; its top bit is
+    /// The *rank* of a number is an integer whose order is that of the numbers; its top bit is
     /// bit 31 or 63.
-    pub trait Kernels: Sized {
+    pub trait Kernels: Pod {
         type Bits: Bits;
         /// Every bit but the highest for floats, else none.
         const FOLD: Self::Bits;
         /// The highest bit if there is a sign, else none.
         const SIGN: Self::Bits;
-        /// The least and the greatest rank of elements that are numbers.
+        /// The least and the greatest rank, NaN aside.
         const RANKS: (u64, u64);
         fn op(op: Op) -> OpKernels<Self::Bits>;
-        /// The ranks of the elements that equal this one: two for zero, none for NaN.
+        /// The ranks of the numbers that equal this one: two for zero, none for NaN.
         fn ranks(self) -> Option<(u64, u64)>;
     }
 }
@@ -96,7 +154,7 @@ macro_rules! elements {
     ($($t:ty: $bits:ty, fold $fold:expr, sign $sign:expr, $rank:ident,
        $least:expr, $greatest:expr, add $SCAN_ADD:ident $REDUCE_ADD:ident $zero:expr,
        min $SCAN_MIN:ident $REDUCE_MIN:ident, equal $equal:expr;)*) => {$(
-        impl Element for $t {}
+        crate::element_type!($t: $t);
         impl sealed::Kernels for $t {
             type Bits = $bits;
             const FOLD: $bits = $fold;

@@ -7,8 +7,8 @@ use gpumap_kernels::primitives::filter::{FilterArgs, Test, shared_bytes, tile_le
 use gpumap_kernels::primitives::word::Word;
 use gpumap_simt::kernel::Kernel;
 
-use super::element::Element;
 use super::element::sealed::Bits;
+use super::element::{BitsOf, Element};
 use super::predicate::Predicate;
 use super::scan::empty_tiles;
 use super::{Primitives, block_workers, blocks, grid_of};
@@ -60,7 +60,7 @@ impl Primitives {
             input: input.source(),
             asked: Asked::Test(predicate.test()),
             order,
-            kernel: T::Bits::filter(),
+            kernel: BitsOf::<T>::filter(),
         };
         call.collect(self)
     }
@@ -93,7 +93,7 @@ impl Primitives {
             input: input.source(),
             asked: Asked::Test(predicate.test()),
             order,
-            kernel: T::Bits::filter(),
+            kernel: BitsOf::<T>::filter(),
         };
         call.write(self, output)
     }
@@ -113,7 +113,7 @@ impl Primitives {
             input: input.source(),
             asked: Asked::Flags(flags.source()),
             order,
-            kernel: T::Bits::filter_flag(),
+            kernel: BitsOf::<T>::filter_flag(),
         };
         call.collect(self)
     }
@@ -145,7 +145,7 @@ impl Primitives {
             input: input.source(),
             asked: Asked::Flags(flags.source()),
             order,
-            kernel: T::Bits::filter_flag(),
+            kernel: BitsOf::<T>::filter_flag(),
         };
         call.write(self, output)
     }
@@ -173,7 +173,7 @@ impl Primitives {
             input: input.source(),
             asked: Asked::Test(predicate.test()),
             order,
-            kernel: T::Bits::filter_indices(),
+            kernel: BitsOf::<T>::filter_indices(),
         };
         call.collect(self)
     }
@@ -194,19 +194,19 @@ impl Primitives {
             input: input.source(),
             asked: Asked::Test(predicate.test()),
             order,
-            kernel: T::Bits::filter_indices(),
+            kernel: BitsOf::<T>::filter_indices(),
         };
         call.write(self, output)
     }
 }
 
 /// What a kernel that asks flags gets instead of a predicate.
-fn no_test<T: Element>() -> Test<T::Bits> {
+fn no_test<T: Element>() -> Test<BitsOf<T>> {
     Test {
-        mask: T::Bits::ZERO,
-        fold: T::Bits::ZERO,
-        low: T::Bits::ZERO,
-        span: T::Bits::ZERO,
+        mask: BitsOf::<T>::ZERO,
+        fold: BitsOf::<T>::ZERO,
+        low: BitsOf::<T>::ZERO,
+        span: BitsOf::<T>::ZERO,
         invert: 0,
     }
 }
@@ -214,7 +214,7 @@ fn no_test<T: Element>() -> Test<T::Bits> {
 /// What decides about the elements.
 enum Asked<'a, T: Element> {
     /// A predicate.
-    Test(Test<T::Bits>),
+    Test(Test<BitsOf<T>>),
     /// A flag for each element.
     Flags(Source<'a, u8>),
 }
@@ -224,7 +224,7 @@ struct Call<'a, T: Element, O: Copy + 'static> {
     input: Source<'a, T>,
     asked: Asked<'a, T>,
     order: Order,
-    kernel: &'static Kernel<FilterArgs<T::Bits, O>>,
+    kernel: &'static Kernel<FilterArgs<BitsOf<T>, O>>,
 }
 
 impl<T: Element, O: Copy + 'static> Call<'_, T, O> {
@@ -284,7 +284,7 @@ impl<T: Element, O: Copy + 'static> Call<'_, T, O> {
             }
         };
         let workers = block_workers(scratch.stream().device(), shared_bytes);
-        let tiles = blocks(n, tile_len::<T::Bits>(workers));
+        let tiles = blocks(n, tile_len::<BitsOf<T>>(workers));
         let states = match self.order {
             // The last tile stores the count.
             Order::Stable => empty_tiles(scratch, tiles as usize, size_of::<u64>())?,

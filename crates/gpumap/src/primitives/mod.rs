@@ -23,7 +23,7 @@
 //! # Ok::<(), gpumap::Error>(())
 //! ```
 //!
-//! Elements are `u32`, `i32`, `f32`, `u64`, `i64` and `f64` ([`Element`]). Kernels are compiled
+//! Elements are `u32`, `i32`, `f32`, `u64`, `i64` and `f64`, and newtypes of these ([`Element`]). Kernels are compiled
 //! ahead of time, so operations and predicates are data ([`Op`], [`Predicate`]), not closures.
 //! Lengths are 64 bits wide; empty inputs are fine; arrays need no alignment beyond the
 //! element's, but those at multiples of 16 bytes are faster.

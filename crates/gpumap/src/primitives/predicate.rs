@@ -3,8 +3,8 @@
 use gpumap_kernels::primitives::filter::Test;
 use gpumap_kernels::primitives::word::Word;
 
-use super::element::Element;
 use super::element::sealed::Kernels;
+use super::element::{BitsOf, Element};
 
 /// Which elements a filter keeps.
 ///
@@ -74,9 +74,9 @@ impl<T: Element> Predicate<T> {
     }
 
     /// As the kernels take it: every comparison is a range of ranks, of which zero has two.
-    pub(crate) fn test(&self) -> Test<T::Bits> {
-        let (first, last) = T::RANKS;
-        let equal = |c: T| c.ranks();
+    pub(crate) fn test(&self) -> Test<BitsOf<T>> {
+        let (first, last) = T::Scalar::RANKS;
+        let equal = ranks::<T>;
         // `None` where nothing is in range.
         let (range, invert) = match *self {
             Self::Always => (None, true),
@@ -99,35 +99,40 @@ impl<T: Element> Predicate<T> {
         };
         match range {
             Some((low, high)) => Test {
-                mask: T::Bits::ONES,
-                fold: T::FOLD,
-                low: T::Bits::from_u64(low) ^ T::SIGN,
-                span: T::Bits::from_u64(high - low),
+                mask: BitsOf::<T>::ONES,
+                fold: T::Scalar::FOLD,
+                low: BitsOf::<T>::from_u64(low) ^ T::Scalar::SIGN,
+                span: BitsOf::<T>::from_u64(high - low),
                 invert: u32::from(invert),
             },
             // All words are in this range, so that none is outside.
             None => Test {
-                mask: T::Bits::ONES,
-                fold: T::Bits::ZERO,
-                low: T::Bits::ZERO,
-                span: T::Bits::ONES,
+                mask: BitsOf::<T>::ONES,
+                fold: BitsOf::<T>::ZERO,
+                low: BitsOf::<T>::ZERO,
+                span: BitsOf::<T>::ONES,
                 invert: u32::from(!invert),
             },
         }
     }
 }
 
+/// The ranks of the elements that equal this one.
+fn ranks<T: Element>(element: T) -> Option<(u64, u64)> {
+    bytemuck::cast::<T, T::Scalar>(element).ranks()
+}
+
 fn between<T: Element>(low: T, high: T) -> Option<(u64, u64)> {
-    let (low, high) = (low.ranks()?.0, high.ranks()?.1);
+    let (low, high) = (ranks(low)?.0, ranks(high)?.1);
     (low <= high).then_some((low, high))
 }
 
-fn masked<T: Element>(mask: T, value: T, invert: bool) -> Test<<T as Kernels>::Bits> {
+fn masked<T: Element>(mask: T, value: T, invert: bool) -> Test<BitsOf<T>> {
     Test {
         mask: bytemuck::cast(mask),
-        fold: T::Bits::ZERO,
+        fold: BitsOf::<T>::ZERO,
         low: bytemuck::cast(value),
-        span: T::Bits::ZERO,
+        span: BitsOf::<T>::ZERO,
         invert: u32::from(invert),
     }
 }

@@ -4,7 +4,8 @@ use gpumap_kernels::primitives::reduce::{ReduceArgs, THREADS, block_len};
 use gpumap_kernels::primitives::word::Word;
 use gpumap_simt::kernel::Grid;
 
-use super::element::{Element, Op};
+use super::element::sealed::Kernels;
+use super::element::{BitsOf, Element, Op};
 use super::{Primitives, blocks};
 use crate::error::Result;
 use crate::input::Input;
@@ -44,10 +45,10 @@ impl Primitives {
             return Ok(init);
         }
         let mut scratch = self.scratch.take()?;
-        let blocks = blocks(n, block_len::<T::Bits>());
+        let blocks = blocks(n, block_len::<BitsOf<T>>());
         scratch.reset_counters()?;
         let counters = scratch.counters();
-        let kernels = T::op(op);
+        let kernels = T::Scalar::op(op);
         // SAFETY: the counters are read below, after a wait, while the input is borrowed.
         let staged = unsafe { scratch.stage(Slot::Keys, input) }?;
         let args = ReduceArgs {
@@ -55,7 +56,7 @@ impl Primitives {
             n: n as u64,
             init: bytemuck::cast(init),
             order: kernels.order,
-            partials: scratch.reserve::<T::Bits>(Slot::Tiles, blocks as usize)?,
+            partials: scratch.reserve::<BitsOf<T>>(Slot::Tiles, blocks as usize)?,
             tickets: counters,
             result: counters.wrapping_add(1).cast(),
         };
@@ -67,6 +68,6 @@ impl Primitives {
                 .launch(scratch.stream(), Grid::new(blocks, THREADS), args)
         }?;
         let [_, result, ..] = scratch.read_counters()?;
-        Ok(bytemuck::cast(T::Bits::from_u64(result)))
+        Ok(bytemuck::cast(BitsOf::<T>::from_u64(result)))
     }
 }

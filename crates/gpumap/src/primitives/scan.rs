@@ -4,7 +4,8 @@ use gpumap_kernels::primitives::look_back::{HEADER_BYTES, Status};
 use gpumap_kernels::primitives::scan::{ScanArgs, shared_bytes, tile_len};
 use gpumap_kernels::primitives::word::Word;
 
-use super::element::{Element, Op};
+use super::element::sealed::Kernels;
+use super::element::{BitsOf, Element, Op};
 use super::{Primitives, block_workers, blocks, grid_of};
 use crate::buffer::Buffer;
 use crate::error::{Result, expect_room};
@@ -188,8 +189,8 @@ unsafe fn queue_scan<T: Element>(
         return Ok(());
     }
     let workers = block_workers(scratch.stream().device(), shared_bytes);
-    let tiles = blocks(n, tile_len::<T::Bits>(workers));
-    let kernels = T::op(op);
+    let tiles = blocks(n, tile_len::<BitsOf<T>>(workers));
+    let kernels = T::Scalar::op(op);
     let (init, exclusive) = match kind {
         Kind::Inclusive => (kernels.identity, 0),
         Kind::Exclusive { init } => (bytemuck::cast(init), 1),
@@ -202,7 +203,7 @@ unsafe fn queue_scan<T: Element>(
         init,
         exclusive,
         order: kernels.order,
-        tiles: empty_tiles(scratch, tiles as usize, status_bytes::<T::Bits>())?,
+        tiles: empty_tiles(scratch, tiles as usize, status_bytes::<BitsOf<T>>())?,
     };
     let grid = grid_of(
         scratch.stream().device(),

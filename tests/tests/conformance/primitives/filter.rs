@@ -3,6 +3,7 @@
 use gpumap::primitives::{Op, Order, Predicate, Primitives};
 use gpumap::{Buffer, Error};
 use gpumap_tests::Target;
+use gpumap_tests::pairs::{Celsius, Cents};
 
 use super::{
     TILE_BYTES, Tested, assert_same, data, lengths, mix, on_every_device, on_every_element,
@@ -65,6 +66,42 @@ fn filters_of_any_length_and_share() {
         }
     }
     on_every_element!(body);
+}
+
+#[test]
+fn newtypes_are_what_their_numbers_are() {
+    on_every_device(|on| {
+        let primitives = Primitives::new(on.device());
+        let x: Vec<i64> = data::<i64>(5_000, 6).iter().map(|x| x >> 20).collect();
+        let cents: Vec<Cents> = x.iter().copied().map(Cents).collect();
+        let kept = primitives
+            .filter(&cents, Predicate::Less(Cents(0)), Order::Stable)
+            .unwrap();
+        let expected = x.iter().copied().filter(|&x| x < 0).map(Cents);
+        assert!(kept.into_iter().eq(expected));
+        let at = primitives
+            .filter_indices(&cents, Predicate::Equal(cents[77]), Order::Stable)
+            .unwrap();
+        assert!(at.contains(&77));
+
+        let sum = primitives.reduce(&cents, Op::Add, Cents(0)).unwrap();
+        assert_eq!(sum, Cents(x.iter().sum()));
+        let least = primitives.reduce(&cents, Op::Min, Cents(0)).unwrap();
+        assert_eq!(Some(least.0), x.iter().copied().min());
+        let scanned = primitives
+            .exclusive_scan(&cents, Op::Max, Cents(i64::MIN))
+            .unwrap();
+        assert_eq!(scanned[0], Cents(i64::MIN));
+        assert_eq!(scanned[99].0, *x[..99].iter().max().unwrap());
+
+        let degrees: Vec<Celsius> = data::<f32>(5_000, 6).into_iter().map(Celsius).collect();
+        let cold = Predicate::LessOrEqual(Celsius(-0.0));
+        let kept = primitives.filter(&degrees, cold, Order::Stable).unwrap();
+        assert!(
+            kept.into_iter()
+                .eq(degrees.into_iter().filter(|x| x.0 <= 0.0))
+        );
+    });
 }
 
 #[test]
