@@ -58,9 +58,21 @@ impl<'a, T> From<&BufferView<'a, T>> for BufferView<'a, T> {
     }
 }
 
+impl<'a, T: Pod> From<&'a BufferViewMut<'_, T>> for BufferView<'a, T> {
+    fn from(view: &'a BufferViewMut<'_, T>) -> Self {
+        view.as_view()
+    }
+}
+
 impl<'a, T: Pod> From<&'a mut Buffer<T>> for BufferViewMut<'a, T> {
     fn from(buffer: &'a mut Buffer<T>) -> Self {
         buffer.as_view_mut()
+    }
+}
+
+impl<'a, T: Pod> From<&'a mut BufferViewMut<'_, T>> for BufferViewMut<'a, T> {
+    fn from(view: &'a mut BufferViewMut<'_, T>) -> Self {
+        view.reborrow()
     }
 }
 

@@ -14,13 +14,15 @@ use super::pending::{Pending, only};
 use super::step::Step;
 use super::store::Verb;
 use super::{Key, Map, Value};
+#[cfg(doc)]
 use crate::buffer::Buffer;
+use crate::buffer::BufferViewMut;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
 use crate::memory::{Memory, bytes_of};
-use crate::output::Output;
+use crate::output::Sink;
 use crate::stream::Stream;
 
 /// The verbs of a [`Map`] on a stream; made by [`Map::on`].
@@ -128,18 +130,19 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     ///
     /// # Errors
     /// As for [`insert`](Self::insert); [`Error::OutputTooSmall`].
-    pub fn get_or_insert_into(
+    pub fn get_or_insert_into<'a>(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
-        held: &mut Buffer<V>,
+        held: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<Pending<'m, usize>> {
-        let (keys, values) = (keys.source(), values.source());
+        let (keys, values, held) = (keys.source(), values.source(), held.into());
         expect_room(keys.len(), held.len())?;
-        self.stream.wait_stream(held.stream())?;
+        let stream = held.stream();
+        self.stream.wait_stream(stream)?;
         let call = self.store(Verb::GetOrInsert, keys, values, Some(held))?;
         if let Call::Flying(flight) = &call {
-            self.let_wait(flight, held.stream())?;
+            self.let_wait(flight, stream)?;
         }
         Ok(self.counted(call))
     }
@@ -168,15 +171,32 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
 
     /// [`Map::get_into`] on the stream.
     ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Map, Stream};
+    ///
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// let map: Map<u32, u32> = Map::from_pairs(stream.device(), [(1, 10), (2, 20), (3, 30)])?;
+    /// let keys = Buffer::from_slice(&stream, &[1u32, 2, 3, 4])?;
+    /// let (mut values, mut found) = (Buffer::zeroed(&stream, 4)?, Buffer::zeroed(&stream, 4)?);
+    /// for part in [0..2, 2..4] {
+    ///     let keys = keys.slice(part.clone())?;
+    ///     let (values, found) = (values.slice_mut(part.clone())?, found.slice_mut(part)?);
+    ///     let _ = map.on(&stream).get_into(&keys, values, found)?; // answers that nobody waits for
+    /// }
+    /// assert_eq!(values.to_vec()?, [10, 20, 30, 0]);
+    /// assert_eq!(found.to_vec()?, [1, 1, 1, 0]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Map::get_into`]; [`Error::WrongDevice`] also for the stream.
-    pub fn get_into(
+    pub fn get_into<'a>(
         &self,
         keys: &(impl Input<K> + ?Sized),
-        values: &mut Buffer<V>,
-        found: &mut Buffer<u8>,
+        values: impl Into<BufferViewMut<'a, V>>,
+        found: impl Into<BufferViewMut<'a, u8>>,
     ) -> Result<Pending<'m, ()>> {
-        let keys = keys.source();
+        let (keys, mut values, mut found) = (keys.source(), values.into(), found.into());
         expect_room(keys.len(), values.len().min(found.len()))?;
         self.stream.wait_stream(values.stream())?;
         self.stream.wait_stream(found.stream())?;
@@ -189,13 +209,13 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     ///
     /// # Errors
     /// As for [`Map::get_or_into`]; [`Error::WrongDevice`] also for the stream.
-    pub fn get_or_into(
+    pub fn get_or_into<'a>(
         &self,
         keys: &(impl Input<K> + ?Sized),
         default: V,
-        values: &mut Buffer<V>,
+        values: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<Pending<'m, ()>> {
-        let keys = keys.source();
+        let (keys, mut values) = (keys.source(), values.into());
         expect_room(keys.len(), values.len())?;
         self.stream.wait_stream(values.stream())?;
         let outputs = (values.as_mut_ptr(), ptr::null_mut());
@@ -207,12 +227,12 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     ///
     /// # Errors
     /// As for [`Map::contains_into`]; [`Error::WrongDevice`] also for the stream.
-    pub fn contains_into(
+    pub fn contains_into<'a>(
         &self,
         keys: &(impl Input<K> + ?Sized),
-        found: &mut Buffer<u8>,
+        found: impl Into<BufferViewMut<'a, u8>>,
     ) -> Result<Pending<'m, ()>> {
-        let keys = keys.source();
+        let (keys, mut found) = (keys.source(), found.into());
         expect_room(keys.len(), found.len())?;
         self.stream.wait_stream(found.stream())?;
         let outputs = (ptr::null_mut(), found.as_mut_ptr());
@@ -242,11 +262,12 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// As for [`Map::retrieve_all_into`], but [`Error::OutputTooSmall`] when the answer is waited for:
     /// then the outputs are full of pairs, and there are more. [`Error::WrongDevice`] also for the
     /// stream.
-    pub fn retrieve_all_into(
+    pub fn retrieve_all_into<'a>(
         &self,
-        keys: &mut Buffer<K>,
-        values: &mut Buffer<V>,
+        keys: impl Into<BufferViewMut<'a, K>>,
+        values: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<Pending<'m, usize>> {
+        let (mut keys, mut values) = (keys.into(), values.into());
         self.map.device.expect_same(self.stream.device())?;
         let room = keys.len().min(values.len());
         self.stream.wait_stream(keys.stream())?;
@@ -270,7 +291,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         verb: Verb<K, V>,
         keys: Source<'_, K>,
         values: Source<'_, V>,
-        held: Option<&mut Buffer<V>>,
+        held: Option<BufferViewMut<'_, V>>,
     ) -> Result<Call> {
         expect_same_len(keys.len(), values.len())?;
         if keys.is_empty() {
@@ -282,7 +303,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             drop(table);
             self.stream.synchronize()?;
             return Ok(Call::Done(match held {
-                Some(held) => self.map.store_and_tell(keys, values, held.sink())?,
+                Some(held) => self.map.store_and_tell(keys, values, Sink::Device(held))?,
                 None => self.map.store(verb, keys, values)?,
             }));
         };
@@ -292,7 +313,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             verb,
             keys: staged_keys.elements,
             values: staged_values.elements,
-            held: held.map_or(ptr::null_mut(), Buffer::as_mut_ptr),
+            held: held.map_or(ptr::null_mut(), |mut held| held.as_mut_ptr()),
             len: keys.len(),
         };
         // SAFETY: keys and values are on the device and the output is as long.

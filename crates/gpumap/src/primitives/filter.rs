@@ -12,7 +12,7 @@ use super::element::{BitsOf, Element};
 use super::predicate::Predicate;
 use super::scan::empty_tiles;
 use super::{Primitives, block_workers, blocks, grid_of};
-use crate::buffer::Buffer;
+use crate::buffer::BufferViewMut;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
@@ -77,17 +77,21 @@ impl Primitives {
     /// let data = [5i64, -1, 7];
     /// let n = primitives.filter_into(&data, Predicate::Greater(0), Order::Stable, &mut output)?;
     /// assert_eq!((n, output.to_vec()?), (2, vec![5, 7, 0]));
+    ///
+    /// let rest = output.slice_mut(n..)?;
+    /// primitives.filter_into(&data, Predicate::Less(0), Order::Stable, rest)?;
+    /// assert_eq!(output.to_vec()?, [5, 7, -1]);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`]; those of [`filter`](Self::filter).
-    pub fn filter_into<T: Element>(
+    pub fn filter_into<'a, T: Element>(
         &self,
         input: &(impl Input<T> + ?Sized),
         predicate: Predicate<T>,
         order: Order,
-        output: &mut Buffer<T>,
+        output: impl Into<BufferViewMut<'a, T>>,
     ) -> Result<usize> {
         let call = Call {
             input: input.source(),
@@ -95,7 +99,7 @@ impl Primitives {
             order,
             kernel: BitsOf::<T>::filter(),
         };
-        call.write(self, output)
+        call.write(self, output.into())
     }
 
     /// The elements whose flag is not 0. There is a flag for each element.
@@ -134,12 +138,12 @@ impl Primitives {
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`]; those of [`filter_by_flag`](Self::filter_by_flag).
-    pub fn filter_by_flag_into<T: Element>(
+    pub fn filter_by_flag_into<'a, T: Element>(
         &self,
         input: &(impl Input<T> + ?Sized),
         flags: &(impl Input<u8> + ?Sized),
         order: Order,
-        output: &mut Buffer<T>,
+        output: impl Into<BufferViewMut<'a, T>>,
     ) -> Result<usize> {
         let call = Call {
             input: input.source(),
@@ -147,7 +151,7 @@ impl Primitives {
             order,
             kernel: BitsOf::<T>::filter_flag(),
         };
-        call.write(self, output)
+        call.write(self, output.into())
     }
 
     /// The positions of the elements that satisfy `predicate`, counted from 0.
@@ -183,12 +187,12 @@ impl Primitives {
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`]; those of [`filter`](Self::filter).
-    pub fn filter_indices_into<T: Element>(
+    pub fn filter_indices_into<'a, T: Element>(
         &self,
         input: &(impl Input<T> + ?Sized),
         predicate: Predicate<T>,
         order: Order,
-        output: &mut Buffer<u64>,
+        output: impl Into<BufferViewMut<'a, u64>>,
     ) -> Result<usize> {
         let call = Call {
             input: input.source(),
@@ -196,7 +200,7 @@ impl Primitives {
             order,
             kernel: BitsOf::<T>::filter_indices(),
         };
-        call.write(self, output)
+        call.write(self, output.into())
     }
 }
 
@@ -240,7 +244,7 @@ impl<T: Element, O: Copy + 'static> Call<'_, T, O> {
     }
 
     /// Writes what is kept to the first elements of `output`, and says how many.
-    fn write<P: Pod>(self, primitives: &Primitives, output: &mut Buffer<P>) -> Result<usize> {
+    fn write<P: Pod>(self, primitives: &Primitives, output: BufferViewMut<'_, P>) -> Result<usize> {
         self.expect_flags()?;
         let mut scratch = primitives.scratch.take()?;
         let room = output.len();

@@ -13,8 +13,8 @@ use gpumap_kernels::slot::Bits;
 use gpumap_simt::kernel::Grid;
 
 use super::Primitives;
-use crate::buffer::Buffer;
-use crate::error::{Error, Result, Setting};
+use crate::buffer::BufferViewMut;
+use crate::error::{Error, Result, Setting, expect_room};
 use crate::input::{Input, Source};
 use crate::scratch::{Slot, Workspace};
 use plan::Plan;
@@ -104,12 +104,13 @@ impl Primitives {
     ///
     /// # Errors
     /// As for [`histogram_even`](Self::histogram_even).
-    pub fn histogram_even_into<T: Sample>(
+    pub fn histogram_even_into<'a, T: Sample>(
         &self,
         input: &(impl Input<T> + ?Sized),
         range: Range<T>,
-        counts: &mut Buffer<u64>,
+        counts: impl Into<BufferViewMut<'a, u64>>,
     ) -> Result<Outside> {
+        let counts = counts.into();
         let binning = even(&range, counts.len())?;
         let mut scratch = self.scratch.take()?;
         self.count_into(&mut scratch, T::EVEN, binning, input.source(), counts)
@@ -148,19 +149,14 @@ impl Primitives {
     ///
     /// # Errors
     /// As for [`histogram_edges`](Self::histogram_edges), and [`Error::OutputTooSmall`].
-    pub fn histogram_edges_into<T: Sample>(
+    pub fn histogram_edges_into<'a, T: Sample>(
         &self,
         input: &(impl Input<T> + ?Sized),
         edges: &[T],
-        counts: &mut Buffer<u64>,
+        counts: impl Into<BufferViewMut<'a, u64>>,
     ) -> Result<Outside> {
-        let bins = check_edges(edges)?;
-        if counts.len() < bins {
-            return Err(Error::OutputTooSmall {
-                needed: bins,
-                given: counts.len(),
-            });
-        }
+        let (counts, bins) = (counts.into(), check_edges(edges)?);
+        expect_room(bins, counts.len())?;
         let mut scratch = self.scratch.take()?;
         // SAFETY: the edges live as long as this call, which waits for the stream.
         let binning = unsafe { stage_edges(&mut scratch, edges) }?;
@@ -201,10 +197,11 @@ impl Primitives {
         kernels: Counting<B, T::Word>,
         binning: B,
         input: Source<'_, T>,
-        counts: &mut Buffer<u64>,
+        counts: BufferViewMut<'_, u64>,
     ) -> Result<Outside> {
+        let bins = counts.len();
         let target = scratch.target(counts)?;
-        self.count(scratch, kernels, binning, input, target, counts.len())
+        self.count(scratch, kernels, binning, input, target, bins)
     }
 
     /// Counts into `bins` counters of the device at `counts`.

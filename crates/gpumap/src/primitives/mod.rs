@@ -3,7 +3,7 @@
 //!
 //! A [`Primitives`] handle owns the scratch memory of its calls, so that a call in the steady
 //! state, from device memory to device memory, allocates nothing. Inputs are anything that is an
-//! [`Input`](crate::Input); outputs are [`Buffer`](crate::Buffer)s of the caller (methods whose
+//! [`Input`](crate::Input); outputs are [`Buffer`](crate::Buffer)s of the caller or parts of them (methods whose
 //! name ends in `_into`), or vectors of the host.
 //!
 //! ```

@@ -6,7 +6,7 @@ mod run;
 use std::ptr;
 
 use super::Primitives;
-use crate::buffer::Buffer;
+use crate::buffer::BufferViewMut;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
@@ -41,16 +41,17 @@ impl Primitives {
     /// [`Error::LengthMismatch`], [`Error::OutputTooSmall`]; [`Error::Setting`] for a digit that
     /// has no bits, more than [`MAX_PARTS`] values, or bits beyond the key's; outputs stay as they
     /// were. [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Driver`].
-    pub fn partition_into<K: Key, V: Value>(
+    pub fn partition_into<'a, K: Key, V: Value>(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
         digit: Digit,
-        out_keys: &mut Buffer<K>,
-        out_values: &mut Buffer<V>,
+        out_keys: impl Into<BufferViewMut<'a, K>>,
+        out_values: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<Vec<u64>> {
         let form = Form::Exact { stable: false };
-        self.pairs(keys, values, digit, form, out_keys, out_values)
+        let outputs = (out_keys.into(), out_values.into());
+        self.pairs(keys, values, digit, form, outputs)
     }
 
     /// As [`partition_into`](Self::partition_into), with the pairs of each part in input order:
@@ -73,29 +74,30 @@ impl Primitives {
     ///
     /// # Errors
     /// As for [`partition_into`](Self::partition_into).
-    pub fn stable_partition_into<K: Key, V: Value>(
+    pub fn stable_partition_into<'a, K: Key, V: Value>(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
         digit: Digit,
-        out_keys: &mut Buffer<K>,
-        out_values: &mut Buffer<V>,
+        out_keys: impl Into<BufferViewMut<'a, K>>,
+        out_values: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<Vec<u64>> {
         let form = Form::Exact { stable: true };
-        self.pairs(keys, values, digit, form, out_keys, out_values)
+        let outputs = (out_keys.into(), out_values.into());
+        self.pairs(keys, values, digit, form, outputs)
     }
 
     /// As [`partition_into`](Self::partition_into), for keys alone.
     ///
     /// # Errors
     /// As for [`partition_into`](Self::partition_into).
-    pub fn partition_keys_into<K: Key>(
+    pub fn partition_keys_into<'a, K: Key>(
         &self,
         keys: &(impl Input<K> + ?Sized),
         digit: Digit,
-        out: &mut Buffer<K>,
+        out: impl Into<BufferViewMut<'a, K>>,
     ) -> Result<Vec<u64>> {
-        self.keys_alone(keys, digit, false, out)
+        self.keys_alone(keys, digit, false, out.into())
     }
 
     /// As [`stable_partition_into`](Self::stable_partition_into), for keys alone.
@@ -115,13 +117,13 @@ impl Primitives {
     ///
     /// # Errors
     /// As for [`partition_into`](Self::partition_into).
-    pub fn stable_partition_keys_into<K: Key>(
+    pub fn stable_partition_keys_into<'a, K: Key>(
         &self,
         keys: &(impl Input<K> + ?Sized),
         digit: Digit,
-        out: &mut Buffer<K>,
+        out: impl Into<BufferViewMut<'a, K>>,
     ) -> Result<Vec<u64>> {
-        self.keys_alone(keys, digit, true, out)
+        self.keys_alone(keys, digit, true, out.into())
     }
 
     /// A partition in one pass, without counting first: part `p` goes to the outputs from
@@ -150,17 +152,18 @@ impl Primitives {
     ///
     /// # Errors
     /// As for [`partition_into`](Self::partition_into).
-    pub fn partition_into_capacity<K: Key, V: Value>(
+    pub fn partition_into_capacity<'a, K: Key, V: Value>(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
         digit: Digit,
         capacity: usize,
-        out_keys: &mut Buffer<K>,
-        out_values: &mut Buffer<V>,
+        out_keys: impl Into<BufferViewMut<'a, K>>,
+        out_values: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<Vec<u64>> {
         let form = Form::Fixed { capacity };
-        self.pairs(keys, values, digit, form, out_keys, out_values)
+        let outputs = (out_keys.into(), out_values.into());
+        self.pairs(keys, values, digit, form, outputs)
     }
 
     fn pairs<K: Key, V: Value>(
@@ -169,8 +172,7 @@ impl Primitives {
         values: &(impl Input<V> + ?Sized),
         digit: Digit,
         form: Form,
-        out_keys: &mut Buffer<K>,
-        out_values: &mut Buffer<V>,
+        (out_keys, out_values): (BufferViewMut<'_, K>, BufferViewMut<'_, V>),
     ) -> Result<Vec<u64>> {
         let (keys, values) = (keys.source(), values.source());
         let len = keys.len();
@@ -211,7 +213,7 @@ impl Primitives {
         keys: &(impl Input<K> + ?Sized),
         digit: Digit,
         stable: bool,
-        out: &mut Buffer<K>,
+        out: BufferViewMut<'_, K>,
     ) -> Result<Vec<u64>> {
         let keys = keys.source();
         let len = keys.len();

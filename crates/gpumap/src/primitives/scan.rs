@@ -7,7 +7,7 @@ use gpumap_kernels::primitives::word::Word;
 use super::element::sealed::Kernels;
 use super::element::{BitsOf, Element, Op};
 use super::{Primitives, block_workers, blocks, grid_of};
-use crate::buffer::Buffer;
+use crate::buffer::BufferViewMut;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
 use crate::scratch::{Slot, Workspace};
@@ -67,21 +67,25 @@ impl Primitives {
     /// # Errors
     /// [`Error::OutputTooSmall`](crate::Error::OutputTooSmall), before anything is written; those
     /// of [`inclusive_scan`](Self::inclusive_scan).
-    pub fn inclusive_scan_into<T: Element>(
+    pub fn inclusive_scan_into<'a, T: Element>(
         &self,
         input: &(impl Input<T> + ?Sized),
         op: Op,
-        output: &mut Buffer<T>,
+        output: impl Into<BufferViewMut<'a, T>>,
     ) -> Result<()> {
-        self.scan_into(input.source(), op, Kind::Inclusive, output)
+        self.scan_into(input.source(), op, Kind::Inclusive, output.into())
     }
 
     /// Replaces each element by the inclusive scan up to it.
     ///
     /// # Errors
     /// Those of [`inclusive_scan`](Self::inclusive_scan).
-    pub fn inclusive_scan_in_place<T: Element>(&self, data: &mut Buffer<T>, op: Op) -> Result<()> {
-        self.scan_in_place(data, op, Kind::Inclusive)
+    pub fn inclusive_scan_in_place<'a, T: Element>(
+        &self,
+        data: impl Into<BufferViewMut<'a, T>>,
+        op: Op,
+    ) -> Result<()> {
+        self.scan_in_place(data.into(), op, Kind::Inclusive)
     }
 
     /// The exclusive scan of `input`, beginning with `init`.
@@ -111,27 +115,28 @@ impl Primitives {
     ///
     /// # Errors
     /// Those of [`inclusive_scan_into`](Self::inclusive_scan_into).
-    pub fn exclusive_scan_into<T: Element>(
+    pub fn exclusive_scan_into<'a, T: Element>(
         &self,
         input: &(impl Input<T> + ?Sized),
         op: Op,
         init: T,
-        output: &mut Buffer<T>,
+        output: impl Into<BufferViewMut<'a, T>>,
     ) -> Result<()> {
-        self.scan_into(input.source(), op, Kind::Exclusive { init }, output)
+        let kind = Kind::Exclusive { init };
+        self.scan_into(input.source(), op, kind, output.into())
     }
 
     /// Replaces each element by the exclusive scan up to it, beginning with `init`.
     ///
     /// # Errors
     /// Those of [`inclusive_scan`](Self::inclusive_scan).
-    pub fn exclusive_scan_in_place<T: Element>(
+    pub fn exclusive_scan_in_place<'a, T: Element>(
         &self,
-        data: &mut Buffer<T>,
+        data: impl Into<BufferViewMut<'a, T>>,
         op: Op,
         init: T,
     ) -> Result<()> {
-        self.scan_in_place(data, op, Kind::Exclusive { init })
+        self.scan_in_place(data.into(), op, Kind::Exclusive { init })
     }
 
     fn scan<T: Element>(&self, input: Source<'_, T>, op: Op, kind: Kind<T>) -> Result<Vec<T>> {
@@ -150,7 +155,7 @@ impl Primitives {
         input: Source<'_, T>,
         op: Op,
         kind: Kind<T>,
-        output: &mut Buffer<T>,
+        output: BufferViewMut<'_, T>,
     ) -> Result<()> {
         let n = input.len();
         expect_room(n, output.len())?;
@@ -163,11 +168,17 @@ impl Primitives {
         scratch.stream().synchronize()
     }
 
-    fn scan_in_place<T: Element>(&self, data: &mut Buffer<T>, op: Op, kind: Kind<T>) -> Result<()> {
+    fn scan_in_place<T: Element>(
+        &self,
+        data: BufferViewMut<'_, T>,
+        op: Op,
+        kind: Kind<T>,
+    ) -> Result<()> {
+        let n = data.len();
         let mut scratch = self.scratch.take()?;
         let to = scratch.target(data)?;
         // SAFETY: the kernel takes one array for both.
-        unsafe { queue_scan(&mut scratch, to.cast_const(), to, data.len(), op, kind) }?;
+        unsafe { queue_scan(&mut scratch, to.cast_const(), to, n, op, kind) }?;
         scratch.stream().synchronize()
     }
 }

@@ -6,7 +6,7 @@ use std::ptr;
 use bytemuck::Pod;
 
 use super::{Arrays, Slot, Workspace, places_of};
-use crate::buffer::Buffer;
+use crate::buffer::BufferViewMut;
 use crate::error::{Result, expect_room};
 use crate::memory::{host_vec, host_zeroed};
 use crate::output::{Output, Sink};
@@ -51,10 +51,10 @@ impl<'a, T: Pod> Landing<'a, T> {
 }
 
 impl Workspace {
-    /// Where a buffer of the caller can be written to by what is queued from now on.
-    pub(crate) fn target<T: Pod>(&self, buffer: &mut Buffer<T>) -> Result<*mut T> {
-        self.stream.wait_stream(buffer.stream())?;
-        Ok(buffer.as_mut_ptr())
+    /// Where elements of the caller can be written to by what is queued from now on.
+    pub(crate) fn target<T: Pod>(&self, mut view: BufferViewMut<'_, T>) -> Result<*mut T> {
+        self.stream.wait_stream(view.stream())?;
+        Ok(view.as_mut_ptr())
     }
 
     /// Where what is queued from now on can write a result for memory of the caller: there, or into a

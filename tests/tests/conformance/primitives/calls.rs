@@ -35,6 +35,46 @@ fn look_back_goes_on_whatever_the_order_of_blocks() {
 }
 
 #[test]
+fn outputs_are_parts_of_buffers() {
+    fn body<T: Tested>(on: &Target) {
+        let x = data::<T>(3_000, 9);
+        let primitives = Primitives::new(on.device());
+        let stream = on.stream();
+        let zero = T::default();
+        let keep = Predicate::Greater(zero);
+        let kept: Vec<T> = x.iter().copied().filter(|&x| x > zero).collect();
+        // At no multiple of 16 bytes, with room behind.
+        for first in [1, 3] {
+            let mut out = Buffer::<T>::zeroed(&stream, x.len() + 5).unwrap();
+            let part = first..first + x.len();
+            let mut view = out.slice_mut(part.clone()).unwrap();
+            primitives
+                .inclusive_scan_into(&x, Op::Max, &mut view)
+                .unwrap();
+            primitives
+                .exclusive_scan_in_place(&mut view, Op::Max, x[0])
+                .unwrap();
+            let host = out.to_vec().unwrap();
+            let mut expected = scanned(&x, Op::Max, None);
+            expected.insert(0, x[0]);
+            expected.pop();
+            assert_same(&host[part.clone()], &expected, "scans");
+            assert_same(&host[..first], &vec![zero; first], "before");
+            assert_same(&host[part.end..], &vec![zero; 5 - first], "behind");
+
+            let mut view = out.slice_mut(part.clone()).unwrap();
+            let n = primitives
+                .filter_into(&x, keep, Order::Stable, &mut view)
+                .unwrap();
+            let host = view.as_view().to_vec().unwrap();
+            assert_same(&host[..n], &kept, "filter");
+            assert_same(&host[n..], &expected[n..], "beyond what was kept");
+        }
+    }
+    on_every_element!(body);
+}
+
+#[test]
 fn calls_in_the_steady_state_allocate_nothing() {
     on_every_device(|on| {
         let device = on.device().with_memory_budget(1 << 30);

@@ -259,6 +259,28 @@ fn nothing_to_do_is_nothing() {
 }
 
 #[test]
+fn parts_of_buffers_are_inputs_and_outputs() {
+    on_every_device(|device| {
+        let map = map(device, 4 * N);
+        let stream = Stream::new(device).unwrap();
+        let mut batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let mut values = Buffer::<u64>::zeroed(&stream, 2 * N).unwrap();
+        let mut graph = map.graph(&stream);
+        let batch = batch.slice_mut(10..).unwrap();
+        let mut part = values.slice_mut(N..).unwrap();
+        for _ in 0..3 {
+            let mut verbs = graph.record();
+            verbs.insert(&batch, &batch).unwrap();
+            verbs.get_or_into(&batch, 0, &mut part).unwrap();
+            verbs.launch().unwrap().wait().unwrap();
+        }
+        let answers = values.to_vec().unwrap();
+        assert!(answers[N..2 * N - 10].iter().copied().eq(10..N as u64));
+        assert!(answers[..N].iter().all(|&value| value == 0));
+    });
+}
+
+#[test]
 fn bad_recordings_are_errors() {
     on_every_device(|device| {
         let map: Map<u64, u64> = Map::builder(device)

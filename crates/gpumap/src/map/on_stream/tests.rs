@@ -58,6 +58,66 @@ fn verbs_take_effect_in_the_order_of_the_stream() {
 }
 
 #[test]
+fn answers_go_to_parts_of_buffers() {
+    on_every_device(|device| {
+        let map = map(device, 4 * N);
+        let (stream, elsewhere) = (Stream::new(device).unwrap(), Stream::new(device).unwrap());
+        let keys = Buffer::from_slice(&stream, &keys(1)).unwrap();
+        let [mut values, mut held] =
+            [0; 2].map(|_| Buffer::<u64>::zeroed(&elsewhere, 2 * N + 1).unwrap());
+        let mut found = Buffer::<u8>::zeroed(&stream, 2 * N).unwrap();
+        let on = map.on(&stream);
+        let half = keys.slice(..N / 2).unwrap();
+        drop(on.insert(&half, &half).unwrap());
+        for (first, absent) in [(0, 0), (N, 7)] {
+            let part = first..first + N;
+            let mut values = values.slice_mut(part.clone()).unwrap();
+            let mut found = found.slice_mut(part).unwrap();
+            let answer = if absent == 0 {
+                on.get_into(&keys, &mut values, &mut found).unwrap()
+            } else {
+                drop(on.contains_into(&keys, &mut found).unwrap());
+                on.get_or_into(&keys, absent, values).unwrap()
+            };
+            answer.wait().unwrap();
+        }
+        let expected =
+            |absent| (1..=N as u64).map(move |i| if i <= N as u64 / 2 { i } else { absent });
+        let answers = values.to_vec().unwrap();
+        assert!(
+            answers
+                .into_iter()
+                .eq(expected(0).chain(expected(7)).chain([0]))
+        );
+        let there = expected(0).map(|value| u8::from(value != 0));
+        let twice = there.clone().chain(there);
+        assert!(found.to_vec().unwrap().into_iter().eq(twice));
+
+        // A part is an input as well; what lies beside an output stays as it was.
+        let asked = values.slice_mut(..N / 2).unwrap();
+        let place = held.slice_mut(1..=N / 2).unwrap();
+        let new = on.get_or_insert_into(&asked, &asked, place).unwrap();
+        assert_eq!(new.wait().unwrap(), 0);
+        let (out_keys, out_values) = (
+            values.slice_mut(N..2 * N).unwrap(),
+            held.slice_mut(N..2 * N).unwrap(),
+        );
+        let all = on.retrieve_all_into(out_keys, out_values).unwrap();
+        assert_eq!(all.wait().unwrap(), N / 2);
+        let held = held.to_vec().unwrap();
+        assert_eq!(held[0], 0);
+        assert!(held[1..=N / 2].iter().copied().eq(1..=N as u64 / 2));
+        assert_eq!(held[N..][..N / 2], values.to_vec().unwrap()[N..][..N / 2]);
+        // One that is too short is refused, though its buffer is not.
+        let short = found.slice_mut(..N - 1).unwrap();
+        assert!(matches!(
+            on.contains_into(&keys, short),
+            Err(Error::OutputTooSmall { needed: N, .. })
+        ));
+    });
+}
+
+#[test]
 fn what_the_map_holds_comes_in_buffers_of_any_stream() {
     on_every_device(|device| {
         // Room for all of the first map; the second has to wait and grow.
@@ -83,13 +143,13 @@ fn what_the_map_holds_comes_in_buffers_of_any_stream() {
                 })
                 .collect();
             assert_eq!(held, expected);
-            let too_short = &mut Buffer::<u64>::zeroed(&stream, N - 1).unwrap();
+            let mut too_short = Buffer::<u64>::zeroed(&stream, N - 1).unwrap();
             assert!(matches!(
-                on.get_or_insert_into(&keys, &others, too_short),
+                on.get_or_insert_into(&keys, &others, &mut too_short),
                 Err(Error::OutputTooSmall { needed, given }) if (needed, given) == (N, N - 1)
             ));
             assert!(matches!(
-                map.get_or_insert_into(&keys, &others, too_short),
+                map.get_or_insert_into(&keys, &others, &mut too_short),
                 Err(Error::OutputTooSmall { .. })
             ));
             let mut held = Buffer::<u64>::zeroed(&elsewhere, N).unwrap();
@@ -358,16 +418,17 @@ fn a_steady_call_neither_allocates_nor_waits() {
         let stream = Stream::new(device).unwrap();
         let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
         let mut found = Buffer::<u64>::zeroed(&stream, N).unwrap();
-        let mut dump = [0, 1].map(|_| Buffer::<u64>::zeroed(&stream, N).unwrap());
+        let [mut keys_out, mut values_out] =
+            [0, 1].map(|_| Buffer::<u64>::zeroed(&stream, N).unwrap());
         let on = map.on(&stream);
-        let [keys_out, values_out] = &mut dump;
         let mut steady = || {
             let answers = [
                 on.insert(&batch, &batch).unwrap(),
                 on.upsert(&batch, &batch).unwrap(),
                 on.merge(&batch, &batch, Merge::Xor).unwrap(),
                 on.get_or_insert_into(&batch, &batch, &mut found).unwrap(),
-                on.retrieve_all_into(keys_out, values_out).unwrap(),
+                on.retrieve_all_into(&mut keys_out, &mut values_out)
+                    .unwrap(),
                 on.remove(&batch).unwrap(),
             ];
             let read = on.get_or_into(&batch, 0, &mut found).unwrap();

@@ -108,7 +108,7 @@ fn replicated<T: Sample>(
     range: Range<T>,
     counts: &mut Buffer<u64>,
 ) -> Result<Outside> {
-    let mine = primitives.histogram_even_into(input, range, counts);
+    let mine = primitives.histogram_even_into(input, range, counts.as_view_mut());
     let outside = sum(rank, mine)?;
     let (words, len) = (counts.as_mut_ptr(), counts.len());
     let (link, transport) = rank.link();
