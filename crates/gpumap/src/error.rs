@@ -2,7 +2,7 @@
 //!
 //! One enum for the whole crate. Fields, not strings: a program can ask how many bytes were
 //! missing instead of reading a message. Messages are one line, say what was wrong and what to
-//! do about it.
+//! do about it. They include their cause, which is a field: `source()` would only say it again.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -73,7 +73,6 @@ pub enum Error {
         /// The file, or none for a text that was built in or passed in.
         path: Option<PathBuf>,
         /// What was wrong with it.
-        #[source]
         cause: PtxError,
     },
 
@@ -130,13 +129,27 @@ pub enum Error {
         element_bytes: usize,
     },
 
-    /// As many values as keys are needed.
-    #[error("{keys} keys but {values} values: pass one value for each key")]
+    /// Arrays of a batch that belong together differ in length: as many values as keys are needed, as many
+    /// operations as keys, and as many flags as elements of a filter.
+    #[error(
+        "the arrays of a batch have {keys} and {values} elements: pass arrays of the same length"
+    )]
     LengthMismatch {
-        /// How many keys.
+        /// How many keys, or elements.
         keys: usize,
-        /// How many values.
+        /// How many values, operations or flags.
         values: usize,
+    },
+
+    /// The two sides of a copy differ in length.
+    #[error(
+        "the two sides of a copy have {needed} and {given} elements: both need the same length"
+    )]
+    CopyLength {
+        /// Elements of the buffer, or of the part of one.
+        needed: usize,
+        /// Elements of the other side.
+        given: usize,
     },
 
     /// An output has no room for the result.
@@ -187,7 +200,6 @@ pub enum Error {
         /// Which file, or none for a reader or writer that was passed in.
         path: Option<PathBuf>,
         /// What was wrong with it.
-        #[source]
         cause: FileError,
     },
 
@@ -239,7 +251,8 @@ pub enum Error {
 
     /// Memory, a stream or an event of one device was used with another.
     #[error(
-        "this belongs to {found}, not to {expected}: copy it through the host, or create it on the same Device"
+        "{}: copy it through the host, or create it on the same Device",
+        of_another_device(.expected, .found)
     )]
     WrongDevice {
         /// The device that was needed.
@@ -263,12 +276,12 @@ pub enum Error {
     },
 
     /// Something is wrong with a group of ranks, or went wrong between them.
-    #[error("{0}")]
-    Group(#[source] GroupError),
+    #[error(transparent)]
+    Group(GroupError),
 
     /// A kernel broke a rule on the CPU executor.
-    #[error("{0}")]
-    Kernel(#[source] Box<Fault>),
+    #[error(transparent)]
+    Kernel(Box<Fault>),
 }
 
 /// Whether an output of `given` elements has room for `needed`.
@@ -279,7 +292,7 @@ pub(crate) fn expect_room(needed: usize, given: usize) -> Result<()> {
     Ok(())
 }
 
-/// An error unless there are as many values as keys.
+/// An error unless there are as many values, or whatever goes with keys, as keys.
 pub(crate) fn expect_same_len(keys: usize, values: usize) -> Result<()> {
     if keys != values {
         return Err(Error::LengthMismatch { keys, values });
@@ -318,6 +331,15 @@ fn file_name(path: Option<&PathBuf>) -> String {
         || "the saved map: ".to_owned(),
         |path| format!("{}: ", path.display()),
     )
+}
+
+/// That something is not of the device that was needed. Devices of one name are told apart all the same.
+fn of_another_device(expected: &str, found: &str) -> String {
+    if expected == found {
+        format!("this belongs to another {found}")
+    } else {
+        format!("this belongs to {found}, not to {expected}")
+    }
 }
 
 /// A setting of a map, a chained map, a histogram or a digit that can be out of range.
@@ -389,7 +411,7 @@ impl fmt::Display for Setting {
 pub enum PtxError {
     /// The file could not be read.
     #[error("cannot be read: {0}; check GPUMAP_PTX, which takes auto, sm_70, sm_90 or a path")]
-    Read(#[source] std::io::Error),
+    Read(std::io::Error),
     /// The text has no PTX header.
     #[error("is not PTX: a text with .version and .target lines is needed")]
     NotPtx,
@@ -423,5 +445,105 @@ impl fmt::Display for DriverCode {
 impl fmt::Debug for DriverCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::executor::{Config, Schedule};
+    use crate::{Buffer, Device, Map, Operation, Stream};
+
+    /// The messages of an error and of what is behind it.
+    fn chain(error: &Error) -> Vec<String> {
+        let mut said = Vec::new();
+        let mut next: Option<&dyn std::error::Error> = Some(error);
+        while let Some(error) = next {
+            said.push(error.to_string());
+            next = error.source();
+        }
+        said
+    }
+
+    #[test]
+    fn causes_are_said_once() {
+        let denied = || io::Error::new(io::ErrorKind::PermissionDenied, "not for you");
+        let path = || Some(PathBuf::from("a.file"));
+        let errors = [
+            Error::File {
+                path: path(),
+                cause: FileError::Io(denied()),
+            },
+            Error::from(FileError::NotAMap),
+            Error::Ptx {
+                path: path(),
+                cause: PtxError::Read(denied()),
+            },
+            Error::Group(GroupError::Empty),
+            fault(),
+        ];
+        for error in &errors {
+            let said = chain(error);
+            assert_eq!(said.len(), 1, "{said:?}");
+        }
+        let said = errors[0].to_string();
+        assert_eq!(said, "a.file: not for you");
+    }
+
+    /// What a kernel that runs out of steps gives.
+    fn fault() -> Error {
+        let device = Device::cpu_with(Config {
+            step_budget: 1,
+            ..Config::default()
+        });
+        let map = Map::<u32, u32>::new(&device).unwrap();
+        let error = map.insert(&[1], &[1]).unwrap_err();
+        assert!(matches!(error, Error::Kernel(_)), "{error}");
+        error
+    }
+
+    #[test]
+    fn lengths_are_not_called_what_they_are_not() {
+        let device = Device::cpu();
+        let map = Map::<u32, u32>::new(&device).unwrap();
+        let error = map.apply(&[Operation::Get], &[1, 2], &[0, 0]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the arrays of a batch have 2 and 1 elements: pass arrays of the same length"
+        );
+        let stream = Stream::new(&device).unwrap();
+        let buffer = Buffer::from_slice(&stream, &[1u8, 2, 3, 4]).unwrap();
+        let error = buffer.copy_to_slice(&mut [0; 3]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the two sides of a copy have 4 and 3 elements: both need the same length"
+        );
+    }
+
+    #[test]
+    fn devices_of_one_name_are_told_apart() {
+        let schedule = Schedule::Random { seed: 7 };
+        let other = Device::cpu_with(Config {
+            schedule,
+            ..Config::default()
+        });
+        let keys = Buffer::from_slice(&Stream::new(&other).unwrap(), &[1u32]).unwrap();
+        let map = Map::<u32, u32>::new(&Device::cpu()).unwrap();
+        let error = map.get(&keys).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "this belongs to another CPU executor: copy it through the host, or create it on the same Device"
+        );
+        let error = Error::WrongDevice {
+            expected: "a CUDA device".to_owned(),
+            found: other.to_string(),
+        };
+        assert!(
+            error
+                .to_string()
+                .starts_with("this belongs to CPU executor, not to a CUDA device:")
+        );
     }
 }

@@ -176,7 +176,7 @@ impl<T: Pod> Buffer<T> {
     /// Copies all of it to a host slice of the same length.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for another length, or [`Error::Driver`].
+    /// [`Error::CopyLength`] for another length, or [`Error::Driver`].
     pub fn copy_to_slice(&self, target: &mut [T]) -> Result<()> {
         self.as_view().copy_to_slice(target)
     }
@@ -184,7 +184,7 @@ impl<T: Pod> Buffer<T> {
     /// Copies a host slice of the same length over all of it.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for another length, or [`Error::Driver`].
+    /// [`Error::CopyLength`] for another length, or [`Error::Driver`].
     pub fn copy_from_slice(&mut self, source: &[T]) -> Result<()> {
         self.as_view_mut().copy_from_slice(source)
     }

@@ -87,8 +87,15 @@ fn ranges_that_do_not_fit_are_errors() {
     #[expect(clippy::reversed_empty_ranges)]
     out(buffer.slice(3..2).map(drop));
     out(buffer.slice_mut(4..).map(drop));
-    out(buffer.copy_from_slice(&[0; 2]));
-    out(buffer.copy_to_slice(&mut [0; 4]));
+    let uneven = |result: Result<()>, len| {
+        assert!(
+            matches!(result, Err(Error::CopyLength { needed: 3, given }) if given == len),
+            "{result:?}"
+        );
+    };
+    uneven(buffer.copy_from_slice(&[0; 2]), 2);
+    uneven(buffer.copy_to_slice(&mut [0; 2]), 2);
+    uneven(buffer.copy_to_slice(&mut [0; 4]), 4);
     let other = Buffer::from_slice(&stream, &[1u8, 2]).unwrap();
     out(buffer.copy_range(2, &other.as_view()));
     out(buffer.copy_range(usize::MAX, &other.as_view()));

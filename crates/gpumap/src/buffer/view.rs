@@ -147,7 +147,7 @@ impl<'a, T: Pod> BufferView<'a, T> {
     /// Copies all of it to a host slice of the same length.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for another length, or [`Error::Driver`].
+    /// [`Error::CopyLength`] for another length, or [`Error::Driver`].
     pub fn copy_to_slice(&self, target: &mut [T]) -> Result<()> {
         same_len(target.len(), self.len)?;
         // SAFETY: both have `len` elements, and the slice is borrowed until the wait is over.
@@ -246,7 +246,7 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
     /// Copies a host slice of the same length over it.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for another length, or [`Error::Driver`].
+    /// [`Error::CopyLength`] for another length, or [`Error::Driver`].
     pub fn copy_from_slice(&mut self, source: &[T]) -> Result<()> {
         same_len(source.len(), self.len)?;
         // SAFETY: both have `len` elements, and both are borrowed until the wait is over.
@@ -261,7 +261,7 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
     /// that both may be used in any order after.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for another length, [`Error::WrongDevice`] or [`Error::Driver`].
+    /// [`Error::CopyLength`] for another length, [`Error::WrongDevice`] or [`Error::Driver`].
     pub fn copy_from(&mut self, source: &BufferView<'_, T>) -> Result<()> {
         same_len(source.len(), self.len)?;
         self.stream.wait_stream(source.stream())?;
@@ -328,9 +328,5 @@ fn same_len(given: usize, len: usize) -> Result<()> {
     if given == len {
         return Ok(());
     }
-    Err(Error::OutOfRange {
-        start: 0,
-        end: given,
-        len,
-    })
+    Err(Error::CopyLength { needed: len, given })
 }

@@ -8,8 +8,8 @@ use std::io;
 #[non_exhaustive]
 pub enum FileError {
     /// It could not be read or written.
-    #[error("{0}")]
-    Io(#[source] io::Error),
+    #[error(transparent)]
+    Io(io::Error),
     /// It does not begin as a saved map does.
     #[error("is not a saved map")]
     NotAMap,
