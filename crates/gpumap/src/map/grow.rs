@@ -39,6 +39,14 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Makes room for `more` pairs beyond those it has, whatever its growth setting. Waits for the
     /// calls in flight.
     ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.reserve(10_000)?;
+    /// assert!(map.capacity() >= 10_000);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was.
     /// [`Error::Poisoned`], [`Error::Driver`].

@@ -18,8 +18,16 @@ use crate::scratch::{HostOutput, Places, Slot, Workspace};
 impl<K: Key, V: Value> Map<K, V> {
     /// Looks keys up: for each its value, or none.
     ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, f32>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2], &[0.1, 0.2])?;
+    /// assert_eq!(map.get(&[2, 3, 2])?, [Some(0.2), None, Some(0.2)]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Driver`].
+    /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
         let keys = keys.source();
         let wanted = Wanted {
@@ -57,7 +65,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`] if `values` is shorter than `keys`; [`Error::OutOfMemory`],
-    /// [`Error::WrongDevice`], [`Error::Driver`].
+    /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get_or_into(
         &self,
         keys: &(impl Input<K> + ?Sized),
@@ -79,9 +87,19 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Looks keys up into memory of the host or of the device: `found[i]` is 1 and `values[i]` the value
     /// of `keys[i]`, or both are 0 where it is absent.
     ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u64>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// let (mut values, mut found) = ([0; 3], [0; 3]);
+    /// map.get_into(&[2, 3, 1], &mut values, &mut found)?;
+    /// assert_eq!((values, found), ([20, 0, 10], [1, 0, 1]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::OutputTooSmall`] if an output is shorter than `keys`; [`Error::OutOfMemory`],
-    /// [`Error::WrongDevice`], [`Error::Driver`].
+    /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get_into(
         &self,
         keys: &(impl Input<K> + ?Sized),
@@ -103,8 +121,16 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// For each key whether it is present.
     ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert_eq!(map.contains(&[2, 3])?, [true, false]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Driver`].
+    /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn contains(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
         let keys = keys.source();
         let wanted = Wanted {
@@ -129,7 +155,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`] if `found` is shorter than `keys`; [`Error::OutOfMemory`],
-    /// [`Error::WrongDevice`], [`Error::Driver`].
+    /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn contains_into(
         &self,
         keys: &(impl Input<K> + ?Sized),

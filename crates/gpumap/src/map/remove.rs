@@ -70,6 +70,15 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Removes keys, and returns their values. Of several equal keys, one gets it. Waits for the
     /// calls in flight.
     ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert_eq!(map.remove_with_values(&[2, 3])?, [Some(20), None]);
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`remove`](Self::remove).
     pub fn remove_with_values(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
@@ -90,7 +99,17 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(found_values(values, found))
     }
 
-    /// Removes every pair. Waits for the calls in flight.
+    /// Removes every pair. Waits for the calls in flight. A map that is
+    /// [poisoned](crate::Error::Poisoned) is usable again.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// map.clear()?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver).
@@ -100,6 +119,15 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) does.
     /// Waits for the calls in flight.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1], &[10])?;
+    /// assert_eq!(map.drain()?, (vec![1], vec![10]));
+    /// assert!(map.is_empty());
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) before anything is removed;
@@ -117,6 +145,15 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Pairs that stay are stored anew, in a second table if there is memory for one. A map that is so full that
     /// they do not find room in another order becomes larger, whatever its [growth](crate::Growth).
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+    /// assert_eq!(map.retain_keys(&[3, 4])?, 2);
+    /// assert_eq!(map.retrieve_all()?, (vec![3], vec![30]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) before anything is removed;

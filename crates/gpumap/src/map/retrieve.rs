@@ -108,8 +108,19 @@ impl<K: Key, V: Value> Dump<K, V> {
 impl<K: Key, V: Value> Map<K, V> {
     /// Every pair: `values[i]` belongs to `keys[i]`, in no order.
     ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+    /// let (keys, values) = map.retrieve_all()?;
+    /// assert_eq!(keys.len(), 3);
+    /// assert!(keys.into_iter().zip(values).all(|(key, value)| value == 10 * key));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver).
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Poisoned`](crate::Error::Poisoned),
+    /// [`Error::Driver`](crate::Error::Driver).
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.scratch.take()?;
         let table = self.table.read();
@@ -133,7 +144,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver).
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Poisoned`](crate::Error::Poisoned),
+    /// [`Error::Driver`](crate::Error::Driver).
     pub fn retrieve_all_ordered(&self) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.scratch.take()?;
         let table = self.table.read();
@@ -184,7 +196,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::OutputTooSmall`](crate::Error::OutputTooSmall) if the pairs do not fit: before
     /// anything is written, unless other calls are storing pairs at the same time.
-    /// [`Error::WrongDevice`](crate::Error::WrongDevice), [`Error::Driver`](crate::Error::Driver).
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::WrongDevice`](crate::Error::WrongDevice),
+    /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retrieve_all_into(
         &self,
         keys: &mut (impl Output<K> + ?Sized),

@@ -52,6 +52,15 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Stores pairs whose key is absent; a present key keeps its value. Of several pairs of the
     /// batch with one key, one is stored. Returns how many were.
     ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// assert_eq!(map.insert(&[1, 2], &[10, 20])?, 2);
+    /// assert_eq!(map.insert(&[2, 3], &[99, 30])?, 1);
+    /// assert_eq!(map.get(&[1, 2, 3])?, [Some(10), Some(20), Some(30)]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`], or [`Error::Full`] if the map does not
     /// grow, and then nothing of the batch is in the map, unless that error says `partial`;
@@ -87,6 +96,15 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// Stores pairs; a present key gets the new value. Of several pairs of the batch with one key,
     /// one is there in the end. Returns how many keys were new.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert_eq!(map.upsert(&[2, 3], &[99, 30])?, 1);
+    /// assert_eq!(map.get(&[1, 2, 3])?, [Some(10), Some(99), Some(30)]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`insert`](Self::insert).
