@@ -246,10 +246,13 @@ impl<K: Key, V: Value> Map<K, V> {
         wanted: Wanted,
         fill: unsafe fn(Places),
     ) -> Result<Option<Vec<T>>> {
-        let Some((keys, mut crew)) = self.crew_for(keys, wanted) else {
+        let Some((keys, crew)) = self.crew_for(keys, wanted) else {
             return Ok(None);
         };
-        let (table, piece) = (self.table.read(), crew.pairs::<K, V>());
+        let table = self.table.read();
+        // Dropped before the lock is opened: after an error kernels of other lanes still read the table.
+        let mut crew = crew;
+        let piece = crew.pairs::<K, V>();
         let [values, found] = wanted.bytes::<V>(1);
         debug_assert_eq!([values, found], [size_of::<A>(), size_of::<B>()]);
         // SAFETY: `fill` writes to all places; the keys are borrowed, and the answers in the berth until they are filled.
@@ -289,10 +292,13 @@ impl<K: Key, V: Value> Map<K, V> {
         let (Some(values), Some(found)) = (host_places(values), host_places(found)) else {
             return Ok(false);
         };
-        let Some((keys, mut crew)) = self.crew_for(keys, wanted) else {
+        let Some((keys, crew)) = self.crew_for(keys, wanted) else {
             return Ok(false);
         };
-        let (table, piece) = (self.table.read(), crew.pairs::<K, V>());
+        let table = self.table.read();
+        // Dropped before the lock is opened: after an error kernels of other lanes still read the table.
+        let mut crew = crew;
+        let piece = crew.pairs::<K, V>();
         // An output that is not wanted has empty pieces, and as many.
         let values = values
             .chunks_mut(piece)
