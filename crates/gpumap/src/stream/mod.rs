@@ -216,7 +216,9 @@ impl Stream {
     /// Whether both are one queue.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         let one_handle = || self.raw().is_some() && self.raw() == other.raw();
-        Arc::ptr_eq(&self.inner, &other.inner) || one_handle()
+        // The legacy default streams of all devices have one handle, which is null.
+        let one_device = || self.device() == other.device();
+        Arc::ptr_eq(&self.inner, &other.inner) || one_handle() && one_device()
     }
 
     /// Has something queued by the driver, or by what is built on it. On the CPU the handle is null, and nothing may use

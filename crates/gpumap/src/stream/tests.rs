@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpumap_simt::{kernel, kernel::Grid, kernel_args, thread};
 
-use super::Recorder;
+use super::{Queue, Recorder, Work};
 use crate::cuda::calls;
 use crate::testing::on_every_device;
 use crate::{Buffer, Device, Error, Event, Map, Result, Stream};
@@ -247,6 +247,20 @@ fn a_small_call_asks_the_driver_to_launch_and_to_wait() {
             false => assert!(calls.is_empty()),
         }
     });
+}
+
+#[test]
+fn default_streams_of_two_devices_are_two() {
+    let legacy = |device: &Device| {
+        let queue = Queue::Cuda {
+            handle: std::ptr::null_mut(),
+            owned: false,
+        };
+        Stream::of(device, queue, Work::shared())
+    };
+    let (one, other) = (Device::cpu(), Device::cpu_with(Default::default()));
+    assert!(legacy(&one).is_same_as(&legacy(&one)));
+    assert!(!legacy(&one).is_same_as(&legacy(&other)));
 }
 
 #[test]
