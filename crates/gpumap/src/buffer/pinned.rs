@@ -10,7 +10,7 @@ use bytemuck::Pod;
 use crate::cuda::cu;
 use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
-use crate::memory::{bytes_of, host_zeroed};
+use crate::memory::{bytes_of, host_zeroed, or_host_is_full};
 
 /// Host memory that is locked in place for a CUDA device, so that copies to and from it run at
 /// the full speed of the link and beside the host. Plain memory on the CPU. A slice in all else.
@@ -58,7 +58,8 @@ impl<T: Pod> PinnedBuffer<T> {
                 let _current = context.enter()?;
                 // No flags: write-combined memory would be slow to read.
                 // SAFETY: a context is current, the place is valid, bytes is not zero.
-                unsafe { cu!(cuMemHostAlloc(&mut ptr, bytes, 0)) }?;
+                unsafe { cu!(cuMemHostAlloc(&mut ptr, bytes, 0)) }
+                    .map_err(|error| or_host_is_full(error, bytes))?;
                 let ptr = NonNull::new(ptr.cast::<T>()).ok_or(Error::OutOfMemory {
                     needed: bytes as u64,
                     available: 0,

@@ -80,7 +80,8 @@ fn expect_host_memory(bytes: usize) -> Result<()> {
     Ok(())
 }
 
-fn refused(bytes: usize) -> Error {
+/// The error where it has not so many bytes free.
+pub(super) fn refused(bytes: usize) -> Error {
     Error::OutOfMemory {
         needed: bytes as u64,
         available: host_memory().map_or(0, |memory| memory.available),

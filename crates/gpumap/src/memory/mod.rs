@@ -204,6 +204,14 @@ fn cuda_free(context: &Context, stream: &Stream, ptr: CUdeviceptr) -> Result<()>
     }
 }
 
+/// What the driver says when the host has no memory to lock, as everybody says it.
+pub(crate) fn or_host_is_full(error: Error, bytes: usize) -> Error {
+    match is_out_of_memory(&error) {
+        true => host::refused(bytes),
+        false => error,
+    }
+}
+
 fn is_out_of_memory(error: &Error) -> bool {
     matches!(error, Error::Driver { code, .. } if code.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY)
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::device::Device;
+use crate::error::DriverCode;
 
 #[test]
 fn host_memory_is_zeroed_and_page_aligned() {
@@ -45,4 +46,19 @@ fn more_than_the_host_has_is_an_error() {
         Err(Error::OutOfMemory { .. })
     ));
     assert_eq!(stream.device().allocated_bytes(), 0);
+}
+
+#[test]
+fn memory_that_cannot_be_locked_is_memory_that_is_missing() {
+    let says = |code| Error::Driver {
+        call: "cuMemHostAlloc",
+        code: DriverCode(code),
+    };
+    let refused = or_host_is_full(says(CUresult::CUDA_ERROR_OUT_OF_MEMORY), 80);
+    assert!(
+        matches!(refused, Error::OutOfMemory { needed: 80, .. }),
+        "{refused}"
+    );
+    let other = or_host_is_full(says(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS), 80);
+    assert!(matches!(other, Error::Driver { .. }), "{other}");
 }
