@@ -64,8 +64,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         expect_room(len, values.len().min(found.len()))?;
         let is_host = matches!(values, Sink::Host(_));
         let mut scratch = self.scratch.take()?;
-        let mut values = scratch.landing(Slot::FirstOutput, values)?;
-        let mut found = scratch.landing(Slot::SecondOutput, found)?;
+        let mut values = scratch.landing(Slot::FirstOutput, values, len)?;
+        let mut found = scratch.landing(Slot::SecondOutput, found, len)?;
         // The codes of the two outcomes are 0 and 1.
         let answers = (found.as_mut_ptr(), values.as_mut_ptr());
         if is_host {

@@ -173,8 +173,8 @@ impl<K: Key, V: Value> Map<K, V> {
             Source::Device(_) => len,
         };
         let mut scratch = self.scratch.take()?;
-        let mut values_told = scratch.landing(Slot::FirstOutput, values_told)?;
-        let mut outcomes = scratch.landing(Slot::SecondOutput, outcomes)?;
+        let mut values_told = scratch.landing(Slot::FirstOutput, values_told, len)?;
+        let mut outcomes = scratch.landing(Slot::SecondOutput, outcomes, len)?;
         let told = Told {
             values: values_told.as_mut_ptr().cast(),
             outcomes: outcomes.as_mut_ptr(),

@@ -78,7 +78,7 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(());
         }
         let mut scratch = self.scratch.take()?;
-        let mut values = scratch.landing(Slot::FirstOutput, values)?;
+        let mut values = scratch.landing(Slot::FirstOutput, values, keys.len())?;
         let to = (values.as_mut_ptr(), ptr::null_mut());
         self.look_up(&mut scratch, keys, to, default)?;
         scratch.land(values, keys.len())
@@ -112,8 +112,8 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(());
         }
         let mut scratch = self.scratch.take()?;
-        let mut values = scratch.landing(Slot::FirstOutput, values)?;
-        let mut found = scratch.landing(Slot::SecondOutput, found)?;
+        let mut values = scratch.landing(Slot::FirstOutput, values, keys.len())?;
+        let mut found = scratch.landing(Slot::SecondOutput, found, keys.len())?;
         let to = (values.as_mut_ptr(), found.as_mut_ptr());
         self.look_up(&mut scratch, keys, to, V::zeroed())?;
         scratch.land_both(values, found, keys.len())
@@ -167,7 +167,7 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(());
         }
         let mut scratch = self.scratch.take()?;
-        let mut found = scratch.landing(Slot::FirstOutput, found)?;
+        let mut found = scratch.landing(Slot::FirstOutput, found, keys.len())?;
         let to = (ptr::null_mut(), found.as_mut_ptr());
         self.look_up(&mut scratch, keys, to, V::zeroed())?;
         scratch.land(found, keys.len())

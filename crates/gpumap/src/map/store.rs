@@ -216,7 +216,7 @@ impl<K: Key, V: Value> Map<K, V> {
         expect_room(keys.len(), held.len())?;
         let len = keys.len();
         let mut scratch = self.scratch.take()?;
-        let mut held = scratch.landing(Slot::FirstOutput, held)?;
+        let mut held = scratch.landing(Slot::FirstOutput, held, len)?;
         let held_at = held.as_mut_ptr();
         let stored = self.store_job(&mut scratch, keys, values, |job| Job {
             verb: Verb::GetOrInsert,

@@ -57,12 +57,13 @@ impl Workspace {
         Ok(view.as_mut_ptr())
     }
 
-    /// Where what is queued from now on can write a result for memory of the caller: there, or into a
-    /// slot, from which [`land`](Self::land) copies it.
+    /// Where what is queued from now on can write a result of `len` elements for memory of the caller, which
+    /// has as many places or more: there, or into a slot, from which [`land`](Self::land) copies it.
     pub(crate) fn landing<'a, T: Pod>(
         &mut self,
         slot: Slot,
         sink: Sink<'a, T>,
+        len: usize,
     ) -> Result<Landing<'a, T>> {
         match sink {
             Sink::Device(mut view) => {
@@ -71,8 +72,8 @@ impl Workspace {
                 Ok(Landing { ptr, host })
             }
             Sink::Host(slice) if self.stream.device().is_cuda() && size_of::<T>() != 0 => {
-                let ptr = self.reserve(slot, slice.len())?;
-                let host = Some(slice);
+                let ptr = self.reserve(slot, len)?;
+                let host = Some(&mut slice[..len]);
                 Ok(Landing { ptr, host })
             }
             Sink::Host(slice) => {
@@ -101,24 +102,33 @@ impl Workspace {
         unsafe { self.download(Arrays::Used, arrays) }
     }
 
-    /// Sees to it that pairs come to two outputs of the caller, which have to have room for `len`: `write` is told where to
-    /// write them and for how many there is room, waits, and says how many there are. Returns that.
+    /// Sees to it that pairs come to two outputs of the caller, which have to have room for `len`, as many as there
+    /// seem to be: `write` is told where to write them and for how many there is room, waits, and says how many there are.
+    /// Returns that.
+    ///
+    /// Outputs may be much longer, and the device need not have room for as many; so if calls in flight have stored more
+    /// meanwhile, it starts again.
     pub(crate) fn land_pairs<K: Pod, V: Pod>(
         &mut self,
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
         len: usize,
-        write: impl FnOnce(&mut Self, (*mut K, *mut V), usize) -> Result<usize>,
+        write: impl Fn(&mut Self, (*mut K, *mut V), usize) -> Result<usize>,
     ) -> Result<usize> {
-        let (keys, values) = (keys.sink(), values.sink());
-        let room = keys.len().min(values.len());
-        expect_room(len, room)?;
-        let mut keys = self.landing(Slot::FirstOutput, keys)?;
-        let mut values = self.landing(Slot::SecondOutput, values)?;
-        let pairs = write(self, (keys.as_mut_ptr(), values.as_mut_ptr()), room)?;
-        expect_room(pairs, room)?;
-        self.land_both(keys, values, pairs)?;
-        Ok(pairs)
+        let most = keys.sink().len().min(values.sink().len());
+        expect_room(len, most)?;
+        let mut room = len;
+        loop {
+            let mut keys = self.landing(Slot::FirstOutput, keys.sink(), room)?;
+            let mut values = self.landing(Slot::SecondOutput, values.sink(), room)?;
+            let pairs = write(self, (keys.as_mut_ptr(), values.as_mut_ptr()), room)?;
+            expect_room(pairs, most)?;
+            if pairs <= room {
+                self.land_both(keys, values, pairs)?;
+                return Ok(pairs);
+            }
+            room = (pairs + pairs / 8 + 1).min(most);
+        }
     }
 
     /// Room for a result of `len` elements that the host wants: a slot, or on the CPU the very
@@ -189,5 +199,49 @@ impl Workspace {
             }?;
         }
         self.wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ScratchPool;
+    use super::*;
+    use crate::error::Error;
+    use crate::testing::on_every_device;
+
+    #[test]
+    fn long_outputs_take_no_more_than_the_answer() {
+        on_every_device(|device| {
+            let device = device.with_memory_budget(1 << 20);
+            let pool = ScratchPool::new(&device);
+            let mut scratch = pool.take().unwrap();
+            let mut long = vec![7u64; 1 << 20];
+            let landing = scratch.landing(Slot::FirstOutput, long.sink(), 100);
+            scratch.land(landing.unwrap(), 100).unwrap();
+            assert!(long[100..].iter().all(|&element| element == 7));
+
+            let (mut keys, mut values) = (vec![7u64; 1 << 20], vec![7u64; 1 << 20]);
+            let nine = |scratch: &mut Workspace, (keys, values): (*mut u64, *mut u64), room| {
+                // SAFETY: both have this room.
+                unsafe {
+                    scratch.stream().fill(keys.cast(), 1, 8 * room)?;
+                    scratch.stream().fill(values.cast(), 2, 8 * room)?;
+                }
+                Ok(9)
+            };
+            // There are as many as there seem to be, or more.
+            for seem in [9, 5] {
+                let pairs = scratch.land_pairs(&mut keys, &mut values, seem, nine);
+                assert_eq!(pairs.unwrap(), 9);
+                assert_eq!(keys[..9], [0x0101_0101_0101_0101; 9]);
+                assert_eq!(values[..9], [0x0202_0202_0202_0202; 9]);
+                assert!(keys[9 + 9 / 8 + 1..].iter().all(|&key| key == 7));
+            }
+            let refused = scratch.land_pairs(&mut keys[..8], &mut values, 5, nine);
+            let Err(Error::OutputTooSmall { needed, given }) = refused else {
+                panic!("{refused:?}")
+            };
+            assert_eq!((needed, given), (9, 8));
+        });
     }
 }

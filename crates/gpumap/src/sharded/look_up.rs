@@ -90,8 +90,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         let len = keys.len();
         let make = |scratch: &mut Workspace| {
             expect_room(len, values.len().min(found.len()))?;
-            let mut values = scratch.landing(Slot::FirstOutput, values)?;
-            let mut found = scratch.landing(Slot::SecondOutput, found)?;
+            let mut values = scratch.landing(Slot::FirstOutput, values, len)?;
+            let mut found = scratch.landing(Slot::SecondOutput, found, len)?;
             let targets = Targets {
                 values: Some(values.as_mut_ptr()),
                 found: found.as_mut_ptr(),
@@ -121,7 +121,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         let len = keys.len();
         let make = |scratch: &mut Workspace| {
             expect_room(len, found.len())?;
-            let mut found = scratch.landing(Slot::FirstOutput, found)?;
+            let mut found = scratch.landing(Slot::FirstOutput, found, len)?;
             let targets = Targets {
                 values: None,
                 found: found.as_mut_ptr(),

@@ -58,8 +58,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let len = keys.len();
         expect_room(len, values.len().min(found.len()))?;
         let mut scratch = self.ids.scratch.take()?;
-        let mut values = scratch.landing(Slot::FirstOutput, values)?;
-        let mut found = scratch.landing(Slot::SecondOutput, found)?;
+        let mut values = scratch.landing(Slot::FirstOutput, values, len)?;
+        let mut found = scratch.landing(Slot::SecondOutput, found, len)?;
         let (values_at, found_at) = (values.as_mut_ptr(), found.as_mut_ptr());
         self.look_up(&mut scratch, keys, values_at, found_at)?;
         scratch.land_both(values, found, len)
