@@ -40,8 +40,18 @@ impl<T: Pod> Sink<'_, T> {
 
 /// The values of keys that were found, from values and bytes that are not 0 where one was.
 pub(crate) fn found_values<V>(values: Vec<V>, found: Vec<u8>) -> Vec<Option<V>> {
+    found_values_in(Vec::new(), values, found)
+}
+
+/// The same in an empty vector, which need not grow if it has room for as many.
+pub(crate) fn found_values_in<V>(
+    mut answers: Vec<Option<V>>,
+    values: Vec<V>,
+    found: Vec<u8>,
+) -> Vec<Option<V>> {
     let answer = |(value, found)| (found != 0).then_some(value);
-    values.into_iter().zip(found).map(answer).collect()
+    answers.extend(values.into_iter().zip(found).map(answer));
+    answers
 }
 
 impl<T: Pod> Output<T> for [T] {

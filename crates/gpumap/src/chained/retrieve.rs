@@ -24,8 +24,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let all = (chains.bases() as usize + chains.slabs()) * self.slab_slots();
         let mut room = self.len();
         loop {
-            let mut keys = scratch.output::<K>(Slot::FirstOutput, room)?;
-            let mut values = scratch.output::<V>(Slot::SecondOutput, room)?;
+            let mut keys = scratch.output_of_some::<K>(Slot::FirstOutput, room)?;
+            let mut values = scratch.output_of_some::<V>(Slot::SecondOutput, room)?;
             let outputs = (keys.as_mut_ptr(), values.as_mut_ptr());
             let pairs = self.dump(&chains, &mut scratch, outputs, room)?;
             if pairs <= room || room == all {

@@ -14,7 +14,8 @@ use super::table::Table;
 use super::{Key, Map, Value};
 use crate::error::{Error, Result};
 use crate::input::{Input, Source};
-use crate::output::found_values;
+use crate::memory::host_vec;
+use crate::output::found_values_in;
 use crate::primitives::Order;
 use crate::scratch::{Slot, Workspace};
 
@@ -83,6 +84,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// As for [`remove`](Self::remove).
     pub fn remove_with_values(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
         let keys = keys.source();
+        let told = host_vec(keys.len())?;
         let mut scratch = self.scratch.take()?;
         let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
         let mut found = scratch.output::<u8>(Slot::SecondOutput, keys.len())?;
@@ -96,7 +98,7 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         let values = scratch.fetch(values, keys.len())?;
         let found = scratch.fetch(found, keys.len())?;
-        Ok(found_values(values, found))
+        Ok(found_values_in(told, values, found))
     }
 
     /// Removes every pair. Waits for the calls in flight. A map that is

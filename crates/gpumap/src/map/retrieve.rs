@@ -164,8 +164,8 @@ impl<K: Key, V: Value> Map<K, V> {
         let all = self.slots() + RESERVED_WORDS as usize;
         let mut room = self.len();
         loop {
-            let mut keys = scratch.output::<K>(Slot::FirstOutput, room)?;
-            let mut values = scratch.output::<V>(Slot::SecondOutput, room)?;
+            let mut keys = scratch.output_of_some::<K>(Slot::FirstOutput, room)?;
+            let mut values = scratch.output_of_some::<V>(Slot::SecondOutput, room)?;
             let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
             let dump = Dump::of(table, order, keys_at, values_at, room)?;
             let pairs = self.dump(&dump, scratch)?;

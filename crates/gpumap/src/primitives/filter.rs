@@ -237,7 +237,7 @@ impl<T: Element, O: Copy + 'static> Call<'_, T, O> {
         self.expect_flags()?;
         let mut scratch = primitives.scratch.take()?;
         let room = self.input.len();
-        let mut output = scratch.output::<P>(Slot::FirstOutput, room)?;
+        let mut output = scratch.output_of_some::<P>(Slot::FirstOutput, room)?;
         // SAFETY: the output has room for all.
         let kept = unsafe { self.run(&mut scratch, output.as_mut_ptr(), room) }?;
         scratch.fetch(output, kept)

@@ -16,6 +16,7 @@ use crate::output::{Output, Sink};
 pub(crate) struct HostOutput<T> {
     ptr: *mut T,
     len: usize,
+    /// On the CPU what kernels write to. On CUDA a vector with room, or none yet.
     host: Option<Vec<T>>,
 }
 
@@ -132,8 +133,22 @@ impl Workspace {
     }
 
     /// Room for a result of `len` elements that the host wants: a slot, or on the CPU the very
-    /// vector that [`fetch`](Self::fetch) returns.
+    /// vector that [`fetch`](Self::fetch) returns. The host's memory is there as well, so that when kernels
+    /// have changed something, no answer is missing for want of it.
     pub(crate) fn output<T: Pod>(&mut self, slot: Slot, len: usize) -> Result<HostOutput<T>> {
+        let mut output = self.output_of_some(slot, len)?;
+        if output.host.is_none() {
+            output.host = Some(host_vec(len)?);
+        }
+        Ok(output)
+    }
+
+    /// The same for a result of which the host may want much less: its memory is had when that is known.
+    pub(crate) fn output_of_some<T: Pod>(
+        &mut self,
+        slot: Slot,
+        len: usize,
+    ) -> Result<HostOutput<T>> {
         if self.stream.device().is_cuda() {
             let ptr = self.reserve(slot, len)?;
             let host = None;
@@ -149,13 +164,18 @@ impl Workspace {
     /// workspace, whose slot was not reserved again since.
     pub(crate) fn fetch<T: Pod>(&mut self, output: HostOutput<T>, len: usize) -> Result<Vec<T>> {
         let len = len.min(output.len);
-        if let Some(mut vec) = output.host {
+        let mut vec = match output.host {
+            Some(vec) => vec,
+            None => host_vec(len)?,
+        };
+        if self.stream.device().is_cuda() {
+            // SAFETY: the slot has at least as many.
+            unsafe { self.read_to(&mut vec, output.ptr, len) }?;
+        } else {
             self.wait()?;
             vec.truncate(len);
-            return Ok(vec);
         }
-        // SAFETY: the slot has at least as many.
-        unsafe { self.read(output.ptr, len) }
+        Ok(vec)
     }
 
     /// Waits for everything queued, and returns the first `len` elements of a
@@ -164,15 +184,32 @@ impl Workspace {
     /// # Safety
     /// The slot was not reserved again since, and has as many elements, all of them written to.
     pub(crate) unsafe fn read<T: Pod>(&mut self, from: *const T, len: usize) -> Result<Vec<T>> {
-        let mut vec = host_vec::<T>(len)?;
-        let places = ptr::slice_from_raw_parts_mut(vec.as_mut_ptr().cast(), len * size_of::<T>());
-        // SAFETY: the vector has room for `len` elements.
-        let places: &mut [MaybeUninit<u8>] = unsafe { &mut *places };
+        let mut vec = host_vec(len)?;
+        // SAFETY: passed on.
+        unsafe { self.read_to(&mut vec, from, len) }?;
+        Ok(vec)
+    }
+
+    /// The same, in place of what is in a vector that has room for as many.
+    ///
+    /// # Safety
+    /// As for [`read`](Self::read).
+    pub(crate) unsafe fn read_to<T: Pod>(
+        &mut self,
+        vec: &mut Vec<T>,
+        from: *const T,
+        len: usize,
+    ) -> Result<()> {
+        vec.clear();
+        let places = &mut vec.spare_capacity_mut()[..len];
+        let bytes = ptr::slice_from_raw_parts_mut(places.as_mut_ptr().cast(), size_of_val(places));
+        // SAFETY: the bytes of these places.
+        let bytes: &mut [MaybeUninit<u8>] = unsafe { &mut *bytes };
         // SAFETY: the slot has as many elements, by the caller.
-        unsafe { self.download(Arrays::New, [(places, from.cast())]) }?;
+        unsafe { self.download(Arrays::New, [(bytes, from.cast())]) }?;
         // SAFETY: the copy has ended, so `len` elements are written; `T` takes any bytes.
         unsafe { vec.set_len(len) };
-        Ok(vec)
+        Ok(())
     }
 
     /// Waits for everything queued, and copies arrays of the device to the host.
@@ -208,6 +245,18 @@ mod tests {
     use super::*;
     use crate::error::Error;
     use crate::testing::on_every_device;
+
+    #[test]
+    fn the_hosts_memory_is_there_before_the_answer() {
+        on_every_device(|device| {
+            let pool = ScratchPool::new(device);
+            let mut scratch = pool.take().unwrap();
+            let output = scratch.output::<u32>(Slot::FirstOutput, 1000).unwrap();
+            let there = output.host.as_ref().map(Vec::as_ptr);
+            let fetched = scratch.fetch(output, 900).unwrap();
+            assert_eq!((there, fetched.len()), (Some(fetched.as_ptr()), 900));
+        });
+    }
 
     #[test]
     fn long_outputs_take_no_more_than_the_answer() {

@@ -15,7 +15,8 @@ use super::ring::Returned;
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::{Input, Source};
-use crate::output::found_values;
+use crate::memory::host_vec;
+use crate::output::found_values_in;
 use crate::scratch::{Slot, Workspace};
 
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
@@ -55,6 +56,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     pub fn remove_with_values(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
         let keys = keys.source();
         let len = keys.len();
+        let answers = host_vec(len)?;
         let mut scratch = self.ids.scratch.take()?;
         let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
         let mut found = scratch.output::<u8>(Slot::SecondOutput, len)?;
@@ -73,7 +75,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         }
         let values = scratch.fetch(values, len)?;
         let found = scratch.fetch(found, len)?;
-        Ok(found_values(values, found))
+        Ok(found_values_in(answers, values, found))
     }
 
     /// Removes every pair. Waits for the calls in flight.

@@ -38,7 +38,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let all = self.ids.slots() + RESERVED_WORDS as usize;
         let mut room = self.len();
         loop {
-            let mut keys = scratch.output::<K>(Slot::FirstOutput, room)?;
+            let mut keys = scratch.output_of_some::<K>(Slot::FirstOutput, room)?;
             let ids: *mut u32 = scratch.reserve(Slot::Ids, room)?;
             let keys_at = keys.as_mut_ptr();
             let dump = Dump::of(&table, Order::Any, keys_at, ids, room)?;

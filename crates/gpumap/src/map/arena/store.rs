@@ -21,8 +21,6 @@ struct Stored<'m> {
     arena: RwLockReadGuard<'m, Arena>,
     /// How many keys were new.
     new: usize,
-    /// One byte per key, 1 where its pair was stored.
-    outcomes: HostOutput<u8>,
     /// The id that the map holds for each key, of `get_or_insert`.
     held: *mut u32,
 }
@@ -53,8 +51,10 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
+        let (keys, values) = (keys.source(), values.source());
         let mut scratch = self.ids.scratch.take()?;
-        let stored = self.store(&mut scratch, Verb::Insert, keys.source(), values.source())?;
+        let outcomes = scratch.reserve(Slot::SecondOutput, keys.len())?;
+        let stored = self.store(&mut scratch, Verb::Insert, keys, values, outcomes)?;
         Ok(stored.new)
     }
 
@@ -69,8 +69,10 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     ) -> Result<Vec<Outcome>> {
         let (keys, values) = (keys.source(), values.source());
         let mut scratch = self.ids.scratch.take()?;
-        let stored = self.store(&mut scratch, Verb::Insert, keys, values)?;
-        let outcomes = scratch.fetch(stored.outcomes, keys.len())?;
+        let mut outcomes: HostOutput<u8> = scratch.output(Slot::SecondOutput, keys.len())?;
+        let outcomes_at = outcomes.as_mut_ptr();
+        self.store(&mut scratch, Verb::Insert, keys, values, outcomes_at)?;
+        let outcomes = scratch.fetch(outcomes, keys.len())?;
         Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
     }
 
@@ -89,10 +91,12 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
+        let (keys, values) = (keys.source(), values.source());
         let mut scratch = self.ids.scratch.take()?;
+        let outcomes = scratch.reserve(Slot::SecondOutput, keys.len())?;
         let _pass = self.gate.enter(Kind::Replaces);
         let verb = Verb::Exchange(self.kernels.exchange);
-        let stored = self.store(&mut scratch, verb, keys.source(), values.source())?;
+        let stored = self.store(&mut scratch, verb, keys, values, outcomes)?;
         Ok(stored.new)
     }
 
@@ -119,19 +123,22 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let len = keys.len();
         let mut scratch = self.ids.scratch.take()?;
         let mut found = scratch.output::<V>(Slot::FirstOutput, len)?;
-        let stored = self.store(&mut scratch, Verb::GetOrInsert, keys, values)?;
+        let outcomes = scratch.reserve(Slot::SecondOutput, len)?;
+        let stored = self.store(&mut scratch, Verb::GetOrInsert, keys, values, outcomes)?;
         let found_at = found.as_mut_ptr();
         self.read_cells(&stored.arena, &mut scratch, stored.held, found_at, len)?;
         scratch.fetch(found, len)
     }
 
-    /// Stores a batch, and waits.
+    /// Stores a batch, and waits. For each key there is a byte for what becomes of it, 1 where its pair was
+    /// stored.
     fn store(
         &self,
         scratch: &mut Workspace,
         verb: Verb<K, u32>,
         keys: Source<'_, K>,
         values: Source<'_, V>,
+        outcomes: *mut u8,
     ) -> Result<Stored<'_>> {
         expect_same_len(keys.len(), values.len())?;
         let len = keys.len();
@@ -143,14 +150,13 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
                 scratch.stage(Slot::Values, values)?,
             )
         };
-        let mut outcomes = scratch.output::<u8>(Slot::SecondOutput, len)?;
         let ids = Ids {
             own: scratch.reserve(Slot::Ids, len)?,
             held: match verb {
                 Verb::GetOrInsert | Verb::Exchange(_) => scratch.reserve(Slot::Held, len)?,
                 Verb::Insert | Verb::Merge(_) => ptr::null_mut(),
             },
-            outcomes: outcomes.as_mut_ptr(),
+            outcomes,
             len,
         };
         let (arena, lease) = self.take_cells(len)?;
@@ -184,7 +190,6 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         Ok(Stored {
             arena,
             new: new?,
-            outcomes,
             held: ids.held,
         })
     }
