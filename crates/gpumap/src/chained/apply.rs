@@ -11,6 +11,7 @@ use super::{ChainedMap, Key, Value};
 use crate::error::Error;
 use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
+use crate::memory::host_vec;
 use crate::scratch::{Slot, Workspace};
 
 /// What [`ChainedMap::apply`] does with a key.
@@ -105,6 +106,9 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             .iter()
             .map(|operation| operation.code())
             .collect();
+        // What is told is not to be lost for want of memory when it has been done.
+        let (mut outcomes, mut found) = (host_vec(len)?, host_vec(len)?);
+        let mut answers = host_vec(len)?;
         let mut scratch = self.scratch.take()?;
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
         let job = unsafe {
@@ -125,24 +129,24 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         if !beside {
             let mut chains = self.exclusive()?;
             self.make_room(&mut chains, most_new)?;
-            self.apply_alone(&mut chains, &mut scratch, job, operations)?;
+            self.apply_alone(&mut chains, &mut scratch, job, operations, &mut outcomes)?;
         }
         // SAFETY: a byte for each key was reserved, and written by the kernel.
-        let mut outcomes = unsafe { scratch.read(job.outcomes, len) }?;
+        unsafe { scratch.read_to(&mut outcomes, job.outcomes, len) }?;
         if outcomes.contains(&(Outcome::Full as u8)) {
-            let mut chains = self.exclusive()?;
-            self.replay(&mut chains, &mut scratch, job, &|i| operations[i])?;
+            let (mut chains, operation) = (self.exclusive()?, |i: usize| operations[i]);
+            self.replay(&mut chains, &mut scratch, job, &operation, &mut outcomes)?;
             drop(chains);
             // SAFETY: as above.
-            outcomes = unsafe { scratch.read(job.outcomes, len) }?;
+            unsafe { scratch.read_to(&mut outcomes, job.outcomes, len) }?;
         }
         // SAFETY: as above; memory of a workspace is never uninitialised, and where there was no value
         // none is looked at.
-        let found = unsafe { scratch.read(job.found, len) }?;
-        let answers = operations.iter().zip(outcomes).zip(found);
-        Ok(answers
-            .map(|((&operation, outcome), found)| answer(operation, outcome, found))
-            .collect())
+        unsafe { scratch.read_to(&mut found, job.found, len) }?;
+        let told = operations.iter().zip(outcomes).zip(found);
+        answers
+            .extend(told.map(|((&operation, outcome), found)| answer(operation, outcome, found)));
+        Ok(answers)
     }
 
     /// Runs the batch beside other calls if it fits for sure, and says whether it did.
@@ -174,11 +178,12 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         scratch: &mut Workspace,
         job: Job<K, V>,
         operations: &[Operation],
+        outcomes: &mut Vec<u8>,
     ) -> Result<()> {
         let [stored, removed] = self.run_mixed(chains, scratch, job)?;
         self.room.stored(stored);
         self.room.removed(removed);
-        self.replay(chains, scratch, job, &|i| operations[i])?;
+        self.replay(chains, scratch, job, &|i| operations[i], outcomes)?;
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use super::apply::{NOTHING, Operation};
 use super::chains::Chains;
 use super::run::Job;
 use super::{ChainedMap, Key, Value};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::Source;
 use crate::scratch::{Slot, Workspace};
 
@@ -27,19 +27,21 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Does once more what found no room of a batch, alone: `operation(i)` with key `i`. Returns how many
     /// pairs were stored.
     ///
-    /// The job has its outcomes, and gets those of what is done now.
+    /// The job has its outcomes, and gets those of what is done now; there is room on the host for as many. If there
+    /// is no memory for more, the error says that the rest of the batch is in the map.
     pub(super) fn replay(
         &self,
         chains: &mut Chains,
         scratch: &mut Workspace,
         job: Job<K, V>,
         operation: &dyn Fn(usize) -> Operation,
+        outcomes: &mut Vec<u8>,
     ) -> Result<usize> {
         let mut stored = 0;
         let mut warps = job.len.div_ceil(WARP);
         loop {
             // SAFETY: a byte for each key was reserved, and written by the kernels before.
-            let outcomes = unsafe { scratch.read(job.outcomes, job.len) }?;
+            unsafe { scratch.read_to(outcomes, job.outcomes, job.len) }?;
             let is_full = |&outcome: &u8| outcome == Outcome::Full as u8;
             let full = outcomes.iter().filter(|outcome| is_full(outcome)).count();
             if full == 0 {
@@ -49,13 +51,18 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
                 return Err(self.full(job.len, full, true));
             }
             tracing::debug!(pairs = full, warps, "storing once more what found no room");
-            let code = |(i, outcome)| match is_full(outcome) {
-                true => operation(i).code(),
-                false => NOTHING,
+            for (i, outcome) in outcomes.iter_mut().enumerate() {
+                *outcome = match is_full(outcome) {
+                    true => operation(i).code(),
+                    false => NOTHING,
+                };
+            }
+            // SAFETY: the codes are left alone until the kernel has ended.
+            let staged = unsafe { scratch.stage(Slot::Tiles, Source::Host(outcomes)) };
+            let operations = match staged {
+                Err(Error::OutOfMemory { .. }) => return Err(self.full(job.len, full, true)),
+                staged => staged?,
             };
-            let codes: Vec<u8> = outcomes.iter().enumerate().map(code).collect();
-            // SAFETY: the codes live until the kernel has ended.
-            let operations = unsafe { scratch.stage(Slot::Tiles, Source::Host(&codes)) }?;
             let again = Job { operations, ..job };
             let grid = grid_of(job.len, warps);
             let [new, _] = self.change(chains, scratch, self.kernels.mixed, again, grid)?;
@@ -112,7 +119,13 @@ mod tests {
             let mut scratch = map.scratch.take().unwrap();
             let mut chains = map.exclusive().unwrap();
             let stored = map
-                .replay(&mut chains, &mut scratch, job, &|_| Operation::Append)
+                .replay(
+                    &mut chains,
+                    &mut scratch,
+                    job,
+                    &|_| Operation::Append,
+                    &mut Vec::with_capacity(N),
+                )
                 .unwrap();
             drop(chains);
             assert_eq!((stored, map.len()), (N.div_ceil(every), stored));

@@ -13,6 +13,7 @@ use super::{ChainedMap, Key, Value};
 use crate::error::Error;
 use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
+use crate::memory::host_vec;
 use crate::scratch::{Slot, Workspace};
 
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
@@ -22,7 +23,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`], or [`Error::Full`] if the pool is fixed, and
     /// then nothing of the batch is in the map, unless that error says `partial`: calls beside it have
-    /// used up what it needed in the end. [`Error::WrongDevice`], [`Error::Poisoned`],
+    /// used up what it needed in the end, slots or memory. [`Error::WrongDevice`], [`Error::Poisoned`],
     /// [`Error::Driver`].
     pub fn insert(
         &self,
@@ -89,7 +90,15 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         if full == 0 {
             return Ok(stored);
         }
-        let replayed = self.replay(&mut chains, &mut scratch, job, &|_| operation)?;
+        // The rest of the batch is in the map.
+        let mut outcomes = host_vec(len).map_err(|_| self.full(len, full, true))?;
+        let replayed = self.replay(
+            &mut chains,
+            &mut scratch,
+            job,
+            &|_| operation,
+            &mut outcomes,
+        )?;
         Ok(stored + replayed)
     }
 
