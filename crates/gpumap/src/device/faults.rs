@@ -78,7 +78,7 @@ impl Call {
             Self::Launch => "cuLaunchKernel",
             Self::MakeGraph => "cuGraphInstantiateWithFlags",
             Self::LaunchGraph => "cuGraphLaunch",
-            Self::CallHost => "cuLaunchHostFunc",
+            Self::CallHost => "cuStreamAddCallback",
             Self::CreateStream => "cuStreamCreate",
             Self::WaitForStream => "cuStreamSynchronize",
             Self::AskStream => "cuStreamQuery",
