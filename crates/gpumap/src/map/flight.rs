@@ -8,11 +8,11 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::task::Waker;
 
 use gpumap_kernels::count::{Counters, MIRRORED, WORDS};
 
+use super::wakers::{Alarm, Wakers};
 use crate::buffer::{Buffer, PinnedBuffer};
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
@@ -78,7 +78,10 @@ enum State {
 
 /// A call in flight: one verb, or those of a graph.
 #[derive(Debug)]
-pub(super) struct Flight(Mutex<State>);
+pub(super) struct Flight {
+    state: Mutex<State>,
+    alarm: Alarm,
+}
 
 /// All calls in flight on one map.
 #[derive(Debug)]
@@ -89,8 +92,7 @@ pub(super) struct Flights {
     pub(super) count: AtomicUsize,
     /// Tickets that no call is using.
     pub(super) idle: Mutex<Vec<Ticket>>,
-    /// Where wakers of futures are queued.
-    wakers: OnceLock<Stream>,
+    wakers: Wakers,
 }
 
 /// The books of a map: what flights change when they land.
@@ -164,7 +166,7 @@ impl Flights {
             open: Mutex::default(),
             count: AtomicUsize::new(0),
             idle: Mutex::default(),
-            wakers: OnceLock::new(),
+            wakers: Wakers::new(device),
         }
     }
 
@@ -175,23 +177,16 @@ impl Flights {
 
     /// Lets a stream wait for a flight.
     pub fn let_wait(&self, stream: &Stream, flight: &Flight) -> Result<()> {
-        match &*flight.0.lock() {
+        match &*flight.state.lock() {
             State::Flying(ticket, _) => stream.wait_event(&ticket.event),
             _ => Ok(()),
         }
     }
 
-    /// Wakes a task when a flight has ended, or soon if it has.
+    /// Wakes a task when a flight has ended, or soon if it has; one flight wakes who asked last.
     pub fn wake(&self, flight: &Flight, waker: Waker) -> Result<()> {
-        let stream = match self.wakers.get() {
-            Some(stream) => stream,
-            None => {
-                let stream = Stream::new(&self.device)?;
-                self.wakers.get_or_init(|| stream)
-            }
-        };
-        self.let_wait(stream, flight)?;
-        stream.call_host(Box::new(|| waker.wake()))
+        let let_wait = |stream: &Stream| self.let_wait(stream, flight);
+        self.wakers.wake(&flight.alarm, waker, let_wait)
     }
 }
 
@@ -199,7 +194,7 @@ impl Drop for Flights {
     /// Waits for the device: the table is freed next.
     fn drop(&mut self) {
         for flight in self.open.get_mut() {
-            if let State::Flying(ticket, _) = &*flight.0.lock() {
+            if let State::Flying(ticket, _) = &*flight.state.lock() {
                 // An error of the device leaves nothing in flight.
                 let _ = ticket.event.synchronize();
             }
@@ -270,7 +265,10 @@ impl Books<'_> {
             return Err(error);
         }
         let state = State::Flying(ticket.clone(), effects);
-        let flight = Arc::new(Flight(Mutex::new(state)));
+        let flight = Arc::new(Flight {
+            state: Mutex::new(state),
+            alarm: Alarm::default(),
+        });
         let mut open = self.flights.open.lock();
         open.push(flight.clone());
         self.flights.count.store(open.len(), Ordering::Release);
@@ -280,7 +278,7 @@ impl Books<'_> {
 
     /// Waits for a flight, and enters its counts.
     pub fn land(&self, flight: &Arc<Flight>) {
-        let (ticket, effects) = match &*flight.0.lock() {
+        let (ticket, effects) = match &*flight.state.lock() {
             State::Flying(ticket, effects) => (ticket.clone(), effects.clone()),
             _ => return,
         };
@@ -301,7 +299,7 @@ impl Books<'_> {
         effects: &[Effect],
         ended: Result<()>,
     ) -> bool {
-        let mut state = flight.0.lock();
+        let mut state = flight.state.lock();
         if !matches!(*state, State::Flying(..)) {
             return false;
         }
@@ -387,7 +385,7 @@ impl Books<'_> {
         let open = self.flights.open.lock().clone();
         let mut landed = false;
         for flight in &open {
-            let (ticket, effects) = match &*flight.0.lock() {
+            let (ticket, effects) = match &*flight.state.lock() {
                 State::Flying(ticket, effects) => (ticket.clone(), effects.clone()),
                 _ => continue,
             };
@@ -408,7 +406,7 @@ impl Books<'_> {
 impl Flight {
     /// Whether the device is done with it, well or not.
     pub fn has_ended(&self) -> bool {
-        match &*self.0.lock() {
+        match &*self.state.lock() {
             State::Flying(ticket, _) => !matches!(ticket.event.is_done(), Ok(false)),
             _ => true,
         }
@@ -416,12 +414,12 @@ impl Flight {
 
     /// Whether it has not landed.
     fn is_flying(&self) -> bool {
-        matches!(&*self.0.lock(), State::Flying(..))
+        matches!(&*self.state.lock(), State::Flying(..))
     }
 
     /// The counts of its verbs, once, after it has landed.
     pub fn take(&self) -> Result<Vec<usize>> {
-        match mem::replace(&mut *self.0.lock(), State::Taken) {
+        match mem::replace(&mut *self.state.lock(), State::Taken) {
             State::Landed(outcome) => outcome,
             // Taken before: its caller has had the answer.
             _ => Ok(Vec::new()),

@@ -27,6 +27,7 @@ mod stats;
 mod step;
 mod store;
 mod table;
+mod wakers;
 
 use std::fmt;
 use std::marker::PhantomData;

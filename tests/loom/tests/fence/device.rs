@@ -20,9 +20,9 @@ struct Completion {
 }
 
 /// Launches one after the other; here one is enough.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Stream {
-    last: Mutex<Option<Arc<Completion>>>,
+    last: Arc<Mutex<Option<Arc<Completion>>>>,
 }
 
 impl Stream {
@@ -48,6 +48,10 @@ impl Stream {
 
     pub fn wait_event(&self, _: &Event) -> Result<()> {
         unreachable!("no model lets a stream wait")
+    }
+
+    pub fn has_ended(&self) -> bool {
+        unreachable!("no model has wakers")
     }
 
     pub fn call_host(&self, _: Box<dyn FnOnce() + Send>) -> Result<()> {

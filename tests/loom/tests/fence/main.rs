@@ -57,6 +57,9 @@ mod lock;
 #[allow(dead_code, reason = "the models do not use all of it")]
 #[path = "../../../../crates/gpumap/src/room.rs"]
 mod room;
+#[allow(dead_code, reason = "no model has wakers")]
+#[path = "../../../../crates/gpumap/src/map/wakers.rs"]
+mod wakers;
 
 use std::rc::Rc;
 use std::sync::Arc;

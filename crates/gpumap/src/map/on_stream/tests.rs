@@ -5,11 +5,12 @@ use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::sync::Ordering;
+use crate::map::flight::Effect;
+use crate::sync::{AtomicUsize, Ordering};
 use crate::testing::{alone_on_the_gpu, on_every_device};
-use crate::{Buffer, Device, Error, Growth, Map, Merge, Stream};
+use crate::{Buffer, Device, Error, Fault, Faults, Growth, Map, Merge, Stream};
 
 const N: usize = 5_000;
 
@@ -369,6 +370,59 @@ fn answers_are_futures() {
         });
         assert_eq!(new.unwrap(), (N, 0));
     });
+}
+
+/// Counts how often it is called.
+#[derive(Default)]
+struct Calls(AtomicUsize);
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+#[test]
+fn wakers_are_called_once_also_if_they_come_late() {
+    on_every_device(|device| {
+        let map = map(device, N);
+        let stream = Stream::new(device).unwrap();
+        // More than there are streams for at once.
+        for _ in 0..50 {
+            let flight = map.books().depart(&stream, Effect::Read, |_| Ok(()));
+            let flight = flight.unwrap();
+            for _ in 0..2 {
+                let calls = Arc::new(Calls::default());
+                map.flights.wake(&flight, calls.clone().into()).unwrap();
+                let begun = Instant::now();
+                while calls.0.load(Ordering::Acquire) == 0 {
+                    assert!(begun.elapsed() < Duration::from_secs(10), "not woken");
+                    thread::yield_now();
+                }
+                assert_eq!(calls.0.load(Ordering::Acquire), 1);
+            }
+            map.books().land(&flight);
+        }
+    });
+}
+
+#[test]
+fn who_cannot_be_woken_may_ask_again() {
+    // A new stream, that it waits, and the call.
+    for call in 0..3 {
+        let faults = Faults::default();
+        let map = map(&Device::cpu().with_faults(&faults), N);
+        let stream = Stream::new(map.device()).unwrap();
+        let flight = map.books().depart(&stream, Effect::Read, |_| Ok(()));
+        let flight = flight.unwrap();
+        let calls = Arc::new(Calls::default());
+        faults.plan(call, Fault::Once);
+        map.flights.wake(&flight, calls.clone().into()).unwrap_err();
+        assert_eq!(calls.0.load(Ordering::Acquire), 0);
+        faults.heal();
+        map.flights.wake(&flight, calls.clone().into()).unwrap();
+        assert_eq!(calls.0.load(Ordering::Acquire), 1);
+    }
 }
 
 #[test]
