@@ -68,6 +68,14 @@ pub enum GroupError {
         /// Which one.
         rank: usize,
     },
+    /// The work of another rank was over, and well, before it came to this call.
+    #[error(
+        "rank {rank} ended its work without coming to this call: each rank must make the same calls"
+    )]
+    Left {
+        /// Which one.
+        rank: usize,
+    },
     /// The work of a rank panicked. The group has been given up.
     #[error("the work of rank {rank} panicked: make a new group")]
     Panicked {

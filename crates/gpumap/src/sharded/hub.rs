@@ -112,15 +112,21 @@ impl Hub {
                 self.look(meeting);
                 state = self.state.lock();
             }
-            let deadline = Instant::now() + self.timeout;
+            // None if there is no such time: then it is waited for as long as it takes.
+            let deadline = Instant::now().checked_add(self.timeout);
             while state.meeting == meeting {
                 if let Err(error) = self.expect_all(&state) {
                     state.posts[rank] = None;
                     return Err(error);
                 }
-                if self.changed.wait_until(&mut state, deadline).timed_out()
-                    && state.meeting == meeting
-                {
+                let late = match deadline {
+                    Some(deadline) => self.changed.wait_until(&mut state, deadline).timed_out(),
+                    None => {
+                        self.changed.wait(&mut state);
+                        false
+                    }
+                };
+                if late && state.meeting == meeting {
                     state.ended.get_or_insert(End::Silent);
                     self.changed.notify_all();
                 }
@@ -158,7 +164,8 @@ impl Hub {
                 waited: self.timeout,
             },
             None => match state.left.iter().find(|&&(_, well)| !may_have(well)) {
-                Some(&(rank, _)) => GroupError::Failed { rank },
+                Some(&(rank, true)) => GroupError::Left { rank },
+                Some(&(rank, false)) => GroupError::Failed { rank },
                 None => return Ok(()),
             },
         };
@@ -242,8 +249,18 @@ mod tests {
         let long = Duration::from_secs(600);
         let left = of_two(&|hub| hub.leave(1, true), long);
         assert!(
-            matches!(left, Error::Group(GroupError::Failed { rank: 1 })),
+            matches!(left, Error::Group(GroupError::Left { rank: 1 })),
             "{left}"
+        );
+        let failed = of_two(&|hub| hub.leave(1, false), long);
+        assert!(
+            matches!(failed, Error::Group(GroupError::Failed { rank: 1 })),
+            "{failed}"
+        );
+        let ever = of_two(&|hub| hub.leave(1, true), Duration::MAX);
+        assert!(
+            matches!(ever, Error::Group(GroupError::Left { rank: 1 })),
+            "{ever}"
         );
         let panicked = of_two(&|hub| hub.end(End::Panicked(1)), long);
         assert!(

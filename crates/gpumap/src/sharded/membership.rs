@@ -200,14 +200,14 @@ fn publish(path: &Path, id: &GroupId) -> io::Result<()> {
 }
 
 fn await_id(path: &Path, timeout: Duration) -> io::Result<GroupId> {
-    let deadline = Instant::now() + timeout;
+    let begin = Instant::now();
     loop {
         match fs::read_to_string(path) {
             Ok(text) => return parse(&text).ok_or(io::ErrorKind::InvalidData.into()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        if Instant::now() > deadline {
+        if begin.elapsed() > timeout {
             return Err(io::ErrorKind::TimedOut.into());
         }
         thread::sleep(Duration::from_millis(10));

@@ -37,8 +37,8 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// ```
 ///
 /// # Failures
-/// If the work of a rank returns an error while others wait for it, or panics, or does not come for the
-/// [timeout](Self::with_timeout), every rank returns an error. After a panic, a timeout or an
+/// If the work of a rank ends while others wait for it, or panics, or does not come for the
+/// [timeout](Self::with_timeout), every rank that waits returns an error. After a panic, a timeout or an
 /// interrupted exchange of GPUs the group is of no use any more: all calls are
 /// [`GroupError::Ended`]. The devices are.
 #[derive(Clone, Debug)]
@@ -182,6 +182,10 @@ impl Ranks {
                 Ok(result) => results.push(result),
                 Err(Error::Group(error @ GroupError::Failed { .. })) => {
                     of_others.get_or_insert(Error::Group(error));
+                }
+                // Of a rank that has no error at all: nothing tells more.
+                Err(Error::Group(error @ GroupError::Left { .. })) => {
+                    of_others = Some(Error::Group(error));
                 }
                 Err(error) => return Err(error),
             }

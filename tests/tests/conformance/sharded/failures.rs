@@ -285,3 +285,51 @@ fn memory_of_another_rank_is_refused() {
     assert!(matches!(results[0], Err(Error::WrongDevice { .. })));
     assert_failed(results[1].as_ref().unwrap_err(), 0);
 }
+
+#[test]
+fn who_leaves_without_an_error_is_not_said_to_have_failed() {
+    last_fails(
+        PATIENCE,
+        |rank, is_last| if is_last { Ok(()) } else { rank.barrier() },
+        |ranks, results| {
+            let last = results.len() - 1;
+            let left = |error: &Error| match error {
+                Error::Group(GroupError::Left { rank }) => *rank == last,
+                _ => false,
+            };
+            for (rank, result) in results.into_iter().enumerate() {
+                match result {
+                    Ok(()) => assert_eq!(rank, last),
+                    Err(error) => assert!(rank != last && left(&error), "{error}"),
+                }
+            }
+            let error = ranks.run(|rank| match rank.index() == last {
+                true => Ok(()),
+                false => rank.barrier(),
+            });
+            let error = error.unwrap_err();
+            assert!(left(&error), "{error}");
+            // Errors of their own come before those for the others' sake.
+            let error = ranks.run(|rank| match rank.index() == last {
+                true => Ok(()),
+                false => rank.barrier().map_err(|_| of_its_own()),
+            });
+            assert!(matches!(error, Err(Error::OutputTooSmall { .. })));
+            ranks.run(|rank| rank.barrier()).unwrap();
+        },
+    );
+}
+
+#[test]
+fn a_timeout_may_be_longer_than_time_is_told() {
+    for timeout in [Duration::MAX, Duration::from_secs(u64::MAX / 4)] {
+        let group = Ranks::with_timeout(&executors(3), timeout).unwrap();
+        group
+            .run(|rank| {
+                // Longer than anybody looks without sleeping.
+                std::thread::sleep(Duration::from_millis(5) * rank.index() as u32);
+                rank.barrier()
+            })
+            .unwrap();
+    }
+}

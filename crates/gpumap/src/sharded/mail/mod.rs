@@ -162,6 +162,7 @@ impl<K: Key, V: Value> Shard<K, V> {
                 error @ Error::Group(
                     GroupError::Silent { .. }
                     | GroupError::Panicked { .. }
+                    | GroupError::Left { .. }
                     | GroupError::Ended
                     | GroupError::OutOfStep,
                 ),
