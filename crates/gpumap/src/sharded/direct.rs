@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::error::GroupError;
 use super::hub::{End, Hub};
 use super::transport::{Parcel, Plan, Transport, Window};
 use crate::buffer::Buffer;
@@ -59,8 +60,9 @@ impl Transport for Direct {
             plan: plan.clone(),
             parcels: parcels.to_vec(),
         };
-        // SAFETY: every rank's parcels are as this function's contract says, and all ranks wait.
-        self.all(post, |posts| unsafe { copy_all(&posts) })
+        // SAFETY: every rank's parcels are as this function's contract says, they fit together, and all
+        // ranks wait.
+        self.all(post, fit, |posts| unsafe { copy_all(posts) })
     }
 
     unsafe fn sum(&mut self, stream: &Stream, words: *mut u64, len: usize) -> Result<()> {
@@ -70,8 +72,10 @@ impl Transport for Direct {
             at: words,
             len,
         };
-        // SAFETY: every rank's words are as this function's contract says, and all ranks wait.
-        self.all(post, |posts| unsafe { sum_all(&posts) })
+        let alike = |posts: &[Words]| posts.iter().all(|post| post.len == len);
+        // SAFETY: every rank's words are as this function's contract says, they are as many, and all ranks
+        // wait.
+        self.all(post, alike, |posts| unsafe { sum_all(posts) })
     }
 
     fn wait(&mut self, stream: &Stream) -> Result<()> {
@@ -88,52 +92,76 @@ impl Transport for Direct {
 }
 
 impl Direct {
-    /// A meeting whose work may fail: then with its error on the rank that did it, and with
-    /// [`GroupError::Failed`](super::GroupError::Failed) on the others.
+    /// A meeting whose work is done if all that is brought fits together, and may fail: then with its error on
+    /// the rank that did it, and with [`GroupError::Failed`] on the others.
     fn all<P: Send + 'static>(
         &self,
         post: P,
-        work: impl FnOnce(Vec<P>) -> Result<()>,
+        fit: impl FnOnce(&[P]) -> bool,
+        work: impl FnOnce(&[P]) -> Result<()>,
     ) -> Result<()> {
         let mut failure = None;
-        let well = self.hub.meet(self.rank, post, |posts| match work(posts) {
-            Ok(()) => None,
-            Err(error) => {
-                failure = Some(error);
-                Some(self.rank)
-            }
+        let well = self.hub.meet(self.rank, post, |posts| {
+            fit(&posts).then(|| match work(&posts) {
+                Ok(()) => None,
+                Err(error) => {
+                    failure = Some(error);
+                    Some(self.rank)
+                }
+            })
         })?;
         match (failure, *well) {
             (Some(error), _) => Err(error),
-            (None, Some(rank)) => Err(Error::Group(super::GroupError::Failed { rank })),
+            (None, Some(rank)) => Err(Error::Group(GroupError::Failed { rank })),
             (None, None) => Ok(()),
         }
     }
 }
 
-/// What each rank of a hub brings.
+/// What each rank of a hub brings, if all bring as many words.
 pub(super) fn gather(hub: &Hub, rank: usize, mine: &[u64]) -> Result<Vec<u64>> {
-    let all = hub.meet(rank, mine.to_vec(), |posts: Vec<Vec<u64>>| posts.concat())?;
+    let all = hub.meet(rank, mine.to_vec(), |posts: Vec<Vec<u64>>| {
+        let alike = posts.iter().all(|post| post.len() == mine.len());
+        alike.then(|| posts.concat())
+    })?;
     Ok(all.to_vec())
 }
 
 /// The memory of every rank of a hub.
 pub(super) fn window(hub: &Hub, rank: usize, mine: Arc<Buffer<u64>>) -> Result<Window> {
-    let parts = hub.meet(rank, mine, |posts: Vec<Arc<Buffer<u64>>>| posts)?;
+    let parts = hub.meet(rank, mine, |posts: Vec<Arc<Buffer<u64>>>| Some(posts))?;
     Ok(Window {
         parts: parts.to_vec(),
     })
 }
 
+/// Whether each rank sends what the others expect of it.
+fn fit(posts: &[Exchange]) -> bool {
+    let planned = |len: usize| len == posts.len();
+    let whole =
+        |post: &Exchange| planned(post.plan.sends.len()) && planned(post.plan.receives.len());
+    let bytes = |post: &Exchange| -> Vec<usize> {
+        post.parcels.iter().map(|parcel| parcel.bytes).collect()
+    };
+    let sent = |(from, source): (usize, &Exchange)| {
+        let len = |to: usize| source.plan.sends[to].len();
+        let mut targets = posts.iter().enumerate();
+        targets.all(|(to, target)| len(to) == target.plan.receives[from].len())
+    };
+    posts.iter().all(whole)
+        && posts.iter().all(|post| bytes(post) == bytes(&posts[0]))
+        && posts.iter().enumerate().all(sent)
+}
+
 /// # Safety
-/// Every post's parcels lead to memory that has the elements of its plan, and that its rank lends.
+/// Every post's parcels lead to memory that has the elements of its plan, and that its rank lends. They
+/// [fit] together.
 unsafe fn copy_all(posts: &[Exchange]) -> Result<()> {
     for (to, target) in posts.iter().enumerate() {
         for (from, source) in posts.iter().enumerate() {
             let (sent, received) = (&source.plan.sends[to], &target.plan.receives[from]);
-            debug_assert_eq!(sent.len(), received.len());
             for (out, into) in source.parcels.iter().zip(&target.parcels) {
-                let bytes = sent.len().min(received.len()) * into.bytes;
+                let bytes = sent.len() * into.bytes;
                 let send = out.send.wrapping_add(sent.start * out.bytes);
                 let receive = into.receive.wrapping_add(received.start * into.bytes);
                 // SAFETY: the caller's promise; what is received is nobody else's.
@@ -145,9 +173,9 @@ unsafe fn copy_all(posts: &[Exchange]) -> Result<()> {
 }
 
 /// # Safety
-/// Every post's words are lent by its rank.
+/// Every post's words are lent by its rank, and there are as many.
 unsafe fn sum_all(posts: &[Words]) -> Result<()> {
-    let len = posts.iter().map(|post| post.len).min().unwrap_or(0);
+    let len = posts.first().map_or(0, |post| post.len);
     let bytes = len * size_of::<u64>();
     let mut sums = vec![0u64; len];
     let mut of_one = vec![0u64; len];

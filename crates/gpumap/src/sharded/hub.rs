@@ -82,12 +82,13 @@ impl Hub {
     }
 
     /// Brings something, and returns what came of the meeting. `finish` is called by one rank, with
-    /// what each brought, while all others wait.
+    /// what each brought, while all others wait; with none it says that this does not fit together, which is
+    /// [`GroupError::OutOfStep`] on all ranks.
     pub(super) fn meet<P: Send + 'static, R: Send + Sync + 'static>(
         &self,
         rank: usize,
         post: P,
-        finish: impl FnOnce(Vec<P>) -> R,
+        finish: impl FnOnce(Vec<P>) -> Option<R>,
     ) -> Result<Arc<R>> {
         let mut state = self.state.lock();
         self.expect_all(&state)?;
@@ -97,8 +98,8 @@ impl Hub {
             let posts: Option<Vec<P>> = posts
                 .map(|post| post.downcast().ok().map(|post| *post))
                 .collect();
-            let outcome: Outcome = match posts {
-                Some(posts) => Arc::new(finish(posts)),
+            let outcome: Outcome = match posts.and_then(finish) {
+                Some(outcome) => Arc::new(outcome),
                 None => Arc::new(OutOfStep),
             };
             state.outcome = Some(outcome);
@@ -228,7 +229,7 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..1000 {
                         let post = round * 10 + rank;
-                        let all = hub.meet(rank as usize, post, |posts| posts).unwrap();
+                        let all = hub.meet(rank as usize, post, Some).unwrap();
                         assert_eq!(*all, [round * 10, round * 10 + 1, round * 10 + 2]);
                     }
                 });
@@ -241,7 +242,7 @@ mod tests {
         let of_two = |act: &(dyn Fn(&Hub) + Sync), timeout| {
             let hub = Hub::new(2, timeout);
             thread::scope(|scope| {
-                let waiting = scope.spawn(|| hub.meet(0, 1, |posts: Vec<i32>| posts));
+                let waiting = scope.spawn(|| hub.meet(0, 1, |posts: Vec<i32>| Some(posts)));
                 act(&hub);
                 waiting.join().unwrap().unwrap_err()
             })
@@ -276,14 +277,25 @@ mod tests {
 
     #[test]
     fn different_calls_are_found_out() {
-        let hub = hub(2);
-        let (one, other) = thread::scope(|scope| {
-            let one = scope.spawn(|| hub.meet(0, 1u8, |_| ()).err());
-            let other = hub.meet(1, "one", |posts| posts.len());
-            (one.join().unwrap(), other.err())
+        let out_of_step = |error| matches!(error, Some(Error::Group(GroupError::OutOfStep)));
+        let two = hub(2);
+        thread::scope(|scope| {
+            let one = scope.spawn(|| two.meet(0, 1u8, |_| Some(())).err());
+            let other = two.meet(1, "one", |posts| Some(posts.len())).err();
+            assert!(out_of_step(one.join().unwrap()) && out_of_step(other));
         });
-        // The one that came last made nothing of it; the other found nothing, or a unit.
-        assert!(one.is_none() || matches!(one, Some(Error::Group(GroupError::OutOfStep))));
-        assert!(matches!(other, Some(Error::Group(GroupError::OutOfStep))));
+        // The same call, with what does not fit together.
+        let three = hub(3);
+        thread::scope(|scope| {
+            let gather =
+                |rank: usize| crate::sharded::direct::gather(&three, rank, &[7; 4][..rank]);
+            let threads = [0, 1, 2].map(|rank| scope.spawn(move || gather(rank).err()));
+            assert!(
+                threads
+                    .map(|thread| thread.join().unwrap())
+                    .into_iter()
+                    .all(out_of_step)
+            );
+        });
     }
 }

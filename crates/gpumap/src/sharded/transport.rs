@@ -25,7 +25,8 @@ pub trait Transport: Send {
     /// What each rank brings, in the order of the ranks: as many words from each.
     ///
     /// # Errors
-    /// [`Error::Group`](crate::Error::Group).
+    /// [`Error::Group`](crate::Error::Group), of which [`OutOfStep`](super::GroupError::OutOfStep) is for ranks
+    /// that bring different numbers of words.
     fn gather(&mut self, mine: &[u64]) -> Result<Vec<u64>>;
 
     /// Queues the exchange of parts of arrays: of each parcel, elements `plan.sends[r]` go to rank `r`,
@@ -33,7 +34,8 @@ pub trait Transport: Send {
     /// have seen to before. Parts may be empty.
     ///
     /// # Errors
-    /// [`Error::Group`](crate::Error::Group), [`Error::Driver`](crate::Error::Driver).
+    /// [`Error::Group`](crate::Error::Group), [`Error::Driver`](crate::Error::Driver). Where ranks copy directly,
+    /// parcels and lengths that do not agree are [`OutOfStep`](super::GroupError::OutOfStep).
     ///
     /// # Safety
     /// The parcels lead to memory of the stream's device that has all these elements; nobody writes

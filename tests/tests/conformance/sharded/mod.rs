@@ -5,6 +5,7 @@ mod failures;
 mod histogram;
 mod outputs;
 mod processes;
+mod steps;
 mod transport;
 mod verbs;
 

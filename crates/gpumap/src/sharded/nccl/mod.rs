@@ -1,6 +1,7 @@
 //! [`Nccl`]: ranks on GPUs of their own, over NVLink, PCIe or a network, by NVIDIA's library.
 
 mod communicator;
+mod framed;
 mod library;
 
 use std::ffi::c_int;
@@ -110,6 +111,22 @@ impl Nccl {
         joined.into_iter().collect()
     }
 
+    /// What all bring over the link itself: as many words from each, and one at least.
+    fn all_gather(&mut self, stream: &Stream, mine: &[u64]) -> Result<Vec<u64>> {
+        let len = mine.len();
+        let send = Buffer::from_slice(stream, mine)?;
+        let mut all = Buffer::<u64>::uninit(stream, len * self.ranks)?;
+        let (from, to) = (send.as_ptr().cast(), all.as_mut_ptr().cast());
+        // SAFETY: the buffers have these lengths, and live until the wait below is over.
+        stream.queue(|stream| unsafe {
+            self.communicator.group("ncclAllGather", |nccl, comm| {
+                (nccl.all_gather)(from, to, len, WORD, comm, stream)
+            })
+        })?;
+        self.communicator.wait(stream)?;
+        all.to_vec()
+    }
+
     /// The link of a rank whose others are in other processes.
     pub(super) fn join(device: &Device, membership: &Membership) -> Result<Self> {
         let (rank, ranks) = (membership.rank(), membership.ranks());
@@ -141,22 +158,7 @@ impl Transport for Nccl {
             Meeting::Here { hub, .. } => return direct::gather(hub, self.rank, mine),
             Meeting::Apart { stream } => stream.clone(),
         };
-        // A barrier brings a word as well, or there would be nothing to wait for.
-        let len = mine.len().max(1);
-        let mut words = mine.to_vec();
-        words.resize(len, 0);
-        let send = Buffer::from_slice(&stream, &words)?;
-        let mut all = Buffer::<u64>::uninit(&stream, len * self.ranks)?;
-        let (from, to) = (send.as_ptr().cast(), all.as_mut_ptr().cast());
-        // SAFETY: the buffers have these lengths, and live until the wait below is over.
-        stream.queue(|stream| unsafe {
-            self.communicator.group("ncclAllGather", |nccl, comm| {
-                (nccl.all_gather)(from, to, len, WORD, comm, stream)
-            })
-        })?;
-        self.communicator.wait(&stream)?;
-        let all = all.to_vec()?;
-        Ok(if mine.is_empty() { Vec::new() } else { all })
+        framed::gather(mine, self.ranks, |words| self.all_gather(&stream, words))
     }
 
     unsafe fn exchange(&mut self, stream: &Stream, plan: &Plan, parcels: &[Parcel]) -> Result<()> {
