@@ -5,6 +5,7 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::Rank;
+use super::step::Step;
 use super::transport::{Parcel, Plan};
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -52,9 +53,14 @@ pub(super) fn attempt<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
     step()
 }
 
-/// The sum over all ranks.
+/// The sum over all ranks, at the end of a verb.
 pub(super) fn total(rank: &mut Rank, mine: Result<usize>) -> Result<usize> {
-    let all = rank.agree(mine.map(|mine| [mine as u64]))?;
+    total_at(rank, Step::Total, mine)
+}
+
+/// The same, at a step of its own.
+pub(super) fn total_at(rank: &mut Rank, step: Step, mine: Result<usize>) -> Result<usize> {
+    let all = rank.agree_at(step, mine.map(|mine| [mine as u64]))?;
     Ok(all.iter().map(|&[of_one]| of_one as usize).sum())
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::error::GroupError;
 use super::exchange::attempt;
 use super::round_trip::Targets;
+use super::step::Call;
 use super::{Rank, Shard};
 use crate::error::{Error, Result, expect_room};
 use crate::input::{Input, Source};
@@ -38,9 +39,10 @@ impl<K: Key, V: Value> Shard<K, V> {
             };
             Ok((targets, (values, found)))
         };
-        let (values, found) = self.ask_all(rank, keys, make, |scratch, (values, found)| {
-            Ok((scratch.fetch(values, len)?, scratch.fetch(found, len)?))
-        })?;
+        let (values, found) =
+            self.ask_all(rank, keys, true, make, |scratch, (values, found)| {
+                Ok((scratch.fetch(values, len)?, scratch.fetch(found, len)?))
+            })?;
         Ok(found_values(values, found))
     }
 
@@ -67,7 +69,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             Ok((targets, found))
         };
         let fetch = |scratch: &mut Workspace, found| scratch.fetch(found, len);
-        let found = self.ask_all(rank, keys, make, fetch)?;
+        let found = self.ask_all(rank, keys, false, make, fetch)?;
         Ok(found.into_iter().map(|found| found != 0).collect())
     }
 
@@ -98,7 +100,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             };
             Ok((targets, (values, found)))
         };
-        self.ask_all(rank, keys, make, |scratch, (values, found)| {
+        self.ask_all(rank, keys, true, make, |scratch, (values, found)| {
             scratch.land_both(values, found, len)
         })
     }
@@ -129,15 +131,16 @@ impl<K: Key, V: Value> Shard<K, V> {
             Ok((targets, found))
         };
         let land = |scratch: &mut Workspace, found| scratch.land(found, len);
-        self.ask_all(rank, keys, make, land)
+        self.ask_all(rank, keys, false, make, land)
     }
 
-    /// Looks a batch up: `make` finds places for the answers in a workspace, `take` what the caller wants out of
+    /// Looks a batch up, for `values` or for whether they are there: `make` finds places for the answers in a workspace, `take` what the caller wants out of
     /// them. A collective; places that could not be had are an error on all ranks.
     fn ask_all<P, R>(
         &mut self,
         rank: &mut Rank,
         keys: Source<'_, K>,
+        values: bool,
         make: impl FnOnce(&mut Workspace) -> Result<(Targets<V>, P)>,
         take: impl FnOnce(&mut Workspace, P) -> Result<R>,
     ) -> Result<R> {
@@ -156,7 +159,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             Ok(made) => (Ok(len), Some(made)),
             Err(error) => (Err(error), None),
         };
-        let post = self.terms(rank, ready, None)?;
+        let post = self.terms(rank, Call::LookUp { values }, ready)?;
         // Without places, that was an error.
         let (mut scratch, targets, places) = made.ok_or(Error::Group(GroupError::OutOfStep))?;
         let sent = match post {

@@ -34,7 +34,8 @@
 //! # Failures
 //! A step that fails on one rank, for want of memory for instance, is an error on every rank: its own
 //! there, [`GroupError::Failed`] on the others, and the group goes on. Of a batch that is refused so,
-//! some shards may have stored their part. If a rank is gone for good, the others have an error when
+//! some shards may have stored their part. Ranks that come to different calls, which no rank can tell by itself,
+//! all have [`GroupError::OutOfStep`], and the group goes on too. If a rank is gone for good, the others have an error when
 //! their time is up, and the group is given up.
 
 mod direct;
@@ -53,6 +54,7 @@ mod ranks;
 mod room;
 mod round_trip;
 mod shard;
+mod step;
 mod stretches;
 mod transport;
 

@@ -41,6 +41,11 @@ impl Owners {
         Ok(Self { digit, ranks })
     }
 
+    /// How many ranks there are.
+    pub(super) fn ranks(&self) -> usize {
+        self.ranks
+    }
+
     /// What a batch is partitioned by.
     pub(super) fn digit(&self) -> Digit {
         self.digit

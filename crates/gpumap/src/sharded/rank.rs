@@ -8,6 +8,7 @@ use super::error::GroupError;
 use super::hub::Hub;
 use super::membership::Membership;
 use super::nccl::Nccl;
+use super::step::Step;
 use super::transport::{Plan, Transport};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -73,7 +74,7 @@ impl Rank {
     /// # Errors
     /// [`Error::Group`].
     pub fn gather(&mut self, mine: &[u64]) -> Result<Vec<u64>> {
-        self.transport.gather(mine)
+        self.meet(Step::Gather, Ok(()), mine)
     }
 
     /// Waits for all ranks to come here. A collective.
@@ -81,7 +82,7 @@ impl Rank {
     /// # Errors
     /// [`Error::Group`].
     pub fn barrier(&mut self) -> Result<()> {
-        self.gather(&[]).map(drop)
+        self.meet(Step::Barrier, Ok(()), &[]).map(drop)
     }
 
     /// One's own result, if every rank has one, or an error on every rank if one has an error: its own
@@ -90,13 +91,16 @@ impl Rank {
     /// # Errors
     /// [`Error::Group`], and the error that it was called with.
     pub fn together<R>(&mut self, mine: Result<R>) -> Result<R> {
-        let failed = self.gather(&[u64::from(mine.is_err())]);
-        // One's own error tells more.
-        let mine = mine?;
-        match failed?.iter().position(|&failed| failed != 0) {
-            Some(rank) => Err(Error::Group(GroupError::Failed { rank })),
-            None => Ok(mine),
-        }
+        self.together_at(Step::Together, mine)
+    }
+
+    /// As [`together`](Self::together), at a step of its own. A collective.
+    pub(super) fn together_at<R>(&mut self, step: Step, mine: Result<R>) -> Result<R> {
+        let mut result = None;
+        let mine = mine.map(|mine| result = Some(mine));
+        self.meet(step, mine, &[])?;
+        // Without one, that was an error.
+        result.ok_or(Error::Group(GroupError::OutOfStep))
     }
 
     /// As [`together`](Self::together), and returns the results of all ranks. A collective.
@@ -105,63 +109,90 @@ impl Rank {
     /// As for [`together`](Self::together).
     #[doc(alias = "all-gather")]
     pub fn agree<const N: usize>(&mut self, mine: Result<[u64; N]>) -> Result<Vec<[u64; N]>> {
-        let all = self.agree_on(mine.map(Vec::from), N)?;
+        self.agree_at(Step::Agree, mine)
+    }
+
+    /// As [`agree`](Self::agree), at a step of its own. A collective.
+    pub(crate) fn agree_at<const N: usize>(
+        &mut self,
+        step: Step,
+        mine: Result<[u64; N]>,
+    ) -> Result<Vec<[u64; N]>> {
+        let all = self.agree_on(step, mine.map(Vec::from), N)?;
         let of_rank = |rank: usize| std::array::from_fn(|i| all[rank * N + i]);
         Ok((0..self.ranks()).map(of_rank).collect())
     }
 
-    /// As [`agree`](Self::agree), with a number of words that is known later. A collective.
-    pub(super) fn agree_on(&mut self, mine: Result<Vec<u64>>, words: usize) -> Result<Vec<u64>> {
-        let mut post = vec![u64::from(mine.is_err())];
-        post.extend(mine.as_deref().unwrap_or_default());
-        post.resize(1 + words, 0);
-        let all = self.gather(&post);
-        // One's own error tells more.
-        mine?;
-        let all = all?;
-        if all.len() != self.ranks() * (1 + words) {
-            return Err(Error::Group(GroupError::OutOfStep));
-        }
-        let mut of_ranks = Vec::with_capacity(self.ranks() * words);
-        for (rank, post) in all.chunks(1 + words).enumerate() {
-            match post.split_first() {
-                Some((0, words)) => of_ranks.extend(words),
-                _ => return Err(Error::Group(GroupError::Failed { rank })),
-            }
-        }
-        Ok(of_ranks)
+    /// The same, with a number of words that is known later. A collective.
+    pub(super) fn agree_on(
+        &mut self,
+        step: Step,
+        mine: Result<Vec<u64>>,
+        words: usize,
+    ) -> Result<Vec<u64>> {
+        let (mut post, mine) = match mine {
+            Ok(post) => (post, Ok(())),
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        post.resize(words, 0);
+        self.meet(step, mine, &post)
     }
 
     /// Tells all ranks what goes where, from what this one has for each; for itself nothing is
     /// planned. A collective, and an error on every rank if one has an error.
     pub(super) fn plan(&mut self, mine: Result<Vec<Range<usize>>>) -> Result<Plan> {
         let (index, ranks) = (self.index(), self.ranks());
-        let ranges = mine.as_deref().unwrap_or_default();
-        let mut post = vec![u64::from(mine.is_err())];
-        post.extend((0..ranks).map(|to| ranges.get(to).map_or(0, |range| range.len() as u64)));
-        let all = self.gather(&post);
-        let mut sends = mine?;
-        let all = all?;
-        if all.len() != ranks * (ranks + 1) {
-            return Err(Error::Group(GroupError::OutOfStep));
-        }
-        let by_rank: Vec<&[u64]> = all.chunks(ranks + 1).collect();
-        if let Some(rank) = by_rank.iter().position(|post| post[0] != 0) {
-            return Err(Error::Group(GroupError::Failed { rank }));
-        }
+        let (mut sends, mine) = match mine {
+            Ok(sends) => (sends, Ok(())),
+            Err(error) => (vec![0..0; ranks], Err(error)),
+        };
+        let post: Vec<u64> = sends.iter().map(|range| range.len() as u64).collect();
+        let all = self.meet(Step::Plan, mine, &post)?;
         sends[index] = 0..0;
         let mut receives = Vec::with_capacity(ranks);
         let mut start = 0;
-        for (from, post) in by_rank.iter().enumerate() {
+        for (from, post) in all.chunks(ranks).enumerate() {
             let len = if from == index {
                 0
             } else {
-                post[1 + index] as usize
+                post[index] as usize
             };
             receives.push(start..start + len);
             start += len;
         }
         Ok(Plan { sends, receives })
+    }
+
+    /// What all ranks bring to a step, if all have come to the same and none has failed before it: otherwise an
+    /// error on every rank, its own on one that has failed. A collective.
+    fn meet(&mut self, step: Step, mine: Result<()>, words: &[u64]) -> Result<Vec<u64>> {
+        let [code, of] = step.words();
+        let mut post = Vec::with_capacity(Step::WORDS + words.len());
+        post.extend([code | u64::from(mine.is_err()), of]);
+        post.extend(words);
+        let all = self.transport.gather(&post);
+        // One's own error tells more.
+        mine?;
+        let all = all?;
+        if all.len() != self.ranks() * post.len() {
+            return Err(Error::Group(GroupError::OutOfStep));
+        }
+        let mut failed = None;
+        let mut of_ranks = Vec::with_capacity(self.ranks() * words.len());
+        for (rank, post) in all.chunks(post.len()).enumerate() {
+            let (head, words) = post.split_at(Step::WORDS);
+            if [head[0] & !1, head[1]] != [code, of] {
+                return Err(Error::Group(GroupError::OutOfStep));
+            }
+            if head[0] != code {
+                failed.get_or_insert(rank);
+            }
+            of_ranks.extend(words);
+        }
+        match failed {
+            Some(rank) => Err(Error::Group(GroupError::Failed { rank })),
+            None => Ok(of_ranks),
+        }
     }
 
     /// The stream that exchanges are queued on, and the link.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use gpumap_simt::atomic::part::Update;
 
 use super::Rank;
-use super::exchange::{Given, attempt, exchange, parcel, part, total};
+use super::exchange::{Given, attempt, exchange, parcel, part, total, total_at};
 use super::mail::Mail;
 use super::owner::Owners;
 use super::room::Rooms;
+use super::step::{Call, Step};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_same_len};
@@ -41,6 +42,8 @@ use crate::stream::Stream;
 pub struct Shard<K: Key, V: Value> {
     pub(super) map: Map<K, V>,
     pub(super) owners: Owners,
+    /// What rank 0 drew for this map: that of no other one.
+    id: u64,
     pub(super) primitives: Arc<Primitives>,
     /// What the buffers below are ordered by: never the link, which is busy while they are worked on.
     pub(super) stream: Stream,
@@ -79,14 +82,22 @@ impl<K: Key, V: Value> Shard<K, V> {
         owner_seed: Option<u64>,
         configure: impl FnOnce(MapBuilder<K, V>, &dyn Fn(usize) -> usize) -> MapBuilder<K, V>,
     ) -> Result<Self> {
-        let drawn = [owner_seed.unwrap_or_else(random_seed), random_seed()];
-        let drawn = rank.gather(&drawn)?;
-        let (seed, hash_seed) = (drawn[0], drawn[1]);
+        let drawn = [
+            owner_seed.unwrap_or_else(random_seed),
+            random_seed(),
+            random_seed(),
+        ];
+        let new = Step::New {
+            key: size_of::<K>(),
+            value: size_of::<V>(),
+        };
+        let [seed, hash_seed, id] = rank.agree_at(new, Ok(drawn))?[0];
         let made = Owners::new(rank.ranks(), seed).and_then(|owners| {
             let share = |pairs| owners.share(pairs);
             Ok(Self {
                 map: configure(Map::builder(rank.device()).hash_seed(hash_seed), &share).build()?,
                 owners,
+                id,
                 primitives: Arc::new(Primitives::new(rank.device())),
                 stream: Stream::new(rank.device())?,
                 rooms: Rooms::default(),
@@ -104,6 +115,14 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// stored in it directly may be of another's keys, and are then not found.
     pub fn local(&self) -> &Map<K, V> {
         &self.map
+    }
+
+    /// What the ranks come to a meeting for that begins a call.
+    pub(super) fn step(&self, call: Call<K, V>) -> Step {
+        Step::Shard {
+            id: self.id,
+            call: call.code(),
+        }
     }
 
     /// The rank that has a key, if anyone has it.
@@ -163,7 +182,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             return self.map.remove(keys);
         }
         let keys = keys.source();
-        if let Some(post) = self.terms(rank, Ok(keys.len()), None)?
+        if let Some(post) = self.terms(rank, Call::Remove, Ok(keys.len()))?
             && let Some(came) = self.send(rank, &post, keys, None, false)?
         {
             let removed = self.map.remove_sent(&came.batch);
@@ -207,7 +226,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// # Errors
     /// [`Error::Group`].
     pub fn len(&self, rank: &mut Rank) -> Result<usize> {
-        total(rank, Ok(self.map.len()))
+        total_at(rank, self.step(Call::Len), Ok(self.map.len()))
     }
 
     /// Whether no rank has any pair. A collective.
@@ -224,7 +243,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// As for [`Map::clear`], of any rank, and [`Error::Group`].
     pub fn clear(&self, rank: &mut Rank) -> Result<()> {
         let cleared = self.map.clear();
-        rank.together(cleared)
+        rank.together_at(self.step(Call::Clear), cleared)
     }
 
     /// Makes room for so many pairs more, over the whole group. A collective.
@@ -233,7 +252,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// As for [`Map::reserve`], of any rank, and [`Error::Group`].
     pub fn reserve(&self, rank: &mut Rank, more: usize) -> Result<()> {
         let reserved = self.map.reserve(self.owners.share(more));
-        rank.together(reserved)
+        rank.together_at(self.step(Call::Reserve), reserved)
     }
 
     /// Frees the buffers that calls went through; those that others write to when all ranks have done so. Later ones allocate them again as they need them.
@@ -257,7 +276,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         }
         let len = keys.len();
         let mine = expect_same_len(len, values.len()).map(|()| len);
-        if let Some(post) = self.terms(rank, mine, Some(verb))?
+        if let Some(post) = self.terms(rank, Call::Store(verb), mine)?
             && let Some(came) = self.send(rank, &post, keys, Some(values), false)?
         {
             let stored = self.map.store_sent(verb, &came.batch);

@@ -118,6 +118,11 @@ pub struct Window {
 }
 
 impl Window {
+    /// How many words each rank's has.
+    pub(crate) fn lens(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().map(|part| part.len())
+    }
+
     /// Where the memory of each rank is.
     pub fn addresses(&self) -> Vec<u64> {
         let address = |part: &Arc<Buffer<u64>>| part.as_ptr().expose_provenance() as u64;

@@ -143,14 +143,29 @@ fn who_leaves_an_exchange_half_way_leaves_nobody_hanging() {
         |rank, is_last| {
             let mut shard = Shard::<u64, u64>::new(rank)?;
             shard.insert(rank, &[1, 2, 3], &[1, 2, 3])?;
-            // As a batch begins: everyone tells how much it has, and then what it has for whom.
+            // As a batch begins: everyone tells how much it has, then what it has for whom, then that it has room.
+            let words = [7, 2 + rank.ranks(), 2];
             if is_last {
-                let word = u64::from(false);
-                rank.gather(&[word, 6, 0, 0, 0, 0])?;
-                let lens = vec![1; rank.ranks()];
-                rank.gather(&[&[word], &lens[..]].concat())?;
-                rank.gather(&[word])?;
+                // What the others say at each step is only told to who has come so far.
+                let mut said: Vec<Vec<u64>> = Vec::new();
+                for len in words {
+                    said.iter()
+                        .try_for_each(|said| rank.transport().gather(said).map(drop))?;
+                    let all = rank.transport().gather(&vec![0; len])?;
+                    said.push(all[..len].to_vec());
+                }
+                said.iter()
+                    .try_for_each(|said| rank.transport().gather(said).map(drop))?;
                 return Err(of_its_own());
+            }
+            for _ in words {
+                let error = shard
+                    .insert(rank, &[4, 5, 6, 7, 8, 9], &[0; 6])
+                    .unwrap_err();
+                assert!(
+                    matches!(error, Error::Group(GroupError::OutOfStep)),
+                    "{error}"
+                );
             }
             shard.insert(rank, &[4, 5, 6, 7, 8, 9], &[0; 6]).map(drop)
         },

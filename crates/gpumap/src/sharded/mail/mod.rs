@@ -32,11 +32,12 @@ use std::sync::Arc;
 
 use super::error::GroupError;
 use super::room::Room;
+use super::step::Call;
 use super::transport::Window;
 use super::{Rank, Shard};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::map::{Key, Value, Verb};
+use crate::map::{Key, Value};
 use crate::stream::Stream;
 use send::Post;
 use terms::{Offer, Terms};
@@ -66,7 +67,8 @@ impl Mail {
     /// Words of this rank's mailbox.
     fn words(&self, rank: &Rank) -> usize {
         let window = self.window.as_ref();
-        window.map_or(0, |window| window.parts[rank.index()].len())
+        let mine = window.and_then(|window| window.parts.get(rank.index()));
+        mine.map_or(0, |mine| mine.len())
     }
 
     /// The stream that bins are fetched on, of the device of another one.
@@ -87,13 +89,20 @@ impl Mail {
 
 impl<K: Key, V: Value> Shard<K, V> {
     /// Whether and how a batch is sent straight to the owners of its keys, of which this rank has `mine`, or
-    /// an error. Those that a verb `stores` may all need room. A collective: all come to the same.
+    /// an error. Those that are stored may all need room. A collective: all come to the same; and all find out
+    /// if some have come for another call, or to another shard.
     pub(super) fn terms(
         &mut self,
         rank: &mut Rank,
+        call: Call<K, V>,
         mine: Result<usize>,
-        stores: Option<Verb<K, V>>,
     ) -> Result<Option<Post<K, V>>> {
+        let stores = call.stores();
+        let mine = mine.and_then(|len| match self.owners.ranks() == rank.ranks() {
+            true => Ok(len),
+            // It is of another group.
+            false => Err(Error::Group(GroupError::OutOfStep)),
+        });
         let waits = self.mail.pause > 0;
         self.mail.pause = self.mail.pause.saturating_sub(1);
         let maps = rank.transport().has_windows() && !self.mail.apart;
@@ -104,10 +113,11 @@ impl<K: Key, V: Value> Shard<K, V> {
             None => u64::MAX,
         };
         let words = self.mail.words(rank) as u64;
-        let all = rank.agree(mine.map(|len| {
+        let offered = mine.map(|len| {
             let makes = stores.is_some_and(|verb| self.map.would_make_pages(verb, len));
             [len as u64, u64::from(can), room, words, u64::from(makes)]
-        }))?;
+        });
+        let all = rank.agree_at(self.step(call), offered)?;
         let offer = |&[keys, can, room, words, makes]: &[u64; 5]| Offer {
             keys,
             can: can != 0,
@@ -153,6 +163,10 @@ impl<K: Key, V: Value> Shard<K, V> {
             return Ok(None);
         };
         match rank.transport().window(Arc::new(mine)) {
+            // Somebody has come for another window.
+            Ok(window) if window.lens().any(|len| len < words) => {
+                Err(Error::Group(GroupError::OutOfStep))
+            }
             Ok(window) => {
                 self.mail.window = Some(window.clone());
                 Ok(Some(window))

@@ -17,6 +17,7 @@ use crate::input::Source;
 use crate::map::{InBins, Key, Senders, Value};
 use crate::primitives::scatter_tile;
 use crate::scratch::{Slot, Workspace};
+use crate::sharded::step::Step;
 use crate::sharded::transport::Window;
 use crate::sharded::{Rank, Shard};
 use crate::stream::Stream;
@@ -135,7 +136,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     ) -> Result<Option<Came<K, V>>> {
         let terms = &post.terms;
         let counts = self.post(post, keys, values, asks);
-        let counts = rank.agree_on(counts, terms.bins() as usize)?;
+        let counts = rank.agree_on(Step::Counts, counts, terms.bins() as usize)?;
         if !terms.fits(&counts) {
             self.mail.pause = PAUSE;
             return Ok(None);

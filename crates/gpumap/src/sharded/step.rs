@@ -1,0 +1,135 @@
+//! [`Step`]: what a rank has come to a meeting for.
+//!
+//! Every post begins with it, so that ranks at different calls find that out, at the latest when they next
+//! meet, and before anybody acts upon what the others have said.
+
+use crate::map::{Key, Value, Verb};
+
+/// What a rank has come for. Meetings that follow from another one, where all have agreed upon a verb and a
+/// shard, need not name them again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Gather,
+    Barrier,
+    Together,
+    Agree,
+    /// What goes where.
+    Plan,
+    /// How many keys went to each bin.
+    Counts,
+    /// A sum over all ranks.
+    Total,
+    /// A shard is made, of keys and values of so many bytes.
+    New {
+        key: usize,
+        value: usize,
+    },
+    /// Of this shard, something with this [code](Call::code).
+    Shard {
+        id: u64,
+        call: u64,
+    },
+}
+
+/// What is done with a shard.
+#[derive(Clone, Copy)]
+pub(super) enum Call<K: Key, V: Value> {
+    Store(Verb<K, V>),
+    Remove,
+    LookUp { values: bool },
+    Len,
+    Clear,
+    Reserve,
+}
+
+impl Step {
+    /// Words of it.
+    pub(super) const WORDS: usize = 2;
+
+    /// As it is told, with the lowest bit free.
+    pub(super) fn words(self) -> [u64; Self::WORDS] {
+        let (code, of) = match self {
+            Self::Gather => (0, 0),
+            Self::Barrier => (1, 0),
+            Self::Together => (2, 0),
+            Self::Agree => (3, 0),
+            Self::Plan => (4, 0),
+            Self::Counts => (5, 0),
+            Self::Total => (6, 0),
+            Self::New { key, value } => (7, (key as u64) << 32 | value as u64),
+            Self::Shard { id, call } => (9 + call, id),
+        };
+        [code << 1, of]
+    }
+}
+
+impl<K: Key, V: Value> Call<K, V> {
+    /// A number for each that is another call.
+    pub(super) fn code(self) -> u64 {
+        match self {
+            Self::Len => 0,
+            Self::Clear => 1,
+            Self::Reserve => 2,
+            Self::Remove => 3,
+            Self::LookUp { values } => 4 + u64::from(values),
+            Self::Store(Verb::Insert) => 6,
+            Self::Store(Verb::GetOrInsert) => 7,
+            Self::Store(Verb::Exchange(_)) => 8,
+            Self::Store(Verb::Merge(update)) => 9 + update as u64,
+        }
+    }
+
+    /// What it may need room for.
+    pub(super) fn stores(self) -> Option<Verb<K, V>> {
+        match self {
+            Self::Store(verb) => Some(verb),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpumap_simt::atomic::part::Update;
+
+    use super::*;
+
+    #[test]
+    fn no_two_steps_are_told_alike() {
+        let mut calls: Vec<Call<u32, u32>> =
+            vec![Call::Len, Call::Clear, Call::Reserve, Call::Remove];
+        calls.extend([false, true].map(|values| Call::LookUp { values }));
+        let merges = [
+            Update::Replace,
+            Update::Add,
+            Update::AddFloat,
+            Update::MinSigned,
+            Update::Xor,
+        ];
+        let verbs = [Verb::Insert, Verb::GetOrInsert].into_iter();
+        calls.extend(verbs.chain(merges.map(Verb::Merge)).map(Call::Store));
+        let of_shard = |id| {
+            calls.iter().map(move |call| Step::Shard {
+                id,
+                call: call.code(),
+            })
+        };
+        let mut steps = vec![
+            Step::Gather,
+            Step::Barrier,
+            Step::Together,
+            Step::Agree,
+            Step::Plan,
+            Step::Counts,
+            Step::Total,
+            Step::New { key: 4, value: 8 },
+            Step::New { key: 8, value: 4 },
+        ];
+        steps.extend(of_shard(0).chain(of_shard(1)));
+        let mut told: Vec<_> = steps.iter().map(|step| step.words()).collect();
+        assert!(told.iter().all(|words| words[0] & 1 == 0));
+        told.sort_unstable();
+        told.dedup();
+        assert_eq!(told.len(), steps.len());
+    }
+}
