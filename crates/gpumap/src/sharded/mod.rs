@@ -58,6 +58,8 @@ mod step;
 mod stretches;
 mod transport;
 
+pub(crate) use step::Step;
+
 pub use error::{GroupError, NcclCode};
 pub use list::{devices, devices_from_env, open_devices, parse_devices};
 pub use map::ShardedMap;

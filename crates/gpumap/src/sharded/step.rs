@@ -29,6 +29,10 @@ pub(crate) enum Step {
         id: u64,
         call: u64,
     },
+    /// The settings of a histogram with counters on all ranks, or on one each.
+    Histogram {
+        distributed: bool,
+    },
 }
 
 /// What is done with a shard.
@@ -57,6 +61,7 @@ impl Step {
             Self::Counts => (5, 0),
             Self::Total => (6, 0),
             Self::New { key, value } => (7, (key as u64) << 32 | value as u64),
+            Self::Histogram { distributed } => (8, u64::from(distributed)),
             Self::Shard { id, call } => (9 + call, id),
         };
         [code << 1, of]
@@ -124,6 +129,8 @@ mod tests {
             Step::Total,
             Step::New { key: 4, value: 8 },
             Step::New { key: 8, value: 4 },
+            Step::Histogram { distributed: false },
+            Step::Histogram { distributed: true },
         ];
         steps.extend(of_shard(0).chain(of_shard(1)));
         let mut told: Vec<_> = steps.iter().map(|step| step.words()).collect();

@@ -8,6 +8,8 @@ use gpumap::sharded::GroupError;
 use gpumap::{Buffer, Error, Stream};
 use gpumap_tests::group::{Group, on_every_group};
 
+use super::steps::last_differs;
+
 const FORMS: [Form; 2] = [Form::Replicated, Form::Distributed];
 
 /// Which values a rank has.
@@ -143,5 +145,67 @@ fn settings_that_are_wrong_are_an_error_everywhere() {
             let well = count(3, 0..5).into_iter().all(|result| result.is_ok());
             assert!(well, "the group did not go on");
         }
+    });
+}
+
+/// Counts with these settings, or with others on the last rank.
+fn count<T: Sample, U: Sample>(
+    on: &Group,
+    what: &str,
+    (values, range, bins, form): (&[T], Range<T>, usize, Form),
+    (others, other_range, other_bins, other_form): (&[U], Range<U>, usize, Form),
+) {
+    last_differs(on, what, |rank, is_last| {
+        let primitives = Primitives::new(rank.device());
+        match is_last {
+            true => {
+                let range = other_range.clone();
+                histogram_even(&primitives, rank, others, range, other_bins, other_form).map(drop)
+            }
+            false => histogram_even(&primitives, rank, values, range.clone(), bins, form).map(drop),
+        }
+    });
+    last_differs(on, what, |rank, is_last| {
+        let primitives = Primitives::new(rank.device());
+        let stream = Stream::new(rank.device())?;
+        match is_last {
+            true => {
+                let (range, mut counts) =
+                    (other_range.clone(), Buffer::zeroed(&stream, other_bins)?);
+                histogram_even_into(&primitives, rank, others, range, &mut counts, other_form)
+            }
+            false => {
+                let (range, mut counts) = (range.clone(), Buffer::zeroed(&stream, bins)?);
+                histogram_even_into(&primitives, rank, values, range, &mut counts, form)
+            }
+        }
+    });
+}
+
+#[test]
+fn histograms_with_different_settings_are_an_error_everywhere() {
+    on_every_group(|on| {
+        let (values, floats): (Vec<u32>, Vec<f32>) = (0..1_000).map(|i| (i, i as f32)).unzip();
+        let signed: Vec<i32> = (0..1_000).collect();
+        let (values, floats, signed) = (&values[..], &floats[..], &signed[..]);
+        for form in [Form::Replicated, Form::Distributed] {
+            let right = (values, 0..1_000, 10, form);
+            count(on, "bins", right.clone(), (values, 0..1_000, 20, form));
+            // Far beyond the memory of who has few.
+            let many = on.n(5_000_000, 50_000_000);
+            count(
+                on,
+                "many bins",
+                right.clone(),
+                (values, 0..1_000, many, form),
+            );
+            count(on, "end", right.clone(), (values, 0..1_001, 10, form));
+            count(on, "start", right.clone(), (values, 1..1_000, 10, form));
+            count(on, "sign", right.clone(), (signed, 0..1_000, 10, form));
+            count(on, "float", right, (floats, 0.0..1_000.0, 10, form));
+        }
+        let one = (values, 0..1_000, 10, Form::Replicated);
+        let other = (values, 0..1_000, 10, Form::Distributed);
+        count(on, "form", one, other);
     });
 }

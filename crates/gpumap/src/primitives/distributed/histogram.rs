@@ -13,7 +13,7 @@ use crate::input::{Input, Source};
 use crate::primitives::histogram::{Place, even};
 use crate::primitives::{Histogram, Outside, Primitives, Sample};
 use crate::scratch::Slot;
-use crate::sharded::{Parcel, Plan, Rank, Window};
+use crate::sharded::{GroupError, Parcel, Plan, Rank, Step, Window};
 use crate::stream::Stream;
 
 /// Where the counters of a histogram over several devices are while it is counted.
@@ -35,8 +35,8 @@ pub enum Form {
 }
 
 /// Counts the values of all ranks in `bins` bins of one width over `range`, as
-/// [`Primitives::histogram_even`] does those of one device. A collective; `range`, `bins` and `form` are
-/// the same on all ranks.
+/// [`Primitives::histogram_even`] does those of one device. A collective; the type, `range`, `bins` and `form`
+/// are the same on all ranks, to the bit.
 ///
 /// ```
 /// use gpumap::primitives::Primitives;
@@ -58,6 +58,7 @@ pub enum Form {
 ///
 /// # Errors
 /// As for [`Primitives::histogram_even`], of any rank; [`Error::Group`](crate::Error::Group), of which
+/// [`OutOfStep`](GroupError::OutOfStep) is for settings that are not the same on all ranks, and
 /// [`NoPeerAccess`](crate::sharded::GroupError::NoPeerAccess) and
 /// [`OtherProcess`](crate::sharded::GroupError::OtherProcess) are for [`Form::Distributed`] alone.
 pub fn histogram_even<T: Sample>(
@@ -108,8 +109,15 @@ fn replicated<T: Sample>(
     range: Range<T>,
     counts: &mut Buffer<u64>,
 ) -> Result<Outside> {
+    let settings = settings(&range, counts.len());
     let mine = primitives.histogram_even_into(input, range, counts.as_view_mut());
-    let outside = sum(rank, mine)?;
+    let mine = mine.map(|Outside { below, above }| {
+        let [kind, bins, start, end] = settings;
+        [kind, bins, start, end, below, above]
+    });
+    let all = rank.agree_at(Step::Histogram { distributed: false }, mine)?;
+    expect_alike(&all.iter().map(|words| &words[..4]).collect::<Vec<_>>())?;
+    let outside = total(all.iter().map(|words| [words[4], words[5]]));
     let (words, len) = (counts.as_mut_ptr(), counts.len());
     let (link, transport) = rank.link();
     let summed = link.wait_stream(counts.stream()).and_then(|()| {
@@ -134,17 +142,26 @@ fn distributed<T: Sample>(
     let index = rank.index();
     let mine = starts(index + 1) - starts(index);
 
-    let ready = even(&range, bins).and_then(|binning| {
+    let mut ready = None;
+    let made = even(&range, bins).and_then(|binning| {
         let stream = Stream::new(rank.device())?;
         let piece = Buffer::<u64>::zeroed(&stream, mine)?;
         // Others add to it from now on.
         stream.synchronize()?;
-        Ok((binning, piece))
+        ready = Some((binning, Arc::new(piece)));
+        Ok(settings(&range, bins))
     });
-    let (binning, piece) = rank.together(ready)?;
-    let piece = Arc::new(piece);
+    let all = rank.agree_at(Step::Histogram { distributed: true }, made)?;
+    expect_alike(&all)?;
+    // Without a piece, that was an error.
+    let (binning, piece) = ready.ok_or(GroupError::OutOfStep)?;
     // Held to the end: while any rank may add to a piece, some rank has it.
     let window = rank.transport().window(Arc::clone(&piece))?;
+    let lens = (0..rank.ranks()).map(|piece| starts(piece + 1) - starts(piece));
+    if !window.lens().eq(lens) {
+        // Somebody has come for another window.
+        return Err(GroupError::OutOfStep.into());
+    }
     let counted = count::<T>(primitives, input, binning, bins, split, &window);
     // When all have come here, all have been added.
     let outside = sum(rank, counted)?;
@@ -216,12 +233,46 @@ fn count<T: Sample>(
     Ok(Outside { below, above })
 }
 
+/// What has to be the same on all ranks beside the form: the type of the values, the number of bins, and the
+/// range.
+fn settings<T: Sample>(range: &Range<T>, bins: usize) -> [u64; 4] {
+    let word = |bytes: &[u8]| {
+        let mut word = [0; size_of::<u64>()];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    let bits = |value: &T| word(bytemuck::bytes_of(value));
+    // Samples are numbers, with names as short as `u32`.
+    let name = std::any::type_name::<T>().as_bytes();
+    let name = &name[..name.len().min(size_of::<u64>())];
+    [
+        word(name),
+        bins as u64,
+        bits(&range.start),
+        bits(&range.end),
+    ]
+}
+
+/// An error on every rank if ranks have said different things.
+fn expect_alike<S: PartialEq>(all: &[S]) -> Result<()> {
+    match all.iter().all(|said| *said == all[0]) {
+        true => Ok(()),
+        false => Err(GroupError::OutOfStep.into()),
+    }
+}
+
 /// The sums over all ranks.
 fn sum(rank: &mut Rank, mine: Result<Outside>) -> Result<Outside> {
     let all = rank.agree(mine.map(|outside| [outside.below, outside.above]))?;
-    let of = |i: usize| all.iter().map(|words| words[i]).sum();
-    Ok(Outside {
-        below: of(0),
-        above: of(1),
+    Ok(total(all.into_iter()))
+}
+
+/// Those of what each rank has below and above.
+fn total(all: impl Iterator<Item = [u64; 2]>) -> Outside {
+    all.fold(Outside { below: 0, above: 0 }, |sum, [below, above]| {
+        Outside {
+            below: sum.below + below,
+            above: sum.above + above,
+        }
     })
 }
