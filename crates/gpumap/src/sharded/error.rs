@@ -93,8 +93,16 @@ pub enum GroupError {
     /// The group was given up after an earlier failure.
     #[error("the group was given up after an earlier failure: make a new one")]
     Ended,
-    /// Ranks came to different collectives: their calls are not in the same order.
-    #[error("ranks came to different calls: each must make the same calls in the same order")]
+    /// Work that runs on a group called for all of the same group, which would wait for itself.
+    #[error(
+        "work of a group cannot call for the whole group again: use the rank and the shard that it was given, or call when it is over"
+    )]
+    Nested,
+    /// Ranks came to different collectives, or to the same with different settings: their calls are not in the
+    /// same order.
+    #[error(
+        "ranks came to different calls: each must make the same calls in the same order, with the same settings"
+    )]
     OutOfStep,
     /// A batch of one rank is too long for the places of its answers.
     #[error("a batch of {len} keys on one rank is too long: split it into batches below 2^32")]

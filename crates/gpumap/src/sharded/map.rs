@@ -1,6 +1,8 @@
 //! [`ShardedMap`]: a map over all devices of a group that one process drives.
 
+use std::mem;
 use std::ops::Range;
+use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -9,14 +11,14 @@ use super::{Rank, Ranks, Shard};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
-use crate::map::{Key, MapBuilder, Merge, Value};
+use crate::map::{Key, Map, MapBuilder, Merge, Value};
 use crate::memory::{host_vec, host_zeroed};
 
 /// A map over the devices of a group, driven by one process.
 ///
 /// Batches are slices of the host: each rank takes a stretch of them, and answers come in their order.
 /// Batches that are on the devices already go through the shards themselves, by [`run`](Self::run). What
-/// the map holds, counts and finds is what one [`Map`](crate::Map) would.
+/// the map holds, counts and finds is what one [`Map`](Map) would.
 ///
 /// ```
 /// use gpumap::{Merge, ShardedMap};
@@ -37,20 +39,55 @@ use crate::memory::{host_vec, host_zeroed};
 ///
 /// # Concurrency
 /// [`Send`] and [`Sync`]; the verbs may be called from any number of threads and run one after the
-/// other, each over the whole group. [`GroupError`](super::GroupError) says what becomes of failures.
+/// other, each over the whole group. In [work of the group](Self::run) they are
+/// [`GroupError::Nested`](super::GroupError::Nested), since they would wait for it. What is
+/// [counted](Self::len) meanwhile may be a part of what is under way.
+/// [`GroupError`](super::GroupError) says what becomes of failures.
 #[derive(Debug)]
 pub struct ShardedMap<K: Key, V: Value> {
     ranks: Ranks,
-    shards: Vec<Mutex<Shard<K, V>>>,
+    seats: Vec<Seat<K, V>>,
     /// Held by each call; alone by one that has to know beforehand how many pairs each rank has.
     calls: RwLock<()>,
+}
+
+/// The part of a rank.
+#[derive(Debug)]
+struct Seat<K: Key, V: Value> {
+    /// Held while the rank works.
+    shard: Mutex<Shard<K, V>>,
+    /// The pairs of it, for those who do not wait for that.
+    map: Mutex<Arc<Map<K, V>>>,
+}
+
+impl<K: Key, V: Value> Seat<K, V> {
+    fn new(shard: Shard<K, V>) -> Self {
+        Self {
+            map: Mutex::new(Arc::clone(&shard.map)),
+            shard: Mutex::new(shard),
+        }
+    }
+
+    /// Runs work with the shard.
+    fn with<R>(&self, work: impl FnOnce(&mut Shard<K, V>) -> R) -> R {
+        let mut shard = self.shard.lock();
+        let result = work(&mut shard);
+        // It may be another one now.
+        let map = Arc::clone(&shard.map);
+        drop(mem::replace(&mut *self.map.lock(), map));
+        result
+    }
+
+    fn map(&self) -> Arc<Map<K, V>> {
+        Arc::clone(&self.map.lock())
+    }
 }
 
 impl<K: Key, V: Value> ShardedMap<K, V> {
     /// The smallest map over a group.
     ///
     /// # Errors
-    /// As for [`Map::new`](crate::Map::new); [`Error::Group`].
+    /// As for [`Map::new`](Map::new); [`Error::Group`].
     pub fn new(ranks: &Ranks) -> Result<Self> {
         Self::with(ranks, None, |builder, _| builder)
     }
@@ -58,7 +95,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// A map that has room for this many pairs.
     ///
     /// # Errors
-    /// As for [`Map::with_capacity`](crate::Map::with_capacity); [`Error::Group`].
+    /// As for [`Map::with_capacity`](Map::with_capacity); [`Error::Group`].
     pub fn with_capacity(ranks: &Ranks, pairs: usize) -> Result<Self> {
         Self::with(ranks, None, |builder, share| builder.capacity(share(pairs)))
     }
@@ -87,7 +124,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         let shards = ranks.run(|rank| Shard::with(rank, owner_seed, &configure))?;
         Ok(Self {
             ranks: ranks.clone(),
-            shards: shards.into_iter().map(Mutex::new).collect(),
+            seats: shards.into_iter().map(Seat::new).collect(),
             calls: RwLock::new(()),
         })
     }
@@ -123,12 +160,14 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         &self,
         work: impl Fn(&mut Rank, &mut Shard<K, V>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
+        // Before it waits for those who wait for the work of this thread.
+        self.ranks.expect_outside()?;
         let _shared = self.calls.read();
         self.ranks
-            .run(|rank| work(rank, &mut self.shards[rank.index()].lock()))
+            .run(|rank| self.seats[rank.index()].with(|shard| work(rank, shard)))
     }
 
-    /// As [`Map::insert`](crate::Map::insert).
+    /// As [`Map::insert`](Map::insert).
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; as for [`Shard::insert`].
@@ -139,7 +178,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         })
     }
 
-    /// As [`Map::upsert`](crate::Map::upsert).
+    /// As [`Map::upsert`](Map::upsert).
     ///
     /// # Errors
     /// As for [`insert`](Self::insert).
@@ -150,7 +189,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         })
     }
 
-    /// As [`Map::merge`](crate::Map::merge).
+    /// As [`Map::merge`](Map::merge).
     ///
     /// # Errors
     /// As for [`insert`](Self::insert).
@@ -161,7 +200,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         })
     }
 
-    /// As [`Map::get`](crate::Map::get).
+    /// As [`Map::get`](Map::get).
     ///
     /// # Errors
     /// As for [`Shard::get`].
@@ -171,7 +210,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         })
     }
 
-    /// As [`Map::get_into`](crate::Map::get_into), into memory of the host.
+    /// As [`Map::get_into`](Map::get_into), into memory of the host.
     ///
     /// ```
     /// use gpumap::ShardedMap;
@@ -200,7 +239,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         .map(drop)
     }
 
-    /// As [`Map::contains`](crate::Map::contains).
+    /// As [`Map::contains`](Map::contains).
     ///
     /// # Errors
     /// As for [`Shard::contains`].
@@ -210,7 +249,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         })
     }
 
-    /// As [`Map::contains_into`](crate::Map::contains_into), into memory of the host.
+    /// As [`Map::contains_into`](Map::contains_into), into memory of the host.
     ///
     /// # Errors
     /// As for [`Shard::contains_into`].
@@ -223,7 +262,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         .map(drop)
     }
 
-    /// As [`Map::remove`](crate::Map::remove).
+    /// As [`Map::remove`](Map::remove).
     ///
     /// # Errors
     /// As for [`Shard::remove`].
@@ -233,9 +272,20 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         })
     }
 
-    /// How many pairs it holds. Waits for a call in flight; costs nothing otherwise.
+    /// How many pairs it holds. Waits for nothing: of a call in flight a part may be counted.
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+    /// assert_eq!(map.len(), 3);
+    /// assert_eq!(map.run(|_, _| Ok(map.len()))?, [3, 3]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
-        self.sum(|shard| shard.local().len())
+        self.seats.iter().map(|seat| seat.map().len()).sum()
     }
 
     /// Whether it holds no pair.
@@ -245,16 +295,15 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
 
     /// How many pairs fit before some rank grows, if they are spread evenly.
     pub fn capacity(&self) -> usize {
-        self.sum(|shard| shard.local().capacity())
+        self.seats.iter().map(|seat| seat.map().capacity()).sum()
     }
 
     /// How many pairs each rank has.
     pub fn lens(&self) -> Vec<usize> {
-        let len = |shard: &Mutex<Shard<K, V>>| shard.lock().local().len();
-        self.shards.iter().map(len).collect()
+        self.seats.iter().map(|seat| seat.map().len()).collect()
     }
 
-    /// As [`Map::clear`](crate::Map::clear).
+    /// As [`Map::clear`](Map::clear).
     ///
     /// # Errors
     /// As for [`Shard::clear`].
@@ -271,12 +320,13 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     }
 
     /// Every pair, in no order: first those of rank 0, then those of rank 1, and so on. For each rank's own,
-    /// on its device, there is [`Map::retrieve_all_into`](crate::Map::retrieve_all_into) of
+    /// on its device, there is [`Map::retrieve_all_into`](Map::retrieve_all_into) of
     /// [`Shard::local`].
     ///
     /// # Errors
-    /// As for [`Map::retrieve_all`](crate::Map::retrieve_all); [`Error::Group`].
+    /// As for [`Map::retrieve_all`](Map::retrieve_all); [`Error::Group`].
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
+        self.ranks.expect_outside()?;
         let _alone = self.calls.write();
         let lens = self.lens();
         let total = lens.iter().sum();
@@ -292,6 +342,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// [`Error::OutputTooSmall`] if the pairs do not fit, before anything is written; as for
     /// [`retrieve_all`](Self::retrieve_all).
     pub fn retrieve_all_into(&self, keys: &mut [K], values: &mut [V]) -> Result<usize> {
+        self.ranks.expect_outside()?;
         let _alone = self.calls.write();
         let lens = self.lens();
         let total = lens.iter().sum();
@@ -306,8 +357,8 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         let values = Stretches::new(values, lens.iter().copied());
         let of_rank = |rank: &mut Rank| {
             let (keys, values) = (keys.take(rank.index()), values.take(rank.index()));
-            let shard = self.shards[rank.index()].lock();
-            shard.local().retrieve_all_into(keys, values)
+            let map = self.seats[rank.index()].map();
+            map.retrieve_all_into(keys, values)
         };
         self.ranks.run(of_rank).map(drop)
     }
@@ -362,9 +413,5 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     ) -> Result<usize> {
         let all = self.split(len, work)?;
         Ok(all.first().copied().unwrap_or(0))
-    }
-
-    fn sum(&self, of: impl Fn(&Shard<K, V>) -> usize) -> usize {
-        self.shards.iter().map(|shard| of(&shard.lock())).sum()
     }
 }

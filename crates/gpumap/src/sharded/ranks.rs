@@ -170,10 +170,10 @@ impl Ranks {
 
     /// Runs work on every rank, each in a thread of its own, and returns what each came to.
     ///
-    /// Work may not run work on the same group: it would wait for itself.
-    ///
     /// # Errors
     /// The error of the rank that failed first of its own, rather than for the others' sake.
+    /// [`GroupError::Nested`] in the work of the same group, which would wait for itself; in that of another group
+    /// it may be called. Threads that the work starts itself are not known to belong to it.
     pub fn run<R: Send>(&self, work: impl Fn(&mut Rank) -> Result<R> + Sync) -> Result<Vec<R>> {
         let mut results = Vec::with_capacity(self.len());
         let mut of_others = None;
@@ -201,6 +201,11 @@ impl Ranks {
         &self,
         work: impl Fn(&mut Rank) -> Result<R> + Sync,
     ) -> Vec<Result<R>> {
+        if self.expect_outside().is_err() {
+            let nested = |_| Err(Error::Group(GroupError::Nested));
+            return (0..self.len()).map(nested).collect();
+        }
+        let within = within::with(self.number());
         let mut seats = self.inner.seats.lock();
         let hub = &*self.inner.hub;
         let in_seat = |index: usize, rank: &mut Rank| {
@@ -220,7 +225,13 @@ impl Ranks {
             let threads: Vec<_> = seats
                 .iter_mut()
                 .enumerate()
-                .map(|(index, rank)| scope.spawn(move || in_seat(index, rank)))
+                .map(|(index, rank)| {
+                    let within = within.clone();
+                    scope.spawn(move || {
+                        within::enter(within);
+                        in_seat(index, rank)
+                    })
+                })
                 .collect();
             let joined = threads.into_iter().enumerate().map(|(index, thread)| {
                 let panicked = Error::Group(GroupError::Panicked { rank: index });
@@ -228,6 +239,44 @@ impl Ranks {
             });
             joined.collect()
         })
+    }
+}
+
+impl Ranks {
+    /// An error in the work of this group.
+    pub(super) fn expect_outside(&self) -> Result<()> {
+        match within::has(self.number()) {
+            true => Err(Error::Group(GroupError::Nested)),
+            false => Ok(()),
+        }
+    }
+
+    /// That of no other group that there is.
+    fn number(&self) -> usize {
+        Arc::as_ptr(&self.inner).addr()
+    }
+}
+
+/// The groups whose work a thread does: that which runs it, and those whose work has called that one.
+mod within {
+    use std::cell::RefCell;
+
+    thread_local! {
+        static GROUPS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Those of this thread, and one more.
+    pub(super) fn with(group: usize) -> Vec<usize> {
+        GROUPS.with_borrow(|groups| groups.iter().copied().chain([group]).collect())
+    }
+
+    /// Makes them those of this thread, until it ends.
+    pub(super) fn enter(groups: Vec<usize>) {
+        GROUPS.set(groups);
+    }
+
+    pub(super) fn has(group: usize) -> bool {
+        GROUPS.with_borrow(|groups| groups.contains(&group))
     }
 }
 

@@ -40,7 +40,7 @@ use crate::stream::Stream;
 /// # Ok::<(), gpumap::Error>(())
 /// ```
 pub struct Shard<K: Key, V: Value> {
-    pub(super) map: Map<K, V>,
+    pub(super) map: Arc<Map<K, V>>,
     pub(super) owners: Owners,
     /// What rank 0 drew for this map: that of no other one.
     id: u64,
@@ -94,8 +94,9 @@ impl<K: Key, V: Value> Shard<K, V> {
         let [seed, hash_seed, id] = rank.agree_at(new, Ok(drawn))?[0];
         let made = Owners::new(rank.ranks(), seed).and_then(|owners| {
             let share = |pairs| owners.share(pairs);
+            let builder = Map::builder(rank.device()).hash_seed(hash_seed);
             Ok(Self {
-                map: configure(Map::builder(rank.device()).hash_seed(hash_seed), &share).build()?,
+                map: Arc::new(configure(builder, &share).build()?),
                 owners,
                 id,
                 primitives: Arc::new(Primitives::new(rank.device())),

@@ -3,6 +3,7 @@
 mod batches;
 mod failures;
 mod histogram;
+mod nested;
 mod outputs;
 mod processes;
 mod steps;
