@@ -16,6 +16,7 @@ use super::{Key, Map, Value};
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
+use crate::memory::{host_vec, host_zeroed};
 use crate::output::Output;
 use crate::room::Promise;
 use crate::scratch::{Slot, Workspace};
@@ -129,12 +130,13 @@ impl<K: Key, V: Value> Map<K, V> {
             .iter()
             .map(|operation| operation.code())
             .collect();
-        let (mut values_told, mut outcomes) = (vec![V::zeroed(); len], vec![0u8; len]);
+        let (mut values_told, mut outcomes) = (host_zeroed(len)?, host_zeroed(len)?);
+        // Now: what is told is not to be lost for want of memory when it has been done.
+        let mut answers = host_vec(len)?;
         self.apply_into(&codes, keys, values, &mut values_told, &mut outcomes)?;
-        let answers = outcomes.into_iter().zip(values_told);
-        Ok(answers
-            .map(|(code, value)| Answer::from_code(code, value))
-            .collect())
+        let told = outcomes.into_iter().zip(values_told);
+        answers.extend(told.map(|(code, value)| Answer::from_code(code, value)));
+        Ok(answers)
     }
 
     /// As [`apply`](Self::apply), with [codes](Operation::code) for operations, and answers for
