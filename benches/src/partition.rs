@@ -106,7 +106,10 @@ impl<K: BenchKey, V: BenchValue> Suite<'_, '_, K, V> {
 
     fn keys_alone(&mut self) -> Result<()> {
         let (keys, out_keys) = (&self.keys, &mut self.out_keys);
-        let partition = || self.primitives.partition_keys_into(keys, DIGIT, out_keys);
+        let partition = || {
+            self.primitives
+                .partition_keys_into(keys, DIGIT, &mut *out_keys)
+        };
         let (took, _) = self.bench.time(partition)?;
         self.add("exact, keys alone", took, size_of::<K>());
         Ok(())

@@ -130,7 +130,7 @@ impl Suite<'_, '_> {
         let kept = self.below(limit);
         for order in ORDERS {
             let (p, input, output) = (&self.primitives, &self.input, &mut self.output);
-            let filter = || p.filter_into(input, Predicate::Less(limit), order, output);
+            let filter = || p.filter_into(input, Predicate::Less(limit), order, &mut *output);
             let (took, count) = self.bench.time(filter)?;
             verify(&kept, &output.slice(..count)?.to_vec()?, order)?;
             let name = format!("filter, {percent} % kept, {order:?}");
@@ -145,7 +145,7 @@ impl Suite<'_, '_> {
         let flags = self.bench.buffer(flags)?;
         for order in ORDERS {
             let (p, input, output) = (&self.primitives, &self.input, &mut self.output);
-            let filter = || p.filter_by_flag_into(input, &flags, order, output);
+            let filter = || p.filter_by_flag_into(input, &flags, order, &mut *output);
             let (took, count) = self.bench.time(filter)?;
             verify(&kept, &output.slice(..count)?.to_vec()?, order)?;
             let name = format!("filter by flag, 50 %, {order:?}");

@@ -171,7 +171,7 @@ fn maps_of_one_group_that_are_mixed_up_are_found_out() {
 fn a_shard_of_another_group_is_refused() {
     let large = Ranks::with_timeout(&executors(3), PATIENCE).unwrap();
     let small = Ranks::with_timeout(&executors(2), PATIENCE).unwrap();
-    let shards = large.run(|rank| Shard::<u32, u32>::new(rank)).unwrap();
+    let shards = large.run(Shard::<u32, u32>::new).unwrap();
     let shards: Vec<_> = shards.into_iter().map(Mutex::new).collect();
     out_of_step(&small, "insert", |rank| {
         shards[rank.index()]
@@ -180,8 +180,8 @@ fn a_shard_of_another_group_is_refused() {
             .insert(rank, &KEYS, &KEYS)
     });
     // One for each of the three.
-    let two = small.run(|rank| Shard::<u32, u32>::new(rank)).unwrap();
-    let more = small.run(|rank| Shard::<u32, u32>::new(rank)).unwrap();
+    let two = small.run(Shard::<u32, u32>::new).unwrap();
+    let more = small.run(Shard::<u32, u32>::new).unwrap();
     let shards: Vec<_> = two.into_iter().chain(more).map(Mutex::new).collect();
     out_of_step(&large, "get", |rank| {
         shards[rank.index()].lock().unwrap().get(rank, &KEYS)
