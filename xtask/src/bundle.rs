@@ -16,7 +16,7 @@ const RUN_SCRIPT: &str = include_str!("run.sh");
 /// Whose tests go into the bundle.
 const TESTED: [&str; 4] = ["gpumap", "gpumap-simt", "gpumap-tests", "word-pairs"];
 /// Their tests that have nothing to do with a GPU, and read files of the source.
-const LEFT_OUT: [&str; 1] = ["fuzz"];
+const LEFT_OUT: [&str; 2] = ["fuzz", "guide"];
 /// Whose programs go into the bundle.
 const PROGRAMS: [&str; 3] = ["gpumap-cli", "gpumap-benches", "gpumap-tests"];
 /// A bundle travels to a machine that has the GPU: it must stay small.
@@ -135,7 +135,8 @@ fn program(line: &str) -> Option<Program> {
     Some(Program {
         package: package.to_owned(),
         target: event["target"]["name"].as_str()?.to_owned(),
-        is_test: event["profile"]["test"].as_bool()?,
+        // Examples are tested, too, but show nothing that the tests do not.
+        is_test: event["profile"]["test"].as_bool()? && event["target"]["kind"][0] != "example",
         path: event["executable"].as_str()?.into(),
     })
 }
@@ -198,6 +199,8 @@ mod tests {
             is_test: true,
             path: "/t/conformance-1".into(),
         };
+        let example = line.replace(r#"["test"]"#, r#"["example"]"#);
+        assert!(!program(&example).unwrap().is_test);
         assert_eq!(program(line), Some(expected));
         let short = line.replace("w/tests#gpumap-tests@", "w/crates/gpumap#");
         assert_eq!(program(&short).unwrap().package, "gpumap");

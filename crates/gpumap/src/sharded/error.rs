@@ -148,12 +148,12 @@ pub enum GroupError {
         code: NcclCode,
     },
     /// The file through which ranks find each other cannot be written or read.
-    #[error("{}: {source}; the file must not be there before rank 0 starts", .path.display())]
+    #[error("{}: {cause}; the file must not be there before rank 0 starts", .path.display())]
     IdFile {
         /// Which file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 

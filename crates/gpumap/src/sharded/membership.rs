@@ -181,10 +181,10 @@ impl Membership {
     }
 }
 
-fn id_file(path: &Path, source: io::Error) -> Error {
+fn id_file(path: &Path, cause: io::Error) -> Error {
     Error::Group(GroupError::IdFile {
         path: path.to_owned(),
-        source,
+        cause,
     })
 }
 
