@@ -9,7 +9,7 @@ use super::{ChainedMap, Key, Value};
 use crate::error::Error;
 use crate::error::Result;
 use crate::output::Output;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::Workspace;
 
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Every pair: `values[i]` belongs to `keys[i]`, in no order.
@@ -19,20 +19,10 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.scratch.take()?;
         let chains = self.shared()?;
-        // Calls in flight may store more while this one runs; then it starts again with room for as
-        // many as it has seen, and some to spare: at the latest for all there can be.
-        let all = (chains.bases() as usize + chains.slabs()) * self.slab_slots();
-        let mut room = self.len();
-        loop {
-            let mut keys = scratch.output_of_some::<K>(Slot::FirstOutput, room)?;
-            let mut values = scratch.output_of_some::<V>(Slot::SecondOutput, room)?;
-            let outputs = (keys.as_mut_ptr(), values.as_mut_ptr());
-            let pairs = self.dump(&chains, &mut scratch, outputs, room)?;
-            if pairs <= room || room == all {
-                return Ok((scratch.fetch(keys, pairs)?, scratch.fetch(values, pairs)?));
-            }
-            room = (pairs + pairs / 8 + 1).min(all);
-        }
+        let most = (chains.bases() as usize + chains.slabs()) * self.slab_slots();
+        scratch.collect_pairs(self.len(), most, |scratch, outputs, room| {
+            self.dump(&chains, scratch, outputs, room)
+        })
     }
 
     /// Every pair, into memory of the host or of the device: `values[i]` belongs to `keys[i]`, in no order. Returns

@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::output::Output;
 use crate::primitives::{Order, empty_tiles};
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::Workspace;
 
 /// The most working threads of a dump that a multiprocessor has: two tiles on their way at a time
 /// were measured to keep the memory busy.
@@ -159,21 +159,11 @@ impl<K: Key, V: Value> Map<K, V> {
         order: Order,
         scratch: &mut Workspace,
     ) -> Result<(Vec<K>, Vec<V>)> {
-        // Calls in flight may store more while this one runs; then it starts again with room for
-        // as many as it has seen, and some to spare: at the latest for all there can be.
-        let all = self.slots() + RESERVED_WORDS as usize;
-        let mut room = self.len();
-        loop {
-            let mut keys = scratch.output_of_some::<K>(Slot::FirstOutput, room)?;
-            let mut values = scratch.output_of_some::<V>(Slot::SecondOutput, room)?;
-            let (keys_at, values_at) = (keys.as_mut_ptr(), values.as_mut_ptr());
-            let dump = Dump::of(table, order, keys_at, values_at, room)?;
-            let pairs = self.dump(&dump, scratch)?;
-            if pairs <= room || room == all {
-                return Ok((scratch.fetch(keys, pairs)?, scratch.fetch(values, pairs)?));
-            }
-            room = (pairs + pairs / 8 + 1).min(all);
-        }
+        let most = self.slots() + RESERVED_WORDS as usize;
+        scratch.collect_pairs(self.len(), most, |scratch, (keys, values), room| {
+            let dump = Dump::of(table, order, keys, values, room)?;
+            self.dump(&dump, scratch)
+        })
     }
 
     /// Every pair, into memory of the host or of the device: `values[i]` belongs to `keys[i]`, in no

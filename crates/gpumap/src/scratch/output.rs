@@ -58,14 +58,16 @@ impl Workspace {
         Ok(view.as_mut_ptr())
     }
 
-    /// Where what is queued from now on can write a result of `len` elements for memory of the caller, which
-    /// has as many places or more: there, or into a slot, from which [`land`](Self::land) copies it.
+    /// Where what is queued from now on can write a result of `len` elements for memory of the caller: there, or into a
+    /// slot, from which [`land`](Self::land) copies it. An error if there are fewer places: an output need not say the
+    /// same each time it is asked.
     pub(crate) fn landing<'a, T: Pod>(
         &mut self,
         slot: Slot,
         sink: Sink<'a, T>,
         len: usize,
     ) -> Result<Landing<'a, T>> {
+        expect_room(len, sink.len())?;
         match sink {
             Sink::Device(mut view) => {
                 self.wait_for(view.stream())?;
@@ -128,7 +130,27 @@ impl Workspace {
                 self.land_both(keys, values, pairs)?;
                 return Ok(pairs);
             }
-            room = (pairs + pairs / 8 + 1).min(most);
+            room = with_spare(pairs, most);
+        }
+    }
+
+    /// Pairs as vectors. `write` is told where to write them and for how many there is room, waits, and says how many
+    /// there are: `len`, or more if calls in flight store some meanwhile, and at most `most`.
+    pub(crate) fn collect_pairs<K: Pod, V: Pod>(
+        &mut self,
+        len: usize,
+        most: usize,
+        write: impl Fn(&mut Self, (*mut K, *mut V), usize) -> Result<usize>,
+    ) -> Result<(Vec<K>, Vec<V>)> {
+        let mut room = len;
+        loop {
+            let mut keys = self.output_of_some::<K>(Slot::FirstOutput, room)?;
+            let mut values = self.output_of_some::<V>(Slot::SecondOutput, room)?;
+            let pairs = write(self, (keys.as_mut_ptr(), values.as_mut_ptr()), room)?;
+            if pairs <= room || room == most {
+                return Ok((self.fetch(keys, pairs)?, self.fetch(values, pairs)?));
+            }
+            room = with_spare(pairs, most);
         }
     }
 
@@ -239,6 +261,11 @@ impl Workspace {
     }
 }
 
+/// Room for pairs that there were, and some to spare, where `most` is all there can be.
+fn with_spare(pairs: usize, most: usize) -> usize {
+    (pairs + pairs / 8 + 1).min(most)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::ScratchPool;
@@ -265,6 +292,8 @@ mod tests {
             let pool = ScratchPool::new(&device);
             let mut scratch = pool.take().unwrap();
             let mut long = vec![7u64; 1 << 20];
+            let landing = scratch.landing(Slot::FirstOutput, long[..99].sink(), 100);
+            assert!(matches!(landing, Err(Error::OutputTooSmall { .. })));
             let landing = scratch.landing(Slot::FirstOutput, long.sink(), 100);
             scratch.land(landing.unwrap(), 100).unwrap();
             assert!(long[100..].iter().all(|&element| element == 7));

@@ -33,24 +33,29 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         arena: &Arena,
         scratch: &mut Workspace,
     ) -> Result<(Vec<K>, Vec<V>)> {
-        let table = self.ids.table.read();
-        // As in a map without an arena: again if calls in flight have stored more meanwhile.
-        let all = self.ids.slots() + RESERVED_WORDS as usize;
-        let mut room = self.len();
-        loop {
-            let mut keys = scratch.output_of_some::<K>(Slot::FirstOutput, room)?;
-            let ids: *mut u32 = scratch.reserve(Slot::Ids, room)?;
-            let keys_at = keys.as_mut_ptr();
-            let dump = Dump::of(&table, Order::Any, keys_at, ids, room)?;
-            let pairs = self.ids.dump(&dump, scratch)?;
-            if pairs <= room || room == all {
-                let mut values = scratch.output::<V>(Slot::SecondOutput, pairs)?;
-                let values_at = values.as_mut_ptr();
-                self.read_cells(arena, scratch, ids, values_at, pairs)?;
-                return Ok((scratch.fetch(keys, pairs)?, scratch.fetch(values, pairs)?));
-            }
-            room = (pairs + pairs / 8 + 1).min(all);
-        }
+        let most = self.ids.slots() + RESERVED_WORDS as usize;
+        scratch.collect_pairs(self.len(), most, |scratch, outputs, room| {
+            self.write_pairs(arena, scratch, outputs, room)
+        })
+    }
+
+    /// Writes as many pairs as there is room for, under the arena's lock, waits, and returns how many there are.
+    fn write_pairs(
+        &self,
+        arena: &Arena,
+        scratch: &mut Workspace,
+        (keys, values): (*mut K, *mut V),
+        room: usize,
+    ) -> Result<usize> {
+        let ids: *mut u32 = scratch.reserve(Slot::Ids, room)?;
+        let pairs = {
+            let table = self.ids.table.read();
+            let dump = Dump::of(&table, Order::Any, keys, ids, room)?;
+            self.ids.dump(&dump, scratch)?
+        };
+        // Those for which there is no room have not been told their cells.
+        self.read_cells(arena, scratch, ids, values, pairs.min(room))?;
+        Ok(pairs)
     }
 
     /// Every pair, into memory of the host or of the device: `values[i]` belongs to `keys[i]`, in no order. Returns how
@@ -80,17 +85,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
         let mut scratch = self.ids.scratch.take()?;
-        scratch.land_pairs(keys, values, self.len(), |scratch, (keys, values), room| {
-            let ids: *mut u32 = scratch.reserve(Slot::Ids, room)?;
-            let arena = self.arena.read();
-            let pairs = {
-                let table = self.ids.table.read();
-                let dump = Dump::of(&table, Order::Any, keys, ids, room)?;
-                self.ids.dump(&dump, scratch)?
-            };
-            // Those for which there is no room have not been told their cells.
-            self.read_cells(&arena, scratch, ids, values, pairs.min(room))?;
-            Ok(pairs)
+        scratch.land_pairs(keys, values, self.len(), |scratch, outputs, room| {
+            self.write_pairs(&self.arena.read(), scratch, outputs, room)
         })
     }
 
