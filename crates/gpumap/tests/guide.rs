@@ -2,7 +2,7 @@
 
 /// The variants of `Error`, as its source has them.
 fn variants() -> Vec<&'static str> {
-    let source = include_str!("../src/error.rs");
+    let source = include_str!("../src/error/mod.rs");
     let (_, body) = source.split_once("pub enum Error {\n").unwrap();
     let (body, _) = body.split_once("\n}\n").unwrap();
     let line = |line: &'static str| line.strip_prefix("    ");

@@ -212,9 +212,20 @@ fn pairs_are_removed_and_stored_again_in_one_batch_of_a_full_map() {
             let values = vec![value::<V>(7); 2 * n];
             // Memory for a second table, not for a larger one.
             let second = map.slots() as u64 * 16 + (64 << 10);
-            map.apply(&operations[..4], &keys[..4], &values[..4])
+            // The scratch memory of such a call, and no tombstones.
+            map.apply(&vec![Operation::Get; 2 * n], &keys, &values)
                 .unwrap();
-            map.upsert(&held.keys, &held.values).unwrap();
+            // Without it nothing is done.
+            let taken = starve(on, 8 << 10);
+            let refused = map
+                .apply(&operations, &keys, &values)
+                .map(|answers| answers.len());
+            assert!(
+                matches!(refused, Err(Error::OutOfMemory { .. })),
+                "{refused:?}"
+            );
+            drop(taken);
+            assert_holds(&map, &held.bits().collect());
             let taken = (!on.device().is_cuda()).then(|| starve(on, second));
             let answers = map.apply(&operations, &keys, &values);
             drop(taken);

@@ -218,9 +218,7 @@ impl<K: Key, V: Value> Map<K, V> {
         } else {
             self.rebuild_whole(table, shape, &mut scratch)
         };
-        self.slots.store(table.shape.slots(), Ordering::Release);
-        self.submaps
-            .store(table.shape.pages.len(), Ordering::Release);
+        self.note_shape(&table.shape);
         if let Err(error) = rebuilt {
             if one_by_one && capacity < table.shape.capacity {
                 // Some submaps may have shrunk.
@@ -232,6 +230,12 @@ impl<K: Key, V: Value> Map<K, V> {
         table.shape.capacity = capacity;
         self.room.rebuilt(self.room.len(), capacity);
         Ok(())
+    }
+
+    /// Takes note of the slots and the submaps that the table has now.
+    pub(super) fn note_shape(&self, shape: &Shape) {
+        self.slots.store(shape.slots(), Ordering::Release);
+        self.submaps.store(shape.pages.len(), Ordering::Release);
     }
 
     /// One submap after the other. If memory ends on the way, some are new and some are old: the

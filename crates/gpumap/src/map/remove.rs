@@ -159,7 +159,8 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) before anything is removed;
-    /// [`Error::WrongDevice`](crate::Error::WrongDevice),
+    /// [`Error::Full`](crate::Error::Full) if keys that were made to collide find no room, and unless that says
+    /// `partial` the map is as it was; [`Error::WrongDevice`](crate::Error::WrongDevice),
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
         let keys = keys.source();
@@ -207,7 +208,7 @@ impl<K: Key, V: Value> Map<K, V> {
             Err(error) => return Err(error),
         };
         let capacity = fresh.shape.capacity;
-        self.slots.store(fresh.shape.slots(), Ordering::Release);
+        self.note_shape(&fresh.shape);
         *table = fresh;
         self.room.rebuilt(stored, capacity);
         Ok(before - stored)

@@ -134,8 +134,9 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.ask_all(rank, keys, false, make, land)
     }
 
-    /// Looks a batch up, for `values` or for whether they are there: `make` finds places for the answers in a workspace, `take` what the caller wants out of
-    /// them. A collective; places that could not be had are an error on all ranks.
+    /// Looks a batch up, for `values` or for whether they are there: `make` finds places for the answers in a
+    /// workspace, `take` what the caller wants out of them. A collective; places that could not be had are an error
+    /// on all ranks.
     fn ask_all<P, R>(
         &mut self,
         rank: &mut Rank,

@@ -4,9 +4,10 @@
 //! missing instead of reading a message. Messages are one line, say what was wrong and what to
 //! do about it. They include their cause, which is a field: `source()` would only say it again.
 
+mod setting;
+
 use std::ffi::OsString;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use cudarc::driver::sys::CUresult;
@@ -15,6 +16,7 @@ use gpumap_simt::executor::Fault;
 use crate::device::PtxChoice;
 use crate::file::FileError;
 use crate::sharded::GroupError;
+pub use setting::Setting;
 
 /// A [`std::result::Result`] with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -342,69 +344,6 @@ fn of_another_device(expected: &str, found: &str) -> String {
     }
 }
 
-/// A setting of a map, a chained map, a histogram or a digit that can be out of range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Setting {
-    /// Pairs per slot.
-    MaxLoadFactor,
-    /// How many submaps.
-    Submaps,
-    /// Slabs per page, a power of two.
-    PageSlabs,
-    /// How many times the capacity a map grows to.
-    GrowthFactor,
-    /// Buckets of a chained map.
-    Buckets,
-    /// Slabs in the pool of a chained map.
-    PoolSlabs,
-    /// Bins of a histogram.
-    Bins,
-    /// Edges of a histogram.
-    Edges,
-    /// Bits of a digit.
-    DigitBits,
-    /// The end of a digit: one more than its highest bit.
-    DigitEnd,
-}
-
-impl Setting {
-    /// An error unless a value lies in the range, as a NaN never does.
-    pub(crate) fn expect(self, value: f64, range: RangeInclusive<f64>) -> Result<()> {
-        match range.contains(&value) {
-            true => Ok(()),
-            false => Err(self.refused(value, range)),
-        }
-    }
-
-    /// The error for a value that it cannot have.
-    pub(crate) fn refused(self, value: f64, range: RangeInclusive<f64>) -> Error {
-        Error::Setting {
-            setting: self,
-            value,
-            least: *range.start(),
-            most: *range.end(),
-        }
-    }
-}
-
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MaxLoadFactor => "the maximum load factor",
-            Self::Submaps => "the number of submaps",
-            Self::GrowthFactor => "the growth factor",
-            Self::Buckets => "the number of buckets",
-            Self::PoolSlabs => "the number of slabs in the pool",
-            Self::PageSlabs => "the number of slabs per page",
-            Self::Bins => "the number of bins",
-            Self::Edges => "the number of edges",
-            Self::DigitBits => "the number of bits of the digit",
-            Self::DigitEnd => "the end of the digit",
-        })
-    }
-}
-
 /// What was wrong with a PTX text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -449,101 +388,4 @@ impl fmt::Debug for DriverCode {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io;
-
-    use super::*;
-    use crate::executor::{Config, Schedule};
-    use crate::{Buffer, Device, Map, Operation, Stream};
-
-    /// The messages of an error and of what is behind it.
-    fn chain(error: &Error) -> Vec<String> {
-        let mut said = Vec::new();
-        let mut next: Option<&dyn std::error::Error> = Some(error);
-        while let Some(error) = next {
-            said.push(error.to_string());
-            next = error.source();
-        }
-        said
-    }
-
-    #[test]
-    fn causes_are_said_once() {
-        let denied = || io::Error::new(io::ErrorKind::PermissionDenied, "not for you");
-        let path = || Some(PathBuf::from("a.file"));
-        let errors = [
-            Error::File {
-                path: path(),
-                cause: FileError::Io(denied()),
-            },
-            Error::from(FileError::NotAMap),
-            Error::Ptx {
-                path: path(),
-                cause: PtxError::Read(denied()),
-            },
-            Error::Group(GroupError::Empty),
-            fault(),
-        ];
-        for error in &errors {
-            let said = chain(error);
-            assert_eq!(said.len(), 1, "{said:?}");
-        }
-        let said = errors[0].to_string();
-        assert_eq!(said, "a.file: not for you");
-    }
-
-    /// What a kernel that runs out of steps gives.
-    fn fault() -> Error {
-        let device = Device::cpu_with(Config {
-            step_budget: 1,
-            ..Config::default()
-        });
-        let map = Map::<u32, u32>::new(&device).unwrap();
-        let error = map.insert(&[1], &[1]).unwrap_err();
-        assert!(matches!(error, Error::Kernel(_)), "{error}");
-        error
-    }
-
-    #[test]
-    fn lengths_are_not_called_what_they_are_not() {
-        let device = Device::cpu();
-        let map = Map::<u32, u32>::new(&device).unwrap();
-        let error = map.apply(&[Operation::Get], &[1, 2], &[0, 0]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the arrays of a batch have 2 and 1 elements: pass arrays of the same length"
-        );
-        let stream = Stream::new(&device).unwrap();
-        let buffer = Buffer::from_slice(&stream, &[1u8, 2, 3, 4]).unwrap();
-        let error = buffer.copy_to_slice(&mut [0; 3]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the two sides of a copy have 4 and 3 elements: both need the same length"
-        );
-    }
-
-    #[test]
-    fn devices_of_one_name_are_told_apart() {
-        let schedule = Schedule::Random { seed: 7 };
-        let other = Device::cpu_with(Config {
-            schedule,
-            ..Config::default()
-        });
-        let keys = Buffer::from_slice(&Stream::new(&other).unwrap(), &[1u32]).unwrap();
-        let map = Map::<u32, u32>::new(&Device::cpu()).unwrap();
-        let error = map.get(&keys).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "this belongs to another CPU executor: copy it through the host, or create it on the same Device"
-        );
-        let error = Error::WrongDevice {
-            expected: "a CUDA device".to_owned(),
-            found: other.to_string(),
-        };
-        assert!(
-            error
-                .to_string()
-                .starts_with("this belongs to CPU executor, not to a CUDA device:")
-        );
-    }
-}
+mod tests;
