@@ -41,7 +41,8 @@ pub trait Answers<V>: Copy {
 pub struct Report<V> {
     /// One [`Outcome`] each; may be null.
     pub outcomes: *mut u8,
-    /// One value each; not written where there was none. May be null.
+    /// One value each: 0 where a search found none, not written where another verb has none. May be
+    /// null.
     pub values: *mut V,
 }
 

@@ -17,7 +17,7 @@ pub struct Tally {
     pub deleted: u32,
 }
 
-/// Looks for a key and reports its value.
+/// Looks for a key and reports its value; for an absent one 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Search<A> {
     /// The answers.
@@ -40,15 +40,16 @@ impl<F: Format, A: Answers<F::Value>> Verb<F> for Search<A> {
             if seen.empty == 0 {
                 return Next::Walk;
             }
-            self.report.give(job.index, Outcome::Absent);
+            Verb::<F>::walked_off(self, job);
         }
         Next::Done
     }
 
     #[inline(always)]
     unsafe fn walked_off(&mut self, job: &Job<F>) {
+        let none = F::Value::default();
         // SAFETY: as above.
-        unsafe { self.report.give(job.index, Outcome::Absent) };
+        unsafe { self.report.give_value(job.index, Outcome::Absent, none) };
     }
 }
 

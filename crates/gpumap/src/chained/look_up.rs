@@ -6,7 +6,7 @@ use super::{ChainedMap, Key, Value};
 use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
-use crate::output::{Output, Sink};
+use crate::output::Output;
 use crate::scratch::{HostOutput, Slot, Workspace};
 
 use gpumap_kernels::chained::answer::Outcome;
@@ -38,8 +38,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     }
 
     /// Looks keys up into memory of the host or of the device: where `keys[i]` is present, `found[i]` is 1 and
-    /// `values[i]` its value; where it is absent, `found[i]` is 0, and `values[i]` as well on the host, while on the
-    /// device it stays as it was.
+    /// `values[i]` its value; where it is absent, both are 0.
     ///
     /// ```
     /// use gpumap::{ChainedMap, Device};
@@ -62,17 +61,11 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let (keys, values, found) = (keys.source(), values.sink(), found.sink());
         let len = keys.len();
         expect_room(len, values.len().min(found.len()))?;
-        let is_host = matches!(values, Sink::Host(_));
         let mut scratch = self.scratch.take()?;
         let mut values = scratch.landing(Slot::FirstOutput, values, len)?;
         let mut found = scratch.landing(Slot::SecondOutput, found, len)?;
         // The codes of the two outcomes are 0 and 1.
         let answers = (found.as_mut_ptr(), values.as_mut_ptr());
-        if is_host {
-            let bytes = len * size_of::<V>();
-            // SAFETY: there are as many places, and they are this call's.
-            unsafe { scratch.stream().fill(answers.1.cast(), 0, bytes) }?;
-        }
         self.look_up(&mut scratch, self.kernels.search, keys, answers)?;
         scratch.land_both(values, found, len)
     }
