@@ -112,8 +112,8 @@ pub fn contents<K: Key, V: Value<Bits = K::Bits>>(map: &ChainedMap<K, V>) -> Mod
     found
 }
 
-/// Panics unless the map holds exactly these pairs, as seen by `retrieve_all`, `len`, `get`, `contains`,
-/// `count` and `stats`.
+/// Panics unless the map holds exactly these pairs, as seen by `retrieve_all`, `len`, `get`, `get_all`,
+/// `contains`, `count` and `stats`.
 pub fn assert_model<K: Key, V: Value<Bits = K::Bits>>(map: &ChainedMap<K, V>, model: &Model) {
     let (found, expected) = (contents(map).sorted(), model.clone().sorted());
     for (k, values) in &expected.0 {
@@ -129,8 +129,11 @@ pub fn assert_model<K: Key, V: Value<Bits = K::Bits>>(map: &ChainedMap<K, V>, mo
     let keys: Vec<K> = bits.iter().map(|&bits| key(bits)).collect();
     let got = map.get(&keys).expect("get");
     let counts = map.count(&keys).expect("count");
-    for ((bits, got), count) in bits.iter().zip(got).zip(counts) {
+    let all = map.get_all(&keys).expect("get_all");
+    for (((bits, got), count), row) in bits.iter().zip(got).zip(counts).zip(&all) {
         let values = model.values(*bits);
+        let row: Vec<u64> = row.iter().map(|&value| value_bits(value)).collect();
+        assert_eq!(row, values, "get_all({bits:#x})");
         assert_eq!(got.map(value_bits), Some(values[0]), "get({bits:#x})");
         assert_eq!(count, values.len(), "count({bits:#x})");
     }

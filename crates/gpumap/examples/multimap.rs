@@ -29,6 +29,13 @@ fn main() -> Result<()> {
     assert_eq!(index.count(&asked)?, [3, 2, 0]);
     assert_eq!(index.contains(&asked)?, [true, true, false]);
 
+    // All places of some words; those that came in one batch are in no order.
+    let places = index.get_all(&asked)?;
+    let mut of_the = places[0].to_vec();
+    of_the.sort_unstable();
+    assert_eq!(of_the, [0, 6, 10]);
+    assert!(places[2].is_empty());
+
     // All pairs, by key.
     let (keys, places) = index.retrieve_all()?;
     let mut of_word = BTreeMap::<u64, Vec<u64>>::new();

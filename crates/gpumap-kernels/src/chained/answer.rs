@@ -67,6 +67,21 @@ impl<V: Bits> Answers<V> for Report<V> {
     }
 }
 
+/// To memory: the number that a count came to, one per operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts(pub *mut u64);
+
+impl<V: Bits> Answers<V> for Counts {
+    #[inline(always)]
+    unsafe fn give(&mut self, _: u64, _: Outcome) {}
+
+    #[inline(always)]
+    unsafe fn give_value(&mut self, index: u64, _: Outcome, count: V) {
+        // SAFETY: each place is written by the operation's lane only.
+        unsafe { mem::store(self.0.add(index as usize), count.to_u64()) };
+    }
+}
+
 /// To the lane that asked: for verbs that serve one operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<V> {

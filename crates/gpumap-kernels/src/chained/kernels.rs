@@ -1,8 +1,9 @@
 //! The entry points of chained maps, and the sets of them that the host chooses from: one kernel per
 //! verb for one slot format.
 
-use super::answer::Report;
+use super::answer::{Counts, Report};
 use super::flush::{FlushArgs, flush};
+use super::get_all::{GetAll, GetAllArgs};
 use super::mixed::Mixed;
 use super::queue::{Verb, serve_batch};
 use super::retrieve_all::{DumpChainsArgs, dump};
@@ -40,8 +41,20 @@ kernel_args! {
         /// | `insert`, `insert_unique` | pairs stored | pairs that found no room |
         /// | `delete` | pairs deleted | |
         /// | `mixed` | pairs stored | pairs deleted; who found no room is in the answers |
-        /// | `search`, `count` | not touched | |
+        /// | `search` | not touched | |
         pub counters: Counters,
+    }
+}
+
+kernel_args! {
+    /// Arguments of the kernels that count: blocks of whole warps, enough for the batch.
+    pub struct CountArgs<K, V> {
+        /// The map.
+        pub view: ChainedView,
+        /// Keys.
+        pub batch: Batch<K, V>,
+        /// Out: the pairs of each key.
+        pub counts: *mut u64,
     }
 }
 
@@ -96,15 +109,27 @@ unsafe fn delete<F: Format>(args: &ChainedArgs<F::Key, F::Value>) {
 }
 
 /// # Safety
-/// See [`ChainedArgs`].
+/// See [`CountArgs`].
 #[inline(always)]
-unsafe fn count<F: Format>(args: &ChainedArgs<F::Key, F::Value>) {
+unsafe fn count<F: Format>(args: &CountArgs<F::Key, F::Value>) {
     let mut verb = Count {
-        report: args.report,
+        report: Counts(args.counts),
         pairs: 0,
     };
     // SAFETY: blocks are whole warps.
-    unsafe { run::<F, _>(args, &mut verb) };
+    unsafe { serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb) };
+}
+
+/// # Safety
+/// See [`GetAllArgs`].
+#[inline(always)]
+unsafe fn get_all<F: Format>(args: &GetAllArgs<F::Key, F::Value>) {
+    let mut verb = GetAll::new(args.offsets, args.values);
+    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    unsafe {
+        serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
+        args.short.add_from_block(verb.short);
+    }
 }
 
 /// # Safety
@@ -150,7 +175,9 @@ pub struct ChainedKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
     /// Takes away one pair for each key.
     pub delete: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
     /// Counts the pairs with each key.
-    pub count: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
+    pub count: &'static gpumap_simt::kernel::Kernel<CountArgs<K, V>>,
+    /// Collects the values of each key.
+    pub get_all: &'static gpumap_simt::kernel::Kernel<GetAllArgs<K, V>>,
     /// Does with each key what its operation says.
     pub mixed: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
     /// Compacts chains.
@@ -169,6 +196,7 @@ macro_rules! chained_kernels {
      $SEARCH:ident $search:ident
      $DELETE:ident $delete:ident
      $COUNT:ident $count:ident
+     $GET_ALL:ident $get_all:ident
      $MIXED:ident $mixed:ident
      $FLUSH:ident $flush:ident
      $RETRIEVE_ALL:ident $retrieve_all:ident
@@ -200,9 +228,15 @@ macro_rules! chained_kernels {
             }
             /// Counts the pairs with each key.
             $(#[$cfg])*
-            pub static $COUNT = fn $count(args: ChainedArgs<$k, $v>) {
+            pub static $COUNT = fn $count(args: CountArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { count::<$format>(&args) }
+            }
+            /// Collects the values of each key.
+            $(#[$cfg])*
+            pub static $GET_ALL = fn $get_all(args: GetAllArgs<$k, $v>) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { get_all::<$format>(&args) }
             }
             /// Does with each key what its operation says.
             $(#[$cfg])*
@@ -239,6 +273,7 @@ macro_rules! chained_kernels {
             search: &$SEARCH,
             delete: &$DELETE,
             count: &$COUNT,
+            get_all: &$GET_ALL,
             mixed: &$MIXED,
             flush: &$FLUSH,
             retrieve_all: &$RETRIEVE_ALL,
@@ -254,6 +289,7 @@ chained_kernels! {
     CHAINED_SEARCH_4_4 chained_search_4_4
     CHAINED_DELETE_4_4 chained_delete_4_4
     CHAINED_COUNT_4_4 chained_count_4_4
+    CHAINED_GET_ALL_4_4 chained_get_all_4_4
     CHAINED_MIXED_4_4 chained_mixed_4_4
     CHAINED_FLUSH_4_4 chained_flush_4_4
     CHAINED_RETRIEVE_ALL_4_4 chained_retrieve_all_4_4
@@ -268,6 +304,7 @@ chained_kernels! {
     CHAINED_SEARCH_8_8_WIDE chained_search_8_8_wide
     CHAINED_DELETE_8_8_WIDE chained_delete_8_8_wide
     CHAINED_COUNT_8_8_WIDE chained_count_8_8_wide
+    CHAINED_GET_ALL_8_8_WIDE chained_get_all_8_8_wide
     CHAINED_MIXED_8_8_WIDE chained_mixed_8_8_wide
     CHAINED_FLUSH_8_8_WIDE chained_flush_8_8_wide
     CHAINED_RETRIEVE_ALL_8_8_WIDE chained_retrieve_all_8_8_wide
@@ -282,6 +319,7 @@ chained_kernels! {
     CHAINED_SEARCH_8_8_SPLIT chained_search_8_8_split
     CHAINED_DELETE_8_8_SPLIT chained_delete_8_8_split
     CHAINED_COUNT_8_8_SPLIT chained_count_8_8_split
+    CHAINED_GET_ALL_8_8_SPLIT chained_get_all_8_8_split
     CHAINED_MIXED_8_8_SPLIT chained_mixed_8_8_split
     CHAINED_FLUSH_8_8_SPLIT chained_flush_8_8_split
     CHAINED_RETRIEVE_ALL_8_8_SPLIT chained_retrieve_all_8_8_split

@@ -14,6 +14,7 @@
 //! | [`queue`] | the warp's work queue: keys served one after the other, by eight lanes each |
 //! | [`verbs`] | search, insert, insert-unique, delete, count: one key and one slab |
 //! | [`mixed`] | all of them in one batch |
+//! | [`get_all`] | all values of each key, in rows |
 //! | [`chained_ref`] | a map in the hands of other people's kernels |
 //! | [`flush`] | compaction of chains; empty slabs go back to the pool |
 //! | [`retrieve_all`] | dump of all pairs, slab by slab where they lie |
@@ -37,8 +38,8 @@
 //!
 //! # What is promised
 //! With keys that are inserted by insert-unique only, operations on one key are linearizable. Where a
-//! key may be stored several times, search, delete and count see every pair that is there throughout;
-//! a pair that comes or goes meanwhile they may see or not. Of several pairs with one key, search
+//! key may be stored several times, search, delete, count and [`get_all`] see every pair that is there
+//! throughout; a pair that comes or goes meanwhile they may see or not. Of several pairs with one key, search
 //! and delete take the one that was inserted first.
 //!
 //! **Every loop ends.** A walk has as many turns as its chain has slabs, and is cut off after as many as
@@ -65,6 +66,8 @@ pub mod answer;
 pub mod chained_ref;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod flush;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+pub mod get_all;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod kernels;
 pub mod mixed;

@@ -59,7 +59,7 @@ pub struct Seen<V> {
     pub holds: u32,
     /// The empty slots.
     pub empty: u32,
-    /// Whether a slot is busy, if the verb stores.
+    /// Whether a slot is busy, if the verb waits for such.
     pub busy: bool,
     /// The value in the lowest slot that holds the key, if the verb reads.
     pub value: V,
@@ -82,6 +82,8 @@ pub trait Verb<F: Format> {
     const STORES: bool;
     /// Whether it wants the value that is stored.
     const READS: bool;
+    /// Whether it wants to know of slots that somebody is about to finish writing.
+    const WAITS: bool = Self::STORES;
 
     /// Begins with the lane's key at this place of the batch; says whether it is to be served.
     ///
@@ -96,6 +98,19 @@ pub trait Verb<F: Format> {
     fn grows(&self) -> bool {
         Self::STORES
     }
+
+    /// What all lanes of a tile do with the slab that they read, before the owner of the key, the lane with
+    /// rank `front`, [serves](Self::serve) it. Each has its vector of the slab; `holds` are the slots of the
+    /// slab that hold the key, none if the tile has no key.
+    ///
+    /// | must call | result |
+    /// |---|---|
+    /// | every lane of a full warp, converged | |
+    ///
+    /// # Safety
+    /// As the table says; the rest is as for [`serve`](Self::serve).
+    #[inline(always)]
+    unsafe fn share(&mut self, _tile: Tile<LANES>, _front: u32, _vector: U64x2, _holds: u32) {}
 
     /// Serves the key with what was seen of one slab.
     ///
@@ -151,6 +166,7 @@ pub unsafe fn serve<F: Format, V: Verb<F>>(
                 vector = at.load(tile.rank());
             }
             let (seen, link) = look::<F, V>(tile, at, vector, word);
+            verb.share(tile, front, vector, if queue != 0 { seen.holds } else { 0 });
 
             let mut grows = false;
             if todo && tile.rank() == front {
@@ -216,7 +232,7 @@ unsafe fn look<F: Format, V: Verb<F>>(
         let found = F::find(vector, word);
         let holds = slots_of_slab::<F>(tile, found);
         let empty = slots_of_slab::<F>(tile, F::find(vector, F::Word::EMPTY));
-        let busy = F::HAS_BUSY && V::STORES && tile.any(F::find(vector, F::Word::BUSY) != 0);
+        let busy = F::HAS_BUSY && V::WAITS && tile.any(F::find(vector, F::Word::BUSY) != 0);
         let link = SlabIndex::new(tile.shfl(link_in(vector).bits(), LANES - 1));
         let mut value = F::Value::default();
         if V::READS {

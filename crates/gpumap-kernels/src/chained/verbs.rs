@@ -150,7 +150,8 @@ impl<F: Format, A: Answers<F::Value>> Verb<F> for Delete<A> {
     }
 }
 
-/// Counts the pairs with a key, and reports the number as a value.
+/// Counts the pairs with a key, and reports the number as a value. It waits for pairs that are being
+/// written: none comes to light later in front of one that was counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Count<A> {
     /// The answers.
@@ -162,9 +163,14 @@ pub struct Count<A> {
 impl<F: Format, A: Answers<F::Value>> Verb<F> for Count<A> {
     const STORES: bool = false;
     const READS: bool = false;
+    const WAITS: bool = true;
 
     #[inline(always)]
     unsafe fn serve(&mut self, job: &Job<F>, seen: Seen<F::Value>) -> Next {
+        if seen.busy {
+            // It may be this key's, and somebody has passed it.
+            return Next::Again;
+        }
         self.pairs += seen.holds.count_ones();
         if seen.empty == 0 {
             return Next::Walk;

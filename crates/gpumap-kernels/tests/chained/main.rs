@@ -3,6 +3,7 @@
 
 mod allocator;
 mod flush;
+mod get_all;
 mod interleavings;
 mod kernels;
 mod support;

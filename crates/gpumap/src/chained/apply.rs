@@ -2,9 +2,9 @@
 
 use gpumap_kernels::chained::answer::Outcome;
 use gpumap_kernels::chained::mixed;
+use gpumap_kernels::slot::Bits;
 
 use super::chains::Chains;
-use super::look_up::count_in;
 use super::run::Job;
 use super::{ChainedMap, Key, Value};
 #[cfg(doc)]
@@ -210,4 +210,9 @@ fn answer<V: Value>(operation: Operation, outcome: u8, value: V) -> Answer<V> {
         o if o == Outcome::Deleted as u8 => Answer::Removed(value),
         _ => Answer::Absent,
     }
+}
+
+/// The number of pairs that was reported as a value.
+fn count_in<V: Value>(value: V) -> usize {
+    bytemuck::cast::<V, V::Bits>(value).to_u64() as usize
 }

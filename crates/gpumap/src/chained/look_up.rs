@@ -1,6 +1,6 @@
 //! Looking keys up.
 
-use super::run::{BatchKernel, Job};
+use super::run::Job;
 use super::{ChainedMap, Key, Value};
 #[cfg(doc)]
 use crate::error::Error;
@@ -10,7 +10,6 @@ use crate::output::Output;
 use crate::scratch::{HostOutput, Slot, Workspace};
 
 use gpumap_kernels::chained::answer::Outcome;
-use gpumap_kernels::slot::Bits;
 
 /// Whether a key was found.
 fn is_present(outcome: u8) -> bool {
@@ -30,7 +29,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
         let mut outcomes: HostOutput<u8> = scratch.output(Slot::SecondOutput, len)?;
         let answers = (outcomes.as_mut_ptr(), values.as_mut_ptr());
-        self.look_up(&mut scratch, self.kernels.search, keys, answers)?;
+        self.look_up(&mut scratch, keys, answers)?;
         let values = scratch.fetch(values, len)?;
         let outcomes = scratch.fetch(outcomes, len)?;
         let answer = |(value, outcome)| is_present(outcome).then_some(value);
@@ -66,7 +65,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let mut found = scratch.landing(Slot::SecondOutput, found, len)?;
         // The codes of the two outcomes are 0 and 1.
         let answers = (found.as_mut_ptr(), values.as_mut_ptr());
-        self.look_up(&mut scratch, self.kernels.search, keys, answers)?;
+        self.look_up(&mut scratch, keys, answers)?;
         scratch.land_both(values, found, len)
     }
 
@@ -80,39 +79,15 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let mut scratch = self.scratch.take()?;
         let mut outcomes: HostOutput<u8> = scratch.output(Slot::FirstOutput, len)?;
         let answers = (outcomes.as_mut_ptr(), std::ptr::null_mut());
-        self.look_up(&mut scratch, self.kernels.search, keys, answers)?;
+        self.look_up(&mut scratch, keys, answers)?;
         let outcomes = scratch.fetch(outcomes, len)?;
         Ok(outcomes.into_iter().map(is_present).collect())
-    }
-
-    /// For each key how many pairs it has.
-    ///
-    /// ```
-    /// use gpumap::{ChainedMap, Device};
-    /// let map = ChainedMap::<u32, u32>::with_capacity(&Device::cpu(), 100)?;
-    /// map.append(&[7; 50], &[1; 50])?;
-    /// assert_eq!(map.count(&[7, 8])?, [50, 0]);
-    /// # Ok::<(), gpumap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`get`](Self::get).
-    pub fn count(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<usize>> {
-        let keys = keys.source();
-        let len = keys.len();
-        let mut scratch = self.scratch.take()?;
-        let mut counts = scratch.output::<V>(Slot::FirstOutput, len)?;
-        let answers = (std::ptr::null_mut(), counts.as_mut_ptr());
-        self.look_up(&mut scratch, self.kernels.count, keys, answers)?;
-        let counts = scratch.fetch(counts, len)?;
-        Ok(counts.into_iter().map(count_in).collect())
     }
 
     /// Looks keys up, and waits. Outputs may be null.
     fn look_up(
         &self,
         scratch: &mut Workspace,
-        kernel: &'static BatchKernel<K>,
         keys: Source<'_, K>,
         (outcomes, found): (*mut u8, *mut V),
     ) -> Result<()> {
@@ -127,11 +102,6 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             found,
             ..Job::of_keys(staged, len)
         };
-        self.look(&*self.shared()?, scratch, kernel, job)
+        self.look(&*self.shared()?, scratch, self.kernels.search, job)
     }
-}
-
-/// The number of pairs that was reported as a value.
-pub(super) fn count_in<V: Value>(value: V) -> usize {
-    bytemuck::cast::<V, V::Bits>(value).to_u64() as usize
 }

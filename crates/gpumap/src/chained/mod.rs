@@ -17,10 +17,13 @@
 //! The source of the idea is Ashkiani, Farach-Colton and Owens, *A Dynamic Hash Table for the GPU*
 //! (2018). [`chained_ref`] is what kernels of your own work with.
 
+mod all_values;
 mod apply;
 mod builder;
 mod chains;
 mod compact;
+mod count;
+mod get_all;
 mod grow;
 mod lend;
 mod look_up;
@@ -38,6 +41,7 @@ use std::sync::atomic::AtomicBool;
 use gpumap_kernels::chained::kernels::ChainedKernels;
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
+pub use all_values::{AllValues, Rows};
 pub use apply::{Answer, Operation};
 pub use builder::{ChainedMapBuilder, PAIRS_PER_SLOT};
 /// What kernels of your own work on a chained map with; they lend it by
@@ -68,6 +72,7 @@ use chains::Chains;
 /// map.append(&[3, 4], &[33, 40])?; // stored whatever is there
 /// assert_eq!(map.get(&[3, 4, 5])?, [Some(30), Some(40), None]); // the first that came
 /// assert_eq!(map.count(&[3, 4, 5])?, [2, 1, 0]);
+/// assert_eq!(map.get_all(&[3])?[0], [30, 33]); // all of them, the first first
 ///
 /// assert_eq!(map.remove(&[3])?, 1); // the first that came goes first
 /// assert_eq!(map.get(&[3])?, [Some(33)]);
@@ -86,12 +91,12 @@ use chains::Chains;
 ///
 /// | | |
 /// |---|---|
-/// | run side by side | [`insert`](Self::insert), [`append`](Self::append), [`get`](Self::get), [`contains`](Self::contains), [`count`](Self::count), [`remove`](Self::remove), [`apply`](Self::apply), [`retrieve_all`](Self::retrieve_all), [`stats`](Self::stats), [`launch_with`](Self::launch_with) |
-/// | wait for the calls in flight, and hold new ones back | [`compact`](Self::compact), [`reserve`](Self::reserve), [`clear`](Self::clear), [`launch_unbounded`](Self::launch_unbounded), and batches that may not fit in the pool as it is |
+/// | run side by side | [`insert`](Self::insert), [`append`](Self::append), [`get`](Self::get), [`contains`](Self::contains), [`count`](Self::count), [`get_all`](Self::get_all), [`remove`](Self::remove), [`apply`](Self::apply), [`retrieve_all`](Self::retrieve_all), [`stats`](Self::stats), [`launch_with`](Self::launch_with) |
+/// | wait for the calls in flight, and hold new ones back | [`compact`](Self::compact), [`reserve`](Self::reserve), [`clear`](Self::clear), [`launch_unbounded`](Self::launch_unbounded), and batches that may not fit in the pool as it is; `get_all` of a key of which pairs are removed just then |
 ///
 /// Keys that are only ever stored by `insert` are linearizable: every operation on one takes effect at
 /// one moment between call and return, and a key is never stored twice. Where a key may have several
-/// pairs, `get`, `remove` and `count` see every pair that is there throughout, and those that come or
+/// pairs, `get`, `get_all`, `remove` and `count` see every pair that is there throughout, and those that come or
 /// go meanwhile or not. `retrieve_all` reports every pair that is there throughout exactly once. No
 /// reader sees a torn value, or one of another key.
 ///

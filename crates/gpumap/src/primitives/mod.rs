@@ -49,7 +49,7 @@ pub use histogram::{Histogram, Outside, Sample};
 pub(crate) use partition::scatter_tile;
 pub use partition::{Digit, MAX_PARTS};
 pub use predicate::Predicate;
-pub(crate) use scan::empty_tiles;
+pub(crate) use scan::{empty_tiles, queue_exclusive_sum};
 
 use gpumap_kernels::primitives::{CONTROL_THREADS, MAX_WORKERS};
 use gpumap_simt::kernel::Grid;

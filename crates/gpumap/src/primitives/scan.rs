@@ -183,6 +183,20 @@ impl Primitives {
     }
 }
 
+/// Queues replacing each of `n` words by the sum of those in front of it.
+///
+/// # Safety
+/// `data` leads to `n` words on the workspace's device, until what is queued has ended.
+pub(crate) unsafe fn queue_exclusive_sum(
+    scratch: &mut Workspace,
+    data: *mut u64,
+    n: usize,
+) -> Result<()> {
+    let kind = Kind::Exclusive { init: 0 };
+    // SAFETY: passed on; one array is taken for both.
+    unsafe { queue_scan(scratch, data.cast_const(), data, n, Op::Add, kind) }
+}
+
 /// Queues a scan.
 ///
 /// # Safety

@@ -145,6 +145,7 @@ fn inputs_that_change_are_asked_once() {
         assert_eq!(map.get(&asked()).unwrap().len(), 3);
         assert_eq!(map.contains(&asked()).unwrap(), [true; 3]);
         assert_eq!(map.count(&asked()).unwrap(), [1; 3]);
+        assert_eq!(map.get_all(&asked()).unwrap().len(), 3);
         let (mut values, mut found) = (vec![V::zeroed(); 500], vec![9; 500]);
         map.get_into(&asked(), &mut values[..3], &mut found[..3])
             .unwrap();

@@ -2,6 +2,7 @@
 //! have got wrong.
 
 mod errors;
+mod get_all;
 mod histories;
 mod interleaved;
 mod known_bugs;

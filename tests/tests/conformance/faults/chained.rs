@@ -120,6 +120,11 @@ fn all_else() {
         });
         try_every_call(on, "chained: contains", build, |map| map.contains(&some));
         try_every_call(on, "chained: count", build, |map| map.count(&some));
+        try_every_call(on, "chained: get_all", build, |map| {
+            let all = map.get_all(&some)?;
+            let values = all.values().iter().map(|&v| value_bits(v));
+            Ok((all.offsets().to_vec(), values.collect::<Vec<_>>()))
+        });
         try_every_call(on, "chained: retrieve_all", build, |map| {
             map.retrieve_all().map(sorted)
         });
