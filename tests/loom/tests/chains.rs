@@ -11,7 +11,7 @@ use gpumap_kernels::chained::allocator::{Pool, Resident, SuperBlock};
 use gpumap_kernels::chained::answer::{Held, Outcome};
 use gpumap_kernels::chained::queue::{Job, Next, Seen, Verb, put_behind};
 use gpumap_kernels::chained::slab::{LANES, SLAB_BYTES, Slab, SlabIndex, is_slot, link_in, slots};
-use gpumap_kernels::chained::verbs::{Insert, Search, Tally};
+use gpumap_kernels::chained::verbs::{Get, Store, Tally};
 use gpumap_kernels::chained::view::ChainedView;
 use gpumap_kernels::slot::{Bits, Format, KeyWord, Packed, Split, Wide};
 use gpumap_loom::{Fault, Units, explore_on};
@@ -226,7 +226,7 @@ unsafe fn take(pool: &Pool, resident: &mut Resident) -> SlabIndex {
 
 /// Inserts a key unless it is there; says what became of it.
 fn insert<F: Format>(view: &ChainedView, pair: (u64, u64), put_behind: PutBehind) -> Outcome {
-    let mut verb = Insert::<_, true> {
+    let mut verb = Store::<_, true> {
         report: Held::new(),
         tally: Tally::default(),
     };
@@ -237,7 +237,7 @@ fn insert<F: Format>(view: &ChainedView, pair: (u64, u64), put_behind: PutBehind
 
 /// The value of a key.
 fn get<F: Format>(view: &ChainedView, key: u64) -> Option<u64> {
-    let mut verb = Search {
+    let mut verb = Get {
         report: Held::new(),
     };
     // SAFETY: as above.

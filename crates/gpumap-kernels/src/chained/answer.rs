@@ -15,7 +15,7 @@ pub enum Outcome {
     /// The pair was stored.
     Stored = 2,
     /// A pair was taken away.
-    Deleted = 3,
+    Removed = 3,
     /// The pair was not stored: there was no room.
     Full = 4,
 }
@@ -28,7 +28,7 @@ pub trait Answers<V>: Copy {
     /// The index is in the batch, and the outputs are as long as it.
     unsafe fn give(&mut self, index: u64, outcome: Outcome);
 
-    /// Answers operation `index`, with a value: the one that was found, deleted or counted.
+    /// Answers operation `index`, with a value: the one that was found, removed or counted.
     ///
     /// # Safety
     /// As for [`give`](Self::give).
@@ -41,7 +41,7 @@ pub trait Answers<V>: Copy {
 pub struct Report<V> {
     /// One [`Outcome`] each; may be null.
     pub outcomes: *mut u8,
-    /// One value each: 0 where a search found none, not written where another verb has none. May be
+    /// One value each: 0 where a get found none, not written where another verb has none. May be
     /// null.
     pub values: *mut V,
 }

@@ -245,11 +245,11 @@ where
         unsafe {
             let stored = warp::warp_vote_ballot(LaneMask::FULL, tally.stored != 0).count();
             let full = warp::warp_vote_ballot(LaneMask::FULL, tally.full != 0).count();
-            let deleted = warp::warp_vote_ballot(LaneMask::FULL, tally.deleted != 0).count();
+            let removed = warp::warp_vote_ballot(LaneMask::FULL, tally.removed != 0).count();
             if warp::lane_id() == 0 {
                 add(&raw mut (*counts).inserted, stored);
                 add(&raw mut (*counts).full, full);
-                add(&raw mut (*counts).removed, deleted);
+                add(&raw mut (*counts).removed, removed);
             }
         }
     }

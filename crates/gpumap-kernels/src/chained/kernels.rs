@@ -2,13 +2,13 @@
 //! verb for one slot format.
 
 use super::answer::{Counts, Report};
-use super::flush::{FlushArgs, flush};
+use super::compact::{CompactArgs, compact};
 use super::get_all::{GetAll, GetAllArgs};
 use super::mixed::Mixed;
 use super::queue::{Verb, serve_batch};
 use super::retrieve_all::{DumpChainsArgs, dump};
 use super::stats::{ChainStatsArgs, stats};
-use super::verbs::{Count, Delete, Insert, Search, Tally};
+use super::verbs::{Count, Get, Remove, Store, Tally};
 use super::view::ChainedView;
 use crate::count::Counters;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -38,10 +38,10 @@ kernel_args! {
         ///
         /// | kernel | first word | second word |
         /// |---|---|---|
-        /// | `insert`, `insert_unique` | pairs stored | pairs that found no room |
-        /// | `delete` | pairs deleted | |
-        /// | `mixed` | pairs stored | pairs deleted; who found no room is in the answers |
-        /// | `search` | not touched | |
+        /// | `append`, `insert` | pairs stored | pairs that found no room |
+        /// | `remove` | pairs removed | |
+        /// | `mixed` | pairs stored | pairs removed; who found no room is in the answers |
+        /// | `get` | not touched | |
         pub counters: Counters,
     }
 }
@@ -69,8 +69,8 @@ unsafe fn run<F: Format, V: Verb<F>>(args: &ChainedArgs<F::Key, F::Value>, verb:
 /// # Safety
 /// See [`ChainedArgs`].
 #[inline(always)]
-unsafe fn insert<F: Format, const UNIQUE: bool>(args: &ChainedArgs<F::Key, F::Value>) {
-    let mut verb = Insert::<_, UNIQUE> {
+unsafe fn store<F: Format, const UNIQUE: bool>(args: &ChainedArgs<F::Key, F::Value>) {
+    let mut verb = Store::<_, UNIQUE> {
         report: args.report,
         tally: Tally::default(),
     };
@@ -85,8 +85,8 @@ unsafe fn insert<F: Format, const UNIQUE: bool>(args: &ChainedArgs<F::Key, F::Va
 /// # Safety
 /// See [`ChainedArgs`].
 #[inline(always)]
-unsafe fn search<F: Format>(args: &ChainedArgs<F::Key, F::Value>) {
-    let mut verb = Search {
+unsafe fn get<F: Format>(args: &ChainedArgs<F::Key, F::Value>) {
+    let mut verb = Get {
         report: args.report,
     };
     // SAFETY: blocks are whole warps.
@@ -96,15 +96,15 @@ unsafe fn search<F: Format>(args: &ChainedArgs<F::Key, F::Value>) {
 /// # Safety
 /// See [`ChainedArgs`].
 #[inline(always)]
-unsafe fn delete<F: Format>(args: &ChainedArgs<F::Key, F::Value>) {
-    let mut verb = Delete {
+unsafe fn remove<F: Format>(args: &ChainedArgs<F::Key, F::Value>) {
+    let mut verb = Remove {
         report: args.report,
         tally: Tally::default(),
     };
     // SAFETY: blocks are whole warps, and all their threads come to the count.
     unsafe {
         run::<F, _>(args, &mut verb);
-        args.counters.add_from_block(verb.tally.deleted);
+        args.counters.add_from_block(verb.tally.removed);
     }
 }
 
@@ -141,19 +141,19 @@ unsafe fn mixed<F: Format>(args: &ChainedArgs<F::Key, F::Value>) {
     unsafe {
         run::<F, _>(args, &mut verb);
         let Tally {
-            stored, deleted, ..
+            stored, removed, ..
         } = verb.tally;
-        args.counters.add_both_from_block(stored, deleted);
+        args.counters.add_both_from_block(stored, removed);
     }
 }
 
 /// # Safety
-/// See [`FlushArgs`].
+/// See [`CompactArgs`].
 #[inline(always)]
-unsafe fn flush_all<F: Format>(args: &FlushArgs) {
+unsafe fn compact_all<F: Format>(args: &CompactArgs) {
     // SAFETY: blocks are whole warps, and all their threads come to the count.
     unsafe {
-        let freed = flush::<F>(&args.view);
+        let freed = compact::<F>(&args.view);
         args.freed.add_from_block(freed);
     }
 }
@@ -167,13 +167,13 @@ pub struct ChainedKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
     /// What the slots are like.
     pub slots: SlotKind,
     /// Stores pairs, whatever is there.
-    pub insert: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
+    pub append: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
     /// Stores pairs whose key is absent.
-    pub insert_unique: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
+    pub insert: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
     /// Looks up.
-    pub search: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
+    pub get: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
     /// Takes away one pair for each key.
-    pub delete: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
+    pub remove: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
     /// Counts the pairs with each key.
     pub count: &'static gpumap_simt::kernel::Kernel<CountArgs<K, V>>,
     /// Collects the values of each key.
@@ -181,7 +181,7 @@ pub struct ChainedKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
     /// Does with each key what its operation says.
     pub mixed: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
     /// Compacts chains.
-    pub flush: &'static gpumap_simt::kernel::Kernel<FlushArgs>,
+    pub compact: &'static gpumap_simt::kernel::Kernel<CompactArgs>,
     /// Dumps.
     pub retrieve_all: &'static gpumap_simt::kernel::Kernel<DumpChainsArgs<K, V>>,
     /// Counts what chains hold.
@@ -191,40 +191,40 @@ pub struct ChainedKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
 /// Declares the kernels of one format, and their set.
 macro_rules! chained_kernels {
     ($(#[$cfg:meta])* $set:ident: $format:ty, $k:ty, $v:ty;
+     $APPEND:ident $append:ident
      $INSERT:ident $insert:ident
-     $INSERT_UNIQUE:ident $insert_unique:ident
-     $SEARCH:ident $search:ident
-     $DELETE:ident $delete:ident
+     $GET:ident $get:ident
+     $REMOVE:ident $remove:ident
      $COUNT:ident $count:ident
      $GET_ALL:ident $get_all:ident
      $MIXED:ident $mixed:ident
-     $FLUSH:ident $flush:ident
+     $COMPACT:ident $compact:ident
      $RETRIEVE_ALL:ident $retrieve_all:ident
      $STATS:ident $stats:ident) => {
         kernel! {
             /// Stores pairs, whatever is there.
             $(#[$cfg])*
-            pub static $INSERT = fn $insert(args: ChainedArgs<$k, $v>) {
+            pub static $APPEND = fn $append(args: ChainedArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { insert::<$format, false>(&args) }
+                unsafe { store::<$format, false>(&args) }
             }
             /// Stores pairs whose key is absent.
             $(#[$cfg])*
-            pub static $INSERT_UNIQUE = fn $insert_unique(args: ChainedArgs<$k, $v>) {
+            pub static $INSERT = fn $insert(args: ChainedArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { insert::<$format, true>(&args) }
+                unsafe { store::<$format, true>(&args) }
             }
             /// Looks keys up.
             $(#[$cfg])*
-            pub static $SEARCH = fn $search(args: ChainedArgs<$k, $v>) {
+            pub static $GET = fn $get(args: ChainedArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { search::<$format>(&args) }
+                unsafe { get::<$format>(&args) }
             }
             /// Takes away one pair for each key.
             $(#[$cfg])*
-            pub static $DELETE = fn $delete(args: ChainedArgs<$k, $v>) {
+            pub static $REMOVE = fn $remove(args: ChainedArgs<$k, $v>) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { delete::<$format>(&args) }
+                unsafe { remove::<$format>(&args) }
             }
             /// Counts the pairs with each key.
             $(#[$cfg])*
@@ -246,9 +246,9 @@ macro_rules! chained_kernels {
             }
             /// Compacts chains.
             $(#[$cfg])*
-            pub static $FLUSH = fn $flush(args: FlushArgs) {
+            pub static $COMPACT = fn $compact(args: CompactArgs) {
                 // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { flush_all::<$format>(&args) }
+                unsafe { compact_all::<$format>(&args) }
             }
             /// Dumps all pairs.
             $(#[$cfg])*
@@ -268,14 +268,14 @@ macro_rules! chained_kernels {
         pub static $set: ChainedKernels<$k, $v> = ChainedKernels {
             slab_slots: super::slab::slots::<$format>(),
             slots: <$format as Named>::KIND,
+            append: &$APPEND,
             insert: &$INSERT,
-            insert_unique: &$INSERT_UNIQUE,
-            search: &$SEARCH,
-            delete: &$DELETE,
+            get: &$GET,
+            remove: &$REMOVE,
             count: &$COUNT,
             get_all: &$GET_ALL,
             mixed: &$MIXED,
-            flush: &$FLUSH,
+            compact: &$COMPACT,
             retrieve_all: &$RETRIEVE_ALL,
             stats: &$STATS,
         };
@@ -284,14 +284,14 @@ macro_rules! chained_kernels {
 
 chained_kernels! {
     PACKED_4_4: Packed, u32, u32;
+    CHAINED_APPEND_4_4 chained_append_4_4
     CHAINED_INSERT_4_4 chained_insert_4_4
-    CHAINED_INSERT_UNIQUE_4_4 chained_insert_unique_4_4
-    CHAINED_SEARCH_4_4 chained_search_4_4
-    CHAINED_DELETE_4_4 chained_delete_4_4
+    CHAINED_GET_4_4 chained_get_4_4
+    CHAINED_REMOVE_4_4 chained_remove_4_4
     CHAINED_COUNT_4_4 chained_count_4_4
     CHAINED_GET_ALL_4_4 chained_get_all_4_4
     CHAINED_MIXED_4_4 chained_mixed_4_4
-    CHAINED_FLUSH_4_4 chained_flush_4_4
+    CHAINED_COMPACT_4_4 chained_compact_4_4
     CHAINED_RETRIEVE_ALL_4_4 chained_retrieve_all_4_4
     CHAINED_STATS_4_4 chained_stats_4_4
 }
@@ -299,14 +299,14 @@ chained_kernels! {
 chained_kernels! {
     #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
     WIDE_8_8: Wide<u64, u64>, u64, u64;
+    CHAINED_APPEND_8_8_WIDE chained_append_8_8_wide
     CHAINED_INSERT_8_8_WIDE chained_insert_8_8_wide
-    CHAINED_INSERT_UNIQUE_8_8_WIDE chained_insert_unique_8_8_wide
-    CHAINED_SEARCH_8_8_WIDE chained_search_8_8_wide
-    CHAINED_DELETE_8_8_WIDE chained_delete_8_8_wide
+    CHAINED_GET_8_8_WIDE chained_get_8_8_wide
+    CHAINED_REMOVE_8_8_WIDE chained_remove_8_8_wide
     CHAINED_COUNT_8_8_WIDE chained_count_8_8_wide
     CHAINED_GET_ALL_8_8_WIDE chained_get_all_8_8_wide
     CHAINED_MIXED_8_8_WIDE chained_mixed_8_8_wide
-    CHAINED_FLUSH_8_8_WIDE chained_flush_8_8_wide
+    CHAINED_COMPACT_8_8_WIDE chained_compact_8_8_wide
     CHAINED_RETRIEVE_ALL_8_8_WIDE chained_retrieve_all_8_8_wide
     CHAINED_STATS_8_8_WIDE chained_stats_8_8_wide
 }
@@ -314,14 +314,14 @@ chained_kernels! {
 chained_kernels! {
     #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
     SPLIT_8_8: Split<u64, u64>, u64, u64;
+    CHAINED_APPEND_8_8_SPLIT chained_append_8_8_split
     CHAINED_INSERT_8_8_SPLIT chained_insert_8_8_split
-    CHAINED_INSERT_UNIQUE_8_8_SPLIT chained_insert_unique_8_8_split
-    CHAINED_SEARCH_8_8_SPLIT chained_search_8_8_split
-    CHAINED_DELETE_8_8_SPLIT chained_delete_8_8_split
+    CHAINED_GET_8_8_SPLIT chained_get_8_8_split
+    CHAINED_REMOVE_8_8_SPLIT chained_remove_8_8_split
     CHAINED_COUNT_8_8_SPLIT chained_count_8_8_split
     CHAINED_GET_ALL_8_8_SPLIT chained_get_all_8_8_split
     CHAINED_MIXED_8_8_SPLIT chained_mixed_8_8_split
-    CHAINED_FLUSH_8_8_SPLIT chained_flush_8_8_split
+    CHAINED_COMPACT_8_8_SPLIT chained_compact_8_8_split
     CHAINED_RETRIEVE_ALL_8_8_SPLIT chained_retrieve_all_8_8_split
     CHAINED_STATS_8_8_SPLIT chained_stats_8_8_split
 }

@@ -3,7 +3,7 @@
 
 use super::answer::Report;
 use super::queue::{Job, Next, Seen, Verb};
-use super::verbs::{Count, Delete, Insert, Search, Tally};
+use super::verbs::{Count, Get, Remove, Store, Tally};
 use crate::slot::Format;
 use gpumap_simt::mem;
 
@@ -11,14 +11,14 @@ use gpumap_simt::mem;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {
-    /// See [`Search`].
-    Search = 0,
-    /// See [`Insert`].
-    Insert = 1,
-    /// See [`Insert`], `UNIQUE`.
-    InsertUnique = 2,
-    /// See [`Delete`].
-    Delete = 3,
+    /// See [`Get`].
+    Get = 0,
+    /// See [`Store`].
+    Append = 1,
+    /// See [`Store`], `UNIQUE`.
+    Insert = 2,
+    /// See [`Remove`].
+    Remove = 3,
     /// See [`Count`].
     Count = 4,
 }
@@ -28,10 +28,10 @@ impl Operation {
     #[inline(always)]
     const fn from_code(code: u8) -> Option<Self> {
         match code {
-            0 => Some(Self::Search),
-            1 => Some(Self::Insert),
-            2 => Some(Self::InsertUnique),
-            3 => Some(Self::Delete),
+            0 => Some(Self::Get),
+            1 => Some(Self::Append),
+            2 => Some(Self::Insert),
+            3 => Some(Self::Remove),
             4 => Some(Self::Count),
             _ => None,
         }
@@ -58,7 +58,7 @@ impl<V: Copy> Mixed<V> {
     pub fn new(operations: *const u8, report: Report<V>) -> Self {
         Self {
             operations,
-            operation: Operation::Search,
+            operation: Operation::Get,
             report,
             tally: Tally::default(),
             pairs: 0,
@@ -66,21 +66,21 @@ impl<V: Copy> Mixed<V> {
     }
 
     #[inline(always)]
-    fn search(&self) -> Search<Report<V>> {
+    fn get(&self) -> Get<Report<V>> {
         let report = self.report;
-        Search { report }
+        Get { report }
     }
 
     #[inline(always)]
-    fn insert<const UNIQUE: bool>(&self) -> Insert<Report<V>, UNIQUE> {
+    fn store<const UNIQUE: bool>(&self) -> Store<Report<V>, UNIQUE> {
         let Self { report, tally, .. } = *self;
-        Insert { report, tally }
+        Store { report, tally }
     }
 
     #[inline(always)]
-    fn delete(&self) -> Delete<Report<V>> {
+    fn remove(&self) -> Remove<Report<V>> {
         let Self { report, tally, .. } = *self;
-        Delete { report, tally }
+        Remove { report, tally }
     }
 
     #[inline(always)]
@@ -94,21 +94,21 @@ impl<V: Copy> Mixed<V> {
 macro_rules! hand_on {
     ($self:ident, $method:ident($($argument:expr),*)) => {
         match $self.operation {
-            Operation::Search => Verb::<F>::$method(&mut $self.search(), $($argument),*),
+            Operation::Get => Verb::<F>::$method(&mut $self.get(), $($argument),*),
+            Operation::Append => {
+                let mut verb = $self.store::<false>();
+                let answer = Verb::<F>::$method(&mut verb, $($argument),*);
+                $self.tally = verb.tally;
+                answer
+            }
             Operation::Insert => {
-                let mut verb = $self.insert::<false>();
+                let mut verb = $self.store::<true>();
                 let answer = Verb::<F>::$method(&mut verb, $($argument),*);
                 $self.tally = verb.tally;
                 answer
             }
-            Operation::InsertUnique => {
-                let mut verb = $self.insert::<true>();
-                let answer = Verb::<F>::$method(&mut verb, $($argument),*);
-                $self.tally = verb.tally;
-                answer
-            }
-            Operation::Delete => {
-                let mut verb = $self.delete();
+            Operation::Remove => {
+                let mut verb = $self.remove();
                 let answer = Verb::<F>::$method(&mut verb, $($argument),*);
                 $self.tally = verb.tally;
                 answer
@@ -142,7 +142,7 @@ impl<F: Format> Verb<F> for Mixed<F::Value> {
 
     #[inline(always)]
     fn grows(&self) -> bool {
-        matches!(self.operation, Operation::Insert | Operation::InsertUnique)
+        matches!(self.operation, Operation::Append | Operation::Insert)
     }
 
     #[inline(always)]

@@ -12,11 +12,11 @@
 //! | [`allocator`] | super-blocks, memory blocks and units; found by ballot, taken by an atomic or |
 //! | [`answer`] | where a verb's answers go: to memory, or to the lane that asked |
 //! | [`queue`] | the warp's work queue: keys served one after the other, by eight lanes each |
-//! | [`verbs`] | search, insert, insert-unique, delete, count: one key and one slab |
+//! | [`verbs`] | get, append, insert, remove, count: one key and one slab |
 //! | [`mixed`] | all of them in one batch |
 //! | [`get_all`] | all values of each key, in rows |
 //! | [`chained_ref`] | a map in the hands of other people's kernels |
-//! | [`flush`] | compaction of chains; empty slabs go back to the pool |
+//! | [`compact`] | compaction of chains; empty slabs go back to the pool |
 //! | [`retrieve_all`] | dump of all pairs, slab by slab where they lie |
 //! | [`stats`] | tombstones, and how long chains are |
 //! | [`kernels`] | the entry points |
@@ -33,14 +33,14 @@
 //! 4. Between launches, a unit is taken exactly if its slab is in a chain.
 //!
 //! From the first follows uniqueness, as for the open table: two lanes that insert one key meet at
-//! the same slot. Tombstones are not used again before a [`flush`], since a key that was let into
+//! the same slot. Tombstones are not used again before a chain is [compacted](compact), since a key that was let into
 //! one could lie further down the chain as well.
 //!
 //! # What is promised
-//! With keys that are inserted by insert-unique only, operations on one key are linearizable. Where a
-//! key may be stored several times, search, delete, count and [`get_all`] see every pair that is there
-//! throughout; a pair that comes or goes meanwhile they may see or not. Of several pairs with one key, search
-//! and delete take the one that was inserted first.
+//! With keys that are stored by insert only, operations on one key are linearizable. Where a key may be
+//! stored several times, get, remove, count and [`get_all`] see every pair that is there throughout; a
+//! pair that comes or goes meanwhile they may see or not. Of several pairs with one key, get and
+//! remove take the one that was stored first.
 //!
 //! **Every loop ends.** A walk has as many turns as its chain has slabs, and is cut off after as many as
 //! the pool has. A slab is read again only after one of its slots has been filled or emptied by
@@ -55,17 +55,20 @@
 //! alone refuses no pair before every unit is in a chain; beside others few are refused too early.
 //!
 //! # What differs from the paper
+//! - The verbs have the names that the host has for them: append and insert are the paper's insert and
+//!   replace but for a present key's value, which stays; get, remove and compact are its search, delete
+//!   and flush.
 //! - A lane reads 16 bytes, not four, so that a pair is never read in two halves: eight lanes read a
 //!   slab, and a warp serves four keys at a time. Pairs of all sizes have the same shape.
 //! - Every bit pattern is a key: those that mean a state have buckets of their own.
-//! - Delete is a CAS of the pair that was read, and tombstones are not filled while operations run.
+//! - A removal is a CAS of the pair that was read, and tombstones are not filled while operations run.
 //! - Links are 64-bit indices, and super-blocks can be added without moving a slab.
 
 pub mod allocator;
 pub mod answer;
 pub mod chained_ref;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
-pub mod flush;
+pub mod compact;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod get_all;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]

@@ -13,7 +13,7 @@ use gpumap_simt::{kernel_args, thread, warp};
 pub mod figure {
     /// Pairs.
     pub const PAIRS: usize = 0;
-    /// Slots of pairs that were deleted.
+    /// Slots of pairs that were removed.
     pub const TOMBSTONES: usize = 1;
     /// Slabs of the pool that are in chains.
     pub const LINKED: usize = 2;

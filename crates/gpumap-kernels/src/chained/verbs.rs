@@ -1,4 +1,4 @@
-//! What one key does with one slab: search, insert, insert-unique, delete, count.
+//! What one key does with one slab: get, append and insert, remove, count.
 //!
 //! A verb ends a walk at the first empty slot, since no pair lies behind one.
 
@@ -13,18 +13,18 @@ pub struct Tally {
     pub stored: u32,
     /// Pairs that found no room.
     pub full: u32,
-    /// Pairs deleted.
-    pub deleted: u32,
+    /// Pairs removed.
+    pub removed: u32,
 }
 
 /// Looks for a key and reports its value; for an absent one 0.
 #[derive(Clone, Copy, Debug)]
-pub struct Search<A> {
+pub struct Get<A> {
     /// The answers.
     pub report: A,
 }
 
-impl<F: Format, A: Answers<F::Value>> Verb<F> for Search<A> {
+impl<F: Format, A: Answers<F::Value>> Verb<F> for Get<A> {
     const STORES: bool = false;
     const READS: bool = true;
 
@@ -56,14 +56,14 @@ impl<F: Format, A: Answers<F::Value>> Verb<F> for Search<A> {
 /// Stores a pair in the first empty slot of its chain. If `UNIQUE`, a present key keeps its pair, and
 /// its value is reported; else there may be several pairs with one key.
 #[derive(Clone, Copy, Debug)]
-pub struct Insert<A, const UNIQUE: bool> {
+pub struct Store<A, const UNIQUE: bool> {
     /// The answers.
     pub report: A,
     /// This lane's pairs.
     pub tally: Tally,
 }
 
-impl<F: Format, A: Answers<F::Value>, const UNIQUE: bool> Verb<F> for Insert<A, UNIQUE> {
+impl<F: Format, A: Answers<F::Value>, const UNIQUE: bool> Verb<F> for Store<A, UNIQUE> {
     const STORES: bool = true;
     const READS: bool = UNIQUE;
 
@@ -110,14 +110,14 @@ impl<F: Format, A: Answers<F::Value>, const UNIQUE: bool> Verb<F> for Insert<A, 
 
 /// Makes a tombstone of the first pair with a key, and reports its value.
 #[derive(Clone, Copy, Debug)]
-pub struct Delete<A> {
+pub struct Remove<A> {
     /// The answers.
     pub report: A,
     /// This lane's pairs.
     pub tally: Tally,
 }
 
-impl<F: Format, A: Answers<F::Value>> Verb<F> for Delete<A> {
+impl<F: Format, A: Answers<F::Value>> Verb<F> for Remove<A> {
     const STORES: bool = false;
     const READS: bool = true;
 
@@ -130,9 +130,9 @@ impl<F: Format, A: Answers<F::Value>> Verb<F> for Delete<A> {
                 if !F::bury(lowest::<F>(seen.slab, seen.holds), job.word) {
                     return Next::Again;
                 }
-                self.tally.deleted += 1;
+                self.tally.removed += 1;
                 let value = seen.value;
-                self.report.give_value(job.index, Outcome::Deleted, value);
+                self.report.give_value(job.index, Outcome::Removed, value);
                 return Next::Done;
             }
             if seen.empty == 0 {

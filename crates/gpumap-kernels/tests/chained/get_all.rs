@@ -9,7 +9,7 @@ use gpumap_kernels::chained::answer::{Counts, Held};
 use gpumap_kernels::chained::get_all::GetAll;
 use gpumap_kernels::chained::mixed::Operation;
 use gpumap_kernels::chained::queue::{Job, Verb, serve, serve_batch};
-use gpumap_kernels::chained::verbs::{Count, Delete, Insert, Tally};
+use gpumap_kernels::chained::verbs::{Count, Remove, Store, Tally};
 use gpumap_kernels::chained::view::ChainedView;
 use gpumap_kernels::slot::{Bits, Format, KeyWord};
 use gpumap_kernels::source::Batch;
@@ -79,11 +79,11 @@ fn rows_have_the_first_values_for_which_there_is_room() {
         let mut map = HostMap::<F>::new(1 + 2 * seed as u32, &[60], 0, seed);
         let keys = [5, key::<F>(!0), 9, 2];
         let pairs: Vec<_> = (0..150).map(|i| (keys[i % 3], i as u64)).collect();
-        let stored = all(Operation::Insert, &pairs);
+        let stored = all(Operation::Append, &pairs);
         support::serve(&mut map, By::Own, Launch::plain(pairs.len()), &stored);
         // Slots without a pair, in front and in between.
         let gone: Vec<_> = (0..40).map(|i| (keys[i % 3], 0)).collect();
-        let gone = all(Operation::Delete, &gone);
+        let gone = all(Operation::Remove, &gone);
         support::serve(&mut map, By::Own, Launch::plain(gone.len()), &gone);
         let by_key = map.check().by_key();
 
@@ -110,7 +110,7 @@ fn rows_have_the_first_values_for_which_there_is_room() {
     on_every_format!(scenario, 3);
 }
 
-/// Pairs of each key that deletes take, since they were stored first.
+/// Pairs of each key that removals take, since they were stored first.
 const FIRST: u64 = 12;
 /// Values of the others begin here: those of lanes, by their number.
 const OTHERS: u64 = 1000;
@@ -164,23 +164,23 @@ impl<F: Format> Scene<F> {
         unsafe { serve(&self.view, &mut resident, job, todo, verb) };
     }
 
-    /// Stores a pair, and deletes one that was there before.
+    /// Stores a pair, and removes one that was there before.
     fn write(&self) {
         let i = thread::index();
         let job = self.job(self.key(i), OTHERS + i, i);
-        let mut insert = Insert::<_, false> {
+        let mut append = Store::<_, false> {
             report: Held::new(),
             tally: Tally::default(),
         };
-        self.serve(&job, true, &mut insert);
-        self.stored[i as usize].store(insert.tally.stored == 1, Ordering::SeqCst);
-        let mut delete = Delete {
+        self.serve(&job, true, &mut append);
+        self.stored[i as usize].store(append.tally.stored == 1, Ordering::SeqCst);
+        let mut remove = Remove {
             report: Held::new(),
             tally: Tally::default(),
         };
         let number = i - u64::from(warp::SIZE);
         let is_of_those = number / (self.keys.len() as u64) < FIRST;
-        self.serve(&job, is_of_those, &mut delete);
+        self.serve(&job, is_of_those, &mut remove);
     }
 
     /// Counts and collects, as two launches do, and something in between.
@@ -257,7 +257,7 @@ fn pairs_that_stay_are_in_their_row_beside_writers() {
         let first: Vec<_> = (0..FIRST * keys.len() as u64)
             .map(|i| (keys[i as usize % keys.len()], i))
             .collect();
-        let first = all(Operation::Insert, &first);
+        let first = all(Operation::Append, &first);
         support::serve(&mut map, By::Own, Launch::plain(first.len()), &first);
         let (mut counts, mut offsets) = ([0; 32], [0; 33]);
         let mut values = vec![F::Value::default(); 32 * ROOM];

@@ -8,7 +8,7 @@ use gpumap_kernels::chained::mixed::Operation;
 use gpumap_kernels::slot::Format;
 
 use crate::support::{
-    Answers, By, HostMap, Launch, Random, Step, all, cut, flush_all, key, on_every_format, serve,
+    Answers, By, HostMap, Launch, Random, Step, all, compact_all, cut, key, on_every_format, serve,
     value_for,
 };
 
@@ -45,12 +45,7 @@ fn unique_inserters_of_the_same_keys() {
         let distinct = [1, 3, 8, 40][seed as usize % 4];
         let mut map = HostMap::<F>::new(1 + seed as u32 % 2, &[40], 0, seed);
         let pairs = shared_keys::<F>(launch.threads(), distinct);
-        let answers = serve(
-            &mut map,
-            By::Own,
-            launch,
-            &all(Operation::InsertUnique, &pairs),
-        );
+        let answers = serve(&mut map, By::Own, launch, &all(Operation::Insert, &pairs));
         let by_key = map.check().by_key();
         let offers = offers(&pairs);
         assert_eq!(by_key.len(), offers.len());
@@ -79,7 +74,7 @@ fn no_pair_is_lost_where_keys_repeat() {
         let launch = launch(seed);
         let mut map = HostMap::<F>::new(1 + seed as u32 % 3, &[60], 0, seed);
         let pairs = shared_keys::<F>(launch.threads(), [2, 30][seed as usize % 2]);
-        let answers = serve(&mut map, By::Own, launch, &all(Operation::Insert, &pairs));
+        let answers = serve(&mut map, By::Own, launch, &all(Operation::Append, &pairs));
         assert_eq!(answers.stored, pairs.len());
         let (mut there, mut want) = (map.check().pairs, pairs);
         there.sort_unstable();
@@ -93,11 +88,11 @@ fn no_pair_is_lost_where_keys_repeat() {
 fn full_is_said_of_the_pairs_that_are_not_in() {
     fn scenario<F: Format>(seed: u64) {
         let launch = launch(seed);
-        let operation = [Operation::InsertUnique, Operation::Insert][seed as usize / 2 % 2];
+        let operation = [Operation::Insert, Operation::Append][seed as usize / 2 % 2];
         let units = seed as usize % 6;
         let mut map = HostMap::<F>::new(1 + seed as u32 % 2, &[units], 0, seed);
         let mut pairs = shared_keys::<F>(launch.threads(), 500);
-        if operation == Operation::Insert {
+        if operation == Operation::Append {
             pairs = pairs
                 .iter()
                 .enumerate()
@@ -118,7 +113,7 @@ fn full_is_said_of_the_pairs_that_are_not_in() {
                     o => assert_eq!(o, Outcome::Full as u8),
                 }
             }
-            if operation == Operation::Insert {
+            if operation == Operation::Append {
                 break;
             }
             for held in by_key.values() {
@@ -136,7 +131,7 @@ fn full_is_said_of_the_pairs_that_are_not_in() {
             &mut map,
             By::Own,
             Launch::plain(more.len()),
-            &all(Operation::Insert, &more),
+            &all(Operation::Append, &more),
         );
         assert_eq!(map.check().slabs(), units);
     }
@@ -151,30 +146,25 @@ fn one_warp_fills_the_pool_to_the_last_slot() {
         let room = HostMap::<F>::slots(map.room());
         let pairs: Vec<_> = (0..room as u64).map(|k| (k, cut::<F>(k))).collect();
         let launch = Launch::random(seed, 1, 1);
-        let answers = serve(
-            &mut map,
-            By::Own,
-            launch,
-            &all(Operation::InsertUnique, &pairs),
-        );
+        let answers = serve(&mut map, By::Own, launch, &all(Operation::Insert, &pairs));
         assert_eq!((answers.stored, answers.full), (room, 0));
-        let one_more = [(Operation::Insert, 9999, 0)];
+        let one_more = [(Operation::Append, 9999, 0)];
         assert_eq!(serve(&mut map, By::Own, launch, &one_more).full, 1);
         assert_eq!(map.check().pairs.len(), room);
     }
     on_every_format!(scenario, 60);
 }
 
-/// What is stored and deleted under each key, and that it adds up to what is there.
+/// What is stored and removed under each key, and that it adds up to what is there.
 fn check_balance<F: Format>(map: &mut HostMap<F>, steps: &[Step], answers: &Answers<F>) {
     let mut balance: HashMap<u64, i64> = HashMap::new();
     let mut offers: HashMap<u64, Vec<u64>> = HashMap::new();
     for (i, &(operation, k, v)) in steps.iter().enumerate() {
         let stored = answers.is(i, Outcome::Stored);
-        let deleted = answers.is(i, Outcome::Deleted);
-        assert!(!stored || matches!(operation, Operation::Insert | Operation::InsertUnique));
-        assert!(!deleted || operation == Operation::Delete);
-        *balance.entry(k).or_default() += i64::from(stored) - i64::from(deleted);
+        let removed = answers.is(i, Outcome::Removed);
+        assert!(!stored || matches!(operation, Operation::Append | Operation::Insert));
+        assert!(!removed || operation == Operation::Remove);
+        *balance.entry(k).or_default() += i64::from(stored) - i64::from(removed);
         if stored {
             offers.entry(k).or_default().push(v);
         }
@@ -185,23 +175,23 @@ fn check_balance<F: Format>(map: &mut HostMap<F>, steps: &[Step], answers: &Answ
         assert_eq!(held as i64, balance, "pairs of key {k:#x}");
     }
     assert!(by_key.keys().all(|k| balance.contains_key(k)));
-    // Values that were seen are values of pairs that were stored under that key; a pair is deleted
+    // Values that were seen are values of pairs that were stored under that key; a pair is removed
     // at most once.
-    let mut deleted: HashMap<u64, Vec<u64>> = HashMap::new();
+    let mut removed: HashMap<u64, Vec<u64>> = HashMap::new();
     for (i, &(operation, k, _)) in steps.iter().enumerate() {
         let seen = answers.is(i, Outcome::Present) && operation != Operation::Count;
-        if seen || answers.is(i, Outcome::Deleted) {
+        if seen || answers.is(i, Outcome::Removed) {
             let value = answers.value(i);
             assert!(
                 offers[&k].contains(&value),
                 "key {k:#x} had the foreign value {value:#x}"
             );
         }
-        if answers.is(i, Outcome::Deleted) {
-            deleted.entry(k).or_default().push(answers.value(i));
+        if answers.is(i, Outcome::Removed) {
+            removed.entry(k).or_default().push(answers.value(i));
         }
     }
-    for (k, mut gone) in deleted {
+    for (k, mut gone) in removed {
         gone.extend(by_key.get(&k).into_iter().flatten());
         gone.sort_unstable();
         let mut stored = offers[&k].clone();
@@ -222,9 +212,9 @@ fn unique_inserts_beside_deletes() {
             .map(|i| {
                 let (k, v) = (random.below(keys), cut::<F>(value_for(3, i)));
                 match random.below(5) {
-                    0 | 1 => (Operation::InsertUnique, k, v),
-                    2 | 3 => (Operation::Delete, k, v),
-                    _ => (Operation::Search, k, v),
+                    0 | 1 => (Operation::Insert, k, v),
+                    2 | 3 => (Operation::Remove, k, v),
+                    _ => (Operation::Get, k, v),
                 }
             })
             .collect();
@@ -259,10 +249,10 @@ fn everything_at_once() {
                     let k = if k < 2 { key::<F>(!k) } else { k };
                     let v = cut::<F>(value_for(k, (round * n + i) as u64));
                     let operation = match random.below(8) {
-                        0 => Operation::Search,
-                        1..4 => Operation::Insert,
-                        4 => Operation::InsertUnique,
-                        5..7 => Operation::Delete,
+                        0 => Operation::Get,
+                        1..4 => Operation::Append,
+                        4 => Operation::Insert,
+                        5..7 => Operation::Remove,
                         _ => Operation::Count,
                     };
                     (operation, k, v)
@@ -280,7 +270,7 @@ fn everything_at_once() {
             };
             check_balance(&mut map, &steps, &total);
             let before = map.check().pairs;
-            flush_all(&mut map, Some(seed));
+            compact_all(&mut map, Some(seed));
             assert_eq!(map.check().pairs, before);
             answered = Some(total);
         }
@@ -302,21 +292,21 @@ fn what_is_there_throughout_is_seen_beside_writers() {
             &mut map,
             By::Mixed,
             Launch::plain(64),
-            &all(Operation::Insert, &first),
+            &all(Operation::Append, &first),
         );
         let mut random = Random(seed);
         let steps: Vec<Step> = (0..launch.threads() as u64)
             .map(|i| match i % 4 {
-                0 => (Operation::InsertUnique, 200 + random.below(60), 1),
-                1 => (Operation::Delete, random.below(20), 0),
-                2 => (Operation::Search, 100 + random.below(40), 0),
+                0 => (Operation::Insert, 200 + random.below(60), 1),
+                1 => (Operation::Remove, random.below(20), 0),
+                2 => (Operation::Get, 100 + random.below(40), 0),
                 _ => (Operation::Count, 100 + random.below(40), 0),
             })
             .collect();
         let answers = serve(&mut map, By::Mixed, launch, &steps);
         for (i, &(operation, k, _)) in steps.iter().enumerate() {
             let want = match operation {
-                Operation::Search => cut::<F>(value_for(k, 0)),
+                Operation::Get => cut::<F>(value_for(k, 0)),
                 Operation::Count => 1,
                 _ => continue,
             };

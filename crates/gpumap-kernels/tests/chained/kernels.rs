@@ -3,7 +3,7 @@
 use std::ptr;
 
 use gpumap_kernels::chained::answer::{Outcome, Report};
-use gpumap_kernels::chained::flush::FlushArgs;
+use gpumap_kernels::chained::compact::CompactArgs;
 use gpumap_kernels::chained::get_all::GetAllArgs;
 use gpumap_kernels::chained::kernels::{
     ChainedArgs, ChainedKernels, CountArgs, PACKED_4_4, SPLIT_8_8, WIDE_8_8,
@@ -58,23 +58,23 @@ fn scenario<F: Format>(set: &ChainedKernels<F::Key, F::Value>) {
     let values: Vec<_> = (0..N as u64).map(F::Value::from_u64).collect();
     let is = |outcome: Outcome| move |&o: &u8| o == outcome as u8;
 
-    let (outcomes, _, counters) = launch(set.insert_unique, &mut map, &keys, &values, &[]);
+    let (outcomes, _, counters) = launch(set.insert, &mut map, &keys, &values, &[]);
     assert!(outcomes.iter().all(is(Outcome::Stored)));
     assert_eq!(counters, [N as u64, 0]);
-    let (outcomes, found, _) = launch(set.search, &mut map, &keys, &[], &[]);
+    let (outcomes, found, _) = launch(set.get, &mut map, &keys, &[], &[]);
     assert!(outcomes.iter().all(is(Outcome::Present)));
     assert!(found == values);
 
-    let (_, _, counters) = launch(set.insert, &mut map, &keys[..500], &values[..500], &[]);
+    let (_, _, counters) = launch(set.append, &mut map, &keys[..500], &values[..500], &[]);
     assert_eq!(counters, [500, 0]);
     let want = (0..N).map(|i| if i < 500 { 2 } else { 1 });
     rows(set, &mut map, &keys, &want.collect::<Vec<_>>());
 
-    let (outcomes, _, counters) = launch(set.delete, &mut map, &keys, &[], &[]);
-    assert!(outcomes.iter().all(is(Outcome::Deleted)));
+    let (outcomes, _, counters) = launch(set.remove, &mut map, &keys, &[], &[]);
+    assert!(outcomes.iter().all(is(Outcome::Removed)));
     assert_eq!(counters, [N as u64, 0]);
     let operations: Vec<_> = (0..N)
-        .map(|i| [Operation::Delete, Operation::Insert][i % 2] as u8)
+        .map(|i| [Operation::Remove, Operation::Append][i % 2] as u8)
         .collect();
     let (_, _, counters) = launch(set.mixed, &mut map, &keys, &values, &operations);
     assert_eq!(counters, [500, 250]);
@@ -84,12 +84,12 @@ fn scenario<F: Format>(set: &ChainedKernels<F::Key, F::Value>) {
     look(set, &mut map, &before);
     let mut freed = [0u64; WORDS];
     let view = map.view();
-    let args = FlushArgs {
+    let args = CompactArgs {
         view,
         freed: Counters::of(freed.as_mut_ptr()),
     };
     // SAFETY: as above; the grid has eight threads for each of the 14 chains.
-    unsafe { set.flush.run(Executor::global(), Grid::new(1, 128), args) }.unwrap();
+    unsafe { set.compact.run(Executor::global(), Grid::new(1, 128), args) }.unwrap();
     let after = map.check();
     look(set, &mut map, &after);
     assert_eq!(after.pairs, before.pairs);
@@ -230,12 +230,12 @@ fn many_of_few_keys<F: Format>(set: &ChainedKernels<F::Key, F::Value>) {
             .map(|i| F::Key::from_u64(few[i % few.len()]))
             .collect();
         let values: Vec<_> = (0..keys.len() as u64).map(F::Value::from_u64).collect();
-        let (_, _, counters) = launch(set.insert, &mut map, &keys, &values, &[]);
+        let (_, _, counters) = launch(set.append, &mut map, &keys, &values, &[]);
         assert_eq!(counters, [keys.len() as u64, 0]);
         let contents = map.check();
         assert_eq!(contents.pairs.len(), keys.len());
         dump(set, &mut map, &contents);
-        launch(set.delete, &mut map, &keys[..copies], &[], &[]);
+        launch(set.remove, &mut map, &keys[..copies], &[], &[]);
         let contents = map.check();
         dump(set, &mut map, &contents);
     }

@@ -1,8 +1,8 @@
-//! Chained maps in host memory, on the CPU executor: verbs against an oracle, the allocator, flushes,
+//! Chained maps in host memory, on the CPU executor: verbs against an oracle, the allocator, compaction,
 //! and adversarial interleavings of lanes.
 
 mod allocator;
-mod flush;
+mod compact;
 mod get_all;
 mod interleavings;
 mod kernels;

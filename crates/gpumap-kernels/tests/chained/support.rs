@@ -7,11 +7,11 @@ use std::sync::Mutex;
 
 use gpumap_kernels::chained::allocator::{Pool, SuperBlock, UNITS_LOG2};
 use gpumap_kernels::chained::answer::{Outcome, Report};
-use gpumap_kernels::chained::flush::flush;
+use gpumap_kernels::chained::compact::compact;
 use gpumap_kernels::chained::mixed::{Mixed, Operation};
 use gpumap_kernels::chained::queue::{Verb, serve_batch};
 use gpumap_kernels::chained::slab::{SlabIndex, slots};
-use gpumap_kernels::chained::verbs::{Count, Delete, Insert, Search, Tally};
+use gpumap_kernels::chained::verbs::{Count, Get, Remove, Store, Tally};
 use gpumap_kernels::chained::view::{ChainedView, bases};
 use gpumap_kernels::slot::{Bits, Format, KeyWord};
 use gpumap_kernels::source::Batch;
@@ -72,7 +72,7 @@ pub struct Contents {
     pub chains: Vec<usize>,
     /// The pairs of each chain.
     pub live: Vec<usize>,
-    /// Slots of pairs that were deleted.
+    /// Slots of pairs that were removed.
     pub tombstones: usize,
 }
 
@@ -314,7 +314,7 @@ pub struct Answers<F: Format> {
     pub values: Vec<F::Value>,
     pub stored: usize,
     pub full: usize,
-    pub deleted: usize,
+    pub removed: usize,
 }
 
 /// A code that no outcome has: nothing was answered.
@@ -367,7 +367,7 @@ pub fn serve<F: Format>(
         values: vec![F::Value::default(); n],
         stored: 0,
         full: 0,
-        deleted: 0,
+        removed: 0,
     };
     /// What lanes share; each writes to places of its own.
     struct Shared<F: Format> {
@@ -389,7 +389,7 @@ pub fn serve<F: Format>(
             let mut sums = self.sums.lock().unwrap();
             sums.stored += tally.stored;
             sums.full += tally.full;
-            sums.deleted += tally.deleted;
+            sums.removed += tally.removed;
         }
 
         fn lane(&self, operation: Option<Operation>) {
@@ -400,22 +400,22 @@ pub fn serve<F: Format>(
                     self.with(&mut verb);
                     self.add(verb.tally);
                 }
+                Some(Operation::Append) => {
+                    let mut verb = Store::<_, false> { report, tally };
+                    self.with(&mut verb);
+                    self.add(verb.tally);
+                }
                 Some(Operation::Insert) => {
-                    let mut verb = Insert::<_, false> { report, tally };
+                    let mut verb = Store::<_, true> { report, tally };
                     self.with(&mut verb);
                     self.add(verb.tally);
                 }
-                Some(Operation::InsertUnique) => {
-                    let mut verb = Insert::<_, true> { report, tally };
+                Some(Operation::Remove) => {
+                    let mut verb = Remove { report, tally };
                     self.with(&mut verb);
                     self.add(verb.tally);
                 }
-                Some(Operation::Delete) => {
-                    let mut verb = Delete { report, tally };
-                    self.with(&mut verb);
-                    self.add(verb.tally);
-                }
-                Some(Operation::Search) => self.with(&mut Search { report }),
+                Some(Operation::Get) => self.with(&mut Get { report }),
                 Some(Operation::Count) => self.with(&mut Count { report, pairs: 0 }),
             }
         }
@@ -451,10 +451,10 @@ pub fn serve<F: Format>(
     let sums = shared.sums.into_inner().unwrap();
     answers.stored = sums.stored as usize;
     answers.full = sums.full as usize;
-    answers.deleted = sums.deleted as usize;
+    answers.removed = sums.removed as usize;
     assert_eq!(answers.stored, answers.count(Outcome::Stored));
     assert_eq!(answers.full, answers.count(Outcome::Full));
-    assert_eq!(answers.deleted, answers.count(Outcome::Deleted));
+    assert_eq!(answers.removed, answers.count(Outcome::Removed));
     answers
 }
 
@@ -464,7 +464,7 @@ pub fn all(operation: Operation, pairs: &[(u64, u64)]) -> Vec<Step> {
 }
 
 /// Compacts all chains; returns how many slabs were given back.
-pub fn flush_all<F: Format>(map: &mut HostMap<F>, seed: Option<u64>) -> usize {
+pub fn compact_all<F: Format>(map: &mut HostMap<F>, seed: Option<u64>) -> usize {
     let view = map.view();
     let freed = Mutex::new(0);
     let tiles = bases(view.buckets) as u32;
@@ -476,7 +476,7 @@ pub fn flush_all<F: Format>(map: &mut HostMap<F>, seed: Option<u64>) -> usize {
     // SAFETY: blocks are whole warps with eight lanes for each chain, and the launch is alone.
     unsafe {
         launch.run(|| {
-            let mine = flush::<F>(&view);
+            let mine = compact::<F>(&view);
             *freed.lock().unwrap() += mine as usize;
         });
     }

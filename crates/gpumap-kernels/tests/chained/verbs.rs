@@ -7,7 +7,7 @@ use gpumap_kernels::chained::mixed::Operation;
 use gpumap_kernels::slot::Format;
 
 use crate::support::{
-    By, HostMap, Launch, Random, Step, UNANSWERED, all, cut, flush_all, key, on_every_format,
+    By, HostMap, Launch, Random, Step, UNANSWERED, all, compact_all, cut, key, on_every_format,
     serve, value_for,
 };
 
@@ -26,7 +26,7 @@ fn chains_of_many_slabs() {
     fn scenario<F: Format>(seed: u64) {
         let mut map = HostMap::<F>::new(1 + seed as u32, &[70, 5], 0, seed);
         let pairs = pairs::<F>(300);
-        let inserted = run(&mut map, &all(Operation::InsertUnique, &pairs));
+        let inserted = run(&mut map, &all(Operation::Insert, &pairs));
         assert_eq!(inserted.stored, 300);
         let contents = map.check();
         assert!(contents.chains.iter().any(|&n| n >= 300 / 4 / 15));
@@ -38,7 +38,7 @@ fn chains_of_many_slabs() {
 
         // A second time they are present, with their values.
         let other: Vec<_> = pairs.iter().map(|&(k, _)| (k, 7)).collect();
-        for operation in [Operation::InsertUnique, Operation::Search] {
+        for operation in [Operation::Insert, Operation::Get] {
             let answers = run(&mut map, &all(operation, &other));
             for (i, &(_, v)) in pairs.iter().enumerate() {
                 assert!(answers.is(i, Outcome::Present));
@@ -46,7 +46,7 @@ fn chains_of_many_slabs() {
             }
         }
         let absent: Vec<_> = (1000..1100).map(|k| (k, 0)).collect();
-        let answers = run(&mut map, &all(Operation::Search, &absent));
+        let answers = run(&mut map, &all(Operation::Get, &absent));
         assert_eq!(answers.count(Outcome::Absent), 100);
     }
     on_every_format!(scenario, 3);
@@ -58,7 +58,7 @@ fn duplicates_are_counted_and_deleted_one_by_one() {
         let mut map = HostMap::<F>::new(1, &[20], 0, seed);
         let keys = [5, key::<F>(!0), 9];
         let pairs: Vec<_> = (0..90).map(|i| (keys[i % 3], i as u64)).collect();
-        let inserted = run(&mut map, &all(Operation::Insert, &pairs));
+        let inserted = run(&mut map, &all(Operation::Append, &pairs));
         assert_eq!(inserted.stored, 90);
         let by_key = map.check().by_key();
         let asked: Vec<_> = keys.iter().chain(&[1]).map(|&k| (k, 0)).collect();
@@ -69,17 +69,17 @@ fn duplicates_are_counted_and_deleted_one_by_one() {
         );
         assert!(counts.is(0, Outcome::Present) && counts.is(3, Outcome::Absent));
 
-        // Search and delete take the first.
+        // Get and remove take the first.
         for left in (0..30).rev() {
-            let found = run(&mut map, &all(Operation::Search, &asked[..1]));
-            let deleted = run(&mut map, &all(Operation::Delete, &asked[..1]));
+            let found = run(&mut map, &all(Operation::Get, &asked[..1]));
+            let removed = run(&mut map, &all(Operation::Remove, &asked[..1]));
             assert_eq!(found.value(0), by_key[&5][29 - left]);
-            assert_eq!(deleted.value(0), by_key[&5][29 - left]);
+            assert_eq!(removed.value(0), by_key[&5][29 - left]);
             let counts = run(&mut map, &all(Operation::Count, &asked[..1]));
             assert_eq!(counts.value(0), left as u64);
         }
-        let deleted = run(&mut map, &all(Operation::Delete, &asked[..1]));
-        assert!(deleted.is(0, Outcome::Absent));
+        let removed = run(&mut map, &all(Operation::Remove, &asked[..1]));
+        assert!(removed.is(0, Outcome::Absent));
         assert_eq!(map.check().pairs.len(), 60);
     }
     on_every_format!(scenario, 1);
@@ -90,17 +90,17 @@ fn deleted_keys_are_inserted_once_again() {
     fn scenario<F: Format>(seed: u64) {
         let mut map = HostMap::<F>::new(1, &[40], 0, seed);
         let pairs = pairs::<F>(40);
-        run(&mut map, &all(Operation::InsertUnique, &pairs));
+        run(&mut map, &all(Operation::Insert, &pairs));
         // Tombstones in front of keys that are still there: the classic way to a second copy.
-        run(&mut map, &all(Operation::Delete, &pairs[..20]));
+        run(&mut map, &all(Operation::Remove, &pairs[..20]));
         for round in 0..3 {
             let again: Vec<_> = pairs.iter().map(|&(k, _)| (k, cut::<F>(round))).collect();
-            let inserted = run(&mut map, &all(Operation::InsertUnique, &again));
+            let inserted = run(&mut map, &all(Operation::Insert, &again));
             assert_eq!(inserted.stored, 20);
             let by_key = map.check().by_key();
             assert_eq!(by_key.len(), 40);
             assert!(by_key.values().all(|values| values.len() == 1));
-            run(&mut map, &all(Operation::Delete, &pairs[..20]));
+            run(&mut map, &all(Operation::Remove, &pairs[..20]));
         }
     }
     on_every_format!(scenario, 1);
@@ -117,7 +117,7 @@ fn a_full_pool_is_an_answer() {
             .map(|k| (k, cut::<F>(value_for(k, 0))))
             .collect();
         for round in 0..2 {
-            let answers = run(&mut map, &all(Operation::InsertUnique, &pairs));
+            let answers = run(&mut map, &all(Operation::Insert, &pairs));
             let by_key = map.check().by_key();
             assert_eq!(by_key.len(), room);
             for (i, (k, _)) in pairs.iter().enumerate() {
@@ -137,15 +137,15 @@ fn a_full_pool_is_an_answer() {
             }
             assert_eq!(answers.full, 50);
         }
-        // With some deleted and flushed, there is room for as many.
+        // With some removed and compacted, there is room for as many.
         let held: Vec<_> = map.check().pairs.into_iter().take(5).collect();
-        run(&mut map, &all(Operation::Delete, &held));
-        let full = run(&mut map, &all(Operation::Insert, &[(7777, 0)]));
+        run(&mut map, &all(Operation::Remove, &held));
+        let full = run(&mut map, &all(Operation::Append, &[(7777, 0)]));
         assert_eq!(full.full, 1);
-        flush_all(&mut map, None);
+        compact_all(&mut map, None);
         map.check();
         let refilled: Vec<_> = (7000..7010).map(|k| (k, 0)).collect();
-        let answers = run(&mut map, &all(Operation::Insert, &refilled));
+        let answers = run(&mut map, &all(Operation::Append, &refilled));
         assert_eq!((answers.stored, answers.full), (5, 5));
         map.check();
     }
@@ -165,10 +165,10 @@ fn batches_against_an_oracle() {
                 .iter()
                 .map(|&k| {
                     let operation = match random.below(5) {
-                        0 => Operation::Search,
-                        1 => Operation::Insert,
-                        2 => Operation::InsertUnique,
-                        3 => Operation::Delete,
+                        0 => Operation::Get,
+                        1 => Operation::Append,
+                        2 => Operation::Insert,
+                        3 => Operation::Remove,
                         _ => Operation::Count,
                     };
                     let k = if k < 4 { key::<F>(!k) } else { k };
@@ -185,17 +185,17 @@ fn batches_against_an_oracle() {
                     Outcome::Absent
                 };
                 let (outcome, value) = match operation {
-                    Operation::Search => (present, first),
+                    Operation::Get => (present, first),
                     Operation::Count => (present, Some(held.len() as u64)),
-                    Operation::InsertUnique if first.is_some() => (present, first),
-                    Operation::Insert | Operation::InsertUnique => {
+                    Operation::Insert if first.is_some() => (present, first),
+                    Operation::Append | Operation::Insert => {
                         held.push(v);
                         (Outcome::Stored, None)
                     }
-                    Operation::Delete if first.is_some() => {
-                        (Outcome::Deleted, Some(held.remove(0)))
+                    Operation::Remove if first.is_some() => {
+                        (Outcome::Removed, Some(held.remove(0)))
                     }
-                    Operation::Delete => (Outcome::Absent, None),
+                    Operation::Remove => (Outcome::Absent, None),
                 };
                 assert!(
                     answers.is(i, outcome),
@@ -211,7 +211,7 @@ fn batches_against_an_oracle() {
             oracle.retain(|_, held| !held.is_empty());
             assert_eq!(map.check().by_key(), oracle);
             if round % 4 == 3 {
-                flush_all(&mut map, None);
+                compact_all(&mut map, None);
                 assert_eq!(map.check().by_key(), oracle);
             }
         }

@@ -36,10 +36,10 @@ impl Operation {
     /// As kernels take it.
     pub(super) fn code(self) -> u8 {
         (match self {
-            Self::Get => mixed::Operation::Search,
-            Self::Insert => mixed::Operation::InsertUnique,
-            Self::Append => mixed::Operation::Insert,
-            Self::Remove => mixed::Operation::Delete,
+            Self::Get => mixed::Operation::Get,
+            Self::Insert => mixed::Operation::Insert,
+            Self::Append => mixed::Operation::Append,
+            Self::Remove => mixed::Operation::Remove,
             Self::Count => mixed::Operation::Count,
         }) as u8
     }
@@ -207,7 +207,7 @@ fn answer<V: Value>(operation: Operation, outcome: u8, value: V) -> Answer<V> {
     match outcome {
         o if o == Outcome::Present as u8 => Answer::Present(value),
         o if o == Outcome::Stored as u8 => Answer::Stored,
-        o if o == Outcome::Deleted as u8 => Answer::Removed(value),
+        o if o == Outcome::Removed as u8 => Answer::Removed(value),
         _ => Answer::Absent,
     }
 }

@@ -1,6 +1,6 @@
 //! Taking away what removed pairs left behind.
 
-use gpumap_kernels::chained::flush::FlushArgs;
+use gpumap_kernels::chained::compact::CompactArgs;
 use gpumap_kernels::chained::slab::LANES;
 use gpumap_simt::kernel::Grid;
 
@@ -42,7 +42,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Compacts all chains, alone.
     pub(super) fn compact_in(&self, chains: &mut Chains) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
-        let args = FlushArgs {
+        let args = CompactArgs {
             view: chains.view(),
             freed: scratch.counting()?,
         };
@@ -50,7 +50,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let [freed, _] = self.or_poison(&mut scratch, |scratch| {
             // SAFETY: the kernel set fits the map's types; the chains are borrowed exclusively until this
             // has ended, so nothing else runs on the map.
-            unsafe { self.kernels.flush.launch(scratch.stream(), grid, args) }?;
+            unsafe { self.kernels.compact.launch(scratch.stream(), grid, args) }?;
             scratch.counted()
         })?;
         self.room.rebuilt(self.room.len(), self.capacity());

@@ -102,6 +102,6 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             found,
             ..Job::of_keys(staged, len)
         };
-        self.look(&*self.shared()?, scratch, self.kernels.search, job)
+        self.look(&*self.shared()?, scratch, self.kernels.get, job)
     }
 }

@@ -32,7 +32,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let job = Job::of_keys(staged, len);
         let chains = self.shared()?;
         let grid = self.share_out(len);
-        let [removed, _] = self.change(&chains, &mut scratch, self.kernels.delete, job, grid)?;
+        let [removed, _] = self.change(&chains, &mut scratch, self.kernels.remove, job, grid)?;
         self.room.removed(removed);
         Ok(removed)
     }

@@ -71,8 +71,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             }
         };
         let kernel = match operation {
-            Operation::Append => self.kernels.insert,
-            _ => self.kernels.insert_unique,
+            Operation::Append => self.kernels.append,
+            _ => self.kernels.insert,
         };
         let beside = self.store_beside(&mut scratch, kernel, job)?;
         if let Some([stored, 0]) = beside {
@@ -144,7 +144,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     ) -> Result<()> {
         let mut new = job.len;
         if unique && new > self.room.left() {
-            self.look(chains, scratch, self.kernels.search, job)?;
+            self.look(chains, scratch, self.kernels.get, job)?;
             // SAFETY: a byte for each key was reserved, and written just now.
             let outcomes = unsafe { scratch.read(job.outcomes, job.len) }?;
             let absent = |&&outcome: &&u8| outcome == Outcome::Absent as u8;

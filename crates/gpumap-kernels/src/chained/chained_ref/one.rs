@@ -3,7 +3,7 @@
 
 use super::ChainedWarp;
 use crate::chained::answer::{Held, Outcome};
-use crate::chained::verbs::{Count, Delete, Insert, Search, Tally};
+use crate::chained::verbs::{Count, Get, Remove, Store, Tally};
 use crate::map_ref::{Entry, Insertion, Pair};
 use crate::slot::{Bits, Format};
 
@@ -17,7 +17,7 @@ pub(super) unsafe fn get<F: Format>(
 where
     (F::Key, F::Value): Pair<Key = F::Key, Value = F::Value>,
 {
-    let mut verb = Search {
+    let mut verb = Get {
         report: Held::new(),
     };
     // SAFETY: passed on.
@@ -72,7 +72,7 @@ unsafe fn store<F: Format, const UNIQUE: bool>(
 where
     (F::Key, F::Value): Pair<Key = F::Key, Value = F::Value>,
 {
-    let mut verb = Insert::<_, UNIQUE> {
+    let mut verb = Store::<_, UNIQUE> {
         report: Held::new(),
         tally: Tally::default(),
     };
@@ -94,7 +94,7 @@ pub(super) unsafe fn remove<F: Format>(
 where
     (F::Key, F::Value): Pair<Key = F::Key, Value = F::Value>,
 {
-    let mut verb = Delete {
+    let mut verb = Remove {
         report: Held::new(),
         tally: Tally::default(),
     };
@@ -103,7 +103,7 @@ where
         warp.serve::<F, _>(key.map(|key| (key, F::Value::default())), &mut verb);
         warp.tell(verb.tally);
     }
-    (verb.report.outcome == Outcome::Deleted).then_some(verb.report.value)
+    (verb.report.outcome == Outcome::Removed).then_some(verb.report.value)
 }
 
 /// # Safety

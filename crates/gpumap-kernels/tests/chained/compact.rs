@@ -4,7 +4,7 @@ use gpumap_kernels::chained::mixed::Operation;
 use gpumap_kernels::slot::Format;
 
 use crate::support::{
-    By, HostMap, Launch, Random, all, cut, flush_all, on_every_format, serve, value_for,
+    By, HostMap, Launch, Random, all, compact_all, cut, on_every_format, serve, value_for,
 };
 
 #[test]
@@ -16,7 +16,7 @@ fn pairs_keep_their_order_and_empty_slabs_go_back() {
         let n = [0, 1, 14, 15, 16, 30, 31, 200, 250][seed as usize % 9];
         let pairs: Vec<_> = (0..n).map(|k| (k, cut::<F>(value_for(k, seed)))).collect();
         let launch = Launch::plain(pairs.len().max(1));
-        serve(&mut map, By::Mixed, launch, &all(Operation::Insert, &pairs));
+        serve(&mut map, By::Mixed, launch, &all(Operation::Append, &pairs));
         // From none to all of them go.
         let share = seed % 5;
         let gone: Vec<_> = pairs
@@ -24,9 +24,9 @@ fn pairs_keep_their_order_and_empty_slabs_go_back() {
             .copied()
             .filter(|_| random.below(4) < share)
             .collect();
-        serve(&mut map, By::Mixed, launch, &all(Operation::Delete, &gone));
+        serve(&mut map, By::Mixed, launch, &all(Operation::Remove, &gone));
         let before = map.check();
-        let freed = flush_all(&mut map, (seed % 2 == 1).then_some(seed));
+        let freed = compact_all(&mut map, (seed % 2 == 1).then_some(seed));
         let after = map.check();
         assert_eq!(after.pairs, before.pairs, "pairs or their order");
         assert_eq!(before.slabs() - after.slabs(), freed);
@@ -35,15 +35,10 @@ fn pairs_keep_their_order_and_empty_slabs_go_back() {
             assert_eq!(slabs + 1, needed, "slabs for {live} pairs");
         }
         // A second time there is nothing to do.
-        assert_eq!(flush_all(&mut map, None), 0);
+        assert_eq!(compact_all(&mut map, None), 0);
         assert_eq!(map.check().pairs, after.pairs);
         // And the map goes on.
-        let answers = serve(
-            &mut map,
-            By::Mixed,
-            launch,
-            &all(Operation::InsertUnique, &pairs),
-        );
+        let answers = serve(&mut map, By::Mixed, launch, &all(Operation::Insert, &pairs));
         assert_eq!(answers.stored, gone.len());
         assert_eq!(map.check().pairs.len(), pairs.len());
     }

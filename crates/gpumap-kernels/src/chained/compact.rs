@@ -20,9 +20,9 @@ use gpumap_simt::tile::Tile;
 use gpumap_simt::{U64x2, kernel_args, mem, thread};
 
 kernel_args! {
-    /// Arguments of a `flush` kernel: blocks of whole warps, eight threads for each base slab or more.
+    /// Arguments of a `compact` kernel: blocks of whole warps, eight threads for each base slab or more.
     /// Nothing else runs on the map.
-    pub struct FlushArgs {
+    pub struct CompactArgs {
         /// The map.
         pub view: ChainedView,
         /// Slabs given back.
@@ -34,9 +34,9 @@ kernel_args! {
 /// first lane; 0 in the others.
 ///
 /// # Safety
-/// See [`FlushArgs`]; the lanes of a tile come here together.
+/// See [`CompactArgs`]; the lanes of a tile come here together.
 #[inline(always)]
-pub unsafe fn flush<F: Format>(view: &ChainedView) -> u32 {
+pub unsafe fn compact<F: Format>(view: &ChainedView) -> u32 {
     let chain = thread::index() / u64::from(LANES);
     if chain >= bases(view.buckets) {
         return 0; // the same for all lanes of the tile
@@ -58,7 +58,7 @@ pub unsafe fn flush<F: Format>(view: &ChainedView) -> u32 {
 /// its slots are used; the base slab if there are none.
 ///
 /// # Safety
-/// As for [`flush`]; the tile's lanes call it together.
+/// As for [`compact`]; the tile's lanes call it together.
 #[inline(always)]
 unsafe fn move_up<F: Format>(view: &ChainedView, tile: Tile<LANES>, base: Slab) -> (Slab, u32) {
     let mut from = base;
@@ -118,7 +118,7 @@ unsafe fn move_up<F: Format>(view: &ChainedView, tile: Tile<LANES>, base: Slab) 
 /// Makes the slots of a slab from number `used` on empty, and takes its link away.
 ///
 /// # Safety
-/// As for [`flush`]; the tile's lanes call it together.
+/// As for [`compact`]; the tile's lanes call it together.
 #[inline(always)]
 unsafe fn clear_from<F: Format>(tile: Tile<LANES>, slab: Slab, used: u32) {
     let first = tile.rank() * F::SLOTS;
@@ -144,7 +144,7 @@ unsafe fn clear_from<F: Format>(tile: Tile<LANES>, slab: Slab, used: u32) {
 /// lane.
 ///
 /// # Safety
-/// As for [`flush`]; the tile's lanes call it together. No slab in use leads there any more.
+/// As for [`compact`]; the tile's lanes call it together. No slab in use leads there any more.
 #[inline(always)]
 unsafe fn give_back(view: &ChainedView, tile: Tile<LANES>, first: SlabIndex) -> u32 {
     let mut freed = 0;
