@@ -6,7 +6,7 @@
 //! as keys that collide, is as for any other batch. Only batches with room for sure are worked on like
 //! this.
 
-use std::iter::repeat_with;
+use std::ops::Range;
 use std::ptr;
 
 use bytemuck::Pod;
@@ -88,19 +88,20 @@ impl<K: Key, V: Value> Map<K, V> {
         (keys, values): (&[K], &[V]),
     ) -> Result<Report> {
         let mut report = Report::default();
-        let piece = crew.pairs::<K, V>();
-        let pieces = keys.chunks(piece).zip(values.chunks(piece)).enumerate();
+        let of_piece = |piece: &Range<usize>| (&keys[piece.clone()], &values[piece.clone()]);
         let done = crew.each(
-            pieces,
-            |lane, &mut (_, (keys, values))| {
+            crew.cuts::<K, V>(keys.len()),
+            |lane, piece| {
+                let (keys, values) = of_piece(piece);
                 // SAFETY: both are borrowed until chores are done.
                 unsafe {
                     lane.load(0, keys);
                     lane.load(size_of_val(keys), values);
                 }
             },
-            |lane, (i, (keys, values))| {
-                let part = job.after(i * piece).first(keys.len());
+            |lane, piece| {
+                let (keys, values) = of_piece(&piece);
+                let part = job.after(piece.start).first(keys.len());
                 // SAFETY: there is room for all pieces, one after the other; the wait is below.
                 unsafe {
                     lane.upload(0, part.keys.cast_mut(), keys)?;
@@ -108,7 +109,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 }
                 let account = Account {
                     outcomes: part.outcomes,
-                    unplaced: unplaced.wrapping_add(i * piece / 32),
+                    unplaced: unplaced.wrapping_add(piece.start / 32),
                     counters: lane.counting()?,
                     select: Select::All,
                 };
@@ -163,9 +164,9 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         self.expect_sound()?;
         let mut removed = 0;
-        let piece = crew.pairs::<K, ()>();
+        let pieces = crew.cuts::<K, ()>(keys.len()).map(|piece| &keys[piece]);
         let done = crew.each(
-            keys.chunks(piece),
+            pieces,
             // SAFETY: they are borrowed until chores are done.
             |lane, keys| unsafe { lane.load(0, keys) },
             |lane, keys| {
@@ -252,14 +253,14 @@ impl<K: Key, V: Value> Map<K, V> {
         let table = self.table.read();
         // Dropped before the lock is opened: after an error kernels of other lanes still read the table.
         let mut crew = crew;
-        let piece = crew.pairs::<K, V>();
+        let cuts = crew.cuts::<K, V>(keys.len());
         let [values, found] = wanted.bytes::<V>(1);
         debug_assert_eq!([values, found], [size_of::<A>(), size_of::<B>()]);
         // SAFETY: `fill` writes to all places; the keys are borrowed, and the answers in the berth until they are filled.
         let answers = unsafe {
             crew.collect(
                 keys.len(),
-                piece,
+                cuts,
                 |lane, part| lane.load(0, &keys[part]),
                 |lane, part| {
                     let keys = &keys[part];
@@ -298,26 +299,18 @@ impl<K: Key, V: Value> Map<K, V> {
         let table = self.table.read();
         // Dropped before the lock is opened: after an error kernels of other lanes still read the table.
         let mut crew = crew;
-        let piece = crew.pairs::<K, V>();
-        // An output that is not wanted has empty pieces, and as many.
-        let values = values
-            .chunks_mut(piece)
-            .chain(repeat_with(Default::default));
-        let found = found.chunks_mut(piece).chain(repeat_with(Default::default));
-        let first = |is_wanted: bool, len: usize| if is_wanted { len } else { 0 };
+        let (mut values, mut found) = (values, found);
+        let pieces = crew.cuts::<K, V>(keys.len()).map(|piece| {
+            let len = piece.len();
+            (&keys[piece], take(&mut values, len), take(&mut found, len))
+        });
         crew.each(
-            keys.chunks(piece).zip(values).zip(found),
+            pieces,
             // SAFETY: the keys are borrowed until chores are done.
-            |lane, ((keys, _), _)| unsafe { lane.load(0, keys) },
-            |lane, ((keys, values), found)| {
-                let len = keys.len();
+            |lane, (keys, ..)| unsafe { lane.load(0, keys) },
+            |lane, (keys, values, found)| {
                 // SAFETY: values and bytes are written, and nothing else.
-                let (values, found) = unsafe {
-                    (
-                        places_of(&mut values[..first(wanted.values, len)]),
-                        places_of(&mut found[..first(wanted.found, len)]),
-                    )
-                };
+                let (values, found) = unsafe { (places_of(values), places_of(found)) };
                 let from = self.queue_piece(&table, lane, keys, wanted, default)?;
                 // SAFETY: as many answers, which the kernel before has written. The outputs are
                 // borrowed until the crew has waited for its lanes.
@@ -342,6 +335,11 @@ fn host_places<'s, T>(sink: Option<&'s mut Sink<'_, T>>) -> Option<&'s mut [T]> 
         Some(Sink::Host(places)) => Some(places),
         Some(Sink::Device(_)) => None,
     }
+}
+
+/// The next places of an output, as many as a piece has elements; none if it is not wanted.
+fn take<'o, T>(output: &mut &'o mut [T], len: usize) -> &'o mut [T] {
+    output.split_off_mut(..len).unwrap_or_default()
 }
 
 /// Queues a copy of keys that have been loaded into a lane's own memory of the device; the lane is waited for while they

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::chore::Hands;
+use super::cuts::Cuts;
 use super::lane::Lane;
 use crate::device::Device;
 use crate::error::Result;
@@ -36,6 +37,9 @@ const LANES: usize = 8;
 
 /// Bytes of a piece of smaller batches, at least: so that these are several as well.
 const LEAST_PIECE: usize = 256 << 10;
+
+/// What part the first piece of a batch is of the largest ones, unless that is less than the least.
+const FIRST_PIECE: usize = 16;
 
 /// How many pieces there are before they become larger.
 const PIECES: usize = 2 * LANES;
@@ -189,11 +193,11 @@ impl Crew {
         self.lanes.len()
     }
 
-    /// How many pairs of elements of these types make a piece: a multiple of 32, so that no word of bits
-    /// is of two pieces.
-    pub fn pairs<K, V>(&self) -> usize {
-        let most = size_of::<K>().max(size_of::<V>()).max(1);
-        (self.piece_bytes / most / 32).max(1) * 32
+    /// The pieces of a batch of so many pairs of elements of these types.
+    pub fn cuts<K, V>(&self, pairs: usize) -> Cuts {
+        let bytes = size_of::<K>().max(size_of::<V>()).max(1);
+        let least = (self.piece_bytes / FIRST_PIECE).max(LEAST_PIECE);
+        Cuts::new(pairs, least / bytes, self.piece_bytes / bytes)
     }
 
     /// Works on parts, several at once, each on a lane. `load` notes what has to be copied there; when that is done, `begin`
@@ -256,25 +260,25 @@ impl Crew {
         }
     }
 
-    /// A vector of `len` elements, made in parts, as by [`each`](Self::each): `load` and `begin` get the indices of a
-    /// part's elements, and `end` the places.
+    /// A vector of `len` elements, made in pieces, as by [`each`](Self::each): `load` and `begin` get the indices of a
+    /// piece's elements, and `end` the places.
     ///
     /// # Safety
     /// When `end` returns no error and the chores that it has noted are done, all places of its part have been written to.
     pub unsafe fn collect<T>(
         &mut self,
         len: usize,
-        piece: usize,
+        cuts: Cuts,
         load: impl Fn(&mut Lane, Range<usize>),
         begin: impl Fn(&mut Lane, Range<usize>) -> Result<()>,
         end: impl Fn(&mut Lane, &mut [MaybeUninit<T>]) -> Result<()>,
     ) -> Result<Vec<T>> {
         let mut vec = host_vec::<T>(len)?;
-        let parts = vec.spare_capacity_mut()[..len].chunks_mut(piece);
+        let mut places = &mut vec.spare_capacity_mut()[..len];
         // By pointers: while chores touch a part, nobody else may have it.
-        let parts = parts.enumerate().map(|(i, part)| {
-            let first = i * piece;
-            (first..first + part.len(), ptr::from_mut(part))
+        let parts = cuts.map(|piece| {
+            let part = places.split_off_mut(..piece.len()).unwrap_or_default();
+            (piece, ptr::from_mut(part))
         });
         self.each(
             parts,

@@ -6,6 +6,7 @@
 
 mod chore;
 mod crew;
+mod cuts;
 mod lane;
 mod output;
 #[cfg(test)]
