@@ -164,21 +164,39 @@ impl Cache {
         }
     }
 
-    /// Counts a word, unless the slot is another bin's.
+    /// Counts a word, unless both slots of its bin are others'.
     ///
     /// # Safety
     /// The cache has been emptied, by a barrier before.
     #[inline(always)]
     unsafe fn count(&self, bin: u32) -> bool {
-        let slot = bin.wrapping_mul(self.factor) >> (32 - CACHE_LOG2);
-        // SAFETY: `slot` is below `CACHE_SLOTS`, and both words are only accessed atomically.
+        let hash = bin.wrapping_mul(self.factor);
+        let slots = [
+            hash >> (32 - CACHE_LOG2),
+            hash >> (32 - 2 * CACHE_LOG2) & (CACHE_SLOTS - 1),
+        ];
+        // SAFETY: passed on; both are below `CACHE_SLOTS`.
+        unsafe { self.count_at(slots[0], bin) || self.count_at(slots[1], bin) }
+    }
+
+    /// Counts a word, unless the slot is another bin's.
+    ///
+    /// # Safety
+    /// As for [`count`](Self::count); there is such a slot.
+    #[inline(always)]
+    unsafe fn count_at(&self, slot: u32, bin: u32) -> bool {
+        // SAFETY: both words are only accessed atomically.
         unsafe {
-            let owner = self.bins.add(slot).compare_exchange(FREE, bin);
-            let mine = owner == FREE || owner == bin;
-            if mine {
+            // Looked at first: lanes with one bin read it together, but exchange one after the other.
+            let mut owner = self.bins.add(slot).peek();
+            if owner == FREE {
+                owner = self.bins.add(slot).compare_exchange(FREE, bin);
+            }
+            let is_mine = owner == FREE || owner == bin;
+            if is_mine {
                 self.counts.add(slot).count();
             }
-            mine
+            is_mine
         }
     }
 
