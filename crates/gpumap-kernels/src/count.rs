@@ -100,12 +100,14 @@ impl Counters {
             let done = self.words.add(2);
             let before = atomic::fetch_add(done, 1, AcqRel);
             if before + 1 == u64::from(thread::grid_dim_x()) {
-                for i in 0..MIRRORED {
-                    let count = atomic::load(self.words.add(i), Relaxed);
-                    mem::store(self.mirror.add(i), count);
+                // Both are on their way at the same time: everybody waits for this.
+                let pairs = atomic::load(self.words, Relaxed);
+                let unplaced = atomic::load(self.unplaced(), Relaxed);
+                mem::store(self.mirror, pairs);
+                mem::store(self.mirror.add(1), unplaced);
+                for i in 0..WORDS {
                     atomic::store(self.words.add(i), 0, Relaxed);
                 }
-                atomic::store(done, 0, Relaxed);
             }
         }
     }
