@@ -1,9 +1,9 @@
 //! Maps over several devices: [`ShardedMap`], and what it is made of.
 //!
-//! Each device of a *group* is a *rank* and has a [`Shard`]: a map of the keys that it owns. A key's
-//! owner follows from its hash, under a seed of the group's own. A batch may come from any rank: it is
-//! partitioned by owner on its device, parts go to their owners, each shard works on what it got, and answers
-//! go back, into the order in which was asked.
+//! Each device of a *group* is a *rank* and has a [`Shard`]: a map of the keys that it owns. A
+//! key's owner follows from its hash, under a seed of the group's own. A batch may come from any
+//! rank: it is partitioned by owner on its device, parts go to their owners, each shard works on
+//! what it got, and answers go back, into the order in which was asked.
 //!
 //! | | who drives | made by |
 //! |---|---|---|
@@ -23,20 +23,21 @@
 //! ```
 //!
 //! # The link
-//! Large batches of one process are written straight into the memory of the GPUs that own their keys, and
-//! answers to the one that asked; where pages are made from them, the owners copy their parts, and make pages from
-//! those that have come. Everything else between GPUs goes through NCCL, which is loaded when it
-//! is first needed; without it there is [`GroupError::NoNccl`]. `NCCL_NVLS_ENABLE=0` has to be set
-//! ([`GroupError::Multicast`]). Ranks on the CPU copy from each other ([`Transport`]), and so may several on
-//! one GPU ([`Ranks::on_one`]): for tests, and for programs that are written for several devices and find
-//! one.
+//! Large batches of one process are written straight into the memory of the GPUs that own their
+//! keys, and answers to the one that asked; where pages are made from them, the owners copy their
+//! parts, and make pages from those that have come. Everything else between GPUs goes through NCCL,
+//! which is loaded when it is first needed; without it there is [`GroupError::NoNccl`].
+//! `NCCL_NVLS_ENABLE=0` has to be set ([`GroupError::Multicast`]). Ranks on the CPU copy from each
+//! other ([`Transport`]), and so may several on one GPU ([`Ranks::on_one`]): for tests, and for
+//! programs that are written for several devices and find one.
 //!
 //! # Failures
-//! A step that fails on one rank, for want of memory for instance, is an error on every rank: its own
-//! there, [`GroupError::Failed`] on the others, and the group goes on. Of a batch that is refused so,
-//! some shards may have stored their part. Ranks that come to different calls, which no rank can tell by itself,
-//! all have [`GroupError::OutOfStep`], and the group goes on too. If a rank is gone for good, the others have an error when
-//! their time is up, and the group is given up.
+//! A step that fails on one rank, for want of memory for instance, is an error on every rank: its
+//! own there, [`GroupError::Failed`] on the others, and the group goes on. Of a batch that is
+//! refused so, some shards may have stored their part. Ranks that come to different calls, which no
+//! rank can tell by itself, all have [`GroupError::OutOfStep`], and the group goes on too. If a
+//! rank is gone for good, the others have an error when their time is up, and the group is given
+//! up.
 
 mod direct;
 mod error;

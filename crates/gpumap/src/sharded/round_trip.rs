@@ -41,8 +41,8 @@ impl<V: Value> Targets<V> {
 }
 
 impl<K: Key, V: Value> Shard<K, V> {
-    /// Asks the owner of each key, puts the answers in the order of the keys, and waits. A collective. What is
-    /// queued on this shard's stream may write to the targets.
+    /// Asks the owner of each key, puts the answers in the order of the keys, and waits. A
+    /// collective. What is queued on this shard's stream may write to the targets.
     pub(super) fn round_trip(
         &mut self,
         rank: &mut Rank,
@@ -96,7 +96,8 @@ impl<K: Key, V: Value> Shard<K, V> {
             ))
         });
         let (sent, places, came_keys, mut answers, mut own, mut came) = rank.together(room)?;
-        // SAFETY: the buffers have what is planned, and are left alone until the wait below is over.
+        // SAFETY: the buffers have what is planned, and are left alone until the wait below is
+        // over.
         unsafe { exchange(rank, stream, &plan, &[parcel(sent, came_keys)]) }?;
         // Those of its own keys are looked up while the others are on their way.
         let asked = own.ask(map, sent, mine.clone());
@@ -184,7 +185,8 @@ fn number(
     Ok(())
 }
 
-/// Queues putting answers to the keys of a range back. The first of the answers is that of key `first`.
+/// Queues putting answers to the keys of a range back. The first of the answers is that of key
+/// `first`.
 fn put_back<V: Value>(
     stream: &Stream,
     answers: &AnswerBuffers<'_, V>,
@@ -208,8 +210,9 @@ fn put_back<V: Value>(
         out_found: targets.found,
     };
     let grid = Grid::covering(args.n, THREADS);
-    // SAFETY: places are below the length of the batch, which the targets have room for; answers have
-    // the range. Values are of the size that the kernel is for. All of it lives until the caller's wait.
+    // SAFETY: places are below the length of the batch, which the targets have room for; answers
+    // have the range. Values are of the size that the kernel is for. All of it lives until the
+    // caller's wait.
     unsafe {
         match targets.value_bytes() {
             0 => RETURN_0.launch(stream, grid, args),

@@ -20,9 +20,9 @@ use crate::stream::Stream;
 
 /// One rank's part of a map that is spread over a group.
 ///
-/// Its verbs are *collectives*: every rank of the group calls them in the same order, each with a batch of
-/// its own, which may be empty. Batches are of the host or of the rank's device. What is stored once is
-/// found from every rank. The pairs themselves are in [`local`](Self::local).
+/// Its verbs are *collectives*: every rank of the group calls them in the same order, each with a
+/// batch of its own, which may be empty. Batches are of the host or of the rank's device. What is
+/// stored once is found from every rank. The pairs themselves are in [`local`](Self::local).
 ///
 /// ```
 /// use gpumap::Merge;
@@ -45,7 +45,8 @@ pub struct Shard<K: Key, V: Value> {
     /// What rank 0 drew for this map: that of no other one.
     id: u64,
     pub(super) primitives: Arc<Primitives>,
-    /// What the buffers below are ordered by: never the link, which is busy while they are worked on.
+    /// What the buffers below are ordered by: never the link, which is busy while they are worked
+    /// on.
     pub(super) stream: Stream,
     pub(super) rooms: Rooms<K, V>,
     pub(super) mail: Mail,
@@ -70,10 +71,11 @@ impl<K: Key, V: Value> Shard<K, V> {
         Self::with(rank, None, |builder, share| builder.capacity(share(pairs)))
     }
 
-    /// A map with settings: `configure` gets the builder of this rank's part, and what makes of a number
-    /// of pairs of the whole group the room that one rank needs for its share. The seed is that of the owners;
-    /// without one, rank 0 draws it. So does it the seed of the hashes, unless `configure` sets one. Ranks
-    /// whose maps have different ones are slower, and so are those whose owners have the same. A collective.
+    /// A map with settings: `configure` gets the builder of this rank's part, and what makes of a
+    /// number of pairs of the whole group the room that one rank needs for its share. The seed is
+    /// that of the owners; without one, rank 0 draws it. So does it the seed of the hashes, unless
+    /// `configure` sets one. Ranks whose maps have different ones are slower, and so are those
+    /// whose owners have the same. A collective.
     ///
     /// # Errors
     /// As for [`MapBuilder::build`]; [`Error::Group`].
@@ -112,8 +114,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         Ok(made)
     }
 
-    /// The pairs that this rank has. What it is asked for itself concerns them alone; pairs that are
-    /// stored in it directly may be of another's keys, and are then not found.
+    /// The pairs that this rank has. What it is asked for itself concerns them alone; pairs that
+    /// are stored in it directly may be of another's keys, and are then not found.
     pub fn local(&self) -> &Map<K, V> {
         &self.map
     }
@@ -134,8 +136,8 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// [`Map::insert`] over the group: returns how many keys were new, of all ranks together.
     ///
     /// # Errors
-    /// As for [`Map::insert`], of any rank, and [`Error::Group`]. Of a batch that is refused, some ranks may
-    /// have stored what they own.
+    /// As for [`Map::insert`], of any rank, and [`Error::Group`]. Of a batch that is refused, some
+    /// ranks may have stored what they own.
     pub fn insert(
         &mut self,
         rank: &mut Rank,
@@ -214,7 +216,8 @@ impl<K: Key, V: Value> Shard<K, V> {
             ))
         });
         let (sent, came) = rank.together(room)?;
-        // SAFETY: the buffers have what is planned, and are left alone until the wait below is over.
+        // SAFETY: the buffers have what is planned, and are left alone until the wait below is
+        // over.
         unsafe { exchange(rank, stream, &plan, &[parcel(sent, came)]) }?;
         let own = sent.slice(mine).and_then(|own| map.remove(&own));
         rank.wait()?;
@@ -256,15 +259,16 @@ impl<K: Key, V: Value> Shard<K, V> {
         rank.together_at(self.step(Call::Reserve), reserved)
     }
 
-    /// Frees the buffers that calls went through; those that others write to when all ranks have done so. Later ones allocate them again as they need them.
+    /// Frees the buffers that calls went through; those that others write to when all ranks have
+    /// done so. Later ones allocate them again as they need them.
     pub fn trim(&mut self) {
         self.rooms = Rooms::default();
         self.mail.trim();
         self.map.trim();
     }
 
-    /// Sends each pair to its owner and applies a verb there; the general way, to the own part while the
-    /// others are on their way, then to what has come.
+    /// Sends each pair to its owner and applies a verb there; the general way, to the own part
+    /// while the others are on their way, then to what has come.
     fn store(
         &mut self,
         rank: &mut Rank,
@@ -314,7 +318,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         });
         let ((keys, values), came_keys, came_values) = rank.together(room)?;
         let parcels = [parcel(keys, came_keys), parcel(values, came_values)];
-        // SAFETY: the buffers have what is planned, and are left alone until the wait below is over.
+        // SAFETY: the buffers have what is planned, and are left alone until the wait below is
+        // over.
         unsafe { exchange(rank, stream, &plan, &parcels) }?;
         let own = part(keys, values, mine).and_then(|(keys, values)| map.store(verb, keys, values));
         rank.wait()?;

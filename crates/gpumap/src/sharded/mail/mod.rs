@@ -1,9 +1,10 @@
 //! [`Mail`]: large batches that go straight into the memory of the ranks that own their keys.
 //!
-//! Where all ranks have each other's memory mapped, a batch needs no buffers to be exchanged: the kernel
-//! that partitions it writes each key to its owner's mailbox, and that which looks keys up writes each
-//! answer to who asked ([`gpumap_kernels::mail`]). What comes is sorted by the region of the table that it
-//! belongs to, so that lookups find their slabs in the L2, and pages are made from it as it is.
+//! Where all ranks have each other's memory mapped, a batch needs no buffers to be exchanged: the
+//! kernel that partitions it writes each key to its owner's mailbox, and that which looks keys up
+//! writes each answer to who asked ([`gpumap_kernels::mail`]). What comes is sorted by the region
+//! of the table that it belongs to, so that lookups find their slabs in the L2, and pages are made
+//! from it as it is.
 //!
 //! | step | |
 //! |---|---|
@@ -13,13 +14,13 @@
 //! | work | each works on what came; pages are made while the rest is on its way |
 //! | collect | of lookups: when all have answered, each puts the answers in the order of its batch |
 //!
-//! Everything else goes the general way, by an exchange over the [`Transport`](super::Transport): small
-//! batches, batches of which few ranks have most, maps that might have to grow, ranks in several processes; and
-//! batches of which some bin runs over, for which all ranks have to see that before anybody uses what was
-//! sent.
+//! Everything else goes the general way, by an exchange over the [`Transport`](super::Transport):
+//! small batches, batches of which few ranks have most, maps that might have to grow, ranks in
+//! several processes; and batches of which some bin runs over, for which all ranks have to see that
+//! before anybody uses what was sent.
 //!
-//! Invariant: between two meetings of the ranks, a place of a mailbox is written by one rank, or read by
-//! its own; and a place of an outbox is written by its own rank, or read by one.
+//! Invariant: between two meetings of the ranks, a place of a mailbox is written by one rank, or
+//! read by its own; and a place of an outbox is written by its own rank, or read by one.
 
 mod answer;
 mod fetch;
@@ -42,8 +43,8 @@ use crate::stream::Stream;
 use send::Post;
 use terms::{Offer, Terms};
 
-/// Batches that go the general way after one whose keys did not fit their bins: the next ones are likely to
-/// be of the same kind.
+/// Batches that go the general way after one whose keys did not fit their bins: the next ones are
+/// likely to be of the same kind.
 const PAUSE: u32 = 15;
 
 /// Those after one for which there was no memory: to ask for it takes longer than to do without.
@@ -88,9 +89,9 @@ impl Mail {
 }
 
 impl<K: Key, V: Value> Shard<K, V> {
-    /// Whether and how a batch is sent straight to the owners of its keys, of which this rank has `mine`, or
-    /// an error. Those that are stored may all need room. A collective: all come to the same; and all find out
-    /// if some have come for another call, or to another shard.
+    /// Whether and how a batch is sent straight to the owners of its keys, of which this rank has
+    /// `mine`, or an error. Those that are stored may all need room. A collective: all come to the
+    /// same; and all find out if some have come for another call, or to another shard.
     pub(super) fn terms(
         &mut self,
         rank: &mut Rank,
@@ -145,7 +146,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         }))
     }
 
-    /// Makes mailboxes of so many words and maps those of all; none if that cannot be done. A collective.
+    /// Makes mailboxes of so many words and maps those of all; none if that cannot be done. A
+    /// collective.
     fn map_mailboxes(&mut self, rank: &mut Rank, words: usize) -> Result<Option<Window>> {
         self.mail.trim();
         // This shard's old ones are gone when all have come here.
@@ -181,7 +183,8 @@ impl<K: Key, V: Value> Shard<K, V> {
                     | GroupError::OutOfStep,
                 ),
             ) => Err(error),
-            // Some rank cannot map the memory of another one; all learn of it, and NCCL can do without.
+            // Some rank cannot map the memory of another one; all learn of it, and NCCL can do
+            // without.
             Err(error) => {
                 tracing::debug!(%error, "batches are not sent");
                 self.mail.apart = true;
@@ -190,7 +193,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         }
     }
 
-    /// Memory for a mailbox of so many words, that others may write to; none if there is not as much.
+    /// Memory for a mailbox of so many words, that others may write to; none if there is not as
+    /// much.
     fn mailbox(&self, words: usize) -> Result<Option<Buffer<u64>>> {
         for len in [words + words / 16, words] {
             match Buffer::uninit(&self.stream, len) {
