@@ -1,7 +1,5 @@
 //! The steps that every verb over a group is made of.
 
-use std::ops::Range;
-
 use bytemuck::Pod;
 
 use super::Rank;
@@ -10,18 +8,7 @@ use super::transport::{Parcel, Plan};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::{Input, Source};
-use crate::map::{Key, Value};
 use crate::stream::Stream;
-
-/// A part of keys and values.
-pub(super) fn part<'a, K: Key, V: Value>(
-    keys: &'a Buffer<K>,
-    values: &'a Buffer<V>,
-    range: Range<usize>,
-) -> Result<(Source<'a, K>, Source<'a, V>)> {
-    let (keys, values) = (keys.slice(range.clone())?, values.slice(range)?);
-    Ok((Source::Device(keys), Source::Device(values)))
-}
 
 /// What is sent from one buffer and received in another.
 pub(super) fn parcel<T: Pod>(send: &Buffer<T>, receive: &mut Buffer<T>) -> Parcel {

@@ -9,7 +9,8 @@ use gpumap_kernels::primitives::order::{
 use gpumap_simt::kernel::Grid;
 
 use super::exchange::{Given, attempt, exchange, parcel};
-use super::room::{Answers, Room, Rooms};
+use super::reused::{AnswerBuffers, CallBuffers, Reused};
+use super::route::Routed;
 use super::{Rank, Shard};
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -52,63 +53,57 @@ impl<K: Key, V: Value> Shard<K, V> {
         let len = keys.len();
         let Self {
             map,
-            rooms,
+            buffers,
             stream,
             primitives,
             owners,
             ..
         } = self;
         let stream: &Stream = stream;
-        let Rooms {
-            keys: sent,
+        let CallBuffers {
+            sent,
+            arrived,
             places,
             numbers,
             numbered,
-            came_keys,
             answers,
             own,
             came,
-            ..
-        } = rooms;
-        let parted = attempt(|| {
+        } = buffers;
+        let (sent, arrived) = (&mut sent.keys, &mut arrived.keys);
+        let Routed {
+            plan,
+            own: mine,
+            incoming,
+        } = Routed::new(rank, owners, |digit| {
             number(stream, numbers, numbered, len)?;
             let numbers = numbers.of(stream, len)?.slice(..len)?;
             let (sent, places) = (sent.of(stream, len)?, places.of(stream, len)?);
-            let offsets =
-                primitives.partition_into(&Given(keys), &numbers, owners.digit(), sent, places)?;
-            Ok(owners.ranges(&offsets))
-        });
-        let mine = parted
-            .as_ref()
-            .map_or(0..0, |ranges| ranges[rank.index()].clone());
-        let plan = rank.plan(parted)?;
-        let incoming = plan.incoming();
+            primitives.partition_into(&Given(keys), &numbers, digit, sent, places)
+        })?;
         let with_values = targets.values.is_some();
 
-        let room = attempt(|| {
+        let made = attempt(|| {
             Ok((
                 sent.of(stream, len)?,
                 places.of(stream, len)?,
-                came_keys.of(stream, incoming)?,
+                arrived.of(stream, incoming)?,
                 answers.of(stream, incoming, with_values)?,
                 own.of(stream, mine.len(), with_values)?,
                 came.of(stream, len, with_values)?,
             ))
         });
-        let (sent, places, came_keys, mut answers, mut own, mut came) = rank.together(room)?;
+        let (sent, places, arrived, mut answers, mut own, mut came) = rank.together(made)?;
         // SAFETY: the buffers have what is planned, and are left alone until the wait below is
         // over.
-        unsafe { exchange(rank, stream, &plan, &[parcel(sent, came_keys)]) }?;
+        unsafe { exchange(rank, stream, &plan, &[parcel(sent, arrived)]) }?;
         // Those of its own keys are looked up while the others are on their way.
         let asked = own.ask(map, sent, mine.clone());
         rank.wait()?;
-        let asked = asked.and_then(|()| answers.ask(map, came_keys, 0..incoming));
+        let asked = asked.and_then(|()| answers.ask(map, arrived, 0..incoming));
         rank.together(asked)?;
 
-        let mut parcels = vec![parcel(answers.found, came.found)];
-        if let (Some(answers), Some(came)) = (&answers.values, &mut came.values) {
-            parcels.push(parcel(answers, came));
-        }
+        let parcels = answers.parcels(&mut came);
         // SAFETY: as above.
         unsafe { exchange(rank, stream, &plan.reversed(), &parcels) }?;
         let put = |answers: &AnswerBuffers<'_, V>, first: usize, range: Range<usize>| {
@@ -121,29 +116,6 @@ impl<K: Key, V: Value> Shard<K, V> {
             .and_then(|()| put(&came, 0, mine.end..len))
             .and_then(|()| stream.synchronize());
         rank.together(returned)
-    }
-}
-
-/// Buffers of answers, those of values if they are asked for.
-struct AnswerBuffers<'a, V> {
-    values: Option<&'a mut Buffer<V>>,
-    found: &'a mut Buffer<u8>,
-}
-
-impl<V: Value> Answers<V> {
-    fn of(
-        &mut self,
-        stream: &Stream,
-        len: usize,
-        with_values: bool,
-    ) -> Result<AnswerBuffers<'_, V>> {
-        Ok(AnswerBuffers {
-            values: match with_values {
-                true => Some(self.values.of(stream, len)?),
-                false => None,
-            },
-            found: self.found.of(stream, len)?,
-        })
     }
 }
 
@@ -166,7 +138,7 @@ impl<V: Value> AnswerBuffers<'_, V> {
 /// Sees to it that the first numbers are there.
 fn number(
     stream: &Stream,
-    numbers: &mut Room<u32>,
+    numbers: &mut Reused<u32>,
     numbered: &mut usize,
     len: usize,
 ) -> Result<()> {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use gpumap_simt::atomic::part::Update;
 
 use super::Rank;
-use super::exchange::{Given, attempt, exchange, parcel, part, total, total_at};
+use super::exchange::{Given, total, total_at};
 use super::mail::Mail;
 use super::owner::Owners;
-use super::room::Rooms;
+use super::reused::CallBuffers;
 use super::step::{Call, Step};
 #[cfg(doc)]
 use crate::error::Error;
@@ -48,7 +48,7 @@ pub struct Shard<K: Key, V: Value> {
     /// What the buffers below are ordered by: never the link, which is busy while they are worked
     /// on.
     pub(super) stream: Stream,
-    pub(super) rooms: Rooms<K, V>,
+    pub(super) buffers: CallBuffers<K, V>,
     pub(super) mail: Mail,
     /// Whether the maps of all ranks have the same seed, so that each knows the bins of all.
     pub(super) alike: bool,
@@ -103,7 +103,7 @@ impl<K: Key, V: Value> Shard<K, V> {
                 id,
                 primitives: Arc::new(Primitives::new(rank.device())),
                 stream: Stream::new(rank.device())?,
-                rooms: Rooms::default(),
+                buffers: CallBuffers::default(),
                 mail: Mail::default(),
                 alike: false,
             })
@@ -191,38 +191,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             let removed = self.map.remove_sent(&came.batch);
             return total(rank, removed);
         }
-        let Self {
-            map,
-            rooms,
-            stream,
-            primitives,
-            owners,
-            ..
-        } = self;
-        let stream: &Stream = stream;
-        let parted = attempt(|| {
-            let out = rooms.keys.of(stream, keys.len())?;
-            let offsets = primitives.partition_keys_into(&Given(keys), owners.digit(), out)?;
-            Ok(owners.ranges(&offsets))
-        });
-        let mine = parted
-            .as_ref()
-            .map_or(0..0, |ranges| ranges[rank.index()].clone());
-        let plan = rank.plan(parted)?;
-        let room = attempt(|| {
-            Ok((
-                rooms.keys.of(stream, keys.len())?,
-                rooms.came_keys.of(stream, plan.incoming())?,
-            ))
-        });
-        let (sent, came) = rank.together(room)?;
-        // SAFETY: the buffers have what is planned, and are left alone until the wait below is
-        // over.
-        unsafe { exchange(rank, stream, &plan, &[parcel(sent, came)]) }?;
-        let own = sent.slice(mine).and_then(|own| map.remove(&own));
-        rank.wait()?;
-        let all = own.and_then(|own| Ok(own + map.remove(&came.slice(..plan.incoming())?)?));
-        total(rank, all)
+        self.one_way(rank, keys, None, |map, keys, _| map.remove(&Given(keys)))
     }
 
     /// How many pairs all ranks have together. A collective.
@@ -262,13 +231,12 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// Frees the buffers that calls went through; those that others write to when all ranks have
     /// done so. Later ones allocate them again as they need them.
     pub fn trim(&mut self) {
-        self.rooms = Rooms::default();
+        self.buffers = CallBuffers::default();
         self.mail.trim();
         self.map.trim();
     }
 
-    /// Sends each pair to its owner and applies a verb there; the general way, to the own part
-    /// while the others are on their way, then to what has come.
+    /// Sends each pair to its owner and applies a verb there.
     fn store(
         &mut self,
         rank: &mut Rank,
@@ -289,45 +257,9 @@ impl<K: Key, V: Value> Shard<K, V> {
             drop(came);
             return total(rank, stored);
         }
-        let Self {
-            map,
-            rooms,
-            stream,
-            primitives,
-            owners,
-            ..
-        } = self;
-        let stream: &Stream = stream;
-        let parted = attempt(|| {
-            let out_keys = rooms.keys.of(stream, len)?;
-            let out_values = rooms.values.of(stream, len)?;
-            let digit = owners.digit();
-            let (keys, values) = (Given(keys), Given(values));
-            let offsets = primitives.partition_into(&keys, &values, digit, out_keys, out_values)?;
-            Ok(owners.ranges(&offsets))
-        });
-        let mine = parted
-            .as_ref()
-            .map_or(0..0, |ranges| ranges[rank.index()].clone());
-        let plan = rank.plan(parted)?;
-        let incoming = plan.incoming();
-        let room = attempt(|| {
-            let sent = (rooms.keys.of(stream, len)?, rooms.values.of(stream, len)?);
-            let came_keys = rooms.came_keys.of(stream, incoming)?;
-            Ok((sent, came_keys, rooms.came_values.of(stream, incoming)?))
-        });
-        let ((keys, values), came_keys, came_values) = rank.together(room)?;
-        let parcels = [parcel(keys, came_keys), parcel(values, came_values)];
-        // SAFETY: the buffers have what is planned, and are left alone until the wait below is
-        // over.
-        unsafe { exchange(rank, stream, &plan, &parcels) }?;
-        let own = part(keys, values, mine).and_then(|(keys, values)| map.store(verb, keys, values));
-        rank.wait()?;
-        let all = own.and_then(|own| {
-            let (keys, values) = part(came_keys, came_values, 0..incoming)?;
-            Ok(own + map.store(verb, keys, values)?)
-        });
-        total(rank, all)
+        self.one_way(rank, keys, Some(values), |map, keys, values| {
+            map.store(verb, keys, values)
+        })
     }
 }
 

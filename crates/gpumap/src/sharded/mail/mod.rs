@@ -32,7 +32,7 @@ mod tests;
 use std::sync::Arc;
 
 use super::error::GroupError;
-use super::room::Room;
+use super::reused::Reused;
 use super::step::Call;
 use super::transport::Window;
 use super::{Rank, Shard};
@@ -59,7 +59,7 @@ pub(super) struct Mail {
     /// Whether all have the memory of all mapped: not known before it was tried.
     apart: bool,
     /// Where the answer of each key will be.
-    places: Room<u32>,
+    places: Reused<u32>,
     /// What is fetched from other ranks is in the order of this stream.
     link: Option<Stream>,
 }
@@ -84,7 +84,7 @@ impl Mail {
     /// Frees the memory, of the mailbox when no rank has it mapped any more.
     pub(super) fn trim(&mut self) {
         self.window = None;
-        self.places = Room::default();
+        self.places = Reused::default();
     }
 }
 
