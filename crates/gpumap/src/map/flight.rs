@@ -1,10 +1,10 @@
 //! Calls in flight on streams of the caller: what they promised, and where their counts arrive.
 //!
-//! A call on a stream returns before the device is done. Its room stays promised, and its kernel goes
-//! on using the table; so whoever needs the table alone, under the exclusive lock, first waits for all
-//! flights. A flight is *landed* when its event has happened and its counts are in the books. That
-//! is done by whoever needs it first: the one who waits for the call, the next one who finds the map
-//! full, or the drop of the map.
+//! A call on a stream returns before the device is done. Its room stays promised, and its kernel
+//! goes on using the table; so whoever needs the table alone, under the exclusive lock, first waits
+//! for all flights. A flight is *landed* when its event has happened and its counts are in the
+//! books. That is done by whoever needs it first: the one who waits for the call, the next one who
+//! finds the map full, or the drop of the map.
 
 use std::mem;
 use std::sync::Arc;
@@ -203,8 +203,8 @@ impl Drop for Flights {
 }
 
 impl Books<'_> {
-    /// A ticket that no call is using. Those of calls whose answers nobody waits for come back here: so
-    /// there are not many more than calls in flight.
+    /// A ticket that no call is using. Those of calls whose answers nobody waits for come back
+    /// here: so there are not many more than calls in flight.
     fn ticket(&self) -> Result<Ticket> {
         let flights = self.flights;
         if let Some(ticket) = flights.idle.lock().pop() {
@@ -238,8 +238,8 @@ impl Books<'_> {
         self.depart_with(stream, &ticket, Arc::new([effect]), || launch(counters))
     }
 
-    /// As [`depart`](Self::depart), of all verbs of a ticket, with which nothing is in flight. If this
-    /// fails, nobody knows what its counters are, and it must not be used again.
+    /// As [`depart`](Self::depart), of all verbs of a ticket, with which nothing is in flight. If
+    /// this fails, nobody knows what its counters are, and it must not be used again.
     pub fn depart_with(
         &self,
         stream: &Stream,
@@ -290,8 +290,8 @@ impl Books<'_> {
         self.hand_back(ticket);
     }
 
-    /// Enters the counts of a flight that has ended, unless somebody was faster; says whether it has. It is to be
-    /// [closed](Self::close) then.
+    /// Enters the counts of a flight that has ended, unless somebody was faster; says whether it
+    /// has. It is to be [closed](Self::close) then.
     fn enter_once(
         &self,
         flight: &Flight,
@@ -330,8 +330,8 @@ impl Books<'_> {
         self.flights.count.store(open.len(), Ordering::Release);
     }
 
-    /// Lets other calls have a ticket: by the last of those who waited, and of a graph that is gone, since its event
-    /// must not be recorded again before.
+    /// Lets other calls have a ticket: by the last of those who waited, and of a graph that is
+    /// gone, since its event must not be recorded again before.
     fn hand_back(&self, ticket: Arc<Ticket>) {
         if let Some(ticket) = Arc::into_inner(ticket) {
             self.flights.idle.lock().push(ticket);

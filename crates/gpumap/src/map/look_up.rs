@@ -50,8 +50,8 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(found_values(values, found))
     }
 
-    /// Looks keys up into memory of the host or of the device: `values[i]` is the value of `keys[i]`, or
-    /// `default` where it is absent.
+    /// Looks keys up into memory of the host or of the device: `values[i]` is the value of
+    /// `keys[i]`, or `default` where it is absent.
     ///
     /// ```
     /// use gpumap::{Device, Map};
@@ -84,8 +84,8 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch.land(values, keys.len())
     }
 
-    /// Looks keys up into memory of the host or of the device: `found[i]` is 1 and `values[i]` the value
-    /// of `keys[i]`, or both are 0 where it is absent.
+    /// Looks keys up into memory of the host or of the device: `found[i]` is 1 and `values[i]` the
+    /// value of `keys[i]`, or both are 0 where it is absent.
     ///
     /// ```
     /// use gpumap::{Device, Map};
@@ -150,8 +150,8 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(found.into_iter().map(|found| found != 0).collect())
     }
 
-    /// For each key whether it is present, into memory of the host or of the device: `found[i]` is 1 or
-    /// 0.
+    /// For each key whether it is present, into memory of the host or of the device: `found[i]` is
+    /// 1 or 0.
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`] if `found` is shorter than `keys`; [`Error::OutOfMemory`],
@@ -209,8 +209,8 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch.wait()
     }
 
-    /// Queues looking up `len` keys that are on the device. Outputs may be null. To be called under the
-    /// table's lock, which is to be held until the workspace has been waited for.
+    /// Queues looking up `len` keys that are on the device. Outputs may be null. To be called under
+    /// the table's lock, which is to be held until the workspace has been waited for.
     pub(super) fn queue_look_up(
         &self,
         table: &Table,

@@ -27,10 +27,11 @@ use crate::stream::Stream;
 
 /// The verbs of a [`Map`] on a stream; made by [`Map::on`].
 ///
-/// They take effect in the order of the stream, after what was queued on it before and after what was
-/// queued on the streams of their buffers. With device [`Buffer`]s as inputs they return at once and
-/// allocate nothing; those of the host are copied first, which is waited for. What is queued on a
-/// buffer's own stream after the call, its freeing too, comes after the call on the device.
+/// They take effect in the order of the stream, after what was queued on it before and after what
+/// was queued on the streams of their buffers. With device [`Buffer`]s as inputs they return at
+/// once and allocate nothing; those of the host are copied first, which is waited for. What is
+/// queued on a buffer's own stream after the call, its freeing too, comes after the call on the
+/// device.
 ///
 /// A batch that may not fit makes the call wait and grow the map, as without a stream.
 #[derive(Clone, Debug)]
@@ -240,8 +241,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         self.looked_up(flight, [found.stream()])
     }
 
-    /// [`Map::retrieve_all_into`] on the stream: every pair that is there when the stream comes to it.
-    /// What is stored beside it may or may not be among them.
+    /// [`Map::retrieve_all_into`] on the stream: every pair that is there when the stream comes to
+    /// it. What is stored beside it may or may not be among them.
     ///
     /// ```
     /// use gpumap::{Buffer, Device, Map, Stream};
@@ -259,9 +260,9 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Map::retrieve_all_into`], but [`Error::OutputTooSmall`] when the answer is waited for:
-    /// then the outputs are full of pairs, and there are more. [`Error::WrongDevice`] also for the
-    /// stream.
+    /// As for [`Map::retrieve_all_into`], but [`Error::OutputTooSmall`] when the answer is waited
+    /// for: then the outputs are full of pairs, and there are more. [`Error::WrongDevice`] also for
+    /// the stream.
     pub fn retrieve_all_into<'a>(
         &self,
         keys: impl Into<BufferViewMut<'a, K>>,
@@ -415,8 +416,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         waits
     }
 
-    /// The answer of a lookup, if there was anything to look up, for which the streams of its outputs
-    /// wait.
+    /// The answer of a lookup, if there was anything to look up, for which the streams of its
+    /// outputs wait.
     fn looked_up<const N: usize>(
         &self,
         flight: Option<Arc<Flight>>,

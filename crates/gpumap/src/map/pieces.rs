@@ -1,10 +1,10 @@
 //! Large batches of the host: worked on piece by piece, while other pieces are on their way.
 //!
-//! Each lane of a [`Crew`] takes a piece to the device, runs the verb on it, and brings its answers back,
-//! beside the others: so the time is that of the link, both ways at once, and the kernels cost nothing.
-//! A batch that stores is staged as a whole in the end, so that all that may happen after its kernel, such
-//! as keys that collide, is as for any other batch. Only batches with room for sure are worked on like
-//! this.
+//! Each lane of a [`Crew`] takes a piece to the device, runs the verb on it, and brings its answers
+//! back, beside the others: so the time is that of the link, both ways at once, and the kernels
+//! cost nothing. A batch that stores is staged as a whole in the end, so that all that may happen
+//! after its kernel, such as keys that collide, is as for any other batch. Only batches with room
+//! for sure are worked on like this.
 
 use std::ops::Range;
 use std::ptr;
@@ -42,8 +42,8 @@ impl Wanted {
 }
 
 impl<K: Key, V: Value> Map<K, V> {
-    /// Stores a batch of the host, if it is large and there is room for it. Returns how many pairs were
-    /// stored.
+    /// Stores a batch of the host, if it is large and there is room for it. Returns how many pairs
+    /// were stored.
     pub(super) fn store_in_pieces(
         &self,
         scratch: &mut Workspace,
@@ -77,8 +77,8 @@ impl<K: Key, V: Value> Map<K, V> {
             .map(Some)
     }
 
-    /// Stores pieces on lanes, and waits for them also after an error: then nobody knows what the map
-    /// holds. There is a bit for each pair.
+    /// Stores pieces on lanes, and waits for them also after an error: then nobody knows what the
+    /// map holds. There is a bit for each pair.
     fn store_pieces(
         &self,
         table: &Table,
@@ -149,8 +149,8 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(report.stored + progress.stored)
     }
 
-    /// Removes keys of the host, if they are many. Returns how many were present. To be called under the
-    /// table's lock.
+    /// Removes keys of the host, if they are many. Returns how many were present. To be called
+    /// under the table's lock.
     pub(super) fn remove_in_pieces(
         &self,
         table: &Table,
@@ -182,8 +182,8 @@ impl<K: Key, V: Value> Map<K, V> {
                     },
                     removed: lane.counting()?,
                 };
-                // SAFETY: the kernel set fits the map's types, and the keys are staged; the caller holds
-                // the table's lock until this has ended.
+                // SAFETY: the kernel set fits the map's types, and the keys are staged; the caller
+                // holds the table's lock until this has ended.
                 unsafe { self.kernels.remove.launch(lane.stream(), grid, args) }
             },
             |lane, ()| {
@@ -214,8 +214,9 @@ impl<K: Key, V: Value> Map<K, V> {
         Some((keys, self.scratch.crew(keys.len().saturating_mul(per_key))?))
     }
 
-    /// Queues looking up a piece that has been loaded; returns where the answers are then, one array right behind the
-    /// other. To be called under the table's lock, which is to be held until the lane has been waited for.
+    /// Queues looking up a piece that has been loaded; returns where the answers are then, one
+    /// array right behind the other. To be called under the table's lock, which is to be held until
+    /// the lane has been waited for.
     fn queue_piece(
         &self,
         table: &Table,
@@ -236,8 +237,9 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(answers)
     }
 
-    /// Looks up keys of the host, if they are many, and makes something of each answer: `fill` writes it, from values and
-    /// from bytes that say which were found. What is not wanted of these has elements of no bytes.
+    /// Looks up keys of the host, if they are many, and makes something of each answer: `fill`
+    /// writes it, from values and from bytes that say which were found. What is not wanted of these
+    /// has elements of no bytes.
     ///
     /// # Safety
     /// `fill` is for elements of these types.
@@ -251,12 +253,14 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(None);
         };
         let table = self.table.read();
-        // Dropped before the lock is opened: after an error kernels of other lanes still read the table.
+        // Dropped before the lock is opened: after an error kernels of other lanes still read the
+        // table.
         let mut crew = crew;
         let cuts = crew.cuts::<K, V>(keys.len());
         let [values, found] = wanted.bytes::<V>(1);
         debug_assert_eq!([values, found], [size_of::<A>(), size_of::<B>()]);
-        // SAFETY: `fill` writes to all places; the keys are borrowed, and the answers in the berth until they are filled.
+        // SAFETY: `fill` writes to all places; the keys are borrowed, and the answers in the berth
+        // until they are filled.
         let answers = unsafe {
             crew.collect(
                 keys.len(),
@@ -297,7 +301,8 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(false);
         };
         let table = self.table.read();
-        // Dropped before the lock is opened: after an error kernels of other lanes still read the table.
+        // Dropped before the lock is opened: after an error kernels of other lanes still read the
+        // table.
         let mut crew = crew;
         let (mut values, mut found) = (values, found);
         let pieces = crew.cuts::<K, V>(keys.len()).map(|piece| {
@@ -342,12 +347,12 @@ fn take<'o, T>(output: &mut &'o mut [T], len: usize) -> &'o mut [T] {
     output.split_off_mut(..len).unwrap_or_default()
 }
 
-/// Queues a copy of keys that have been loaded into a lane's own memory of the device; the lane is waited for while they
-/// are borrowed.
+/// Queues a copy of keys that have been loaded into a lane's own memory of the device; the lane is
+/// waited for while they are borrowed.
 fn take_there<K: Key>(lane: &mut Lane, keys: &[K]) -> Result<*const K> {
     let to: *mut K = lane.reserve(Slot::Keys, keys.len())?;
-    // SAFETY: reserved just now. If there is an error before the wait, the crew waits when it is dropped,
-    // which is while the keys of the whole batch are borrowed.
+    // SAFETY: reserved just now. If there is an error before the wait, the crew waits when it is
+    // dropped, which is while the keys of the whole batch are borrowed.
     unsafe { lane.upload(0, to, keys) }?;
     Ok(to)
 }

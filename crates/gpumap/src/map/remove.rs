@@ -145,8 +145,9 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Keeps the pairs whose key is in the batch, and removes all others. Returns how many were
     /// removed. Waits for the calls in flight.
     ///
-    /// Pairs that stay are stored anew, in a second table if there is memory for one. A map that is so full that
-    /// they do not find room in another order becomes larger, whatever its [growth](crate::Growth).
+    /// Pairs that stay are stored anew, in a second table if there is memory for one. A map that is
+    /// so full that they do not find room in another order becomes larger, whatever its
+    /// [growth](crate::Growth).
     ///
     /// ```
     /// use gpumap::{Device, Map};
@@ -159,8 +160,9 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) before anything is removed;
-    /// [`Error::Full`](crate::Error::Full) if keys that were made to collide find no room, and unless that says
-    /// `partial` the map is as it was; [`Error::WrongDevice`](crate::Error::WrongDevice),
+    /// [`Error::Full`](crate::Error::Full) if keys that were made to collide find no room, and
+    /// unless that says `partial` the map is as it was;
+    /// [`Error::WrongDevice`](crate::Error::WrongDevice),
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
         let keys = keys.source();
@@ -169,8 +171,8 @@ impl<K: Key, V: Value> Map<K, V> {
         self.keep_only(&mut table, &mut scratch, keys)
     }
 
-    /// Takes out the pairs of the batch and puts them into a table of their own, or, for want of memory, back into
-    /// the same one.
+    /// Takes out the pairs of the batch and puts them into a table of their own, or, for want of
+    /// memory, back into the same one.
     fn keep_only(
         &self,
         table: &mut Table,
@@ -214,8 +216,8 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(before - stored)
     }
 
-    /// Whether the pairs of a batch that are present find room in the emptied table for sure, and nobody goes on
-    /// dumping it as it is.
+    /// Whether the pairs of a batch that are present find room in the emptied table for sure, and
+    /// nobody goes on dumping it as it is.
     fn fits_again(&self, table: &Table, scratch: &mut Workspace, batch: Job<K, V>) -> Result<bool> {
         let present = batch.len - self.count_absent(table, scratch, batch)?;
         Ok(!table.is_shared() && present <= self.capacity())
@@ -240,8 +242,9 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(report.stored + progress.stored)
     }
 
-    /// A table like the map's that has the marked pairs of a batch and nothing else, and how many they are. It is
-    /// larger if they do not find room in the order of the batch, as may be in a map that is full.
+    /// A table like the map's that has the marked pairs of a batch and nothing else, and how many
+    /// they are. It is larger if they do not find room in the order of the batch, as may be in a
+    /// map that is full.
     fn table_of(
         &self,
         table: &Table,
@@ -265,8 +268,8 @@ impl<K: Key, V: Value> Map<K, V> {
         Err(self.full(marked.len, unplaced, false))
     }
 
-    /// Removes keys by one of the kernels that do, and waits. The caller holds the table's lock, and the
-    /// answers have places for all keys.
+    /// Removes keys by one of the kernels that do, and waits. The caller holds the table's lock,
+    /// and the answers have places for all keys.
     pub(super) fn take_away(
         &self,
         table: &Table,

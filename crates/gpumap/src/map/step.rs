@@ -1,5 +1,5 @@
-//! [`Step`]: one verb over a batch that is on the device, as its kernel takes it: what a call on a stream
-//! queues, and what a graph records.
+//! [`Step`]: one verb over a batch that is on the device, as its kernel takes it: what a call on a
+//! stream queues, and what a graph records.
 
 use std::ptr;
 use std::sync::Arc;
@@ -86,8 +86,8 @@ impl<K: Key, V: Value> Step<K, V> {
         }
     }
 
-    /// What tells its launch from others on the same table: kind and kernel, addresses, length, and one
-    /// word more.
+    /// What tells its launch from others on the same table: kind and kernel, addresses, length, and
+    /// one word more.
     fn identity(&self) -> (u8, [usize; 5], u64) {
         match *self {
             Self::Store {
@@ -161,8 +161,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Launches the kernel of a step, or records that; nothing if there is nothing to do.
     ///
     /// # Safety
-    /// The addresses lead to as many elements as the step says, on the map's device. They, the counters
-    /// and the table are valid until what was launched, or will be, has ended.
+    /// The addresses lead to as many elements as the step says, on the map's device. They, the
+    /// counters and the table are valid until what was launched, or will be, has ended.
     pub(super) unsafe fn queue(
         &self,
         on: &impl Launcher<Error = Error>,

@@ -32,8 +32,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         Ok(found_values(values, found))
     }
 
-    /// Looks keys up into memory of the host or of the device: `found[i]` is 1 and `values[i]` the value of
-    /// `keys[i]`, or both are 0 where it is absent.
+    /// Looks keys up into memory of the host or of the device: `found[i]` is 1 and `values[i]` the
+    /// value of `keys[i]`, or both are 0 where it is absent.
     ///
     /// ```
     /// use gpumap::{ArenaMap, Device};

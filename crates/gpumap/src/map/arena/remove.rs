@@ -20,8 +20,8 @@ use crate::output::found_values_in;
 use crate::scratch::{Slot, Workspace};
 
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
-    /// Removes keys. Returns how many were present; a key that comes several times counts once. Waits
-    /// for the calls that upsert, and holds new ones back.
+    /// Removes keys. Returns how many were present; a key that comes several times counts once.
+    /// Waits for the calls that upsert, and holds new ones back.
     ///
     /// Cells are used again when a call finds no others; slots as those of a [`Map`](crate::Map).
     ///
@@ -39,8 +39,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         Ok(removed)
     }
 
-    /// Removes keys, and returns their values. Of several equal keys, one gets it. Waits for the calls
-    /// that upsert, and holds new ones back.
+    /// Removes keys, and returns their values. Of several equal keys, one gets it. Waits for the
+    /// calls that upsert, and holds new ones back.
     ///
     /// ```
     /// use gpumap::{ArenaMap, Device};
@@ -68,7 +68,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             self.order();
             let (stream, values, found) =
                 (scratch.stream(), values.as_mut_ptr(), found.as_mut_ptr());
-            // SAFETY: the ids were in slots just now, and the arena is shared until `retire` has waited.
+            // SAFETY: the ids were in slots just now, and the arena is shared until `retire` has
+            // waited.
             let read = unsafe { arena.cells.gather(stream, ids, values, found, len) };
             self.retire(&arena, &mut scratch, ids, len, removed)?;
             read?;
@@ -87,8 +88,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         self.empty(&mut self.arena.write(), &mut scratch)
     }
 
-    /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) does. Waits
-    /// for the calls in flight.
+    /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) does.
+    /// Waits for the calls in flight.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] before anything is removed; [`Error::Poisoned`], [`Error::Driver`].
@@ -100,12 +101,12 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         Ok(pairs)
     }
 
-    /// Keeps the pairs whose key is in the batch, and removes all others. Returns how many were removed.
-    /// Waits for the calls in flight.
+    /// Keeps the pairs whose key is in the batch, and removes all others. Returns how many were
+    /// removed. Waits for the calls in flight.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] before anything is removed, or when cells could not be made free: then
-    /// they are not used again until [`clear`](Self::clear) or
+    /// [`Error::OutOfMemory`] before anything is removed, or when cells could not be made free:
+    /// then they are not used again until [`clear`](Self::clear) or
     /// [`shrink_to_fit`](Self::shrink_to_fit). [`Error::WrongDevice`], [`Error::Poisoned`],
     /// [`Error::Driver`].
     pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
@@ -145,7 +146,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     ) -> Result<()> {
         self.ids.or_poison(scratch, |scratch| {
             if removed != 0 {
-                // SAFETY: as long as the batch. The ids are those of pairs that this call took away.
+                // SAFETY: as long as the batch. The ids are those of pairs that this call took
+                // away.
                 unsafe { arena.ring.retire(scratch.stream(), Returned::all(ids, len)) }?;
             }
             scratch.stream().synchronize()

@@ -23,8 +23,8 @@ use crate::scratch::Workspace;
 /// which those that are being worked on stay in the L2.
 pub(super) const REGION_BITS: u32 = 8;
 
-/// Keys, and values if there are any, in bins by the top `bits` bits of their hashes: for each value of
-/// these, one bin after the other from each of `sources`.
+/// Keys, and values if there are any, in bins by the top `bits` bits of their hashes: for each
+/// value of these, one bin after the other from each of `sources`.
 #[derive(Debug)]
 pub(crate) struct InBins<K, V> {
     pub(crate) bins: Bins<K, V>,
@@ -225,7 +225,8 @@ impl<K: Key, V: Value> Map<K, V> {
             .map(Some)
     }
 
-    /// Removes what is in bins, and waits; returns how many pairs were. The caller holds the table's lock.
+    /// Removes what is in bins, and waits; returns how many pairs were. The caller holds the
+    /// table's lock.
     pub(super) fn remove_bins(
         &self,
         table: &Table,

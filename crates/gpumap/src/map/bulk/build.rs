@@ -87,8 +87,8 @@ impl<K: Key, V: Value> Map<K, V> {
         self.build_from_bins(table, scratch, job, None)
     }
 
-    /// As [`build_from`](Self::build_from), with a batch that may be in bins already, and then is not
-    /// anywhere else.
+    /// As [`build_from`](Self::build_from), with a batch that may be in bins already, and then is
+    /// not anywhere else.
     pub(super) fn build_from_bins(
         &self,
         table: &mut Table,
@@ -268,8 +268,8 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         let cursor_bytes = plan.cursors() * size_of::<u64>();
         let stages = stages(&table.shape, &plan, batch);
-        // Bins of the next stage are sorted while pages of this one are made, unless there is no second stream
-        // to be had.
+        // Bins of the next stage are sorted while pages of this one are made, unless there is no
+        // second stream to be had.
         let sorting = match &*stages {
             [_] => None,
             _ => self.scratch.take().ok(),
@@ -277,9 +277,9 @@ impl<K: Key, V: Value> Map<K, V> {
         let [stored, spilled] = self.or_poison(scratch, |scratch| {
             let stream = scratch.stream();
             let sorting = sorting.as_ref().map_or(stream, |other| other.stream());
-            // SAFETY: the kernel set fits the map's types; bins, heads, cursors and the list live until
-            // the waits, of both streams, and the exclusive lock keeps all other operations away. Pages are made
-            // when no bin is sorted any more that reaches into them.
+            // SAFETY: the kernel set fits the map's types; bins, heads, cursors and the list live
+            // until the waits, of both streams, and the exclusive lock keeps all other operations
+            // away. Pages are made when no bin is sorted any more that reaches into them.
             unsafe {
                 stream.fill(parts.cursors.ptr(), 0, cursor_bytes)?;
                 sorting.wait_stream(stream)?;

@@ -1,5 +1,6 @@
-//! Large lookups in tables that are larger than what the device can tell the addresses of: keys are sorted into bins
-//! first, and answers collected from there. It is what ranks do with the keys that they [send](super::sent), with one rank.
+//! Large lookups in tables that are larger than what the device can tell the addresses of: keys are
+//! sorted into bins first, and answers collected from there. It is what ranks do with the keys that
+//! they [send](super::sent), with one rank.
 
 use std::ptr;
 
@@ -30,7 +31,8 @@ const THREADS: u32 = 1024;
 /// Queues collecting answers: values of `value_bytes` bytes, none if that is 0.
 ///
 /// # Safety
-/// As [`CollectArgs`] says, until the stream has come to its end; values are of the type of those bytes.
+/// As [`CollectArgs`] says, until the stream has come to its end; values are of the type of those
+/// bytes.
 pub(crate) unsafe fn collect(
     stream: &Stream,
     value_bytes: usize,
@@ -72,8 +74,9 @@ impl Sorted {
 }
 
 impl<K: Key, V: Value> Map<K, V> {
-    /// Looks up `len` keys in the order of the table, and waits; outputs may be null. False if that is not worth while,
-    /// or cannot be done; then nothing has happened. The caller holds the table's lock.
+    /// Looks up `len` keys in the order of the table, and waits; outputs may be null. False if that
+    /// is not worth while, or cannot be done; then nothing has happened. The caller holds the
+    /// table's lock.
     pub(in crate::map) fn look_up_sorted(
         &self,
         table: &Table,
@@ -116,8 +119,9 @@ impl<K: Key, V: Value> Map<K, V> {
             out_found: found,
         };
         let (stream, boxes) = (scratch.stream(), sorted.boxes.cast_const().cast());
-        // SAFETY: the one source has a mailbox, with a place for each answer; each key has such a place, and outputs
-        // are as long as the batch. All of it lives until the wait; the caller holds the lock.
+        // SAFETY: the one source has a mailbox, with a place for each answer; each key has such a
+        // place, and outputs are as long as the batch. All of it lives until the wait; the caller
+        // holds the lock.
         unsafe {
             self.queue_get_bins(table, stream, bins, 1, boxes, default)?;
             collect(stream, value_bytes, answers)?;
@@ -126,7 +130,8 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(true)
     }
 
-    /// Memory for sorting so many keys, and for their answers; none if there is none, or they are too many.
+    /// Memory for sorting so many keys, and for their answers; none if there is none, or they are
+    /// too many.
     fn room_to_sort(
         &self,
         scratch: &mut Workspace,
@@ -212,9 +217,9 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut came = vec![0u64; BINS as usize];
         let (counts, mailbox) = (sorted.counts.cast(), ptr::from_ref(&sorted.mailbox));
         let stream = scratch.stream();
-        // SAFETY: the keys are staged, the mailbox has `capacity` places for each bin, and there is one for each key's
-        // answer and a count for each bin. What the host gives and takes lives until the wait, which is reached unless
-        // something failed; then nothing is left to use it.
+        // SAFETY: the keys are staged, the mailbox has `capacity` places for each bin, and there is
+        // one for each key's answer and a count for each bin. What the host gives and takes lives
+        // until the wait, which is reached unless something failed; then nothing is left to use it.
         unsafe {
             stream.fill(counts, 0, size_of_val(&*came))?;
             stream.upload(sorted.boxes, mailbox.cast(), size_of::<Mailbox>())?;

@@ -15,11 +15,11 @@
 //! Pages are made under the exclusive lock, but only where nobody has to be waited for. Who comes
 //! meanwhile waits for some milliseconds.
 //!
-//! Batches that other ranks have [sent] are in bins when they come, and pages may be made from them in
-//! [stages].
+//! Batches that other ranks have [sent] are in bins when they come, and pages may be made from them
+//! in [stages].
 //!
-//! Other batches with an answer for each key are not sorted: putting answers back in order costs as much
-//! as sorting saves. Nor are those on a stream of the caller, which never wait for the device.
+//! Other batches with an answer for each key are not sorted: putting answers back in order costs as
+//! much as sorting saves. Nor are those on a stream of the caller, which never wait for the device.
 
 mod bins;
 mod build;
@@ -58,13 +58,13 @@ pub(super) struct Thresholds {
     bins_bytes_per_pair: u64,
     /// Bytes of the table at least: one that the L2 holds needs no order.
     bins_table_bytes: u64,
-    /// Bytes of a table from which on any such batch is sorted: it is larger than what the device can tell the
-    /// addresses of without asking memory for them.
+    /// Bytes of a table from which on any such batch is sorted: it is larger than what the device
+    /// can tell the addresses of without asking memory for them.
     far_table_bytes: u64,
     /// Keys of a batch from which it is sent straight into the memory of the ranks that own them.
     send: usize,
-    /// Bytes at least that come together where pages are made while others are on their way: for less, the
-    /// launches take longer than the link.
+    /// Bytes at least that come together where pages are made while others are on their way: for
+    /// less, the launches take longer than the link.
     stage_bytes: usize,
 }
 

@@ -1,9 +1,9 @@
 //! [`Graph`]: several verbs on a stream that the device is given by one call of the driver.
 //!
-//! A graph keeps *captures*: executable graphs of the driver with the steps and the sight of the table
-//! that they were made for. Each launch records its verbs anew and takes a capture that was made for the
-//! same ones, or makes one. So nothing is borrowed between launches, and nothing that was captured can be
-//! out of date: pointers are compared before they are used again.
+//! A graph keeps *captures*: executable graphs of the driver with the steps and the sight of the
+//! table that they were made for. Each launch records its verbs anew and takes a capture that was
+//! made for the same ones, or makes one. So nothing is borrowed between launches, and nothing that
+//! was captured can be out of date: pointers are compared before they are used again.
 
 mod capture;
 mod recording;
@@ -27,29 +27,31 @@ use crate::error::Result;
 use crate::stream::Stream;
 use capture::Capture;
 
-/// How many launches may be in flight at once, and how many captures are kept. A few, so that the device
-/// finds the next one there when it is done with one.
+/// How many launches may be in flight at once, and how many captures are kept. A few, so that the
+/// device finds the next one there when it is done with one.
 const MOST: usize = 8;
 
 /// Several verbs of a [`Map`] on a stream, launched together: made by [`Map::graph`].
 ///
-/// A call of few keys costs what its calls of the driver cost, not its kernel. A graph has one such call for
-/// all of its verbs together. They are [recorded](Self::record) each time, which costs next to nothing, and
-/// launched as a CUDA graph. That is captured when verbs, buffers, or lengths are others than in the
-/// launches before, and when the map has grown, been rebuilt, or was stored to for the first time since it was
-/// built by a large batch; else the one from before is launched. On the CPU the same is done without a driver.
+/// A call of few keys costs what its calls of the driver cost, not its kernel. A graph has one such
+/// call for all of its verbs together. They are [recorded](Self::record) each time, which costs
+/// next to nothing, and launched as a CUDA graph. That is captured when verbs, buffers, or lengths
+/// are others than in the launches before, and when the map has grown, been rebuilt, or was stored
+/// to for the first time since it was built by a large batch; else the one from before is launched.
+/// On the CPU the same is done without a driver.
 ///
 /// # Buffers
 /// A [`Recording`] borrows the buffers of its verbs until it is launched, like the verbs of
-/// [`Map::on`]. Between launches they are yours: to be filled anew, read, passed to other verbs and other
-/// graphs, or dropped. What is queued on a buffer's stream comes before the next launch, and after the
-/// one before.
+/// [`Map::on`]. Between launches they are yours: to be filled anew, read, passed to other verbs and
+/// other graphs, or dropped. What is queued on a buffer's stream comes before the next launch, and
+/// after the one before.
 ///
 /// # Launches
-/// The verbs take effect one after the other, in the order of the stream, exactly as those of [`Map::on`]. They
-/// get room for the sum of their batches together. If that may not be there, they are called one by one,
-/// waiting for the device each time, so that the map can grow: the next launch is one call again. Up to eight
-/// launches are in flight; another waits for the first of them.
+/// The verbs take effect one after the other, in the order of the stream, exactly as those of
+/// [`Map::on`]. They get room for the sum of their batches together. If that may not be there, they
+/// are called one by one, waiting for the device each time, so that the map can grow: the next
+/// launch is one call again. Up to eight launches are in flight; another waits for the first of
+/// them.
 ///
 /// ```
 /// use gpumap::{Buffer, Device, Map, Stream};
@@ -106,8 +108,8 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
         Recording::new(self)
     }
 
-    /// How often verbs have been captured. It stays the same from launch to launch if verbs, buffers and
-    /// lengths do, once there are as many captures as launches in flight.
+    /// How often verbs have been captured. It stays the same from launch to launch if verbs,
+    /// buffers and lengths do, once there are as many captures as launches in flight.
     pub fn captures(&self) -> usize {
         self.captures
     }
@@ -157,8 +159,8 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
             // As it was when this was captured, or not: from now on marks do not hold.
             table.set_marked(false);
         }
-        // SAFETY: the caller vouches for the buffers; the capture is of this very table, and who frees or
-        // replaces that lands all flights first.
+        // SAFETY: the caller vouches for the buffers; the capture is of this very table, and who
+        // frees or replaces that lands all flights first.
         let (capture, flight) = unsafe { capture.launch(self.map, &self.stream) }?;
         // The flight keeps it from now on.
         promise.hand_over();
@@ -170,8 +172,8 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
         })
     }
 
-    /// Takes out a capture that no launch is using: one of the same steps if there is, or one that is to
-    /// be made again if there are enough of them.
+    /// Takes out a capture that no launch is using: one of the same steps if there is, or one that
+    /// is to be made again if there are enough of them.
     fn idle(&mut self, steps: &[Step<K, V>]) -> Option<Capture<K, V>> {
         let books = self.map.books();
         // They end in the order in which they were launched: the first is that which ends first.

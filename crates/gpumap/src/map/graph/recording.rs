@@ -21,9 +21,9 @@ use crate::stream::Stream;
 /// The verbs of one launch of a [`Graph`], in the order in which they take effect; made by
 /// [`Graph::record`].
 ///
-/// They take [`Buffer`](crate::Buffer)s of the device, or parts of them, and borrow them until the recording is
-/// [launched](Self::launch) or dropped. So an input may be that of several verbs, but not an output of another
-/// one. A verb that returns an error is not recorded.
+/// They take [`Buffer`](crate::Buffer)s of the device, or parts of them, and borrow them until the
+/// recording is [launched](Self::launch) or dropped. So an input may be that of several verbs, but
+/// not an output of another one. A verb that returns an error is not recorded.
 #[must_use = "verbs take effect when they are launched"]
 pub struct Recording<'b, 'm, K: Key, V: Value> {
     graph: &'b mut Graph<'m, K, V>,
@@ -80,8 +80,8 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         self.store(verb, keys.into(), values.into(), None)
     }
 
-    /// [`Map::get_or_insert_into`](crate::Map::get_or_insert_into), to be launched. Its count is that of
-    /// new keys.
+    /// [`Map::get_or_insert_into`](crate::Map::get_or_insert_into), to be launched. Its count is
+    /// that of new keys.
     ///
     /// # Errors
     /// As for [`insert`](Self::insert); [`Error::OutputTooSmall`].
@@ -150,8 +150,8 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         self.look_up(keys.into(), None, Some(found.into()), V::zeroed())
     }
 
-    /// [`OnStream::retrieve_all_into`](crate::OnStream::retrieve_all_into), to be launched. Its count is that of
-    /// the pairs; [`Error::OutputTooSmall`] shows when the answer is waited for.
+    /// [`OnStream::retrieve_all_into`](crate::OnStream::retrieve_all_into), to be launched. Its
+    /// count is that of the pairs; [`Error::OutputTooSmall`] shows when the answer is waited for.
     ///
     /// # Errors
     /// [`Error::WrongDevice`], also for the stream of the graph.
@@ -172,19 +172,19 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         Ok(())
     }
 
-    /// Launches all verbs, in the order of the graph's stream, after what was queued before on the streams of
-    /// their buffers, which are ordered behind the launch. Returns before the device is done. The answer has a
-    /// count for each verb, in their order.
+    /// Launches all verbs, in the order of the graph's stream, after what was queued before on the
+    /// streams of their buffers, which are ordered behind the launch. Returns before the device is
+    /// done. The answer has a count for each verb, in their order.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`]; [`Error::Full`] if the map does not grow; [`Error::Poisoned`],
-    /// [`Error::Driver`]. Nothing has been done, unless there may not have been room for all verbs together,
-    /// so that they were called one by one: then those before the one that failed have taken effect, and
-    /// those after it have not.
+    /// [`Error::Driver`]. Nothing has been done, unless there may not have been room for all verbs
+    /// together, so that they were called one by one: then those before the one that failed have
+    /// taken effect, and those after it have not.
     ///
-    /// When the answer is waited for, also [`Error::Full`] with `partial`, for keys that were made to
-    /// collide, and [`Error::OutputTooSmall`] for a dump: those of the first verb that has one. All other verbs
-    /// have taken effect.
+    /// When the answer is waited for, also [`Error::Full`] with `partial`, for keys that were made
+    /// to collide, and [`Error::OutputTooSmall`] for a dump: those of the first verb that has one.
+    /// All other verbs have taken effect.
     pub fn launch(self) -> Result<Pending<'m, Vec<usize>>> {
         let Self {
             graph,
@@ -194,8 +194,9 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         streams
             .iter()
             .try_for_each(|stream| graph.stream.wait_stream(stream))?;
-        // SAFETY: each step was made of buffers of the map's device that are borrowed until now; they are
-        // neither freed nor used by others before their streams come to the end of the launch.
+        // SAFETY: each step was made of buffers of the map's device that are borrowed until now;
+        // they are neither freed nor used by others before their streams come to the end of the
+        // launch.
         let launched = unsafe { graph.launch(steps) }?;
         if let Some(flight) = &launched.flight {
             let flights = &graph.map.flights;
@@ -287,7 +288,8 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
 }
 
 impl<'b, K: Key> Recording<'b, '_, K, ()> {
-    /// [`Map::insert_keys`](crate::Map::insert_keys), to be launched. Its count is that of new keys.
+    /// [`Map::insert_keys`](crate::Map::insert_keys), to be launched. Its count is that of new
+    /// keys.
     ///
     /// # Errors
     /// [`Error::WrongDevice`], also for the stream of the graph.
