@@ -4,16 +4,61 @@ use std::ptr;
 
 use gpumap_kernels::kernels::GetArgs;
 use gpumap_kernels::verbs::look_up::Answers;
+use gpumap_simt::kernel::Launcher;
 
 use super::pieces::Wanted;
 use super::table::Table;
 use super::{Key, Map, Value};
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::{Result, expect_room};
+use crate::error::{Error, Result, expect_room};
 use crate::input::{Input, Source};
 use crate::output::{Output, found_values};
 use crate::scratch::{HostOutput, Places, Slot, Workspace};
+
+/// Where on the device the answers to a batch go: one place per key, or null where that is not
+/// wanted.
+#[derive(Clone, Copy)]
+pub(super) struct Outputs<V> {
+    /// The value of each key.
+    pub values: *mut V,
+    /// 1 for each key that was found, 0 for the others.
+    pub found: *mut u8,
+    /// What absent keys get for a value.
+    pub default: V,
+}
+
+impl<V: Value> Outputs<V> {
+    /// Absent keys get zeros.
+    pub fn new(values: *mut V, found: *mut u8) -> Self {
+        let default = V::zeroed();
+        Self {
+            values,
+            found,
+            default,
+        }
+    }
+
+    /// Nowhere.
+    pub fn none() -> Self {
+        Self::new(ptr::null_mut(), ptr::null_mut())
+    }
+
+    /// As kernels take them.
+    pub fn answers(self) -> Answers<V::Bits> {
+        Answers {
+            values: self.values.cast(),
+            found: self.found,
+            default: bytemuck::cast(self.default),
+        }
+    }
+}
+
+/// A batch on the device that is looked up.
+#[derive(Clone, Copy)]
+pub(super) struct LookUp<K, V> {
+    pub keys: *const K,
+    pub len: usize,
+    pub outputs: Outputs<V>,
+}
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Looks keys up: for each its value, or none.
@@ -43,8 +88,8 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut scratch = self.scratch.take()?;
         let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
         let mut found = scratch.output::<u8>(Slot::SecondOutput, keys.len())?;
-        let to = (values.as_mut_ptr(), found.as_mut_ptr());
-        self.look_up(&mut scratch, keys, to, V::zeroed())?;
+        let outputs = Outputs::new(values.as_mut_ptr(), found.as_mut_ptr());
+        self.look_up(&mut scratch, keys, outputs)?;
         let values = scratch.fetch(values, keys.len())?;
         let found = scratch.fetch(found, keys.len())?;
         Ok(found_values(values, found))
@@ -79,8 +124,12 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         let mut scratch = self.scratch.take()?;
         let mut values = scratch.landing(Slot::FirstOutput, values, keys.len())?;
-        let to = (values.as_mut_ptr(), ptr::null_mut());
-        self.look_up(&mut scratch, keys, to, default)?;
+        let outputs = Outputs {
+            values: values.as_mut_ptr(),
+            found: ptr::null_mut(),
+            default,
+        };
+        self.look_up(&mut scratch, keys, outputs)?;
         scratch.land(values, keys.len())
     }
 
@@ -114,8 +163,8 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut scratch = self.scratch.take()?;
         let mut values = scratch.landing(Slot::FirstOutput, values, keys.len())?;
         let mut found = scratch.landing(Slot::SecondOutput, found, keys.len())?;
-        let to = (values.as_mut_ptr(), found.as_mut_ptr());
-        self.look_up(&mut scratch, keys, to, V::zeroed())?;
+        let outputs = Outputs::new(values.as_mut_ptr(), found.as_mut_ptr());
+        self.look_up(&mut scratch, keys, outputs)?;
         scratch.land_both(values, found, keys.len())
     }
 
@@ -144,8 +193,8 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         let mut scratch = self.scratch.take()?;
         let mut found: HostOutput<u8> = scratch.output(Slot::FirstOutput, keys.len())?;
-        let to = (ptr::null_mut(), found.as_mut_ptr());
-        self.look_up(&mut scratch, keys, to, V::zeroed())?;
+        let outputs = Outputs::new(ptr::null_mut(), found.as_mut_ptr());
+        self.look_up(&mut scratch, keys, outputs)?;
         let found = scratch.fetch(found, keys.len())?;
         Ok(found.into_iter().map(|found| found != 0).collect())
     }
@@ -168,73 +217,66 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         let mut scratch = self.scratch.take()?;
         let mut found = scratch.landing(Slot::FirstOutput, found, keys.len())?;
-        let to = (ptr::null_mut(), found.as_mut_ptr());
-        self.look_up(&mut scratch, keys, to, V::zeroed())?;
+        let outputs = Outputs::new(ptr::null_mut(), found.as_mut_ptr());
+        self.look_up(&mut scratch, keys, outputs)?;
         scratch.land(found, keys.len())
     }
 
-    /// Looks keys up, and waits. Outputs may be null.
+    /// Looks keys up, and waits. Outputs are as long as they.
     pub(super) fn look_up(
         &self,
         scratch: &mut Workspace,
         keys: Source<'_, K>,
-        outputs: (*mut V, *mut u8),
-        default: V,
+        outputs: Outputs<V>,
     ) -> Result<()> {
         let len = keys.len();
         if len == 0 {
             return Ok(());
         }
         // SAFETY: the callers wait for the workspace while they hold `keys`.
-        let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let keys = unsafe { scratch.stage(Slot::Keys, keys) }?;
         let table = self.table.read();
-        self.look_up_staged(&table, scratch, staged, len, outputs, default)
+        let look_up = LookUp { keys, len, outputs };
+        self.look_up_staged(&table, scratch, look_up)
     }
 
-    /// Looks up `len` keys that are on the device, and waits. Outputs may be null. To be called
-    /// under the table's lock.
+    /// Looks up keys that are on the device, and waits. To be called under the table's lock.
     pub(super) fn look_up_staged(
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        keys: *const K,
-        len: usize,
-        outputs: (*mut V, *mut u8),
-        default: V,
+        look_up: LookUp<K, V>,
     ) -> Result<()> {
-        if self.look_up_sorted(table, scratch, keys, len, outputs, default)? {
+        if self.look_up_sorted(table, scratch, look_up)? {
             return Ok(());
         }
-        self.queue_look_up(table, scratch, keys, len, outputs, default)?;
+        self.expect_sound()?;
+        // SAFETY: the keys are staged and the outputs are as long as the batch; the caller holds
+        // the lock until this has ended.
+        unsafe { self.launch_look_up(table, scratch.stream(), look_up) }?;
         scratch.wait()
     }
 
-    /// Queues looking up `len` keys that are on the device. Outputs may be null. To be called under
-    /// the table's lock, which is to be held until the workspace has been waited for.
-    pub(super) fn queue_look_up(
+    /// Launches a lookup, or records that.
+    ///
+    /// # Safety
+    /// Keys and outputs are as many as it says, on the map's device. They and the table are valid
+    /// until what was launched, or will be, has ended: whatever would free or empty the table waits
+    /// for its lock, or for all flights.
+    pub(super) unsafe fn launch_look_up(
         &self,
         table: &Table,
-        scratch: &mut Workspace,
-        keys: *const K,
-        len: usize,
-        (values, found): (*mut V, *mut u8),
-        default: V,
+        on: &impl Launcher<Error = Error>,
+        look_up: LookUp<K, V>,
     ) -> Result<()> {
-        self.expect_sound()?;
-        let (grid, batch) = self.share_out(keys, ptr::null(), len);
+        let (grid, batch) = self.share_out(look_up.keys, ptr::null(), look_up.len);
         let args = GetArgs {
             view: table.view(),
             batch,
-            answers: Answers {
-                values: values.cast(),
-                found,
-                default: bytemuck::cast(default),
-            },
+            answers: look_up.outputs.answers(),
         };
-        // SAFETY: the kernel set fits the map's types, the keys are staged and the outputs are
-        // as long as the batch; the table outlives the launch, because whatever would free or
-        // empty it waits for the lock, and the caller holds that until this has ended.
-        unsafe { self.kernels.get.launch(scratch.stream(), grid, args) }
+        // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
+        unsafe { self.kernels.get.launch(on, grid, args) }
     }
 }
 

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use gpumap_simt::atomic::part::Update;
 
 use super::flight::Flight;
+use super::look_up::{LookUp, Outputs};
 use super::merge::Merge;
 use super::pending::{Pending, only};
+use super::remove::{Removal, Tells};
 use super::step::Step;
-use super::store::Verb;
+use super::store::{Job, Verb};
 use super::{Key, Map, Value};
 #[cfg(doc)]
 use crate::buffer::Buffer;
@@ -158,10 +160,11 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             return Ok(Pending::ready(vec![0], only));
         }
         let staged = self.stage(keys)?;
-        let step = Step::Remove {
+        let step = Step::Remove(Removal {
             keys: staged.elements,
             len: keys.len(),
-        };
+            tells: Tells::Count,
+        });
         let table = self.map.table.read();
         // SAFETY: the keys are on the device.
         let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;
@@ -201,8 +204,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         expect_room(keys.len(), values.len().min(found.len()))?;
         self.stream.wait_stream(values.stream())?;
         self.stream.wait_stream(found.stream())?;
-        let outputs = (values.as_mut_ptr(), found.as_mut_ptr());
-        let flight = self.look_up(keys, outputs, V::zeroed())?;
+        let outputs = Outputs::new(values.as_mut_ptr(), found.as_mut_ptr());
+        let flight = self.look_up(keys, outputs)?;
         self.looked_up(flight, [values.stream(), found.stream()])
     }
 
@@ -219,8 +222,12 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         let (keys, mut values) = (keys.source(), values.into());
         expect_room(keys.len(), values.len())?;
         self.stream.wait_stream(values.stream())?;
-        let outputs = (values.as_mut_ptr(), ptr::null_mut());
-        let flight = self.look_up(keys, outputs, default)?;
+        let outputs = Outputs {
+            values: values.as_mut_ptr(),
+            found: ptr::null_mut(),
+            default,
+        };
+        let flight = self.look_up(keys, outputs)?;
         self.looked_up(flight, [values.stream()])
     }
 
@@ -236,8 +243,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         let (keys, mut found) = (keys.source(), found.into());
         expect_room(keys.len(), found.len())?;
         self.stream.wait_stream(found.stream())?;
-        let outputs = (ptr::null_mut(), found.as_mut_ptr());
-        let flight = self.look_up(keys, outputs, V::zeroed())?;
+        let outputs = Outputs::new(ptr::null_mut(), found.as_mut_ptr());
+        let flight = self.look_up(keys, outputs)?;
         self.looked_up(flight, [found.stream()])
     }
 
@@ -310,13 +317,13 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         };
         self.map.expect_sound()?;
         let (staged_keys, staged_values) = (self.stage(keys)?, self.stage(values)?);
-        let step = Step::Store {
+        let step = Step::Store(Job {
             verb,
             keys: staged_keys.elements,
             values: staged_values.elements,
             held: held.map_or(ptr::null_mut(), |mut held| held.as_mut_ptr()),
-            len: keys.len(),
-        };
+            ..Job::insert(keys.len())
+        });
         // SAFETY: keys and values are on the device and the output is as long.
         let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;
         // The flight keeps it from now on.
@@ -335,24 +342,17 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         }
     }
 
-    /// Queues a lookup into outputs that are as long as the keys; they may be null.
-    fn look_up(
-        &self,
-        keys: Source<'_, K>,
-        (values, found): (*mut V, *mut u8),
-        default: V,
-    ) -> Result<Option<Arc<Flight>>> {
+    /// Queues a lookup into outputs that are as long as the keys.
+    fn look_up(&self, keys: Source<'_, K>, outputs: Outputs<V>) -> Result<Option<Arc<Flight>>> {
         if keys.is_empty() {
             return Ok(None);
         }
         let staged = self.stage(keys)?;
-        let step = Step::LookUp {
+        let step = Step::LookUp(LookUp {
             keys: staged.elements,
-            values,
-            found,
-            default,
             len: keys.len(),
-        };
+            outputs,
+        });
         let table = self.map.table.read();
         // SAFETY: the keys are on the device and outputs are as long.
         let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;

@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::ptr;
 
 use bytemuck::Pod;
-use gpumap_kernels::kernels::RemoveArgs;
-use gpumap_kernels::verbs::look_up::Answers;
 use gpumap_kernels::verbs::store::{Account, Select};
 use parking_lot::RwLockReadGuard;
 
+use super::look_up::{LookUp, Outputs};
+use super::remove::{Removal, Tells};
 use super::store::{Job, Progress, Report};
 use super::table::Table;
 use super::{Key, Map, Value};
@@ -113,7 +113,9 @@ impl<K: Key, V: Value> Map<K, V> {
                     counters: lane.counting()?,
                     select: Select::All,
                 };
-                self.launch(table, lane.stream(), part, account)
+                // SAFETY: the pairs are staged and there is a bit for each; the caller holds the
+                // table's lock until this has ended.
+                unsafe { self.launch_store(table, lane.stream(), part, account) }
             },
             |lane, ()| {
                 let [new, refused] = lane.counted()?;
@@ -171,20 +173,15 @@ impl<K: Key, V: Value> Map<K, V> {
             |lane, keys| unsafe { lane.load(0, keys) },
             |lane, keys| {
                 let there = take_there(lane, keys)?;
-                let (grid, batch) = self.share_out(there, ptr::null(), keys.len());
-                let args = RemoveArgs {
-                    view: table.view(),
-                    batch,
-                    answers: Answers {
-                        values: ptr::null_mut(),
-                        found: ptr::null_mut(),
-                        default: bytemuck::cast(V::zeroed()),
-                    },
-                    removed: lane.counting()?,
+                let removal = Removal {
+                    keys: there,
+                    len: keys.len(),
+                    tells: Tells::Count,
                 };
-                // SAFETY: the kernel set fits the map's types, and the keys are staged; the caller
-                // holds the table's lock until this has ended.
-                unsafe { self.kernels.remove.launch(lane.stream(), grid, args) }
+                let removed = lane.counting()?;
+                // SAFETY: the keys are staged; the caller holds the table's lock until this has
+                // ended.
+                unsafe { self.launch_removal(table, lane.stream(), removal, removed) }
             },
             |lane, ()| {
                 let [gone, _] = lane.counted()?;
@@ -229,11 +226,19 @@ impl<K: Key, V: Value> Map<K, V> {
         let [values, found] = wanted.bytes::<V>(keys.len());
         let answers: *mut u8 = lane.reserve(Slot::FirstOutput, values + found)?;
         let unless_none = |is_wanted, at| if is_wanted { at } else { ptr::null_mut() };
-        let outputs = (
-            unless_none(wanted.values, answers).cast(),
-            unless_none(wanted.found, answers.wrapping_add(values)),
-        );
-        self.queue_look_up(table, lane, staged, keys.len(), outputs, default)?;
+        let look_up = LookUp {
+            keys: staged,
+            len: keys.len(),
+            outputs: Outputs {
+                values: unless_none(wanted.values, answers).cast(),
+                found: unless_none(wanted.found, answers.wrapping_add(values)),
+                default,
+            },
+        };
+        self.expect_sound()?;
+        // SAFETY: the keys are staged, and there are places for as many answers; the caller holds
+        // the table's lock until this has ended.
+        unsafe { self.launch_look_up(table, lane.stream(), look_up) }?;
         Ok(answers)
     }
 

@@ -3,13 +3,14 @@
 use std::ptr;
 use std::sync::atomic::Ordering;
 
+use gpumap_kernels::count::Counters;
 use gpumap_kernels::kernels::RemoveArgs;
-use gpumap_kernels::verbs::look_up::Answers;
 use gpumap_kernels::verbs::store::Select;
-use gpumap_simt::kernel::Kernel;
+use gpumap_simt::kernel::{Kernel, Launcher};
 
 use super::grow::TRIES;
-use super::store::{Job, Progress, Verb};
+use super::look_up::{LookUp, Outputs};
+use super::store::{Job, Progress};
 use super::table::Table;
 use super::{Key, Map, Value};
 use crate::error::{Error, Result};
@@ -20,6 +21,25 @@ use crate::primitives::Order;
 use crate::scratch::{Slot, Workspace};
 
 type RemoveKernel<K, V> = &'static Kernel<RemoveArgs<<K as Key>::Bits, <V as Value>::Bits>>;
+
+/// What a removal tells.
+#[derive(Clone, Copy)]
+pub(super) enum Tells<K: Key, V: Value> {
+    /// How many pairs were there.
+    Count,
+    /// Also of each key whether its pair was removed for it: one byte per key.
+    Found(*mut u8),
+    /// Also what the values were, by this kernel.
+    Values(RemoveKernel<K, V>, Outputs<V>),
+}
+
+/// A batch on the device whose pairs are removed.
+#[derive(Clone, Copy)]
+pub(super) struct Removal<K: Key, V: Value> {
+    pub keys: *const K,
+    pub len: usize,
+    pub tells: Tells<K, V>,
+}
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Removes keys. Returns how many were present; a key that comes several times counts once.
@@ -43,9 +63,7 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
         let table = self.table.read();
-        let kernel = self.kernels.remove;
-        let nowhere = answers::<V>(ptr::null_mut(), ptr::null_mut());
-        self.take_away(&table, &mut scratch, kernel, keys.source(), nowhere)
+        self.take_away(&table, &mut scratch, keys.source(), Tells::Count)
     }
 
     /// As [`remove`](Self::remove), and says for each key whether it was removed. Of several equal
@@ -60,9 +78,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let found_at = found.as_mut_ptr();
         {
             let table = self.table.read();
-            let kernel = self.kernels.remove;
-            let answers = answers::<V>(ptr::null_mut(), found_at);
-            self.take_away(&table, &mut scratch, kernel, keys, answers)?;
+            self.take_away(&table, &mut scratch, keys, Tells::Found(found_at))?;
         }
         let found = scratch.fetch(found, keys.len())?;
         Ok(found.into_iter().map(|found| found != 0).collect())
@@ -88,13 +104,12 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut scratch = self.scratch.take()?;
         let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
         let mut found = scratch.output::<u8>(Slot::SecondOutput, keys.len())?;
-        let (found_at, values_at) = (found.as_mut_ptr(), values.as_mut_ptr());
+        let outputs = Outputs::new(values.as_mut_ptr(), found.as_mut_ptr());
         {
             // Alone: a value that is read may be updated before its pair is removed.
             let table = self.exclusive();
-            let kernel = self.kernels.take;
-            let answers = answers(values_at, found_at);
-            self.take_away(&table, &mut scratch, kernel, keys, answers)?;
+            let tells = Tells::Values(self.kernels.take, outputs);
+            self.take_away(&table, &mut scratch, keys, tells)?;
         }
         let values = scratch.fetch(values, keys.len())?;
         let found = scratch.fetch(found, keys.len())?;
@@ -191,15 +206,17 @@ impl<K: Key, V: Value> Map<K, V> {
         let found: *mut u8 = scratch.reserve(Slot::SecondOutput, len)?;
         // Allocated now: once the table is empty, nothing may fail for want of memory.
         scratch.clear_bits(len)?;
-        self.look_up_staged(table, scratch, staged, len, (values, found), V::zeroed())?;
+        let look_up = LookUp {
+            keys: staged,
+            len,
+            outputs: Outputs::new(values, found),
+        };
+        self.look_up_staged(table, scratch, look_up)?;
         let kept = Job {
-            verb: Verb::Insert,
             keys: staged,
             values,
-            held: ptr::null_mut(),
             outcomes: found,
-            bins: None,
-            len,
+            ..Job::insert(len)
         };
         let (fresh, stored) = match self.table_of(table, scratch, kept) {
             Ok(made) => made,
@@ -268,49 +285,72 @@ impl<K: Key, V: Value> Map<K, V> {
         Err(self.full(marked.len, unplaced, false))
     }
 
-    /// Removes keys by one of the kernels that do, and waits. The caller holds the table's lock,
-    /// and the answers have places for all keys.
+    /// Removes keys, and waits. The caller holds the table's lock, and what is told has places for
+    /// all keys.
     pub(super) fn take_away(
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        kernel: RemoveKernel<K, V>,
         keys: Source<'_, K>,
-        answers: Answers<V::Bits>,
+        tells: Tells<K, V>,
     ) -> Result<usize> {
         if keys.is_empty() {
             return Ok(0);
         }
-        let only_removes = answers.values.is_null()
-            && answers.found.is_null()
-            && ptr::eq(kernel, self.kernels.remove);
-        if only_removes && let Some(removed) = self.remove_in_pieces(table, keys)? {
+        let only_counts = matches!(tells, Tells::Count);
+        if only_counts && let Some(removed) = self.remove_in_pieces(table, keys)? {
             return Ok(removed);
         }
-        // SAFETY: the wait below is over before the keys are given back.
-        let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let removal = Removal {
+            // SAFETY: the wait below is over before the keys are given back.
+            keys: unsafe { scratch.stage(Slot::Keys, keys) }?,
+            len: keys.len(),
+            tells,
+        };
         self.expect_sound()?;
-        if only_removes
-            && let Some(removed) = self.remove_sorted(table, scratch, staged, keys.len())?
+        if only_counts
+            && let Some(removed) = self.remove_sorted(table, scratch, removal.keys, removal.len)?
         {
             self.room.removed(removed);
             return Ok(removed);
         }
-        let (grid, batch) = self.share_out(staged, ptr::null(), keys.len());
-        let args = RemoveArgs {
-            view: table.view(),
-            batch,
-            answers,
-            removed: scratch.counting()?,
-        };
+        let counters = scratch.counting()?;
         let [removed, ..] = self.or_poison(scratch, |scratch| {
-            // SAFETY: the kernel set fits the map's types, the keys are staged and outputs are
-            // null or as long as the batch; the caller holds the table's lock until this has ended.
-            unsafe { kernel.launch(scratch.stream(), grid, args) }?;
+            // SAFETY: the keys are staged, and what is told has a place for each; the caller holds
+            // the table's lock until this has ended.
+            unsafe { self.launch_removal(table, scratch.stream(), removal, counters) }?;
             scratch.counted()
         })?;
         self.room.removed(removed as usize);
         Ok(removed as usize)
+    }
+
+    /// Launches a removal, or records that.
+    ///
+    /// # Safety
+    /// Keys and places of what is told are as many as it says, on the map's device. They, the
+    /// counters and the table are valid until what was launched, or will be, has ended.
+    pub(super) unsafe fn launch_removal(
+        &self,
+        table: &Table,
+        on: &impl Launcher<Error = Error>,
+        removal: Removal<K, V>,
+        removed: Counters,
+    ) -> Result<()> {
+        let (kernel, outputs) = match removal.tells {
+            Tells::Count => (self.kernels.remove, Outputs::none()),
+            Tells::Found(found) => (self.kernels.remove, Outputs::new(ptr::null_mut(), found)),
+            Tells::Values(kernel, outputs) => (kernel, outputs),
+        };
+        let (grid, batch) = self.share_out(removal.keys, ptr::null(), removal.len);
+        let args = RemoveArgs {
+            view: table.view(),
+            batch,
+            answers: outputs.answers(),
+            removed,
+        };
+        // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
+        unsafe { kernel.launch(on, grid, args) }
     }
 
     /// Makes every slot empty, under the exclusive lock.
@@ -325,14 +365,5 @@ impl<K: Key, V: Value> Map<K, V> {
         self.room.rebuilt(0, self.capacity());
         self.poisoned.store(false, Ordering::Release);
         Ok(())
-    }
-}
-
-/// Where answers go; either place may be null.
-fn answers<V: Value>(values: *mut V, found: *mut u8) -> Answers<V::Bits> {
-    Answers {
-        values: values.cast(),
-        found,
-        default: bytemuck::cast(V::zeroed()),
     }
 }

@@ -5,15 +5,15 @@ use std::ptr;
 use std::sync::Arc;
 
 use gpumap_kernels::count::Counters;
-use gpumap_kernels::kernels::{GetArgs, RemoveArgs, StoreArgs};
 use gpumap_kernels::slot::Bits;
-use gpumap_kernels::verbs::look_up::Answers;
 use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::kernel::Launcher;
 
 use super::flight::{Effect, Flight};
+use super::look_up::LookUp;
+use super::remove::Removal;
 use super::retrieve::Dump;
-use super::store::Verb;
+use super::store::{Job, Verb};
 use super::table::Table;
 use super::{Key, Map, Value};
 use crate::error::{Error, Result};
@@ -24,26 +24,11 @@ use crate::stream::Stream;
 /// A verb, and where its batch is.
 #[derive(Clone, Copy)]
 pub(super) enum Step<K: Key, V: Value> {
-    Store {
-        verb: Verb<K, V>,
-        keys: *const K,
-        values: *const V,
-        /// What the map holds for each key; null unless the verb tells.
-        held: *mut V,
-        len: usize,
-    },
-    Remove {
-        keys: *const K,
-        len: usize,
-    },
-    LookUp {
-        keys: *const K,
-        /// As long as the keys; both may be null.
-        values: *mut V,
-        found: *mut u8,
-        default: V,
-        len: usize,
-    },
+    /// Without outcomes, and not in bins.
+    Store(Job<K, V>),
+    /// Which only counts.
+    Remove(Removal<K, V>),
+    LookUp(LookUp<K, V>),
     Dump {
         keys: *mut K,
         values: *mut V,
@@ -59,18 +44,18 @@ unsafe impl<K: Key, V: Value> Sync for Step<K, V> {}
 impl<K: Key, V: Value> Step<K, V> {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        match *self {
-            Self::Store { len, .. } | Self::Remove { len, .. } | Self::LookUp { len, .. } => {
-                len == 0
-            }
+        match self {
+            Self::Store(job) => job.len == 0,
+            Self::Remove(removal) => removal.len == 0,
+            Self::LookUp(look_up) => look_up.len == 0,
             Self::Dump { .. } => false,
         }
     }
 
     /// How many pairs it stores at most.
     pub fn stores(&self) -> usize {
-        match *self {
-            Self::Store { len, .. } => len,
+        match self {
+            Self::Store(job) => job.len,
             _ => 0,
         }
     }
@@ -79,9 +64,9 @@ impl<K: Key, V: Value> Step<K, V> {
     pub fn effect(&self) -> Effect {
         match *self {
             _ if self.is_empty() => Effect::Read,
-            Self::Store { len, .. } => Effect::Store { keys: len },
-            Self::Remove { .. } => Effect::Remove,
-            Self::LookUp { .. } => Effect::Read,
+            Self::Store(job) => Effect::Store { keys: job.len },
+            Self::Remove(_) => Effect::Remove,
+            Self::LookUp(_) => Effect::Read,
             Self::Dump { room, .. } => Effect::Dump { room },
         }
     }
@@ -90,33 +75,21 @@ impl<K: Key, V: Value> Step<K, V> {
     /// one word more.
     fn identity(&self) -> (u8, [usize; 5], u64) {
         match *self {
-            Self::Store {
-                verb,
-                keys,
-                values,
-                held,
-                len,
-            } => {
-                let (kernel, update) = match verb {
+            Self::Store(job) => {
+                let (kernel, update) = match job.verb {
                     Verb::Insert => (0, 0),
                     Verb::Merge(update) => (0, 1 + update as u64),
                     Verb::GetOrInsert => (1, 0),
                     Verb::Exchange(kernel) => (ptr::from_ref(kernel).addr(), 0),
                 };
-                let addresses = [kernel, keys.addr(), values.addr(), held.addr(), len];
-                (0, addresses, update)
+                let [keys, values] = [job.keys.addr(), job.values.addr()];
+                (0, [kernel, keys, values, job.held.addr(), job.len], update)
             }
-            Self::Remove { keys, len } => (1, [0, keys.addr(), 0, 0, len], 0),
-            Self::LookUp {
-                keys,
-                values,
-                found,
-                default,
-                len,
-            } => {
-                let default: V::Bits = bytemuck::cast(default);
-                let addresses = [0, keys.addr(), values.addr(), found.addr(), len];
-                (2, addresses, default.to_u64())
+            Self::Remove(removal) => (1, [0, removal.keys.addr(), 0, 0, removal.len], 0),
+            Self::LookUp(LookUp { keys, len, outputs }) => {
+                let default: V::Bits = bytemuck::cast(outputs.default);
+                let [values, found] = [outputs.values.addr(), outputs.found.addr()];
+                (2, [0, keys.addr(), values, found, len], default.to_u64())
             }
             Self::Dump { keys, values, room } => (3, [0, keys.addr(), values.addr(), 0, room], 0),
         }
@@ -174,69 +147,24 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(());
         }
         match *step {
-            Step::Store {
-                verb,
-                keys,
-                values,
-                held,
-                len,
-            } => {
-                let (kernel, update) = self.kernel_of(verb);
-                let (grid, batch) = self.share_out(keys, values, len);
-                let args = StoreArgs {
-                    view: table.view_to_store(),
-                    batch,
-                    update,
-                    values: held.cast(),
-                    account: Account {
-                        outcomes: ptr::null_mut(),
-                        unplaced: ptr::null_mut(),
-                        counters,
-                        select: Select::All,
-                    },
+            Step::Store(job) => {
+                let account = Account {
+                    outcomes: ptr::null_mut(),
+                    unplaced: ptr::null_mut(),
+                    counters,
+                    select: Select::All,
                 };
-                // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
-                unsafe { kernel.launch(on, grid, args) }
+                // SAFETY: passed on.
+                unsafe { self.launch_store(table, on, job, account) }
             }
-            Step::Remove { keys, len } => {
-                let (grid, batch) = self.share_out(keys, ptr::null(), len);
-                let args = RemoveArgs {
-                    view: table.view(),
-                    batch,
-                    answers: Answers {
-                        values: ptr::null_mut(),
-                        found: ptr::null_mut(),
-                        default: bytemuck::cast(V::zeroed()),
-                    },
-                    removed: counters,
-                };
-                // SAFETY: as above.
-                unsafe { self.kernels.remove.launch(on, grid, args) }
-            }
-            Step::LookUp {
-                keys,
-                values,
-                found,
-                default,
-                len,
-            } => {
-                let (grid, batch) = self.share_out(keys, ptr::null(), len);
-                let args = GetArgs {
-                    view: table.view(),
-                    batch,
-                    answers: Answers {
-                        values: values.cast(),
-                        found,
-                        default: bytemuck::cast(default),
-                    },
-                };
-                // SAFETY: as above.
-                unsafe { self.kernels.get.launch(on, grid, args) }
-            }
+            // SAFETY: passed on.
+            Step::Remove(removal) => unsafe { self.launch_removal(table, on, removal, counters) },
+            // SAFETY: passed on.
+            Step::LookUp(look_up) => unsafe { self.launch_look_up(table, on, look_up) },
             Step::Dump { keys, values, room } => {
                 let dump = Dump::of(table, Order::Any, keys, values, room)?;
                 let kernel = self.kernels.retrieve_all;
-                // SAFETY: as above.
+                // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
                 unsafe { dump.queue(kernel, on, &self.device, counters, ptr::null_mut()) }
             }
         }

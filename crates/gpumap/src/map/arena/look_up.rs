@@ -6,6 +6,7 @@ use bytemuck::Pod;
 use gpumap_kernels::cells::NO_CELL;
 
 use super::super::Key;
+use super::super::look_up::Outputs;
 use super::ArenaMap;
 #[cfg(doc)]
 use crate::error::Error;
@@ -85,8 +86,12 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let ids: *mut u32 = scratch.reserve(Slot::Ids, len)?;
         // Until the cells have been read.
         let arena = self.arena.read();
-        self.ids
-            .look_up(scratch, keys, (ids, ptr::null_mut()), NO_CELL)?;
+        let outputs = Outputs {
+            values: ids,
+            found: ptr::null_mut(),
+            default: NO_CELL,
+        };
+        self.ids.look_up(scratch, keys, outputs)?;
         self.order();
         let stream = scratch.stream();
         // SAFETY: the ids were found just now, and the arena is shared until the wait is over.

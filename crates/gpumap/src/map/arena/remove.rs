@@ -4,9 +4,10 @@ use std::ptr;
 
 use bytemuck::Pod;
 use gpumap_kernels::cells::NO_CELL;
-use gpumap_kernels::verbs::look_up::Answers;
 
 use super::super::Key;
+use super::super::look_up::Outputs;
+use super::super::remove::Tells;
 use super::ArenaMap;
 use super::gate::Kind;
 use super::memory::Arena;
@@ -125,14 +126,14 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         keys: Source<'_, K>,
         ids: *mut u32,
     ) -> Result<usize> {
-        let answers = Answers {
+        let outputs = Outputs {
             values: ids,
             found: ptr::null_mut(),
             default: NO_CELL,
         };
+        let tells = Tells::Values(self.kernels.withdraw, outputs);
         let table = self.ids.table.read();
-        let kernel = self.kernels.withdraw;
-        self.ids.take_away(&table, scratch, kernel, keys, answers)
+        self.ids.take_away(&table, scratch, keys, tells)
     }
 
     /// Gives back the ids of pairs that were removed, and waits.

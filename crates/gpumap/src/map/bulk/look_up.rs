@@ -15,6 +15,7 @@ use gpumap_simt::kernel::Grid;
 use super::bins::{REGION_BITS, spare};
 use super::sent::grains_of_sent;
 use crate::error::Result;
+use crate::map::look_up::LookUp;
 use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
 use crate::memory::{Memory, bytes_of};
@@ -74,18 +75,15 @@ impl Sorted {
 }
 
 impl<K: Key, V: Value> Map<K, V> {
-    /// Looks up `len` keys in the order of the table, and waits; outputs may be null. False if that
-    /// is not worth while, or cannot be done; then nothing has happened. The caller holds the
-    /// table's lock.
+    /// Looks up keys in the order of the table, and waits. False if that is not worth while, or
+    /// cannot be done; then nothing has happened. The caller holds the table's lock.
     pub(in crate::map) fn look_up_sorted(
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        keys: *const K,
-        len: usize,
-        (values, found): (*mut V, *mut u8),
-        default: V,
+        look_up: LookUp<K, V>,
     ) -> Result<bool> {
+        let LookUp { keys, len, outputs } = look_up;
         let Some(kernels) = &self.kernels.bulk else {
             return Ok(false);
         };
@@ -93,7 +91,10 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(false);
         }
         self.expect_sound()?;
-        let value_bytes = if values.is_null() { 0 } else { size_of::<V>() };
+        let value_bytes = match outputs.values.is_null() {
+            true => 0,
+            false => size_of::<V>(),
+        };
         let tile = scatter_tile(&self.device, &kernels.send_keys, BINS);
         let Some(sorted) = self.room_to_sort(scratch, len, value_bytes, tile)? else {
             return Ok(false);
@@ -115,15 +116,15 @@ impl<K: Key, V: Value> Map<K, V> {
             found: mailbox.found,
             len: len as u64,
             tile,
-            out_values: values.cast(),
-            out_found: found,
+            out_values: outputs.values.cast(),
+            out_found: outputs.found,
         };
         let (stream, boxes) = (scratch.stream(), sorted.boxes.cast_const().cast());
         // SAFETY: the one source has a mailbox, with a place for each answer; each key has such a
         // place, and outputs are as long as the batch. All of it lives until the wait; the caller
         // holds the lock.
         unsafe {
-            self.queue_get_bins(table, stream, bins, 1, boxes, default)?;
+            self.queue_get_bins(table, stream, bins, 1, boxes, outputs.default)?;
             collect(stream, value_bytes, answers)?;
         }
         scratch.wait()?;

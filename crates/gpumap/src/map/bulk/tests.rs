@@ -1,6 +1,7 @@
 //! Which batches take which way: what results cannot tell.
 
 use crate::input::Input;
+use crate::map::look_up::{LookUp, Outputs};
 use crate::map::store::{Job, Verb};
 use crate::map::{Key, Map, Value};
 use crate::scratch::{Slot, Workspace};
@@ -239,10 +240,14 @@ fn lookups_are_sorted_unless_a_bin_runs_over() {
         let table = map.table.read();
         let mut values = Buffer::<u64>::uninit(scratch.stream(), N).unwrap();
         let mut found = Buffer::<u8>::uninit(scratch.stream(), N).unwrap();
-        let outputs = (values.as_mut_ptr(), found.as_mut_ptr());
+        let outputs = Outputs {
+            values: values.as_mut_ptr(),
+            found: found.as_mut_ptr(),
+            default: 5,
+        };
         let look_up = |scratch: &mut Workspace, keys, len| {
-            map.look_up_sorted(&table, scratch, keys, len, outputs, 5)
-                .unwrap()
+            let look_up = LookUp { keys, len, outputs };
+            map.look_up_sorted(&table, scratch, look_up).unwrap()
         };
         assert!(look_up(&mut scratch, staged, N));
         let held = |i: usize| i < N / 2;

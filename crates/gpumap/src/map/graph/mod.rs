@@ -19,7 +19,6 @@ pub use recording::Recording;
 use super::flight::{Flight, Ticket};
 use super::pending::Pending;
 use super::step::Step;
-use super::store::Job;
 use super::{Key, Map, Value};
 #[cfg(doc)]
 use crate::buffer::Buffer;
@@ -232,26 +231,12 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
 
     /// Stores a batch that may not fit.
     fn store_alone(&self, step: &Step<K, V>) -> Result<usize> {
-        let Step::Store {
-            verb,
-            keys,
-            values,
-            held,
-            len,
-        } = *step
-        else {
+        let Step::Store(job) = *step else {
             return Ok(0);
         };
         // What comes before it on the streams of its buffers as well.
         self.stream.synchronize()?;
         let mut scratch = self.map.scratch.take()?;
-        let job = Job {
-            verb,
-            keys,
-            values,
-            held,
-            ..Job::insert(len)
-        };
         self.map.store_all(&mut scratch, job)
     }
 }

@@ -11,10 +11,12 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
+use crate::map::look_up::{LookUp, Outputs};
 use crate::map::merge::Merge;
 use crate::map::pending::Pending;
+use crate::map::remove::{Removal, Tells};
 use crate::map::step::Step;
-use crate::map::store::Verb;
+use crate::map::store::{Job, Verb};
 use crate::map::{Key, Value};
 use crate::stream::Stream;
 
@@ -104,10 +106,11 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         let keys = keys.into();
         self.expect_here([keys.device()])?;
         self.order(keys.stream());
-        self.steps.push(Step::Remove {
+        self.steps.push(Step::Remove(Removal {
             keys: keys.as_ptr(),
             len: keys.len(),
-        });
+            tells: Tells::Count,
+        }));
         Ok(())
     }
 
@@ -222,13 +225,13 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         let held = self.output(held)?;
         self.order(keys.stream());
         self.order(values.stream());
-        self.steps.push(Step::Store {
+        self.steps.push(Step::Store(Job {
             verb,
             keys: keys.as_ptr(),
             values: values.as_ptr(),
             held,
-            len: keys.len(),
-        });
+            ..Job::insert(keys.len())
+        }));
         Ok(())
     }
 
@@ -246,16 +249,17 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         let least = room.into_iter().flatten().min();
         expect_room(keys.len(), least.unwrap_or(keys.len()))?;
         self.expect_here([keys.device()])?;
-        let values = self.output(values)?;
-        let found = self.output(found)?;
-        self.order(keys.stream());
-        self.steps.push(Step::LookUp {
-            keys: keys.as_ptr(),
-            values,
-            found,
+        let outputs = Outputs {
+            values: self.output(values)?,
+            found: self.output(found)?,
             default,
+        };
+        self.order(keys.stream());
+        self.steps.push(Step::LookUp(LookUp {
+            keys: keys.as_ptr(),
             len: keys.len(),
-        });
+            outputs,
+        }));
         Ok(())
     }
 
@@ -297,13 +301,11 @@ impl<'b, K: Key> Recording<'b, '_, K, ()> {
         let keys = keys.into();
         self.expect_here([keys.device()])?;
         self.order(keys.stream());
-        self.steps.push(Step::Store {
-            verb: Verb::Insert,
+        self.steps.push(Step::Store(Job {
             keys: keys.as_ptr(),
             values: ptr::dangling(),
-            held: ptr::null_mut(),
-            len: keys.len(),
-        });
+            ..Job::insert(keys.len())
+        }));
         Ok(())
     }
 }

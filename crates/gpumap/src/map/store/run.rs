@@ -5,14 +5,14 @@ use std::ptr;
 use gpumap_kernels::kernels::{CountArgs, StoreArgs, StoreBinsArgs};
 use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::atomic::part::Update;
+use gpumap_simt::kernel::Launcher;
 
 use super::job::{Job, StoreKernel, Verb};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::map::launch::grid_of_bins;
 use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
 use crate::scratch::Workspace;
-use crate::stream::Stream;
 
 /// What a kernel reports.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,7 +70,9 @@ impl<K: Key, V: Value> Map<K, V> {
         // Until the kernel has ended well, as far as anyone knows.
         scratch.dirty_bits();
         let [stored, unplaced] = self.or_poison(scratch, |scratch| {
-            self.launch(table, scratch.stream(), job, account)?;
+            // SAFETY: inputs are staged, outputs and bits are as long as the batch; the caller
+            // holds the table's lock until this has ended.
+            unsafe { self.launch_store(table, scratch.stream(), job, account) }?;
             scratch.counted()
         })?;
         if unplaced == 0 && select != Select::Unplaced {
@@ -82,11 +84,15 @@ impl<K: Key, V: Value> Map<K, V> {
         })
     }
 
-    /// Queues a kernel that stores.
-    pub(in crate::map) fn launch(
+    /// Launches a kernel that stores, or records that.
+    ///
+    /// # Safety
+    /// Inputs, outputs and bits are as many as the job says, on the map's device. They, the
+    /// counters and the table are valid until what was launched, or will be, has ended.
+    pub(in crate::map) unsafe fn launch_store(
         &self,
         table: &Table,
-        stream: &Stream,
+        on: &impl Launcher<Error = Error>,
         job: Job<K, V>,
         account: Account,
     ) -> Result<()> {
@@ -101,9 +107,8 @@ impl<K: Key, V: Value> Map<K, V> {
                 values: job.held.cast(),
                 account,
             };
-            // SAFETY: the kernel set fits the map's types; inputs are staged, outputs and bits are
-            // as long as the batch; the caller holds the table's lock until this has ended.
-            return unsafe { kernel.launch(stream, grid, args) };
+            // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
+            return unsafe { kernel.launch(on, grid, args) };
         };
         let kernel = match job.verb {
             Verb::Merge(_) => kernels.merge,
@@ -118,7 +123,7 @@ impl<K: Key, V: Value> Map<K, V> {
             account,
         };
         // SAFETY: as above; there is a bit for each place, and the bins live as long as the job.
-        unsafe { kernel.launch(stream, grid, args) }
+        unsafe { kernel.launch(on, grid, args) }
     }
 
     /// The kernel of a verb, and what it does to values of present keys.
