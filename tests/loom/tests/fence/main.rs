@@ -1,9 +1,9 @@
-//! Calls in flight, and what needs the table alone: `flight.rs`, `lock.rs` and `room.rs` of `gpumap` as
-//! they are, compiled against loom's locks and atomics and a device of loom's threads.
+//! Calls in flight, and what needs the table alone: `flight/`, `lock.rs` and `room.rs` of `gpumap`
+//! as they are, compiled against loom's locks and atomics and a device of loom's threads.
 //!
-//! What is modelled by hand are the few lines that put them together: `Map::exclusive` and `Map::books`
-//! of `map/mod.rs`, `OnStream::store` of `map/on_stream.rs`, `Map::rebuild` of `map/grow.rs`,
-//! `Map::alone_to_build` of `map/bulk/build.rs`.
+//! What is modelled by hand are the few lines that put them together: `Map::exclusive` and
+//! `Map::books` of `map/mod.rs`, `OnStream::store` of `map/on_stream/queue.rs`, `Map::rebuild` of
+//! `map/grow.rs`, `Map::alone_to_build` of `map/bulk/build.rs`.
 
 mod building;
 mod device;
@@ -49,7 +49,7 @@ mod error {
 }
 
 #[allow(dead_code, reason = "the models do not use all of it")]
-#[path = "../../../../crates/gpumap/src/map/flight.rs"]
+#[path = "../../../../crates/gpumap/src/map/flight/mod.rs"]
 mod flight;
 #[allow(dead_code, reason = "the models do not use all of it")]
 #[path = "../../../../crates/gpumap/src/lock.rs"]
@@ -155,8 +155,8 @@ impl Map {
         self.books().all_landed().then_some(table)
     }
 
-    /// `Map::store_all` of a large batch: makes the pages of an empty map, of two pairs. Says whether
-    /// it has.
+    /// `Map::store_all` of a large batch: makes the pages of an empty map, of two pairs. Says
+    /// whether it has.
     fn build(&self) -> bool {
         let Some(table) = self.alone() else {
             return false;

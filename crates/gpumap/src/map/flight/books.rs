@@ -1,205 +1,25 @@
-//! Calls in flight on streams of the caller: what they promised, and where their counts arrive.
-//!
-//! A call on a stream returns before the device is done. Its room stays promised, and its kernel
-//! goes on using the table; so whoever needs the table alone, under the exclusive lock, first waits
-//! for all flights. A flight is *landed* when its event has happened and its counts are in the
-//! books. That is done by whoever needs it first: the one who waits for the call, the next one who
-//! finds the map full, or the drop of the map.
+//! [`Books`]: what a map knows of its pairs, and how flights depart and land in it.
 
-use std::mem;
 use std::sync::Arc;
-use std::task::Waker;
 
-use gpumap_kernels::count::{Counters, MIRRORED, WORDS};
+use gpumap_kernels::count::{Counters, MIRRORED};
 
-use super::wakers::{Alarm, Wakers};
-use crate::buffer::{Buffer, PinnedBuffer};
-use crate::device::Device;
+use super::{Alarm, Effect, Flight, Flights, State, Ticket};
 use crate::error::{Error, Result, expect_room};
-use crate::event::{Event, Timing};
 use crate::room::Room;
 use crate::stream::Stream;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
-/// What a verb of a flight does to the books when that lands.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Effect {
-    /// Its batch of `keys` has this room, of which it uses some.
-    Store { keys: usize },
-    /// It removes pairs.
-    Remove,
-    /// None; it counts nothing.
-    Read,
-    /// None; it dumps the pairs, for so many of which there is room.
-    Dump { room: usize },
-}
-
-impl Effect {
-    /// Whether the map is not known any more if it fails half-way.
-    fn writes(self) -> bool {
-        matches!(self, Self::Store { .. } | Self::Remove)
-    }
-}
-
 /// Tickets that are made together at least: page-locked memory is slow to get.
 const TICKETS: usize = 64;
 
-/// The memory of some tickets, held for its drop.
-#[derive(Debug)]
-struct Booklet {
-    _counters: Buffer<u64>,
-    _mirror: PinnedBuffer<u64>,
-}
-
-/// What a flight brings its counts home with; used again and again.
-#[derive(Debug)]
-pub(super) struct Ticket {
-    /// Those of its first verb, on the device, and where the host finds what they came to: in the
-    /// booklet. Those of the others follow.
-    counters: Counters,
-    verbs: usize,
-    event: Event,
-    _booklet: Arc<Booklet>,
-}
-
-// SAFETY: both addresses lead to memory of the booklet that is this ticket's alone.
-unsafe impl Send for Ticket {}
-// SAFETY: the memory is read under the lock of the flight that has the ticket.
-unsafe impl Sync for Ticket {}
-
-#[derive(Debug)]
-enum State {
-    /// Who waits for it shares the ticket, and not the lock.
-    Flying(Arc<Ticket>, Arc<[Effect]>),
-    /// The count of each of its verbs, until somebody takes them.
-    Landed(Result<Vec<usize>>),
-    Taken,
-}
-
-/// A call in flight: one verb, or those of a graph.
-#[derive(Debug)]
-pub(super) struct Flight {
-    state: Mutex<State>,
-    alarm: Alarm,
-}
-
-/// All calls in flight on one map.
-#[derive(Debug)]
-pub(super) struct Flights {
-    device: Device,
-    open: Mutex<Vec<Arc<Flight>>>,
-    /// How many those are, to be asked without the lock.
-    pub(super) count: AtomicUsize,
-    /// Tickets that no call is using.
-    pub(super) idle: Mutex<Vec<Ticket>>,
-    wakers: Wakers,
-}
-
 /// The books of a map: what flights change when they land.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Books<'m> {
+pub struct Books<'m> {
     pub room: &'m Room,
     pub slots: &'m AtomicUsize,
     pub poisoned: &'m AtomicBool,
     pub flights: &'m Flights,
-}
-
-impl Ticket {
-    /// Some new tickets, for so many verbs each.
-    fn book(device: &Device, tickets: usize, verbs: usize) -> Result<Vec<Self>> {
-        let stream = Stream::new(device)?;
-        let mut counters = Buffer::zeroed(&stream, tickets * verbs * WORDS)?;
-        let mut mirror = PinnedBuffer::zeroed(device, tickets * verbs * MIRRORED)?;
-        let first = Counters {
-            words: counters.as_mut_ptr(),
-            mirror: mirror.as_mut_ptr(),
-        };
-        let booklet = Arc::new(Booklet {
-            _counters: counters,
-            _mirror: mirror,
-        });
-        let ticket = |i: usize| {
-            Ok(Self {
-                counters: nth(first, i * verbs),
-                verbs,
-                event: Event::with_timing(device, Timing::Off)?,
-                _booklet: booklet.clone(),
-            })
-        };
-        let tickets = (0..tickets).map(ticket).collect::<Result<_>>()?;
-        stream.synchronize()?;
-        Ok(tickets)
-    }
-
-    /// How many verbs it is for.
-    pub fn verbs(&self) -> usize {
-        self.verbs
-    }
-
-    /// Where a verb of it counts.
-    pub fn counters(&self, verb: usize) -> Counters {
-        debug_assert!(verb < self.verbs);
-        nth(self.counters, verb)
-    }
-
-    /// What the counters of a verb came to, once the event has happened.
-    fn read(&self, verb: usize) -> [u64; MIRRORED] {
-        let mirror = self.counters(verb).mirror;
-        // SAFETY: the device wrote there before the event, and does so again only for the next
-        // flight of this ticket.
-        [0, 1].map(|i| unsafe { mirror.wrapping_add(i).read() })
-    }
-}
-
-/// The counters that lie so many places after these.
-fn nth(first: Counters, i: usize) -> Counters {
-    Counters {
-        words: first.words.wrapping_add(i * WORDS),
-        mirror: first.mirror.wrapping_add(i * MIRRORED),
-    }
-}
-
-impl Flights {
-    pub fn new(device: &Device) -> Self {
-        Self {
-            device: device.clone(),
-            open: Mutex::default(),
-            count: AtomicUsize::new(0),
-            idle: Mutex::default(),
-            wakers: Wakers::new(device),
-        }
-    }
-
-    /// Tickets of the caller's own, for so many verbs each.
-    pub fn tickets(&self, tickets: usize, verbs: usize) -> Result<Vec<Ticket>> {
-        Ticket::book(&self.device, tickets, verbs)
-    }
-
-    /// Lets a stream wait for a flight.
-    pub fn let_wait(&self, stream: &Stream, flight: &Flight) -> Result<()> {
-        match &*flight.state.lock() {
-            State::Flying(ticket, _) => stream.wait_event(&ticket.event),
-            _ => Ok(()),
-        }
-    }
-
-    /// Wakes a task when a flight has ended, or soon if it has; one flight wakes who asked last.
-    pub fn wake(&self, flight: &Flight, waker: Waker) -> Result<()> {
-        let let_wait = |stream: &Stream| self.let_wait(stream, flight);
-        self.wakers.wake(&flight.alarm, waker, let_wait)
-    }
-}
-
-impl Drop for Flights {
-    /// Waits for the device: the table is freed next.
-    fn drop(&mut self) {
-        for flight in self.open.get_mut() {
-            if let State::Flying(ticket, _) = &*flight.state.lock() {
-                // An error of the device leaves nothing in flight.
-                let _ = ticket.event.synchronize();
-            }
-        }
-    }
 }
 
 impl Books<'_> {
@@ -399,30 +219,6 @@ impl Books<'_> {
         }
         if landed {
             self.close(|flight| flight.is_flying());
-        }
-    }
-}
-
-impl Flight {
-    /// Whether the device is done with it, well or not.
-    pub fn has_ended(&self) -> bool {
-        match &*self.state.lock() {
-            State::Flying(ticket, _) => !matches!(ticket.event.is_done(), Ok(false)),
-            _ => true,
-        }
-    }
-
-    /// Whether it has not landed.
-    fn is_flying(&self) -> bool {
-        matches!(&*self.state.lock(), State::Flying(..))
-    }
-
-    /// The counts of its verbs, once, after it has landed.
-    pub fn take(&self) -> Result<Vec<usize>> {
-        match mem::replace(&mut *self.state.lock(), State::Taken) {
-            State::Landed(outcome) => outcome,
-            // Taken before: its caller has had the answer.
-            _ => Ok(Vec::new()),
         }
     }
 }

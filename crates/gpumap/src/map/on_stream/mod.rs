@@ -1,31 +1,27 @@
 //! [`OnStream`]: the verbs in the order of a stream, without waiting for the device.
 
+mod queue;
 #[cfg(test)]
 mod tests;
 
 use std::ptr;
-use std::sync::Arc;
 
 use gpumap_simt::atomic::part::Update;
 
-use super::flight::Flight;
-use super::look_up::{LookUp, Outputs};
+use super::look_up::Outputs;
 use super::merge::Merge;
-use super::pending::{Pending, only};
-use super::remove::{Removal, Tells};
-use super::step::Step;
-use super::store::{Job, Verb};
+use super::pending::Pending;
+use super::store::Verb;
 use super::{Key, Map, Value};
 #[cfg(doc)]
 use crate::buffer::Buffer;
 use crate::buffer::BufferViewMut;
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room, expect_same_len};
-use crate::input::{Input, Source};
-use crate::memory::{Memory, bytes_of};
-use crate::output::Sink;
+use crate::error::{Result, expect_room};
+use crate::input::Input;
 use crate::stream::Stream;
+use queue::Call;
 
 /// The verbs of a [`Map`] on a stream; made by [`Map::on`].
 ///
@@ -40,20 +36,6 @@ use crate::stream::Stream;
 pub struct OnStream<'m, K: Key, V: Value> {
     map: &'m Map<K, V>,
     stream: Stream,
-}
-
-/// An input on the device.
-struct Staged<T> {
-    elements: *const T,
-    /// Freed in the order of the stream, so after the kernel that reads it.
-    _copy: Option<Memory>,
-}
-
-/// A call that stores.
-enum Call {
-    /// It had to wait, and is over.
-    Done(usize),
-    Flying(Arc<Flight>),
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -155,22 +137,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// # Errors
     /// As for [`Map::remove`]; [`Error::WrongDevice`] also for the stream.
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<'m, usize>> {
-        let keys = keys.source();
-        if keys.is_empty() {
-            return Ok(Pending::ready(vec![0], only));
-        }
-        let staged = self.stage(keys)?;
-        let step = Step::Remove(Removal {
-            keys: staged.elements,
-            len: keys.len(),
-            tells: Tells::Count,
-        });
-        let table = self.map.table.read();
-        // SAFETY: the keys are on the device.
-        let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;
-        drop(table);
-        self.hold_back(&flight, keys)?;
-        Ok(Pending::flying(self.map.books(), flight, only))
+        let call = self.take_away(keys.source())?;
+        Ok(self.counted(call))
     }
 
     /// [`Map::get_into`] on the stream.
@@ -275,160 +243,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: impl Into<BufferViewMut<'a, K>>,
         values: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<Pending<'m, usize>> {
-        let (mut keys, mut values) = (keys.into(), values.into());
-        self.map.device.expect_same(self.stream.device())?;
-        let room = keys.len().min(values.len());
-        self.stream.wait_stream(keys.stream())?;
-        self.stream.wait_stream(values.stream())?;
-        let step = Step::Dump {
-            keys: keys.as_mut_ptr(),
-            values: values.as_mut_ptr(),
-            room,
-        };
-        let table = self.map.table.read();
-        // SAFETY: both outputs have `room` elements.
-        let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;
-        drop(table);
-        self.let_wait(&flight, keys.stream())?;
-        self.let_wait(&flight, values.stream())?;
-        Ok(self.counted(Call::Flying(flight)))
-    }
-
-    fn store(
-        &self,
-        verb: Verb<K, V>,
-        keys: Source<'_, K>,
-        values: Source<'_, V>,
-        held: Option<BufferViewMut<'_, V>>,
-    ) -> Result<Call> {
-        expect_same_len(keys.len(), values.len())?;
-        if keys.is_empty() {
-            return Ok(Call::Done(0));
-        }
-        let table = self.map.table.read();
-        let promise = self.map.promise(keys.len());
-        let Some(promise) = promise else {
-            drop(table);
-            self.stream.synchronize()?;
-            return Ok(Call::Done(match held {
-                Some(held) => self.map.store_and_tell(keys, values, Sink::Device(held))?,
-                None => self.map.store(verb, keys, values)?,
-            }));
-        };
-        self.map.expect_sound()?;
-        let (staged_keys, staged_values) = (self.stage(keys)?, self.stage(values)?);
-        let step = Step::Store(Job {
-            verb,
-            keys: staged_keys.elements,
-            values: staged_values.elements,
-            held: held.map_or(ptr::null_mut(), |mut held| held.as_mut_ptr()),
-            ..Job::insert(keys.len())
-        });
-        // SAFETY: keys and values are on the device and the output is as long.
-        let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;
-        // The flight keeps it from now on.
-        promise.hand_over();
-        drop(table);
-        self.hold_back(&flight, keys)?;
-        self.hold_back(&flight, values)?;
-        Ok(Call::Flying(flight))
-    }
-
-    /// The answer of a call that counts.
-    fn counted(&self, call: Call) -> Pending<'m, usize> {
-        match call {
-            Call::Flying(flight) => Pending::flying(self.map.books(), flight, only),
-            Call::Done(new) => Pending::ready(vec![new], only),
-        }
-    }
-
-    /// Queues a lookup into outputs that are as long as the keys.
-    fn look_up(&self, keys: Source<'_, K>, outputs: Outputs<V>) -> Result<Option<Arc<Flight>>> {
-        if keys.is_empty() {
-            return Ok(None);
-        }
-        let staged = self.stage(keys)?;
-        let step = Step::LookUp(LookUp {
-            keys: staged.elements,
-            len: keys.len(),
-            outputs,
-        });
-        let table = self.map.table.read();
-        // SAFETY: the keys are on the device and outputs are as long.
-        let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;
-        drop(table);
-        self.hold_back(&flight, keys)?;
-        Ok(Some(flight))
-    }
-
-    /// An input on the device, when what is queued on the stream from now on comes to it.
-    fn stage<T: bytemuck::Pod>(&self, source: Source<'_, T>) -> Result<Staged<T>> {
-        self.map.device.expect_same(self.stream.device())?;
-        match source {
-            Source::Device(view) => {
-                self.stream.wait_stream(view.stream())?;
-                Ok(Staged {
-                    elements: view.as_ptr(),
-                    _copy: None,
-                })
-            }
-            // The values of a set: nothing to copy, and nothing to wait for.
-            Source::Host(elements) if size_of::<T>() == 0 => Ok(Staged {
-                elements: elements.as_ptr(),
-                _copy: None,
-            }),
-            Source::Host(elements) => {
-                let copy = Memory::new(&self.stream, bytes_of::<T>(elements.len())?)?;
-                // SAFETY: as many bytes as were just allocated; waited for while the elements are
-                // borrowed.
-                unsafe {
-                    self.stream
-                        .upload(copy.ptr(), elements.as_ptr().cast(), size_of_val(elements))
-                }?;
-                self.stream.synchronize()?;
-                Ok(Staged {
-                    elements: copy.ptr().cast(),
-                    _copy: Some(copy),
-                })
-            }
-        }
-    }
-
-    /// Lets the stream of a device input wait, so that it is neither freed nor overwritten before
-    /// the flight has read it.
-    fn hold_back<T: bytemuck::Pod>(&self, flight: &Flight, source: Source<'_, T>) -> Result<()> {
-        match source {
-            Source::Device(view) => self.let_wait(flight, view.stream()),
-            Source::Host(_) => Ok(()),
-        }
-    }
-
-    /// The same for the stream of an output.
-    fn let_wait(&self, flight: &Flight, stream: &Stream) -> Result<()> {
-        if stream.is_same_as(&self.stream) {
-            return Ok(());
-        }
-        let waits = self.map.flights.let_wait(stream, flight);
-        if waits.is_err() {
-            // The caller must be able to free the buffer.
-            let _ = self.stream.synchronize();
-        }
-        waits
-    }
-
-    /// The answer of a lookup, if there was anything to look up, for which the streams of its
-    /// outputs wait.
-    fn looked_up<const N: usize>(
-        &self,
-        flight: Option<Arc<Flight>>,
-        outputs: [&Stream; N],
-    ) -> Result<Pending<'m, ()>> {
-        let Some(flight) = flight else {
-            return Ok(Pending::ready(Vec::new(), |_| ()));
-        };
-        for stream in outputs {
-            self.let_wait(&flight, stream)?;
-        }
-        Ok(Pending::flying(self.map.books(), flight, |_| ()))
+        let call = self.dump(keys.into(), values.into())?;
+        Ok(self.counted(call))
     }
 }
