@@ -48,6 +48,37 @@ pub(in crate::map) struct Binned {
 }
 
 impl Binned {
+    /// Memory for so many keys in bins by the top `bits` bits of their hashes, and for the values
+    /// of type `P`: none if there is none, or they are too many.
+    fn of<K, P>(scratch: &Workspace, len: usize, bits: u32) -> Result<Option<Self>> {
+        let bins = 1usize << bits;
+        let Some(grains) = grains(len, bins) else {
+            return Ok(None);
+        };
+        let places = bins * grains as usize * GRAIN as usize;
+        let (of_keys, of_values) = match side_by_side::<K, P>() {
+            true => (bytes_of::<(K, P)>(places)?, 0),
+            false => (bytes_of::<K>(places)?, bytes_of::<P>(places)?),
+        };
+        let Some(keys) = spare(scratch, of_keys)? else {
+            return Ok(None);
+        };
+        let Some(values) = spare(scratch, of_values)? else {
+            return Ok(None);
+        };
+        let Some(counts) = spare(scratch, bytes_of::<u64>(bins)?)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            keys,
+            values,
+            counts,
+            bits,
+            grains,
+            len,
+        }))
+    }
+
     /// The bins as kernels take them, which is valid for as long as this.
     pub fn bins<K, V>(&self) -> Bins<K, V> {
         Bins {
@@ -133,34 +164,11 @@ impl<K: Key, V: Value> Map<K, V> {
         len: usize,
         bits: u32,
     ) -> Result<Option<Binned>> {
-        let bins = 1usize << bits;
-        let Some(grains) = grains(len, bins) else {
+        let Some(binned) = Binned::of::<K, P>(scratch, len, bits)? else {
             return Ok(None);
         };
-        let places = bins * grains as usize * GRAIN as usize;
-        let (of_keys, of_values) = match side_by_side::<K, P>() {
-            true => (bytes_of::<(K, P)>(places)?, 0),
-            false => (bytes_of::<K>(places)?, bytes_of::<P>(places)?),
-        };
-        let Some(out_keys) = spare(scratch, of_keys)? else {
-            return Ok(None);
-        };
-        let Some(out_values) = spare(scratch, of_values)? else {
-            return Ok(None);
-        };
-        let Some(counts) = spare(scratch, bytes_of::<u64>(bins)?)? else {
-            return Ok(None);
-        };
-        let binned = Binned {
-            keys: out_keys,
-            values: out_values,
-            counts,
-            bits,
-            grains,
-            len,
-        };
-        let capacity = binned.bins::<K, P>().capacity();
-        let tile = scatter_tile(&self.device, &kernel, bins as u32);
+        let bins = binned.bins::<K, P>();
+        let tile = scatter_tile(&self.device, &kernel, bins.bins);
         let Ok(blocks) = u32::try_from(len.div_ceil(tile as usize)) else {
             return Ok(None);
         };
@@ -170,21 +178,21 @@ impl<K: Key, V: Value> Map<K, V> {
             values,
             len: len as u64,
             tile,
-            parts: bins as u32,
+            parts: bins.bins,
             digit: DigitOf::top_of_hash(self.seed, bits),
             aligned: aligned(keys.addr()) | aligned(values.addr()) << 1,
             cursors: binned.counts.ptr().cast(),
             matrix: ptr::null(),
-            capacity,
+            capacity: bins.capacity(),
             out_keys: binned.keys.ptr().cast(),
             out_values: binned.values.ptr().cast(),
         };
         let grid = Grid {
             blocks,
             threads: kernel.threads,
-            shared_bytes: kernel.shared_bytes(tile, bins as u32),
+            shared_bytes: kernel.shared_bytes(tile, bins.bins),
         };
-        let mut counts = vec![0u64; bins];
+        let mut counts = vec![0u64; bins.bins as usize];
         let stream = scratch.stream();
         // SAFETY: the outputs have `capacity` places for each bin and the cursors a word; the batch
         // is staged. The host's counts live until the wait, which is reached unless something
@@ -196,6 +204,7 @@ impl<K: Key, V: Value> Map<K, V> {
             stream.download(to, binned.counts.ptr(), size_of_val(&*counts))?;
         }
         stream.synchronize()?;
+        let capacity = bins.capacity();
         let fits = counts.iter().all(|&count| count <= capacity);
         Ok(fits.then_some(binned))
     }

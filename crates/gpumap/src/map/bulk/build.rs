@@ -1,44 +1,27 @@
 //! Making all pages of a map with one batch: of an empty map, or of one that is in use.
 
-use gpumap_kernels::build::page::BuildArgs;
-use gpumap_kernels::build::pages::PagesArgs;
-use gpumap_kernels::build::spill::Spill;
-use gpumap_kernels::count::Counters;
-use gpumap_kernels::kernels::BulkKernels;
 use gpumap_kernels::verbs::store::Select;
 use gpumap_simt::atomic::part::Update;
-use gpumap_simt::kernel::Grid;
 use parking_lot::RwLockWriteGuard;
 
 use super::bins::{Binned, InBins, spare};
+use super::make::{Build, Made};
 use super::plan::{Before, Plan};
-use super::stages::stages;
 use crate::error::Result;
 use crate::map::store::{Job, Progress, Verb};
 use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
 use crate::memory::{Memory, bytes_of};
-use crate::primitives::scatter_tile;
 use crate::scratch::Workspace;
 
-/// What came of making pages.
-struct Made {
-    /// Pairs that are in them.
-    stored: usize,
-    /// Pairs that are not.
-    spilled: usize,
-    /// Whether some of these never came to their page.
-    crowded: bool,
-}
-
 /// Scratch of a build, all of it there before the table is touched.
-struct Parts {
+pub(super) struct Parts {
     /// Unless the batch came in bins.
     bins: Option<Binned>,
-    heads: Memory,
-    cursors: Memory,
-    spilled_keys: Memory,
-    spilled_values: Memory,
+    pub(super) heads: Memory,
+    pub(super) cursors: Memory,
+    pub(super) spilled_keys: Memory,
+    pub(super) spilled_values: Memory,
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -120,37 +103,33 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some(batch) = given.or(own.as_ref()) else {
             return Ok(None);
         };
-        let made = self.make_all_pages(table, scratch, kernels, &parts, plan, batch)?;
-        let Made {
-            stored,
-            spilled,
-            crowded,
-        } = made;
+        let build = Build {
+            table,
+            kernels,
+            parts: &parts,
+            plan,
+            batch,
+        };
+        let made = self.make_all_pages(scratch, &build)?;
         if before == Before::Nothing {
             // Whatever tombstones there were are gone.
             self.room.rebuilt(0, self.capacity());
         }
-        self.room.stored(stored);
-        let rest = match spilled {
-            0 => {
-                table.set_marked(marked);
-                return Ok(Some(stored));
-            }
-            // Too many equal keys: those that are in will be found.
-            _ if spilled > plan.spill => job,
-            _ => Job {
-                keys: parts.spilled_keys.ptr().cast_const().cast(),
-                values: parts.spilled_values.ptr().cast_const().cast(),
-                bins: None,
-                len: spilled,
-                ..job
-            },
+        self.room.stored(made.stored);
+        let Some(rest) = rest_of(job, &parts, plan, &made) else {
+            table.set_marked(marked);
+            return Ok(Some(made.stored));
         };
         let report = self.or_poison(scratch, |scratch| {
             self.run(table, scratch, rest, Select::All)
         })?;
         self.room.stored(report.stored);
         let mut progress = Progress::default();
+        let Made {
+            stored,
+            spilled,
+            crowded,
+        } = made;
         if report.unplaced != 0 {
             self.place_colliding(table, scratch, rest, report, &mut progress)?;
         } else if spilled <= plan.spill && !crowded {
@@ -198,127 +177,25 @@ impl<K: Key, V: Value> Map<K, V> {
             spilled_values,
         }))
     }
+}
 
-    /// Sorts the bins to the pages and makes these, stage by stage, and waits.
-    fn make_all_pages(
-        &self,
-        table: &Table,
-        scratch: &mut Workspace,
-        kernels: &BulkKernels<K::Bits, V::Bits>,
-        parts: &Parts,
-        plan: Plan,
-        batch: &InBins<K, V>,
-    ) -> Result<Made> {
-        let view = table.view();
-        let (bins, sources) = (batch.bins, batch.sources);
-        let counters = scratch.counting()?;
-        let crowded = scratch.question();
-        let spill = Spill {
-            keys: parts.spilled_keys.ptr().cast(),
-            values: parts.spilled_values.ptr().cast(),
-            count: counters.unplaced(),
-            room: plan.spill as u64,
-        };
-        let kernel = kernels.to_pages;
-        let sizes = [size_of::<K>() as u32, size_of::<V>() as u32];
-        let tile = scatter_tile(&self.device, &kernel, plan.parts);
-        let capacity = bins.capacity();
-        let tiles = capacity.div_ceil(u64::from(tile)) as u32;
-        let heads = plan.heads(&parts.heads, size_of::<K>() + size_of::<V>());
-        let pages = PagesArgs {
-            view,
-            keys: bins.keys.cast(),
-            values: bins.values.cast(),
-            counts: bins.counts,
-            capacity,
-            bits: plan.bits,
-            sources,
-            first: 0,
-            tiles,
-            tile,
-            parts: plan.parts,
-            heads,
-            cursors: parts.cursors.ptr().cast(),
-            spill,
-        };
-        let to_pages = Grid {
-            blocks: 0,
-            threads: kernel.threads,
-            shared_bytes: kernel.shared_bytes(tile, plan.parts),
-        };
-        let make = match plan.before {
-            Before::Nothing => kernels.build,
-            Before::Pairs => kernels.fill,
-        };
-        let build = BuildArgs {
-            view,
-            first: 0,
-            heads,
-            counts: pages.cursors.cast_const(),
-            equal: pages.cursors.wrapping_add(plan.pages as usize),
-            crowded,
-            spill,
-            stored: counters,
-        };
-        let slot_bytes = self.kernels.slot_bytes;
-        let of_pages = Grid {
-            blocks: 0,
-            threads: plan.threads(),
-            shared_bytes: plan.shared_bytes(sizes, slot_bytes),
-        };
-        let cursor_bytes = plan.cursors() * size_of::<u64>();
-        let stages = stages(&table.shape, &plan, batch);
-        // Bins of the next stage are sorted while pages of this one are made, unless there is no
-        // second stream to be had.
-        let sorting = match &*stages {
-            [_] => None,
-            _ => self.scratch.take().ok(),
-        };
-        let [stored, spilled] = self.or_poison(scratch, |scratch| {
-            let stream = scratch.stream();
-            let sorting = sorting.as_ref().map_or(stream, |other| other.stream());
-            // SAFETY: the kernel set fits the map's types; bins, heads, cursors and the list live
-            // until the waits, of both streams, and the exclusive lock keeps all other operations
-            // away. Pages are made when no bin is sorted any more that reaches into them.
-            unsafe {
-                stream.fill(parts.cursors.ptr(), 0, cursor_bytes)?;
-                sorting.wait_stream(stream)?;
-                for stage in &stages {
-                    if let Some(event) = stage.after {
-                        sorting.wait_event(event)?;
-                    }
-                    let grid = Grid {
-                        blocks: tiles * stage.bins.len() as u32,
-                        ..to_pages
-                    };
-                    let first = stage.bins.start;
-                    let args = PagesArgs { first, ..pages };
-                    kernel.kernel.launch(sorting, grid, args)?;
-                    stream.wait_stream(sorting)?;
-                    // The last one hands over what all have counted.
-                    let stored = match stage.pages.end == plan.pages {
-                        true => counters,
-                        false => Counters::of(counters.words),
-                    };
-                    let grid = Grid {
-                        blocks: stage.pages.len() as u32,
-                        ..of_pages
-                    };
-                    let first = stage.pages.start;
-                    let args = BuildArgs {
-                        first,
-                        stored,
-                        ..build
-                    };
-                    make.launch(stream, grid, args)?;
-                }
-            }
-            scratch.counted()
-        })?;
-        Ok(Made {
-            stored: stored as usize,
-            spilled: spilled as usize,
-            crowded: scratch.answer(),
-        })
+/// What is still to be stored of a batch that pages were made with.
+fn rest_of<K: Key, V: Value>(
+    job: Job<K, V>,
+    parts: &Parts,
+    plan: Plan,
+    &Made { spilled, .. }: &Made,
+) -> Option<Job<K, V>> {
+    match spilled {
+        0 => None,
+        // Too many equal keys: those that are in will be found.
+        _ if spilled > plan.spill => Some(job),
+        _ => Some(Job {
+            keys: parts.spilled_keys.ptr().cast_const().cast(),
+            values: parts.spilled_values.ptr().cast_const().cast(),
+            bins: None,
+            len: spilled,
+            ..job
+        }),
     }
 }

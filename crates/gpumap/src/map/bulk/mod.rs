@@ -24,6 +24,7 @@
 mod bins;
 mod build;
 mod look_up;
+mod make;
 mod plan;
 mod sent;
 mod stages;

@@ -1,0 +1,242 @@
+//! Making all pages of a map: bins are sorted to pages, and pages made, stage by stage.
+
+use std::ops::Range;
+
+use gpumap_kernels::build::page::BuildArgs;
+use gpumap_kernels::build::pages::PagesArgs;
+use gpumap_kernels::build::spill::Spill;
+use gpumap_kernels::count::Counters;
+use gpumap_kernels::kernels::BulkKernels;
+use gpumap_kernels::primitives::partition::ScatterKernel;
+use gpumap_simt::kernel::{Grid, Kernel};
+
+use super::bins::InBins;
+use super::build::Parts;
+use super::plan::{Before, Plan};
+use super::stages::{Stage, stages};
+use crate::error::Result;
+use crate::map::table::Table;
+use crate::map::{Key, Map, Value};
+use crate::primitives::scatter_tile;
+use crate::scratch::Workspace;
+use crate::stream::Stream;
+
+/// What pages are made of, and how.
+pub(super) struct Build<'a, K: Key, V: Value> {
+    pub table: &'a Table,
+    pub kernels: &'a BulkKernels<K::Bits, V::Bits>,
+    pub parts: &'a Parts,
+    pub plan: Plan,
+    pub batch: &'a InBins<K, V>,
+}
+
+/// What came of making pages.
+pub(super) struct Made {
+    /// Pairs that are in them.
+    pub stored: usize,
+    /// Pairs that are not.
+    pub spilled: usize,
+    /// Whether some of these never came to their page.
+    pub crowded: bool,
+}
+
+/// What a build reports.
+#[derive(Clone, Copy)]
+struct Reports {
+    counters: Counters,
+    crowded: *mut u64,
+}
+
+/// The kernel that sorts bins to pages, with its arguments but for which bins.
+struct Sorting<K: Key, V: Value> {
+    kernel: ScatterKernel<PagesArgs<K::Bits, V::Bits>>,
+    args: PagesArgs<K::Bits, V::Bits>,
+    grid: Grid,
+}
+
+/// The kernel that makes pages, with its arguments but for which pages.
+struct Making<K: Key, V: Value> {
+    kernel: &'static Kernel<BuildArgs<K::Bits, V::Bits>>,
+    args: BuildArgs<K::Bits, V::Bits>,
+    grid: Grid,
+}
+
+impl<K: Key, V: Value> Sorting<K, V> {
+    /// Queues the sorting of some bins.
+    ///
+    /// # Safety
+    /// As [`PagesArgs`] says, until the stream has come to its end.
+    unsafe fn launch(&self, stream: &Stream, bins: &Range<u32>) -> Result<()> {
+        let grid = Grid {
+            blocks: self.args.tiles * bins.len() as u32,
+            ..self.grid
+        };
+        let first = bins.start;
+        let args = PagesArgs { first, ..self.args };
+        // SAFETY: passed on.
+        unsafe { self.kernel.kernel.launch(stream, grid, args) }
+    }
+}
+
+impl<K: Key, V: Value> Making<K, V> {
+    /// Queues the making of some pages, which counts what is stored.
+    ///
+    /// # Safety
+    /// As [`BuildArgs`] says, until the stream has come to its end.
+    unsafe fn launch(&self, stream: &Stream, pages: &Range<u32>, stored: Counters) -> Result<()> {
+        let grid = Grid {
+            blocks: pages.len() as u32,
+            ..self.grid
+        };
+        let args = BuildArgs {
+            first: pages.start,
+            stored,
+            ..self.args
+        };
+        // SAFETY: passed on.
+        unsafe { self.kernel.launch(stream, grid, args) }
+    }
+}
+
+impl<K: Key, V: Value> Build<'_, K, V> {
+    /// The list of pairs that find no place in their page.
+    fn spill(&self, counters: Counters) -> Spill<K::Bits, V::Bits> {
+        Spill {
+            keys: self.parts.spilled_keys.ptr().cast(),
+            values: self.parts.spilled_values.ptr().cast(),
+            count: counters.unplaced(),
+            room: self.plan.spill as u64,
+        }
+    }
+
+    /// What sorts the bins, on a device for which tiles have so many keys.
+    fn sorting(&self, tile: u32, reports: Reports) -> Sorting<K, V> {
+        let (plan, bins, kernel) = (&self.plan, &self.batch.bins, self.kernels.to_pages);
+        let capacity = bins.capacity();
+        let args = PagesArgs {
+            view: self.table.view(),
+            keys: bins.keys.cast(),
+            values: bins.values.cast(),
+            counts: bins.counts,
+            capacity,
+            bits: plan.bits,
+            sources: self.batch.sources,
+            first: 0,
+            tiles: capacity.div_ceil(u64::from(tile)) as u32,
+            tile,
+            parts: plan.parts,
+            heads: plan.heads(&self.parts.heads, size_of::<K>() + size_of::<V>()),
+            cursors: self.parts.cursors.ptr().cast(),
+            spill: self.spill(reports.counters),
+        };
+        let grid = Grid {
+            blocks: 0,
+            threads: kernel.threads,
+            shared_bytes: kernel.shared_bytes(tile, plan.parts),
+        };
+        Sorting { kernel, args, grid }
+    }
+
+    /// What makes the pages of such slots from what was sorted.
+    fn making(&self, slot_bytes: u32, sorted: &Sorting<K, V>, reports: Reports) -> Making<K, V> {
+        let plan = &self.plan;
+        let kernel = match plan.before {
+            Before::Nothing => self.kernels.build,
+            Before::Pairs => self.kernels.fill,
+        };
+        let cursors = sorted.args.cursors;
+        let args = BuildArgs {
+            view: sorted.args.view,
+            first: 0,
+            heads: sorted.args.heads,
+            counts: cursors.cast_const(),
+            equal: cursors.wrapping_add(plan.pages as usize),
+            crowded: reports.crowded,
+            spill: sorted.args.spill,
+            stored: reports.counters,
+        };
+        let sizes = [size_of::<K>() as u32, size_of::<V>() as u32];
+        let grid = Grid {
+            blocks: 0,
+            threads: plan.threads(),
+            shared_bytes: plan.shared_bytes(sizes, slot_bytes),
+        };
+        Making { kernel, args, grid }
+    }
+}
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// Sorts the bins to the pages and makes these, stage by stage, and waits.
+    pub(super) fn make_all_pages(
+        &self,
+        scratch: &mut Workspace,
+        build: &Build<'_, K, V>,
+    ) -> Result<Made> {
+        let reports = Reports {
+            counters: scratch.counting()?,
+            crowded: scratch.question(),
+        };
+        let plan = &build.plan;
+        let tile = scatter_tile(&self.device, &build.kernels.to_pages, plan.parts);
+        let sorting = build.sorting(tile, reports);
+        let making = build.making(self.kernels.slot_bytes, &sorting, reports);
+        let stages = stages(&build.table.shape, plan, build.batch);
+        // Bins of the next stage are sorted while pages of this one are made, unless there is no
+        // second stream to be had.
+        let beside = match &*stages {
+            [_] => None,
+            _ => self.scratch.take().ok(),
+        };
+        let [stored, spilled] = self.or_poison(scratch, |scratch| {
+            let stream = scratch.stream();
+            let beside = beside.as_ref().map_or(stream, |other| other.stream());
+            let cursors = &build.parts.cursors;
+            // SAFETY: the kernel set fits the map's types; bins, heads, cursors and the list live
+            // until the waits, of both streams, and the exclusive lock keeps all other operations
+            // away.
+            unsafe {
+                stream.fill(cursors.ptr(), 0, plan.cursors() * size_of::<u64>())?;
+                run_stages(stream, beside, &stages, &sorting, &making, plan.pages)?;
+            }
+            scratch.counted()
+        })?;
+        Ok(Made {
+            stored: stored as usize,
+            spilled: spilled as usize,
+            crowded: scratch.answer(),
+        })
+    }
+}
+
+/// Queues all stages: bins are sorted on the stream `beside`, and `pages` pages made on the other.
+/// Pages are made when no bin is sorted any more that reaches into them.
+///
+/// # Safety
+/// As for what is launched, until both streams have come to their ends.
+unsafe fn run_stages<K: Key, V: Value>(
+    stream: &Stream,
+    beside: &Stream,
+    stages: &[Stage<'_>],
+    sorting: &Sorting<K, V>,
+    making: &Making<K, V>,
+    pages: u32,
+) -> Result<()> {
+    let counters = making.args.stored;
+    beside.wait_stream(stream)?;
+    for stage in stages {
+        if let Some(event) = stage.after {
+            beside.wait_event(event)?;
+        }
+        // SAFETY: passed on.
+        unsafe { sorting.launch(beside, &stage.bins) }?;
+        stream.wait_stream(beside)?;
+        // The last one hands over what all have counted.
+        let stored = match stage.pages.end == pages {
+            true => counters,
+            false => Counters::of(counters.words),
+        };
+        // SAFETY: passed on.
+        unsafe { making.launch(stream, &stage.pages, stored) }?;
+    }
+    Ok(())
+}
