@@ -91,9 +91,9 @@ use table::Table;
 ///
 /// # Sets
 /// `Map<K, ()>` is a set of keys. It stores no values: a slot has 8 bytes, so that a set of 8-byte
-/// keys takes half the memory of a map to 4- or 8-byte values. There are shorter verbs for it, such as
-/// [`insert_keys`](Self::insert_keys) and [`retrieve_keys`](Self::retrieve_keys). Those of all maps
-/// are there too, with `()` for each value: as two values never differ, `upsert`, `merge` and
+/// keys takes half the memory of a map to 4- or 8-byte values. There are shorter verbs for it, such
+/// as [`insert_keys`](Self::insert_keys) and [`retrieve_keys`](Self::retrieve_keys). Those of all
+/// maps are there too, with `()` for each value: as two values never differ, `upsert`, `merge` and
 /// `get_or_insert` are `insert`.
 ///
 /// ```

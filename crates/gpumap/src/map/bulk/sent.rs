@@ -22,8 +22,8 @@ pub(crate) struct Senders<K: Key, V: Value> {
     pub(crate) keys: ScatterKernel<SendArgs<K::Bits, ()>>,
 }
 
-/// Grains of each of `bins` bins that a batch of `len` keys is sent to, which are whole parts of a lookup: none
-/// if there would be too many.
+/// Grains of each of `bins` bins that a batch of `len` keys is sent to, which are whole parts of a
+/// lookup: none if there would be too many.
 pub(crate) fn grains_of_sent(len: usize, bins: usize) -> Option<u32> {
     Some(grains(len, bins)?.next_multiple_of(PART / GRAIN))
 }
@@ -44,8 +44,8 @@ impl<K: Key, V: Value> Map<K, V> {
         self.room.left()
     }
 
-    /// The kernels that batches are sent with, for one of so many keys on this rank: none where that does not
-    /// pay.
+    /// The kernels that batches are sent with, for one of so many keys on this rank: none where
+    /// that does not pay.
     pub(crate) fn senders(&self, len: usize) -> Option<Senders<K, V>> {
         let kernels = self.kernels.bulk?;
         self.bulk.sends(len).then_some(Senders {
@@ -64,8 +64,8 @@ impl<K: Key, V: Value> Map<K, V> {
         self.makes_pages(&job).is_some()
     }
 
-    /// Stores what was sent, for which there is [room](Self::room_left), as it comes. Returns how many pairs were
-    /// stored.
+    /// Stores what was sent, for which there is [room](Self::room_left), as it comes. Returns how
+    /// many pairs were stored.
     pub(crate) fn store_sent(&self, verb: Verb<K, V>, sent: &InBins<K, V>) -> Result<usize> {
         if sent.len == 0 {
             return Ok(0);
@@ -109,8 +109,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Looks up what was sent, and waits.
     ///
     /// # Safety
-    /// `answers` leads to the answers of each source, as [`GetBinsArgs`] says, in memory that this map's
-    /// device has mapped.
+    /// `answers` leads to the answers of each source, as [`GetBinsArgs`] says, in memory that this
+    /// map's device has mapped.
     pub(crate) unsafe fn get_sent(
         &self,
         sent: &InBins<K, V>,
@@ -130,8 +130,8 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch.wait()
     }
 
-    /// Queues looking up what is in bins. To be called under the table's lock, which is to be held until the stream
-    /// has been waited for.
+    /// Queues looking up what is in bins. To be called under the table's lock, which is to be held
+    /// until the stream has been waited for.
     ///
     /// # Safety
     /// As [`GetBinsArgs`] says, until then.

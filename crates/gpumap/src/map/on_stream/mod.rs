@@ -153,7 +153,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// for part in [0..2, 2..4] {
     ///     let keys = keys.slice(part.clone())?;
     ///     let (values, found) = (values.slice_mut(part.clone())?, found.slice_mut(part)?);
-    ///     let _ = map.on(&stream).get_into(&keys, values, found)?; // answers that nobody waits for
+    ///     // An answer that nobody waits for.
+    ///     let _ = map.on(&stream).get_into(&keys, values, found)?;
     /// }
     /// assert_eq!(values.to_vec()?, [10, 20, 30, 0]);
     /// assert_eq!(found.to_vec()?, [1, 1, 1, 0]);

@@ -85,7 +85,8 @@ impl Terms {
         (turn(source as u32, owner as u32, self.ranks as u32) as usize) << self.bits
     }
 
-    /// Whether what all ranks have sent fits: into bins, and into the maps. `counts` has those of each rank.
+    /// Whether what all ranks have sent fits: into bins, and into the maps. `counts` has those of
+    /// each rank.
     fn fits(&self, counts: &[u64]) -> bool {
         let in_bins = counts.iter().all(|&count| count <= self.capacity());
         let in_maps = (0..self.ranks).all(|owner| self.incoming(counts, owner) <= self.room[owner]);
@@ -124,8 +125,9 @@ pub(super) fn upload(stream: &Stream, boxes: &[Mailbox]) -> Result<Buffer<u64>> 
 }
 
 impl<K: Key, V: Value> Shard<K, V> {
-    /// Sends a batch, or sorts it for those who fetch it; without values, notes the place of each key's answer if `asks`. Returns what came here,
-    /// or none if it does not fit, and then batches go the general way for a while. A collective.
+    /// Sends a batch, or sorts it for those who fetch it; without values, notes the place of each
+    /// key's answer if `asks`. Returns what came here, or none if it does not fit, and then batches
+    /// go the general way for a while. A collective.
     pub(in crate::sharded) fn send(
         &mut self,
         rank: &mut Rank,
@@ -273,9 +275,9 @@ impl<K: Key, V: Value> Shard<K, V> {
             shared_bytes: kernel.shared_bytes(tile, bins),
         };
         let stream = scratch.stream();
-        // SAFETY: the batch is staged, the mailboxes of all ranks have places for what is counted below their
-        // capacity, and no rank reads or writes this one's part of them before all have met again; the tables
-        // live until the wait.
+        // SAFETY: the batch is staged, the mailboxes of all ranks have places for what is counted
+        // below their capacity, and no rank reads or writes this one's part of them before all have
+        // met again; the tables live until the wait.
         unsafe {
             stream.fill(at.cast(), 0, bins as usize * size_of::<u64>())?;
             if batch.len != 0 {

@@ -40,8 +40,8 @@ pub(super) struct Offer {
 }
 
 impl Terms {
-    /// What all come to, from what each says; none if batches go the general way. `share` of so many keys is
-    /// what one rank may have to store.
+    /// What all come to, from what each says; none if batches go the general way. `share` of so
+    /// many keys is what one rank may have to store.
     pub(super) fn of(offers: &[Offer], me: usize, share: impl Fn(usize) -> usize) -> Option<Self> {
         let ranks = offers.len();
         let most = offers.iter().map(|offer| offer.keys).max()?;
@@ -78,7 +78,8 @@ impl Terms {
         u64::from(self.grains) * u64::from(GRAIN)
     }
 
-    /// Words of a rank's memory for pairs of so many bytes: a mailbox, and an outbox or a byte for each answer.
+    /// Words of a rank's memory for pairs of so many bytes: a mailbox, and an outbox or a byte for
+    /// each answer.
     pub(super) fn words(&self, pair: usize) -> usize {
         let beside = if self.fetches { pair } else { 1 };
         (self.places() as usize * (pair + beside)).div_ceil(size_of::<u64>())
