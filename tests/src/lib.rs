@@ -16,6 +16,7 @@ pub mod history;
 pub mod interleave;
 pub mod oracle;
 pub mod pairs;
+pub mod scheduled;
 pub mod sequence;
 pub mod shape;
 pub mod soak;

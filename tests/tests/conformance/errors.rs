@@ -2,8 +2,8 @@
 //! map and the device as they were.
 
 use gpumap::executor::Config;
-use gpumap::{Buffer, Device, Error, Growth, Key, Map, Merge, Result, Setting, Stream, Value};
-use gpumap_kernels::kernels::Encoding;
+use gpumap::{Buffer, Device, Error, Key, Map, Merge, Result, Setting, Stream, Value};
+use gpumap_tests::scheduled::{on_limited_steps, overcommitted_map};
 use gpumap_tests::{
     Batch, Oracle, Target, assert_holds, key, on_every_format, on_every_target, value,
 };
@@ -250,13 +250,7 @@ fn a_map_outlives_its_device_handle_and_streams() {
 
 #[test]
 fn a_write_that_fails_half_way_poisons_the_map_until_it_is_cleared() {
-    // A kernel that fails and leaves the device usable: only the executor has that.
-    for encoding in [Encoding::Wide, Encoding::Split] {
-        let device = Device::cpu_with(Config {
-            step_budget: 200_000,
-            ..Config::default()
-        });
-        let on = Target::new(device, Some(encoding));
+    on_limited_steps(|on| {
         let map = on.map_of::<u64, u64>(&[400]);
         let few = Batch::<u64, u64>::numbered(0..5, 1);
         map.insert(&few.keys, &few.values).unwrap();
@@ -289,23 +283,13 @@ fn a_write_that_fails_half_way_poisons_the_map_until_it_is_cleared() {
             assert_eq!(map.insert(&few.keys, &few.values).unwrap(), 5);
             assert_holds(&map, &few.bits().collect());
         }
-    }
+    });
 }
 
 #[test]
 fn a_write_on_a_stream_that_fails_half_way_poisons_the_map_too() {
-    for encoding in [Encoding::Wide, Encoding::Split] {
-        let device = Device::cpu_with(Config {
-            step_budget: 200_000,
-            ..Config::default()
-        });
-        let on = Target::new(device, Some(encoding));
-        // It promises room that it does not have, so that the batch is on its way at once.
-        let builder = on
-            .builder::<u64, u64>()
-            .growth(Growth::Fixed)
-            .submap_slots(&[200, 200]);
-        let map = builder.capacity(10_000).build().unwrap();
+    on_limited_steps(|on| {
+        let map = overcommitted_map(on);
         let few = Batch::<u64, u64>::numbered(0..5, 1);
         let many = Batch::<u64, u64>::numbered(0..3_000, 2);
         let stream = on.stream();
@@ -328,5 +312,5 @@ fn a_write_on_a_stream_that_fails_half_way_poisons_the_map_too() {
             assert_eq!(new.wait().unwrap(), 5);
             assert_holds(&map, &few.bits().collect());
         }
-    }
+    });
 }

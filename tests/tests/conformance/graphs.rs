@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::thread;
 
-use gpumap::executor::Config;
-use gpumap::{Buffer, Device, Error, Growth, Key, Map, Merge, Result, Stream, Value};
-use gpumap_kernels::kernels::Encoding;
+use gpumap::{Buffer, Error, Growth, Key, Map, Merge, Result, Stream, Value};
 use gpumap_tests::pairs::{nth_key, value_by};
+use gpumap_tests::scheduled::{on_limited_steps, overcommitted_map};
 use gpumap_tests::{
     Batch, Oracle, Shape, Target, assert_holds, contents, key_bits, on_every_format,
     on_every_target, on_formats_with_values, on_pairs, value, value_bits,
@@ -303,18 +302,8 @@ fn a_map_that_promised_too_much_says_so() {
 
 #[test]
 fn a_launch_that_fails_half_way_poisons_the_map() {
-    for encoding in [Encoding::Wide, Encoding::Split] {
-        let device = Device::cpu_with(Config {
-            step_budget: 200_000,
-            ..Config::default()
-        });
-        let on = Target::new(device, Some(encoding));
-        // It promises room that it does not have, so that the batch is on its way at once.
-        let builder = on
-            .builder::<u64, u64>()
-            .growth(Growth::Fixed)
-            .submap_slots(&[200, 200]);
-        let map = builder.capacity(10_000).build().unwrap();
+    on_limited_steps(|on| {
+        let map = overcommitted_map(on);
         let stream = on.stream();
         let few = Batch::<u64, u64>::numbered(0..5, 1);
         let many = Batch::<u64, u64>::numbered(0..3_000, 2);
@@ -339,7 +328,7 @@ fn a_launch_that_fails_half_way_poisons_the_map() {
             assert_eq!(verbs.launch().unwrap().wait().unwrap(), [5]);
             assert_holds(&map, &few.bits().collect());
         }
-    }
+    });
 }
 
 #[test]

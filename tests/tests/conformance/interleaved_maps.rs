@@ -4,40 +4,12 @@
 
 use std::sync::Barrier;
 
-use gpumap::executor::{Config, Schedule};
 use gpumap::map_ref::MapRef;
 use gpumap::simt::kernel::Grid;
 use gpumap::simt::{kernel, kernel_args, thread};
 use gpumap::{Device, Error, Growth, Key, Map, Merge, Stream, Value};
-use gpumap_kernels::kernels::Encoding;
-use gpumap_tests::device::{noting, run_pair_on};
 use gpumap_tests::pairs::{key_hash, nth_key, slot_bytes};
-use gpumap_tests::{Batch, Oracle, Target, assert_holds, contents, oracle};
-
-/// Runs a body on a device of its own for each seed, format and encoding.
-macro_rules! on_every_interleaving {
-    ($seeds:expr, $body:ident) => {
-        for seed in 0..$seeds {
-            for encoding in [Encoding::Wide, Encoding::Split] {
-                let device = Device::cpu_with(Config {
-                    workers: 1,
-                    schedule: Schedule::Random { seed },
-                    step_budget: 1 << 26,
-                    ..Config::default()
-                });
-                let on = Target::new(device, Some(encoding));
-                noting(&format!("seed {seed}"), || {
-                    run_pair_on::<u32, u32>(&on, $body::<u32, u32>);
-                    run_pair_on::<u32, u64>(&on, $body::<u32, u64>);
-                    run_pair_on::<u64, u32>(&on, $body::<u64, u32>);
-                    run_pair_on::<u64, u64>(&on, $body::<u64, u64>);
-                    run_pair_on::<u32, ()>(&on, $body::<u32, ()>);
-                    run_pair_on::<u64, ()>(&on, $body::<u64, ()>);
-                });
-            }
-        }
-    };
-}
+use gpumap_tests::{Batch, Oracle, Target, assert_holds, contents, on_random_schedules, oracle};
 
 #[test]
 fn duplicates_across_blocks() {
@@ -67,7 +39,7 @@ fn duplicates_across_blocks() {
             assert_holds(&map, &held);
         }
     }
-    on_every_interleaving!(30, body);
+    on_random_schedules!(30, body);
 }
 
 #[test]
@@ -96,7 +68,7 @@ fn maps_that_are_built_and_batches_in_bins() {
             assert_eq!(map.len(), 10);
         }
     }
-    on_every_interleaving!(20, body);
+    on_random_schedules!(20, body);
 }
 
 /// Two homes with twice as many pairs as slots, in a page where few slabs have room: the pairs that have no slot agree on who
@@ -127,7 +99,7 @@ fn pages_with_crowded_homes() {
         assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), n);
         assert_holds(&map, &batch.bits().collect());
     }
-    on_every_interleaving!(20, body);
+    on_random_schedules!(20, body);
 }
 
 #[test]
@@ -150,7 +122,7 @@ fn a_refused_batch_of_several_blocks() {
         }
         assert_holds(&map, &held);
     }
-    on_every_interleaving!(30, body);
+    on_random_schedules!(30, body);
 }
 
 #[test]
@@ -170,7 +142,7 @@ fn sums_across_blocks() {
             assert!(absent[0].is_none());
         }
     }
-    on_every_interleaving!(20, body);
+    on_random_schedules!(20, body);
 }
 
 kernel_args! {

@@ -1,33 +1,9 @@
 //! Whole maps on executors with a random schedule, and pools with nothing to spare: warps take the last
 //! slabs from each other, and the host stores once more what found no room.
 
-use gpumap::executor::{Config, Schedule};
-use gpumap::{Device, Key, Value};
-use gpumap_kernels::kernels::Encoding;
-use gpumap_tests::Batch;
+use gpumap::{Key, Value};
 use gpumap_tests::chained::{Model, assert_model};
-use gpumap_tests::device::{Target, noting, run_pair_on};
-
-/// Runs a body on a device of its own for each seed, format and encoding.
-macro_rules! on_every_interleaving {
-    ($seeds:expr, $body:ident) => {
-        for seed in 0..$seeds {
-            for encoding in [Encoding::Wide, Encoding::Split] {
-                let device = Device::cpu_with(Config {
-                    workers: 1,
-                    schedule: Schedule::Random { seed },
-                    step_budget: 1 << 26,
-                    ..Config::default()
-                });
-                let on = Target::new(device, Some(encoding));
-                noting(&format!("seed {seed}"), || {
-                    run_pair_on::<u32, u32>(&on, $body::<u32, u32>);
-                    run_pair_on::<u64, u64>(&on, $body::<u64, u64>);
-                });
-            }
-        }
-    };
-}
+use gpumap_tests::{Batch, Target, on_random_schedules};
 
 #[test]
 fn a_pool_with_nothing_to_spare_takes_its_last_pair() {
@@ -50,7 +26,7 @@ fn a_pool_with_nothing_to_spare_takes_its_last_pair() {
             assert_model(&map, &model);
         }
     }
-    on_every_interleaving!(15, body);
+    on_random_schedules!(15, body: u32 => u32, u64 => u64);
 }
 
 #[test]
@@ -72,5 +48,5 @@ fn inserters_of_the_same_keys_in_several_blocks() {
         map.compact().unwrap();
         assert_model(&map, &model);
     }
-    on_every_interleaving!(15, body);
+    on_random_schedules!(15, body: u32 => u32, u64 => u64);
 }
