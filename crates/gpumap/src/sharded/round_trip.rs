@@ -106,14 +106,16 @@ impl<K: Key, V: Value> Shard<K, V> {
         let parcels = answers.parcels(&mut came);
         // SAFETY: as above.
         unsafe { exchange(rank, stream, &plan.reversed(), &parcels) }?;
-        let put = |answers: &AnswerBuffers<'_, V>, first: usize, range: Range<usize>| {
-            put_back(stream, answers, first, places, range, targets)
+        let order = BatchOrder {
+            stream,
+            places,
+            targets,
         };
-        let returned = put(&own, mine.start, mine.clone());
+        let returned = order.put_back(&own, mine.start, mine.clone());
         rank.wait()?;
         let returned = returned
-            .and_then(|()| put(&came, 0, 0..mine.start))
-            .and_then(|()| put(&came, 0, mine.end..len))
+            .and_then(|()| order.put_back(&came, 0, 0..mine.start))
+            .and_then(|()| order.put_back(&came, 0, mine.end..len))
             .and_then(|()| stream.synchronize());
         rank.together(returned)
     }
@@ -157,39 +159,47 @@ fn number(
     Ok(())
 }
 
-/// Queues putting answers to the keys of a range back. The first of the answers is that of key
-/// `first`.
-fn put_back<V: Value>(
-    stream: &Stream,
-    answers: &AnswerBuffers<'_, V>,
-    first: usize,
-    places: &Buffer<u32>,
-    range: Range<usize>,
+/// The order of a batch, that its answers are put into.
+struct BatchOrder<'a, V> {
+    stream: &'a Stream,
+    /// Where each key was, by owner.
+    places: &'a Buffer<u32>,
     targets: Targets<V>,
-) -> Result<()> {
-    if range.is_empty() {
-        return Ok(());
-    }
-    let skip = range.start - first;
-    let args = ReturnArgs::<()> {
-        places: places.slice(range.clone())?.as_ptr(),
-        values: answers.values.as_ref().map_or(ptr::null(), |values| {
-            values.as_ptr().wrapping_add(skip).cast()
-        }),
-        found: answers.found.as_ptr().wrapping_add(skip),
-        n: range.len() as u64,
-        out_values: targets.values_at(),
-        out_found: targets.found,
-    };
-    let grid = Grid::covering(args.n, THREADS);
-    // SAFETY: places are below the length of the batch, which the targets have room for; answers
-    // have the range. Values are of the size that the kernel is for. All of it lives until the
-    // caller's wait.
-    unsafe {
-        match targets.value_bytes() {
-            0 => RETURN_0.launch(stream, grid, args),
-            4 => RETURN_4.launch(stream, grid, args.of()),
-            _ => RETURN_8.launch(stream, grid, args.of()),
+}
+
+impl<V: Value> BatchOrder<'_, V> {
+    /// Queues putting answers to the keys of a range back. The first of the answers is that of key
+    /// `first`.
+    fn put_back(
+        &self,
+        answers: &AnswerBuffers<'_, V>,
+        first: usize,
+        range: Range<usize>,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let skip = range.start - first;
+        let args = ReturnArgs::<()> {
+            places: self.places.slice(range.clone())?.as_ptr(),
+            values: answers.values.as_ref().map_or(ptr::null(), |values| {
+                values.as_ptr().wrapping_add(skip).cast()
+            }),
+            found: answers.found.as_ptr().wrapping_add(skip),
+            n: range.len() as u64,
+            out_values: self.targets.values_at(),
+            out_found: self.targets.found,
+        };
+        let grid = Grid::covering(args.n, THREADS);
+        // SAFETY: places are below the length of the batch, which the targets have room for; answers
+        // have the range. Values are of the size that the kernel is for. All of it lives until the
+        // caller's wait.
+        unsafe {
+            match self.targets.value_bytes() {
+                0 => RETURN_0.launch(self.stream, grid, args),
+                4 => RETURN_4.launch(self.stream, grid, args.of()),
+                _ => RETURN_8.launch(self.stream, grid, args.of()),
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Making all pages of a map with one batch: of an empty map, or of one that is in use.
 
+use gpumap_kernels::kernels::BulkKernels;
 use gpumap_kernels::verbs::store::Select;
 use gpumap_simt::atomic::part::Update;
 use parking_lot::RwLockWriteGuard;
@@ -83,15 +84,10 @@ impl<K: Key, V: Value> Map<K, V> {
         let (Some(before), Some(kernels)) = (self.makes_pages(&job), &self.kernels.bulk) else {
             return Ok(None);
         };
-        let most_parts = kernels.to_pages.most_parts;
         let bits = given.map(|given| given.bits);
-        let Some(plan) = Plan::new(&table.shape, job.len, most_parts, before, bits) else {
+        let Some(plan) = self.plan_for(table, kernels, job.len, before, bits) else {
             return Ok(None);
         };
-        let sizes = [size_of::<K>() as u32, size_of::<V>() as u32];
-        if plan.shared_bytes(sizes, self.kernels.slot_bytes) > self.device.shared_memory() {
-            return Ok(None);
-        }
         let Some(parts) = self.parts_of(scratch, &job, plan, given.is_none())? else {
             return Ok(None);
         };
@@ -137,6 +133,22 @@ impl<K: Key, V: Value> Map<K, V> {
             table.set_marked(marked);
         }
         Ok(Some(stored + report.stored + progress.stored))
+    }
+
+    /// How so many pairs get to the pages, from bins by so many `bits` if they are in bins: none if
+    /// pages are too many, or too large for a block.
+    fn plan_for(
+        &self,
+        table: &Table,
+        kernels: &BulkKernels<K::Bits, V::Bits>,
+        len: usize,
+        before: Before,
+        bits: Option<u32>,
+    ) -> Option<Plan> {
+        let plan = Plan::new(&table.shape, len, kernels.to_pages.most_parts, before, bits)?;
+        let sizes = [size_of::<K>() as u32, size_of::<V>() as u32];
+        let shared_bytes = plan.shared_bytes(sizes, self.kernels.slot_bytes);
+        (shared_bytes <= self.device.shared_memory()).then_some(plan)
     }
 
     /// Memory for all that follows, and the batch in bins if it is to be sorted.
