@@ -42,7 +42,7 @@ pub use arena::Audit;
 pub use arena::{ArenaMap, ArenaMapBuilder, ArenaStats};
 pub use builder::{DEFAULT_MAX_LOAD_FACTOR, Growth, MapBuilder};
 pub(crate) use builder::{encoding_of, random_seed};
-pub(crate) use bulk::{Arrival, InBins, Senders, collect, grains_of_sent};
+pub(crate) use bulk::{Arrival, Grains, InBins, Senders, collect};
 pub use chunks::{Chunk, Chunks};
 pub use graph::{Graph, Recording};
 pub use key::{Key, Value};

@@ -4,7 +4,7 @@ use std::ptr;
 
 use gpumap_kernels::build::bins::{Bins, GRAIN};
 use gpumap_kernels::build::pair::side_by_side;
-use gpumap_kernels::kernels::RemoveBinsArgs;
+use gpumap_kernels::kernels::{PART, RemoveBinsArgs};
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{ScatterArgs, ScatterKernel};
 use gpumap_simt::kernel::{Grid, Kernel};
@@ -22,6 +22,45 @@ use crate::scratch::Workspace;
 /// Bits of the hash that choose the bin of a pair on its way to a table in use: 256 regions, of
 /// which those that are being worked on stay in the L2.
 pub(super) const REGION_BITS: u32 = 8;
+
+/// How much room each of some bins has, in units of [`GRAIN`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grains(u32);
+
+impl Grains {
+    /// If `bins` of them share `len` pairs with uniform hashes: the mean, a sixty-fourth, and eight
+    /// standard deviations. Several pairs with each key widen the spread. None if there would be
+    /// too many.
+    pub(super) fn of(len: usize, bins: usize) -> Option<Self> {
+        let mean = len as f64 / bins as f64;
+        let most = mean + mean / 64.0 + 8.0 * mean.sqrt();
+        let grains = (most / f64::from(GRAIN)).ceil() as u32;
+        // Each is a warp of a grid, whose blocks are numbered with 31 bits.
+        let all = u64::from(grains) * bins as u64;
+        (all < u64::from(u32::MAX)).then_some(Self(grains.max(1)))
+    }
+
+    /// The same for a batch that is sent: bins are whole parts of a lookup.
+    pub(crate) fn of_sent(len: usize, bins: usize) -> Option<Self> {
+        let Self(grains) = Self::of(len, bins)?;
+        Some(Self(grains.next_multiple_of(PART / GRAIN)))
+    }
+
+    /// As kernels take them.
+    pub(crate) fn get(self) -> u32 {
+        self.0
+    }
+
+    /// Places of a bin.
+    pub(crate) fn capacity(self) -> u64 {
+        u64::from(self.0) * u64::from(GRAIN)
+    }
+
+    /// Places of so many bins.
+    pub(super) fn places(self, bins: usize) -> usize {
+        bins * self.capacity() as usize
+    }
+}
 
 /// Keys, and values if there are any, in bins by the top `bits` bits of their hashes: for each
 /// value of these, one bin after the other from each of `sources`.
@@ -43,7 +82,7 @@ pub(in crate::map) struct Binned {
     values: Memory,
     counts: Memory,
     bits: u32,
-    grains: u32,
+    grains: Grains,
     len: usize,
 }
 
@@ -52,10 +91,10 @@ impl Binned {
     /// of type `P`: none if there is none, or they are too many.
     fn of<K, P>(scratch: &Workspace, len: usize, bits: u32) -> Result<Option<Self>> {
         let bins = 1usize << bits;
-        let Some(grains) = grains(len, bins) else {
+        let Some(grains) = Grains::of(len, bins) else {
             return Ok(None);
         };
-        let places = bins * grains as usize * GRAIN as usize;
+        let places = grains.places(bins);
         let (of_keys, of_values) = match side_by_side::<K, P>() {
             true => (bytes_of::<(K, P)>(places)?, 0),
             false => (bytes_of::<K>(places)?, bytes_of::<P>(places)?),
@@ -86,7 +125,7 @@ impl Binned {
             values: self.values.ptr().cast(),
             counts: self.counts.ptr().cast(),
             bins: 1 << self.bits,
-            grains: self.grains,
+            grains: self.grains.get(),
         }
     }
 
@@ -100,17 +139,6 @@ impl Binned {
             arrivals: Vec::new(),
         }
     }
-}
-
-/// Grains of each bin, if `bins` of them share `len` pairs with uniform hashes: the mean, a
-/// sixty-fourth, and eight standard deviations. Several pairs with each key widen the spread.
-pub(super) fn grains(len: usize, bins: usize) -> Option<u32> {
-    let mean = len as f64 / bins as f64;
-    let most = mean + mean / 64.0 + 8.0 * mean.sqrt();
-    let grains = (most / f64::from(GRAIN)).ceil() as u32;
-    // Each is a warp of a grid, whose blocks are numbered with 31 bits.
-    let all = u64::from(grains) * bins as u64;
-    (all < u64::from(u32::MAX)).then_some(grains.max(1))
 }
 
 /// Memory that is only there for speed.
@@ -267,13 +295,13 @@ mod tests {
     fn bins_have_room_for_all_and_little_more() {
         for len in [1, 100, 10_000, 100_000_000, 10_000_000_000] {
             for bins in [1, 2, 256, 512] {
-                let room = grains(len, bins).unwrap() as usize * GRAIN as usize * bins;
+                let room = Grains::of(len, bins).unwrap().places(bins);
                 assert!(room >= len);
                 if len > 1_000_000 {
                     assert!(room < len + len / 16, "{room} for {len}");
                 }
             }
         }
-        assert_eq!(grains(1 << 45, 256), None);
+        assert_eq!(Grains::of(1 << 45, 256), None);
     }
 }

@@ -4,7 +4,7 @@
 
 use std::ptr;
 
-use gpumap_kernels::build::bins::{Bins, GRAIN};
+use gpumap_kernels::build::bins::Bins;
 use gpumap_kernels::mail::{
     COLLECT_0, COLLECT_4, COLLECT_8, CollectArgs, Mailbox, OwnerOf, SendArgs,
 };
@@ -12,8 +12,7 @@ use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::ScatterKernel;
 use gpumap_simt::kernel::Grid;
 
-use super::bins::{REGION_BITS, spare};
-use super::sent::grains_of_sent;
+use super::bins::{Grains, REGION_BITS, spare};
 use crate::error::Result;
 use crate::map::look_up::LookUp;
 use crate::map::table::Table;
@@ -52,8 +51,8 @@ pub(crate) unsafe fn collect(
 
 /// Keys that have been sorted into bins, and where their answers will be.
 struct Sorted {
-    /// Runs of [`GRAIN`] places that each bin has.
-    grains: u32,
+    /// How much room each bin has.
+    grains: Grains,
     /// Room for as many keys, values and bytes that say which are found,
     mailbox: Mailbox,
     /// and where on the device that is told.
@@ -65,13 +64,6 @@ struct Sorted {
     /// Keys of a tile of the kernel that sorts them.
     tile: u32,
     _memory: Vec<Memory>,
-}
-
-impl Sorted {
-    /// How many keys a bin has room for.
-    fn capacity(&self) -> u64 {
-        u64::from(self.grains) * u64::from(GRAIN)
-    }
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -108,7 +100,7 @@ impl<K: Key, V: Value> Map<K, V> {
             values: ptr::null(),
             counts: sorted.counts,
             bins: BINS,
-            grains: sorted.grains,
+            grains: sorted.grains.get(),
         };
         let answers = CollectArgs {
             places: sorted.places,
@@ -141,10 +133,10 @@ impl<K: Key, V: Value> Map<K, V> {
         tile: u32,
     ) -> Result<Option<Sorted>> {
         let bins = BINS as usize;
-        let Some(grains) = grains_of_sent(len, bins) else {
+        let Some(grains) = Grains::of_sent(len, bins) else {
             return Ok(None);
         };
-        let places = bins * grains as usize * GRAIN as usize;
+        let places = grains.places(bins);
         // Where answers are is told in 32 bits.
         if u32::try_from(places).is_err() {
             return Ok(None);
@@ -204,8 +196,8 @@ impl<K: Key, V: Value> Map<K, V> {
             bin: DigitOf::top_of_hash(self.seed, REGION_BITS),
             bits: REGION_BITS,
             boxes: sorted.boxes.cast_const().cast(),
-            capacity: sorted.capacity(),
-            stride: sorted.capacity(),
+            capacity: sorted.grains.capacity(),
+            stride: sorted.grains.capacity(),
             cursors: sorted.counts,
             places: sorted.places,
         };
@@ -228,6 +220,6 @@ impl<K: Key, V: Value> Map<K, V> {
             stream.download(came.as_mut_ptr().cast(), counts, size_of_val(&*came))?;
         }
         stream.synchronize()?;
-        Ok(came.iter().all(|&keys| keys <= sorted.capacity()))
+        Ok(came.iter().all(|&keys| keys <= sorted.grains.capacity()))
     }
 }

@@ -32,9 +32,9 @@ mod stages;
 mod tests;
 
 pub(super) use bins::Binned;
-pub(crate) use bins::InBins;
+pub(crate) use bins::{Grains, InBins};
 pub(crate) use look_up::collect;
-pub(crate) use sent::{Senders, grains_of_sent};
+pub(crate) use sent::Senders;
 pub(crate) use stages::Arrival;
 
 use crate::device::{Device, Kind};

@@ -1,12 +1,12 @@
 //! Batches that other ranks have sent, which are in bins already.
 
-use gpumap_kernels::build::bins::{Bins, GRAIN};
+use gpumap_kernels::build::bins::Bins;
 use gpumap_kernels::kernels::{GetBinsArgs, PART, reply_bytes};
 use gpumap_kernels::mail::{Mailbox, SendArgs};
 use gpumap_kernels::primitives::partition::ScatterKernel;
 use gpumap_simt::kernel::Grid;
 
-use super::bins::{InBins, grains};
+use super::bins::InBins;
 use crate::error::Result;
 use crate::map::launch::grid;
 use crate::map::store::{Job, Verb};
@@ -20,12 +20,6 @@ pub(crate) struct Senders<K: Key, V: Value> {
     /// Of pairs that are fetched.
     pub(crate) sorted: ScatterKernel<SendArgs<K::Bits, V::Bits>>,
     pub(crate) keys: ScatterKernel<SendArgs<K::Bits, ()>>,
-}
-
-/// Grains of each of `bins` bins that a batch of `len` keys is sent to, which are whole parts of a
-/// lookup: none if there would be too many.
-pub(crate) fn grains_of_sent(len: usize, bins: usize) -> Option<u32> {
-    Some(grains(len, bins)?.next_multiple_of(PART / GRAIN))
 }
 
 impl<K: Key, V: Value> Map<K, V> {

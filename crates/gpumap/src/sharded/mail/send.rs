@@ -165,7 +165,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             values: mailbox.values.cast_const().cast(),
             counts: of_bins.as_ptr(),
             bins: terms.bins(),
-            grains: terms.grains,
+            grains: terms.grains.get(),
         };
         Ok(Came {
             batch: InBins {

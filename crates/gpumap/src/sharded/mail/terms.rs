@@ -1,9 +1,8 @@
 //! [`Terms`]: what the ranks agree upon before a batch is sent.
 
-use gpumap_kernels::build::bins::GRAIN;
 use gpumap_kernels::mail::MOST_BINS;
 
-use crate::map::grains_of_sent;
+use crate::map::Grains;
 
 /// Bins of all mailboxes together, about: so many runs of a tile are long enough for the link.
 const BINS: u32 = 256;
@@ -17,8 +16,8 @@ pub(in crate::sharded) struct Terms {
     pub(super) me: usize,
     /// A mailbox has `1 << bits` bins from each rank,
     pub(super) bits: u32,
-    /// each of so many grains.
-    pub(super) grains: u32,
+    /// each of so much room.
+    pub(super) grains: Grains,
     /// Pairs that each rank has room for.
     pub(super) room: Vec<u64>,
     /// Whether the ranks [fetch](crate::sharded::Shard::fetch) what is for them.
@@ -55,7 +54,7 @@ impl Terms {
         let bits = (BINS / u32::try_from(ranks).ok()?).checked_ilog2()?;
         // Some ranks have a little more than others.
         let of_one = share(usize::try_from(most).ok()?);
-        let grains = grains_of_sent(of_one, 1 << bits)?;
+        let grains = Grains::of_sent(of_one, 1 << bits)?;
         let terms = Self {
             ranks,
             me,
@@ -75,7 +74,7 @@ impl Terms {
 
     /// Places of a bin.
     pub(super) fn capacity(&self) -> u64 {
-        u64::from(self.grains) * u64::from(GRAIN)
+        self.grains.capacity()
     }
 
     /// Words of a rank's memory for pairs of so many bytes: a mailbox, and an outbox or a byte for
