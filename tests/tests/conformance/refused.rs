@@ -1,9 +1,11 @@
 //! Calls that are refused, for want of memory or of room, leave the map as it was; and those that are not lose
 //! nothing, however full it is.
 
-use gpumap::{ArenaMap, Buffer, Error, Growth, Key, Map, Merge, Operation, Result, Value};
+use gpumap::{
+    ArenaMap, Buffer, Error, Growth, Key, Map, MapBuilder, Merge, Operation, Result, Value,
+};
 use gpumap_tests::device::noting;
-use gpumap_tests::pairs::nth_key;
+use gpumap_tests::pairs::{nth_key, slot_bytes};
 use gpumap_tests::{
     Batch, Oracle, Target, assert_holds, contents, on_every_target, on_pairs, value, value_bits,
 };
@@ -119,21 +121,35 @@ fn cells_of_an_arena_are_in_one_place_after_memory_ended() {
 /// A map that is full to the last slots that pairs find by their own walks.
 fn brimful<K: Key, V: Value>(on: &Target, seed: u64) -> (Map<K, V>, Batch<K, V>) {
     let builder = on.builder().capacity(3_000).max_load_factor(0.95);
-    let map: Map<K, V> = builder
-        .growth(Growth::Fixed)
-        .hash_seed(seed)
-        .build()
-        .unwrap();
-    let (mut held, mut step) = (0, 1024);
+    filled(builder.hash_seed(seed), 0)
+}
+
+/// The same of other settings; of several submaps others may take in what one has no room for, so some keys are
+/// left out.
+fn filled<K: Key, V: Value>(
+    builder: MapBuilder<K, V>,
+    mut left_out: u64,
+) -> (Map<K, V>, Batch<K, V>) {
+    let map = builder.growth(Growth::Fixed).build().unwrap();
+    let (mut held, mut next, mut step) = (Vec::new(), 0, 1024);
     while step > 0 {
-        let batch = Batch::<K, V>::numbered(held..held + step, 1);
+        let numbers = next..next + step;
+        let batch = Batch::<K, V>::numbered(numbers.clone(), 1);
         match map.insert(&batch.keys, &batch.values) {
-            Ok(_) => held += step,
-            Err(Error::Full { partial: false, .. }) => step /= 2,
+            Ok(_) => {
+                held.extend(numbers);
+                next += step;
+            }
+            Err(Error::Full { partial: false, .. }) => {
+                step /= 2;
+                if step == 0 && left_out > 0 {
+                    (next, step, left_out) = (next + 1, 1, left_out - 1);
+                }
+            }
             Err(error) => panic!("{error}"),
         }
     }
-    (map, Batch::numbered(0..held, 1))
+    (map, Batch::numbered(held, 1))
 }
 
 #[test]
@@ -153,27 +169,70 @@ fn retaining_keys_of_a_brimful_map_loses_none() {
     on_pairs!(body: u32 => u32, u64 => u64, u64 => ());
 }
 
+/// A second table that is larger has as many submaps, and the map knows what it has now.
+#[test]
+fn second_tables_have_as_many_submaps() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for (submaps, left_out) in [(1, 0), (3, 10)] {
+            let mut larger = 0;
+            for seed in 0..2 {
+                let builder = on.builder().capacity(3_000).max_load_factor(0.95);
+                let builder = builder.submaps(submaps).hash_seed(seed);
+                let (map, held) = filled::<K, V>(builder, left_out);
+                let reserved = Batch::<K, V>::of((0..3).map(|i| (!i, i)));
+                map.insert(&reserved.keys, &reserved.values).unwrap();
+                let right: Oracle = held.bits().chain(reserved.bits()).collect();
+                let (slots, capacity) = (map.slots(), map.capacity());
+                let kept = reserved.keys.iter().chain(&held.keys).rev();
+                let kept: Vec<K> = kept.copied().collect();
+                assert_eq!(map.retain_keys(&kept).unwrap(), 0);
+                assert_holds(&map, &right);
+                larger += usize::from(map.slots() > slots);
+                assert!(map.slots() >= slots && map.submaps() == submaps as usize);
+                assert_eq!(map.slots() > slots, map.capacity() > capacity);
+                let stats = map.stats().unwrap();
+                let slot_bytes = slot_bytes::<K, V>() as u64;
+                assert_eq!(stats.table_bytes, map.slots() as u64 * slot_bytes);
+                assert_eq!((stats.len, stats.tombstones), (right.len(), 0));
+                // What it says that it has room for, it has.
+                if let Some(room) = map.capacity().checked_sub(map.len()) {
+                    let first = 1 << 20;
+                    let more = Batch::<K, V>::numbered(first..first + room as u64, 2);
+                    assert_eq!(map.insert(&more.keys, &more.values).unwrap(), room);
+                }
+                let half = &held.keys[..held.len() / 2];
+                map.retain_keys(half).unwrap();
+                assert_holds(&map, &held.bits().take(half.len()).collect());
+            }
+            assert!(larger > 0 || submaps > 1, "all of them found room");
+        }
+    }
+    on_pairs!(body: u64 => u64);
+}
+
 #[test]
 fn keys_are_retained_without_memory_for_a_second_table() {
     fn body<K: Key, V: Value>(on: &Target) {
         let on = &on.with_memory_budget(BUDGET);
         let half = Batch::<K, V>::numbered(0..1_500, 1);
         let others: Vec<K> = (1_500..3_000).map(nth_key).collect();
-        for full in [false, true] {
+        let absent: Vec<K> = (100_000..101_000).map(nth_key).collect();
+        for full in [None, Some(0), Some(1)] {
             let (map, held) = match full {
-                true => brimful::<K, V>(on, 1),
-                false => (on.fixed(3_000), Batch::numbered(0..3_000, 1)),
+                Some(seed) => brimful::<K, V>(on, seed),
+                None => (on.fixed(3_000), Batch::numbered(0..3_000, 1)),
             };
             map.insert(&held.keys, &held.values).unwrap();
             // With the scratch memory of such a call.
             map.get(&held.keys).unwrap();
             map.retain_keys(&held.keys).unwrap();
             let taken = starve(on, 1_000);
-            let all = map.retain_keys(&held.keys);
+            let reversed: Vec<K> = held.keys.iter().rev().copied().collect();
+            let all = map.retain_keys(&reversed);
             match full {
-                false => assert_eq!(all.unwrap(), 0),
-                // There may be room for all in any order, since it was made larger.
-                true => assert!(
+                None => assert_eq!(all.unwrap(), 0),
+                // There may be room for all in any order, if it was made larger.
+                Some(_) => assert!(
                     matches!(all, Ok(0) | Err(Error::OutOfMemory { .. })),
                     "{all:?}"
                 ),
@@ -181,11 +240,15 @@ fn keys_are_retained_without_memory_for_a_second_table() {
             drop(taken);
             assert_holds(&map, &held.bits().collect());
             let taken = starve(on, 1_000);
-            let removed = map.retain_keys(&half.keys).unwrap();
+            // As many absent keys as leave those of the batch fewer than before.
+            let asked = [&half.keys[..], &absent[..1_000]].concat();
+            let removed = map.retain_keys(&asked).unwrap();
             drop(taken);
             assert_eq!(removed, held.len() - half.len());
             assert_holds(&map, &half.bits().collect());
-            assert!(map.contains(&others).unwrap().iter().all(|&there| !there));
+            for gone in [&others, &absent] {
+                assert!(map.contains(gone).unwrap().iter().all(|&there| !there));
+            }
         }
     }
     on_pairs!(body: u32 => u32, u64 => u64);

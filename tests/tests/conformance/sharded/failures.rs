@@ -330,6 +330,13 @@ fn who_leaves_without_an_error_is_not_said_to_have_failed() {
                 false => rank.barrier().map_err(|_| of_its_own()),
             });
             assert!(matches!(error, Err(Error::OutputTooSmall { .. })));
+            // Also if ranks before it are told that somebody has left.
+            let error = ranks.run(|rank| match rank.index() {
+                index if index == last => Ok(()),
+                index if index + 1 == last => rank.barrier().map_err(|_| of_its_own()),
+                _ => rank.barrier(),
+            });
+            assert!(matches!(error, Err(Error::OutputTooSmall { .. })));
             ranks.run(|rank| rank.barrier()).unwrap();
         },
     );

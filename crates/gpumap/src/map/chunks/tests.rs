@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::thread;
 
 use super::*;
-use crate::Error;
 use crate::device::Device;
 use crate::map::Growth;
 use crate::testing::on_every_device;
+use crate::{Buffer, Error, Stream};
 
 /// A map of several submaps and chunks, with keys whose bits mean a state of a slot among others.
 fn sample(device: &Device, pairs: u64) -> Map<u64, u64> {
@@ -208,6 +208,34 @@ fn a_map_that_has_no_memory_to_grow_meanwhile() {
         assert_eq!(all.len(), kept.len());
     }
     assert!(outcomes.iter().all(|&times| times > 0), "{outcomes:?}");
+}
+
+/// Pairs could be put back into the same table, in which the dump has yet to see them.
+#[test]
+fn a_map_that_has_no_memory_for_a_second_table_meanwhile() {
+    let all = keys(20_000);
+    let kept = &all[10_000..];
+    let device = Device::cpu().with_memory_budget(8 << 20);
+    let map = sample(&device, 20_000);
+    // For scratch, not for a second table.
+    let left = map.stats().unwrap().table_bytes / 3 * 2;
+    let stream = Stream::new(&device).unwrap();
+    let mut taken = None;
+    let seen = interrupted(&map, || {
+        let rest = (8 << 20) - device.allocated_bytes() - left;
+        taken = Some(Buffer::<u8>::uninit(&stream, rest as usize).unwrap());
+        let refused = map.retain_keys(kept);
+        assert!(
+            matches!(refused, Err(Error::OutOfMemory { .. })),
+            "{refused:?}"
+        );
+    });
+    each_once(&seen, &all);
+    assert_eq!(map.len(), all.len());
+    // When nobody dumps it any more.
+    assert_eq!(map.retain_keys(kept).unwrap(), 10_000);
+    drop(taken);
+    assert!(map.contains(kept).unwrap().iter().all(|&there| there));
 }
 
 #[test]

@@ -448,6 +448,21 @@ fn bad_calls_are_errors() {
                 given: 2
             })
         ));
+        // Whichever of two outputs is the short one.
+        let mut enough = Buffer::zeroed(&stream, 3).unwrap();
+        let mut few_found = Buffer::zeroed(&stream, 2).unwrap();
+        let mut found = Buffer::zeroed(&stream, 3).unwrap();
+        for refused in [
+            on.get_into(&three, &mut enough, &mut few_found),
+            on.get_into(&three, &mut short, &mut found),
+            on.contains_into(&three, &mut few_found),
+        ] {
+            let (needed, given) = match refused.map(drop) {
+                Err(Error::OutputTooSmall { needed, given }) => (needed, given),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!((needed, given), (3, 2));
+        }
         let many = keys(0);
         assert!(matches!(on.insert(&many, &many), Err(Error::Full { .. })));
         assert!(map.is_empty());
