@@ -34,6 +34,7 @@ mod ladder;
 mod memory;
 mod merge;
 mod outcomes;
+mod pages_in_use;
 mod pieces;
 mod primitives;
 mod processes;

@@ -5,6 +5,7 @@ mod failures;
 mod histogram;
 mod nested;
 mod outputs;
+mod pages;
 mod processes;
 mod steps;
 mod transport;
