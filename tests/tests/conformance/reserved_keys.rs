@@ -1,8 +1,8 @@
 //! The keys whose bits mean a state of a slot, and their neighbours: legal keys like all others,
 //! in as many rounds as it takes for their own slots to be used up several times.
 
-use gpumap::{Key, Map, Merge, Outcome, Value};
-use gpumap_tests::pairs::value_by;
+use gpumap::{Answer, Key, Map, Merge, Operation, Outcome, Value};
+use gpumap_tests::pairs::{nth_key, value_by};
 use gpumap_tests::{
     Batch, Oracle, Target, assert_holds, key, key_bits, on_every_format, on_every_pair, value_bits,
 };
@@ -71,6 +71,75 @@ fn stored_and_removed_again_and_again_with_every_verb() {
         }
     }
     on_every_pair!(body);
+}
+
+#[test]
+fn every_operation_of_mixed_batches() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let special = special::<K>();
+        // Alone, and among as many others as are worked on side by side.
+        for others in [0, 300] {
+            let keys: Vec<K> = special
+                .iter()
+                .copied()
+                .chain((0..others).map(|i| nth_key(1_000 + i)))
+                .collect();
+            let n = keys.len();
+            let map = on.map::<K, V>(8 * n);
+            for round in 0..ROUNDS {
+                let values: Vec<V> = keys.iter().map(|&k| value_by(k, round)).collect();
+                let others: Vec<V> = keys.iter().map(|&k| value_by(k, 99)).collect();
+                let apply = |operation, values: &[V]| -> Vec<Answer<u64>> {
+                    let answers = map.apply(&vec![operation; n], &keys, values);
+                    answers.unwrap().into_iter().map(bits_of).collect()
+                };
+                let present = |values: &[V]| -> Vec<Answer<u64>> {
+                    let bits = values.iter().map(|&v| value_bits(v));
+                    bits.map(Answer::Present).collect()
+                };
+                assert_eq!(apply(Operation::Get, &values), vec![Answer::Absent; n]);
+                assert_eq!(apply(Operation::Remove, &values), vec![Answer::Absent; n]);
+                let first = match round % 2 {
+                    0 => Operation::Insert,
+                    _ => Operation::Upsert,
+                };
+                assert_eq!(apply(first, &values), vec![Answer::Stored; n]);
+                assert_eq!(apply(Operation::Insert, &others), present(&values));
+                assert_eq!(apply(Operation::Get, &others), present(&values));
+                assert_eq!(apply(Operation::Upsert, &others), present(&others));
+                assert_pairs(&map, &keys, 99);
+                // Every second one, in a batch with lookups of the rest.
+                let mix: Vec<_> = (0..n)
+                    .map(|i| match i % 2 {
+                        0 => Operation::Remove,
+                        _ => Operation::Get,
+                    })
+                    .collect();
+                let answers = map.apply(&mix, &keys, &values).unwrap();
+                for (i, answer) in answers.into_iter().enumerate() {
+                    let right = match i % 2 {
+                        0 => Answer::Removed,
+                        _ => Answer::Present(value_bits(others[i])),
+                    };
+                    assert_eq!(bits_of(answer), right);
+                }
+                let left: Vec<K> = keys.iter().skip(1).step_by(2).copied().collect();
+                assert_pairs(&map, &left, 99);
+                assert_eq!(map.remove(&keys).unwrap(), left.len());
+            }
+        }
+    }
+    on_every_format!(body);
+}
+
+/// An answer with the bits of its value.
+fn bits_of<V: Value>(answer: Answer<V>) -> Answer<u64> {
+    match answer {
+        Answer::Absent => Answer::Absent,
+        Answer::Present(value) => Answer::Present(value_bits(value)),
+        Answer::Stored => Answer::Stored,
+        Answer::Removed => Answer::Removed,
+    }
 }
 
 #[test]

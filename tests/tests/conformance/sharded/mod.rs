@@ -7,6 +7,7 @@ mod nested;
 mod outputs;
 mod pages;
 mod processes;
+mod reserved_keys;
 mod steps;
 mod transport;
 mod verbs;
