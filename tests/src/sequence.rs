@@ -1,5 +1,7 @@
 //! Sequences of all verbs on tiny maps, step by step against a `HashMap`.
 
+mod apply;
+mod part;
 pub mod plan;
 
 use std::collections::{HashMap, HashSet};
@@ -13,6 +15,7 @@ use crate::pairs::{mask, nth_key, patterns};
 use crate::{
     Batch, Oracle, Shape, Target, assert_holds, contents, key, key_bits, value, value_bits,
 };
+use part::Part;
 use plan::{Growing, Op, Pairs, Setup};
 
 /// `retain` with keys and values up to these bits, on a map and its oracle.
@@ -249,6 +252,29 @@ impl<'t, K: Key, V: Value> Sequence<'t, K, V> {
                     }
                 }
             }
+            Op::GetOrInsertInto(pairs) => {
+                let batch = self.batch(pairs);
+                let mut held = Part::new(self.on, batch.len());
+                let (keys, values) = (&batch.keys, &batch.values);
+                let stored = self.map.get_or_insert_into(keys, values, &mut held.view());
+                if let Some(stored) = self.taken(&batch, stored) {
+                    let new = oracle::adopt(&mut self.oracle, &self.map, batch.bits());
+                    assert_eq!(stored, new, "new keys");
+                    for ((k, _), v) in batch.bits().zip(held.to_vec()) {
+                        assert_eq!(value_bits(v), self.oracle[&k], "held of {k:#x}");
+                    }
+                }
+            }
+            Op::UpsertOnStream(pairs) => {
+                let batch = self.batch(pairs);
+                let stream = self.on.stream();
+                let pending = self.map.on(&stream).upsert(&batch.keys, &batch.values);
+                let stored = pending.and_then(|pending| pending.wait());
+                if let Some(stored) = self.taken(&batch, stored) {
+                    let new = oracle::adopt_upserted(&mut self.oracle, &self.map, batch.bits());
+                    assert_eq!(stored, new, "new keys");
+                }
+            }
             Op::Extend(pairs) => {
                 let batch = self.batch(pairs);
                 let all = batch.keys.iter().copied().zip(batch.values.iter().copied());
@@ -395,6 +421,8 @@ impl<'t, K: Key, V: Value> Sequence<'t, K, V> {
                 self.store(op);
             }
             Op::Merge(..) | Op::GetOrInsert(_) | Op::Extend(_) => self.store(op),
+            Op::GetOrInsertInto(_) | Op::UpsertOnStream(_) => self.store(op),
+            Op::Apply(mix) => self.apply(mix),
             _ if self.only_stores => {}
             _ => self.take_away(op),
         }
@@ -412,24 +440,23 @@ impl<'t, K: Key, V: Value> Sequence<'t, K, V> {
         assert_eq!(got, expected, "get");
         let there: Vec<_> = expected.iter().map(Option::is_some).collect();
         assert_eq!(self.map.contains(keys).unwrap(), there, "contains");
-        let stream = self.on.stream();
-        let mut values = Buffer::<V>::zeroed(&stream, keys.len()).unwrap();
-        let mut found = Buffer::<u8>::zeroed(&stream, keys.len()).unwrap();
-        self.map.get_into(keys, &mut values, &mut found).unwrap();
-        let bits = |values: &Buffer<V>| -> Vec<u64> {
-            values
-                .to_vec()
-                .unwrap()
-                .into_iter()
-                .map(value_bits)
-                .collect()
+        let mut values = Part::<V>::new(self.on, keys.len());
+        let mut found = Part::<u8>::new(self.on, keys.len());
+        let outputs = (&mut values.view(), &mut found.view());
+        self.map.get_into(keys, outputs.0, outputs.1).unwrap();
+        let bits = |values: &Part<V>| -> Vec<u64> {
+            values.to_vec().into_iter().map(value_bits).collect()
         };
         let wanted: Vec<_> = expected.iter().map(|v| v.unwrap_or(0)).collect();
         assert_eq!(bits(&values), wanted, "get_into");
-        let wanted: Vec<_> = there.iter().map(|&there| u8::from(there)).collect();
-        assert_eq!(found.to_vec().unwrap(), wanted, "get_into");
+        let there_or_not: Vec<_> = there.iter().map(|&there| u8::from(there)).collect();
+        assert_eq!(found.to_vec(), there_or_not, "get_into");
+        found.view().fill_bytes(7).unwrap();
+        self.map.contains_into(keys, &mut found.view()).unwrap();
+        assert_eq!(found.to_vec(), there_or_not, "contains_into");
+        let unless_found = value(default);
         self.map
-            .get_or_into(keys, value(default), &mut values)
+            .get_or_into(keys, unless_found, &mut values.view())
             .unwrap();
         let default = value_bits(value::<V>(default));
         let wanted: Vec<_> = expected.iter().map(|v| v.unwrap_or(default)).collect();
@@ -438,12 +465,12 @@ impl<'t, K: Key, V: Value> Sequence<'t, K, V> {
 
     fn retrieve(&self, spare: usize) {
         assert_same(&contents(&self.map), &self.oracle, "retrieve_all");
-        let stream = self.on.stream();
         let room = self.oracle.len() + spare;
-        let mut keys = Buffer::<K>::zeroed(&stream, room).unwrap();
-        let mut values = Buffer::<V>::zeroed(&stream, room).unwrap();
-        let n = self.map.retrieve_all_into(&mut keys, &mut values).unwrap();
-        let (keys, values) = (keys.to_vec().unwrap(), values.to_vec().unwrap());
+        let mut keys = Part::<K>::new(self.on, room);
+        let mut values = Part::<V>::new(self.on, room);
+        let outputs = (&mut keys.view(), &mut values.view());
+        let n = self.map.retrieve_all_into(outputs.0, outputs.1).unwrap();
+        let (keys, values) = (keys.to_vec(), values.to_vec());
         let found = paired(&keys[..n], &values[..n]);
         assert_same(&found, &self.oracle, "retrieve_all_into");
     }

@@ -1,12 +1,14 @@
 //! What a sequence is to do: a map's settings and a list of verbs, as plain data that proptest
 //! makes and makes smaller.
 
-use gpumap::Merge;
+use gpumap::{Merge, Operation};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 /// Pairs of a batch: the number of a key, and the bits of a value.
 pub type Pairs = Vec<(u16, u64)>;
+/// Operations of a mixed batch: the number of a key, the bits of a value, and what is done with them.
+pub type Mix = Vec<(u16, u64, Operation)>;
 /// Keys of a batch, by number.
 pub type Keys = Vec<u16>;
 
@@ -56,6 +58,12 @@ pub enum Op {
     Merge(Pairs, Merge),
     /// `get_or_insert`.
     GetOrInsert(Pairs),
+    /// `get_or_insert_into`, into a part of a buffer.
+    GetOrInsertInto(Pairs),
+    /// `upsert` on a stream.
+    UpsertOnStream(Pairs),
+    /// `apply`.
+    Apply(Mix),
     /// `try_extend`.
     Extend(Pairs),
     /// `remove`.
@@ -76,9 +84,9 @@ pub enum Op {
     Reserve(usize),
     /// `shrink_to_fit`.
     Shrink,
-    /// All verbs that look keys up, with this default.
+    /// All verbs that look keys up, with this default, also into parts of buffers.
     LookUp(Keys, u64),
-    /// `retrieve_all`, and into buffers with so much room to spare.
+    /// `retrieve_all`, and into parts of buffers with so much room to spare.
     Retrieve(usize),
     /// `stats`.
     Stats,
@@ -114,6 +122,22 @@ fn pairs() -> impl Strategy<Value = Pairs> {
     ]
 }
 
+fn mix() -> impl Strategy<Value = Mix> {
+    let operation = || {
+        prop_oneof![
+            1 => Just(Operation::Get),
+            2 => Just(Operation::Insert),
+            2 => Just(Operation::Upsert),
+            3 => Just(Operation::Remove),
+        ]
+    };
+    let one = || (number(), any::<u64>(), operation());
+    prop_oneof![
+        2 => vec(one(), 0..12),
+        1 => vec(one(), 0..100),
+    ]
+}
+
 fn merge() -> impl Strategy<Value = Merge> {
     prop_oneof![
         3 => Just(Merge::Add),
@@ -133,6 +157,9 @@ fn op() -> impl Strategy<Value = Op> {
         2 => pairs().prop_map(Op::UpsertTold),
         6 => (pairs(), merge()).prop_map(|(pairs, how)| Op::Merge(pairs, how)),
         4 => pairs().prop_map(Op::GetOrInsert),
+        3 => pairs().prop_map(Op::GetOrInsertInto),
+        2 => pairs().prop_map(Op::UpsertOnStream),
+        6 => mix().prop_map(Op::Apply),
         1 => pairs().prop_map(Op::Extend),
         6 => keys().prop_map(Op::Remove),
         2 => keys().prop_map(Op::RemoveTold),

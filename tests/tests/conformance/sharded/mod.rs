@@ -8,6 +8,7 @@ mod outputs;
 mod pages;
 mod processes;
 mod reserved_keys;
+mod stateful;
 mod steps;
 mod transport;
 mod verbs;
