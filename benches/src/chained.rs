@@ -40,6 +40,7 @@ pub fn run<K: BenchKey, V: BenchValue + Value<Bits = K::Bits>>(
     verbs.insert()?;
     verbs.append()?;
     verbs.get()?;
+    verbs.get_all()?;
     let stats = verbs.map.stats()?;
     verbs.retrieve_all(&stats)?;
     verbs.remove()?;
@@ -111,6 +112,35 @@ impl<K: BenchKey, V: BenchValue + Value<Bits = K::Bits>> Verbs<'_, '_, K, V> {
 
         self.add("get, hit", hit, gather);
         self.add("get, miss", miss, gather);
+        Ok(())
+    }
+
+    /// All values of each key, of which each has one here: two walks, and a scan of what the first came to.
+    fn get_all(&mut self) -> Result<()> {
+        let (n, gather) = (self.bench.n, self.bench.ceilings.gather);
+        let asked = &self.inputs.asked;
+        let mut counts = self.bench.zeroed::<u64>(n)?;
+        let (count, ()) = self
+            .bench
+            .time(|| self.map.count_into(asked, &mut counts))?;
+        ensure!(
+            counts.to_vec()?.iter().all(|&pairs| pairs == 1),
+            "a count is wrong"
+        );
+        drop(counts);
+        self.add("count", count, gather);
+
+        let asked = &self.inputs.asked;
+        let mut offsets = self.bench.zeroed::<u64>(n + 1)?;
+        let get_all = || self.map.get_all_into(asked, &mut offsets, &mut self.out);
+        let (took, pairs) = self.bench.time(get_all)?;
+        ensure!(pairs == n, "get_all found {pairs} of {n}");
+        ensure!(
+            offsets.to_vec()?.into_iter().eq(0..=n as u64),
+            "an offset is wrong"
+        );
+        verify::values(&self.out.to_vec()?, 0)?;
+        self.add("get_all", took, 2.0 * gather);
         Ok(())
     }
 
