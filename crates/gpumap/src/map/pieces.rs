@@ -268,7 +268,6 @@ impl<K: Key, V: Value> Map<K, V> {
         // until they are filled.
         let answers = unsafe {
             crew.collect(
-                keys.len(),
                 cuts,
                 |lane, part| lane.load(0, &keys[part]),
                 |lane, part| {
@@ -299,7 +298,7 @@ impl<K: Key, V: Value> Map<K, V> {
             values: values.is_some(),
             found: found.is_some(),
         };
-        let (Some(values), Some(found)) = (host_places(values), host_places(found)) else {
+        let (Some(mut values), Some(mut found)) = (host_places(values), host_places(found)) else {
             return Ok(false);
         };
         let Some((keys, crew)) = self.crew_for(keys, wanted) else {
@@ -309,7 +308,6 @@ impl<K: Key, V: Value> Map<K, V> {
         // Dropped before the lock is opened: after an error kernels of other lanes still read the
         // table.
         let mut crew = crew;
-        let (mut values, mut found) = (values, found);
         let pieces = crew.cuts::<K, V>(keys.len()).map(|piece| {
             let len = piece.len();
             (&keys[piece], take(&mut values, len), take(&mut found, len))

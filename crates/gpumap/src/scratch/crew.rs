@@ -260,19 +260,19 @@ impl Crew {
         }
     }
 
-    /// A vector of `len` elements, made in pieces, as by [`each`](Self::each): `load` and `begin` get the indices of a
+    /// A vector of the elements of some pieces, made in these, as by [`each`](Self::each): `load` and `begin` get the indices of a
     /// piece's elements, and `end` the places.
     ///
     /// # Safety
     /// When `end` returns no error and the chores that it has noted are done, all places of its part have been written to.
     pub unsafe fn collect<T>(
         &mut self,
-        len: usize,
         cuts: Cuts,
         load: impl Fn(&mut Lane, Range<usize>),
         begin: impl Fn(&mut Lane, Range<usize>) -> Result<()>,
         end: impl Fn(&mut Lane, &mut [MaybeUninit<T>]) -> Result<()>,
     ) -> Result<Vec<T>> {
+        let len = cuts.elements();
         let mut vec = host_vec::<T>(len)?;
         let mut places = &mut vec.spare_capacity_mut()[..len];
         // By pointers: while chores touch a part, nobody else may have it.

@@ -32,6 +32,11 @@ impl Cuts {
             most,
         }
     }
+
+    /// Elements of all pieces that are left.
+    pub fn elements(&self) -> usize {
+        self.left.len()
+    }
 }
 
 impl Iterator for Cuts {

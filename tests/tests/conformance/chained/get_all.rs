@@ -5,15 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use gpumap::chained::AllValues;
-use gpumap::executor::{Caller, Config, Schedule};
-use gpumap::{Buffer, ChainedMap, Device, Error, Key, Value};
+use gpumap::executor::Caller;
+use gpumap::{Buffer, ChainedMap, Error, Key, Value};
 use gpumap_kernels::hash::mix64;
-use gpumap_kernels::kernels::Encoding;
 use gpumap_tests::chained::Model;
-use gpumap_tests::device::{noting, run_pair_on};
 use gpumap_tests::pairs::{nth_key, patterns, value_by, writer_of};
 use gpumap_tests::{
-    Batch, Target, key, key_bits, on_every_chained_format, on_every_chained_pair, value_bits,
+    Batch, Target, key, key_bits, on_every_chained_format, on_every_chained_pair,
+    on_random_schedules, value_bits,
 };
 
 /// The values of key `i` as bits.
@@ -268,7 +267,7 @@ fn rows_beside_writers_have_every_pair_that_stays() {
     on_every_chained_format!(body);
 }
 
-/// Pairs go between the two kernels of a call: in some of the interleavings, as is seen to.
+/// Pairs go between the two kernels of a call in some of the schedules.
 #[test]
 fn rows_are_whole_whatever_goes_meanwhile() {
     fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
@@ -305,19 +304,5 @@ fn rows_are_whole_whatever_goes_meanwhile() {
         }
         assert_eq!(map.count(&keys).unwrap(), [17, 9, 9, 9, 9]);
     }
-    for seed in 0..30 {
-        for encoding in [Encoding::Wide, Encoding::Split] {
-            let device = Device::cpu_with(Config {
-                workers: 1,
-                schedule: Schedule::Random { seed },
-                step_budget: 1 << 26,
-                ..Config::default()
-            });
-            let on = Target::new(device, Some(encoding));
-            noting(&format!("seed {seed}"), || {
-                run_pair_on::<u32, u32>(&on, body::<u32, u32>);
-                run_pair_on::<u64, u64>(&on, body::<u64, u64>);
-            });
-        }
-    }
+    on_random_schedules!(30, body: u32 => u32, u64 => u64);
 }
