@@ -55,6 +55,7 @@ pub fn run<K: BenchKey, V: BenchValue>(bench: &mut Bench, case: Case) -> Result<
     verbs.get()?;
     verbs.retrieve_all()?;
     verbs.merge()?;
+    verbs.assign()?;
     verbs.upsert()?;
     verbs.remove()
 }
@@ -150,6 +151,17 @@ impl<K: BenchKey, V: BenchValue> Verbs<'_, '_, K, V> {
         ensure!(new == 0, "add stored {new}");
         self.verify_values(added)?;
         self.add("merge, all present", took, self.bench.ceilings.add_64);
+        Ok(())
+    }
+
+    /// Takes back what was merged.
+    fn assign(&mut self) -> Result<()> {
+        let (map, keys, n) = (&self.map, &self.inputs.keys, self.bench.n);
+        let assign = || map.assign(keys, &self.values);
+        let (took, present) = self.bench.time(assign)?;
+        ensure!(present == n, "assign met {present} of {n}");
+        self.verify_values(0)?;
+        self.add("assign, all present", took, self.bench.ceilings.add_64);
         Ok(())
     }
 

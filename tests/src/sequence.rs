@@ -1,6 +1,7 @@
 //! Sequences of all verbs on tiny maps, step by step against a `HashMap`.
 
 mod apply;
+mod assign;
 mod part;
 pub mod plan;
 
@@ -423,6 +424,8 @@ impl<'t, K: Key, V: Value> Sequence<'t, K, V> {
             Op::Merge(..) | Op::GetOrInsert(_) | Op::Extend(_) => self.store(op),
             Op::GetOrInsertInto(_) | Op::UpsertOnStream(_) => self.store(op),
             Op::Apply(mix) => self.apply(mix),
+            Op::Assign(pairs, queued) => self.assign(pairs, *queued),
+            Op::MergePresent(pairs, how) => self.merge_present(pairs, *how),
             _ if self.only_stores => {}
             _ => self.take_away(op),
         }

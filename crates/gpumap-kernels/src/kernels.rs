@@ -27,7 +27,8 @@ mod reply;
 mod set;
 
 pub use batch::{
-    BATCH_THREADS, CountArgs, GetArgs, MixedArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs,
+    AssignArgs, BATCH_THREADS, CountArgs, GetArgs, MixedArgs, RehashArgs, RemoveArgs, StoreArgs,
+    UndoArgs,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use bulk::BulkKernels;

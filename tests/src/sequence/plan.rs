@@ -62,6 +62,10 @@ pub enum Op {
     GetOrInsertInto(Pairs),
     /// `upsert` on a stream.
     UpsertOnStream(Pairs),
+    /// `assign`, also on a stream.
+    Assign(Pairs, bool),
+    /// `merge_present`.
+    MergePresent(Pairs, Merge),
     /// `apply`.
     Apply(Mix),
     /// `try_extend`.
@@ -159,6 +163,8 @@ fn op() -> impl Strategy<Value = Op> {
         4 => pairs().prop_map(Op::GetOrInsert),
         3 => pairs().prop_map(Op::GetOrInsertInto),
         2 => pairs().prop_map(Op::UpsertOnStream),
+        3 => (pairs(), any::<bool>()).prop_map(|(pairs, queued)| Op::Assign(pairs, queued)),
+        2 => (pairs(), merge()).prop_map(|(pairs, how)| Op::MergePresent(pairs, how)),
         6 => mix().prop_map(Op::Apply),
         1 => pairs().prop_map(Op::Extend),
         6 => keys().prop_map(Op::Remove),

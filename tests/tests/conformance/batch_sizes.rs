@@ -45,6 +45,10 @@ fn verbs<K: Key, V: Value>(on: &Target, n: u64) {
     assert_eq!(merged, new);
     assert_holds(&map, &held);
 
+    assert_eq!(map.assign(&second.keys, &second.values).unwrap(), len);
+    held.extend(second.bits());
+    assert_holds(&map, &held);
+
     let third = Batch::<K, V>::numbered(n..2 * n, 3);
     let got = map.get_or_insert(&third.keys, &third.values).unwrap();
     oracle::insert(&mut held, third.bits());

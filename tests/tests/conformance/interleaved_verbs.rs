@@ -11,6 +11,7 @@ use gpumap::simt::kernel::Grid;
 use gpumap::simt::thread;
 use gpumap_kernels::probe::serve_batch;
 use gpumap_kernels::slot::{Bits, Format};
+use gpumap_kernels::verbs::assign::Assign;
 use gpumap_kernels::verbs::look_up::{Answers, Get};
 use gpumap_kernels::verbs::remove::Remove;
 use gpumap_kernels::verbs::store::{Keep, Merge, Read};
@@ -47,6 +48,7 @@ enum Role {
     Insert,
     Upsert,
     Add,
+    Assign,
     GetOrInsert,
     Get,
     Remove,
@@ -87,6 +89,14 @@ fn play<F: Format>(
                         store::<F, _>(&view, inputs, present, &counters, told)
                     }
                     Role::Add => store::<F, _>(&view, inputs, Merge(Update::Add), &counters, told),
+                    Role::Assign => {
+                        let mut assign = Assign {
+                            update: Update::Replace,
+                            present: 0,
+                        };
+                        serve_batch::<F, _, _>(&view, &inputs.batch(), &mut assign);
+                        0
+                    }
                     Role::GetOrInsert => store::<F, _>(&view, inputs, read, &counters, told),
                     Role::Get => {
                         let mut get = Get(answers);
@@ -137,6 +147,7 @@ fn storing_removing_and_reading_the_same_keys() {
             Role::Remove,
             Role::Get,
             Role::Upsert,
+            Role::Assign,
             Role::GetOrInsert,
             Role::Remove,
         ];

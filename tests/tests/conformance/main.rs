@@ -5,6 +5,7 @@ mod add;
 mod adversarial;
 mod apply;
 mod arena;
+mod assign;
 mod batch_sizes;
 mod bulk;
 mod chained;

@@ -88,6 +88,13 @@ fn every_verb_of_every_pair() {
         assert_eq!(outcomes, expected);
         oracle::insert(&mut held, fifth.bits());
 
+        let sixth = Batch::<K, V>::numbered(2 * n..5 * n, 7);
+        let there: Vec<_> = sixth.bits().filter(|(k, _)| held.contains_key(k)).collect();
+        let assigned = map.assign(&sixth.keys, &sixth.values).unwrap();
+        assert_eq!(assigned, there.len(), "assigned");
+        held.extend(there);
+        assert_holds(&map, &held);
+
         let removed = map.remove(&second.keys).unwrap();
         let there = |(key, _): &(u64, u64)| held.remove(key).is_some();
         assert_eq!(removed, second.bits().filter(there).count(), "removed");

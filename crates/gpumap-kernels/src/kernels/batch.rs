@@ -5,6 +5,7 @@ use crate::probe::serve_batch;
 use crate::slot::Format;
 use crate::source::{Batch, Slots, Source};
 use crate::table::MapView;
+use crate::verbs::assign::Assign;
 use crate::verbs::look_up::{Answers, CountAbsent, Get};
 use crate::verbs::mixed::{Mixed, Told};
 use crate::verbs::remove::{Remove, Undo};
@@ -28,6 +29,20 @@ kernel_args! {
         pub values: *mut V,
         /// What is served, and what is noted.
         pub account: Account,
+    }
+}
+
+kernel_args! {
+    /// Arguments of an `assign` kernel: blocks of whole warps, enough for the batch.
+    pub struct AssignArgs<K, V> {
+        /// The map.
+        pub view: MapView,
+        /// Keys and values.
+        pub batch: Batch<K, V>,
+        /// What is done to values of present keys.
+        pub update: Update,
+        /// Keys that were present.
+        pub present: Counters,
     }
 }
 
@@ -146,6 +161,21 @@ pub(super) unsafe fn get_or_insert<F: Format>(args: &StoreArgs<F::Key, F::Value>
     };
     // SAFETY: the caller's promise.
     unsafe { store::<F, _, _>(&args.view, &args.batch, &args.account, present) };
+}
+
+/// # Safety
+/// See [`AssignArgs`].
+#[inline(always)]
+pub(super) unsafe fn assign<F: Format>(args: &AssignArgs<F::Key, F::Value>) {
+    let mut verb = Assign {
+        update: args.update,
+        present: 0,
+    };
+    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    unsafe {
+        serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
+        args.present.add_from_block(verb.present);
+    }
 }
 
 /// # Safety

@@ -1,12 +1,12 @@
 //! The kernels of sets.
 //!
-//! A set has no values to merge or to report. So it takes `insert` for every verb that stores, and
+//! A set has no values to merge, assign or report. So it takes `insert` for every verb that stores, and
 //! `remove` for `take`; and as the slots of both key sizes are the same 8-byte words, those kernels
 //! that only look at slots are the same too.
 
 use super::batch::{
-    CountArgs, GetArgs, MixedArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs, count_absent, get,
-    mixed, remove, store, undo,
+    AssignArgs, CountArgs, GetArgs, MixedArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs, assign,
+    count_absent, get, mixed, remove, store, undo,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 use super::bulk::BulkKernels;
@@ -42,6 +42,11 @@ macro_rules! set_kernels {
                 pub static [<INSERT $suffix:upper>] = fn [<insert $suffix>](args: StoreArgs<$k, ()>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<Keys<$k>, _, _>(&args.view, &args.batch, &args.account, Keep) }
+                }
+                /// Counts keys that are present: they have no values to update.
+                pub static [<ASSIGN $suffix:upper>] = fn [<assign $suffix>](args: AssignArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { assign::<Keys<$k>>(&args) }
                 }
                 /// Looks keys up.
                 pub static [<GET $suffix:upper>] = fn [<get $suffix>](args: GetArgs<$k, ()>) {
@@ -127,6 +132,7 @@ macro_rules! set_kernels {
                 insert: &[<INSERT $suffix:upper>],
                 merge: &[<INSERT $suffix:upper>],
                 get_or_insert: &[<INSERT $suffix:upper>],
+                assign: &[<ASSIGN $suffix:upper>],
                 get: &[<GET $suffix:upper>],
                 count_absent: &[<COUNT_ABSENT $suffix:upper>],
                 remove: &[<REMOVE $suffix:upper>],

@@ -1,8 +1,8 @@
 //! The kernels of maps with values.
 
 use super::batch::{
-    CountArgs, GetArgs, MixedArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs, count_absent, get,
-    get_or_insert, mixed, remove, store, undo,
+    AssignArgs, CountArgs, GetArgs, MixedArgs, RehashArgs, RemoveArgs, StoreArgs, UndoArgs, assign,
+    count_absent, get, get_or_insert, mixed, remove, store, undo,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 use super::bulk::{self, BulkKernels};
@@ -39,6 +39,8 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub merge: &'static Kernel<StoreArgs<K, V>>,
     /// Stores, or reports values.
     pub get_or_insert: &'static Kernel<StoreArgs<K, V>>,
+    /// Updates values of present keys.
+    pub assign: &'static Kernel<AssignArgs<K, V>>,
     /// Looks up.
     pub get: &'static Kernel<GetArgs<K, V>>,
     /// Counts absent keys.
@@ -87,6 +89,12 @@ macro_rules! kernel_sets {
                 pub static [<GET_OR_INSERT $suffix:upper>] = fn [<get_or_insert $suffix>](args: StoreArgs<$k, $v>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { get_or_insert::<$format>(&args) }
+                }
+                /// Updates values of present keys.
+                $(#[$cfg])*
+                pub static [<ASSIGN $suffix:upper>] = fn [<assign $suffix>](args: AssignArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { assign::<$format>(&args) }
                 }
                 /// Looks keys up.
                 $(#[$cfg])*
@@ -163,6 +171,7 @@ macro_rules! kernel_sets {
                 insert: &[<INSERT $suffix:upper>],
                 merge: &[<MERGE $suffix:upper>],
                 get_or_insert: &[<GET_OR_INSERT $suffix:upper>],
+                assign: &[<ASSIGN $suffix:upper>],
                 get: &[<GET $suffix:upper>],
                 count_absent: &[<COUNT_ABSENT $suffix:upper>],
                 remove: &[<REMOVE $suffix:upper>],

@@ -2,6 +2,7 @@
 
 mod apply;
 mod arena;
+mod assign;
 mod builder;
 mod bulk;
 mod chunks;
@@ -109,15 +110,15 @@ use table::Table;
 /// # Concurrency
 /// `Map` is [`Send`] and [`Sync`], and every verb takes `&self`. [`insert`](Self::insert),
 /// [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert),
-/// [`remove`](Self::remove), [`get`](Self::get) and [`contains`](Self::contains) may run from any
-/// number of threads at once; on a GPU each call has a stream of its own, so they overlap. Each
-/// key is linearizable: every operation on it takes effect at one moment between call and return.
-/// A key is never stored twice, and no reader sees a torn value or one of another key.
-/// [`retrieve_all`](Self::retrieve_all) beside writers reports every pair that was there
-/// throughout exactly once. All other verbs that change the map, and growing, wait for the calls
-/// in flight and hold new ones back. A large [`insert`](Self::insert) or
-/// [`upsert`](Self::upsert) into an empty map that no call is using holds new calls back as well,
-/// until it has built the map.
+/// [`assign`](Self::assign), [`remove`](Self::remove), [`get`](Self::get) and
+/// [`contains`](Self::contains) may run from any number of threads at once; on a GPU each call has
+/// a stream of its own, so they overlap. Each key is linearizable: every operation on it takes
+/// effect at one moment between call and return. A key is never stored twice, and no reader sees a
+/// torn value or one of another key. [`retrieve_all`](Self::retrieve_all) beside writers reports
+/// every pair that was there throughout exactly once. All other verbs that change the map, and
+/// growing, wait for the calls in flight and hold new ones back. A large [`insert`](Self::insert)
+/// or [`upsert`](Self::upsert) into an empty map that no call is using holds new calls back as
+/// well, until it has built the map.
 ///
 /// # Growth
 /// A batch that may not fit makes the map grow, one submap after the other, so that at no time

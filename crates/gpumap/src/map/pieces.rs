@@ -11,8 +11,10 @@ use std::ptr;
 
 use bytemuck::Pod;
 use gpumap_kernels::verbs::store::{Account, Select};
+use gpumap_simt::atomic::part::Update;
 use parking_lot::RwLockReadGuard;
 
+use super::assign::Assignment;
 use super::look_up::{LookUp, Outputs};
 use super::remove::{Removal, Tells};
 use super::store::{Job, Progress, Report};
@@ -151,6 +153,59 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(report.stored + progress.stored)
     }
 
+    /// Gives present keys of the host new values, if they are many. Returns how many were present.
+    /// To be called under the table's lock.
+    pub(super) fn assign_in_pieces(
+        &self,
+        table: &Table,
+        update: Update,
+        keys: Source<'_, K>,
+        values: Source<'_, V>,
+    ) -> Result<Option<usize>> {
+        let (Source::Host(keys), Source::Host(values)) = (keys, values) else {
+            return Ok(None);
+        };
+        let bytes = size_of_val(keys) + size_of_val(values);
+        let Some(mut crew) = self.scratch.crew(bytes) else {
+            return Ok(None);
+        };
+        self.expect_sound()?;
+        let mut present = 0;
+        let pieces = crew.cuts::<K, V>(keys.len());
+        let pieces = pieces.map(|piece| (&keys[piece.clone()], &values[piece]));
+        let done = crew.each(
+            pieces,
+            |lane, &mut (keys, values)| {
+                // SAFETY: both are borrowed until chores are done.
+                unsafe {
+                    lane.load(0, keys);
+                    lane.load(size_of_val(keys), values);
+                }
+            },
+            |lane, (keys, values)| {
+                let assignment = Assignment {
+                    keys: take_there(lane, Slot::Keys, 0, keys)?,
+                    values: take_there(lane, Slot::Values, size_of_val(keys), values)?,
+                    len: keys.len(),
+                    update,
+                };
+                let counters = lane.counting()?;
+                // SAFETY: the pairs are staged; the caller holds the table's lock until this has
+                // ended.
+                unsafe { self.launch_assignment(table, lane.stream(), assignment, counters) }
+            },
+            |lane, ()| {
+                let [of_piece, _] = lane.counted()?;
+                present += of_piece as usize;
+                Ok(())
+            },
+        );
+        // Waits for its lanes.
+        drop(crew);
+        done.inspect_err(|_| self.poison())?;
+        Ok(Some(present))
+    }
+
     /// Removes keys of the host, if they are many. Returns how many were present. To be called
     /// under the table's lock.
     pub(super) fn remove_in_pieces(
@@ -172,7 +227,7 @@ impl<K: Key, V: Value> Map<K, V> {
             // SAFETY: they are borrowed until chores are done.
             |lane, keys| unsafe { lane.load(0, keys) },
             |lane, keys| {
-                let there = take_there(lane, keys)?;
+                let there = take_there(lane, Slot::Keys, 0, keys)?;
                 let removal = Removal {
                     keys: there,
                     len: keys.len(),
@@ -222,7 +277,7 @@ impl<K: Key, V: Value> Map<K, V> {
         wanted: Wanted,
         default: V,
     ) -> Result<*const u8> {
-        let staged = take_there(lane, keys)?;
+        let staged = take_there(lane, Slot::Keys, 0, keys)?;
         let [values, found] = wanted.bytes::<V>(keys.len());
         let answers: *mut u8 = lane.reserve(Slot::FirstOutput, values + found)?;
         let unless_none = |is_wanted, at| if is_wanted { at } else { ptr::null_mut() };
@@ -350,12 +405,12 @@ fn take<'o, T>(output: &mut &'o mut [T], len: usize) -> &'o mut [T] {
     output.split_off_mut(..len).unwrap_or_default()
 }
 
-/// Queues a copy of keys that have been loaded into a lane's own memory of the device; the lane is
-/// waited for while they are borrowed.
-fn take_there<K: Key>(lane: &mut Lane, keys: &[K]) -> Result<*const K> {
-    let to: *mut K = lane.reserve(Slot::Keys, keys.len())?;
+/// Queues a copy of part of a batch, which has been loaded at byte `at` of a lane, into the lane's own memory of the
+/// device; the lane is waited for while the batch is borrowed.
+fn take_there<T: Pod>(lane: &mut Lane, slot: Slot, at: usize, part: &[T]) -> Result<*const T> {
+    let to: *mut T = lane.reserve(slot, part.len())?;
     // SAFETY: reserved just now. If there is an error before the wait, the crew waits when it is
-    // dropped, which is while the keys of the whole batch are borrowed.
-    unsafe { lane.upload(0, to, keys) }?;
+    // dropped, which is while the whole batch is borrowed.
+    unsafe { lane.upload(at, to, part) }?;
     Ok(to)
 }

@@ -9,6 +9,7 @@ use gpumap_kernels::slot::Bits;
 use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::kernel::Launcher;
 
+use super::assign::Assignment;
 use super::flight::{Effect, Flight};
 use super::look_up::LookUp;
 use super::remove::Removal;
@@ -26,6 +27,7 @@ use crate::stream::Stream;
 pub(super) enum Step<K: Key, V: Value> {
     /// Without outcomes, and not in bins.
     Store(Job<K, V>),
+    Assign(Assignment<K, V>),
     /// Which only counts.
     Remove(Removal<K, V>),
     LookUp(LookUp<K, V>),
@@ -46,6 +48,7 @@ impl<K: Key, V: Value> Step<K, V> {
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Store(job) => job.len == 0,
+            Self::Assign(assignment) => assignment.len == 0,
             Self::Remove(removal) => removal.len == 0,
             Self::LookUp(look_up) => look_up.len == 0,
             Self::Dump { .. } => false,
@@ -65,6 +68,7 @@ impl<K: Key, V: Value> Step<K, V> {
         match *self {
             _ if self.is_empty() => Effect::Read,
             Self::Store(job) => Effect::Store { keys: job.len },
+            Self::Assign(_) => Effect::Update,
             Self::Remove(_) => Effect::Remove,
             Self::LookUp(_) => Effect::Read,
             Self::Dump { room, .. } => Effect::Dump { room },
@@ -84,6 +88,11 @@ impl<K: Key, V: Value> Step<K, V> {
                 };
                 let [keys, values] = [job.keys.addr(), job.values.addr()];
                 (0, [kernel, keys, values, job.held.addr(), job.len], update)
+            }
+            Self::Assign(assignment) => {
+                let [keys, values] = [assignment.keys.addr(), assignment.values.addr()];
+                let update = assignment.update as u64;
+                (4, [0, keys, values, 0, assignment.len], update)
             }
             Self::Remove(removal) => (1, [0, removal.keys.addr(), 0, 0, removal.len], 0),
             Self::LookUp(LookUp { keys, len, outputs }) => {
@@ -157,6 +166,10 @@ impl<K: Key, V: Value> Map<K, V> {
                 // SAFETY: passed on.
                 unsafe { self.launch_store(table, on, job, account) }
             }
+            // SAFETY: passed on.
+            Step::Assign(assignment) => unsafe {
+                self.launch_assignment(table, on, assignment, counters)
+            },
             // SAFETY: passed on.
             Step::Remove(removal) => unsafe { self.launch_removal(table, on, removal, counters) },
             // SAFETY: passed on.

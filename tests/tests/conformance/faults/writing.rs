@@ -76,6 +76,21 @@ fn storing_down_to_the_last_slot() {
 }
 
 #[test]
+fn assigning() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        // Some are not there.
+        let some = Batch::<K, V>::numbered(5..HELD + 5, 3);
+        try_every_call(on, "assign", roomy::<K, V>, |map| {
+            map.assign(&some.keys, &some.values)
+        });
+        try_every_call(on, "merge_present", full::<K, V>, |map| {
+            map.merge_present(&some.keys, &some.values, Merge::Xor)
+        });
+    }
+    on_pairs!(body: u32 => u32, u64 => u64);
+}
+
+#[test]
 fn taking_away() {
     fn body<K: Key, V: Value>(on: &Target) {
         // Some are not there, and one comes twice.

@@ -161,7 +161,7 @@ impl Books<'_> {
     fn enter(&self, effect: Effect, [count, unplaced]: [u64; MIRRORED]) -> Result<usize> {
         let count = count as usize;
         match effect {
-            Effect::Read => {}
+            Effect::Read | Effect::Update => {}
             Effect::Dump { room } => expect_room(count, room)?,
             Effect::Remove => self.room.removed(count),
             Effect::Store { keys } => {

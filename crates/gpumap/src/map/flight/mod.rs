@@ -27,6 +27,8 @@ use crate::sync::{AtomicUsize, Mutex};
 pub(super) enum Effect {
     /// Its batch of `keys` has this room, of which it uses some.
     Store { keys: usize },
+    /// None; it updates values, and counts keys.
+    Update,
     /// It removes pairs.
     Remove,
     /// None; it counts nothing.
@@ -38,7 +40,7 @@ pub(super) enum Effect {
 impl Effect {
     /// Whether the map is not known any more if it fails half-way.
     fn writes(self) -> bool {
-        matches!(self, Self::Store { .. } | Self::Remove)
+        matches!(self, Self::Store { .. } | Self::Update | Self::Remove)
     }
 }
 

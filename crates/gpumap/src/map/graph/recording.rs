@@ -11,6 +11,7 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
+use crate::map::assign::Assignment;
 use crate::map::look_up::{LookUp, Outputs};
 use crate::map::merge::Merge;
 use crate::map::pending::Pending;
@@ -96,6 +97,33 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         let (keys, values, held) = (keys.into(), values.into(), held.into());
         expect_room(keys.len(), held.len())?;
         self.store(Verb::GetOrInsert, keys, values, Some(held))
+    }
+
+    /// [`Map::assign`](crate::Map::assign), to be launched. Its count is that of keys that were
+    /// present.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn assign(
+        &mut self,
+        keys: impl Into<BufferView<'b, K>>,
+        values: impl Into<BufferView<'b, V>>,
+    ) -> Result<()> {
+        self.assign_all(Update::Replace, keys.into(), values.into())
+    }
+
+    /// [`Map::merge_present`](crate::Map::merge_present), to be launched. Its count is that of keys
+    /// that were present.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn merge_present(
+        &mut self,
+        keys: impl Into<BufferView<'b, K>>,
+        values: impl Into<BufferView<'b, V>>,
+        merge: Merge,
+    ) -> Result<()> {
+        self.assign_all(merge.update::<V>(), keys.into(), values.into())
     }
 
     /// [`Map::remove`](crate::Map::remove), to be launched. Its count is that of removed pairs.
@@ -231,6 +259,25 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
             values: values.as_ptr(),
             held,
             ..Job::insert(keys.len())
+        }));
+        Ok(())
+    }
+
+    fn assign_all(
+        &mut self,
+        update: Update,
+        keys: BufferView<'b, K>,
+        values: BufferView<'b, V>,
+    ) -> Result<()> {
+        expect_same_len(keys.len(), values.len())?;
+        self.expect_here([keys.device(), values.device()])?;
+        self.order(keys.stream());
+        self.order(values.stream());
+        self.steps.push(Step::Assign(Assignment {
+            keys: keys.as_ptr(),
+            values: values.as_ptr(),
+            len: keys.len(),
+            update,
         }));
         Ok(())
     }

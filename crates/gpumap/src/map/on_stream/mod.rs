@@ -132,6 +132,33 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         Ok(self.counted(call))
     }
 
+    /// [`Map::assign`] on the stream.
+    ///
+    /// # Errors
+    /// As for [`Map::assign`]; [`Error::WrongDevice`] also for the stream.
+    pub fn assign(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<Pending<'m, usize>> {
+        let call = self.assign_all(Update::Replace, keys.source(), values.source())?;
+        Ok(self.counted(call))
+    }
+
+    /// [`Map::merge_present`] on the stream.
+    ///
+    /// # Errors
+    /// As for [`assign`](Self::assign).
+    pub fn merge_present(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+        merge: Merge,
+    ) -> Result<Pending<'m, usize>> {
+        let call = self.assign_all(merge.update::<V>(), keys.source(), values.source())?;
+        Ok(self.counted(call))
+    }
+
     /// [`Map::remove`] on the stream.
     ///
     /// # Errors

@@ -5,11 +5,13 @@ use std::ptr;
 use std::sync::Arc;
 
 use bytemuck::Pod;
+use gpumap_simt::atomic::part::Update;
 
 use super::OnStream;
 use crate::buffer::BufferViewMut;
 use crate::error::{Result, expect_same_len};
 use crate::input::Source;
+use crate::map::assign::Assignment;
 use crate::map::flight::Flight;
 use crate::map::look_up::{LookUp, Outputs};
 use crate::map::pending::{Pending, only};
@@ -28,7 +30,7 @@ struct Staged<T> {
     _copy: Option<Memory>,
 }
 
-/// A call that stores.
+/// A call that counts.
 pub(super) enum Call {
     /// It had to wait, and is over.
     Done(usize),
@@ -72,6 +74,31 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         // The flight keeps it from now on.
         promise.hand_over();
         drop(table);
+        self.hold_back(&flight, keys)?;
+        self.hold_back(&flight, values)?;
+        Ok(Call::Flying(flight))
+    }
+
+    /// Queues new values for present keys.
+    pub(super) fn assign_all(
+        &self,
+        update: Update,
+        keys: Source<'_, K>,
+        values: Source<'_, V>,
+    ) -> Result<Call> {
+        expect_same_len(keys.len(), values.len())?;
+        if keys.is_empty() {
+            return Ok(Call::Done(0));
+        }
+        let (staged_keys, staged_values) = (self.stage(keys)?, self.stage(values)?);
+        let step = Step::Assign(Assignment {
+            keys: staged_keys.elements,
+            values: staged_values.elements,
+            len: keys.len(),
+            update,
+        });
+        // SAFETY: keys and values are on the device.
+        let flight = unsafe { self.depart(&step) }?;
         self.hold_back(&flight, keys)?;
         self.hold_back(&flight, values)?;
         Ok(Call::Flying(flight))
