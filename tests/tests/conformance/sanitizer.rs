@@ -176,6 +176,7 @@ fn sanitizer_removing_and_storing_again() {
             let values = Buffer::from_slice(&on.stream(), &batch.values).unwrap();
             for round in 0..9 {
                 assert_eq!(map.upsert(&keys, &values).unwrap(), batch.len());
+                assert_eq!(map.assign(&keys, &values).unwrap(), batch.len());
                 let held = map.get_or_insert(&keys, &values).unwrap();
                 let same = held.iter().zip(&batch.values);
                 assert!(

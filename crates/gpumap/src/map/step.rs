@@ -12,7 +12,7 @@ use gpumap_simt::kernel::Launcher;
 use super::assign::Assignment;
 use super::flight::{Effect, Flight};
 use super::look_up::LookUp;
-use super::remove::Removal;
+use super::remove::{Removal, Tells};
 use super::retrieve::Dump;
 use super::store::{Job, Verb};
 use super::table::Table;
@@ -28,8 +28,10 @@ pub(super) enum Step<K: Key, V: Value> {
     /// Without outcomes, and not in bins.
     Store(Job<K, V>),
     Assign(Assignment<K, V>),
-    /// Which only counts.
-    Remove(Removal<K, V>),
+    Remove {
+        keys: *const K,
+        len: usize,
+    },
     LookUp(LookUp<K, V>),
     Dump {
         keys: *mut K,
@@ -49,7 +51,7 @@ impl<K: Key, V: Value> Step<K, V> {
         match self {
             Self::Store(job) => job.len == 0,
             Self::Assign(assignment) => assignment.len == 0,
-            Self::Remove(removal) => removal.len == 0,
+            Self::Remove { len, .. } => *len == 0,
             Self::LookUp(look_up) => look_up.len == 0,
             Self::Dump { .. } => false,
         }
@@ -69,7 +71,7 @@ impl<K: Key, V: Value> Step<K, V> {
             _ if self.is_empty() => Effect::Read,
             Self::Store(job) => Effect::Store { keys: job.len },
             Self::Assign(_) => Effect::Update,
-            Self::Remove(_) => Effect::Remove,
+            Self::Remove { .. } => Effect::Remove,
             Self::LookUp(_) => Effect::Read,
             Self::Dump { room, .. } => Effect::Dump { room },
         }
@@ -94,7 +96,7 @@ impl<K: Key, V: Value> Step<K, V> {
                 let update = assignment.update as u64;
                 (4, [0, keys, values, 0, assignment.len], update)
             }
-            Self::Remove(removal) => (1, [0, removal.keys.addr(), 0, 0, removal.len], 0),
+            Self::Remove { keys, len } => (1, [0, keys.addr(), 0, 0, len], 0),
             Self::LookUp(LookUp { keys, len, outputs }) => {
                 let default: V::Bits = bytemuck::cast(outputs.default);
                 let [values, found] = [outputs.values.addr(), outputs.found.addr()];
@@ -170,8 +172,12 @@ impl<K: Key, V: Value> Map<K, V> {
             Step::Assign(assignment) => unsafe {
                 self.launch_assignment(table, on, assignment, counters)
             },
-            // SAFETY: passed on.
-            Step::Remove(removal) => unsafe { self.launch_removal(table, on, removal, counters) },
+            Step::Remove { keys, len } => {
+                let tells = Tells::Count;
+                let removal = Removal { keys, len, tells };
+                // SAFETY: passed on.
+                unsafe { self.launch_removal(table, on, removal, counters) }
+            }
             // SAFETY: passed on.
             Step::LookUp(look_up) => unsafe { self.launch_look_up(table, on, look_up) },
             Step::Dump { keys, values, room } => {

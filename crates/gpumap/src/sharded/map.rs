@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
 use crate::map::{Key, Map, MapBuilder, Merge, Value};
 use crate::memory::{host_vec, host_zeroed};
+use crate::primitives::{Element, Predicate};
 
 /// A map over the devices of a group, driven by one process.
 ///
@@ -163,6 +164,14 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         // Before it waits for those who wait for the work of this thread.
         self.ranks.expect_outside()?;
         let _shared = self.calls.read();
+        self.at_seats(work)
+    }
+
+    /// As [`run`](Self::run), for those who hold the calls.
+    fn at_seats<R: Send>(
+        &self,
+        work: impl Fn(&mut Rank, &mut Shard<K, V>) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
         self.ranks
             .run(|rank| self.seats[rank.index()].with(|shard| work(rank, shard)))
     }
@@ -311,6 +320,30 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         self.run(|rank, shard| shard.clear(rank)).map(drop)
     }
 
+    /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) has them. No other
+    /// call comes in between.
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1], &[10])?;
+    /// assert_eq!(map.drain()?, (vec![1], vec![10]));
+    /// assert!(map.is_empty());
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`retrieve_all`](Self::retrieve_all), before anything is removed; as for [`Shard::clear`].
+    pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
+        self.ranks.expect_outside()?;
+        let _alone = self.calls.write();
+        let pairs = self.all()?;
+        self.at_seats(|rank, shard| shard.clear(rank))?;
+        Ok(pairs)
+    }
+
     /// Makes room for `more` pairs beyond those it has.
     ///
     /// # Errors
@@ -328,11 +361,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
         self.ranks.expect_outside()?;
         let _alone = self.calls.write();
-        let lens = self.lens();
-        let total = lens.iter().sum();
-        let (mut keys, mut values) = (host_zeroed(total)?, host_zeroed(total)?);
-        self.dump(&lens, &mut keys, &mut values)?;
-        Ok((keys, values))
+        self.all()
     }
 
     /// Every pair, as [`retrieve_all`](Self::retrieve_all) has them, into memory of the host. Returns how many
@@ -349,6 +378,15 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         expect_room(total, keys.len().min(values.len()))?;
         self.dump(&lens, keys, values)?;
         Ok(total)
+    }
+
+    /// Every pair, in new vectors. No other call is in flight.
+    fn all(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let lens = self.lens();
+        let total = lens.iter().sum();
+        let (mut keys, mut values) = (host_zeroed(total)?, host_zeroed(total)?);
+        self.dump(&lens, &mut keys, &mut values)?;
+        Ok((keys, values))
     }
 
     /// Every pair; of each rank as many as it has. No other call is in flight.
@@ -413,5 +451,30 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     ) -> Result<usize> {
         let all = self.split(len, work)?;
         Ok(all.first().copied().unwrap_or(0))
+    }
+}
+
+impl<K: Key + Element, V: Value + Element> ShardedMap<K, V> {
+    /// As [`Map::retain`](Map::retain), over the pairs of all ranks. No other call is in flight meanwhile.
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::primitives::Predicate;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, i32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2, 3], &[-10, 20, 30])?;
+    /// assert_eq!(map.retain(Predicate::LessOrEqual(2), Predicate::Greater(0))?, 2);
+    /// assert_eq!(map.retrieve_all()?, (vec![2], vec![20]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Map::retain`](Map::retain), of any rank; [`Error::Group`].
+    pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
+        self.ranks.expect_outside()?;
+        let _alone = self.calls.write();
+        let removed = self.at_seats(|_, shard| shard.local().retain(keys, values))?;
+        Ok(removed.into_iter().sum())
     }
 }

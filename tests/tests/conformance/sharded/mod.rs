@@ -8,6 +8,7 @@ mod outputs;
 mod pages;
 mod processes;
 mod reserved_keys;
+mod retain;
 mod stateful;
 mod steps;
 mod transport;

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use gpumap::primitives::Predicate;
 use gpumap::sharded::{GroupError, Ranks, Shard};
 use gpumap::{Error, Result, ShardedMap};
 use gpumap_tests::group::{PATIENCE, executors};
@@ -40,6 +41,10 @@ fn work_of_a_group_does_not_wait_for_itself() {
                 assert!(is_nested(sharded.insert(&[4], &[4])));
                 assert!(is_nested(sharded.get(&[4])));
                 assert!(is_nested(sharded.clear()));
+                assert!(is_nested(sharded.drain()));
+                assert!(is_nested(
+                    sharded.retain(Predicate::Always, Predicate::Always)
+                ));
                 assert!(is_nested(sharded.retrieve_all()));
                 assert!(is_nested(
                     sharded.retrieve_all_into(&mut [0; 9], &mut [0; 9])

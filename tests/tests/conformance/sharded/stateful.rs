@@ -29,6 +29,7 @@ enum Op {
     /// `retrieve_all`, and into vectors.
     Retrieve(usize),
     Clear,
+    Drain,
     Reserve(usize),
 }
 
@@ -55,6 +56,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (pairs(), 0..3usize).prop_map(|(keys, spare)| Op::LookUp(keys, spare)),
         2 => (0..3usize).prop_map(Op::Retrieve),
         1 => Just(Op::Clear),
+        1 => Just(Op::Drain),
         1 => (0..300usize).prop_map(Op::Reserve),
     ]
 }
@@ -132,6 +134,11 @@ impl<K: Key, V: Value> Sequence<K, V> {
             Op::Retrieve(spare) => self.retrieve(*spare),
             Op::Clear => {
                 self.map.clear().unwrap();
+                self.oracle.clear();
+            }
+            Op::Drain => {
+                let (keys, values) = self.map.drain().unwrap();
+                assert_same(&paired(&keys, &values), &self.oracle, "drain");
                 self.oracle.clear();
             }
             Op::Reserve(more) => {

@@ -15,7 +15,6 @@ use crate::map::assign::Assignment;
 use crate::map::look_up::{LookUp, Outputs};
 use crate::map::merge::Merge;
 use crate::map::pending::Pending;
-use crate::map::remove::{Removal, Tells};
 use crate::map::step::Step;
 use crate::map::store::{Job, Verb};
 use crate::map::{Key, Value};
@@ -134,11 +133,10 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         let keys = keys.into();
         self.expect_here([keys.device()])?;
         self.order(keys.stream());
-        self.steps.push(Step::Remove(Removal {
+        self.steps.push(Step::Remove {
             keys: keys.as_ptr(),
             len: keys.len(),
-            tells: Tells::Count,
-        }));
+        });
         Ok(())
     }
 

@@ -15,7 +15,6 @@ use crate::map::assign::Assignment;
 use crate::map::flight::Flight;
 use crate::map::look_up::{LookUp, Outputs};
 use crate::map::pending::{Pending, only};
-use crate::map::remove::{Removal, Tells};
 use crate::map::step::Step;
 use crate::map::store::{Job, Verb};
 use crate::map::{Key, Value};
@@ -110,11 +109,10 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             return Ok(Call::Done(0));
         }
         let staged = self.stage(keys)?;
-        let step = Step::Remove(Removal {
+        let step = Step::Remove {
             keys: staged.elements,
             len: keys.len(),
-            tells: Tells::Count,
-        });
+        };
         // SAFETY: the keys are on the device.
         let flight = unsafe { self.depart(&step) }?;
         self.hold_back(&flight, keys)?;
