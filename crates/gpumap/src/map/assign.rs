@@ -25,7 +25,8 @@ pub(super) struct Assignment<K: Key, V: Value> {
 impl<K: Key, V: Value> Map<K, V> {
     /// Gives present keys new values; absent keys stay absent, so the map never grows. Of several
     /// pairs of the batch with one key, the value of one is there in the end. Returns how many keys
-    /// of the batch were present; one that comes several times counts each time.
+    /// of the batch were present; one that comes several times counts each time. The name is that of
+    /// NVIDIA's HierarchicalKV.
     ///
     /// ```
     /// use gpumap::{Device, Map};
