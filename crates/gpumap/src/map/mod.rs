@@ -21,6 +21,7 @@ mod persist;
 mod pieces;
 mod remove;
 mod retain;
+mod retain_keys;
 mod retrieve;
 mod set;
 mod shape;

@@ -5,12 +5,9 @@ use std::sync::atomic::Ordering;
 
 use gpumap_kernels::count::Counters;
 use gpumap_kernels::kernels::RemoveArgs;
-use gpumap_kernels::verbs::store::Select;
 use gpumap_simt::kernel::{Kernel, Launcher};
 
-use super::grow::TRIES;
-use super::look_up::{LookUp, Outputs};
-use super::store::{Job, Progress};
+use super::look_up::Outputs;
 use super::table::Table;
 use super::{Key, Map, Value};
 use crate::error::{Error, Result};
@@ -155,134 +152,6 @@ impl<K: Key, V: Value> Map<K, V> {
         let pairs = self.retrieve_from(&table, Order::Any, &mut scratch)?;
         self.empty(&mut table)?;
         Ok(pairs)
-    }
-
-    /// Keeps the pairs whose key is in the batch, and removes all others. Returns how many were
-    /// removed. Waits for the calls in flight.
-    ///
-    /// Pairs that stay are stored anew, in a second table if there is memory for one. A map that is
-    /// so full that they do not find room in another order becomes larger, whatever its
-    /// [growth](crate::Growth).
-    ///
-    /// ```
-    /// use gpumap::{Device, Map};
-    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
-    /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
-    /// assert_eq!(map.retain_keys(&[3, 4])?, 2);
-    /// assert_eq!(map.retrieve_all()?, (vec![3], vec![30]));
-    /// # Ok::<(), gpumap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) before anything is removed;
-    /// [`Error::Full`](crate::Error::Full) if keys that were made to collide find no room, and
-    /// unless that says `partial` the map is as it was;
-    /// [`Error::WrongDevice`](crate::Error::WrongDevice),
-    /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
-    pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        let keys = keys.source();
-        let mut scratch = self.scratch.take()?;
-        let mut table = self.exclusive();
-        self.keep_only(&mut table, &mut scratch, keys)
-    }
-
-    /// Takes out the pairs of the batch and puts them into a table of their own, or, for want of
-    /// memory, back into the same one.
-    fn keep_only(
-        &self,
-        table: &mut Table,
-        scratch: &mut Workspace,
-        keys: Source<'_, K>,
-    ) -> Result<usize> {
-        let len = keys.len();
-        let before = self.len();
-        if len == 0 {
-            self.empty(table)?;
-            return Ok(before);
-        }
-        // SAFETY: what is queued is waited for before the keys are given back.
-        let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
-        let values: *mut V = scratch.reserve(Slot::FirstOutput, len)?;
-        let found: *mut u8 = scratch.reserve(Slot::SecondOutput, len)?;
-        // Allocated now: once the table is empty, nothing may fail for want of memory.
-        scratch.clear_bits(len)?;
-        let look_up = LookUp {
-            keys: staged,
-            len,
-            outputs: Outputs::new(values, found),
-        };
-        self.look_up_staged(table, scratch, look_up)?;
-        let kept = Job {
-            keys: staged,
-            values,
-            outcomes: found,
-            ..Job::insert(len)
-        };
-        let (fresh, stored) = match self.table_of(table, scratch, kept) {
-            Ok(made) => made,
-            Err(Error::OutOfMemory { .. }) if self.fits_again(table, scratch, kept)? => {
-                let stored = self.put_back(table, scratch, kept)?;
-                return Ok(before - stored);
-            }
-            Err(error) => return Err(error),
-        };
-        let capacity = fresh.shape.capacity;
-        self.note_shape(&fresh.shape);
-        *table = fresh;
-        self.room.rebuilt(stored, capacity);
-        Ok(before - stored)
-    }
-
-    /// Whether the pairs of a batch that are present find room in the emptied table for sure, and
-    /// nobody goes on dumping it as it is.
-    fn fits_again(&self, table: &Table, scratch: &mut Workspace, batch: Job<K, V>) -> Result<bool> {
-        let present = batch.len - self.count_absent(table, scratch, batch)?;
-        Ok(!table.is_shared() && present <= self.capacity())
-    }
-
-    /// Empties the table, stores the marked pairs of a batch in it, and returns how many they are.
-    fn put_back(
-        &self,
-        table: &mut Table,
-        scratch: &mut Workspace,
-        marked: Job<K, V>,
-    ) -> Result<usize> {
-        self.empty(table)?;
-        let report = self.or_poison(scratch, |scratch| {
-            self.run(table, scratch, marked, Select::Marked)
-        })?;
-        self.room.stored(report.stored);
-        let mut progress = Progress::default();
-        if report.unplaced != 0 {
-            self.place_colliding(table, scratch, marked, report, &mut progress)?;
-        }
-        Ok(report.stored + progress.stored)
-    }
-
-    /// A table like the map's that has the marked pairs of a batch and nothing else, and how many
-    /// they are. It is larger if they do not find room in the order of the batch, as may be in a
-    /// map that is full.
-    fn table_of(
-        &self,
-        table: &Table,
-        scratch: &mut Workspace,
-        marked: Job<K, V>,
-    ) -> Result<(Table, usize)> {
-        let mut shape = table.shape.clone();
-        let mut unplaced = 0;
-        for _ in 0..TRIES {
-            let fresh = Table::new(table.stream(), shape, self.seed)?;
-            let report = self.run(&fresh, scratch, marked, Select::Marked)?;
-            if report.unplaced == 0 {
-                return Ok((fresh, report.stored));
-            }
-            unplaced = report.unplaced;
-            let capacity = fresh.shape.capacity;
-            shape = self
-                .shape_for(capacity + capacity / 4 + 1)?
-                .aligned_to(&table.shape);
-        }
-        Err(self.full(marked.len, unplaced, false))
     }
 
     /// Removes keys, and waits. The caller holds the table's lock, and what is told has places for
