@@ -284,6 +284,8 @@ impl<S: Subject, A: Debug + PartialEq> Trial<'_, S, A> {
             }
             (Err(error), Err(Error::Poisoned)) => {
                 assert_says(error, failed);
+                let changed = !matches!(error, Error::OutOfMemory { .. });
+                assert!(changed, "poisoned, though it says: {error}");
                 if self.exception != Exception::Heals {
                     let refused = (self.act)(map);
                     assert!(matches!(refused, Err(Error::Poisoned)), "{refused:?}");

@@ -310,6 +310,9 @@ fn calls_fail_between_pieces() {
         try_every_call(on, "merge in pieces", build, |map| {
             map.merge(keys, values, Merge::Add)
         });
+        try_every_call(on, "assign in pieces", build, |map| {
+            map.assign(keys, values)
+        });
         try_every_call(on, "remove in pieces", build, |map| map.remove(keys));
         try_every_call(on, "get in pieces", build, |map| {
             let values = map.get(keys)?.into_iter();

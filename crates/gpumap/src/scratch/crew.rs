@@ -12,8 +12,10 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytemuck::Pod;
 use parking_lot::Mutex;
 
+use super::Slot;
 use super::chore::Hands;
 use super::cuts::Cuts;
 use super::lane::Lane;
@@ -198,6 +200,14 @@ impl Crew {
         let bytes = size_of::<K>().max(size_of::<V>()).max(1);
         let least = (self.piece_bytes / FIRST_PIECE).max(LEAST_PIECE);
         Cuts::new(pairs, least / bytes, self.piece_bytes / bytes)
+    }
+
+    /// Room on every lane for each of some pieces: so memory ends before anything is done, or not at all.
+    pub fn reserve<T: Pod>(&mut self, slot: Slot, cuts: &Cuts) -> Result<()> {
+        for lane in &mut self.lanes {
+            lane.reserve::<T>(slot, cuts.longest())?;
+        }
+        Ok(())
     }
 
     /// Works on parts, several at once, each on a lane. `load` notes what has to be copied there; when that is done, `begin`

@@ -37,6 +37,11 @@ impl Cuts {
     pub fn elements(&self) -> usize {
         self.left.len()
     }
+
+    /// Elements of any piece that is left at most.
+    pub fn longest(&self) -> usize {
+        self.most.min(self.left.len())
+    }
 }
 
 impl Iterator for Cuts {
@@ -76,9 +81,12 @@ mod tests {
         for len in (0..3_000).step_by(7) {
             for (least, most) in [(0, 0), (1, 40), (32, 32), (100, 1_000), (5_000, 64)] {
                 let mut end = 0;
-                for piece in Cuts::new(len, least, most) {
+                let cuts = Cuts::new(len, least, most);
+                let longest = cuts.longest();
+                for piece in cuts {
                     assert_eq!((piece.start, piece.start % GRAIN), (end, 0));
                     assert!(!piece.is_empty() && piece.len() <= most.max(GRAIN));
+                    assert!(piece.len() <= longest);
                     end = piece.end;
                 }
                 assert_eq!(end, len);

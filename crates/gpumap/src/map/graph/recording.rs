@@ -239,6 +239,15 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         Ok(launched.pending)
     }
 
+    /// Takes keys and values as inputs of the next step.
+    fn pairs(&mut self, keys: BufferView<'b, K>, values: BufferView<'b, V>) -> Result<()> {
+        expect_same_len(keys.len(), values.len())?;
+        self.expect_here([keys.device(), values.device()])?;
+        self.order(keys.stream());
+        self.order(values.stream());
+        Ok(())
+    }
+
     fn store(
         &mut self,
         verb: Verb<K, V>,
@@ -246,11 +255,8 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         values: BufferView<'b, V>,
         held: Option<BufferViewMut<'b, V>>,
     ) -> Result<()> {
-        expect_same_len(keys.len(), values.len())?;
-        self.expect_here([keys.device(), values.device()])?;
+        self.pairs(keys, values)?;
         let held = self.output(held)?;
-        self.order(keys.stream());
-        self.order(values.stream());
         self.steps.push(Step::Store(Job {
             verb,
             keys: keys.as_ptr(),
@@ -267,10 +273,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         keys: BufferView<'b, K>,
         values: BufferView<'b, V>,
     ) -> Result<()> {
-        expect_same_len(keys.len(), values.len())?;
-        self.expect_here([keys.device(), values.device()])?;
-        self.order(keys.stream());
-        self.order(values.stream());
+        self.pairs(keys, values)?;
         self.steps.push(Step::Assign(Assignment {
             keys: keys.as_ptr(),
             values: values.as_ptr(),

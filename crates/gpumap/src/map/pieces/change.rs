@@ -2,7 +2,7 @@
 
 use gpumap_simt::atomic::part::Update;
 
-use super::take_there;
+use super::{load_pairs, take_there};
 use crate::error::Result;
 use crate::input::Source;
 use crate::map::assign::Assignment;
@@ -28,40 +28,27 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some(mut crew) = self.scratch.crew(bytes) else {
             return Ok(None);
         };
+        let cuts = crew.cuts::<K, V>(keys.len());
+        crew.reserve::<K>(Slot::Keys, &cuts)?;
+        crew.reserve::<V>(Slot::Values, &cuts)?;
         self.expect_sound()?;
-        let mut present = 0;
-        let pieces = crew.cuts::<K, V>(keys.len());
-        let pieces = pieces.map(|piece| (&keys[piece.clone()], &values[piece]));
-        let done = crew.each(
-            pieces,
-            |lane, &mut (keys, values)| {
-                // SAFETY: both are borrowed until chores are done.
-                unsafe {
-                    lane.load(0, keys);
-                    lane.load(size_of_val(keys), values);
-                }
-            },
-            |lane, (keys, values)| {
+        let [present, _] = self.change_in_pieces(
+            crew,
+            cuts.map(|piece| (&keys[piece.clone()], &values[piece])),
+            // SAFETY: both are borrowed until chores are done.
+            |lane, &mut pairs| unsafe { load_pairs(lane, pairs) },
+            |lane, (keys, values), present| {
                 let assignment = Assignment {
                     keys: take_there(lane, Slot::Keys, 0, keys)?,
                     values: take_there(lane, Slot::Values, size_of_val(keys), values)?,
                     len: keys.len(),
                     update,
                 };
-                let counters = lane.counting()?;
                 // SAFETY: the pairs are staged; the caller holds the table's lock until this has
                 // ended.
-                unsafe { self.launch_assignment(table, lane.stream(), assignment, counters) }
+                unsafe { self.launch_assignment(table, lane.stream(), assignment, present) }
             },
-            |lane, ()| {
-                let [of_piece, _] = lane.counted()?;
-                present += of_piece as usize;
-                Ok(())
-            },
-        );
-        // Waits for its lanes.
-        drop(crew);
-        done.inspect_err(|_| self.poison())?;
+        )?;
         Ok(Some(present))
     }
 
@@ -78,34 +65,25 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some(mut crew) = self.scratch.crew(size_of_val(keys)) else {
             return Ok(None);
         };
+        let cuts = crew.cuts::<K, ()>(keys.len());
+        crew.reserve::<K>(Slot::Keys, &cuts)?;
         self.expect_sound()?;
-        let mut removed = 0;
-        let pieces = crew.cuts::<K, ()>(keys.len()).map(|piece| &keys[piece]);
-        let done = crew.each(
-            pieces,
+        let [removed, _] = self.change_in_pieces(
+            crew,
+            cuts.map(|piece| &keys[piece]),
             // SAFETY: they are borrowed until chores are done.
             |lane, keys| unsafe { lane.load(0, keys) },
-            |lane, keys| {
-                let there = take_there(lane, Slot::Keys, 0, keys)?;
+            |lane, keys, removed| {
                 let removal = Removal {
-                    keys: there,
+                    keys: take_there(lane, Slot::Keys, 0, keys)?,
                     len: keys.len(),
                     tells: Tells::Count,
                 };
-                let removed = lane.counting()?;
                 // SAFETY: the keys are staged; the caller holds the table's lock until this has
                 // ended.
                 unsafe { self.launch_removal(table, lane.stream(), removal, removed) }
             },
-            |lane, ()| {
-                let [gone, _] = lane.counted()?;
-                removed += gone as usize;
-                Ok(())
-            },
-        );
-        // Waits for its lanes.
-        drop(crew);
-        done.inspect_err(|_| self.poison())?;
+        )?;
         self.room.removed(removed);
         Ok(Some(removed))
     }

@@ -15,10 +15,56 @@ mod look_up;
 mod store;
 
 use bytemuck::Pod;
+use gpumap_kernels::count::{Counters, MIRRORED};
 
+use super::{Key, Map, Value};
 use crate::error::Result;
-use crate::scratch::{Lane, Slot};
+use crate::scratch::{Crew, Lane, Slot};
 pub(super) use look_up::Wanted;
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// Launches a verb that changes the map on each piece, and adds up what its kernels count. Waits for the lanes also
+    /// after an error: then nobody knows what the map holds, so memory has to be there before.
+    fn change_in_pieces<P>(
+        &self,
+        mut crew: Crew,
+        pieces: impl IntoIterator<Item = P>,
+        load: impl Fn(&mut Lane, &mut P),
+        launch: impl Fn(&mut Lane, P, Counters) -> Result<()>,
+    ) -> Result<[usize; MIRRORED]> {
+        let mut counts = [0; MIRRORED];
+        let done = crew.each(
+            pieces,
+            load,
+            |lane, piece| {
+                let counters = lane.counting()?;
+                launch(lane, piece, counters)
+            },
+            |lane, ()| {
+                for (count, of_piece) in counts.iter_mut().zip(lane.counted()?) {
+                    *count += of_piece as usize;
+                }
+                Ok(())
+            },
+        );
+        // Waits for its lanes.
+        drop(crew);
+        done.inspect_err(|_| self.poison())?;
+        Ok(counts)
+    }
+}
+
+/// Notes that a piece of keys and values is to be copied to a lane, one right behind the other.
+///
+/// # Safety
+/// Until chores are done, nobody frees or writes to them.
+unsafe fn load_pairs<K: Pod, V: Pod>(lane: &mut Lane, (keys, values): (&[K], &[V])) {
+    // SAFETY: passed on.
+    unsafe {
+        lane.load(0, keys);
+        lane.load(size_of_val(keys), values);
+    }
+}
 
 /// Queues a copy of part of a batch, which has been loaded at byte `at` of a lane, into the lane's own memory of the
 /// device; the lane is waited for while the batch is borrowed.

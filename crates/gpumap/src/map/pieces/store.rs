@@ -9,6 +9,7 @@ use std::ops::Range;
 use gpumap_kernels::verbs::store::{Account, Select};
 use parking_lot::RwLockReadGuard;
 
+use super::load_pairs;
 use crate::error::Result;
 use crate::input::Source;
 use crate::map::store::{Job, Progress, Report};
@@ -53,32 +54,26 @@ impl<K: Key, V: Value> Map<K, V> {
             .map(Some)
     }
 
-    /// Stores pieces on lanes, and waits for them also after an error: then nobody knows what the
-    /// map holds. There is a bit for each pair.
+    /// Stores pieces on lanes. There is a bit for each pair.
     fn store_pieces(
         &self,
         table: &Table,
-        mut crew: Crew,
+        crew: Crew,
         job: Job<K, V>,
         unplaced: *mut u32,
         (keys, values): (&[K], &[V]),
     ) -> Result<Report> {
-        let mut report = Report::default();
+        let cuts = crew.cuts::<K, V>(keys.len());
         let of_piece = |piece: &Range<usize>| (&keys[piece.clone()], &values[piece.clone()]);
-        let done = crew.each(
-            crew.cuts::<K, V>(keys.len()),
-            |lane, piece| {
-                let (keys, values) = of_piece(piece);
-                // SAFETY: both are borrowed until chores are done.
-                unsafe {
-                    lane.load(0, keys);
-                    lane.load(size_of_val(keys), values);
-                }
-            },
-            |lane, piece| {
+        let [stored, refused] = self.change_in_pieces(
+            crew,
+            cuts,
+            // SAFETY: both are borrowed until chores are done.
+            |lane, piece| unsafe { load_pairs(lane, of_piece(piece)) },
+            |lane, piece, counters| {
                 let (keys, values) = of_piece(&piece);
                 let part = job.after(piece.start).first(keys.len());
-                // SAFETY: there is room for all pieces, one after the other; the wait is below.
+                // SAFETY: there is room for all pieces, one after the other, until the lanes have been waited for.
                 unsafe {
                     lane.upload(0, part.keys.cast_mut(), keys)?;
                     lane.upload(size_of_val(keys), part.values.cast_mut(), values)?;
@@ -86,24 +81,18 @@ impl<K: Key, V: Value> Map<K, V> {
                 let account = Account {
                     outcomes: part.outcomes,
                     unplaced: unplaced.wrapping_add(piece.start / 32),
-                    counters: lane.counting()?,
+                    counters,
                     select: Select::All,
                 };
                 // SAFETY: the pairs are staged and there is a bit for each; the caller holds the
                 // table's lock until this has ended.
                 unsafe { self.launch_store(table, lane.stream(), part, account) }
             },
-            |lane, ()| {
-                let [new, refused] = lane.counted()?;
-                report.stored += new as usize;
-                report.unplaced += refused as usize;
-                Ok(())
-            },
-        );
-        // Waits for its lanes.
-        drop(crew);
-        done.inspect_err(|_| self.poison())?;
-        Ok(report)
+        )?;
+        Ok(Report {
+            stored,
+            unplaced: refused,
+        })
     }
 
     /// Enters what pieces came to, and places the pairs whose keys collide.
