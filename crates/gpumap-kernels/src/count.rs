@@ -18,12 +18,43 @@ pub const MIRRORED: usize = 2;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Counters {
-    /// [`WORDS`] words on the device: pairs, pairs that found no room, blocks that are done. Zero
+    /// [`WORDS`] words on the device: pairs, pairs that found no room, what blocks [report](Report). Zero
     /// before the launch, and after it if there is a mirror.
     pub words: *mut u64,
-    /// [`MIRRORED`] words, page-locked on the host: get the first two when the launch has ended.
-    /// May be null.
+    /// [`MIRRORED`] words, page-locked on the host: get the pairs, and those that found no room, when the launch
+    /// has ended. May be null.
     pub mirror: *mut u64,
+}
+
+/// What blocks say when they are done, added up: how many they are, how many pairs they have counted, and whether pairs
+/// without room lie in a word of their own.
+///
+/// All of it is one word: so the atomic by which a block says that it is done tells the last one what all have counted, and
+/// orders nothing. Blocks that add to a counter first, and then to that of blocks, wait for each other's additions, and
+/// the last one for what it reads: a microsecond in all, at the end of every launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Report(u64);
+
+impl Report {
+    /// One block: above the pairs, of which a launch has fewer than there are keys in a device's memory.
+    const BLOCK: u64 = 1 << 36;
+    /// Some pairs found no room. Added once.
+    const UNPLACED: u64 = 1 << 63;
+
+    #[inline(always)]
+    const fn pairs(self) -> u64 {
+        self.0 & (Self::BLOCK - 1)
+    }
+
+    #[inline(always)]
+    const fn blocks(self) -> u64 {
+        (self.0 & !Self::UNPLACED) / Self::BLOCK
+    }
+
+    #[inline(always)]
+    const fn is_unplaced(self) -> bool {
+        self.0 & Self::UNPLACED != 0
+    }
 }
 
 impl Counters {
@@ -42,32 +73,55 @@ impl Counters {
         self.words.wrapping_add(1)
     }
 
-    /// Adds every thread's `mine` to the first word, with one atomic per block: the last thing that
-    /// a kernel does.
+    /// What blocks [`Report`].
+    #[inline(always)]
+    fn reports(self) -> *mut u64 {
+        self.words.wrapping_add(2)
+    }
+
+    /// Counts pairs that found no room: for any thread, before its block is done. They are few, so
+    /// it is these that see to the order.
+    ///
+    /// # Safety
+    /// Both places are valid on the device, and the launch's own.
+    #[inline(always)]
+    pub unsafe fn count_unplaced(self, pairs: u32) {
+        // SAFETY: the caller's promise. The second addition releases the first, also where it adds nothing: the
+        // block that is last acquires it through all reports in between.
+        unsafe {
+            let before = atomic::fetch_add(self.unplaced(), u64::from(pairs), Relaxed);
+            if !self.mirror.is_null() {
+                let first = if before == 0 { Report::UNPLACED } else { 0 };
+                atomic::fetch_add(self.reports(), first, AcqRel);
+            }
+        }
+    }
+
+    /// Counts every thread's `mine`, with one atomic per block: the last thing that a kernel does.
     ///
     /// A shuffle sums the warp, shared memory the block: an atomic per warp on one address was
     /// seen to cost an insert of 100 million keys two thirds of its speed.
     ///
     /// | must call | result |
     /// |---|---|
-    /// | every thread of every block, converged | in the mirror, when the launch has ended |
+    /// | every thread of every block, converged | in the mirror, when the launch has ended; without one in the first word |
     ///
     /// # Safety
     /// As the table says; both places are valid on the device, and the launch's own. The block's
-    /// sum is below 2^32.
+    /// sum is below 2^32. Nobody else adds to the first word.
     #[inline(always)]
     pub unsafe fn add_from_block(self, mine: u32) {
         // SAFETY: every thread of the block comes here.
         unsafe {
-            add_block_sum(self.words, mine);
+            let sum = block_sum(mine);
             if thread::thread_idx_x() == 0 {
-                self.block_is_done();
+                self.report(sum);
             }
         }
     }
 
-    /// As [`add_from_block`](Self::add_from_block), for kernels that count two things: `other` goes
-    /// to the second word.
+    /// As [`add_from_block`](Self::add_from_block), for kernels that count two things: `other` is
+    /// counted as pairs without room are.
     ///
     /// # Safety
     /// As for [`add_from_block`](Self::add_from_block).
@@ -75,12 +129,48 @@ impl Counters {
     pub unsafe fn add_both_from_block(self, mine: u32, other: u32) {
         // SAFETY: every thread of the block comes here.
         unsafe {
-            add_block_sum(self.unplaced(), other);
+            let other = block_sum(other);
+            if thread::thread_idx_x() == 0 && other != 0 {
+                self.count_unplaced(other);
+            }
             self.add_from_block(mine);
         }
     }
 
-    /// Hands the counts over if this block is the last one: for kernels that count by themselves.
+    /// Counts what a block has counted, which is done then, and hands all counts over if it is the last.
+    ///
+    /// | must call | result |
+    /// |---|---|
+    /// | one thread of every block, when a barrier has followed all that the block counts | as of [`add_from_block`](Self::add_from_block) |
+    ///
+    /// # Safety
+    /// As for [`add_from_block`](Self::add_from_block).
+    #[inline(always)]
+    pub unsafe fn report(self, pairs: u32) {
+        let pairs = u64::from(pairs);
+        // SAFETY: the caller's promise. The last block sees all reports in the word that it adds to, and only
+        // where that says so there is something to be seen elsewhere.
+        unsafe {
+            if self.mirror.is_null() {
+                if pairs != 0 {
+                    atomic::fetch_add(self.words, pairs, Relaxed);
+                }
+                return;
+            }
+            let mine = Report::BLOCK | pairs;
+            let all = Report(atomic::fetch_add(self.reports(), mine, Relaxed) + mine);
+            if all.blocks() == u64::from(thread::grid_dim_x()) {
+                let mut unplaced = 0;
+                if all.is_unplaced() {
+                    atomic::fence();
+                    unplaced = atomic::load(self.unplaced(), Relaxed);
+                }
+                self.hand_over(all.pairs(), unplaced);
+            }
+        }
+    }
+
+    /// Hands the first two words over if this block is the last one: for kernels that add to them by themselves.
     ///
     /// | must call | result |
     /// |---|---|
@@ -97,17 +187,28 @@ impl Counters {
         // this atomic, and the last of these after all others; so the last block sees all counts,
         // and nobody else comes to them any more.
         unsafe {
-            let done = self.words.add(2);
-            let before = atomic::fetch_add(done, 1, AcqRel);
-            if before + 1 == u64::from(thread::grid_dim_x()) {
+            let before = Report(atomic::fetch_add(self.reports(), Report::BLOCK, AcqRel));
+            if before.blocks() + 1 == u64::from(thread::grid_dim_x()) {
                 // Both are on their way at the same time: everybody waits for this.
                 let pairs = atomic::load(self.words, Relaxed);
                 let unplaced = atomic::load(self.unplaced(), Relaxed);
-                mem::store(self.mirror, pairs);
-                mem::store(self.mirror.add(1), unplaced);
-                for i in 0..WORDS {
-                    atomic::store(self.words.add(i), 0, Relaxed);
-                }
+                self.hand_over(pairs, unplaced);
+            }
+        }
+    }
+
+    /// Tells the host, and makes the words ready for the next launch.
+    ///
+    /// # Safety
+    /// All other blocks are done.
+    #[inline(always)]
+    unsafe fn hand_over(self, pairs: u64, unplaced: u64) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            mem::store(self.mirror, pairs);
+            mem::store(self.mirror.add(1), unplaced);
+            for i in 0..WORDS {
+                atomic::store(self.words.add(i), 0, Relaxed);
             }
         }
     }
@@ -123,6 +224,25 @@ impl Counters {
 /// Every thread of the block comes here; the word is valid, and the sum below 2^32.
 #[inline(always)]
 pub(crate) unsafe fn add_block_sum(word: *mut u64, mine: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let sum = block_sum(mine);
+        if thread::thread_idx_x() == 0 && sum != 0 {
+            atomic::fetch_add(word, u64::from(sum), Relaxed);
+        }
+    }
+}
+
+/// The sum of every thread's `mine`, for the block's first thread.
+///
+/// | must call | result |
+/// |---|---|
+/// | every thread of the block, converged | the sum, in the first thread |
+///
+/// # Safety
+/// Every thread of the block comes here; the sum is below 2^32.
+#[inline(always)]
+unsafe fn block_sum(mine: u32) -> u32 {
     let sum = shared_array![u32; 1];
     // SAFETY: every thread of the block comes here, so barriers and shuffles are whole. Between
     // the barriers the word is only added to, before and after them one thread has it.
@@ -136,8 +256,6 @@ pub(crate) unsafe fn add_block_sum(word: *mut u64, mine: u32) {
             atomic::block_fetch_add(sum, of_warp);
         }
         thread::sync_threads();
-        if thread::thread_idx_x() == 0 && *sum != 0 {
-            atomic::fetch_add(word, u64::from(*sum), Relaxed);
-        }
+        if thread::thread_idx_x() == 0 { *sum } else { 0 }
     }
 }

@@ -29,25 +29,16 @@ impl Drop for Home {
     }
 }
 
-/// The words of a launch of two blocks, each of which counts 1 stored and 10 unplaced pairs and then
-/// says that it is done; `done` is how.
-fn two_blocks(fault: Fault, done: fn(Counters)) {
+/// Runs a launch of two blocks, each of which counts 1 stored and 10 unplaced pairs.
+fn two_blocks(fault: Fault, block: fn(Counters)) {
     explore_on(3, fault, Home::new, move |home| {
         let mut mirror = Box::new([!0u64; MIRRORED]);
         let counters = Counters {
             words: home.0.cast(),
             mirror: mirror.as_mut_ptr(),
         };
-        let block = move || {
-            // SAFETY: words of the launch.
-            unsafe {
-                atomic::fetch_add(counters.words, 1, Relaxed);
-                atomic::fetch_add(counters.unplaced(), 10, Relaxed);
-            }
-            done(counters);
-        };
-        let other = thread::spawn(block);
-        block();
+        let other = thread::spawn(move || block(counters));
+        block(counters);
         other.join().unwrap();
         assert_eq!(*mirror, [2, 20], "a block was not counted");
         // SAFETY: the launch has ended.
@@ -56,33 +47,67 @@ fn two_blocks(fault: Fault, done: fn(Counters)) {
     });
 }
 
+/// A block that adds to the counters by itself, and then says that it is done by `done`.
+fn add(counters: Counters, done: fn(Counters)) {
+    // SAFETY: words of the launch.
+    unsafe {
+        atomic::fetch_add(counters.words, 1, Relaxed);
+        atomic::fetch_add(counters.unplaced(), 10, Relaxed);
+    }
+    done(counters);
+}
+
+/// A block that reports.
+fn report(counters: Counters) {
+    // SAFETY: each of two blocks does so once, after all that it counts.
+    unsafe {
+        counters.count_unplaced(10);
+        counters.report(1);
+    }
+}
+
+/// A block that counted by itself is done.
+fn is_done(counters: Counters) {
+    // SAFETY: as above.
+    unsafe { counters.block_is_done() };
+}
+
+#[test]
+fn the_last_block_sees_all_reports() {
+    two_blocks(Fault::None, report);
+}
+
+#[test]
+#[should_panic(expected = "a block was not counted")]
+fn pairs_without_room_that_are_counted_in_no_order_are_found() {
+    two_blocks(Fault::Relaxed, report);
+}
+
 #[test]
 fn the_last_block_sees_all_counts() {
-    // SAFETY: each of two blocks calls it once, after all that it counts.
-    two_blocks(Fault::None, |counters| unsafe { counters.block_is_done() });
+    two_blocks(Fault::None, |counters| add(counters, is_done));
 }
 
 #[test]
 #[should_panic(expected = "a block was not counted")]
 fn a_counter_of_blocks_that_orders_nothing_is_found() {
-    // SAFETY: as above.
-    two_blocks(Fault::Relaxed, |counters| unsafe {
-        counters.block_is_done();
-    });
+    two_blocks(Fault::Relaxed, |counters| add(counters, is_done));
 }
 
 #[test]
 #[should_panic(expected = "a block was not counted")]
 fn a_first_block_that_hands_over_is_found() {
     two_blocks(Fault::None, |counters| {
-        // SAFETY: as above.
-        unsafe {
-            if atomic::fetch_add(counters.words.add(2), 1, atomic::AcqRel) == 0 {
-                for i in 0..MIRRORED {
-                    let count = atomic::load(counters.words.add(i), Relaxed);
-                    counters.mirror.add(i).write(count);
+        add(counters, |counters| {
+            // SAFETY: as above.
+            unsafe {
+                if atomic::fetch_add(counters.words.add(2), 1, atomic::AcqRel) == 0 {
+                    for i in 0..MIRRORED {
+                        let count = atomic::load(counters.words.add(i), Relaxed);
+                        counters.mirror.add(i).write(count);
+                    }
                 }
             }
-        }
+        });
     });
 }

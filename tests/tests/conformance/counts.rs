@@ -3,7 +3,7 @@
 use std::ptr;
 
 use gpumap::simt::kernel::Grid;
-use gpumap::simt::{atomic, thread};
+use gpumap::simt::thread;
 use gpumap_kernels::count::{Counters, MIRRORED, WORDS};
 use gpumap_tests::interleave::{self, LANES, Out};
 
@@ -21,7 +21,7 @@ fn count(seed: u64, blocks: u32, words: &mut [u64; WORDS], mirror: Option<&mut [
         // SAFETY: all threads of all blocks come here, and nobody else comes to the counters.
         unsafe {
             if number.is_multiple_of(5) {
-                atomic::fetch_add(counters.unplaced(), 1, atomic::Relaxed);
+                counters.count_unplaced(1);
             }
             counters.add_from_block(number);
         }

@@ -37,7 +37,7 @@ mod shared;
 
 use crate::build::pages::Heads;
 use crate::build::spill::Spill;
-use crate::count::Counters;
+use crate::count::{Counters, add_block_sum};
 use crate::hash::KeyHash;
 use crate::marks::{ALL_CLASSES, arrange, unpassed};
 use crate::primitives::partition::stage;
@@ -335,7 +335,11 @@ where
             }
             ranks = false;
         };
-        args.stored.add_from_block(stored);
+        // The words are also those of the list of pairs that are spilled.
+        add_block_sum(args.stored.words, stored);
+        if thread::thread_idx_x() == 0 {
+            args.stored.block_is_done();
+        }
     }
 }
 

@@ -273,7 +273,7 @@ impl<F: Format, P: Present<F>> Verb<F> for Store<P> {
                 let (word, bit) = self.bit(job.index);
                 atomic::fetch_or(word, bit, Relaxed);
             }
-            atomic::fetch_add(self.account.counters.unplaced(), 1, Relaxed);
+            self.account.counters.count_unplaced(1);
         }
         Next::Done
     }
