@@ -32,7 +32,7 @@ pub use batch::{
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use bulk::BulkKernels;
-pub use bulk::{RemoveBinsArgs, StoreBinsArgs};
+pub use bulk::{AssignBinsArgs, RemoveBinsArgs, StoreBinsArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use choose::{KeyBits, ValueBits};
 pub use keys::*;

@@ -273,6 +273,21 @@ fn use_map<K: Key, V: Value>(map: &Map<K, V>, second: &Batch<K, V>) {
     let expected = oracle::adopt_upserted(&mut held, map, second.bits());
     assert_eq!(new, expected);
     assert_holds(map, &held);
+
+    // Of the first, some are there.
+    let there: Vec<_> = first.bits().filter(|(k, _)| held.contains_key(k)).collect();
+    let merged = map.merge_present(&first.keys, &first.values, Merge::Max);
+    assert_eq!(merged.unwrap(), there.len());
+    assert_eq!(oracle::merge::<V>(&mut held, there, Merge::Max), 0);
+
+    let there: Vec<_> = second
+        .bits()
+        .filter(|(k, _)| held.contains_key(k))
+        .collect();
+    let assigned = map.assign(&second.keys, &second.values).unwrap();
+    assert_eq!(assigned, there.len());
+    assert_eq!(oracle::adopt_upserted(&mut held, map, there), 0);
+    assert_holds(map, &held);
 }
 
 #[test]

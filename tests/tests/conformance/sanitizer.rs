@@ -253,6 +253,11 @@ fn sanitizer_large_batches() {
                 assert_eq!(merged.unwrap(), new);
                 assert_holds(&map, &held);
             }
+            let most = Batch::<K, V>::numbered(n..2 * n, 3);
+            let there: Vec<_> = most.bits().filter(|(k, _)| held.contains_key(k)).collect();
+            assert_eq!(map.assign(&most.keys, &most.values).unwrap(), there.len());
+            held.extend(there);
+            assert_holds(&map, &held);
         }
     }
     on_all_kernels!(body);

@@ -18,6 +18,7 @@ use crate::slot::Split;
 use crate::slot::Wide;
 use crate::slot::{Format, Packed};
 use crate::table::MapView;
+use crate::verbs::assign::Assign;
 use crate::verbs::look_up::Answers;
 use crate::verbs::remove::Remove;
 use crate::verbs::store::{Account, Keep, Merge};
@@ -56,6 +57,36 @@ kernel_args! {
     }
 }
 
+kernel_args! {
+    /// Arguments of the kernels that update what is present of a batch in bins: blocks of whole warps, enough for all
+    /// places.
+    pub struct AssignBinsArgs<K, V> {
+        /// The map.
+        pub view: MapView,
+        /// Keys and values.
+        pub bins: Bins<K, V>,
+        /// What is done to values of present keys.
+        pub update: Update,
+        /// Keys that were present.
+        pub present: Counters,
+    }
+}
+
+/// # Safety
+/// See [`AssignBinsArgs`].
+#[inline(always)]
+unsafe fn assign_bins<F: Format>(args: &AssignBinsArgs<F::Key, F::Value>) {
+    let mut verb = Assign {
+        update: args.update,
+        present: 0,
+    };
+    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    unsafe {
+        serve_batch::<F, _, _>(&args.view, &args.bins, &mut verb);
+        args.present.add_from_block(verb.present);
+    }
+}
+
 /// # Safety
 /// See [`RemoveBinsArgs`].
 #[inline(always)]
@@ -87,6 +118,8 @@ pub struct BulkKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub insert: &'static Kernel<StoreBinsArgs<K, V>>,
     /// Stores pairs in bins, or updates values.
     pub merge: &'static Kernel<StoreBinsArgs<K, V>>,
+    /// Updates values of keys in bins that are present. None for sets: that is a lookup, which no order makes faster.
+    pub assign: Option<&'static Kernel<AssignBinsArgs<K, V>>>,
     /// Looks up keys in bins that several ranks have sent.
     pub get: &'static Kernel<GetBinsArgs<K, V>>,
     /// Removes keys in bins.
@@ -122,6 +155,12 @@ macro_rules! bulk_kernels {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<$format, _, _>(&args.view, &args.bins, &args.account, Merge(args.update)) }
                 }
+                /// Updates values of keys in bins that are present.
+                $(#[$cfg])*
+                pub static [<ASSIGN_BINS $suffix:upper>] = fn [<assign_bins $suffix>](args: AssignBinsArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { assign_bins::<$format>(&args) }
+                }
                 /// Looks up keys in bins that several ranks have sent.
                 $(#[$cfg])*
                 pub static [<GET_BINS $suffix:upper>] = fn [<get_bins $suffix>](args: GetBinsArgs<$k, $v>) {
@@ -154,6 +193,7 @@ macro_rules! bulk_kernels {
                 keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
                 insert: &[<INSERT_BINS $suffix:upper>],
                 merge: &[<MERGE_BINS $suffix:upper>],
+                assign: Some(&[<ASSIGN_BINS $suffix:upper>]),
                 get: &[<GET_BINS $suffix:upper>],
                 remove: &[<REMOVE_BINS $suffix:upper>],
                 send: <$k as Sent<$v>>::SEND,

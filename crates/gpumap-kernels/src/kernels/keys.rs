@@ -144,6 +144,7 @@ macro_rules! set_kernels {
                     keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
                     insert: &[<INSERT_BINS $suffix:upper>],
                     merge: &[<INSERT_BINS $suffix:upper>],
+                    assign: None,
                     get: &[<GET_BINS $suffix:upper>],
                     remove: &[<REMOVE_BINS $suffix:upper>],
                     send: <$k as Sent<()>>::SEND,

@@ -97,6 +97,9 @@ impl<K: Key, V: Value> Map<K, V> {
             }
         };
         self.expect_sound()?;
+        if let Some(present) = self.assign_sorted(&table, &mut scratch, assignment)? {
+            return Ok(present);
+        }
         let counters = scratch.counting()?;
         let [present, ..] = self.or_poison(&mut scratch, |scratch| {
             // SAFETY: the pairs are staged; the table's lock is held until this has ended.

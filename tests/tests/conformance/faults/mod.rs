@@ -4,6 +4,7 @@
 mod arena;
 mod chained;
 mod files;
+mod large;
 mod lost;
 mod making;
 mod reading;

@@ -4,13 +4,14 @@ use std::ptr;
 
 use gpumap_kernels::build::bins::{Bins, GRAIN};
 use gpumap_kernels::build::pair::side_by_side;
-use gpumap_kernels::kernels::{PART, RemoveBinsArgs};
+use gpumap_kernels::kernels::{AssignBinsArgs, PART, RemoveBinsArgs};
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{ScatterArgs, ScatterKernel};
-use gpumap_simt::kernel::{Grid, Kernel};
+use gpumap_simt::kernel::{Grid, Kernel, KernelArgs};
 
 use super::stages::Arrival;
 use crate::error::{Error, Result};
+use crate::map::assign::Assignment;
 use crate::map::launch::grid_of_bins;
 use crate::map::store::Job;
 use crate::map::table::Table;
@@ -237,6 +238,45 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(fits.then_some(binned))
     }
 
+    /// Updates what is present of a large batch, in bins; returns how many keys were present. None if that
+    /// is not worth while, or cannot be done; then nothing has happened. The caller holds the table's lock.
+    pub(in crate::map) fn assign_sorted(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        assignment: Assignment<K, V>,
+    ) -> Result<Option<usize>> {
+        let Assignment {
+            keys,
+            values,
+            len,
+            update,
+        } = assignment;
+        let Some(kernels) = &self.kernels.bulk else {
+            return Ok(None);
+        };
+        let Some(assign) = kernels.assign else {
+            return Ok(None);
+        };
+        if !self.bulk.sorts(len, table.shape.bytes()) {
+            return Ok(None);
+        }
+        let values = values.cast::<V::Bits>();
+        let binned = self.to_bins(scratch, kernels.to_bins, keys, values, len, REGION_BITS)?;
+        let Some(binned) = binned else {
+            return Ok(None);
+        };
+        let bins = binned.bins();
+        let args = AssignBinsArgs {
+            view: table.view(),
+            bins,
+            update,
+            present: scratch.counting()?,
+        };
+        // SAFETY: the bins live until the call is over.
+        unsafe { self.run_bins(scratch, assign, grid_of_bins(&bins), args) }.map(Some)
+    }
+
     /// Removes a large batch in bins; returns how many pairs were. None if that is not worth while,
     /// or cannot be done; then nothing has happened. The caller holds the table's lock.
     pub(in crate::map) fn remove_sorted(
@@ -276,14 +316,28 @@ impl<K: Key, V: Value> Map<K, V> {
             bins,
             removed: scratch.counting()?,
         };
-        let grid = grid_of_bins(&bins);
-        let [removed, ..] = self.or_poison(scratch, |scratch| {
-            // SAFETY: the kernel set fits the map's types, and the bins live until the wait; the
-            // caller holds the table's lock until this has ended.
+        // SAFETY: the bins live until the call is over.
+        unsafe { self.run_bins(scratch, kernel, grid_of_bins(&bins), args) }
+    }
+
+    /// Runs a verb over bins, and waits; returns what it counted.
+    ///
+    /// # Safety
+    /// The arguments are for this grid, and count in the workspace; the bins live until this returns, and the caller
+    /// holds the table's lock.
+    unsafe fn run_bins<A: KernelArgs>(
+        &self,
+        scratch: &mut Workspace,
+        kernel: &'static Kernel<A>,
+        grid: Grid,
+        args: A,
+    ) -> Result<usize> {
+        let [counted, _] = self.or_poison(scratch, |scratch| {
+            // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
             unsafe { kernel.launch(scratch.stream(), grid, args) }?;
             scratch.counted()
         })?;
-        Ok(removed as usize)
+        Ok(counted as usize)
     }
 }
 
