@@ -29,6 +29,60 @@ where
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn claim(&self, slab: u32, key: F::Key, word: u32) -> Claimed {
+        // SAFETY: passed on; the counter is the slab's.
+        unsafe {
+            let claimed = if IN_USE {
+                self.claim_first_free(slab, key, word)
+            } else {
+                self.claim_from_own(slab, key, word)
+            };
+            if claimed == Claimed::Full {
+                let word = F::Word::from_u64(key.to_u64());
+                self.counter(slab).pass(word);
+            }
+            claimed
+        }
+    }
+
+    /// In a new page: a key tries the slots of a slab from one on that its tag chooses, and comes round. All pairs do
+    /// so, so its pair is not behind the first slot that it finds free; and the pair that a copy looks for
+    /// is mostly in the first slot that it reads.
+    ///
+    /// # Safety
+    /// As for [`claim`](Self::claim).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn claim_from_own(&self, slab: u32, key: F::Key, word: u32) -> Claimed {
+        let first = self.slots.add(slab * Self::SLAB_SLOTS);
+        let own = word >> 16;
+        let mut tried = 0;
+        while tried < Self::SLAB_SLOTS {
+            let slot = first.add((own + tried) % Self::SLAB_SLOTS);
+            // SAFETY: a slot of the slab; one that is not free does not change any more.
+            unsafe {
+                let mut there = slot.peek();
+                if there == FREE {
+                    there = slot.compare_exchange(FREE, word);
+                    if there == FREE {
+                        return Claimed::Won;
+                    }
+                }
+                if (there ^ word) >> 16 == 0 && self.has_key(there, key) {
+                    return Claimed::Present;
+                }
+            }
+            tried += 1;
+        }
+        Claimed::Full
+    }
+
+    /// In a page in use, whose pairs lie side by side in a slab: all of its words are looked at.
+    ///
+    /// # Safety
+    /// As for [`claim`](Self::claim).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn claim_first_free(&self, slab: u32, key: F::Key, word: u32) -> Claimed {
         let first = self.slots.add(slab * Self::SLAB_SLOTS);
         // Goes round again only when another pair took the slot; no more often than there are slots.
         loop {
@@ -59,8 +113,6 @@ where
                     alike &= alike - 1;
                 }
                 if free == 0 {
-                    let word = F::Word::from_u64(key.to_u64());
-                    self.counter(slab).pass(word);
                     return Claimed::Full;
                 }
                 let slot = first.add(free.trailing_zeros());
