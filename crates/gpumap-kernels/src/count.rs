@@ -18,25 +18,27 @@ pub const MIRRORED: usize = 2;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Counters {
-    /// [`WORDS`] words on the device: pairs, pairs that found no room, what blocks [report](Report). Zero
+    /// [`WORDS`] words on the device: pairs, pairs that found no room, what blocks report. Zero
     /// before the launch, and after it if there is a mirror.
     pub words: *mut u64,
-    /// [`MIRRORED`] words, page-locked on the host: get the pairs, and those that found no room, when the launch
-    /// has ended. May be null.
+    /// [`MIRRORED`] words, page-locked on the host: get the pairs, and those that found no room,
+    /// when the launch has ended. May be null.
     pub mirror: *mut u64,
 }
 
-/// What blocks say when they are done, added up: how many they are, how many pairs they have counted, and whether pairs
-/// without room lie in a word of their own.
+/// What blocks say when they are done, added up: how many they are, how many pairs they have
+/// counted, and whether pairs without room lie in a word of their own.
 ///
-/// All of it is one word: so the atomic by which a block says that it is done tells the last one what all have counted, and
-/// orders nothing. Blocks that add to a counter first, and then to that of blocks, wait for each other's additions, and
-/// the last one for what it reads: a microsecond in all, at the end of every launch.
+/// All of it is one word: so the atomic by which a block says that it is done tells the last one
+/// what all have counted, and orders nothing. Blocks that add to a counter first, and then to
+/// that of blocks, wait for each other's additions, and the last one for what it reads: a
+/// microsecond in all, at the end of every launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Report(u64);
 
 impl Report {
-    /// One block: above the pairs, of which a launch has fewer than there are keys in a device's memory.
+    /// One block: above the pairs, of which a launch has fewer than there are keys in a device's
+    /// memory.
     const BLOCK: u64 = 1 << 36;
     /// Some pairs found no room. Added once.
     const UNPLACED: u64 = 1 << 63;
@@ -73,7 +75,7 @@ impl Counters {
         self.words.wrapping_add(1)
     }
 
-    /// What blocks [`Report`].
+    /// What blocks report.
     #[inline(always)]
     fn reports(self) -> *mut u64 {
         self.words.wrapping_add(2)
@@ -86,8 +88,8 @@ impl Counters {
     /// Both places are valid on the device, and the launch's own.
     #[inline(always)]
     pub unsafe fn count_unplaced(self, pairs: u32) {
-        // SAFETY: the caller's promise. The second addition releases the first, also where it adds nothing: the
-        // block that is last acquires it through all reports in between.
+        // SAFETY: the caller's promise. The second addition releases the first, also where it
+        // adds nothing: the block that is last acquires it through all reports in between.
         unsafe {
             let before = atomic::fetch_add(self.unplaced(), u64::from(pairs), Relaxed);
             if !self.mirror.is_null() {
@@ -137,7 +139,8 @@ impl Counters {
         }
     }
 
-    /// Counts what a block has counted, which is done then, and hands all counts over if it is the last.
+    /// Counts what a block has counted, which is done then, and hands all counts over if it is
+    /// the last.
     ///
     /// | must call | result |
     /// |---|---|
@@ -148,8 +151,8 @@ impl Counters {
     #[inline(always)]
     pub unsafe fn report(self, pairs: u32) {
         let pairs = u64::from(pairs);
-        // SAFETY: the caller's promise. The last block sees all reports in the word that it adds to, and only
-        // where that says so there is something to be seen elsewhere.
+        // SAFETY: the caller's promise. The last block sees all reports in the word that it adds
+        // to, and only where that says so there is something to be seen elsewhere.
         unsafe {
             if self.mirror.is_null() {
                 if pairs != 0 {
@@ -170,7 +173,8 @@ impl Counters {
         }
     }
 
-    /// Hands the first two words over if this block is the last one: for kernels that add to them by themselves.
+    /// Hands the first two words over if this block is the last one: for kernels that add to them
+    /// by themselves.
     ///
     /// | must call | result |
     /// |---|---|
@@ -223,7 +227,7 @@ impl Counters {
 /// # Safety
 /// Every thread of the block comes here; the word is valid, and the sum below 2^32.
 #[inline(always)]
-pub(crate) unsafe fn add_block_sum(word: *mut u64, mine: u32) {
+pub unsafe fn add_block_sum(word: *mut u64, mine: u32) {
     // SAFETY: the caller's promise.
     unsafe {
         let sum = block_sum(mine);
