@@ -1,8 +1,9 @@
 //! Every call of the device that a verb makes fails in turn, and what becomes of the map is looked at.
 //!
 //! A [`Trial`] is a map, made anew each time, and one verb. It runs once undisturbed, to know what it
-//! should do, and then once for each call: [once](Fault::Once) that call alone fails, and
-//! [once](Fault::Lost) all after it too. Afterwards:
+//! should do, and then three times for each call: [once](Fault::Once) that call alone fails,
+//! [once](Fault::NoMemory) there is no memory any more from then on, and [once](Fault::Lost) all fails from
+//! then on. Afterwards:
 //!
 //! - the error says what failed;
 //! - the map holds what it held before, or what it holds when the verb has succeeded (only the answer
@@ -205,14 +206,15 @@ pub fn try_every_call_but<S: Subject, A: Debug + PartialEq>(
         reference,
     };
     let mut tally = Tally::default();
-    for fault in [Fault::Once, Fault::Lost] {
+    for fault in [Fault::Once, Fault::NoMemory, Fault::Lost] {
         let mut calls = 0;
         while noting(&format!("{name}: call {calls}, {fault:?}"), || {
             trial.run(calls, fault, &mut tally)
         }) {
             calls += 1;
         }
-        tally.calls = calls;
+        // Of the last ones none asks for memory.
+        tally.calls = tally.calls.max(calls);
     }
     assert!(
         tally.before + tally.after + tally.poisoned > 0,
@@ -348,14 +350,14 @@ pub fn try_every_call_of_making<S: Subject>(
     let _watchdog = Watchdog::new(name);
     let expected = make(on).expect("the map").contents().expect("its pairs");
     let mut tally = Tally::default();
-    for fault in [Fault::Once, Fault::Lost] {
+    for fault in [Fault::Once, Fault::NoMemory, Fault::Lost] {
         for call in 0.. {
             let faults = Faults::default();
             let on = on.with_faults(&faults);
             faults.plan(call, fault);
             let made = make(&on);
             let Some(failed) = faults.failed() else {
-                tally.calls = call;
+                tally.calls = tally.calls.max(call);
                 break;
             };
             noting(&format!("{name}: call {call}, {fault:?}"), || {

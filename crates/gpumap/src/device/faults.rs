@@ -91,6 +91,11 @@ impl Call {
         }
     }
 
+    /// Whether it takes memory.
+    fn allocates(self) -> bool {
+        matches!(self, Self::Allocate { .. } | Self::AllocatePinned { .. })
+    }
+
     /// What this call alone says when it fails.
     fn error(self) -> Error {
         match self {
@@ -115,6 +120,9 @@ impl Call {
 pub enum Fault {
     /// That call alone: an allocation with [`Error::OutOfMemory`], all else with [`Error::Driver`].
     Once,
+    /// From that call on there is no memory: allocations fail with [`Error::OutOfMemory`], however little they
+    /// ask for.
+    NoMemory,
     /// That call and all after it, as when a kernel has spoiled the context.
     Lost,
 }
@@ -164,6 +172,7 @@ impl Faults {
         plan.calls += 1;
         let error = match plan.fails {
             Some((at, Fault::Once)) if number == at => call.error(),
+            Some((at, Fault::NoMemory)) if number >= at && call.allocates() => call.error(),
             Some((at, Fault::Lost)) if number >= at => {
                 call.refused(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)
             }
@@ -211,6 +220,22 @@ mod tests {
         assert_eq!(faults.failed(), Some(Call::Allocate { bytes: 80 }));
         assert_eq!((faults.calls(), device.allocated_bytes()), (2, 0));
         Buffer::<u64>::zeroed(&stream, 10).unwrap();
+    }
+
+    #[test]
+    fn memory_that_has_ended_is_not_to_be_had_in_smaller_pieces() {
+        let faults = Faults::default();
+        let device = Device::cpu().with_faults(&faults);
+        let stream = Stream::new(&device).unwrap();
+        let mut buffer = Buffer::from_slice(&stream, &[1u32, 2]).unwrap();
+        faults.plan(0, Fault::NoMemory);
+        buffer.fill_bytes(0).unwrap();
+        for len in [100, 1] {
+            let refused = Buffer::<u32>::zeroed(&stream, len).unwrap_err();
+            assert!(matches!(refused, Error::OutOfMemory { .. }), "{refused}");
+        }
+        assert_eq!(buffer.to_vec().unwrap(), [0, 0]);
+        assert_eq!(faults.failed(), Some(Call::Allocate { bytes: 400 }));
     }
 
     #[test]
