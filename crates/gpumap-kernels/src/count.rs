@@ -1,7 +1,7 @@
 //! Counters that all blocks of a launch add to, and how the host learns what they came to.
 
 use core::ptr;
-use gpumap_simt::atomic::{self, AcqRel, Relaxed};
+use gpumap_simt::atomic::{self, AcqRel, Relaxed, Release};
 use gpumap_simt::{mem, shared_array, thread, warp};
 
 /// Words of [`Counters::words`].
@@ -9,6 +9,10 @@ pub const WORDS: usize = 3;
 
 /// Words of [`Counters::mirror`].
 pub const MIRRORED: usize = 2;
+
+/// A launch that reports has fewer blocks: as many have 2^34 threads, more than a device has memory for
+/// the keys of.
+pub const MOST_BLOCKS: u64 = Report::UNPLACED / Report::BLOCK;
 
 /// Where a launch counts.
 ///
@@ -30,9 +34,9 @@ pub struct Counters {
 /// counted, and whether pairs without room lie in a word of their own.
 ///
 /// All of it is one word: so the atomic by which a block says that it is done tells the last one
-/// what all have counted, and orders nothing. Blocks that add to a counter first, and then to
-/// that of blocks, wait for each other's additions, and the last one for what it reads: a
-/// microsecond in all, at the end of every launch.
+/// what all have counted, and orders nothing. A block that adds to a counter first, and then to
+/// that of blocks, waits for its addition in between, and the last one for what it reads, at the
+/// end of every launch (measured in `docs/decisions/0009`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Report(u64);
 
@@ -40,7 +44,8 @@ impl Report {
     /// One block: above the pairs, of which a launch has fewer than there are keys in a device's
     /// memory.
     const BLOCK: u64 = 1 << 36;
-    /// Some pairs found no room. Added once.
+    /// Some pairs found no room. Added once: above the blocks, of which there are fewer than
+    /// [`MOST_BLOCKS`].
     const UNPLACED: u64 = 1 << 63;
 
     #[inline(always)]
@@ -85,16 +90,17 @@ impl Counters {
     /// it is these that see to the order.
     ///
     /// # Safety
-    /// Both places are valid on the device, and the launch's own.
+    /// Both places are valid on the device, and the launch's own. There is at least one pair.
     #[inline(always)]
     pub unsafe fn count_unplaced(self, pairs: u32) {
+        debug_assert!(pairs != 0, "who counts none looks like the first");
         // SAFETY: the caller's promise. The second addition releases the first, also where it
         // adds nothing: the block that is last acquires it through all reports in between.
         unsafe {
             let before = atomic::fetch_add(self.unplaced(), u64::from(pairs), Relaxed);
             if !self.mirror.is_null() {
                 let first = if before == 0 { Report::UNPLACED } else { 0 };
-                atomic::fetch_add(self.reports(), first, AcqRel);
+                atomic::fetch_add(self.reports(), first, Release);
             }
         }
     }
@@ -150,7 +156,8 @@ impl Counters {
     /// As for [`add_from_block`](Self::add_from_block).
     #[inline(always)]
     pub unsafe fn report(self, pairs: u32) {
-        let pairs = u64::from(pairs);
+        let (pairs, blocks) = (u64::from(pairs), u64::from(thread::grid_dim_x()));
+        debug_assert!(blocks < MOST_BLOCKS);
         // SAFETY: the caller's promise. The last block sees all reports in the word that it adds
         // to, and only where that says so there is something to be seen elsewhere.
         unsafe {
@@ -162,7 +169,7 @@ impl Counters {
             }
             let mine = Report::BLOCK | pairs;
             let all = Report(atomic::fetch_add(self.reports(), mine, Relaxed) + mine);
-            if all.blocks() == u64::from(thread::grid_dim_x()) {
+            if all.blocks() == blocks {
                 let mut unplaced = 0;
                 if all.is_unplaced() {
                     atomic::fence();
@@ -191,8 +198,9 @@ impl Counters {
         // this atomic, and the last of these after all others; so the last block sees all counts,
         // and nobody else comes to them any more.
         unsafe {
-            let before = Report(atomic::fetch_add(self.reports(), Report::BLOCK, AcqRel));
-            if before.blocks() + 1 == u64::from(thread::grid_dim_x()) {
+            // Nobody reports, so blocks are alone in that word, and there may be any number of them.
+            let before = atomic::fetch_add(self.reports(), 1, AcqRel);
+            if before + 1 == u64::from(thread::grid_dim_x()) {
                 // Both are on their way at the same time: everybody waits for this.
                 let pairs = atomic::load(self.words, Relaxed);
                 let unplaced = atomic::load(self.unplaced(), Relaxed);

@@ -32,11 +32,11 @@ pub use batch::{
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use bulk::BulkKernels;
-pub use bulk::{AssignBinsArgs, RemoveBinsArgs, StoreBinsArgs};
+pub use bulk::{AssignBinsArgs, CountBinsArgs, RemoveBinsArgs, StoreBinsArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use choose::{KeyBits, ValueBits};
 pub use keys::*;
-pub use reply::{GetBinsArgs, PART, reply_bytes};
+pub use reply::{GetBinsArgs, reply_bytes};
 pub use set::*;
 
 /// How the host's device claims a 16-byte slot.

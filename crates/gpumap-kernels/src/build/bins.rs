@@ -5,11 +5,12 @@ use crate::slot::Format;
 use crate::source::{Input, Source};
 use gpumap_simt::mem;
 
-/// Consecutive places for each warp. Bins have room for a multiple of it, so no warp has two bins.
-///
-/// Fewer than in a batch as it comes: the places that all warps work on at one time should lie in
-/// few regions of the table.
+/// Bins have room for a multiple of as many places.
 pub const GRAIN: u32 = 128;
+
+/// Consecutive places for each warp at most. The last keys of a part leave most lanes idle; but the places that
+/// all warps work on at one time should lie in few regions of the table.
+pub const PART: u32 = 512;
 
 /// Keys, or pairs if the verb takes values, in bins by the top bits of their hashes: bin `b` begins
 /// at place `b * grains * GRAIN`, and its first `counts[b]` places are in use.
@@ -29,6 +30,9 @@ pub struct Bins<K, V> {
     pub bins: u32,
     /// Places of a bin, in units of [`GRAIN`]; at least one.
     pub grains: u32,
+    /// Consecutive places for each warp, of which a bin has a multiple: so no warp has two bins. A multiple of
+    /// 32, [`PART`] at most.
+    pub part: u32,
 }
 
 impl<K, V> Bins<K, V> {
@@ -71,6 +75,7 @@ impl<K, V> Bins<K, V> {
             counts: self.counts,
             bins: self.bins,
             grains: self.grains,
+            part: self.part,
         }
     }
 
@@ -90,13 +95,13 @@ impl<F: Format> Source<F> for Bins<F::Key, F::Value> {
 
     #[inline(always)]
     fn per_warp(&self) -> u32 {
-        GRAIN
+        self.part
     }
 
     #[inline(always)]
     unsafe fn part(&self, start: u64) -> u32 {
         // SAFETY: passed on.
-        unsafe { self.used(start, GRAIN) }
+        unsafe { self.used(start, self.part) }
     }
 
     #[inline(always)]
@@ -110,5 +115,35 @@ impl<F: Format> Source<F> for Bins<F::Key, F::Value> {
             }
             Input::of_arrays(self.keys, self.values, i, with_value)
         }
+    }
+}
+
+/// The keys of a batch of pairs in bins, as a source of the verbs that take no values.
+#[derive(Clone, Copy, Debug)]
+pub struct KeysOfPairs<'a, K, V>(pub &'a Bins<K, V>);
+
+impl<F: Format> Source<F> for KeysOfPairs<'_, F::Key, F::Value> {
+    const HAS_GAPS: bool = <Bins<F::Key, F::Value> as Source<F>>::HAS_GAPS;
+
+    #[inline(always)]
+    fn places(&self) -> u64 {
+        self.0.len()
+    }
+
+    #[inline(always)]
+    fn per_warp(&self) -> u32 {
+        self.0.part
+    }
+
+    #[inline(always)]
+    unsafe fn part(&self, start: u64) -> u32 {
+        // SAFETY: passed on.
+        unsafe { self.0.used(start, self.0.part) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(&self, i: u64, _: bool) -> Input<F> {
+        // SAFETY: passed on. What lies there is a pair.
+        unsafe { Source::<F>::load(self.0, i, true) }
     }
 }

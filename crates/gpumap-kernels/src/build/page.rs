@@ -10,7 +10,7 @@
 //! In shared memory a slot is one word: 16 bits of the key's hash, and where its pair is: staged, or
 //! in the page as it was. Keys are compared only where those bits agree, and staged keys do not
 //! change, so whoever reads such a word may look at the key. Words of one slab lie side by side, free ones last,
-//! wherever their pairs lay in the table.
+//! wherever their pairs lay in the table; but in a new page that is placed by claims there are free ones in between.
 //!
 //! Both ways to place first give each pair a slot of its home slab, and gather those that find it full
 //! in a queue, as long as it has room. When all others are placed these walk on through the page, with all lanes busy;
@@ -335,7 +335,8 @@ where
             }
             ranks = false;
         };
-        // The words are also those of the list of pairs that are spilled.
+        // The words have also what launches before this one have counted, and the length of the list of pairs
+        // that are spilled.
         add_block_sum(args.stored.words, stored);
         if thread::thread_idx_x() == 0 {
             args.stored.block_is_done();

@@ -164,17 +164,19 @@ pub(super) unsafe fn get_or_insert<F: Format>(args: &StoreArgs<F::Key, F::Value>
 }
 
 /// # Safety
-/// See [`AssignArgs`].
+/// See [`AssignArgs`]; the batch may be in bins.
 #[inline(always)]
-pub(super) unsafe fn assign<F: Format>(args: &AssignArgs<F::Key, F::Value>) {
-    let mut verb = Assign {
-        update: args.update,
-        present: 0,
-    };
+pub(super) unsafe fn assign<F: Format, S: Source<F>>(
+    view: &MapView,
+    batch: &S,
+    update: Update,
+    present: Counters,
+) {
+    let mut verb = Assign { update, present: 0 };
     // SAFETY: blocks are whole warps, and all their threads come to the count.
     unsafe {
-        serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
-        args.present.add_from_block(verb.present);
+        serve_batch::<F, _, _>(view, batch, &mut verb);
+        present.add_from_block(verb.present);
     }
 }
 
@@ -188,14 +190,18 @@ pub(super) unsafe fn get<F: Format>(args: &GetArgs<F::Key, F::Value>) {
 }
 
 /// # Safety
-/// See [`CountArgs`].
+/// See [`CountArgs`]; the batch may be in bins.
 #[inline(always)]
-pub(super) unsafe fn count_absent<F: Format>(args: &CountArgs<F::Key, F::Value>) {
+pub(super) unsafe fn count_absent<F: Format, S: Source<F>>(
+    view: &MapView,
+    batch: &S,
+    absent: Counters,
+) {
     let mut verb = CountAbsent { absent: 0 };
     // SAFETY: blocks are whole warps, and all their threads come to the count.
     unsafe {
-        serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
-        args.absent.add_from_block(verb.absent);
+        serve_batch::<F, _, _>(view, batch, &mut verb);
+        absent.add_from_block(verb.absent);
     }
 }
 

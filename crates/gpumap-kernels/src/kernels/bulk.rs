@@ -1,8 +1,8 @@
 //! The verbs over a batch in bins, and the kernels that large batches take.
 
-use super::batch::store;
+use super::batch::{assign, count_absent, store};
 use super::reply::{GetBinsArgs, get_bins};
-use crate::build::bins::Bins;
+use crate::build::bins::{Bins, KeysOfPairs};
 use crate::build::page::{self, BuildArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::build::{ToBins, ToPages, pages::PagesArgs};
@@ -18,7 +18,6 @@ use crate::slot::Split;
 use crate::slot::Wide;
 use crate::slot::{Format, Packed};
 use crate::table::MapView;
-use crate::verbs::assign::Assign;
 use crate::verbs::look_up::Answers;
 use crate::verbs::remove::Remove;
 use crate::verbs::store::{Account, Keep, Merge};
@@ -41,6 +40,19 @@ kernel_args! {
         pub update: Update,
         /// What is served, and what is noted.
         pub account: Account,
+    }
+}
+
+kernel_args! {
+    /// Arguments of the kernels that count what is absent of a batch in bins: blocks of whole warps, enough for all
+    /// places.
+    pub struct CountBinsArgs<K, V> {
+        /// The map.
+        pub view: MapView,
+        /// Keys and values.
+        pub bins: Bins<K, V>,
+        /// Keys that are absent; of several equal ones each.
+        pub absent: Counters,
     }
 }
 
@@ -69,21 +81,6 @@ kernel_args! {
         pub update: Update,
         /// Keys that were present.
         pub present: Counters,
-    }
-}
-
-/// # Safety
-/// See [`AssignBinsArgs`].
-#[inline(always)]
-unsafe fn assign_bins<F: Format>(args: &AssignBinsArgs<F::Key, F::Value>) {
-    let mut verb = Assign {
-        update: args.update,
-        present: 0,
-    };
-    // SAFETY: blocks are whole warps, and all their threads come to the count.
-    unsafe {
-        serve_batch::<F, _, _>(&args.view, &args.bins, &mut verb);
-        args.present.add_from_block(verb.present);
     }
 }
 
@@ -118,7 +115,9 @@ pub struct BulkKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub insert: &'static Kernel<StoreBinsArgs<K, V>>,
     /// Stores pairs in bins, or updates values.
     pub merge: &'static Kernel<StoreBinsArgs<K, V>>,
-    /// Updates values of keys in bins that are present. None for sets: that is a lookup, which no order makes faster.
+    /// Counts keys in bins that are absent.
+    pub count_absent: &'static Kernel<CountBinsArgs<K, V>>,
+    /// Updates values of keys in bins that are present. None for sets, which have none.
     pub assign: Option<&'static Kernel<AssignBinsArgs<K, V>>>,
     /// Looks up keys in bins that several ranks have sent.
     pub get: &'static Kernel<GetBinsArgs<K, V>>,
@@ -155,11 +154,17 @@ macro_rules! bulk_kernels {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<$format, _, _>(&args.view, &args.bins, &args.account, Merge(args.update)) }
                 }
+                /// Counts keys in bins that are absent.
+                $(#[$cfg])*
+                pub static [<COUNT_ABSENT_BINS $suffix:upper>] = fn [<count_absent_bins $suffix>](args: CountBinsArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { count_absent::<$format, _>(&args.view, &KeysOfPairs(&args.bins), args.absent) }
+                }
                 /// Updates values of keys in bins that are present.
                 $(#[$cfg])*
                 pub static [<ASSIGN_BINS $suffix:upper>] = fn [<assign_bins $suffix>](args: AssignBinsArgs<$k, $v>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { assign_bins::<$format>(&args) }
+                    unsafe { assign::<$format, _>(&args.view, &args.bins, args.update, args.present) }
                 }
                 /// Looks up keys in bins that several ranks have sent.
                 $(#[$cfg])*
@@ -193,6 +198,7 @@ macro_rules! bulk_kernels {
                 keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
                 insert: &[<INSERT_BINS $suffix:upper>],
                 merge: &[<MERGE_BINS $suffix:upper>],
+                count_absent: &[<COUNT_ABSENT_BINS $suffix:upper>],
                 assign: Some(&[<ASSIGN_BINS $suffix:upper>]),
                 get: &[<GET_BINS $suffix:upper>],
                 remove: &[<REMOVE_BINS $suffix:upper>],

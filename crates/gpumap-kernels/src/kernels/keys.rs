@@ -10,10 +10,11 @@ use super::batch::{
 };
 #[cfg(not(target_arch = "nvptx64"))]
 use super::bulk::BulkKernels;
-use super::bulk::{RemoveBinsArgs, StoreBinsArgs, remove_bins};
+use super::bulk::{CountBinsArgs, RemoveBinsArgs, StoreBinsArgs, remove_bins};
 use super::reply::{GetBinsArgs, get_bins};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::set::KernelSet;
+use crate::build::bins::KeysOfPairs;
 use crate::build::page::{self, BuildArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::build::{ToBins, ToPages};
@@ -46,7 +47,7 @@ macro_rules! set_kernels {
                 /// Counts keys that are present: they have no values to update.
                 pub static [<ASSIGN $suffix:upper>] = fn [<assign $suffix>](args: AssignArgs<$k, ()>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { assign::<Keys<$k>>(&args) }
+                    unsafe { assign::<Keys<$k>, _>(&args.view, &args.batch, args.update, args.present) }
                 }
                 /// Looks keys up.
                 pub static [<GET $suffix:upper>] = fn [<get $suffix>](args: GetArgs<$k, ()>) {
@@ -56,7 +57,7 @@ macro_rules! set_kernels {
                 /// Counts absent keys.
                 pub static [<COUNT_ABSENT $suffix:upper>] = fn [<count_absent $suffix>](args: CountArgs<$k, ()>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { count_absent::<Keys<$k>>(&args) }
+                    unsafe { count_absent::<Keys<$k>, _>(&args.view, &args.batch, args.absent) }
                 }
                 /// Removes keys.
                 pub static [<REMOVE $suffix:upper>] = fn [<remove $suffix>](args: RemoveArgs<$k, ()>) {
@@ -77,6 +78,11 @@ macro_rules! set_kernels {
                 pub static [<INSERT_BINS $suffix:upper>] = fn [<insert_bins $suffix>](args: StoreBinsArgs<$k, ()>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<Keys<$k>, _, _>(&args.view, &args.bins, &args.account, Keep) }
+                }
+                /// Counts keys in bins that are absent.
+                pub static [<COUNT_ABSENT_BINS $suffix:upper>] = fn [<count_absent_bins $suffix>](args: CountBinsArgs<$k, ()>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { count_absent::<Keys<$k>, _>(&args.view, &KeysOfPairs(&args.bins), args.absent) }
                 }
                 /// Looks up keys in bins that several ranks have sent.
                 pub static [<GET_BINS $suffix:upper>] = fn [<get_bins $suffix>](args: GetBinsArgs<$k, ()>) {
@@ -144,6 +150,7 @@ macro_rules! set_kernels {
                     keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
                     insert: &[<INSERT_BINS $suffix:upper>],
                     merge: &[<INSERT_BINS $suffix:upper>],
+                    count_absent: &[<COUNT_ABSENT_BINS $suffix:upper>],
                     assign: None,
                     get: &[<GET_BINS $suffix:upper>],
                     remove: &[<REMOVE_BINS $suffix:upper>],

@@ -3,7 +3,7 @@
 //! A link between devices is at its best with whole lines. Keys of a warp are done in no order, so their
 //! answers wait in shared memory until the warp is through with its part, and then leave together.
 
-use crate::build::bins::Bins;
+use crate::build::bins::{Bins, PART};
 use crate::mail::Mailbox;
 use crate::probe::{Job, Next, Seen, Verb, serve_batch};
 use crate::slot::Format;
@@ -31,10 +31,6 @@ kernel_args! {
         pub default: V,
     }
 }
-
-/// Consecutive places for each warp, of which a bin that is replied to has a multiple. More than in
-/// bins that are stored from: the last keys of a part leave most lanes idle, and the table is only read.
-pub const PART: u32 = 512;
 
 /// Bytes of dynamic shared memory for a block of so many threads, and values of `value` bytes.
 pub const fn reply_bytes(threads: u32, value: u32) -> u32 {

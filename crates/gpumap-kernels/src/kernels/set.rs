@@ -94,7 +94,7 @@ macro_rules! kernel_sets {
                 $(#[$cfg])*
                 pub static [<ASSIGN $suffix:upper>] = fn [<assign $suffix>](args: AssignArgs<$k, $v>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { assign::<$format>(&args) }
+                    unsafe { assign::<$format, _>(&args.view, &args.batch, args.update, args.present) }
                 }
                 /// Looks keys up.
                 $(#[$cfg])*
@@ -106,7 +106,7 @@ macro_rules! kernel_sets {
                 $(#[$cfg])*
                 pub static [<COUNT_ABSENT $suffix:upper>] = fn [<count_absent $suffix>](args: CountArgs<$k, $v>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { count_absent::<$format>(&args) }
+                    unsafe { count_absent::<$format, _>(&args.view, &args.batch, args.absent) }
                 }
                 /// Removes pairs.
                 $(#[$cfg])*

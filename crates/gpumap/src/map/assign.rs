@@ -71,7 +71,7 @@ impl<K: Key, V: Value> Map<K, V> {
         self.assign_all(merge.update::<V>(), keys.source(), values.source())
     }
 
-    fn assign_all(
+    pub(crate) fn assign_all(
         &self,
         update: Update,
         keys: Source<'_, K>,

@@ -1,6 +1,7 @@
 //! How a batch is shared out among warps.
 
-use gpumap_kernels::build::bins::{Bins, GRAIN};
+use gpumap_kernels::build::bins::Bins;
+use gpumap_kernels::count::MOST_BLOCKS;
 use gpumap_kernels::kernels::BATCH_THREADS;
 use gpumap_kernels::source::Batch;
 use gpumap_simt::kernel::Grid;
@@ -49,15 +50,15 @@ pub(crate) fn share_out(len: u64, multiprocessors: u64) -> (Grid, u32) {
 
 /// The grid for a batch in bins.
 pub(super) fn grid_of_bins<K, V>(bins: &Bins<K, V>) -> Grid {
-    let (grid, _) = grid(bins.len(), u64::from(GRAIN));
+    let (grid, _) = grid(bins.len(), u64::from(bins.part));
     grid
 }
 
 /// The grid for `len` inputs, `per_warp` for each warp, or more if there are too many warps.
-pub(super) fn grid(len: u64, mut per_warp: u64) -> (Grid, u32) {
+fn grid(len: u64, mut per_warp: u64) -> (Grid, u32) {
     let block_warps = u64::from(BATCH_THREADS) / WARP;
-    // A grid has a limit; a batch beyond 2^43 keys does not fit any memory, but costs no branch.
-    while len.div_ceil(per_warp).div_ceil(block_warps) > i32::MAX as u64 {
+    // A batch with so many blocks does not fit any memory, but costs no branch.
+    while len.div_ceil(per_warp).div_ceil(block_warps) >= MOST_BLOCKS {
         per_warp *= 2;
     }
     let warps = len.div_ceil(per_warp);

@@ -298,30 +298,30 @@ impl<K: Key, V: Value> Map<K, V> {
             }
         }
         let mut table = self.exclusive();
-        let absent = self.count_absent(&table, scratch, job)?;
+        // In order it is counted faster too.
+        let mut sorted = self.sorted(&table, scratch, &job)?;
+        let absent = self.count_absent(&table, scratch, job.sorted(sorted.as_ref()))?;
         if absent == 0 && matches!(job.verb, Verb::Insert) {
             // Nothing to do, and outcomes say so.
             return Ok(0);
         }
         // Nothing is in flight, so what is left is exact.
         if absent > self.room.left() && self.growth != Growth::Fixed {
-            match self.make_room(&mut table, absent) {
-                // Equal keys may need less than it seems.
-                Err(Error::OutOfMemory { .. } | Error::Full { .. }) => {}
-                made => made?,
-            }
+            self.try_to_grow(&mut table, absent, &mut sorted)?;
         }
         if absent > self.room.left() {
+            // By parts of the batch as it came.
+            drop(sorted);
             return self.store_alone(&mut table, scratch, job);
         }
-        if let Some(stored) = self.build_from(&mut table, scratch, job)? {
+        let (in_bins, job) = (
+            sorted.as_ref().map(Binned::in_bins),
+            job.sorted(sorted.as_ref()),
+        );
+        let given = in_bins.as_ref();
+        if let Some(stored) = self.build_from_bins(&mut table, scratch, job, given)? {
             return Ok(stored);
         }
-        let sorted = self.sorted(&table, scratch, &job)?;
-        let job = Job {
-            bins: sorted.as_ref().map(Binned::bins),
-            ..job
-        };
         let report = self.run(&table, scratch, job, Select::All)?;
         self.room.stored(report.stored);
         if report.unplaced == 0 {
@@ -330,6 +330,24 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut progress = Progress::default();
         self.place_colliding(&mut table, scratch, job, report, &mut progress)?;
         Ok(report.stored + progress.stored)
+    }
+
+    /// Grows for so many absent keys, if there is memory for that: if need be, that which the sorted batch takes.
+    /// Equal keys may need less than it seems.
+    fn try_to_grow(
+        &self,
+        table: &mut Table,
+        absent: usize,
+        sorted: &mut Option<Binned>,
+    ) -> Result<()> {
+        let mut grown = self.make_room(table, absent);
+        if matches!(grown, Err(Error::OutOfMemory { .. })) && sorted.take().is_some() {
+            grown = self.make_room(table, absent);
+        }
+        match grown {
+            Err(Error::OutOfMemory { .. } | Error::Full { .. }) => Ok(()),
+            grown => grown,
+        }
     }
 
     /// Stores what fits for sure, beside other calls.
@@ -344,10 +362,7 @@ impl<K: Key, V: Value> Map<K, V> {
             Some(_) => None,
             None => self.sorted(&table, scratch, &part)?,
         };
-        let part = Job {
-            bins: sorted.as_ref().map(Binned::bins).or(part.bins),
-            ..part
-        };
+        let part = part.sorted(sorted.as_ref());
         let report = self.run(&table, scratch, part, Select::All)?;
         // Under the lock still: who rebuilds the table next takes the books as they are then.
         promise.keep(report.stored);

@@ -45,8 +45,8 @@ where
     }
 
     /// In a new page: a key tries the slots of a slab from one on that its tag chooses, and comes round. All pairs do
-    /// so, so its pair is not behind the first slot that it finds free; and the pair that a copy looks for
-    /// is mostly in the first slot that it reads.
+    /// so: a pair with the same key never lies behind the first free slot; and a copy mostly finds it in the first
+    /// slot that it reads.
     ///
     /// # Safety
     /// As for [`claim`](Self::claim).

@@ -2,11 +2,12 @@
 
 use std::ptr;
 
-use gpumap_kernels::build::bins::{Bins, GRAIN};
+use gpumap_kernels::build::bins::{Bins, GRAIN, PART};
 use gpumap_kernels::build::pair::side_by_side;
-use gpumap_kernels::kernels::{AssignBinsArgs, PART, RemoveBinsArgs};
+use gpumap_kernels::kernels::{AssignBinsArgs, RemoveBinsArgs};
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{ScatterArgs, ScatterKernel};
+use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::{Grid, Kernel, KernelArgs};
 
 use super::stages::Arrival;
@@ -24,27 +25,37 @@ use crate::scratch::Workspace;
 /// which those that are being worked on stay in the L2.
 pub(super) const REGION_BITS: u32 = 8;
 
+/// Of so many grains a part is little.
+const MANY: u32 = 16 * PART / GRAIN;
+
 /// How much room each of some bins has, in units of [`GRAIN`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grains(u32);
 
 impl Grains {
     /// If `bins` of them share `len` pairs with uniform hashes: the mean, a sixty-fourth, and eight
-    /// standard deviations. Several pairs with each key widen the spread. None if there would be
-    /// too many.
+    /// standard deviations; in whole parts, if that is little more. Several pairs with each key widen the
+    /// spread. None if there would be too many.
     pub(super) fn of(len: usize, bins: usize) -> Option<Self> {
         let mean = len as f64 / bins as f64;
         let most = mean + mean / 64.0 + 8.0 * mean.sqrt();
-        let grains = (most / f64::from(GRAIN)).ceil() as u32;
+        let grains = ((most / f64::from(GRAIN)).ceil() as u32).max(1);
         // Each is a warp of a grid, whose blocks are numbered with 31 bits.
         let all = u64::from(grains) * bins as u64;
-        (all < u64::from(u32::MAX)).then_some(Self(grains.max(1)))
+        let grains = match grains {
+            MANY.. => Self(grains).in_parts(),
+            _ => Self(grains),
+        };
+        (all < u64::from(u32::MAX)).then_some(grains)
     }
 
-    /// The same for a batch that is sent: bins are whole parts of a lookup.
+    /// The same for a batch that is sent: in whole parts.
     pub(crate) fn of_sent(len: usize, bins: usize) -> Option<Self> {
-        let Self(grains) = Self::of(len, bins)?;
-        Some(Self(grains.next_multiple_of(PART / GRAIN)))
+        Self::of(len, bins).map(Self::in_parts)
+    }
+
+    fn in_parts(self) -> Self {
+        Self(self.0.next_multiple_of(PART / GRAIN))
     }
 
     /// As kernels take them.
@@ -84,13 +95,20 @@ pub(in crate::map) struct Binned {
     counts: Memory,
     bits: u32,
     grains: Grains,
+    part: u32,
     len: usize,
 }
 
 impl Binned {
     /// Memory for so many keys in bins by the top `bits` bits of their hashes, and for the values
     /// of type `P`: none if there is none, or they are too many.
-    fn of<K, P>(scratch: &Workspace, len: usize, bits: u32) -> Result<Option<Self>> {
+    /// Warps have [parts](Bins::part) of what `part` says.
+    fn of<K, P>(
+        scratch: &Workspace,
+        len: usize,
+        bits: u32,
+        part: impl FnOnce(Grains) -> u32,
+    ) -> Result<Option<Self>> {
         let bins = 1usize << bits;
         let Some(grains) = Grains::of(len, bins) else {
             return Ok(None);
@@ -115,6 +133,7 @@ impl Binned {
             counts,
             bits,
             grains,
+            part: part(grains),
             len,
         }))
     }
@@ -127,11 +146,12 @@ impl Binned {
             counts: self.counts.ptr().cast(),
             bins: 1 << self.bits,
             grains: self.grains.get(),
+            part: self.part,
         }
     }
 
     /// The same, and what they are.
-    pub(super) fn in_bins<K, V>(&self) -> InBins<K, V> {
+    pub(in crate::map) fn in_bins<K, V>(&self) -> InBins<K, V> {
         InBins {
             bins: self.bins(),
             bits: self.bits,
@@ -167,6 +187,12 @@ impl<K: Key, V: Value> Map<K, V> {
         self.pairs_to_bins(scratch, job, REGION_BITS)
     }
 
+    /// Consecutive places for each warp, of bins of so many that have `len` keys for this table.
+    pub(crate) fn part_of_bins(&self, len: usize, grains: Grains) -> u32 {
+        let table_bytes = self.slots() as u64 * u64::from(self.kernels.slot_bytes);
+        self.bulk.part(len, table_bytes, grains)
+    }
+
     /// The batch of a job by the top `bits` bits of its hashes; none if there is no memory for it,
     /// or one of the bins runs over. Waits for the device.
     pub(super) fn pairs_to_bins(
@@ -193,7 +219,8 @@ impl<K: Key, V: Value> Map<K, V> {
         len: usize,
         bits: u32,
     ) -> Result<Option<Binned>> {
-        let Some(binned) = Binned::of::<K, P>(scratch, len, bits)? else {
+        let part = |grains| self.part_of_bins(len, grains);
+        let Some(binned) = Binned::of::<K, P>(scratch, len, bits, part)? else {
             return Ok(None);
         };
         let bins = binned.bins::<K, P>();
@@ -255,9 +282,6 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some(kernels) = &self.kernels.bulk else {
             return Ok(None);
         };
-        let Some(assign) = kernels.assign else {
-            return Ok(None);
-        };
         if !self.bulk.sorts(len, table.shape.bytes()) {
             return Ok(None);
         }
@@ -266,7 +290,28 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some(binned) = binned else {
             return Ok(None);
         };
-        let bins = binned.bins();
+        self.assign_bins(table, scratch, update, &binned.in_bins())
+            .map(Some)
+    }
+
+    /// Updates what is present of the pairs in bins, and waits; returns how many keys were. The caller holds the
+    /// table's lock.
+    pub(super) fn assign_bins(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        update: Update,
+        batch: &InBins<K, V>,
+    ) -> Result<usize> {
+        let Some(kernel) = self.kernels.bulk.and_then(|bulk| bulk.assign) else {
+            // A set, whose keys have no values.
+            let job = Job {
+                bins: Some(batch.bins),
+                ..Job::insert(batch.len)
+            };
+            return Ok(batch.len - self.count_absent(table, scratch, job)?);
+        };
+        let bins = batch.bins.cast();
         let args = AssignBinsArgs {
             view: table.view(),
             bins,
@@ -274,7 +319,7 @@ impl<K: Key, V: Value> Map<K, V> {
             present: scratch.counting()?,
         };
         // SAFETY: the bins live until the call is over.
-        unsafe { self.run_bins(scratch, assign, grid_of_bins(&bins), args) }.map(Some)
+        unsafe { self.run_bins(scratch, kernel, grid_of_bins(&bins), args) }
     }
 
     /// Removes a large batch in bins; returns how many pairs were. None if that is not worth while,

@@ -73,7 +73,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// As [`build_from`](Self::build_from), with a batch that may be in bins already, and then is
     /// not anywhere else.
-    pub(super) fn build_from_bins(
+    pub(in crate::map) fn build_from_bins(
         &self,
         table: &mut Table,
         scratch: &mut Workspace,

@@ -4,7 +4,7 @@
 
 use std::ptr;
 
-use gpumap_kernels::build::bins::Bins;
+use gpumap_kernels::build::bins::{Bins, PART};
 use gpumap_kernels::mail::{
     COLLECT_0, COLLECT_4, COLLECT_8, CollectArgs, Mailbox, OwnerOf, SendArgs,
 };
@@ -101,6 +101,7 @@ impl<K: Key, V: Value> Map<K, V> {
             counts: sorted.counts,
             bins: BINS,
             grains: sorted.grains.get(),
+            part: PART,
         };
         let answers = CollectArgs {
             places: sorted.places,

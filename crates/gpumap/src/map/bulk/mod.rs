@@ -37,7 +37,12 @@ pub(crate) use look_up::collect;
 pub(crate) use sent::Senders;
 pub(crate) use stages::Arrival;
 
+use gpumap_kernels::build::bins::{GRAIN, PART};
+
 use crate::device::{Device, Kind};
+
+/// Warps that run on a multiprocessor at the same time: four blocks of a verb.
+const MULTIPROCESSOR_WARPS: u64 = 32;
 
 /// From how many pairs on batches are sorted. Measured on an H200 (2026-11).
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +64,9 @@ pub(super) struct Thresholds {
     bins_bytes_per_pair: u64,
     /// Bytes of the table at least: one that the L2 holds needs no order.
     bins_table_bytes: u64,
+    /// Bytes of the table that a warp may work on at one time, among those that work beside it, if the L2 is to
+    /// hold the regions of all.
+    l2_bytes_per_warp: u64,
     /// Bytes of a table from which on any such batch is sorted: it is larger than what the device
     /// can tell the addresses of without asking memory for them.
     far_table_bytes: u64,
@@ -84,6 +92,9 @@ impl Thresholds {
             bins: 5_000_000 * (slot_bytes as usize / 8),
             bins_bytes_per_pair: 256,
             bins_table_bytes: 4 * context.l2_bytes,
+            // A fifth of it for what passes through.
+            l2_bytes_per_warp: context.l2_bytes / 5 * 4
+                / (u64::from(device.multiprocessors()) * MULTIPROCESSOR_WARPS),
             far_table_bytes: 78 << 30,
             send: 500_000,
             stage_bytes: 24 << 20,
@@ -98,6 +109,7 @@ impl Thresholds {
         bins: usize::MAX,
         bins_bytes_per_pair: 0,
         bins_table_bytes: u64::MAX,
+        l2_bytes_per_warp: 0,
         far_table_bytes: u64::MAX,
         send: usize::MAX,
         stage_bytes: usize::MAX,
@@ -114,6 +126,7 @@ impl Thresholds {
             bins,
             bins_bytes_per_pair: u64::MAX,
             bins_table_bytes: 0,
+            l2_bytes_per_warp: u64::MAX,
             far_table_bytes: 0,
             send: bins,
             stage_bytes: 1 << 12,
@@ -138,6 +151,17 @@ impl Thresholds {
     /// Whether so many keys are sorted into bins to be looked up in a table of so many bytes.
     fn sorts_lookups(&self, keys: usize, table_bytes: u64) -> bool {
         keys >= self.bins && table_bytes >= self.far_table_bytes
+    }
+
+    /// Consecutive places for each warp, of bins with so many pairs for a table of so many bytes. Long parts keep
+    /// more lanes busy, if all regions that are worked on at one time stay in the L2.
+    fn part(&self, pairs: usize, table_bytes: u64, grains: Grains) -> u32 {
+        let most = self.l2_bytes_per_warp.saturating_mul(pairs as u64) / table_bytes.max(1);
+        let fits = |&part: &u32| {
+            let part = u64::from(part);
+            part <= most && grains.capacity().is_multiple_of(part)
+        };
+        [PART, PART / 2].into_iter().find(fits).unwrap_or(GRAIN)
     }
 
     /// Whether a batch of so many pairs is sorted into bins for a table of so many bytes.

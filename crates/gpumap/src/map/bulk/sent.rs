@@ -1,14 +1,15 @@
 //! Batches that other ranks have sent, which are in bins already.
 
-use gpumap_kernels::build::bins::Bins;
-use gpumap_kernels::kernels::{GetBinsArgs, PART, reply_bytes};
+use gpumap_kernels::build::bins::{Bins, PART};
+use gpumap_kernels::kernels::{GetBinsArgs, reply_bytes};
 use gpumap_kernels::mail::{Mailbox, SendArgs};
 use gpumap_kernels::primitives::partition::ScatterKernel;
+use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::Grid;
 
 use super::bins::InBins;
 use crate::error::Result;
-use crate::map::launch::grid;
+use crate::map::launch::grid_of_bins;
 use crate::map::store::{Job, Verb};
 use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
@@ -86,6 +87,17 @@ impl<K: Key, V: Value> Map<K, V> {
         }
     }
 
+    /// Updates what is present of what was sent; returns how many keys were.
+    pub(crate) fn assign_sent(&self, update: Update, sent: &InBins<K, V>) -> Result<usize> {
+        if sent.len == 0 {
+            return Ok(0);
+        }
+        let mut scratch = self.scratch.take()?;
+        let table = self.table.read();
+        self.expect_sound()?;
+        self.assign_bins(&table, &mut scratch, update, sent)
+    }
+
     /// Removes what was sent; returns how many pairs were.
     pub(crate) fn remove_sent(&self, sent: &InBins<K, V>) -> Result<usize> {
         let (Some(kernels), 1..) = (self.kernels.bulk, sent.len) else {
@@ -141,6 +153,8 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some(kernels) = self.kernels.bulk else {
             return Ok(());
         };
+        // What a warp has answers for.
+        let bins = Bins { part: PART, ..bins };
         let args = GetBinsArgs {
             view: table.view(),
             bins,
@@ -148,7 +162,7 @@ impl<K: Key, V: Value> Map<K, V> {
             answers,
             default: bytemuck::cast(default),
         };
-        let (grid, _) = grid(bins.len(), u64::from(PART));
+        let grid = grid_of_bins(&bins);
         let grid = Grid {
             shared_bytes: reply_bytes(grid.threads, size_of::<V>() as u32),
             ..grid

@@ -67,7 +67,7 @@ pub(super) fn stages<'a, K, V>(
 mod tests {
     use std::ptr;
 
-    use gpumap_kernels::build::bins::Bins;
+    use gpumap_kernels::build::bins::{Bins, GRAIN};
 
     use super::super::plan::Before;
     use super::*;
@@ -97,6 +97,7 @@ mod tests {
                         counts: ptr::null(),
                         bins: 3 * 32,
                         grains: 1,
+                        part: GRAIN,
                     },
                     bits: 5,
                     sources: 3,

@@ -7,6 +7,7 @@ use gpumap_kernels::kernels::StoreArgs;
 use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::Kernel;
 
+use crate::map::bulk::Binned;
 use crate::map::{Key, Value};
 
 /// What is done with keys that are present.
@@ -51,6 +52,12 @@ impl<K: Key, V: Value> Job<K, V> {
             bins: None,
             len,
         }
+    }
+
+    /// The same, also in bins, if it has been sorted into these.
+    pub(in crate::map) fn sorted(self, into: Option<&Binned>) -> Self {
+        let bins = into.map(Binned::bins).or(self.bins);
+        Self { bins, ..self }
     }
 
     /// How many bits it takes to note something of each pair.

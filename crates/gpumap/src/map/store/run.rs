@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use gpumap_kernels::kernels::{CountArgs, StoreArgs, StoreBinsArgs};
+use gpumap_kernels::kernels::{CountArgs, CountBinsArgs, StoreArgs, StoreBinsArgs};
 use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::Launcher;
@@ -30,18 +30,28 @@ impl<K: Key, V: Value> Map<K, V> {
         job: Job<K, V>,
     ) -> Result<usize> {
         self.expect_sound()?;
-        let (grid, batch) = self.share_out(job.keys, ptr::null(), job.len);
-        let args = CountArgs {
-            view: table.view(),
-            batch,
-            absent: scratch.counting()?,
-        };
-        // SAFETY: the kernel set fits the map's types, the keys are staged; the caller holds the
-        // table's lock until this has ended.
+        let (view, absent) = (table.view(), scratch.counting()?);
+        let stream = scratch.stream();
+        // SAFETY: the kernel sets fit the map's types, the keys are staged, and bins live as long as
+        // the job; the caller holds the table's lock until this has ended.
         unsafe {
-            self.kernels
-                .count_absent
-                .launch(scratch.stream(), grid, args)
+            match (job.bins, &self.kernels.bulk) {
+                (Some(bins), Some(kernels)) => {
+                    let grid = grid_of_bins(&bins);
+                    let bins = bins.cast();
+                    let args = CountBinsArgs { view, bins, absent };
+                    kernels.count_absent.launch(stream, grid, args)
+                }
+                _ => {
+                    let (grid, batch) = self.share_out(job.keys, ptr::null(), job.len);
+                    let args = CountArgs {
+                        view,
+                        batch,
+                        absent,
+                    };
+                    self.kernels.count_absent.launch(stream, grid, args)
+                }
+            }
         }?;
         let [absent, _] = scratch.counted()?;
         Ok(absent as usize)
