@@ -1,5 +1,9 @@
 //! [`ShardedMap`]: a map over all devices of a group that one process drives.
 
+mod change;
+mod look_up;
+mod retrieve;
+
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,10 +14,9 @@ use super::stretches::{Stretches, stretch};
 use super::{Rank, Ranks, Shard};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room, expect_same_len};
-use crate::map::{Key, Map, MapBuilder, Merge, Value};
-use crate::memory::{host_vec, host_zeroed};
-use crate::primitives::{Element, Predicate};
+use crate::error::Result;
+use crate::map::{Key, Map, MapBuilder, Value};
+use crate::memory::host_vec;
 
 /// A map over the devices of a group, driven by one process.
 ///
@@ -176,111 +179,6 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
             .run(|rank| self.seats[rank.index()].with(|shard| work(rank, shard)))
     }
 
-    /// As [`Map::insert`](Map::insert).
-    ///
-    /// # Errors
-    /// [`Error::LengthMismatch`]; as for [`Shard::insert`].
-    pub fn insert(&self, keys: &[K], values: &[V]) -> Result<usize> {
-        expect_same_len(keys.len(), values.len())?;
-        self.once(keys.len(), |rank, shard, range| {
-            shard.insert(rank, &keys[range.clone()], &values[range])
-        })
-    }
-
-    /// As [`Map::upsert`](Map::upsert).
-    ///
-    /// # Errors
-    /// As for [`insert`](Self::insert).
-    pub fn upsert(&self, keys: &[K], values: &[V]) -> Result<usize> {
-        expect_same_len(keys.len(), values.len())?;
-        self.once(keys.len(), |rank, shard, range| {
-            shard.upsert(rank, &keys[range.clone()], &values[range])
-        })
-    }
-
-    /// As [`Map::merge`](Map::merge).
-    ///
-    /// # Errors
-    /// As for [`insert`](Self::insert).
-    pub fn merge(&self, keys: &[K], values: &[V], merge: Merge) -> Result<usize> {
-        expect_same_len(keys.len(), values.len())?;
-        self.once(keys.len(), |rank, shard, range| {
-            shard.merge(rank, &keys[range.clone()], &values[range], merge)
-        })
-    }
-
-    /// As [`Map::get`](Map::get).
-    ///
-    /// # Errors
-    /// As for [`Shard::get`].
-    pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        self.gather(keys.len(), |rank, shard, range| {
-            shard.get(rank, &keys[range])
-        })
-    }
-
-    /// As [`Map::get_into`](Map::get_into), into memory of the host.
-    ///
-    /// ```
-    /// use gpumap::ShardedMap;
-    /// use gpumap::sharded::{Ranks, devices};
-    ///
-    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
-    /// map.insert(&[1, 2], &[10, 20])?;
-    /// let (mut values, mut found) = ([9; 3], [9; 3]);
-    /// map.get_into(&[2, 3, 1], &mut values, &mut found)?;
-    /// assert_eq!((values, found), ([20, 0, 10], [1, 0, 1]));
-    /// # Ok::<(), gpumap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`Shard::get_into`].
-    pub fn get_into(&self, keys: &[K], values: &mut [V], found: &mut [u8]) -> Result<()> {
-        expect_room(keys.len(), values.len().min(found.len()))?;
-        let (values, found) = (
-            self.shares(values, keys.len()),
-            self.shares(found, keys.len()),
-        );
-        self.split(keys.len(), |rank, shard, range| {
-            let (values, found) = (values.take(rank.index()), found.take(rank.index()));
-            shard.get_into(rank, &keys[range], values, found)
-        })
-        .map(drop)
-    }
-
-    /// As [`Map::contains`](Map::contains).
-    ///
-    /// # Errors
-    /// As for [`Shard::contains`].
-    pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.gather(keys.len(), |rank, shard, range| {
-            shard.contains(rank, &keys[range])
-        })
-    }
-
-    /// As [`Map::contains_into`](Map::contains_into), into memory of the host.
-    ///
-    /// # Errors
-    /// As for [`Shard::contains_into`].
-    pub fn contains_into(&self, keys: &[K], found: &mut [u8]) -> Result<()> {
-        expect_room(keys.len(), found.len())?;
-        let found = self.shares(found, keys.len());
-        self.split(keys.len(), |rank, shard, range| {
-            shard.contains_into(rank, &keys[range], found.take(rank.index()))
-        })
-        .map(drop)
-    }
-
-    /// As [`Map::remove`](Map::remove).
-    ///
-    /// # Errors
-    /// As for [`Shard::remove`].
-    pub fn remove(&self, keys: &[K]) -> Result<usize> {
-        self.once(keys.len(), |rank, shard, range| {
-            shard.remove(rank, &keys[range])
-        })
-    }
-
     /// How many pairs it holds. Waits for nothing: of a call in flight a part may be counted.
     ///
     /// ```
@@ -310,95 +208,6 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// How many pairs each rank has.
     pub fn lens(&self) -> Vec<usize> {
         self.seats.iter().map(|seat| seat.map().len()).collect()
-    }
-
-    /// As [`Map::clear`](Map::clear).
-    ///
-    /// # Errors
-    /// As for [`Shard::clear`].
-    pub fn clear(&self) -> Result<()> {
-        self.run(|rank, shard| shard.clear(rank)).map(drop)
-    }
-
-    /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) has them. No other
-    /// call comes in between.
-    ///
-    /// ```
-    /// use gpumap::ShardedMap;
-    /// use gpumap::sharded::{Ranks, devices};
-    ///
-    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
-    /// map.insert(&[1], &[10])?;
-    /// assert_eq!(map.drain()?, (vec![1], vec![10]));
-    /// assert!(map.is_empty());
-    /// # Ok::<(), gpumap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`retrieve_all`](Self::retrieve_all), before anything is removed; as for [`Shard::clear`].
-    pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
-        self.ranks.expect_outside()?;
-        let _alone = self.calls.write();
-        let pairs = self.all()?;
-        self.at_seats(|rank, shard| shard.clear(rank))?;
-        Ok(pairs)
-    }
-
-    /// Makes room for `more` pairs beyond those it has.
-    ///
-    /// # Errors
-    /// As for [`Shard::reserve`].
-    pub fn reserve(&self, more: usize) -> Result<()> {
-        self.run(|rank, shard| shard.reserve(rank, more)).map(drop)
-    }
-
-    /// Every pair, in no order: first those of rank 0, then those of rank 1, and so on. For each rank's own,
-    /// on its device, there is [`Map::retrieve_all_into`](Map::retrieve_all_into) of
-    /// [`Shard::local`].
-    ///
-    /// # Errors
-    /// As for [`Map::retrieve_all`](Map::retrieve_all); [`Error::Group`].
-    pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        self.ranks.expect_outside()?;
-        let _alone = self.calls.write();
-        self.all()
-    }
-
-    /// Every pair, as [`retrieve_all`](Self::retrieve_all) has them, into memory of the host. Returns how many
-    /// there are.
-    ///
-    /// # Errors
-    /// [`Error::OutputTooSmall`] if the pairs do not fit, before anything is written; as for
-    /// [`retrieve_all`](Self::retrieve_all).
-    pub fn retrieve_all_into(&self, keys: &mut [K], values: &mut [V]) -> Result<usize> {
-        self.ranks.expect_outside()?;
-        let _alone = self.calls.write();
-        let lens = self.lens();
-        let total = lens.iter().sum();
-        expect_room(total, keys.len().min(values.len()))?;
-        self.dump(&lens, keys, values)?;
-        Ok(total)
-    }
-
-    /// Every pair, in new vectors. No other call is in flight.
-    fn all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let lens = self.lens();
-        let total = lens.iter().sum();
-        let (mut keys, mut values) = (host_zeroed(total)?, host_zeroed(total)?);
-        self.dump(&lens, &mut keys, &mut values)?;
-        Ok((keys, values))
-    }
-
-    /// Every pair; of each rank as many as it has. No other call is in flight.
-    fn dump(&self, lens: &[usize], keys: &mut [K], values: &mut [V]) -> Result<()> {
-        let keys = Stretches::new(keys, lens.iter().copied());
-        let values = Stretches::new(values, lens.iter().copied());
-        let of_rank = |rank: &mut Rank| {
-            let (keys, values) = (keys.take(rank.index()), values.take(rank.index()));
-            let map = self.seats[rank.index()].map();
-            map.retrieve_all_into(keys, values)
-        };
-        self.ranks.run(of_rank).map(drop)
     }
 
     /// Runs work on every rank with the stretch of a batch of the host that it takes.
@@ -451,30 +260,5 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     ) -> Result<usize> {
         let all = self.split(len, work)?;
         Ok(all.first().copied().unwrap_or(0))
-    }
-}
-
-impl<K: Key + Element, V: Value + Element> ShardedMap<K, V> {
-    /// As [`Map::retain`](Map::retain), over the pairs of all ranks. No other call is in flight meanwhile.
-    ///
-    /// ```
-    /// use gpumap::ShardedMap;
-    /// use gpumap::primitives::Predicate;
-    /// use gpumap::sharded::{Ranks, devices};
-    ///
-    /// let map = ShardedMap::<u32, i32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
-    /// map.insert(&[1, 2, 3], &[-10, 20, 30])?;
-    /// assert_eq!(map.retain(Predicate::LessOrEqual(2), Predicate::Greater(0))?, 2);
-    /// assert_eq!(map.retrieve_all()?, (vec![2], vec![20]));
-    /// # Ok::<(), gpumap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`Map::retain`](Map::retain), of any rank; [`Error::Group`].
-    pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
-        self.ranks.expect_outside()?;
-        let _alone = self.calls.write();
-        let removed = self.at_seats(|_, shard| shard.local().retain(keys, values))?;
-        Ok(removed.into_iter().sum())
     }
 }

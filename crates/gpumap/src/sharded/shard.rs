@@ -176,6 +176,35 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.store(rank, keys.source(), values.source(), verb)
     }
 
+    /// [`Map::assign`] over the group: returns how many keys were present, of all ranks together.
+    ///
+    /// # Errors
+    /// As for [`Map::assign`], of any rank, and [`Error::Group`]. Of a batch that is refused, some
+    /// ranks may have changed what they own.
+    pub fn assign(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<usize> {
+        self.change(rank, keys.source(), values.source(), Update::Replace)
+    }
+
+    /// [`Map::merge_present`] over the group: returns how many keys were present, of all ranks
+    /// together.
+    ///
+    /// # Errors
+    /// As for [`assign`](Self::assign).
+    pub fn merge_present(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+        merge: Merge,
+    ) -> Result<usize> {
+        self.change(rank, keys.source(), values.source(), merge.update::<V>())
+    }
+
     /// [`Map::remove`] over the group: returns how many keys were present, of all ranks together.
     ///
     /// # Errors
@@ -259,6 +288,30 @@ impl<K: Key, V: Value> Shard<K, V> {
         }
         self.one_way(rank, keys, Some(values), |map, keys, values| {
             map.store(verb, keys, values)
+        })
+    }
+
+    /// Sends each pair to its owner, and updates the value there if the key is present.
+    fn change(
+        &mut self,
+        rank: &mut Rank,
+        keys: Source<'_, K>,
+        values: Source<'_, V>,
+        update: Update,
+    ) -> Result<usize> {
+        if rank.ranks() == 1 {
+            return self.map.assign_all(update, keys, values);
+        }
+        let len = keys.len();
+        let mine = expect_same_len(len, values.len()).map(|()| len);
+        if let Some(post) = self.terms(rank, Call::Assign(update), mine)?
+            && let Some(came) = self.send(rank, &post, keys, Some(values), false)?
+        {
+            let changed = self.map.assign_sent(update, &came.batch);
+            return total(rank, changed);
+        }
+        self.one_way(rank, keys, Some(values), |map, keys, values| {
+            map.assign_all(update, keys, values)
         })
     }
 }

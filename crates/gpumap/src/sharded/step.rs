@@ -3,6 +3,8 @@
 //! Every post begins with it, so that ranks at different calls find that out, at the latest when they next
 //! meet, and before anybody acts upon what the others have said.
 
+use gpumap_simt::atomic::part::Update;
+
 use crate::map::{Key, Value, Verb};
 
 /// What a rank has come for. Meetings that follow from another one, where all have agreed upon a verb and a
@@ -39,8 +41,12 @@ pub(crate) enum Step {
 #[derive(Clone, Copy)]
 pub(super) enum Call<K: Key, V: Value> {
     Store(Verb<K, V>),
+    /// Values of present keys are updated.
+    Assign(Update),
     Remove,
-    LookUp { values: bool },
+    LookUp {
+        values: bool,
+    },
     Len,
     Clear,
     Reserve,
@@ -81,6 +87,7 @@ impl<K: Key, V: Value> Call<K, V> {
             Self::Store(Verb::GetOrInsert) => 7,
             Self::Store(Verb::Exchange(_)) => 8,
             Self::Store(Verb::Merge(update)) => 9 + update as u64,
+            Self::Assign(update) => 32 + update as u64,
         }
     }
 
@@ -95,8 +102,6 @@ impl<K: Key, V: Value> Call<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use gpumap_simt::atomic::part::Update;
-
     use super::*;
 
     #[test]
@@ -104,7 +109,7 @@ mod tests {
         let mut calls: Vec<Call<u32, u32>> =
             vec![Call::Len, Call::Clear, Call::Reserve, Call::Remove];
         calls.extend([false, true].map(|values| Call::LookUp { values }));
-        let merges = [
+        let updates = [
             Update::Replace,
             Update::Add,
             Update::AddFloat,
@@ -112,7 +117,8 @@ mod tests {
             Update::Xor,
         ];
         let verbs = [Verb::Insert, Verb::GetOrInsert].into_iter();
-        calls.extend(verbs.chain(merges.map(Verb::Merge)).map(Call::Store));
+        calls.extend(verbs.chain(updates.map(Verb::Merge)).map(Call::Store));
+        calls.extend(updates.map(Call::Assign));
         let of_shard = |id| {
             calls.iter().map(move |call| Step::Shard {
                 id,

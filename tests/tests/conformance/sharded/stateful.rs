@@ -23,6 +23,9 @@ enum Op {
     Insert(Pairs),
     Upsert(Pairs),
     Merge(Pairs, Merge),
+    Assign(Pairs),
+    /// `merge_present`.
+    MergePresent(Pairs, Merge),
     Remove(Pairs),
     /// `get`, `contains`, and both into vectors with so many places to spare.
     LookUp(Pairs, usize),
@@ -41,17 +44,21 @@ fn op() -> impl Strategy<Value = Op> {
             2 => vec(pair(), 0..200),
         ]
     };
-    let merge = prop_oneof![
-        Just(Merge::Add),
-        Just(Merge::Min),
-        Just(Merge::Max),
-        Just(Merge::And),
-        Just(Merge::Xor),
-    ];
+    let how = || {
+        prop_oneof![
+            Just(Merge::Add),
+            Just(Merge::Min),
+            Just(Merge::Max),
+            Just(Merge::And),
+            Just(Merge::Xor),
+        ]
+    };
     prop_oneof![
         6 => pairs().prop_map(Op::Insert),
         4 => pairs().prop_map(Op::Upsert),
-        4 => (pairs(), merge).prop_map(|(pairs, how)| Op::Merge(pairs, how)),
+        4 => (pairs(), how()).prop_map(|(pairs, how)| Op::Merge(pairs, how)),
+        3 => pairs().prop_map(Op::Assign),
+        3 => (pairs(), how()).prop_map(|(pairs, how)| Op::MergePresent(pairs, how)),
         5 => pairs().prop_map(Op::Remove),
         6 => (pairs(), 0..3usize).prop_map(|(keys, spare)| Op::LookUp(keys, spare)),
         2 => (0..3usize).prop_map(Op::Retrieve),
@@ -95,6 +102,21 @@ impl<K: Key, V: Value> Sequence<K, V> {
         Batch::of(pairs.iter().map(bits).collect::<Oracle>())
     }
 
+    /// Each key two times.
+    fn twice(&self, pairs: &Pairs) -> Batch<K, V> {
+        let once = self.batch(pairs);
+        Batch {
+            keys: once.keys.repeat(2),
+            values: once.values.repeat(2),
+        }
+    }
+
+    /// The pairs of a batch whose keys are present.
+    fn present(&self, batch: &Batch<K, V>) -> Vec<(u64, u64)> {
+        let there = |(k, _): &(u64, u64)| self.oracle.contains_key(k);
+        batch.bits().filter(there).collect()
+    }
+
     /// They may come several times.
     fn keys(&self, pairs: &Pairs) -> Vec<K> {
         pairs.iter().map(|&(i, _)| key(self.key(i))).collect()
@@ -115,13 +137,24 @@ impl<K: Key, V: Value> Sequence<K, V> {
                 assert_eq!(new, self.oracle.len() - before);
             }
             Op::Merge(pairs, how) => {
-                let twice = [self.batch(pairs), self.batch(pairs)];
-                let keys = twice.each_ref().map(|batch| &batch.keys[..]).concat();
-                let values = twice.each_ref().map(|batch| &batch.values[..]).concat();
-                let new = self.map.merge(&keys, &values, *how).unwrap();
-                let bits = twice.iter().flat_map(Batch::bits);
-                let right = oracle::merge::<V>(&mut self.oracle, bits, *how);
+                let twice = self.twice(pairs);
+                let new = self.map.merge(&twice.keys, &twice.values, *how).unwrap();
+                let right = oracle::merge::<V>(&mut self.oracle, twice.bits(), *how);
                 assert_eq!(new, right);
+            }
+            Op::Assign(pairs) => {
+                let batch = self.batch(pairs);
+                let assigned = self.map.assign(&batch.keys, &batch.values).unwrap();
+                let present = self.present(&batch);
+                assert_eq!(assigned, present.len());
+                self.oracle.extend(present);
+            }
+            Op::MergePresent(pairs, how) => {
+                let twice = self.twice(pairs);
+                let merged = self.map.merge_present(&twice.keys, &twice.values, *how);
+                let present = self.present(&twice);
+                assert_eq!(merged.unwrap(), present.len());
+                assert_eq!(oracle::merge::<V>(&mut self.oracle, present, *how), 0);
             }
             Op::Remove(pairs) => {
                 let keys = self.keys(pairs);

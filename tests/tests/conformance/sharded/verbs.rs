@@ -1,7 +1,7 @@
 //! Every verb, on the same input as one map and a `HashMap`.
 
 use gpumap::sharded::{Rank, Shard};
-use gpumap::{Key, Merge, Result, Value};
+use gpumap::{Error, Key, Merge, Result, Value};
 use gpumap_tests::group::{Group, on_every_group};
 use gpumap_tests::oracle::Oracle;
 use gpumap_tests::pairs::{Edge, Ticket, patterns};
@@ -64,6 +64,30 @@ fn body<K: Key, V: Value>(on: &Group) {
         added.clone().map_bits()
     );
 
+    // Half of them absent, and each that is present twice: both count.
+    let strange: Vec<K> = keys_of::<K>(2 * n).split_off(n);
+    let half: Vec<K> = twice.iter().chain(&strange).copied().collect();
+    let threes = vec![value::<V>(3); half.len()];
+    let merge = Merge::Xor;
+    assert_eq!(sharded.merge_present(&half, &threes, merge).unwrap(), 2 * n);
+    assert_eq!(one.merge_present(&half, &threes, merge).unwrap(), 2 * n);
+    assert_eq!(sharded.assign(&strange, &threes[..n]).unwrap(), 0);
+    assert_eq!(
+        sharded.assign(&held[..n / 5], &threes[..n / 5]).unwrap(),
+        n / 5
+    );
+    one.assign(&held[..n / 5], &threes[..n / 5]).unwrap();
+    assert!(matches!(
+        sharded.assign(&strange, &threes),
+        Err(Error::LengthMismatch { .. })
+    ));
+    let changed = one.get(&keys).unwrap();
+    assert_eq!(
+        sharded.get(&keys).unwrap().map_bits(),
+        changed.clone().map_bits()
+    );
+    let added = changed;
+
     // Some twice: one of them counts.
     let away: Vec<K> = absent
         .iter()
@@ -119,6 +143,7 @@ fn sets_over_a_group() {
         assert_eq!(sharded.insert(&keys, &nothing).unwrap(), n - n / 2);
         let there = sharded.contains(&keys).unwrap();
         assert!(there.iter().all(|&there| there));
+        assert_eq!(sharded.assign(&keys, &nothing).unwrap(), n);
         assert_eq!(sharded.remove(&keys[..n / 3]).unwrap(), n / 3);
         let right: Oracle = keys[n / 3..].iter().map(|&k| (key_bits(k), 0)).collect();
         assert_holds(&sharded, &right);

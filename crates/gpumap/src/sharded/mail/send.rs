@@ -160,19 +160,21 @@ impl<K: Key, V: Value> Shard<K, V> {
         let of_bins = Buffer::from_slice(&self.stream, &terms.of_bins(counts))?;
         self.stream.synchronize()?;
         let mailbox = post.mailbox(terms.me, 0);
+        let len = terms.incoming(counts, terms.me) as usize;
         let bins = Bins {
             keys: mailbox.keys.cast_const().cast(),
             values: mailbox.values.cast_const().cast(),
             counts: of_bins.as_ptr(),
             bins: terms.bins(),
             grains: terms.grains.get(),
+            part: self.map.part_of_bins(len, terms.grains),
         };
         Ok(Came {
             batch: InBins {
                 bins,
                 bits: terms.bits,
                 sources: terms.ranks as u32,
-                len: terms.incoming(counts, terms.me) as usize,
+                len,
                 arrivals,
             },
             _fetching: fetching,

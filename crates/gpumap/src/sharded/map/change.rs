@@ -1,0 +1,155 @@
+//! The verbs that store, change and take away.
+
+#[cfg(doc)]
+use super::super::Shard;
+use super::ShardedMap;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_same_len};
+#[cfg(doc)]
+use crate::map::Map;
+use crate::map::{Key, Merge, Value};
+use crate::primitives::{Element, Predicate};
+
+impl<K: Key, V: Value> ShardedMap<K, V> {
+    /// As [`Map::insert`](Map::insert).
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`]; as for [`Shard::insert`].
+    pub fn insert(&self, keys: &[K], values: &[V]) -> Result<usize> {
+        expect_same_len(keys.len(), values.len())?;
+        self.once(keys.len(), |rank, shard, range| {
+            shard.insert(rank, &keys[range.clone()], &values[range])
+        })
+    }
+
+    /// As [`Map::upsert`](Map::upsert).
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn upsert(&self, keys: &[K], values: &[V]) -> Result<usize> {
+        expect_same_len(keys.len(), values.len())?;
+        self.once(keys.len(), |rank, shard, range| {
+            shard.upsert(rank, &keys[range.clone()], &values[range])
+        })
+    }
+
+    /// As [`Map::merge`](Map::merge).
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn merge(&self, keys: &[K], values: &[V], merge: Merge) -> Result<usize> {
+        expect_same_len(keys.len(), values.len())?;
+        self.once(keys.len(), |rank, shard, range| {
+            shard.merge(rank, &keys[range.clone()], &values[range], merge)
+        })
+    }
+
+    /// As [`Map::assign`](Map::assign).
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert_eq!(map.assign(&[2, 3], &[99, 30])?, 1);
+    /// assert_eq!(map.get(&[1, 2, 3])?, [Some(10), Some(99), None]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`]; as for [`Shard::assign`].
+    pub fn assign(&self, keys: &[K], values: &[V]) -> Result<usize> {
+        expect_same_len(keys.len(), values.len())?;
+        self.once(keys.len(), |rank, shard, range| {
+            shard.assign(rank, &keys[range.clone()], &values[range])
+        })
+    }
+
+    /// As [`Map::merge_present`](Map::merge_present).
+    ///
+    /// # Errors
+    /// As for [`assign`](Self::assign).
+    pub fn merge_present(&self, keys: &[K], values: &[V], merge: Merge) -> Result<usize> {
+        expect_same_len(keys.len(), values.len())?;
+        self.once(keys.len(), |rank, shard, range| {
+            shard.merge_present(rank, &keys[range.clone()], &values[range], merge)
+        })
+    }
+
+    /// As [`Map::remove`](Map::remove).
+    ///
+    /// # Errors
+    /// As for [`Shard::remove`].
+    pub fn remove(&self, keys: &[K]) -> Result<usize> {
+        self.once(keys.len(), |rank, shard, range| {
+            shard.remove(rank, &keys[range])
+        })
+    }
+
+    /// As [`Map::clear`](Map::clear).
+    ///
+    /// # Errors
+    /// As for [`Shard::clear`].
+    pub fn clear(&self) -> Result<()> {
+        self.run(|rank, shard| shard.clear(rank)).map(drop)
+    }
+
+    /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) has them. No other
+    /// call comes in between.
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1], &[10])?;
+    /// assert_eq!(map.drain()?, (vec![1], vec![10]));
+    /// assert!(map.is_empty());
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`retrieve_all`](Self::retrieve_all), before anything is removed; as for [`Shard::clear`].
+    pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
+        self.ranks.expect_outside()?;
+        let _alone = self.calls.write();
+        let pairs = self.all()?;
+        self.at_seats(|rank, shard| shard.clear(rank))?;
+        Ok(pairs)
+    }
+
+    /// Makes room for `more` pairs beyond those it has.
+    ///
+    /// # Errors
+    /// As for [`Shard::reserve`].
+    pub fn reserve(&self, more: usize) -> Result<()> {
+        self.run(|rank, shard| shard.reserve(rank, more)).map(drop)
+    }
+}
+
+impl<K: Key + Element, V: Value + Element> ShardedMap<K, V> {
+    /// As [`Map::retain`](Map::retain), over the pairs of all ranks. No other call is in flight meanwhile.
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::primitives::Predicate;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, i32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2, 3], &[-10, 20, 30])?;
+    /// assert_eq!(map.retain(Predicate::LessOrEqual(2), Predicate::Greater(0))?, 2);
+    /// assert_eq!(map.retrieve_all()?, (vec![2], vec![20]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Map::retain`](Map::retain), of any rank; [`Error::Group`].
+    pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
+        self.ranks.expect_outside()?;
+        let _alone = self.calls.write();
+        let removed = self.at_seats(|_, shard| shard.local().retain(keys, values))?;
+        Ok(removed.into_iter().sum())
+    }
+}

@@ -1,0 +1,73 @@
+//! The verbs that look keys up.
+
+#[cfg(doc)]
+use super::super::Shard;
+use super::ShardedMap;
+use crate::error::{Result, expect_room};
+#[cfg(doc)]
+use crate::map::Map;
+use crate::map::{Key, Value};
+
+impl<K: Key, V: Value> ShardedMap<K, V> {
+    /// As [`Map::get`](Map::get).
+    ///
+    /// # Errors
+    /// As for [`Shard::get`].
+    pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        self.gather(keys.len(), |rank, shard, range| {
+            shard.get(rank, &keys[range])
+        })
+    }
+
+    /// As [`Map::get_into`](Map::get_into), into memory of the host.
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// let (mut values, mut found) = ([9; 3], [9; 3]);
+    /// map.get_into(&[2, 3, 1], &mut values, &mut found)?;
+    /// assert_eq!((values, found), ([20, 0, 10], [1, 0, 1]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Shard::get_into`].
+    pub fn get_into(&self, keys: &[K], values: &mut [V], found: &mut [u8]) -> Result<()> {
+        expect_room(keys.len(), values.len().min(found.len()))?;
+        let (values, found) = (
+            self.shares(values, keys.len()),
+            self.shares(found, keys.len()),
+        );
+        self.split(keys.len(), |rank, shard, range| {
+            let (values, found) = (values.take(rank.index()), found.take(rank.index()));
+            shard.get_into(rank, &keys[range], values, found)
+        })
+        .map(drop)
+    }
+
+    /// As [`Map::contains`](Map::contains).
+    ///
+    /// # Errors
+    /// As for [`Shard::contains`].
+    pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
+        self.gather(keys.len(), |rank, shard, range| {
+            shard.contains(rank, &keys[range])
+        })
+    }
+
+    /// As [`Map::contains_into`](Map::contains_into), into memory of the host.
+    ///
+    /// # Errors
+    /// As for [`Shard::contains_into`].
+    pub fn contains_into(&self, keys: &[K], found: &mut [u8]) -> Result<()> {
+        expect_room(keys.len(), found.len())?;
+        let found = self.shares(found, keys.len());
+        self.split(keys.len(), |rank, shard, range| {
+            shard.contains_into(rank, &keys[range], found.take(rank.index()))
+        })
+        .map(drop)
+    }
+}
