@@ -31,16 +31,21 @@ impl Drop for Home {
 
 /// Runs a launch of two blocks, each of which counts 1 stored and 10 unplaced pairs.
 fn two_blocks(fault: Fault, block: fn(Counters)) {
+    launch(fault, [block, block], [2, 20]);
+}
+
+/// Runs a launch of these blocks, which come to so many stored and unplaced pairs.
+fn launch(fault: Fault, [one, another]: [fn(Counters); 2], counts: [u64; MIRRORED]) {
     explore_on(3, fault, Home::new, move |home| {
         let mut mirror = Box::new([!0u64; MIRRORED]);
         let counters = Counters {
             words: home.0.cast(),
             mirror: mirror.as_mut_ptr(),
         };
-        let other = thread::spawn(move || block(counters));
-        block(counters);
+        let other = thread::spawn(move || another(counters));
+        one(counters);
         other.join().unwrap();
-        assert_eq!(*mirror, [2, 20], "a block was not counted");
+        assert_eq!(*mirror, counts, "a block was not counted");
         // SAFETY: the launch has ended.
         let words = unsafe { (*home.0).0 };
         assert_eq!(words[..WORDS], [0; WORDS], "not ready for the next launch");
@@ -66,6 +71,12 @@ fn report(counters: Counters) {
     }
 }
 
+/// A block that reports, and all of whose pairs found room.
+fn report_stored(counters: Counters) {
+    // SAFETY: as above.
+    unsafe { counters.report(1) };
+}
+
 /// A block that counted by itself is done.
 fn is_done(counters: Counters) {
     // SAFETY: as above.
@@ -75,6 +86,16 @@ fn is_done(counters: Counters) {
 #[test]
 fn the_last_block_sees_all_reports() {
     two_blocks(Fault::None, report);
+}
+
+#[test]
+fn the_last_block_sees_pairs_without_room_of_another() {
+    launch(Fault::None, [report, report_stored], [2, 10]);
+}
+
+#[test]
+fn blocks_of_which_all_pairs_found_room_need_no_order() {
+    launch(Fault::Relaxed, [report_stored, report_stored], [2, 0]);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod churn;
 mod clear;
 mod collect;
 mod concurrency;
+mod counted;
 mod counts;
 mod errors;
 mod explored;

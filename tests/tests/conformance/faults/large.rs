@@ -12,32 +12,55 @@ const NEVER: usize = usize::MAX;
 struct Way {
     name: &'static str,
     from: [usize; 3],
+    /// Pairs that the map has room for.
+    capacity: usize,
     is_empty: bool,
+    /// Whether all verbs go that way: values are merged in slots, not in pages.
+    merges: bool,
 }
 
-const WAYS: [Way; 3] = [
+const SORTED: Way = Way {
+    name: "sorted",
+    from: [NEVER, NEVER, 1],
+    capacity: 600,
+    is_empty: false,
+    merges: true,
+};
+
+const WAYS: [Way; 5] = [
     Way {
         name: "built",
         from: [1, NEVER, NEVER],
         is_empty: true,
+        merges: false,
+        ..SORTED
     },
     Way {
         name: "page by page",
         from: [NEVER, 1, NEVER],
-        is_empty: false,
+        merges: false,
+        ..SORTED
+    },
+    SORTED,
+    Way {
+        name: "sorted, counted and page by page",
+        from: [NEVER, 1, 1],
+        capacity: 60,
+        merges: false,
+        ..SORTED
     },
     Way {
-        name: "sorted",
-        from: [NEVER, NEVER, 1],
-        is_empty: false,
+        name: "sorted and counted",
+        capacity: 60,
+        ..SORTED
     },
 ];
 
 impl Way {
-    /// In three submaps, with room for some hundred more.
+    /// In three submaps.
     fn map<K: Key, V: Value>(&self, on: &Target) -> Result<Map<K, V>> {
-        let builder = builder(on).capacity(600).submaps(3).page_slabs(4);
-        let builder = builder.bulk_from(self.from);
+        let builder = builder(on).capacity(self.capacity).submaps(3);
+        let builder = builder.page_slabs(4).bulk_from(self.from);
         match self.is_empty {
             true => builder.build(),
             false => filled(builder),
@@ -54,11 +77,15 @@ fn storing() {
             let build = |on: &Target| way.map::<K, V>(on);
             let name = |verb| format!("{verb}, {}", way.name);
             try_every_call(on, &name("insert"), build, |map| map.insert(keys, values));
-            try_every_call(on, &name("upsert"), build, |map| map.upsert(keys, values));
-            try_every_call(on, &name("merge"), build, |map| {
-                // To be told from itself when it is done once more.
-                map.merge(keys, values, Merge::Add)
-            });
+            if way.is_empty || way.merges {
+                try_every_call(on, &name("upsert"), build, |map| map.upsert(keys, values));
+            }
+            if way.merges {
+                try_every_call(on, &name("merge"), build, |map| {
+                    // To be told from itself when it is done once more.
+                    map.merge(keys, values, Merge::Add)
+                });
+            }
         }
     }
     on_pairs!(body: u32 => u32, u64 => u64, u64 => ());
@@ -67,8 +94,7 @@ fn storing() {
 #[test]
 fn changing_and_removing() {
     fn body<K: Key, V: Value>(on: &Target) {
-        let [.., sorted] = &WAYS;
-        let build = |on: &Target| sorted.map::<K, V>(on);
+        let build = |on: &Target| SORTED.map::<K, V>(on);
         // Some are not there.
         let some = Batch::<K, V>::numbered(5..HELD + 5, 3);
         try_every_call(on, "assign, sorted", build, |map| {
