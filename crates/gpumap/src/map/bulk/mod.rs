@@ -92,8 +92,8 @@ impl Thresholds {
             bins: 5_000_000 * (slot_bytes as usize / 8),
             bins_bytes_per_pair: 256,
             bins_table_bytes: 4 * context.l2_bytes,
-            // A fifth of it for what passes through.
-            l2_bytes_per_warp: context.l2_bytes / 5 * 4
+            // A third of it for what passes through.
+            l2_bytes_per_warp: context.l2_bytes / 3 * 2
                 / (u64::from(device.multiprocessors()) * MULTIPROCESSOR_WARPS),
             far_table_bytes: 78 << 30,
             send: 500_000,
