@@ -314,21 +314,34 @@ impl<K: Key, V: Value> Map<K, V> {
             drop(sorted);
             return self.store_alone(&mut table, scratch, job);
         }
-        let (in_bins, job) = (
-            sorted.as_ref().map(Binned::in_bins),
-            job.sorted(sorted.as_ref()),
-        );
+        self.store_fitting(&mut table, scratch, job, sorted.as_ref())
+    }
+
+    /// Stores a batch that fits, alone on the map: page by page if that pays, and in order if it has been sorted.
+    fn store_fitting(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        sorted: Option<&Binned>,
+    ) -> Result<usize> {
+        let (in_bins, job) = (sorted.map(Binned::in_bins), job.sorted(sorted));
         let given = in_bins.as_ref();
-        if let Some(stored) = self.build_from_bins(&mut table, scratch, job, given)? {
+        let made = match self.build_from_bins(table, scratch, job, given)? {
+            // Perhaps there are more pages than can be reached from these bins.
+            None if given.is_some() => self.build_from(table, scratch, job)?,
+            made => made,
+        };
+        if let Some(stored) = made {
             return Ok(stored);
         }
-        let report = self.run(&table, scratch, job, Select::All)?;
+        let report = self.run(table, scratch, job, Select::All)?;
         self.room.stored(report.stored);
         if report.unplaced == 0 {
             return Ok(report.stored);
         }
         let mut progress = Progress::default();
-        self.place_colliding(&mut table, scratch, job, report, &mut progress)?;
+        self.place_colliding(table, scratch, job, report, &mut progress)?;
         Ok(report.stored + progress.stored)
     }
 

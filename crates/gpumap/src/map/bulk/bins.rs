@@ -42,11 +42,10 @@ impl Grains {
         let grains = ((most / f64::from(GRAIN)).ceil() as u32).max(1);
         // Each is a warp of a grid, whose blocks are numbered with 31 bits.
         let all = u64::from(grains) * bins as u64;
-        let grains = match grains {
+        (all < u64::from(u32::MAX)).then(|| match grains {
             MANY.. => Self(grains).in_parts(),
             _ => Self(grains),
-        };
-        (all < u64::from(u32::MAX)).then_some(grains)
+        })
     }
 
     /// The same for a batch that is sent: in whole parts.
@@ -401,6 +400,9 @@ mod tests {
                 }
             }
         }
-        assert_eq!(Grains::of(1 << 45, 256), None);
+        for len in [1 << 45, usize::MAX] {
+            assert_eq!(Grains::of(len, 256), None);
+            assert_eq!(Grains::of(len, 1), None);
+        }
     }
 }
