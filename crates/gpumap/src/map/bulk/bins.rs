@@ -180,10 +180,28 @@ impl<K: Key, V: Value> Map<K, V> {
         job: &Job<K, V>,
     ) -> Result<Option<Binned>> {
         let answers = !job.outcomes.is_null() || !job.held.is_null();
-        if answers || !self.bulk.sorts(job.len, table.shape.bytes()) {
+        let Some(kernels) = self.kernels.bulk.filter(|_| !answers) else {
             return Ok(None);
+        };
+        let (keys, values) = (job.keys, job.values.cast());
+        self.to_regions(table, scratch, kernels.to_bins, keys, values, job.len)
+    }
+
+    /// Keys, and values if there are any, in bins for a table in use: as [`to_bins`](Self::to_bins), if that is
+    /// worth while.
+    fn to_regions<P: Copy + 'static>(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        kernel: ScatterKernel<ScatterArgs<K::Bits, P>>,
+        keys: *const K,
+        values: *const P,
+        len: usize,
+    ) -> Result<Option<Binned>> {
+        match self.bulk.sorts(len, table.shape.bytes()) {
+            true => self.to_bins(scratch, kernel, keys, values, len, REGION_BITS),
+            false => Ok(None),
         }
-        self.pairs_to_bins(scratch, job, REGION_BITS)
     }
 
     /// Consecutive places for each warp, of bins of so many that have `len` keys for this table.
@@ -281,16 +299,10 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some(kernels) = &self.kernels.bulk else {
             return Ok(None);
         };
-        if !self.bulk.sorts(len, table.shape.bytes()) {
-            return Ok(None);
-        }
-        let values = values.cast::<V::Bits>();
-        let binned = self.to_bins(scratch, kernels.to_bins, keys, values, len, REGION_BITS)?;
-        let Some(binned) = binned else {
-            return Ok(None);
-        };
-        self.assign_bins(table, scratch, update, &binned.in_bins())
-            .map(Some)
+        let (kernel, values) = (kernels.to_bins, values.cast());
+        let binned = self.to_regions(table, scratch, kernel, keys, values, len)?;
+        let assign = |binned: Binned| self.assign_bins(table, scratch, update, &binned.in_bins());
+        binned.map(assign).transpose()
     }
 
     /// Updates what is present of the pairs in bins, and waits; returns how many keys were. The caller holds the
@@ -317,7 +329,8 @@ impl<K: Key, V: Value> Map<K, V> {
             update,
             present: scratch.counting()?,
         };
-        // SAFETY: the bins live until the call is over.
+        // SAFETY: the grid is that of the bins, which live until the call is over, as the lock does; what is
+        // counted is of this workspace.
         unsafe { self.run_bins(scratch, kernel, grid_of_bins(&bins), args) }
     }
 
@@ -333,17 +346,11 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some(kernels) = &self.kernels.bulk else {
             return Ok(None);
         };
-        if !self.bulk.sorts(len, table.shape.bytes()) {
-            return Ok(None);
-        }
-        let to_bins = kernels.keys_to_bins;
-        let binned = self.to_bins(scratch, to_bins, keys, ptr::null::<()>(), len, REGION_BITS)?;
-        let Some(binned) = binned else {
-            return Ok(None);
-        };
-        let bins = binned.bins();
-        self.remove_bins(table, scratch, kernels.remove, bins)
-            .map(Some)
+        let (kernel, values) = (kernels.keys_to_bins, ptr::null::<()>());
+        let binned = self.to_regions(table, scratch, kernel, keys, values, len)?;
+        let remove =
+            |binned: Binned| self.remove_bins(table, scratch, kernels.remove, binned.bins());
+        binned.map(remove).transpose()
     }
 
     /// Removes what is in bins, and waits; returns how many pairs were. The caller holds the
@@ -360,7 +367,8 @@ impl<K: Key, V: Value> Map<K, V> {
             bins,
             removed: scratch.counting()?,
         };
-        // SAFETY: the bins live until the call is over.
+        // SAFETY: the grid is that of the bins, which live until the call is over, as the lock does; what is
+        // counted is of this workspace.
         unsafe { self.run_bins(scratch, kernel, grid_of_bins(&bins), args) }
     }
 

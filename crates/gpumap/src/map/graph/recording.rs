@@ -240,7 +240,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     }
 
     /// Takes keys and values as inputs of the next step.
-    fn pairs(&mut self, keys: BufferView<'b, K>, values: BufferView<'b, V>) -> Result<()> {
+    fn take_pairs(&mut self, keys: BufferView<'b, K>, values: BufferView<'b, V>) -> Result<()> {
         expect_same_len(keys.len(), values.len())?;
         self.expect_here([keys.device(), values.device()])?;
         self.order(keys.stream());
@@ -255,7 +255,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         values: BufferView<'b, V>,
         held: Option<BufferViewMut<'b, V>>,
     ) -> Result<()> {
-        self.pairs(keys, values)?;
+        self.take_pairs(keys, values)?;
         let held = self.output(held)?;
         self.steps.push(Step::Store(Job {
             verb,
@@ -273,7 +273,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         keys: BufferView<'b, K>,
         values: BufferView<'b, V>,
     ) -> Result<()> {
-        self.pairs(keys, values)?;
+        self.take_pairs(keys, values)?;
         self.steps.push(Step::Assign(Assignment {
             keys: keys.as_ptr(),
             values: values.as_ptr(),
