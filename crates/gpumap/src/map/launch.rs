@@ -15,6 +15,9 @@ const WARP: u64 = warp::SIZE as u64;
 /// few enough that warps end together. Measured best on an H200 (2026-11).
 const PER_WARP: u64 = 512;
 
+/// Warps of a block.
+pub(super) const BLOCK_WARPS: u64 = BATCH_THREADS as u64 / WARP;
+
 /// Warps that keep one multiprocessor busy: small batches are spread over as many. Three blocks
 /// of them; a fourth, which not every multiprocessor would get, ends no sooner (measured on an
 /// H200, 2026-11: batches of 1 M keys).
@@ -56,13 +59,12 @@ pub(super) fn grid_of_bins<K, V>(bins: &Bins<K, V>) -> Grid {
 
 /// The grid for `len` inputs, `per_warp` for each warp, or more if there are too many warps.
 fn grid(len: u64, mut per_warp: u64) -> (Grid, u32) {
-    let block_warps = u64::from(BATCH_THREADS) / WARP;
     // A batch with so many blocks does not fit any memory, but costs no branch.
-    while len.div_ceil(per_warp).div_ceil(block_warps) >= MOST_BLOCKS {
+    while len.div_ceil(per_warp).div_ceil(BLOCK_WARPS) >= MOST_BLOCKS {
         per_warp *= 2;
     }
     let warps = len.div_ceil(per_warp);
-    let threads = warps.min(block_warps) * WARP;
+    let threads = warps.min(BLOCK_WARPS) * WARP;
     let blocks = (warps * WARP).div_ceil(threads);
     (Grid::new(blocks as u32, threads as u32), per_warp as u32)
 }

@@ -14,7 +14,7 @@ use super::step::{Call, Step};
 use crate::error::Error;
 use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
-use crate::map::{Key, Map, MapBuilder, Merge, Value, Verb, random_seed};
+use crate::map::{InBins, Key, Map, MapBuilder, Merge, Value, Verb, random_seed};
 use crate::primitives::Primitives;
 use crate::stream::Stream;
 
@@ -265,7 +265,6 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.map.trim();
     }
 
-    /// Sends each pair to its owner and applies a verb there.
     fn store(
         &mut self,
         rank: &mut Rank,
@@ -273,25 +272,16 @@ impl<K: Key, V: Value> Shard<K, V> {
         values: Source<'_, V>,
         verb: Verb<K, V>,
     ) -> Result<usize> {
-        if rank.ranks() == 1 {
-            return self.map.store(verb, keys, values);
-        }
-        let len = keys.len();
-        let mine = expect_same_len(len, values.len()).map(|()| len);
-        if let Some(post) = self.terms(rank, Call::Store(verb), mine)?
-            && let Some(came) = self.send(rank, &post, keys, Some(values), false)?
-        {
-            let stored = self.map.store_sent(verb, &came.batch);
-            // What is fetched has been, whatever became of it.
-            drop(came);
-            return total(rank, stored);
-        }
-        self.one_way(rank, keys, Some(values), |map, keys, values| {
-            map.store(verb, keys, values)
-        })
+        self.at_owners(
+            rank,
+            keys,
+            values,
+            Call::Store(verb),
+            |map, sent| map.store_sent(verb, sent),
+            |map, keys, values| map.store(verb, keys, values),
+        )
     }
 
-    /// Sends each pair to its owner, and updates the value there if the key is present.
     fn change(
         &mut self,
         rank: &mut Rank,
@@ -299,20 +289,41 @@ impl<K: Key, V: Value> Shard<K, V> {
         values: Source<'_, V>,
         update: Update,
     ) -> Result<usize> {
+        self.at_owners(
+            rank,
+            keys,
+            values,
+            Call::Assign(update),
+            |map, sent| map.assign_sent(update, sent),
+            |map, keys, values| map.assign_all(update, keys, values),
+        )
+    }
+
+    /// Takes each pair to its owner, and works on it there: by `sent` on what was sent straight to its memory,
+    /// by `work` on what came the general way. Returns the sum of what they count on all ranks.
+    fn at_owners(
+        &mut self,
+        rank: &mut Rank,
+        keys: Source<'_, K>,
+        values: Source<'_, V>,
+        call: Call<K, V>,
+        sent: impl FnOnce(&Map<K, V>, &InBins<K, V>) -> Result<usize>,
+        work: impl Fn(&Map<K, V>, Source<'_, K>, Source<'_, V>) -> Result<usize>,
+    ) -> Result<usize> {
         if rank.ranks() == 1 {
-            return self.map.assign_all(update, keys, values);
+            return work(&self.map, keys, values);
         }
         let len = keys.len();
         let mine = expect_same_len(len, values.len()).map(|()| len);
-        if let Some(post) = self.terms(rank, Call::Assign(update), mine)?
+        if let Some(post) = self.terms(rank, call, mine)?
             && let Some(came) = self.send(rank, &post, keys, Some(values), false)?
         {
-            let changed = self.map.assign_sent(update, &came.batch);
-            return total(rank, changed);
+            let done = sent(&self.map, &came.batch);
+            // What is fetched has been, whatever became of it.
+            drop(came);
+            return total(rank, done);
         }
-        self.one_way(rank, keys, Some(values), |map, keys, values| {
-            map.assign_all(update, keys, values)
-        })
+        self.one_way(rank, keys, Some(values), work)
     }
 }
 

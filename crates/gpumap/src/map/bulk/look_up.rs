@@ -12,7 +12,8 @@ use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::ScatterKernel;
 use gpumap_simt::kernel::Grid;
 
-use super::bins::{Grains, REGION_BITS, spare};
+use super::bins::{REGION_BITS, spare};
+use super::grains::Grains;
 use crate::error::Result;
 use crate::map::look_up::LookUp;
 use crate::map::table::Table;

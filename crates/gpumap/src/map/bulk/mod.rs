@@ -23,6 +23,7 @@
 
 mod bins;
 mod build;
+mod grains;
 mod look_up;
 mod make;
 mod plan;
@@ -32,7 +33,8 @@ mod stages;
 mod tests;
 
 pub(super) use bins::Binned;
-pub(crate) use bins::{Grains, InBins};
+pub(crate) use bins::InBins;
+pub(crate) use grains::Grains;
 pub(crate) use look_up::collect;
 pub(crate) use sent::Senders;
 pub(crate) use stages::Arrival;
@@ -42,7 +44,7 @@ use gpumap_kernels::build::bins::{GRAIN, PART};
 use crate::device::{Device, Kind};
 
 /// Warps that run on a multiprocessor at the same time: four blocks of a verb.
-const MULTIPROCESSOR_WARPS: u64 = 32;
+const RESIDENT_WARPS: u64 = 32;
 
 /// From how many pairs on batches are sorted. Measured on an H200 (2026-11).
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +96,7 @@ impl Thresholds {
             bins_table_bytes: 4 * context.l2_bytes,
             // A third of it for what passes through.
             l2_bytes_per_warp: context.l2_bytes / 3 * 2
-                / (u64::from(device.multiprocessors()) * MULTIPROCESSOR_WARPS),
+                / (u64::from(device.multiprocessors()) * RESIDENT_WARPS),
             far_table_bytes: 78 << 30,
             send: 500_000,
             stage_bytes: 24 << 20,

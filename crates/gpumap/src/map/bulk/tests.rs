@@ -13,7 +13,7 @@ use std::ptr;
 use gpumap_kernels::build::bins::GRAIN;
 use gpumap_simt::atomic::part::Update;
 
-use super::{Grains, MULTIPROCESSOR_WARPS, Thresholds};
+use super::{Grains, RESIDENT_WARPS, Thresholds};
 
 const N: usize = 2_000;
 
@@ -331,20 +331,20 @@ fn pages_are_made_if_they_fit_a_block() {
 
 #[test]
 fn parts_are_as_long_as_the_l2_allows() {
-    // An H200: 60 MiB, 132 multiprocessors.
-    let h200 = Thresholds {
-        l2_bytes_per_warp: (60 << 20) / 3 * 2 / (132 * MULTIPROCESSOR_WARPS),
+    // An L2 of 60 MiB and 132 multiprocessors, about an H200.
+    let device = Thresholds {
+        l2_bytes_per_warp: (60 << 20) / 3 * 2 / (132 * RESIDENT_WARPS),
         ..Thresholds::NEVER
     };
     let n = 100_000_000;
     let grains = Grains::of(n, 256).unwrap();
-    let part = |table_bytes| h200.part(n, table_bytes, grains);
+    let part = |table_bytes| device.part(n, table_bytes, grains);
     // Slots of 16 bytes at load 0.5, 0.8, 0.9 and 0.95.
     let tables = [3_200_000_000, 2_000_000_000, 1_777_777_792, 1_684_210_560];
     assert_eq!(tables.map(part), [256, 256, 512, 512]);
     assert_eq!(part(30_000_000_000), GRAIN);
     // Of few keys no bin has whole parts.
     let few = Grains::of(2_000, 256).unwrap();
-    assert_eq!(h200.part(n, 1_000_000, few), GRAIN);
+    assert_eq!(device.part(n, 1_000_000, few), GRAIN);
     assert_eq!(few.capacity() % u64::from(GRAIN), 0);
 }
