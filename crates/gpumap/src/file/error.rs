@@ -46,6 +46,19 @@ pub enum FileError {
         /// Which one.
         field: &'static str,
     },
+    /// The header asks for a table that is too large for the pairs of the file, by its capacity or by its
+    /// load factor: [`Map::load`](crate::Map::load) does not make it.
+    #[error(
+        "asks for {slots} slots for {pairs} pairs, and Map::load makes {most} at most: load it with Map::builder(..).load(..), which takes the capacity and the load factor of the builder"
+    )]
+    Slots {
+        /// Slots that the capacity takes at the load factor.
+        slots: u64,
+        /// Pairs in the file, or as many as a file of its length can have.
+        pairs: u64,
+        /// Slots that are made for so many.
+        most: u64,
+    },
     /// A block claims to have more pairs than a block may have.
     #[error("is damaged: block {block} claims {pairs} pairs, and {most} is the most")]
     BlockSize {

@@ -14,8 +14,12 @@ use crate::file::{FileError, Header, MAX_BLOCK_PAIRS, Reader, Writer};
 #[cfg(test)]
 mod tests;
 
-/// Pairs that room is made for on the word of a header alone.
-const TRUSTED: u64 = 1 << 20;
+/// Pairs that a table is made for on the word of a header alone.
+const TRUSTED: u64 = 1 << 16;
+
+/// Slots that [`Map::load`] makes at most for each pair of a file, or for each of [`TRUSTED`] pairs if
+/// the file has fewer, whatever settings the header has.
+const SLOTS_PER_PAIR: f64 = 16.0;
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Saves all pairs to a file, and returns how many. [`load`](Self::load) reads it, on any
@@ -83,10 +87,14 @@ impl<K: Key, V: Value> Map<K, V> {
     /// a hash seed of its own. [`MapBuilder::load`] takes other settings.
     ///
     /// The types must have the sizes of those that were saved. A file that is altered, cut off,
-    /// or of a newer version is an error, and there is no map. Room is made for as many pairs as a
-    /// file of this length can have, whatever it claims; only if the map was of a
-    /// [fixed](Growth::Fixed) capacity does it get that of the file, once all of it has been read
-    /// and found right.
+    /// or of a newer version is an error, and there is no map.
+    ///
+    /// The length of the file bounds the memory, whatever the header says. The table has room for the
+    /// pairs of the file. Only a map of a [fixed](Growth::Fixed) capacity gets the capacity in the header,
+    /// once all of the file has been read and found right. A header that asks for more than 16 slots for each
+    /// pair in the file and for more than 1,048,576 slots (16 for each of 65,536 pairs), by its
+    /// capacity or by a load factor below 1/16, is refused with [`FileError::Slots`]. So a large fixed
+    /// map that was saved nearly empty is loaded by [`MapBuilder::load`], with the settings of the builder.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::OutOfMemory`], [`Error::Driver`]; [`Error::Setting`] for a file
@@ -96,13 +104,16 @@ impl<K: Key, V: Value> Map<K, V> {
         let (reader, most) = open::<K, V>(path).map_err(|error| with_path(error, path))?;
         let loaded = Reader::new(reader).and_then(|mut reader| {
             let header = reader.header().clone();
+            // Of a stream only the load factor is checked here; the capacity when the pairs are counted.
+            let enough = header.pairs.max(fixed_capacity(&header));
+            expect_slots(&header, most.unwrap_or(enough))?;
             let mut builder = Self::builder(device)
                 .max_load_factor(header.max_load_factor)
                 .growth(header.growth);
             builder.wish.submaps = header.submaps;
             let map = builder.load_blocks(&mut reader, most)?;
-            let missing = header.capacity.saturating_sub(map.capacity() as u64);
-            if header.growth == Growth::Fixed && missing != 0 {
+            expect_slots(&header, map.len() as u64)?;
+            if fixed_capacity(&header) > map.capacity() as u64 {
                 let capacity = usize::try_from(header.capacity).unwrap_or(usize::MAX);
                 map.reserve(capacity.saturating_sub(map.len()))?;
             }
@@ -148,18 +159,23 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         loaded.map_err(|error| with_path(error, path))
     }
 
-    /// As [`load`](Self::load), from anything that gives bytes. Room for more than a million pairs
+    /// As [`load`](Self::load), from anything that gives bytes. Room for more than 65,536 pairs
     /// is made as they come, unless the [`capacity`](Self::capacity) says how many there are.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
     pub fn load_from(self, reader: impl Read) -> Result<Map<K, V>> {
-        self.load_blocks(&mut Reader::new(reader)?, TRUSTED)
+        self.load_blocks(&mut Reader::new(reader)?, None)
     }
 
     /// Makes room for as many pairs as the header says, but no more than `most`, and stores them.
-    fn load_blocks(mut self, reader: &mut Reader<K, V, impl Read>, most: u64) -> Result<Map<K, V>> {
-        let pairs = usize::try_from(reader.header().pairs.min(most)).unwrap_or(usize::MAX);
+    fn load_blocks(
+        mut self,
+        reader: &mut Reader<K, V, impl Read>,
+        most: Option<u64>,
+    ) -> Result<Map<K, V>> {
+        let pairs = reader.header().pairs.min(most.unwrap_or(TRUSTED));
+        let pairs = usize::try_from(pairs).unwrap_or(usize::MAX);
         self.wish.capacity = self.wish.capacity.max(pairs);
         self.check()?;
         // While it is loaded it may grow in any case: the header may be wrong.
@@ -173,15 +189,34 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     }
 }
 
-/// Opens a file, and says how many pairs its length has room for.
-fn open<K: Key, V: Value>(path: &Path) -> Result<(BufReader<File>, u64)> {
+/// The capacity that a loaded map must have whatever its pairs take.
+fn fixed_capacity(header: &Header) -> u64 {
+    match header.growth {
+        Growth::Fixed => header.capacity,
+        Growth::By(_) => 0,
+    }
+}
+
+/// An error if the settings of a header ask for more slots than so many pairs justify.
+fn expect_slots(header: &Header, pairs: u64) -> Result<(), FileError> {
+    let counted = pairs.max(TRUSTED);
+    let capacity = fixed_capacity(header).max(counted);
+    let slots = capacity as f64 / header.max_load_factor;
+    let most = SLOTS_PER_PAIR * counted as f64;
+    // One that is NaN or negative is refused as a setting.
+    if slots > most {
+        let (slots, most) = (slots as u64, most as u64);
+        return Err(FileError::Slots { slots, pairs, most });
+    }
+    Ok(())
+}
+
+/// Opens a file, and says how many pairs its length has room for, if it has a length.
+fn open<K: Key, V: Value>(path: &Path) -> Result<(BufReader<File>, Option<u64>)> {
     let file = File::open(path).map_err(FileError::Io)?;
     let metadata = file.metadata().map_err(FileError::Io)?;
-    let most = if metadata.is_file() {
-        metadata.len() / (size_of::<K>() + size_of::<V>()) as u64
-    } else {
-        TRUSTED
-    };
+    let pair = (size_of::<K>() + size_of::<V>()) as u64;
+    let most = metadata.is_file().then(|| metadata.len() / pair);
     Ok((BufReader::with_capacity(1 << 16, file), most))
 }
 

@@ -87,6 +87,142 @@ fn a_header_that_is_wrong_about_the_number() {
     }
 }
 
+/// A file with this header and these keys, all of them with a value of zeros.
+fn file_of<K: Key, V: Value>(header: &Header, keys: &[K]) -> Vec<u8> {
+    let mut writer = Writer::<K, V, _>::new(Vec::new(), header).unwrap();
+    writer.write(keys, &vec![V::zeroed(); keys.len()]).unwrap();
+    writer.finish().unwrap()
+}
+
+/// Audit finding 8: settings of a header that ask for more slots than the file justifies.
+fn greedy_headers_are_refused<V: Value>(bytes_of_a_file: usize) {
+    let usual = Header::new::<u64, V>(1);
+    let header = |capacity, max_load_factor, growth| Header {
+        capacity,
+        max_load_factor,
+        growth,
+        ..usual.clone()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("map");
+    // Nothing near what the headers ask for.
+    let device = Device::cpu().with_memory_budget(48 << 20);
+    for (greedy, slots_asked_for) in [
+        (header(200_000_000, 0.8, Growth::Fixed), 250_000_000),
+        (header(u64::MAX, 0.8, Growth::Fixed), u64::MAX),
+        (header(1_048_577, 1.0 / 1.1, Growth::Fixed), 1_153_434),
+        (header(1, 0.01, Growth::default()), 6_553_600),
+        (header(1, 0.062, Growth::Fixed), 1_057_032),
+    ] {
+        let bytes = file_of::<u64, V>(&greedy, &[7]);
+        assert_eq!(bytes.len(), bytes_of_a_file);
+        fs::write(&path, &bytes).unwrap();
+        let refused = Map::<u64, V>::load(&device, &path);
+        let Err(Error::File {
+            path: Some(_),
+            cause: FileError::Slots { slots, pairs, most },
+        }) = refused
+        else {
+            panic!("{greedy:?}: {refused:?}")
+        };
+        assert_eq!(slots, slots_asked_for);
+        assert!(pairs as usize <= bytes_of_a_file / size_of::<(u64, V)>());
+        assert_eq!(most, 1 << 20);
+        // The settings of a builder are those of the caller, so these are loaded.
+        for map in [
+            Map::<u64, V>::builder(&device).load(&path).unwrap(),
+            Map::<u64, V>::builder(&device)
+                .load_from(&bytes[..])
+                .unwrap(),
+        ] {
+            assert_eq!((map.len(), map.growth), (1, Growth::default()));
+            assert!(map.slots() <= 1 << 17, "{greedy:?}: {} slots", map.slots());
+        }
+    }
+    for modest in [
+        header(800_000, 0.8, Growth::Fixed),
+        header(1, 0.0625, Growth::default()),
+        header(200_000_000, 0.8, Growth::default()),
+    ] {
+        fs::write(&path, file_of::<u64, V>(&modest, &[7])).unwrap();
+        let map = Map::<u64, V>::load(&device, &path).unwrap();
+        assert_eq!((map.len(), map.growth), (1, modest.growth));
+        assert!(map.slots() <= 1 << 20, "{modest:?}: {} slots", map.slots());
+        if modest.growth == Growth::Fixed {
+            assert!(map.capacity() >= 800_000);
+        }
+    }
+}
+
+#[test]
+fn a_file_of_108_bytes_takes_no_gigabytes() {
+    greedy_headers_are_refused::<u64>(108);
+}
+
+#[test]
+fn a_saved_set_of_one_key_takes_no_gigabytes() {
+    greedy_headers_are_refused::<()>(100);
+}
+
+#[test]
+fn a_number_of_pairs_makes_no_large_table_without_the_pairs() {
+    let bytes = file_of::<u64, u64>(&Header::new::<u64, u64>(1 << 50), &[7]);
+    let device = Device::cpu().with_memory_budget(4 << 20);
+    let map = Map::<u64, u64>::builder(&device).load_from(&bytes[..]);
+    assert_eq!(map.unwrap().len(), 1);
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd;
+        let through_a_pipe = |bytes: &[u8]| {
+            let (reader, mut writer) = io::pipe().unwrap();
+            writer.write_all(bytes).unwrap();
+            drop(writer);
+            Map::<u64, u64>::load(&device, format!("/proc/self/fd/{}", reader.as_raw_fd()))
+        };
+        assert_eq!(through_a_pipe(&bytes).unwrap().len(), 1);
+        for (max_load_factor, growth) in [(0.01, Growth::default()), (0.8, Growth::Fixed)] {
+            let mut header = Header::new::<u64, u64>(1 << 50);
+            header.capacity = 1 << 40;
+            header.max_load_factor = max_load_factor;
+            header.growth = growth;
+            let refused = through_a_pipe(&file_of::<u64, u64>(&header, &[7]));
+            assert!(
+                matches!(
+                    refused,
+                    Err(Error::File {
+                        cause: FileError::Slots { .. },
+                        ..
+                    })
+                ),
+                "{refused:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_large_fixed_map_that_is_nearly_empty_is_loaded_with_the_settings_of_a_builder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("map");
+    let device = Device::cpu();
+    let builder = || {
+        Map::<u64, u64>::builder(&device)
+            .capacity(2_000_000)
+            .growth(Growth::Fixed)
+    };
+    for pairs in [0, 1] {
+        let map = builder().build().unwrap();
+        map.insert(&vec![1; pairs], &vec![2; pairs]).unwrap();
+        map.save(&path).unwrap();
+        let error = Map::<u64, u64>::load(&device, &path).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("Map::builder(..).load(..)"), "{text}");
+        let map = builder().load(&path).unwrap();
+        assert_eq!((map.len(), map.growth), (pairs, Growth::Fixed));
+        assert!(map.capacity() >= 2_000_000);
+    }
+}
+
 #[test]
 fn files_that_are_wrong_make_no_map() {
     let folder = tempfile::tempdir().unwrap();
