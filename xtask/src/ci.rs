@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::grid::Grid;
 use crate::process;
 use crate::workspace::Workspace;
-use crate::{explore, lint, msrv, ptx_command};
+use crate::{explore, lint, msrv, ptx_command, toolkit};
 
 /// What to leave out.
 #[derive(clap::Args)]
@@ -16,6 +16,9 @@ pub struct Options {
     /// Leave the tests to whoever calls this: `.ci/run` runs the README's own test command.
     #[arg(long)]
     skip_tests: bool,
+    /// Only these steps.
+    #[arg(long = "step", value_name = "STEP", value_parser = names())]
+    steps: Vec<String>,
 }
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
@@ -33,6 +36,7 @@ const STEPS: &[Step] = &[
     }),
     ("doc", doc),
     ("msrv", msrv::check),
+    ("toolkit", toolkit::check),
     ("ptx --check", ptx_command::check_shipped),
     ("lint", lint::check_shipped),
     ("explore", explore::fixed),
@@ -40,12 +44,19 @@ const STEPS: &[Step] = &[
 
 const TESTS: Step = ("test", |w| cargo(w, "test --workspace"));
 
+fn names() -> Vec<&'static str> {
+    let steps = STEPS.iter().chain([&TESTS]);
+    steps.map(|&(name, _)| name).collect()
+}
+
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let tests = (!options.skip_tests).then_some(TESTS);
     let mut grid = Grid::new(["step", "result", "seconds"]);
     let mut failed = Vec::new();
-    for (name, step) in STEPS.iter().copied().chain(tests) {
+    let wanted = |name| options.steps.is_empty() || options.steps.iter().any(|step| step == name);
+    let steps = STEPS.iter().copied().chain(tests);
+    for (name, step) in steps.filter(|&(name, _)| wanted(name)) {
         println!("\n=== {name}");
         let start = Instant::now();
         let result = step(workspace);

@@ -18,6 +18,7 @@ mod ptx;
 mod ptx_command;
 mod ptxas;
 mod toolchain;
+mod toolkit;
 mod workspace;
 
 use std::process::ExitCode;
