@@ -5,7 +5,7 @@ use gpumap_benches::ladder::{Report, Table, to_svg};
 
 use crate::cli::{LadderArgs, Session};
 use crate::error::{Error, Result};
-use crate::output::{Destination, Staged, check_paths};
+use crate::output::{Destination, Staged, check_paths, commit_all};
 use crate::summary::print_line;
 
 /// Runs the command.
@@ -46,7 +46,7 @@ pub fn ladder(args: &LadderArgs, session: &Session) -> Result<()> {
         })?;
         staged.push(stage(plot, &svg)?);
     }
-    staged.into_iter().try_for_each(Staged::commit)
+    commit_all(staged)
 }
 
 /// The report as JSON: names are text and figures are finite, so this cannot fail.

@@ -7,7 +7,7 @@ use crate::dump::{KeyStyle, Pairs};
 use crate::error::Result;
 use crate::format::Format;
 use crate::kmer::{Kmer, KmerLength, Kmers, Strand};
-use crate::output::{Destination, check_paths};
+use crate::output::{Destination, check_paths, commit_all};
 use crate::progress::Progress;
 use crate::sequence::{SequenceTotals, Source, for_each_sequence};
 use crate::spectrum::Spectrum;
@@ -99,9 +99,7 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
         file.write_with(|writer| writer.write_all(svg.as_bytes()))?;
         staged.push(file);
     }
-    for file in staged {
-        file.commit()?;
-    }
+    commit_all(staged)?;
     progress.finish();
 
     session.report(&Summary {

@@ -8,7 +8,7 @@ use crate::cli::{Duplicates, LoadArgs, Session};
 use crate::dump::{KeyStyle, RowWriter, write_found};
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::output::{Destination, Staged, check_paths};
+use crate::output::{Destination, Staged, check_paths, commit_all};
 use crate::pairs::{for_each_batch, read_keys};
 use crate::progress::Progress;
 use crate::summary::Summary;
@@ -90,9 +90,7 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
         facts.push(("looked up", keys.len() as u64));
         facts.push(("found", values.iter().flatten().count() as u64));
     }
-    for file in staged {
-        file.commit()?;
-    }
+    commit_all(staged)?;
     progress.finish();
 
     session.report(&Summary {

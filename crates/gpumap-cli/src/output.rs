@@ -1,14 +1,13 @@
 //! Outputs that are there whole or not at all.
 //!
-//! An output is written to a temporary file in the folder of its target and takes the target's
-//! place when everything has succeeded ([`Staged::commit`]). A target that is no regular file
-//! (`/dev/null`, a named pipe) is written in place, as renaming over it would replace the device.
+//! An output is an [`AtomicFile`], which takes its target's place when everything has succeeded
+//! ([`commit_all`]).
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs;
+use std::io::{self, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{Builder, NamedTempFile};
+use gpumap::file::AtomicFile;
 
 use crate::error::{Error, Result};
 
@@ -56,17 +55,21 @@ impl Destination {
         }
     }
 
-    /// Finds out before the long work whether the output can be made. Leaves nothing behind.
-    pub fn check(&self) -> Result<()> {
-        self.stage().map(drop)
+    /// Finds out before the long work whether the output can be made, and which file it will be, if it is
+    /// one. Leaves nothing behind.
+    fn check(&self) -> Result<Option<PathBuf>> {
+        Ok(match self.stage()?.writer.get_ref() {
+            Sink::Stdout(_) => None,
+            Sink::File(file) => file.target().map(Path::to_owned),
+        })
     }
 
-    /// Opens the output for writing; it appears under its name at [`Staged::commit`].
+    /// Opens the output for writing; it appears under its name at [`commit_all`].
     pub fn stage(&self) -> Result<Staged> {
         let sink = if self.is_stdout() {
-            Sink::Direct(Box::new(io::stdout()))
+            Sink::Stdout(io::stdout())
         } else {
-            open_file(&self.0).map_err(self.failed())?
+            Sink::File(AtomicFile::create(&self.0).map_err(self.failed())?)
         };
         Ok(Staged {
             destination: self.clone(),
@@ -96,94 +99,43 @@ pub fn check_paths(inputs: &[&Path], outputs: &[&Destination]) -> Result<()> {
         })?;
     }
     // Two inputs may be one file: keys can be looked up in the file that they are from.
-    let mut taken: Vec<PathBuf> = inputs.iter().map(|path| same_name(path)).collect();
-    for output in outputs.iter().filter(|output| files(&output.path())) {
-        let name = same_name(output.path());
-        if taken.contains(&name) && !is_special(&name) {
+    let real = |path: &&Path| path.canonicalize().ok();
+    let inputs = inputs.iter().filter(|path| files(path));
+    let mut taken: Vec<PathBuf> = inputs.filter_map(real).collect();
+    for output in outputs {
+        let Some(target) = output.check()? else {
+            continue;
+        };
+        if taken.contains(&target) {
             return Err(same_file(output.path()));
         }
-        taken.push(name);
-        output.check()?;
+        taken.push(target);
     }
     Ok(())
 }
 
-/// One name for all the names of a file; a file that is not there yet keeps its own last part.
-fn same_name(path: &Path) -> PathBuf {
-    if let Ok(path) = path.canonicalize() {
-        return path;
-    }
-    let folder = folder_of(path).canonicalize();
-    match (folder, path.file_name()) {
-        (Ok(folder), Some(name)) => folder.join(name),
-        _ => path.to_owned(),
-    }
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
-/// Whether something other than a regular file stands at `path`.
-fn is_special(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
-}
-
-fn open_file(path: &Path) -> io::Result<Sink> {
-    // Through a symbolic link its target is replaced, not the link.
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if target.file_name().is_none() || target.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if is_special(&target) {
-        let file = File::options().write(true).open(&target)?;
-        return Ok(Sink::Direct(Box::new(file)));
-    }
-    let mut builder = Builder::new();
-    builder.prefix(".gpumap-").suffix(".tmp");
-    let mut code = None;
-    // Not as `tempfile` does, which lets nobody else read the file.
-    let file = builder.make_in(folder_of(&target), |path| {
-        let file = File::options().write(true).create_new(true).open(path);
-        file.inspect_err(|error| code = error.raw_os_error())
-    });
-    // Its error names the temporary file, which nobody has asked for.
-    let file = file.map_err(|error| code.map_or(error, io::Error::from_raw_os_error))?;
-    if let Ok(metadata) = fs::metadata(&target) {
-        fs::set_permissions(file.path(), metadata.permissions())?;
-    }
-    Ok(Sink::Temporary { file, target })
-}
-
 enum Sink {
-    Direct(Box<Out>),
-    Temporary {
-        file: NamedTempFile,
-        target: PathBuf,
-    },
+    Stdout(Stdout),
+    File(AtomicFile),
 }
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Direct(writer) => writer.write(bytes),
-            // The file itself, whose errors do not name it.
-            Self::Temporary { file, .. } => file.as_file_mut().write(bytes),
+            Self::Stdout(stdout) => stdout.write(bytes),
+            Self::File(file) => file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Direct(writer) => writer.flush(),
-            Self::Temporary { file, .. } => file.as_file_mut().flush(),
+            Self::Stdout(stdout) => stdout.flush(),
+            Self::File(file) => file.flush(),
         }
     }
 }
 
-/// An output that is being written. Dropped without [`Staged::commit`], it leaves no file.
+/// An output that is being written. Dropped without [`commit_all`], it leaves no file.
 pub struct Staged {
     destination: Destination,
     writer: BufWriter<Sink>,
@@ -205,18 +157,34 @@ impl Staged {
             .map_err(self.destination.failed())
     }
 
-    /// Gives the file its name, in place of any earlier one.
-    pub fn commit(self) -> Result<()> {
-        let sink = self
+    /// Sees that all of it is on the disk.
+    fn sync(&mut self) -> Result<()> {
+        let synced = self
             .writer
-            .into_inner()
-            .map_err(|error| self.destination.failed()(error.into_error()))?;
-        if let Sink::Temporary { file, target } = sink {
-            file.persist(target)
-                .map_err(|error| self.destination.failed()(error.error))?;
-        }
-        Ok(())
+            .flush()
+            .and_then(|()| match self.writer.get_mut() {
+                Sink::Stdout(_) => Ok(()),
+                Sink::File(file) => file.sync(),
+            });
+        synced.map_err(self.destination.failed())
     }
+
+    /// Gives the file its name, in place of any earlier one.
+    fn commit(self) -> Result<()> {
+        let failed = self.destination.failed();
+        match self.writer.into_inner() {
+            Ok(Sink::File(file)) => file.commit().map_err(failed),
+            Ok(Sink::Stdout(_)) => Ok(()),
+            Err(error) => Err(failed(error.into_error())),
+        }
+    }
+}
+
+/// Ends a run: all outputs are on the disk before the first of them gets its name, so that
+/// a full disk leaves none.
+pub fn commit_all(mut outputs: Vec<Staged>) -> Result<()> {
+    outputs.iter_mut().try_for_each(Staged::sync)?;
+    outputs.into_iter().try_for_each(Staged::commit)
 }
 
 #[cfg(test)]
@@ -250,7 +218,7 @@ mod tests {
             .write_with(|writer| writer.write_all(b"kept"))
             .unwrap();
         assert!(!path.exists());
-        staged.commit().unwrap();
+        commit_all(vec![staged]).unwrap();
         assert_eq!(names(folder.path()), ["out.tsv"]);
         assert_eq!(fs::read(&path).unwrap(), b"kept");
     }
@@ -265,32 +233,26 @@ mod tests {
         assert!(names(folder.path()).is_empty());
     }
 
-    #[cfg(unix)]
+    /// Audit findings 11 and 16: all of them are whole before the first one has its name.
+    #[cfg(target_os = "linux")]
     #[test]
-    fn links_permissions_and_devices_stay_what_they_are() {
-        use std::os::unix::fs::{PermissionsExt, symlink};
+    fn an_output_that_cannot_be_finished_leaves_no_other() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
-        fs::write(&file, "old").unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
-        symlink(&file, &link).unwrap();
-        let mut staged = Destination::new(&link).stage().unwrap();
-        staged
-            .write_with(|writer| writer.write_all(b"new"))
-            .unwrap();
-        staged.commit().unwrap();
-        assert_eq!(fs::read(&file).unwrap(), b"new");
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        let mode = fs::metadata(&file).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o640);
-
-        let null = Destination::new("/dev/null");
-        let mut staged = null.stage().unwrap();
-        staged
-            .write_with(|writer| writer.write_all(b"gone"))
-            .unwrap();
-        staged.commit().unwrap();
-        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+        let path = folder.path().join("out.tsv");
+        let staged = |destination: &Destination| {
+            let mut staged = destination.stage().unwrap();
+            // So little that it is still in the buffer.
+            staged.writer.write_all(b"new").unwrap();
+            staged
+        };
+        let (good, full) = (Destination::new(&path), Destination::new("/dev/full"));
+        for outputs in [[&good, &full], [&full, &good]] {
+            let outcome = commit_all(outputs.map(staged).into());
+            assert!(matches!(outcome, Err(Error::Write { path, .. }) if path == full.path()));
+            assert!(names(folder.path()).is_empty());
+        }
+        commit_all(vec![staged(&good)]).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 
     #[test]
@@ -306,6 +268,14 @@ mod tests {
         assert!(twice(check_paths(&[stream, stream], &[])));
         assert!(check_paths(&[stream], &[&one, &stdout]).is_ok());
 
+        #[cfg(unix)]
+        {
+            let link = Destination::new(folder.path().join("link"));
+            std::os::unix::fs::symlink("same", link.path()).unwrap();
+            assert!(twice(check_paths(&[], &[&one, &link])));
+            let null = Destination::new("/dev/null");
+            assert!(check_paths(&[], &[&null, &null]).is_ok());
+        }
         let missing = check_paths(&[&path], &[&stdout]);
         assert!(matches!(missing, Err(Error::Open { .. })));
         fs::write(&path, "input").unwrap();

@@ -2,7 +2,7 @@
 //! [`Map::load`](crate::Map::load) for programs that want the pairs rather than a map.
 //!
 //! A [`Writer`] takes pairs from anywhere, a [`Reader`] gives them block by block; neither needs a
-//! device. The guide has a page on the bytes. In short: a header of 64 bytes, blocks of up to
+//! device. An [`AtomicFile`] is a file to write to that is there whole or not at all. The guide has a page on the bytes. In short: a header of 64 bytes, blocks of up to
 //! [`MAX_BLOCK_PAIRS`] pairs (all keys, then all values), and an end record with the number of
 //! pairs. Each of the three has a CRC-32, and the end record one of everything before it.
 //!
@@ -21,6 +21,7 @@
 //! # Ok::<(), gpumap::Error>(())
 //! ```
 
+mod atomic;
 mod error;
 mod header;
 mod reader;
@@ -28,6 +29,7 @@ mod reader;
 mod tests;
 mod writer;
 
+pub use atomic::AtomicFile;
 pub use error::{FileError, FilePart};
 pub use header::Header;
 pub use reader::Reader;

@@ -1,15 +1,13 @@
 //! Saving a map to a file, and loading it.
 
-use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Write};
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-
-use tempfile::NamedTempFile;
 
 use super::{Growth, Key, Map, MapBuilder, Value};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::file::{FileError, Header, MAX_BLOCK_PAIRS, Reader, Writer};
+use crate::file::{AtomicFile, FileError, Header, MAX_BLOCK_PAIRS, Reader, Writer};
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +25,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// The file is written under another name in the same folder and takes the place of an earlier
     /// one when it is complete and on the disk: if the process or the machine stops before, the
-    /// earlier one is there. The pairs are streamed as by [`chunks`](Self::chunks), whose contract
+    /// earlier one is there ([`AtomicFile`]). The pairs are streamed as by [`chunks`](Self::chunks), whose contract
     /// this has beside calls that change the map; of a map that is left alone the file has exactly
     /// its pairs. The settings of the map are saved, apart from the hash seed.
     ///
@@ -47,23 +45,11 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::File`], and those of [`chunks`](Self::chunks). An earlier file is as it was.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
         let path = path.as_ref();
-        // Through a symbolic link its target is replaced, not the link.
-        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let in_file = |error| with_path(error, path);
         let failed = |error| in_file(FileError::Io(error).into());
-        if fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file()) {
-            // A device or a pipe: there is nothing to replace.
-            let file = File::options().write(true).open(&target).map_err(failed)?;
-            return self.save_to(file).map_err(in_file);
-        }
-        let mut file = beside(&target).map_err(failed)?;
-        let pairs = self.save_to(file.as_file_mut()).map_err(in_file)?;
-        file.as_file().sync_all().map_err(failed)?;
-        file.persist(&target).map_err(|error| failed(error.error))?;
-        // So that the new name is on the disk as well. Not all file systems can do that; the file
-        // is whole under its old or its new name either way.
-        #[cfg(unix)]
-        let _ = File::open(folder_of(&target)).and_then(|folder| folder.sync_all());
+        let mut file = AtomicFile::create(path).map_err(failed)?;
+        let pairs = self.save_to(&mut file).map_err(in_file)?;
+        file.commit().map_err(failed)?;
         Ok(pairs)
     }
 
@@ -218,31 +204,6 @@ fn open<K: Key, V: Value>(path: &Path) -> Result<(BufReader<File>, Option<u64>)>
     let pair = (size_of::<K>() + size_of::<V>()) as u64;
     let most = metadata.is_file().then(|| metadata.len() / pair);
     Ok((BufReader::with_capacity(1 << 16, file), most))
-}
-
-/// A new file in the folder of `target`, with the permissions that it has or would get.
-fn beside(target: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".gpumap-").suffix(".tmp");
-    let mut code = None;
-    // Not as `tempfile` does, which lets nobody else read the file.
-    let file = builder.make_in(folder_of(target), |path| {
-        let file = File::options().write(true).create_new(true).open(path);
-        file.inspect_err(|error| code = error.raw_os_error())
-    });
-    // Its error names the temporary file, which nobody has asked for.
-    let file = file.map_err(|error| code.map_or(error, io::Error::from_raw_os_error))?;
-    if let Ok(metadata) = fs::metadata(target) {
-        fs::set_permissions(file.path(), metadata.permissions())?;
-    }
-    Ok(file)
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 /// Says which file an error is about.

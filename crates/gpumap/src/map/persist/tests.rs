@@ -1,5 +1,8 @@
 //! Maps to files and back, and files that are left alone when something fails.
 
+use std::fs;
+use std::io;
+
 use super::*;
 use crate::testing::on_every_device;
 
@@ -324,6 +327,9 @@ fn links_and_permissions_stay_what_they_are() {
         Map::<u32, u32>::load(&Device::cpu(), &link).unwrap().len(),
         1
     );
+    fs::remove_file(&file).unwrap();
+    map.save(&link).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && file.exists());
     assert_eq!(map.save("/dev/null").unwrap(), 1);
     assert!(!fs::metadata("/dev/null").unwrap().is_file());
 }

@@ -1,0 +1,328 @@
+//! [`AtomicFile`]: an output that is there whole or not at all.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+/// Links that are followed from one to the next, as Linux does.
+const MOST_LINKS: usize = 40;
+
+/// A file that takes the place of an earlier one when it is complete and on the disk
+/// ([`commit`](Self::commit)). [`Map::save`](crate::Map::save) writes through it.
+///
+/// Until then it has another name in the same folder (`.gpumap-*.tmp`), and on Unix only its owner can open it.
+/// Dropped without `commit`, it leaves nothing behind. A symbolic link stays a link: its target is
+/// replaced, or made if there is none. What is no regular file (`/dev/null`, a named pipe) is written in
+/// place.
+///
+/// ```
+/// use std::io::Write;
+///
+/// use gpumap::file::AtomicFile;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("out.txt");
+/// let mut file = AtomicFile::create(&path)?;
+/// file.write_all(b"all of it")?;
+/// assert!(!path.exists());
+/// file.commit()?;
+/// assert_eq!(std::fs::read(&path)?, b"all of it");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct AtomicFile(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    InPlace(File),
+    Temporary(Box<Temporary>),
+}
+
+#[derive(Debug)]
+struct Temporary {
+    file: NamedTempFile,
+    target: PathBuf,
+    /// Whose owner, group and mode the file gets if there is none to replace.
+    model: Metadata,
+}
+
+impl AtomicFile {
+    /// Opens a file that is to be at `path`.
+    ///
+    /// # Errors
+    /// The system's, if no file can be made in the folder of `path`, or if `path` is a folder.
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        let path = path.as_ref();
+        let earlier = fs::metadata(path);
+        if earlier.as_ref().is_ok_and(|earlier| !earlier.is_file()) {
+            let file = File::options().write(true).open(path)?;
+            return Ok(Self(Kind::InPlace(file)));
+        }
+        let target = target_of(path)?;
+        let folder = folder_of(&target);
+        let model = match earlier {
+            Ok(earlier) => earlier,
+            // The file itself must not be open to others while it is written, nor before.
+            Err(_) => temporary(folder, &|_| {})?.as_file().metadata()?,
+        };
+        let file = temporary(folder, &private)?;
+        Ok(Self(Kind::Temporary(Box::new(Temporary {
+            file,
+            target,
+            model,
+        }))))
+    }
+
+    /// The path that the file gets, with all links followed; none if it is written in place.
+    pub fn target(&self) -> Option<&Path> {
+        match &self.0 {
+            Kind::InPlace(_) => None,
+            Kind::Temporary(temporary) => Some(&temporary.target),
+        }
+    }
+
+    /// Waits until all that was written is on the disk. Of several files that belong together, all are
+    /// synchronised first, and then each is [committed](Self::commit): what can fail has been done by then.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sync(&mut self) -> io::Result<()> {
+        let Kind::Temporary(temporary) = &self.0 else {
+            return Ok(());
+        };
+        let earlier = fs::metadata(&temporary.target);
+        let file = temporary.file.as_file();
+        take_after(file, earlier.as_ref().unwrap_or(&temporary.model))?;
+        file.sync_all()
+    }
+
+    /// [Synchronises](Self::sync) the file, and gives it its name, in place of an earlier one. If the process or
+    /// the machine stops meanwhile, either the earlier one is there or the new one, and it is whole.
+    ///
+    /// # Errors
+    /// The system's. An earlier file is as it was.
+    pub fn commit(mut self) -> io::Result<()> {
+        self.sync()?;
+        if let Kind::Temporary(temporary) = self.0 {
+            let Temporary { file, target, .. } = *temporary;
+            file.persist(&target).map_err(|error| error.error)?;
+            // So that the new name is on the disk as well. Not all file systems can do that; the file
+            // is whole under its old or its new name either way.
+            #[cfg(unix)]
+            let _ = File::open(folder_of(&target)).and_then(|folder| folder.sync_all());
+        }
+        Ok(())
+    }
+
+    fn file(&mut self) -> &mut File {
+        match &mut self.0 {
+            Kind::InPlace(file) => file,
+            // The file itself, whose errors do not name it.
+            Kind::Temporary(temporary) => temporary.file.as_file_mut(),
+        }
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file().flush()
+    }
+}
+
+/// Where the file is that a path leads to, or would be: links are followed, also one to nothing.
+fn target_of(path: &Path) -> io::Result<PathBuf> {
+    if let Ok(target) = path.canonicalize() {
+        return Ok(target);
+    }
+    let mut target = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&target) {
+            Ok(next) => target = folder_of(&target).join(next),
+            Err(error) => {
+                // No link, and no file that could be found.
+                let name = target.file_name().ok_or(error)?;
+                return Ok(folder_of(&target).canonicalize()?.join(name));
+            }
+        }
+    }
+    // The system's own words for links that lead in a circle.
+    fs::metadata(path).map(|_| target)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// A new file in a folder, removed on drop.
+fn temporary(folder: &Path, set: &dyn Fn(&mut OpenOptions)) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".gpumap-").suffix(".tmp");
+    let mut code = None;
+    let file = builder.make_in(folder, |path| {
+        let mut options = File::options();
+        options.write(true).create_new(true);
+        set(&mut options);
+        let file = options.open(path);
+        file.inspect_err(|error| code = error.raw_os_error())
+    });
+    // The error of `make_in` names the temporary file, which the caller does not know.
+    file.map_err(|error| code.map_or(error, io::Error::from_raw_os_error))
+}
+
+/// Lets only the owner open a new file.
+#[cfg(unix)]
+fn private(options: &mut OpenOptions) {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.mode(0o600);
+}
+
+/// Gives a file the owner, the group and the mode of another one.
+#[cfg(unix)]
+fn take_after(file: &File, model: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+    let own = file.metadata()?;
+    let mut mode = model.mode() & 0o777;
+    if own.uid() != model.uid() {
+        // Only the superuser may; for others the new file is theirs.
+        let _ = fchown(file, Some(model.uid()), None);
+    }
+    if own.gid() != model.gid() && fchown(file, None, Some(model.gid())).is_err() {
+        // What that group was allowed is not allowed to another one.
+        mode &= !0o070;
+    }
+    file.set_permissions(fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn private(_options: &mut OpenOptions) {}
+
+#[cfg(not(unix))]
+fn take_after(_file: &File, _model: &Metadata) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut file = AtomicFile::create(path)?;
+        file.write_all(bytes)?;
+        file.commit()
+    }
+
+    #[test]
+    fn a_file_is_there_after_commit_and_not_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for earlier in [None, Some("earlier")] {
+            let there = || fs::read_to_string(&path).ok();
+            let mut file = AtomicFile::create(&path).unwrap();
+            file.write_all(b"lost").unwrap();
+            file.sync().unwrap();
+            assert_eq!(there().as_deref(), earlier);
+            drop(file);
+            assert_eq!(names(folder.path()).len(), usize::from(earlier.is_some()));
+            write(&path, b"earlier").unwrap();
+            assert_eq!(there().as_deref(), Some("earlier"));
+            assert_eq!(names(folder.path()), ["file"]);
+        }
+    }
+
+    #[test]
+    fn paths_where_no_file_can_be_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let nowhere = folder.path().join("no/file");
+        for path in [folder.path(), &nowhere, Path::new(""), Path::new("/")] {
+            let error = AtomicFile::create(path).unwrap_err();
+            assert!(error.raw_os_error().is_some(), "{path:?}: {error}");
+        }
+        assert!(names(folder.path()).is_empty());
+    }
+
+    /// Audit finding 11.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_is_being_written_is_open_to_its_owner_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        let path = folder.path().join("file");
+        fs::write(folder.path().join("usual"), "").unwrap();
+        let usual = mode(&folder.path().join("usual"));
+        for earlier in [None, Some(0o644), Some(0o600), Some(0o640), Some(0o444)] {
+            if let Some(mode) = earlier {
+                fs::write(&path, "earlier").unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            }
+            let mut file = AtomicFile::create(&path).unwrap();
+            file.write_all(b"secret").unwrap();
+            let all = names(folder.path());
+            let temporary = all.iter().find(|name| name.starts_with(".gpumap-"));
+            assert_eq!(mode(&folder.path().join(temporary.unwrap())), 0o600);
+            file.commit().unwrap();
+            assert_eq!(mode(&path), earlier.unwrap_or(usual), "{earlier:?}");
+            assert_eq!(fs::read(&path).unwrap(), b"secret");
+            fs::remove_file(&path).unwrap();
+        }
+        // The mode at the end counts, not that at the beginning.
+        fs::write(&path, "earlier").unwrap();
+        let file = AtomicFile::create(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        file.commit().unwrap();
+        assert_eq!(mode(&path), 0o600);
+    }
+
+    /// Audit finding 11.
+    #[cfg(unix)]
+    #[test]
+    fn links_stay_links_also_to_nothing() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let in_folder = |name: &str| folder.path().join(name);
+        fs::create_dir(in_folder("deep")).unwrap();
+        symlink("deep/second", in_folder("first")).unwrap();
+        symlink("target", in_folder("deep/second")).unwrap();
+        // The first time there is no target, the second time there is one.
+        for text in [&b"one"[..], b"two"] {
+            write(&in_folder("first"), text).unwrap();
+            for link in ["first", "deep/second"] {
+                assert!(fs::symlink_metadata(in_folder(link)).unwrap().is_symlink());
+            }
+            assert_eq!(fs::read(in_folder("deep/target")).unwrap(), text);
+            assert_eq!(names(folder.path()), ["deep", "first"]);
+            assert_eq!(names(&in_folder("deep")), ["second", "target"]);
+        }
+        symlink("circle", in_folder("circle")).unwrap();
+        let circle = fs::metadata(in_folder("circle")).unwrap_err();
+        let error = AtomicFile::create(in_folder("circle")).unwrap_err();
+        assert_eq!(error.raw_os_error(), circle.raw_os_error());
+        symlink("no/target", in_folder("nowhere")).unwrap();
+        AtomicFile::create(in_folder("nowhere")).unwrap_err();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_regular_file_is_written_in_place() {
+        write(Path::new("/dev/null"), b"gone").unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+}
