@@ -9,7 +9,7 @@ use crate::cuda::{check, cu, elapsed_ms};
 use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
 use crate::raw::CUevent;
-use crate::stream::Stream;
+use crate::stream::{Point, Stream};
 
 /// Whether an event takes the time; one that does not is cheaper to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +36,16 @@ pub struct Event {
     device: Device,
     /// Null on the CPU.
     handle: CUevent,
-    /// When it was last recorded, by the host's clock; the device's own time is what counts on
-    /// CUDA.
-    recorded: Mutex<Option<Instant>>,
+    recorded: Mutex<Option<Recorded>>,
+}
+
+/// When and where an event was last recorded.
+#[derive(Clone, Copy, Debug)]
+struct Recorded {
+    /// By the host's clock; the device's own time is what counts on CUDA.
+    at: Instant,
+    /// On a device whose events are points.
+    point: Option<Point>,
 }
 
 // SAFETY: a CUevent is a handle that the driver lets any thread use.
@@ -88,8 +95,16 @@ impl Event {
             // SAFETY: both handles are alive and of the current context.
             stream.queue(|stream| unsafe { cu!(cuEventRecord(self.handle, stream)) })?;
         }
-        *recorded = Some(Instant::now());
+        *recorded = Some(Recorded {
+            at: Instant::now(),
+            point: stream.point(),
+        });
         Ok(())
+    }
+
+    /// Where it was last recorded, on a device whose events are points.
+    pub(crate) fn point(&self) -> Option<Point> {
+        self.recorded.lock().and_then(|recorded| recorded.point)
     }
 
     /// Waits until it has happened. One that was never recorded is not waited for.
@@ -97,12 +112,18 @@ impl Event {
     /// # Errors
     /// [`Error::Driver`], also for a kernel that went wrong earlier.
     pub fn synchronize(&self) -> Result<()> {
-        if let Kind::Cuda(context) = self.device.kind() {
-            let _current = context.enter()?;
-            // SAFETY: the event is alive and of the current context.
-            unsafe { cu!(cuEventSynchronize(self.handle)) }?;
-        }
-        self.device.admit(Call::WaitForEvent)
+        self.device
+            .wait(Call::WaitForEvent, || match self.device.kind() {
+                Kind::Cuda(context) => {
+                    let _current = context.enter()?;
+                    // SAFETY: the event is alive and of the current context.
+                    unsafe { cu!(cuEventSynchronize(self.handle)) }
+                }
+                Kind::Cpu(cpu) => match (cpu.scheduler(), self.point()) {
+                    (Some(scheduler), Some(point)) => scheduler.wait(point),
+                    _ => Ok(()),
+                },
+            })
     }
 
     /// Whether it has happened, or was never recorded.
@@ -111,8 +132,14 @@ impl Event {
     /// [`Error::Driver`], also for a kernel that went wrong earlier.
     pub fn is_done(&self) -> Result<bool> {
         self.device.admit(Call::AskEvent)?;
-        let Kind::Cuda(context) = self.device.kind() else {
-            return Ok(true);
+        let context = match self.device.kind() {
+            Kind::Cuda(context) => context,
+            Kind::Cpu(cpu) => {
+                return match (cpu.scheduler(), self.point()) {
+                    (Some(scheduler), Some(point)) => scheduler.has_reached(point),
+                    _ => Ok(true),
+                };
+            }
         };
         let _current = context.enter()?;
         // SAFETY: the event is alive and of the current context.
@@ -132,11 +159,11 @@ impl Event {
         // One after the other: an event may be compared with itself.
         let start = earlier.recorded.lock().ok_or(Error::EventNotRecorded)?;
         let end = self.recorded.lock().ok_or(Error::EventNotRecorded)?;
-        let Kind::Cuda(context) = self.device.kind() else {
-            return Ok(end.saturating_duration_since(start));
-        };
         earlier.synchronize()?;
         self.synchronize()?;
+        let Kind::Cuda(context) = self.device.kind() else {
+            return Ok(end.at.saturating_duration_since(start.at));
+        };
         let _current = context.enter()?;
         // SAFETY: both events are alive and of one context, and both take the time, as all do
         // that a caller can have.

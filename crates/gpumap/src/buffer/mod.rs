@@ -61,8 +61,8 @@ impl<T: Pod> Buffer<T> {
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`] or [`Error::Driver`].
     pub fn zeroed(stream: &Stream, len: usize) -> Result<Self> {
         let mut buffer = Self::uninit(stream, len)?;
-        // Memory of the CPU back end is zeroed as it is.
-        if stream.device().is_cuda() {
+        // Memory that is the host's is zeroed as it is.
+        if stream.device().has_own_memory() {
             buffer.fill_bytes(0)?;
         }
         Ok(buffer)

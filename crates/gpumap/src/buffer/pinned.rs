@@ -10,7 +10,7 @@ use bytemuck::Pod;
 use crate::cuda::cu;
 use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
-use crate::memory::{bytes_of, host_zeroed, or_host_is_full};
+use crate::memory::{HostBlock, bytes_of, host_block, host_zeroed, or_host_is_full};
 
 /// Host memory that is locked in place for a CUDA device, so that copies to and from it run at
 /// the full speed of the link and beside the host. Plain memory on the CPU. A slice in all else.
@@ -30,10 +30,12 @@ pub struct PinnedBuffer<T> {
 
 enum Storage<T> {
     Plain(Vec<T>),
-    /// Invariant: `len` initialised elements from `cuMemHostAlloc`, owned by this value.
+    /// Invariant: `len` initialised elements, owned by this value: of the block, or else from
+    /// `cuMemHostAlloc`.
     Locked {
         ptr: NonNull<T>,
         len: usize,
+        block: Option<HostBlock>,
     },
 }
 
@@ -66,7 +68,15 @@ impl<T: Pod> PinnedBuffer<T> {
                 })?;
                 // SAFETY: as many bytes were allocated just now, aligned to a page.
                 unsafe { ptr.cast::<u8>().write_bytes(0, bytes) };
-                Storage::Locked { ptr, len }
+                let block = None;
+                Storage::Locked { ptr, len, block }
+            }
+            Kind::Cpu(cpu) if bytes > 0 && cpu.scheduler().is_some() => {
+                let block = host_block(bytes)?;
+                cpu.scheduler().inspect(|scheduler| scheduler.lock(&block));
+                let ptr = NonNull::new(block.ptr.cast()).unwrap_or(NonNull::dangling());
+                let block = Some(block);
+                Storage::Locked { ptr, len, block }
             }
             _ => Storage::Plain(host_zeroed(len)?),
         };
@@ -84,7 +94,7 @@ impl<T> Deref for PinnedBuffer<T> {
         match &self.storage {
             Storage::Plain(vec) => vec,
             // SAFETY: the invariant of `Locked`; shared for as long as `self` is.
-            Storage::Locked { ptr, len } => unsafe {
+            Storage::Locked { ptr, len, .. } => unsafe {
                 std::slice::from_raw_parts(ptr.as_ptr(), *len)
             },
         }
@@ -96,7 +106,7 @@ impl<T> DerefMut for PinnedBuffer<T> {
         match &mut self.storage {
             Storage::Plain(vec) => vec,
             // SAFETY: the invariant of `Locked`; exclusive for as long as `self` is.
-            Storage::Locked { ptr, len } => unsafe {
+            Storage::Locked { ptr, len, .. } => unsafe {
                 std::slice::from_raw_parts_mut(ptr.as_ptr(), *len)
             },
         }
@@ -105,10 +115,17 @@ impl<T> DerefMut for PinnedBuffer<T> {
 
 impl<T> Drop for PinnedBuffer<T> {
     fn drop(&mut self) {
-        let (Storage::Locked { ptr, .. }, Kind::Cuda(context)) =
-            (&self.storage, self.device.kind())
-        else {
+        let Storage::Locked { ptr, block, .. } = &mut self.storage else {
             return;
+        };
+        let context = match self.device.kind() {
+            Kind::Cuda(context) => context,
+            Kind::Cpu(cpu) => {
+                if let (Some(scheduler), Some(block)) = (cpu.scheduler(), block.take()) {
+                    scheduler.free_locked(block);
+                }
+                return;
+            }
         };
         let freed = context.enter().and_then(|_current| {
             // SAFETY: from `cuMemHostAlloc`, and freed only here; queued copies have ended by

@@ -3,6 +3,9 @@
 //! Everything that a device may refuse to do asks [`Device::admit`] on both back ends: so a test can
 //! count the calls of a verb, and then let each of them fail in turn. What waits for the device asks
 //! after it has waited, as that is when a driver tells of errors; all else asks before, and is not done.
+//!
+//! On a [deferred](Device::cpu_deferred) device a wait that fails has not waited, and the work is still to come, unless
+//! the device is lost: as when a driver refuses to wait though all is well.
 
 use std::sync::Arc;
 
@@ -11,6 +14,7 @@ use parking_lot::Mutex;
 
 use super::Device;
 use crate::error::{DriverCode, Error, Result};
+use crate::stream::Scheduler;
 
 /// What a device is asked to do. On CUDA each is one call of the driver at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,6 +95,18 @@ impl Call {
         }
     }
 
+    /// Whether it waits for the device, or asks how far it is.
+    fn waits(self) -> bool {
+        matches!(
+            self,
+            Self::WaitForStream
+                | Self::AskStream
+                | Self::WaitForEvent
+                | Self::AskEvent
+                | Self::WaitForDevice
+        )
+    }
+
     /// Whether it takes memory.
     fn allocates(self) -> bool {
         matches!(self, Self::Allocate { .. } | Self::AllocatePinned { .. })
@@ -125,6 +141,9 @@ pub enum Fault {
     NoMemory,
     /// That call and all after it, as when a kernel has spoiled the context.
     Lost,
+    /// From that call on so many waits, and questions how far something is, are refused with
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, as while another thread captures a graph. Nothing else fails.
+    WaitsRefused(u64),
 }
 
 /// The faults of a device that was made by [`Device::with_faults`], and what has been asked of it.
@@ -137,6 +156,8 @@ struct Plan {
     calls: u64,
     /// Which of them fails, and how.
     fails: Option<(u64, Fault)>,
+    /// Waits that have been refused.
+    refused: u64,
     /// What has failed first.
     failed: Option<Call>,
 }
@@ -165,6 +186,12 @@ impl Faults {
         self.0.lock().failed
     }
 
+    /// Whether everything fails from now on.
+    fn is_lost(&self) -> bool {
+        let plan = self.0.lock();
+        matches!(plan.fails, Some((at, Fault::Lost)) if plan.calls >= at)
+    }
+
     /// Counts a call, and says whether it may succeed.
     fn admit(&self, call: Call) -> Result<()> {
         let mut plan = self.0.lock();
@@ -175,6 +202,12 @@ impl Faults {
             Some((at, Fault::NoMemory)) if number >= at && call.allocates() => call.error(),
             Some((at, Fault::Lost)) if number >= at => {
                 call.refused(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)
+            }
+            Some((at, Fault::WaitsRefused(times)))
+                if number >= at && call.waits() && plan.refused < times =>
+            {
+                plan.refused += 1;
+                call.refused(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
             }
             _ => return Ok(()),
         };
@@ -194,10 +227,24 @@ impl Device {
 
     /// Whether a call may succeed, as far as the faults of this handle are concerned.
     pub(crate) fn admit(&self, call: Call) -> Result<()> {
+        if Scheduler::is_in_callback() {
+            return Err(call.refused(CUresult::CUDA_ERROR_NOT_PERMITTED));
+        }
         match &self.inner.faults {
             Some(faults) => faults.admit(call),
             None => Ok(()),
         }
+    }
+
+    /// Waits, unless that is to fail; see the [module](self).
+    pub(crate) fn wait(&self, call: Call, wait: impl FnOnce() -> Result<()>) -> Result<()> {
+        let is_lost = || self.inner.faults.as_ref().is_some_and(Faults::is_lost);
+        if self.scheduler().is_none() || is_lost() {
+            wait()?;
+            return self.admit(call);
+        }
+        self.admit(call)?;
+        wait()
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) use choice::{ordinal, variable};
 use crate::cuda::{Context, PtxText};
 use crate::error::{Error, Result};
 use crate::raw::CUcontext;
+use crate::stream::Scheduler;
 use budget::Budget;
 
 /// A CUDA device, or the CPU executor that stands in for one.
@@ -60,9 +61,16 @@ pub(crate) enum Kind {
 /// The CPU back end: an executor of its own, or the process-wide one.
 pub(crate) struct Cpu {
     own: Option<Executor>,
+    /// What runs the work of streams later; none outside of tests.
+    scheduler: Option<Scheduler>,
 }
 
 impl Cpu {
+    /// What runs the work of streams, if that is not done at once.
+    pub(crate) fn scheduler(&self) -> Option<&Scheduler> {
+        self.scheduler.as_ref()
+    }
+
     pub(crate) fn executor(&self) -> &Executor {
         self.own.as_ref().unwrap_or_else(|| Executor::global())
     }
@@ -127,7 +135,12 @@ impl Device {
 
     /// The CPU, with the process-wide executor. Needs nothing and always works.
     pub fn cpu() -> Self {
-        static CPU: LazyLock<Arc<Cpu>> = LazyLock::new(|| Arc::new(Cpu { own: None }));
+        static CPU: LazyLock<Arc<Cpu>> = LazyLock::new(|| {
+            Arc::new(Cpu {
+                own: None,
+                scheduler: None,
+            })
+        });
         Self::of(Kind::Cpu(Arc::clone(&CPU)))
     }
 
@@ -142,7 +155,33 @@ impl Device {
     /// ```
     pub fn cpu_with(config: executor::Config) -> Self {
         let own = Some(Executor::new(config));
-        Self::of(Kind::Cpu(Arc::new(Cpu { own })))
+        let scheduler = None;
+        Self::of(Kind::Cpu(Arc::new(Cpu { own, scheduler })))
+    }
+
+    /// The CPU as a device of its own, whose streams run later, in an order drawn from a seed: a test mode in which a
+    /// missing ordering is a wrong answer, and a missing wait too. Memory of the host is copied to it and back, as to a
+    /// GPU. What its streams promise is what CUDA promises.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cpu_deferred(seed: u64) -> Self {
+        let scheduler = Some(Scheduler::new(seed));
+        Self::of(Kind::Cpu(Arc::new(Cpu {
+            own: None,
+            scheduler,
+        })))
+    }
+
+    fn scheduler(&self) -> Option<&Scheduler> {
+        match self.kind() {
+            Kind::Cpu(cpu) => cpu.scheduler(),
+            Kind::Cuda(_) => None,
+        }
+    }
+
+    /// Whether arrays of the host have to be copied to be used there, and new memory holds anything.
+    pub(crate) fn has_own_memory(&self) -> bool {
+        self.is_cuda() || self.scheduler().is_some()
     }
 
     /// What runs kernels on the CPU; nothing on CUDA. For tests that run several callers in one
@@ -305,10 +344,10 @@ impl Device {
     /// # Errors
     /// [`Error::Driver`], also for a kernel that went wrong earlier.
     pub fn synchronize(&self) -> Result<()> {
-        if let Kind::Cuda(context) = &self.inner.kind {
-            context.synchronize()?;
-        }
-        self.admit(Call::WaitForDevice)
+        self.wait(Call::WaitForDevice, || match &self.inner.kind {
+            Kind::Cuda(context) => context.synchronize(),
+            Kind::Cpu(cpu) => cpu.scheduler().map_or(Ok(()), Scheduler::wait_for_all),
+        })
     }
 
     /// Adds kernels of your own, as PTX: from now on a launch on this device finds them by name,
@@ -328,12 +367,15 @@ impl Device {
     /// Whether some bytes of the host, at least one, are locked in place for this device, so that it copies
     /// from and to them by itself.
     pub(crate) fn has_locked(&self, start: *const u8, bytes: usize) -> bool {
-        let Kind::Cuda(context) = &self.inner.kind else {
-            return false;
+        let has_locked = |address| match &self.inner.kind {
+            Kind::Cuda(context) => context.has_locked(address),
+            Kind::Cpu(cpu) => cpu
+                .scheduler()
+                .is_some_and(|scheduler| scheduler.has_locked(address)),
         };
         // What lies between two ends is locked if they are, unless somebody locked it in parts: then
         // it takes longer.
-        context.has_locked(start) && context.has_locked(start.wrapping_add(bytes.saturating_sub(1)))
+        has_locked(start) && has_locked(start.wrapping_add(bytes.saturating_sub(1)))
     }
 
     /// Whether the device reaches an array of the host by itself. It does if there is nothing of it.
@@ -441,7 +483,13 @@ impl Eq for Device {}
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.inner.kind {
-            Kind::Cpu(_) => f.write_str(self.name()),
+            Kind::Cpu(cpu) => match cpu.scheduler() {
+                None => f.write_str(self.name()),
+                Some(scheduler) => {
+                    let (name, seed) = (self.name(), scheduler.seed());
+                    write!(f, "{name}, deferred streams, seed {seed}")
+                }
+            },
             Kind::Cuda(context) => write!(
                 f,
                 "{} (cuda:{}, compute capability {}, kernels {})",

@@ -17,11 +17,23 @@ const HOST_CHECK_BYTES: usize = 64 << 20;
 
 /// A piece of host memory that stands for device memory.
 #[derive(Debug)]
-pub(super) struct HostBlock {
+pub(crate) struct HostBlock {
     base: *mut u8,
     layout: Layout,
     /// Where its pages start.
     pub ptr: *mut u8,
+}
+
+// SAFETY: it owns its memory, which any thread may use and free.
+unsafe impl Send for HostBlock {}
+// SAFETY: as above; a shared block gives only its address away.
+unsafe impl Sync for HostBlock {}
+
+impl HostBlock {
+    /// How many bytes there are.
+    pub fn bytes(&self) -> usize {
+        self.layout.size() - HOST_ALIGN
+    }
 }
 
 impl Drop for HostBlock {
@@ -32,7 +44,7 @@ impl Drop for HostBlock {
 }
 
 /// Zeroed host memory at a page boundary, and the block it lies in.
-pub(super) fn block(bytes: usize) -> Result<HostBlock> {
+pub(crate) fn block(bytes: usize) -> Result<HostBlock> {
     expect_host_memory(bytes)?;
     // Asked for with a small alignment and a page to spare: that becomes `calloc`, which gets
     // large blocks from the system untouched, where an aligned request would be zeroed by hand.

@@ -1,7 +1,6 @@
 //! Untyped device memory: what buffers and scratch are made of.
 //!
-//! On CUDA it is allocated and freed in the order of one stream; on the CPU it is page-aligned
-//! host memory. All of it is counted against the device's budget.
+//! It is allocated and freed in the order of one stream. On the CPU it is page-aligned host memory. All of it is counted against the device's budget.
 
 mod host;
 mod large_pages;
@@ -16,9 +15,9 @@ use crate::cuda::{Context, cu};
 use crate::device::{Call, Charge, Kind};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
-use host::{HOST_ALIGN, HostBlock};
+use host::HOST_ALIGN;
 
-pub(crate) use host::{host_memory, host_vec, host_zeroed};
+pub(crate) use host::{HostBlock, block as host_block, host_memory, host_vec, host_zeroed};
 pub(crate) use large_pages::LARGE_PAGE;
 
 /// The bytes of `len` elements of `T`.
@@ -55,8 +54,7 @@ struct Owned {
 
 #[derive(Debug)]
 enum Block {
-    /// Freed by its own drop.
-    Host(#[expect(dead_code, reason = "held for its drop")] HostBlock),
+    Host(HostBlock),
     Cuda(CUdeviceptr),
 }
 
@@ -84,7 +82,8 @@ impl Memory {
         })?;
         let (ptr, block) = match stream.device().kind() {
             Kind::Cpu(_) => {
-                let block = host::block(bytes)?;
+                let block = host_block(bytes)?;
+                stream.allocated(&block);
                 (block.ptr, Block::Host(block))
             }
             Kind::Cuda(context) => {
@@ -137,17 +136,17 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        let Some(Owned {
-            block: Block::Cuda(ptr),
-            ..
-        }) = self.owned
-        else {
+        let Some(Owned { block, charge: _ }) = self.owned.take() else {
             return;
         };
-        if let Kind::Cuda(context) = self.stream.device().kind()
-            && let Err(error) = cuda_free(context, &self.stream, ptr)
-        {
-            tracing::debug!(%error, "could not free device memory");
+        match (block, self.stream.device().kind()) {
+            (Block::Host(block), _) => self.stream.free(block),
+            (Block::Cuda(ptr), Kind::Cuda(context)) => {
+                if let Err(error) = cuda_free(context, &self.stream, ptr) {
+                    tracing::debug!(%error, "could not free device memory");
+                }
+            }
+            (Block::Cuda(_), Kind::Cpu(_)) => {}
         }
     }
 }

@@ -49,9 +49,12 @@ const PIECES: usize = 2 * LANES;
 impl Cut {
     /// What pays on a device.
     pub fn of(device: &Device) -> Self {
-        if !device.is_cuda() {
+        if !device.has_own_memory() {
             // Arrays of the host are used where they are.
             return Self::NEVER;
+        }
+        if !device.is_cuda() {
+            return Self::SMALL;
         }
         Self {
             from_bytes: 512 << 10,
@@ -59,6 +62,13 @@ impl Cut {
             has_hands: true,
         }
     }
+
+    /// Several pieces of the batches that tests have, in an order that is the same each time.
+    const SMALL: Self = Self {
+        from_bytes: 64 << 10,
+        piece_bytes: 16 << 10,
+        has_hands: false,
+    };
 
     const NEVER: Self = Self {
         from_bytes: usize::MAX,

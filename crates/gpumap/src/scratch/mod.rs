@@ -299,7 +299,9 @@ impl Workspace {
         source: Source<'_, T>,
     ) -> Result<*const T> {
         match source {
-            Source::Host(elements) if self.stream.device().is_cuda() && size_of::<T>() != 0 => {
+            Source::Host(elements)
+                if self.stream.device().has_own_memory() && size_of::<T>() != 0 =>
+            {
                 let staged = self.reserve::<T>(slot, elements.len())?;
                 // SAFETY: reserved just now with room for them; the caller keeps the source.
                 unsafe { self.upload(staged.cast(), bytemuck::cast_slice(elements)) }?;

@@ -74,7 +74,7 @@ impl Workspace {
                 let (ptr, host) = (view.as_mut_ptr(), None);
                 Ok(Landing { ptr, host })
             }
-            Sink::Host(slice) if self.stream.device().is_cuda() && size_of::<T>() != 0 => {
+            Sink::Host(slice) if self.stream.device().has_own_memory() && size_of::<T>() != 0 => {
                 let ptr = self.reserve(slot, len)?;
                 let host = Some(&mut slice[..len]);
                 Ok(Landing { ptr, host })
@@ -171,7 +171,7 @@ impl Workspace {
         slot: Slot,
         len: usize,
     ) -> Result<HostOutput<T>> {
-        if self.stream.device().is_cuda() {
+        if self.stream.device().has_own_memory() {
             let ptr = self.reserve(slot, len)?;
             let host = None;
             return Ok(HostOutput { ptr, len, host });
@@ -190,7 +190,7 @@ impl Workspace {
             Some(vec) => vec,
             None => host_vec(len)?,
         };
-        if self.stream.device().is_cuda() {
+        if self.stream.device().has_own_memory() {
             // SAFETY: the slot has at least as many.
             unsafe { self.read_to(&mut vec, output.ptr, len) }?;
         } else {

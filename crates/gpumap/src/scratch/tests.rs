@@ -105,6 +105,8 @@ fn there_and_back(device: &Device, len: u32, piece_bytes: usize, has_hands: bool
     let pool = ScratchPool::with_cut(device, cut);
     let mut scratch = pool.take().unwrap();
     let there: *mut u8 = scratch.reserve(Slot::Keys, array.len()).unwrap();
+    // Lanes have streams of their own.
+    scratch.wait().unwrap();
     let mut back = vec![0u8; array.len()];
     let mut crew = pool.crew(array.len()).unwrap();
     // SAFETY: reserved just now, and used by nothing else.

@@ -11,17 +11,20 @@ use crate::error::Result;
 use crate::raw::CUstream;
 
 /// What is to be called; boxed twice, so that one thin pointer leads to it.
-type Callback = Box<dyn FnOnce() + Send>;
+pub(super) type Callback = Box<dyn FnOnce() + Send>;
 
 impl Stream {
     /// Calls `f` when everything queued so far has ended, well or not, on a thread of the driver's, or at once
     /// on the CPU. It must not call the driver.
     pub(crate) fn call_host(&self, f: Callback) -> Result<()> {
         self.device().admit(Call::CallHost)?;
-        let (Queue::Cuda { .. }, Kind::Cuda(context)) = (&self.inner.queue, self.device().kind())
-        else {
-            f();
-            return Ok(());
+        let context = match (&self.inner.queue, self.device().kind()) {
+            (Queue::Cuda { .. }, Kind::Cuda(context)) => context,
+            (Queue::Cpu(queue), _) => {
+                self.on_host(queue, |queue| queue.call(f));
+                return Ok(());
+            }
+            (Queue::Cuda { .. }, Kind::Cpu(_)) => return Ok(()),
         };
         let _current = context.enter()?;
         let call = Box::into_raw(Box::new(f));

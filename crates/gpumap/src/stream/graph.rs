@@ -3,8 +3,9 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::sync::Arc;
 
-use gpumap_simt::executor::Executor;
+use gpumap_simt::executor::{Executor, Fault};
 use gpumap_simt::kernel::{Grid, Kernel, KernelArgs, Launcher};
 
 use super::Stream;
@@ -32,21 +33,21 @@ pub(crate) struct Recorded(Ready);
 
 #[derive(Debug)]
 enum Ready {
-    Cpu(Vec<Box<dyn Replay>>),
+    Cpu(Arc<[Box<dyn Replay>]>),
     Cuda(ExecutableGraph),
 }
 
 /// A launch on the CPU.
-trait Replay: fmt::Debug + Send + Sync {
+pub(super) trait Replay: fmt::Debug + Send + Sync {
     /// # Safety
     /// The pointers in its arguments are valid for as long as the call lasts.
-    unsafe fn run(&self, executor: &Executor) -> Result<()>;
+    unsafe fn run(&self, executor: &Executor) -> Result<(), Fault>;
 }
 
-struct CpuLaunch<A: KernelArgs> {
-    kernel: &'static Kernel<A>,
-    grid: Grid,
-    args: A,
+pub(super) struct CpuLaunch<A: KernelArgs> {
+    pub kernel: &'static Kernel<A>,
+    pub grid: Grid,
+    pub args: A,
 }
 
 // SAFETY: kernel arguments are plain words; who launches vouches for what their pointers lead to.
@@ -55,9 +56,9 @@ unsafe impl<A: KernelArgs> Send for CpuLaunch<A> {}
 unsafe impl<A: KernelArgs> Sync for CpuLaunch<A> {}
 
 impl<A: KernelArgs> Replay for CpuLaunch<A> {
-    unsafe fn run(&self, executor: &Executor) -> Result<()> {
+    unsafe fn run(&self, executor: &Executor) -> Result<(), Fault> {
         // SAFETY: passed on.
-        unsafe { self.kernel.run(executor, self.grid, self.args) }.map_err(Error::from)
+        unsafe { self.kernel.run(executor, self.grid, self.args) }
     }
 }
 
@@ -82,7 +83,7 @@ impl Recorder {
     pub(crate) fn finish(self) -> Result<Recorded> {
         self.device.admit(Call::MakeGraph)?;
         Ok(Recorded(match self.taken {
-            Taken::Cpu(launches) => Ready::Cpu(launches.into_inner()),
+            Taken::Cpu(launches) => Ready::Cpu(launches.into_inner().into()),
             Taken::Cuda(nodes) => Ready::Cuda(nodes.instantiate()?),
         }))
     }
@@ -131,11 +132,13 @@ impl Stream {
     pub(crate) unsafe fn launch_recorded(&self, recorded: &Recorded) -> Result<()> {
         self.device().admit(Call::LaunchGraph)?;
         match (&recorded.0, self.device().kind()) {
-            (Ready::Cpu(launches), Kind::Cpu(cpu)) => {
-                let _order = self.inner.queue.lock();
-                launches.iter().try_for_each(|launch| {
-                    // SAFETY: the caller's promise.
-                    unsafe { launch.run(cpu.executor()) }
+            (Ready::Cpu(launches), Kind::Cpu(_)) => {
+                let launches = Arc::clone(launches);
+                self.run_on_host(None, move |executor| {
+                    launches.iter().try_for_each(|launch| {
+                        // SAFETY: the caller's promise.
+                        unsafe { launch.run(executor) }
+                    })
                 })
             }
             (Ready::Cuda(graph), Kind::Cuda(_)) => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use gpumap_simt::kernel::{Grid, Kernel, KernelArgs, Launcher};
 
 use super::Stream;
+use super::graph::{CpuLaunch, Replay};
 use crate::cuda::{Context, Current, Function, cu};
 use crate::device::{Call, Kind};
 use crate::error::{Error, Result};
@@ -20,7 +21,7 @@ impl Launcher for Stream {
 
     /// Queues a launch. A grid without blocks launches nothing. On the CPU the kernel has ended
     /// when this returns, and a rule that it broke is [`Error::Kernel`]; on CUDA its errors show
-    /// up in a later call.
+    /// up in a later call. (So they do on a deferred stream of the CPU, a test mode.)
     unsafe fn launch<A: KernelArgs>(
         &self,
         kernel: &'static Kernel<A>,
@@ -32,11 +33,11 @@ impl Launcher for Stream {
         }
         self.device().admit(Call::Launch)?;
         match self.device().kind() {
-            Kind::Cpu(cpu) => {
+            Kind::Cpu(_) => {
                 expect_grid(kernel.name(), grid)?;
-                let _order = self.inner.queue.lock();
+                let launch = CpuLaunch { kernel, grid, args };
                 // SAFETY: the caller vouches for the pointers in `args`.
-                unsafe { kernel.run(cpu.executor(), grid, args) }.map_err(Error::from)
+                self.run_on_host(None, move |executor| unsafe { launch.run(executor) })
             }
             Kind::Cuda(context) => {
                 let current = context.enter()?;

@@ -2,6 +2,7 @@
 
 mod callback;
 mod graph;
+mod host;
 mod launch;
 #[cfg(test)]
 mod tests;
@@ -12,14 +13,17 @@ use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUresult;
-use parking_lot::Mutex;
+use gpumap_simt::executor::{Executor, Fault};
 
 use crate::cuda::{check, cu};
 use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
 use crate::event::{Event, Timing};
+use crate::memory::HostBlock;
 use crate::raw::CUstream;
 pub(crate) use graph::{Recorded, Recorder};
+use host::{HostBytes, HostQueue};
+pub(crate) use host::{Point, Scheduler};
 use work::Work;
 
 /// A queue of work on one device. What is queued runs in order; what different streams hold may
@@ -44,12 +48,8 @@ struct Inner {
 
 #[derive(Debug)]
 enum Queue {
-    /// Held while something runs, so that threads that share a stream keep its order.
-    Cpu(Mutex<()>),
-    Cuda {
-        handle: CUstream,
-        owned: bool,
-    },
+    Cpu(HostQueue),
+    Cuda { handle: CUstream, owned: bool },
 }
 
 // SAFETY: a CUstream is a handle that the driver lets any thread use.
@@ -65,7 +65,7 @@ impl Stream {
     pub fn new(device: &Device) -> Result<Self> {
         device.admit(Call::CreateStream)?;
         let queue = match device.kind() {
-            Kind::Cpu(_) => Queue::Cpu(Mutex::new(())),
+            Kind::Cpu(cpu) => Queue::Cpu(HostQueue::new(cpu.scheduler())),
             Kind::Cuda(context) => {
                 let _current = context.enter()?;
                 let mut handle: CUstream = ptr::null_mut();
@@ -125,16 +125,25 @@ impl Stream {
     /// # Errors
     /// [`Error::Driver`], also for a kernel of this stream that went wrong earlier.
     pub fn synchronize(&self) -> Result<()> {
-        if let (Kind::Cuda(context), Some(handle)) = (self.device().kind(), self.raw())
-            && !self.inner.work.has_ended()
-        {
-            let so_far = self.inner.work.so_far();
-            let _current = context.enter()?;
-            // SAFETY: the stream is alive and of the current context.
-            unsafe { cu!(cuStreamSynchronize(handle)) }?;
-            self.inner.work.ended(so_far);
+        self.device().wait(Call::WaitForStream, || self.wait())
+    }
+
+    fn wait(&self) -> Result<()> {
+        if self.inner.work.has_ended() {
+            return Ok(());
         }
-        self.device().admit(Call::WaitForStream)
+        let so_far = self.inner.work.so_far();
+        match (&self.inner.queue, self.device().kind()) {
+            (&Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
+                let _current = context.enter()?;
+                // SAFETY: the stream is alive and of the current context.
+                unsafe { cu!(cuStreamSynchronize(handle)) }?;
+            }
+            (Queue::Cpu(queue), _) => queue.wait()?,
+            (Queue::Cuda { .. }, Kind::Cpu(_)) => {}
+        }
+        self.inner.work.ended(so_far);
+        Ok(())
     }
 
     /// Whether everything queued so far has ended.
@@ -152,23 +161,26 @@ impl Stream {
     }
 
     fn query(&self) -> Result<bool> {
-        let (Kind::Cuda(context), Some(handle)) = (self.device().kind(), self.raw()) else {
-            return Ok(true);
-        };
         if self.inner.work.has_ended() {
             return Ok(true);
         }
         let so_far = self.inner.work.so_far();
-        let _current = context.enter()?;
-        // SAFETY: the stream is alive and of the current context.
-        match unsafe { cudarc::driver::sys::cuStreamQuery(handle) } {
-            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            code => {
-                check("cuStreamQuery", code)?;
-                self.inner.work.ended(so_far);
-                Ok(true)
+        let has_ended = match (&self.inner.queue, self.device().kind()) {
+            (&Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
+                let _current = context.enter()?;
+                // SAFETY: the stream is alive and of the current context.
+                match unsafe { cudarc::driver::sys::cuStreamQuery(handle) } {
+                    CUresult::CUDA_ERROR_NOT_READY => false,
+                    code => check("cuStreamQuery", code).map(|()| true)?,
+                }
             }
+            (Queue::Cpu(queue), _) => queue.has_ended()?,
+            (Queue::Cuda { .. }, Kind::Cpu(_)) => true,
+        };
+        if has_ended {
+            self.inner.work.ended(so_far);
         }
+        Ok(has_ended)
     }
 
     /// Lets what is queued from now on wait for an event, without stopping the host. An event
@@ -179,12 +191,18 @@ impl Stream {
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         self.device().expect_same(event.device())?;
         self.device().admit(Call::LetWait)?;
-        let (Kind::Cuda(context), Some(event)) = (self.device().kind(), event.as_raw()) else {
-            return Ok(());
-        };
-        let _current = context.enter()?;
-        // SAFETY: both handles are alive and of the current context; flags must be 0.
-        self.queue(|stream| unsafe { cu!(cuStreamWaitEvent(stream, event, 0)) })
+        match (&self.inner.queue, self.device().kind(), event.as_raw()) {
+            (Queue::Cuda { .. }, Kind::Cuda(context), Some(event)) => {
+                let _current = context.enter()?;
+                // SAFETY: both handles are alive and of the current context; flags must be 0.
+                self.queue(|stream| unsafe { cu!(cuStreamWaitEvent(stream, event, 0)) })
+            }
+            (Queue::Cpu(queue), ..) => {
+                self.on_host(queue, |queue| queue.wait_for(event.point()));
+                Ok(())
+            }
+            (Queue::Cuda { .. }, ..) => Ok(()),
+        }
     }
 
     /// Lets what is queued from now on wait for everything queued on `other` so far, without
@@ -231,6 +249,54 @@ impl Stream {
         queued
     }
 
+    /// Has something queued on the CPU.
+    fn on_host<R>(&self, queue: &HostQueue, call: impl FnOnce(&HostQueue) -> R) -> R {
+        match queue.defers() {
+            true => self.queue(|_| call(queue)),
+            // It has ended when the call returns: there is nothing to wait for.
+            false => call(queue),
+        }
+    }
+
+    /// Runs some work on the CPU, in the order of the stream. `host` is the memory of the host that it copies from or to.
+    fn run_on_host(
+        &self,
+        host: Option<HostBytes>,
+        work: impl FnOnce(&Executor) -> Result<(), Fault> + Send + 'static,
+    ) -> Result<()> {
+        match (&self.inner.queue, self.device().kind()) {
+            (Queue::Cpu(queue), Kind::Cpu(cpu)) => {
+                self.on_host(queue, |queue| queue.run(cpu.executor(), host, work))
+            }
+            _ => Err(Error::WrongDevice {
+                expected: "a stream of the CPU".to_owned(),
+                found: self.device().to_string(),
+            }),
+        }
+    }
+
+    /// Makes memory of the CPU valid from here on, in the order of the stream.
+    pub(crate) fn allocated(&self, block: &HostBlock) {
+        if let Queue::Cpu(queue) = &self.inner.queue {
+            self.on_host(queue, |queue| queue.allocated(block));
+        }
+    }
+
+    /// Frees memory of the CPU, in the order of the stream.
+    pub(crate) fn free(&self, block: HostBlock) {
+        if let Queue::Cpu(queue) = &self.inner.queue {
+            self.on_host(queue, |queue| queue.free(block));
+        }
+    }
+
+    /// The point behind what was queued so far, on a device that has such points.
+    pub(crate) fn point(&self) -> Option<Point> {
+        match &self.inner.queue {
+            Queue::Cpu(queue) => self.on_host(queue, HostQueue::point),
+            Queue::Cuda { .. } => None,
+        }
+    }
+
     fn of(device: &Device, queue: Queue, work: Work) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -239,15 +305,6 @@ impl Stream {
                 work,
                 order: OnceLock::new(),
             }),
-        }
-    }
-}
-
-impl Queue {
-    fn lock(&self) -> Option<parking_lot::MutexGuard<'_, ()>> {
-        match self {
-            Self::Cpu(order) => Some(order.lock()),
-            Self::Cuda { .. } => None,
         }
     }
 }

@@ -125,7 +125,8 @@ fn kernels_that_fail_or_are_missing_are_errors() {
             n: 0,
         };
         // SAFETY: the kernel uses no pointer.
-        let error = unsafe { NOWHERE.launch(&stream, Grid::new(1, 32), args) }.unwrap_err();
+        let launched = unsafe { NOWHERE.launch(&stream, Grid::new(1, 32), args) };
+        let error = launched.and_then(|()| stream.synchronize()).unwrap_err();
         if device.is_cuda() {
             assert!(
                 matches!(
@@ -164,7 +165,7 @@ fn streams_wait_for_each_other() {
 #[test]
 fn all_that_is_queued_is_known() {
     on_every_device(|device| {
-        if !device.is_cuda() {
+        if !device.has_own_memory() {
             return; // All that was called has ended.
         }
         device.register_ptx(INCREMENT_PTX).unwrap();
@@ -213,7 +214,10 @@ fn all_that_is_queued_is_known() {
         assert!(!stream.inner.work.has_ended(), "freeing is not known");
         stream.synchronize().unwrap();
         // Others may queue something now.
-        let raw = stream.as_raw().unwrap();
+        let Some(raw) = stream.as_raw() else {
+            assert!(!device.is_cuda());
+            return;
+        };
         assert!(!stream.inner.work.has_ended());
         // SAFETY: the stream outlives it.
         let same = unsafe { Stream::from_raw(device, raw) }.unwrap();

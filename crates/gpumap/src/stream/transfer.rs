@@ -4,6 +4,7 @@ use std::ptr;
 
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUdeviceptr, CUmemorytype};
 
+use super::host::{Address, HostBytes, host_bytes};
 use super::{Queue, Stream};
 use crate::cuda::cu;
 use crate::device::{Call, Kind};
@@ -27,11 +28,13 @@ impl Stream {
                 // SAFETY: the caller's contract.
                 self.queue(|stream| unsafe { cu!(cuMemsetD8Async(dst, value, bytes, stream)) })
             }
-            (queue, _) => {
-                let _order = queue.lock();
-                // SAFETY: on the CPU device memory is host memory; the caller's contract.
-                unsafe { ptr::write_bytes(dst, value, bytes) };
-                Ok(())
+            _ => {
+                let dst = Address::of(dst);
+                self.run_on_host(None, move |_| {
+                    // SAFETY: on the CPU device memory is host memory; the caller's contract.
+                    unsafe { dst.get().write_bytes(value, bytes) };
+                    Ok(())
+                })
             }
         }
     }
@@ -54,7 +57,7 @@ impl Stream {
                 self.queue(|stream| unsafe { cu!(cuMemcpyHtoDAsync_v2(dst, src, bytes, stream)) })
             }
             // SAFETY: passed on.
-            _ => unsafe { self.copy_host(dst, src, bytes) },
+            _ => unsafe { self.copy_host(dst, src, bytes, Some(host_bytes(src, bytes))) },
         }
     }
 
@@ -77,7 +80,7 @@ impl Stream {
                 self.queue(|stream| unsafe { cu!(cuMemcpyDtoHAsync_v2(dst, src, bytes, stream)) })
             }
             // SAFETY: passed on.
-            _ => unsafe { self.copy_host(dst, src, bytes) },
+            _ => unsafe { self.copy_host(dst, src, bytes, Some(host_bytes(dst, bytes))) },
         }
     }
 
@@ -99,7 +102,7 @@ impl Stream {
                 self.queue(|stream| unsafe { cu!(cuMemcpyDtoDAsync_v2(dst, src, bytes, stream)) })
             }
             // SAFETY: passed on.
-            _ => unsafe { self.copy_host(dst, src, bytes) },
+            _ => unsafe { self.copy_host(dst, src, bytes, None) },
         }
     }
 
@@ -156,13 +159,22 @@ impl Stream {
     }
 
     /// # Safety
-    /// Both lead to `bytes` bytes of host memory; nobody else uses `dst` or writes to `src`.
-    unsafe fn copy_host(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
-        let _order = self.inner.queue.lock();
-        // Not the non-overlapping one: two raw buffers may be the same memory.
-        // SAFETY: the caller's contract.
-        unsafe { ptr::copy(src, dst, bytes) };
-        Ok(())
+    /// Both lead to `bytes` bytes of host memory; nothing else uses `dst` or writes to `src` at that point of the
+    /// queue. `host` is the one that is not memory of the device.
+    unsafe fn copy_host(
+        &self,
+        dst: *mut u8,
+        src: *const u8,
+        bytes: usize,
+        host: Option<HostBytes>,
+    ) -> Result<()> {
+        let (dst, src) = (Address::of(dst), Address::of(src));
+        self.run_on_host(host, move |_| {
+            // Not the non-overlapping one: two raw buffers may be the same memory.
+            // SAFETY: the caller's contract.
+            unsafe { ptr::copy(src.get(), dst.get(), bytes) };
+            Ok(())
+        })
     }
 }
 

@@ -1,0 +1,603 @@
+//! Streams whose work runs later: a test mode of the CPU back end, in which a missing ordering is a wrong
+//! answer.
+//!
+//! What is queued on a stream is kept. The host runs it, one step of one stream after the other, when it waits for something,
+//! asks how far something is, or queues more. Which stream comes next is drawn from a seed, and only the
+//! order within each stream and the points that streams wait for are respected. So work may run long after
+//! the call that queued it, or as soon as it is queued, before the work of another stream or after it: whatever a GPU
+//! may do.
+//!
+//! | | as CUDA has it |
+//! |---|---|
+//! | a wait | runs what it needs, and a part of the rest that is drawn |
+//! | a question | runs some steps, and says what is so |
+//! | an event | is the point behind what was queued when it was recorded |
+//! | memory | is full of rubbish from the point of its stream on at which it was allocated; it is freed at such a point, filled with a pattern, and watched for writes |
+//! | copies from and to the host | are made when their turn comes, whatever memory it is |
+//! | a stream that is dropped | runs to its end |
+//! | a kernel that faults | is told by waits for anything that was queued behind it before the first such wait ended, also on streams that waited for it; what is queued there does not run |
+//! | a host callback | is made without being waited for, on a thread of their own, on which the device [refuses](Scheduler::is_in_callback) to do anything |
+//!
+//! With one thread a seed is one order. Several threads that wait run steps of different streams at the same time.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+
+use gpumap_simt::executor::{Executor, Fault};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::quarantine::{FRESH, Quarantine};
+use super::{Address, HostBytes};
+use crate::error::{Error, Result};
+use crate::memory::HostBlock;
+use crate::stream::callback::Callback;
+
+/// What a kernel or a copy does.
+type Work = Box<dyn FnOnce(&Executor) -> Result<(), Fault> + Send>;
+
+/// What a queue holds.
+enum Step {
+    Work { work: Work, host: Option<HostBytes> },
+    Call(Callback),
+    Free(HostBlock),
+    Wait(Point),
+}
+
+/// A point in the order of a queue: behind its first `step` steps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Point {
+    line: u64,
+    step: u64,
+}
+
+/// What the device knows of a queue.
+struct Line {
+    steps: VecDeque<Step>,
+    /// How many steps have ended; the one that runs comes next.
+    ended: u64,
+    is_running: bool,
+    /// Whether more may come.
+    is_open: bool,
+    /// How often it is drawn, compared with others.
+    weight: u64,
+    failures: Vec<Failure>,
+}
+
+/// Steps that come to nothing because of a fault, and that waits tell of.
+struct Failure {
+    first: u64,
+    /// Known once a wait has told.
+    last: Option<u64>,
+    fault: Fault,
+}
+
+impl Line {
+    /// How many steps were ever queued.
+    fn queued(&self) -> u64 {
+        self.ended + u64::from(self.is_running) + self.steps.len() as u64
+    }
+
+    fn failure(&self, step: u64) -> Option<&Fault> {
+        let failure = self
+            .failures
+            .iter()
+            .find(|failure| failure.first <= step && failure.last.is_none_or(|last| step <= last));
+        failure.map(|failure| &failure.fault)
+    }
+
+    /// Tells a wait for a step of a failure. What is queued from now on is sound.
+    fn tell(&mut self, step: u64) -> Result<()> {
+        let Some(fault) = self.failure(step).cloned() else {
+            return Ok(());
+        };
+        let queued = self.queued();
+        for failure in &mut self.failures {
+            failure.last.get_or_insert(queued);
+        }
+        Err(Error::from(fault))
+    }
+
+    /// Whether no wait has been told of a failure.
+    fn has_news(&self) -> bool {
+        self.failures.iter().any(|failure| failure.last.is_none())
+    }
+
+    fn fail(&mut self, first: u64, fault: Fault) {
+        self.failures.push(Failure {
+            first,
+            last: None,
+            fault,
+        });
+    }
+}
+
+/// What there is to be done for a wait.
+enum Needed {
+    Nothing,
+    /// The next step of this queue.
+    Step(u64),
+    /// To wait until a step that runs has ended.
+    Patience,
+}
+
+struct State {
+    random: Random,
+    lines: BTreeMap<u64, Line>,
+    /// The number of the next queue.
+    next: u64,
+    quarantine: Quarantine,
+    /// Memory of the host that is locked.
+    locked: Vec<HostBytes>,
+    /// A rule that was broken, to be told by the next call.
+    broken: Option<String>,
+}
+
+impl State {
+    fn has_reached(&self, point: Point) -> bool {
+        // A queue that is gone has come to its end.
+        let line = self.lines.get(&point.line);
+        line.is_none_or(|line| line.ended >= point.step)
+    }
+
+    fn needed(&self, point: Point) -> Needed {
+        if self.has_reached(point) {
+            return Needed::Nothing;
+        }
+        let mut at = point.line;
+        // It ends: a point that is waited for was there before.
+        while let Some(line) = self.lines.get(&at) {
+            match line.steps.front() {
+                _ if line.is_running => return Needed::Patience,
+                Some(&Step::Wait(before)) if !self.has_reached(before) => at = before.line,
+                Some(_) => return Needed::Step(at),
+                None => break,
+            }
+        }
+        Needed::Nothing
+    }
+
+    /// A queue whose next step can run, drawn.
+    fn any(&mut self) -> Option<u64> {
+        let can_run = |line: &Line| match line.steps.front() {
+            _ if line.is_running => false,
+            Some(&Step::Wait(before)) => self.has_reached(before),
+            step => step.is_some(),
+        };
+        let lines = self.lines.iter().filter(|(_, line)| can_run(line));
+        let lines: Vec<_> = lines.map(|(&at, line)| (at, line.weight)).collect();
+        let all = lines.iter().map(|(_, weight)| weight).sum();
+        let mut drawn = self.random.below(all);
+        let at = lines.iter().find(|(_, weight)| {
+            let is_it = drawn < *weight;
+            drawn = drawn.saturating_sub(*weight);
+            is_it
+        });
+        at.map(|&(at, _)| at)
+    }
+
+    /// What a wait for a point that has been reached comes to.
+    fn outcome(&mut self, point: Point) -> Result<()> {
+        match self.lines.get_mut(&point.line) {
+            Some(line) => line.tell(point.step),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets a queue that nothing can come of any more.
+    fn tidy(&mut self, at: u64) {
+        let is_over = |line: &Line| {
+            !line.is_open && !line.is_running && line.steps.is_empty() && line.failures.is_empty()
+        };
+        if self.lines.get(&at).is_some_and(is_over) {
+            self.lines.remove(&at);
+        }
+    }
+
+    fn note(&mut self, outcome: Result<(), String>) {
+        if let Err(message) = outcome {
+            self.broken.get_or_insert(message);
+        }
+    }
+}
+
+struct Shared {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+thread_local! {
+    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs what the streams of a device hold.
+#[derive(Clone)]
+pub(crate) struct Scheduler {
+    shared: Arc<Shared>,
+    seed: u64,
+}
+
+/// A stream's end of it.
+#[derive(Debug)]
+pub(in crate::stream) struct Queue {
+    scheduler: Scheduler,
+    line: u64,
+}
+
+impl Scheduler {
+    pub fn new(seed: u64) -> Self {
+        let state = State {
+            random: Random(seed),
+            lines: BTreeMap::new(),
+            next: 0,
+            quarantine: Quarantine::default(),
+            locked: Vec::new(),
+            broken: None,
+        };
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                ended: Condvar::new(),
+            }),
+            seed,
+        }
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Whether this thread runs a callback of a stream, which must not call the device.
+    pub fn is_in_callback() -> bool {
+        IN_CALLBACK.get()
+    }
+
+    pub(super) fn queue(&self) -> Queue {
+        let mut state = self.shared.state.lock();
+        let line = state.next;
+        state.next += 1;
+        // Some are always late.
+        let weight = [1, 8, 64][state.random.below(3) as usize];
+        let new = Line {
+            steps: VecDeque::new(),
+            ended: 0,
+            is_running: false,
+            is_open: true,
+            weight,
+            failures: Vec::new(),
+        };
+        state.lines.insert(line, new);
+        drop(state);
+        Queue {
+            scheduler: self.clone(),
+            line,
+        }
+    }
+
+    /// Waits until a point has been reached.
+    pub fn wait(&self, point: Point) -> Result<()> {
+        let mut state = self.reach(point);
+        let outcome = state.outcome(point);
+        tell(state);
+        outcome
+    }
+
+    fn reach(&self, point: Point) -> MutexGuard<'_, State> {
+        let mut state = self.shared.state.lock();
+        let eager = [0, 1, 3][state.random.below(3) as usize];
+        loop {
+            let needed = match state.needed(point) {
+                Needed::Nothing => break,
+                Needed::Step(line) => Some(line),
+                Needed::Patience => None,
+            };
+            let drawn = match state.random.below(4) < eager {
+                true => state.any(),
+                false => None,
+            };
+            match drawn.or(needed) {
+                Some(line) => state = self.step(state, line),
+                None => self.shared.ended.wait(&mut state),
+            }
+        }
+        state
+    }
+
+    /// Whether a point has been reached; after some more steps, so that who asks often enough hears yes.
+    pub fn has_reached(&self, point: Point) -> Result<bool> {
+        let mut state = self.shared.state.lock();
+        for _ in 0..state.random.below(3) {
+            let needed = match state.needed(point) {
+                Needed::Step(line) if state.random.below(2) == 0 => Some(line),
+                _ => None,
+            };
+            if let Some(line) = needed.or_else(|| state.any()) {
+                state = self.step(state, line);
+            }
+        }
+        let outcome = match state.has_reached(point) {
+            true => state.outcome(point).map(|()| true),
+            false => Ok(false),
+        };
+        tell(state);
+        outcome
+    }
+
+    /// Waits for everything on all queues, and tells of a fault that no wait has told of.
+    pub fn wait_for_all(&self) -> Result<()> {
+        let points: Vec<_> = {
+            let state = self.shared.state.lock();
+            let lines = state.lines.iter();
+            let end = |(&line, of): (&u64, &Line)| Point {
+                line,
+                step: of.queued(),
+            };
+            lines.map(end).collect()
+        };
+        for point in points {
+            drop(self.reach(point));
+        }
+        let mut state = self.shared.state.lock();
+        let mut news = state.lines.values_mut().filter(|line| line.has_news());
+        let outcome = news.try_for_each(|line| line.tell(line.queued()));
+        tell(state);
+        outcome
+    }
+
+    /// Notes memory of the host that the device reaches by itself.
+    pub fn lock(&self, block: &HostBlock) {
+        let bytes = super::host_bytes(block.ptr, block.bytes());
+        self.shared.state.lock().locked.push(bytes);
+    }
+
+    /// Frees such memory, now.
+    pub fn free_locked(&self, block: HostBlock) {
+        let bytes = super::host_bytes(block.ptr, block.bytes());
+        let mut state = self.shared.state.lock();
+        state.locked.retain(|locked| *locked != bytes);
+        let overlaps = |step: &Step| match step {
+            Step::Work {
+                host: Some(host), ..
+            } => host.start < bytes.end && bytes.start < host.end,
+            _ => false,
+        };
+        if state
+            .lines
+            .values()
+            .flat_map(|line| &line.steps)
+            .any(overlaps)
+        {
+            let message = "locked memory was freed, and a copy from or to it is queued still";
+            state.note(Err(message.to_owned()));
+            // It must stay: the copy is to come.
+            mem::forget(block);
+        } else {
+            let outcome = state.quarantine.put(block);
+            state.note(outcome);
+        }
+        tell(state);
+    }
+
+    /// Whether an address is of such memory.
+    pub fn has_locked(&self, address: *const u8) -> bool {
+        let state = self.shared.state.lock();
+        state
+            .locked
+            .iter()
+            .any(|locked| locked.contains(&address.addr()))
+    }
+
+    /// Takes the next step of a queue, which has one that can be taken.
+    fn step<'s>(&'s self, mut state: MutexGuard<'s, State>, at: u64) -> MutexGuard<'s, State> {
+        let Some(line) = state.lines.get_mut(&at) else {
+            return state;
+        };
+        let Some(step) = line.steps.pop_front() else {
+            return state;
+        };
+        let number = line.ended + 1;
+        let is_void = line.failure(number).is_some();
+        line.is_running = true;
+        match step {
+            Step::Work { work, .. } => {
+                if !is_void {
+                    drop(state);
+                    let outcome = work(Executor::global());
+                    state = self.shared.state.lock();
+                    if let (Err(fault), Some(line)) = (outcome, state.lines.get_mut(&at)) {
+                        line.fail(number, fault);
+                    }
+                }
+            }
+            Step::Free(block) => {
+                let outcome = state.quarantine.put(block);
+                state.note(outcome);
+            }
+            Step::Wait(before) => {
+                let told = state.lines.get(&before.line);
+                let fault = told.and_then(|line| line.failure(before.step)).cloned();
+                if let (Some(fault), Some(line)) = (fault, state.lines.get_mut(&at)) {
+                    line.fail(number, fault);
+                }
+            }
+            Step::Call(f) => {
+                let scheduler = self.clone();
+                drop(state);
+                // A thread of its own: it may wait, and does not have the locks of this one.
+                thread::spawn(move || {
+                    IN_CALLBACK.set(true);
+                    // A panic ends the callback, as it would on a thread of the driver's.
+                    let _ = catch_unwind(AssertUnwindSafe(f));
+                    IN_CALLBACK.set(false);
+                    let state = scheduler.shared.state.lock();
+                    drop(scheduler.end(state, at));
+                });
+                return self.shared.state.lock();
+            }
+        }
+        self.end(state, at)
+    }
+
+    /// Ends the step that a queue is at.
+    fn end<'s>(&'s self, mut state: MutexGuard<'s, State>, at: u64) -> MutexGuard<'s, State> {
+        if let Some(line) = state.lines.get_mut(&at) {
+            line.is_running = false;
+            line.ended += 1;
+        }
+        state.tidy(at);
+        self.shared.ended.notify_all();
+        state
+    }
+}
+
+impl Queue {
+    pub fn run(&self, host: Option<HostBytes>, work: Work) {
+        self.push(Step::Work { work, host });
+    }
+
+    /// The device comes to the call by itself: nothing may wait for it but what it wakes.
+    pub fn call(&self, f: Callback) {
+        self.push(Step::Call(f));
+        let (scheduler, point) = (self.scheduler.clone(), self.point());
+        thread::spawn(move || drop(scheduler.reach(point)));
+    }
+
+    /// Until the queue comes here, memory is not valid: whatever is written to it before is lost.
+    pub fn allocated(&self, block: &HostBlock) {
+        let (to, bytes) = (Address::of(block.ptr), block.bytes());
+        let work = move |_: &Executor| {
+            // SAFETY: the block is freed in the order of this queue, so after this.
+            unsafe { to.get().write_bytes(FRESH, bytes) };
+            Ok(())
+        };
+        self.push(Step::Work {
+            work: Box::new(work),
+            host: None,
+        });
+    }
+
+    pub fn free(&self, block: HostBlock) {
+        self.push(Step::Free(block));
+    }
+
+    pub fn wait_for(&self, point: Point) {
+        self.push(Step::Wait(point));
+    }
+
+    pub fn point(&self) -> Point {
+        let state = self.scheduler.shared.state.lock();
+        let step = state.lines.get(&self.line).map_or(0, Line::queued);
+        Point {
+            line: self.line,
+            step,
+        }
+    }
+
+    pub fn wait(&self) -> Result<()> {
+        self.scheduler.wait(self.point())
+    }
+
+    pub fn has_ended(&self) -> Result<bool> {
+        self.scheduler.has_reached(self.point())
+    }
+
+    /// Queues a step, and takes some of any queue with one chance in four.
+    fn push(&self, step: Step) {
+        let mut state = self.scheduler.shared.state.lock();
+        if let Some(line) = state.lines.get_mut(&self.line) {
+            line.steps.push_back(step);
+        }
+        if state.random.below(4) == 0 {
+            for _ in 0..state.random.below(4) {
+                if let Some(line) = state.any() {
+                    state = self.scheduler.step(state, line);
+                }
+            }
+        }
+        tell(state);
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let mut state = self.scheduler.shared.state.lock();
+        if let Some(line) = state.lines.get_mut(&self.line) {
+            line.is_open = false;
+        }
+        state.tidy(self.line);
+    }
+}
+
+impl Drop for Shared {
+    /// Runs what is left. Nothing else knows the device any more.
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        while let Some(at) = state.any() {
+            let Some(line) = state.lines.get_mut(&at) else {
+                break;
+            };
+            let is_void = line.failure(line.ended + 1).is_some();
+            line.ended += 1;
+            match line.steps.pop_front() {
+                Some(Step::Work { work, .. }) if !is_void => {
+                    if let Err(fault) = work(Executor::global()) {
+                        let first = line.ended;
+                        line.fail(first, fault);
+                    }
+                }
+                Some(Step::Free(block)) => {
+                    let outcome = state.quarantine.put(block);
+                    state.note(outcome);
+                }
+                Some(Step::Call(f)) => {
+                    let _ = catch_unwind(AssertUnwindSafe(f));
+                }
+                Some(Step::Work { .. } | Step::Wait(_)) | None => {}
+            }
+        }
+        let outcome = state.quarantine.release_all();
+        state.note(outcome);
+        expect_kept(state.broken.take());
+    }
+}
+
+/// Tells of a rule that was broken.
+fn tell(mut state: MutexGuard<'_, State>) {
+    let broken = state.broken.take();
+    drop(state);
+    expect_kept(broken);
+}
+
+/// A test must not pass then, wherever it is: so this is a panic, unless there is one already.
+fn expect_kept(broken: Option<String>) {
+    if let Some(message) = broken
+        && !thread::panicking()
+    {
+        panic!("{message}");
+    }
+}
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scheduler")
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Numbers that look drawn (SplitMix64): the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    /// One less than `bound`, or 0.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31).checked_rem(bound).unwrap_or(0)
+    }
+}
