@@ -1,6 +1,6 @@
 //! The command line: what can be said, and what every command takes from it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::kmer::{KmerLength, Strand};
+use crate::pairs::Input;
 use crate::progress::Progress;
 use crate::summary::Summary;
 use crate::table::Room;
@@ -151,6 +152,11 @@ pub struct CountArgs {
     #[arg(long, value_name = "N")]
     pub capacity: Option<usize>,
 
+    /// Refuse a record that is longer, with 8 bytes for each line end [default: 1G]; K, M, G and T are
+    /// powers of 1024. To hold a record takes up to five times as much memory.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub max_record: Option<u64>,
+
     /// Spread the map over these devices: 0,1 or cuda:0,cuda:1 for CUDA devices, which needs NCCL;
     /// cpu,cpu for the CPU twice.
     #[arg(long, value_name = "LIST", conflicts_with = "device", value_parser = devices)]
@@ -214,6 +220,11 @@ pub struct LoadArgs {
     /// Make the map for this many distinct keys and let it not grow.
     #[arg(long, value_name = "N")]
     pub capacity: Option<usize>,
+
+    /// Refuse a longer row of text [default: 1M] and a larger page of Parquet [default: 512M]; K, M, G
+    /// and T are powers of 1024.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub max_record: Option<u64>,
 }
 
 impl LoadArgs {
@@ -221,6 +232,15 @@ impl LoadArgs {
     pub fn room(&self) -> Room {
         let growing = Room::Growing { kinds: 1 << 64 };
         self.capacity.map_or(growing, Room::Fixed)
+    }
+
+    /// One of the files to read.
+    pub fn input<'a>(&self, path: &'a Path, format: Option<Format>) -> Input<'a> {
+        Input {
+            path,
+            format,
+            max_record: self.max_record,
+        }
     }
 }
 
@@ -286,6 +306,27 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A number of bytes, with K, M, G or T for powers of 1024.
+fn bytes(text: &str) -> Result<u64, &'static str> {
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, unit)) if !unit.is_ascii_digit() => {
+            let power = "KMGT".find(unit.to_ascii_uppercase());
+            let power = power.ok_or("use bytes, or a number with K, M, G or T")?;
+            (&text[..at], 10 * (power + 1))
+        }
+        _ => (text, 0),
+    };
+    // A sign is no digit.
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number: Option<u64> = digits.parse().ok().filter(|_| is_number);
+    let number = number.ok_or("use bytes, or a number with K, M, G or T")?;
+    match number.checked_mul(1 << shift) {
+        Some(0) => Err("must be 1 at least"),
+        Some(bytes) => Ok(bytes),
+        None => Err("is more than can be counted"),
+    }
+}
+
 /// What to do with a key that comes with different values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Duplicates {
@@ -314,6 +355,32 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, expected) in [
+            ("1", Some(1)),
+            ("1000", Some(1000)),
+            ("2k", Some(2 << 10)),
+            ("3M", Some(3 << 20)),
+            ("1G", Some(1 << 30)),
+            ("5T", Some(5 << 40)),
+            ("16777215T", Some(16_777_215 << 40)),
+            ("16777216T", None),
+            ("18446744073709551616", None),
+            ("0", None),
+            ("0G", None),
+            ("", None),
+            ("G", None),
+            ("1GB", None),
+            ("1.5G", None),
+            ("+1", None),
+            ("-1", None),
+            ("1\u{212a}", None),
+        ] {
+            assert_eq!(bytes(text).ok(), expected, "{text}");
+        }
     }
 
     #[test]

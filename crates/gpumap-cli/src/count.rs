@@ -9,7 +9,7 @@ use crate::format::Format;
 use crate::kmer::{Kmer, KmerLength, Kmers, Strand};
 use crate::output::{Destination, check_paths, commit_all};
 use crate::progress::Progress;
-use crate::sequence::{SequenceTotals, Source, for_each_sequence};
+use crate::sequence::{MOST_RECORD, SequenceTotals, Source, for_each_sequence};
 use crate::spectrum::Spectrum;
 use crate::summary::Summary;
 use crate::table::Table;
@@ -23,9 +23,10 @@ pub struct Counted {
     pub kmers: u64,
 }
 
-/// Adds 1 to `table` for every k-mer of `source`, `batch` k-mers a call.
+/// Adds 1 to `table` for every k-mer of `source`, `batch` k-mers a call. No record of it may have more than `most` bytes.
 pub fn count(
     source: &Source,
+    most: u64,
     length: KmerLength,
     strand: Strand,
     table: &mut Table,
@@ -35,7 +36,7 @@ pub fn count(
     let ones = vec![1; batch];
     let mut waiting: Vec<u64> = Vec::with_capacity(batch);
     let mut kmers = 0;
-    let input = for_each_sequence(source, progress, |sequence| {
+    let input = for_each_sequence(source, most, progress, |sequence| {
         let mut codes = Kmers::new(sequence, length, strand).map(Kmer::code);
         loop {
             let room = batch - waiting.len();
@@ -74,6 +75,7 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
     let source = Source::from_argument(&args.input);
     let counted = count(
         &source,
+        args.max_record.unwrap_or(MOST_RECORD),
         args.k,
         strand,
         &mut table,

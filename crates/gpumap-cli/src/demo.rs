@@ -10,7 +10,7 @@ use crate::dump::Pairs;
 use crate::error::{Error, Mismatch, Result};
 use crate::kmer::{Kmer, KmerLength, Kmers, MAX_LENGTH, Strand};
 use crate::progress::Progress;
-use crate::sequence::{Source, for_each_sequence};
+use crate::sequence::{MOST_RECORD, Source, for_each_sequence};
 use crate::summary::{Summary, grouped, print_line};
 use crate::table::Room;
 
@@ -33,6 +33,7 @@ pub fn run(session: &Session) -> Result<()> {
     let mut table = engine.table(room);
     let counted = count(
         &genome,
+        MOST_RECORD,
         K,
         Strand::AsRead,
         &mut table,
@@ -108,7 +109,7 @@ fn text_of(code: u64) -> String {
 /// The counts by the definition: windows of text in a `HashMap`, nothing packed.
 fn expected_counts(genome: &Source) -> Result<HashMap<String, u64>> {
     let mut counts = HashMap::new();
-    for_each_sequence(genome, &Progress::hidden(), |sequence| {
+    for_each_sequence(genome, MOST_RECORD, &Progress::hidden(), |sequence| {
         for window in sequence.windows(K.get()) {
             // The genome is A, C, G and T throughout.
             let kmer = String::from_utf8_lossy(window).into_owned();

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::format::Format;
+use crate::limit::LINE_END;
 
 /// The result of anything in this program that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -33,6 +34,47 @@ pub enum Error {
     EmptyInput {
         /// The input.
         name: String,
+    },
+    /// A sequence that is longer than `--max-record` allows.
+    #[error(
+        "{name}, record {record}: longer than {most} bytes, with {LINE_END} for each line end: \
+         --max-record allows longer records"
+    )]
+    RecordTooLong {
+        /// The input.
+        name: String,
+        /// Counted from 1.
+        record: u64,
+        /// Bytes that are allowed.
+        most: u64,
+    },
+    /// A row of text that is longer than `--max-record` allows.
+    #[error(
+        "{name}, line {line}: the row that begins here has more than {most} bytes: \
+         a quote may be left open, or --max-record allows longer rows"
+    )]
+    RowTooLong {
+        /// The input.
+        name: String,
+        /// Counted from 1.
+        line: u64,
+        /// Bytes that are allowed.
+        most: u64,
+    },
+    /// A page of Parquet that is larger than `--max-record` allows.
+    #[error(
+        "{name}, page in or behind row {row}: takes {bytes} bytes, and {most} are allowed: \
+         --max-record allows larger pages"
+    )]
+    PageTooLarge {
+        /// The input.
+        name: String,
+        /// A row in the page or before it, counted from 1.
+        row: u64,
+        /// Bytes of the page, as it is or as it says that it will be.
+        bytes: u64,
+        /// Bytes that are allowed.
+        most: u64,
     },
     /// An input is not FASTA or FASTQ, or broken.
     #[error("{name} cannot be read as FASTA or FASTQ, plain or gzipped")]

@@ -12,7 +12,7 @@ use crate::cli::Cli;
 use crate::columns::ColumnWriter;
 use crate::error::{Result, one_line};
 use crate::kmer::{KmerLength, Kmers, Strand};
-use crate::pairs::for_each_batch;
+use crate::pairs::{Input, for_each_batch};
 use crate::progress::Progress;
 use crate::sequence::{Source, for_each_sequence};
 
@@ -21,8 +21,10 @@ static ALLOCATOR: Watched = Watched;
 
 /// Rows at a time.
 const BATCH: usize = 16;
+/// Bytes of a record at most, so that a small input would be found that is longer.
+const RECORD: u64 = 1 << 18;
 /// The buffers that a reader has, whatever it reads.
-const BUFFERS: usize = 2 << 20;
+const BUFFERS: usize = 1 << 20;
 
 /// A file that is written anew for each input.
 struct Scratch {
@@ -57,8 +59,11 @@ fn check<T>(outcome: Result<T>) -> Option<T> {
 fn rows<const N: usize>(scratch: &Scratch) -> Option<u64> {
     let mut seen = 0;
     let rows = for_each_batch(
-        &scratch.path,
-        None,
+        Input {
+            path: &scratch.path,
+            format: None,
+            max_record: Some(RECORD),
+        },
         BATCH,
         &Progress::hidden(),
         |columns: &[Vec<u64>; N]| {
@@ -108,6 +113,7 @@ fn text() {
                 b"\0",
             ],
             memory: BUFFERS,
+            memory_per_byte: 4,
             ..Target::default()
         };
         pairs(name, target);
@@ -120,6 +126,7 @@ fn binary() {
         name: "binary",
         good: vec![(0..64).collect()],
         memory: BUFFERS,
+        memory_per_byte: 4,
         ..Target::default()
     };
     pairs("a.bin", target);
@@ -144,6 +151,7 @@ fn saved_maps() {
         mend: mend_saved_map,
         // A block that is claimed and not there.
         memory: BUFFERS + gpumap::file::MAX_BLOCK_PAIRS * 16,
+        memory_per_byte: 4,
         ..Target::default()
     };
     pairs("a.gpumap", target);
@@ -165,7 +173,9 @@ fn parquet() {
         corpus: Some("parquet"),
         good: vec![save(0), save(3), save(100)],
         words: &[b"PAR1", b"key", b"value"],
-        memory: 64 << 20,
+        memory: 4 << 20,
+        // What Snappy makes of a byte, and the parts of the footer, in vectors that double.
+        memory_per_byte: 512,
         ..Target::default()
     };
     pairs("a.parquet", target);
@@ -190,11 +200,10 @@ fn sequences() {
             b"BZh9",
             b"\xfd7zXZ\0",
         ],
-        memory: BUFFERS,
-        // Gzip makes 1032 bytes of one. Each of them takes three in the parser's buffer, which doubles
-        // beside the one before, and one when lines are put together; and if each of them ends a
-        // line, its place takes 16, in a list that doubles.
-        memory_per_byte: 20 * 1032,
+        // Whatever gzip makes of a byte, a record takes five times its limit: twice the parser's buffer when
+        // it grows, once when lines are put together; or the places of lines, in a list that doubles.
+        memory: BUFFERS + 5 * RECORD as usize,
+        memory_per_byte: 4,
         ..Target::default()
     };
     let scratch = Scratch::named("a.fa");
@@ -202,7 +211,7 @@ fn sequences() {
     target.run(|bytes| {
         fs::write(&scratch.path, bytes).unwrap();
         let (mut records, mut bases) = (0, 0);
-        let totals = for_each_sequence(&source, &Progress::hidden(), |sequence| {
+        let totals = for_each_sequence(&source, RECORD, &Progress::hidden(), |sequence| {
             records += 1;
             bases += sequence.len() as u64;
             for (length, strand) in [(1, Strand::AsRead), (21, Strand::Canonical)] {

@@ -9,7 +9,7 @@ use crate::dump::{KeyStyle, RowWriter, write_found};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::output::{Destination, Staged, check_paths, commit_all};
-use crate::pairs::{for_each_batch, read_keys};
+use crate::pairs::{Input, for_each_batch, read_keys};
 use crate::progress::Progress;
 use crate::summary::Summary;
 use crate::table::Table;
@@ -61,12 +61,12 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
 
     // Before the long work, as there may be something wrong with them.
     let keys = match &args.lookup {
-        Some(path) => read_keys(path, &progress)?,
+        Some(path) => read_keys(args.input(path, None), &progress)?,
         None => Vec::new(),
     };
     let mut table = engine.table(args.room());
     let (rule, batch) = (args.duplicates, engine.batch());
-    let input = (&*args.pairs, args.format);
+    let input = args.input(&args.pairs, args.format);
     let pairs = load(input, rule, &mut table, batch, &progress)?;
 
     let mut staged = Vec::new();
@@ -128,40 +128,34 @@ fn stream(table: &mut Table, file: &mut Staged, format: Format, progress: &Progr
 /// Each rule for duplicates gives the same table on every device, although a device works on the
 /// pairs of a batch in no fixed order.
 fn load(
-    (path, format): (&Path, Option<Format>),
+    input: Input<'_>,
     duplicates: Duplicates,
     table: &mut Table,
     batch: usize,
     progress: &Progress,
 ) -> Result<u64> {
-    for_each_batch(
-        path,
-        format,
-        batch,
-        progress,
-        |[keys, values]| match duplicates {
-            Duplicates::Sum => table.add(keys, values),
-            Duplicates::First => {
-                let (keys, values) = firsts(keys, values);
-                table.insert(&keys, &values).map(drop)
+    for_each_batch(input, batch, progress, |[keys, values]| match duplicates {
+        Duplicates::Sum => table.add(keys, values),
+        Duplicates::First => {
+            let (keys, values) = firsts(keys, values);
+            table.insert(&keys, &values).map(drop)
+        }
+        Duplicates::Error => {
+            let new = table.insert(keys, values)?;
+            if new == keys.len() {
+                return Ok(());
             }
-            Duplicates::Error => {
-                let new = table.insert(keys, values)?;
-                if new == keys.len() {
-                    return Ok(());
-                }
-                let found = table.get(keys)?;
-                match conflict(keys, values, &found) {
-                    None => Ok(()),
-                    Some((key, values)) => Err(Error::Conflict {
-                        name: path.display().to_string(),
-                        key,
-                        values,
-                    }),
-                }
+            let found = table.get(keys)?;
+            match conflict(keys, values, &found) {
+                None => Ok(()),
+                Some((key, values)) => Err(Error::Conflict {
+                    name: input.path.display().to_string(),
+                    key,
+                    values,
+                }),
             }
-        },
-    )
+        }
+    })
 }
 
 /// The first pair of every key, so that no key is twice in one call.

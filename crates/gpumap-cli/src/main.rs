@@ -17,6 +17,7 @@ mod format;
 mod fuzz;
 mod info;
 mod kmer;
+mod limit;
 mod load;
 mod output;
 mod pairs;

@@ -7,20 +7,38 @@ use std::path::Path;
 use crate::columns;
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::limit::RowLimit;
 use crate::progress::Progress;
 use crate::saved;
 use crate::sequence::open_input;
 
+/// Bytes of a row of text at most, unless told otherwise: two numbers take 40.
+pub const MOST_ROW: u64 = 1 << 20;
+
+/// Bytes of a page of Parquet at most, unless told otherwise: some writers make one of a whole row group.
+pub const MOST_PAGE: u64 = 1 << 29;
+
+/// A file of pairs or keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// As given on the command line.
+    pub path: &'a Path,
+    /// Its format, whatever its name.
+    pub format: Option<Format>,
+    /// Bytes of a row or page at most, in place of [`MOST_ROW`] and [`MOST_PAGE`].
+    pub max_record: Option<u64>,
+}
+
 /// Reads rows of `N` numbers and hands them to `visit` column by column, `batch` rows at a time
 /// and the rest at the end. Returns the number of rows.
 pub fn for_each_batch<const N: usize>(
-    path: &Path,
-    asked: Option<Format>,
+    input: Input<'_>,
     batch: usize,
     progress: &Progress,
     mut visit: impl FnMut(&[Vec<u64>; N]) -> Result<()>,
 ) -> Result<u64> {
-    let format = Format::of(path, asked)?;
+    let path = input.path;
+    let format = Format::of(path, input.format)?;
     let name = path.display().to_string();
     let (reader, length): (Box<dyn Read + Send>, _) = if path.as_os_str() == "-" {
         (Box::new(io::stdin()), None)
@@ -61,9 +79,13 @@ pub fn for_each_batch<const N: usize>(
             if length.is_none() {
                 return Err(Error::NeedsFile { name, format });
             }
-            columns::read(&name, open_input(path)?.0, &mut take)?;
+            let most = input.max_record.unwrap_or(MOST_PAGE);
+            columns::read(&name, open_input(path)?.0, most, &mut take)?;
         }
-        Format::Csv | Format::Tsv => read_text(&name, reader, format.delimiter(), &mut take)?,
+        Format::Csv | Format::Tsv => {
+            let limit = RowLimit::new(input.max_record.unwrap_or(MOST_ROW));
+            read_text(&name, reader, &limit, format.delimiter(), &mut take)?;
+        }
     }
     if !columns[0].is_empty() {
         visit(&columns)?;
@@ -72,9 +94,9 @@ pub fn for_each_batch<const N: usize>(
 }
 
 /// All keys of a file of keys.
-pub fn read_keys(path: &Path, progress: &Progress) -> Result<Vec<u64>> {
+pub fn read_keys(input: Input<'_>, progress: &Progress) -> Result<Vec<u64>> {
     let mut keys = Vec::new();
-    for_each_batch(path, None, 1 << 16, progress, |[batch]| {
+    for_each_batch(input, 1 << 16, progress, |[batch]| {
         keys.extend_from_slice(batch);
         Ok(())
     })?;
@@ -137,6 +159,7 @@ fn fill(reader: &mut impl Read, word: &mut [u8]) -> io::Result<usize> {
 fn read_text<const N: usize>(
     name: &str,
     reader: impl Read,
+    limit: &RowLimit,
     delimiter: u8,
     take: &mut impl FnMut([u64; N]) -> Result<()>,
 ) -> Result<()> {
@@ -146,17 +169,27 @@ fn read_text<const N: usize>(
         .flexible(true) // So that the error is ours, with the line.
         .trim(csv::Trim::All)
         .buffer_capacity(1 << 18)
-        .from_reader(reader);
+        .from_reader(limit.reading(reader));
     let mut record = csv::ByteRecord::new();
     let mut is_first = true;
-    while reader
-        .read_byte_record(&mut record)
-        .map_err(|source| Error::Csv {
-            name: name.to_owned(),
-            source,
-        })?
-    {
+    loop {
+        let outcome = reader.read_byte_record(&mut record);
         let line = record.position().map_or(0, csv::Position::line);
+        let is_row = outcome.map_err(|source| match limit.is_exceeded() {
+            true => Error::RowTooLong {
+                name: name.to_owned(),
+                line,
+                most: limit.most(),
+            },
+            false => Error::Csv {
+                name: name.to_owned(),
+                source,
+            },
+        })?;
+        if !is_row {
+            return Ok(());
+        }
+        limit.next_row();
         if record.len() != N {
             return Err(Error::Fields {
                 name: name.to_owned(),
@@ -178,7 +211,6 @@ fn read_text<const N: usize>(
         }
         take(row)?;
     }
-    Ok(())
 }
 
 fn is_header(record: &csv::ByteRecord) -> bool {
@@ -211,18 +243,17 @@ mod tests {
         let path = folder.path().join(name);
         fs::write(&path, bytes).unwrap();
         let mut rows = Vec::new();
-        let count = for_each_batch(
-            &path,
-            None,
-            2,
-            &Progress::hidden(),
-            |columns: &[Vec<u64>; N]| {
-                let batch = columns[0].len();
-                assert!((1..=2).contains(&batch));
-                rows.extend((0..batch).map(|i| std::array::from_fn(|column| columns[column][i])));
-                Ok(())
-            },
-        )?;
+        let input = Input {
+            path: &path,
+            format: None,
+            max_record: None,
+        };
+        let count = for_each_batch(input, 2, &Progress::hidden(), |columns: &[Vec<u64>; N]| {
+            let batch = columns[0].len();
+            assert!((1..=2).contains(&batch));
+            rows.extend((0..batch).map(|i| std::array::from_fn(|column| columns[column][i])));
+            Ok(())
+        })?;
         assert_eq!(count, rows.len() as u64);
         Ok(rows)
     }

@@ -10,11 +10,13 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use flate2::bufread::MultiGzDecoder;
 use needletail::errors::{ParseError, ParseErrorKind};
 use needletail::parse_fastx_reader;
 use needletail::parser::Format;
 
 use crate::error::{Error, Result};
+use crate::limit::SequenceLimit;
 use crate::progress::Progress;
 
 /// Where sequences come from.
@@ -86,9 +88,18 @@ pub struct SequenceTotals {
     pub bases: u64,
 }
 
-/// Calls `visit` with every sequence of `source` in turn, without its line ends.
+/// Bytes of a record at most, unless told otherwise: the longest chromosomes of man and wheat have a quarter and four
+/// fifths of it.
+pub const MOST_RECORD: u64 = 1 << 30;
+
+/// What gzip begins with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Calls `visit` with every sequence of `source` in turn, without its line ends. No record may have more than
+/// `most` bytes, where a line end counts as [`LINE_END`](crate::limit::LINE_END) of them.
 pub fn for_each_sequence(
     source: &Source,
+    most: u64,
     progress: &Progress,
     mut visit: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<SequenceTotals> {
@@ -107,24 +118,45 @@ pub fn for_each_sequence(
         });
     }
 
-    let not_sequences = |cause| Error::Sequences {
-        name: source.to_string(),
-        source: cause,
+    let mut reader: Box<dyn BufRead + Send> = match start.starts_with(&GZIP) {
+        false => Box::new(reader),
+        // The parser would do the same, but behind the limit.
+        true => Box::new(BufReader::with_capacity(
+            1 << 18,
+            MultiGzDecoder::new(reader),
+        )),
     };
+    let limit = SequenceLimit::new(most);
+    let not_sequences = |cause| match limit.exceeded() {
+        Some(record) => Error::RecordTooLong {
+            name: source.to_string(),
+            record,
+            most,
+        },
+        None => Error::Sequences {
+            name: source.to_string(),
+            source: cause,
+        },
+    };
+    let unpacked = reader.fill_buf();
+    let unpacked = unpacked.map_err(|error| not_sequences(error.into()))?;
+    if unpacked.starts_with(&GZIP) {
+        return Err(not_sequences(ParseError::new_unknown_format(GZIP[0])));
+    }
+    let first = unpacked.first().copied();
+
     let mut totals = SequenceTotals::default();
+    let reader = limit.reading(reader, first);
     let mut records = parse_fastx_reader(reader).map_err(not_sequences)?;
     while let Some(record) = records.next() {
+        totals.records += 1;
         let record = match record {
             Ok(record) => record,
             // Only at the end of the file does the parser mind a record that has no sequence.
-            Err(error) if is_empty_last_record(&error) => {
-                totals.records += 1;
-                break;
-            }
+            Err(error) if is_empty_last_record(&error) => break,
             Err(error) => return Err(not_sequences(error)),
         };
         let sequence = record.seq();
-        totals.records += 1;
         totals.bases += sequence.len() as u64;
         visit(&sequence)?;
     }
@@ -142,7 +174,7 @@ mod tests {
     fn read(bytes: &'static [u8]) -> Result<(SequenceTotals, Vec<String>)> {
         let mut sequences = Vec::new();
         let source = Source::Embedded("test", bytes);
-        let totals = for_each_sequence(&source, &Progress::hidden(), |sequence| {
+        let totals = for_each_sequence(&source, MOST_RECORD, &Progress::hidden(), |sequence| {
             sequences.push(String::from_utf8_lossy(sequence).into_owned());
             Ok(())
         })?;
@@ -194,7 +226,7 @@ mod tests {
     fn a_missing_file_and_a_folder_cannot_be_opened() {
         for path in ["no/such/file.fa", "."] {
             let source = Source::from_argument(Path::new(path));
-            let outcome = for_each_sequence(&source, &Progress::hidden(), |_| Ok(()));
+            let outcome = for_each_sequence(&source, MOST_RECORD, &Progress::hidden(), |_| Ok(()));
             assert!(matches!(outcome, Err(Error::Open { .. })), "{path}");
         }
     }

@@ -14,11 +14,12 @@ use super::list::Mutant;
 use crate::process::display;
 
 /// Whose tests are asked, the quick ones first, and the folders that these packages are in.
-const PACKAGES: [(&str, &str); 5] = [
+const PACKAGES: [(&str, &str); 6] = [
     ("gpumap-simt", "crates/gpumap-simt"),
     ("gpumap-kernels", "crates/gpumap-kernels"),
     ("gpumap-loom", "tests/loom"),
     ("gpumap", "crates/gpumap"),
+    ("gpumap-cli", "crates/gpumap-cli"),
     ("gpumap-tests", "tests"),
 ];
 
@@ -52,7 +53,7 @@ pub enum Outcome {
 pub struct Programs(Vec<Program>);
 
 struct Program {
-    /// The target: a crate, or a file of tests.
+    /// The target: a crate, or a file of tests; of a program the folder of its package.
     name: String,
     path: PathBuf,
     /// The folder of its package, where it is to run.
@@ -206,10 +207,16 @@ fn program(line: &str) -> Option<Program> {
     event.pointer("/profile/test")?.as_bool().filter(|&is| is)?;
     let path = event.get("executable")?.as_str()?;
     let manifest = Path::new(event.get("manifest_path")?.as_str()?);
+    let folder = manifest.parent()?;
+    // The program `gpumap` would have the name of the library.
+    let name = match event.pointer("/target/kind/0")?.as_str()? {
+        "bin" => folder.file_name()?.to_str()?,
+        _ => event.pointer("/target/name")?.as_str()?,
+    };
     Some(Program {
-        name: event.pointer("/target/name")?.as_str()?.to_owned(),
+        name: name.to_owned(),
         path: path.into(),
-        folder: manifest.parent()?.to_path_buf(),
+        folder: folder.to_path_buf(),
         patience: LONG,
     })
 }

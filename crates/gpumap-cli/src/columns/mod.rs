@@ -4,6 +4,7 @@
 //! columns as are wanted and no more, of integers of 32 or 64 bits that are neither missing nor
 //! negative; uncompressed or compressed with Snappy.
 
+mod pages;
 mod reader;
 mod writer;
 

@@ -5,35 +5,44 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use super::NAMES;
+use super::pages::{PageFile, PageTooLarge};
 use crate::error::{Error, Result};
 
 /// Rows that are read at a time, of each column.
 const BATCH: usize = 1 << 14;
 
-/// Reads the first `N` of the two columns and hands them to `take` row by row.
+/// Reads the first `N` of the two columns and hands them to `take` row by row. No page may have more than
+/// `most` bytes.
 pub fn read<const N: usize>(
     name: &str,
     file: File,
+    most: u64,
     take: &mut impl FnMut([u64; N]) -> Result<()>,
 ) -> Result<()> {
     let failed = |source| in_file(name)(source);
-    let reader = guarded(name, || SerializedFileReader::new(file).map_err(failed))?;
+    let open = |place, group: &RowGroupMetaData| {
+        let file = file.try_clone().map_err(|error| failed(error.into()))?;
+        Column::open(name, PageFile::new(file, most), group, place)
+    };
+    let metadata = file.try_clone().map_err(|error| failed(error.into()))?;
+    let reader = guarded(name, || SerializedFileReader::new(metadata).map_err(failed))?;
     let places = places::<N>(name, reader.metadata().file_metadata().schema_descr())?;
     let mut first_row = 0;
-    for group in 0..reader.num_row_groups() {
-        let group = guarded(name, || reader.get_row_group(group).map_err(failed))?;
+    for group in reader.metadata().row_groups() {
         let mut columns = Vec::with_capacity(N);
         for place in places {
-            columns.push(guarded(name, || Column::open(name, &*group, place))?);
+            columns.push(guarded(name, || open(place, group))?);
         }
-        let mut missing = u64::try_from(group.metadata().num_rows()).unwrap_or(0);
+        let mut missing = u64::try_from(group.num_rows()).unwrap_or(0);
         loop {
             let mut rows = None;
             for column in &mut columns {
@@ -90,6 +99,8 @@ struct Column {
     is_unsigned: bool,
     is_optional: bool,
     numbers: Vec<u64>,
+    /// Bytes of a page at most.
+    most: u64,
 }
 
 enum Integers {
@@ -98,21 +109,18 @@ enum Integers {
 }
 
 impl Column {
-    fn open(file: &str, group: &dyn RowGroupReader, place: usize) -> Result<Self> {
-        let schema = group.metadata().schema_descr();
-        let descriptor = schema.column(place);
+    fn open(file: &str, pages: PageFile, group: &RowGroupMetaData, place: usize) -> Result<Self> {
+        let descriptor = group.schema_descr().column(place);
         let unsuitable = || Error::ColumnType {
             name: file.to_owned(),
             column: descriptor.name().chars().take(40).collect(),
         };
         let is_unsigned = signedness(&descriptor).ok_or_else(unsuitable)?;
-        let reader = group
-            .get_column_reader(place)
-            .map_err(|source| Error::Parquet {
-                name: file.to_owned(),
-                source,
-            })?;
-        let reader = match reader {
+        let most = pages.most();
+        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        let pages = SerializedPageReader::new(Arc::new(pages), group.column(place), rows, None);
+        let pages = Box::new(pages.map_err(in_file(file))?);
+        let reader = match get_column_reader(Arc::clone(&descriptor), pages) {
             ColumnReader::Int32ColumnReader(reader) => Integers::Narrow(reader),
             ColumnReader::Int64ColumnReader(reader) => Integers::Wide(reader),
             _ => return Err(unsuitable()),
@@ -123,6 +131,7 @@ impl Column {
             is_unsigned,
             is_optional: descriptor.max_def_level() > 0,
             numbers: Vec::with_capacity(BATCH),
+            most,
         })
     }
 
@@ -134,17 +143,18 @@ impl Column {
             column: self.name.clone(),
             problem,
         };
+        let failed = |error| in_page(file, first_row, self.most, error);
         self.numbers.clear();
         let (bits, present): (Vec<i64>, _) = match &mut self.reader {
             Integers::Narrow(reader) => {
-                let (values, present) = records(reader, self.is_optional).map_err(in_file(file))?;
+                let (values, present) = records(reader, self.is_optional).map_err(failed)?;
                 let widen = |value: i32| match self.is_unsigned {
                     true => i64::from(value as u32),
                     false => i64::from(value),
                 };
                 (values.into_iter().map(widen).collect(), present)
             }
-            Integers::Wide(reader) => records(reader, self.is_optional).map_err(in_file(file))?,
+            Integers::Wide(reader) => records(reader, self.is_optional).map_err(failed)?,
         };
         if let Some(row) = present.iter().position(|&level| level == 0) {
             return Err(cell(row, "is missing"));
@@ -163,6 +173,22 @@ fn in_file(name: &str) -> impl FnOnce(ParquetError) -> Error + '_ {
     move |source| Error::Parquet {
         name: name.to_owned(),
         source,
+    }
+}
+
+/// An error of a page, in or behind a row.
+fn in_page(name: &str, first_row: u64, most: u64, error: ParquetError) -> Error {
+    match &error {
+        ParquetError::External(cause) => match cause.downcast_ref::<PageTooLarge>() {
+            Some(&PageTooLarge { bytes }) => Error::PageTooLarge {
+                name: name.to_owned(),
+                row: first_row + 1,
+                bytes,
+                most,
+            },
+            None => in_file(name)(error),
+        },
+        _ => in_file(name)(error),
     }
 }
 
@@ -242,6 +268,7 @@ mod tests {
             read(
                 "a.parquet",
                 File::open(&path).unwrap(),
+                1 << 20,
                 &mut |_: [u64; 2]| {
                     rows += 1;
                     Ok(())
