@@ -9,6 +9,8 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::arch::Arch;
 use crate::compile::{self, Compiled};
+use crate::compilers::Allowed;
+use crate::layouts;
 use crate::lint;
 use crate::ptx::{bounds, header};
 use crate::toolchain::Toolchain;
@@ -35,16 +37,22 @@ struct Built {
 
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    let crates = kernel_crates(&options.packages)?;
+    if options.check {
+        // First, because it needs no compiler of PTX.
+        layouts::check(workspace, &crates)?;
+    }
+    let allowed = Allowed::read(workspace)?;
     let toolchain = Toolchain::find()?;
     println!("compiler: {}", toolchain.identity);
     println!("          {}", toolchain.rustc.display());
-    for kernels in kernel_crates(&options.packages)? {
+    for kernels in crates {
         let built = build(workspace, &toolchain, kernels)?;
         for warning in &built.warnings {
             eprintln!("{warning}\n");
         }
         if options.check {
-            check(workspace, &toolchain, kernels, &built)?;
+            check(workspace, &toolchain, kernels, &built, &allowed)?;
             continue;
         }
         for (arch, text) in &built.files {
@@ -133,71 +141,64 @@ fn check(
     toolchain: &Toolchain,
     kernels: KernelCrate,
     built: &Built,
+    allowed: &Allowed,
 ) -> Result<()> {
-    let mut stale = Vec::new();
+    let mut problems = Vec::new();
     let mut incomparable = Vec::new();
     for (arch, expected) in &built.files {
         let path = workspace.ptx_file(kernels, *arch);
         let name = workspace.relative(&path).display().to_string();
         let found = fs::read_to_string(&path)
             .with_context(|| format!("{name} is missing: run `cargo xtask ptx`"))?;
-        match verdict(&found, expected, &toolchain.identity) {
+        match verdict(&found, expected, &toolchain.identity, allowed) {
             Verdict::Current => println!("{name}: current, byte for byte"),
-            Verdict::OtherCompiler(compiler) => {
-                println!("{name}: made by {compiler}");
+            Verdict::Incomparable(why) => {
+                println!("{name}: BYTES NOT COMPARED, as the list of compilers allows: {why}");
                 incomparable.push((*arch, expected.as_str()));
             }
-            Verdict::Stale(lines) => {
-                println!("{name}: not what the source gives");
-                for line in lines {
-                    println!("  {line}");
-                }
-                stale.push(name);
-            }
+            Verdict::Refused(problem) => problems.push(format!("{name}: {problem}")),
+            Verdict::Stale(lines) => problems.push(format!(
+                "{name} is not what the source gives: run `cargo xtask ptx` and commit what it \
+                 writes\n    {}",
+                lines.join("\n    ")
+            )),
         }
     }
     if !incomparable.is_empty() {
-        println!(
-            "BYTES NOT COMPARED: {} of {} files were made by another compiler than {}. The \
-             kernels do compile with this one; what it makes of them is linted now, for \
-             information.",
-            incomparable.len(),
-            built.files.len(),
-            toolchain.identity
-        );
-        // An update of the compiler must not stop unrelated work, so nothing here fails;
-        // `cargo xtask lint` stays strict about the files that are shipped.
-        match lint::check(workspace, kernels, &incomparable) {
-            Ok(()) => println!("the rebuilt PTX passes the lint"),
-            Err(error) => println!(
-                "WARNING: the PTX as this compiler makes it does not pass the lint; do not \
-                 regenerate with it before that is understood: {error:#}"
-            ),
-        }
+        lint::check(workspace, kernels, &incomparable)
+            .context("the PTX as this compiler makes it does not pass the lint")?;
     }
-    if incomparable.is_empty() && !built.warnings.is_empty() {
+    if !built.warnings.is_empty() {
         // The host's clippy never sees the code that only exists on the GPU.
-        bail!("the kernels compile with warnings (above)");
+        problems.push("the kernels compile with warnings (above)".to_owned());
     }
-    if !stale.is_empty() {
-        bail!(
-            "{} must be regenerated: run `cargo xtask ptx` and commit what it writes",
-            stale.join(", ")
-        );
+    if !problems.is_empty() {
+        bail!("{}", problems.join("\n  "));
     }
     Ok(())
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
+    /// Byte for byte.
     Current,
-    OtherCompiler(String),
+    /// Made by a compiler that may be another one, and why.
+    Incomparable(String),
+    /// Made by a compiler that may not.
+    Refused(String),
+    /// The lines that differ.
     Stale(Vec<String>),
 }
 
-fn verdict(found: &str, expected: &str, compiler: &str) -> Verdict {
+fn verdict(found: &str, expected: &str, compiler: &str, allowed: &Allowed) -> Verdict {
     match header::compiler(found) {
-        Some(other) if other != compiler => Verdict::OtherCompiler(other.to_owned()),
+        Some(other) if other != compiler => match allowed.why(other, compiler) {
+            Some(why) => Verdict::Incomparable(why.to_owned()),
+            None => Verdict::Refused(format!(
+                "made by {other}, but the compiler here is {compiler}: regenerate it with \
+                 `cargo xtask ptx`, install that compiler, or add the pair to xtask/ptx-compilers.toml"
+            )),
+        },
         _ if found == expected => Verdict::Current,
         _ => Verdict::Stale(differences(found, expected)),
     }
@@ -238,23 +239,30 @@ mod tests {
         header::write("toy", Arch::Sm70, compiler, &[]) + body
     }
 
+    // Audit finding 5: a file whose compiler line was edited passed.
     #[test]
     fn verdicts() {
         let current = file("rustc A", "ret;\n");
-        assert_eq!(verdict(&current, &current, "rustc A"), Verdict::Current);
+        let strict = Allowed::default();
+        let verdict_of = |found: &str, allowed| verdict(found, &current, "rustc A", allowed);
+        assert_eq!(verdict_of(&current, &strict), Verdict::Current);
+        let other = file("rustc B", "x\n");
+        let Verdict::Refused(problem) = verdict_of(&other, &strict) else {
+            panic!("another compiler was let through");
+        };
+        assert!(problem.contains("rustc A") && problem.contains("rustc B"));
+        let pair = "[[allow]]\nshipped = \"rustc B\"\nfound = \"rustc A\"\nwhy = \"later\"\n";
+        let allowed = toml::from_str(pair).unwrap();
         assert_eq!(
-            verdict(&file("rustc B", "x\n"), &current, "rustc A"),
-            Verdict::OtherCompiler("rustc B".to_owned())
+            verdict_of(&other, &allowed),
+            Verdict::Incomparable("later".to_owned())
         );
-        let Verdict::Stale(lines) = verdict(&file("rustc A", "nop;\n"), &current, "rustc A") else {
+        let Verdict::Stale(lines) = verdict_of(&file("rustc A", "nop;\n"), &strict) else {
             panic!("expected a difference");
         };
         assert_eq!(lines, ["     5 - nop;", "     5 + ret;"]);
         // No header at all: nothing excuses the difference.
-        assert!(matches!(
-            verdict("ret;\n", &current, "rustc A"),
-            Verdict::Stale(_)
-        ));
+        assert!(matches!(verdict_of("ret;\n", &strict), Verdict::Stale(_)));
     }
 
     #[test]

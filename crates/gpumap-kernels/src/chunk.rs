@@ -6,7 +6,7 @@
 use crate::slot::{Format, RESERVED_WORDS};
 use crate::table::{SLAB_BYTES, Submap};
 use gpumap_simt::mask::LaneMask;
-use gpumap_simt::{U64x2, mem, thread, warp};
+use gpumap_simt::{U64x2, layout, mem, thread, warp};
 
 /// Slabs per chunk, that is per block.
 pub const CHUNK_SLABS: u32 = 512;
@@ -37,6 +37,13 @@ pub struct Chunks {
     /// The chunk of the first block.
     pub first: u64,
 }
+layout!(Chunks {
+    submaps,
+    ends,
+    entries,
+    page_log2,
+    first
+});
 
 // SAFETY: addresses and plain words; what they lead to is synchronised by the kernels.
 unsafe impl Send for Chunks {}

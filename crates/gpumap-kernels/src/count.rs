@@ -2,7 +2,7 @@
 
 use core::ptr;
 use gpumap_simt::atomic::{self, AcqRel, Relaxed, Release};
-use gpumap_simt::{mem, shared_array, thread, warp};
+use gpumap_simt::{layout, mem, shared_array, thread, warp};
 
 /// Words of [`Counters::words`].
 pub const WORDS: usize = 3;
@@ -29,6 +29,7 @@ pub struct Counters {
     /// when the launch has ended. May be null.
     pub mirror: *mut u64,
 }
+layout!(Counters { words, mirror });
 
 /// What blocks say when they are done, added up: how many they are, how many pairs they have
 /// counted, and whether pairs without room lie in a word of their own.

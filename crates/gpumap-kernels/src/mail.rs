@@ -36,6 +36,7 @@ pub use send::{MOST_BINS, Sent, Sorted};
 
 use crate::primitives::binning::DigitOf;
 use crate::slot::Bits;
+use gpumap_simt::layout;
 
 /// Which rank has a key: ranks have consecutive values of a digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,7 @@ pub struct OwnerOf {
     /// The digit has `1 << log2` values.
     pub log2: u32,
 }
+layout!(OwnerOf { digit, ranks, log2 });
 
 impl OwnerOf {
     /// The one rank has all keys.
@@ -82,3 +84,8 @@ pub struct Mailbox {
     /// The first byte that says whether there is a value; not used by what is sent.
     pub found: *mut u8,
 }
+layout!(Mailbox {
+    keys,
+    values,
+    found
+});

@@ -44,6 +44,7 @@ mod tally;
 mod tile;
 
 use core::marker::PhantomData;
+use gpumap_simt::layout;
 
 use crate::table::MapView;
 
@@ -100,6 +101,7 @@ pub struct MapRef<K, V> {
     slots: SlotKind,
     _pair: PhantomData<fn(K) -> V>,
 }
+layout!(MapRef<K, V> { view, counts, slots, _pair });
 
 // SAFETY: addresses and plain words. What they lead to is accessed by the verbs alone, which are
 // `unsafe`, and atomically.

@@ -2,7 +2,7 @@
 
 use crate::slot::{Format, KeyWord};
 use gpumap_simt::mask::LaneMask;
-use gpumap_simt::{mem, warp};
+use gpumap_simt::{layout, mem, warp};
 
 /// One lane's input.
 #[derive(Clone, Copy)]
@@ -104,6 +104,7 @@ pub struct Batch<K, V> {
     /// Consecutive keys for each warp, a multiple of 32.
     pub per_warp: u32,
 }
+layout!(Batch<K, V> { keys, values, len, per_warp });
 
 impl<F: Format> Source<F> for Batch<F::Key, F::Value> {
     const HAS_GAPS: bool = false;
@@ -137,6 +138,11 @@ pub struct Slots {
     /// Consecutive slots for each warp, a multiple of 32.
     pub per_warp: u32,
 }
+layout!(Slots {
+    slabs,
+    len,
+    per_warp
+});
 
 impl<F: Format> Source<F> for Slots {
     const HAS_GAPS: bool = true;

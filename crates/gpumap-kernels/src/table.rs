@@ -15,6 +15,7 @@
 use crate::hash::{KeyHash, scale};
 use crate::slot::{Bits, Format, Stored};
 use gpumap_simt::U64x2;
+use gpumap_simt::layout;
 use gpumap_simt::mem;
 
 /// Bytes per slab.
@@ -38,6 +39,11 @@ pub struct Submap {
     /// How many pages the submaps before it have together, modulo 2^32.
     pub pages_before: u32,
 }
+layout!(Submap {
+    slabs,
+    pages,
+    pages_before
+});
 
 /// A map as kernels see it. The host owns what the pointers lead to.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +64,14 @@ pub struct MapView {
     /// Slabs of a walk whose [marks](crate::marks) hold: those in its home page, or none.
     pub marks: u32,
 }
+layout!(MapView {
+    submaps,
+    reserved,
+    seed,
+    submap_count,
+    page_log2,
+    marks
+});
 
 // SAFETY: an address and plain words; what it leads to is synchronised by the kernels.
 unsafe impl Send for Submap {}

@@ -5,6 +5,10 @@
 //! module; for the host it is a [`Kernel`] that knows its name, the type of its arguments and how to run on the
 //! executor. A host that launches it cannot get a name, an order or a type wrong.
 
+use crate::layout::Layout;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::layout::signature;
+
 /// The shape of a one-dimensional launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grid {
@@ -40,13 +44,14 @@ impl Grid {
 /// # Safety
 /// The type is `repr(C)`, and its pointers are used by the kernel as its documentation says.
 /// [`kernel_args!`](crate::kernel_args) is the way to implement it.
-pub unsafe trait KernelArgs: Copy + 'static {}
+pub unsafe trait KernelArgs: Layout + Copy + 'static {}
 
 /// A kernel as the host sees it.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
 pub struct Kernel<A: KernelArgs> {
     name: &'static str,
+    signature: u64,
     body: unsafe fn(A),
 }
 
@@ -55,12 +60,21 @@ impl<A: KernelArgs> Kernel<A> {
     /// A kernel of this name. [`kernel!`](crate::kernel!) calls it.
     #[doc(hidden)]
     pub const fn new(name: &'static str, body: unsafe fn(A)) -> Self {
-        Self { name, body }
+        Self {
+            name,
+            signature: signature::<A>(name),
+            body,
+        }
     }
 
     /// The name of its entry point in the PTX module.
     pub const fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// The [`signature`] that the PTX must have for it: the host's layout of the arguments.
+    pub const fn signature(&self) -> u64 {
+        self.signature
     }
 
     /// Runs it on the CPU executor and returns when every lane has ended.
@@ -113,6 +127,49 @@ impl<A: KernelArgs> Kernel<A> {
     }
 }
 
+/// A kernel in [`LISTED`].
+#[doc(hidden)]
+#[cfg(all(feature = "list", not(target_arch = "nvptx64")))]
+#[derive(Debug)]
+pub struct Listed {
+    /// The package that declares it.
+    pub package: &'static str,
+    /// The name of its entry point.
+    pub name: &'static str,
+    /// Its [`signature`].
+    pub signature: u64,
+}
+
+/// Every kernel that the program is linked with.
+#[doc(hidden)]
+#[cfg(all(feature = "list", not(target_arch = "nvptx64")))]
+#[linkme::distributed_slice]
+pub static LISTED: [Listed];
+
+/// Puts a kernel on the list, where there is one.
+#[doc(hidden)]
+#[cfg(feature = "list")]
+#[macro_export]
+macro_rules! __list_kernel {
+    ($entry:ident, $t:ty) => {
+        #[$crate::__linkme::distributed_slice($crate::kernel::LISTED)]
+        #[linkme(crate = $crate::__linkme)]
+        static LISTED: $crate::kernel::Listed = $crate::kernel::Listed {
+            package: env!("CARGO_PKG_NAME"),
+            name: stringify!($entry),
+            signature: $crate::layout::signature::<$t>(stringify!($entry)),
+        };
+    };
+}
+
+/// As above, without a list.
+#[doc(hidden)]
+#[cfg(not(feature = "list"))]
+#[macro_export]
+macro_rules! __list_kernel {
+    ($entry:ident, $t:ty) => {};
+}
+
 /// Something that launches kernels: a stream of a device.
 #[cfg(not(target_arch = "nvptx64"))]
 pub trait Launcher {
@@ -147,14 +204,16 @@ macro_rules! kernel_args {
             $($(#[$field_meta])* $field_vis $field: $t,)*
         }
         // SAFETY: `repr(C)` by this macro; the fields are the kernel's own contract.
-        unsafe impl $(<$($g: Copy + 'static),*>)? $crate::kernel::KernelArgs
-            for $name $(<$($g),*>)? {}
+        unsafe impl $(<$($g: $crate::layout::Layout + Copy + 'static),*>)?
+            $crate::kernel::KernelArgs for $name $(<$($g),*>)? {}
+        $crate::layout!($name $(<$($g),*>)? { $($field),* });
     };
 }
 
 /// Declares kernels: `pub static NAME = fn entry_point(args: Args) { body }`.
 ///
-/// For `nvptx64` each becomes the entry point `entry_point` of the PTX module, for the host the
+/// For `nvptx64` each becomes the entry point `entry_point` of the PTX module and the symbol
+/// `gpumap_layout_entry_point` with its [`signature`](crate::layout::signature), for the host the
 /// static `NAME` of type [`Kernel<Args>`](Kernel).
 #[macro_export]
 macro_rules! kernel {
@@ -165,9 +224,18 @@ macro_rules! kernel {
         $vis unsafe extern "ptx-kernel" fn $entry($args: $t) $body
 
         $(#[$meta])*
+        #[cfg(target_arch = "nvptx64")]
+        const _: () = {
+            #[unsafe(export_name = concat!("gpumap_layout_", stringify!($entry)))]
+            static SIGNATURE: [u8; 8] =
+                $crate::layout::signature::<$t>(stringify!($entry)).to_le_bytes();
+        };
+
+        $(#[$meta])*
         #[cfg(not(target_arch = "nvptx64"))]
         $vis static $name: $crate::kernel::Kernel<$t> = {
             unsafe fn $entry($args: $t) $body
+            $crate::__list_kernel!($entry, $t);
             $crate::kernel::Kernel::new(stringify!($entry), $entry)
         };
     )*};

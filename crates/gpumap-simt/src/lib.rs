@@ -17,6 +17,7 @@
 //! | [`aggregate`] | one atomic for all lanes that count in one counter | any lane |
 //! | [`mem`] | vector loads and stores with cache hints | any lane |
 //! | [`mod@kernel`] | [`kernel!`], [`kernel_args!`], typed launches | the host |
+//! | [`mod@layout`] | layouts of arguments as numbers, which PTX and host compare | the host |
 //!
 //! Names follow `cuda_std`, so a kernel written against it reads the same here.
 //!
@@ -68,6 +69,7 @@ compile_error!("slots are laid out for little-endian machines");
 pub mod aggregate;
 pub mod atomic;
 pub mod kernel;
+pub mod layout;
 pub mod mask;
 pub mod mem;
 pub mod shared;
@@ -96,5 +98,9 @@ pub mod executor {
         Waiting, WarpLanes, take_turns, with_model,
     };
 }
+
+#[doc(hidden)]
+#[cfg(all(feature = "list", not(target_arch = "nvptx64")))]
+pub use linkme as __linkme;
 
 pub use words::{U32x4, U64x2};

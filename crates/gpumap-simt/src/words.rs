@@ -1,5 +1,7 @@
 //! The vector words that one load or store instruction moves.
 
+use crate::layout;
+
 /// Two 64-bit words in one aligned 16-byte unit: a slot of 16 bytes, or two slots of 8.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C, align(16))]
@@ -9,6 +11,7 @@ pub struct U64x2 {
     /// The word at the higher address.
     pub y: u64,
 }
+layout!(U64x2 { x, y });
 
 impl U64x2 {
     /// Both words, `x` first.
@@ -37,3 +40,4 @@ pub struct U32x4(
     /// The words, in address order.
     pub [u32; 4],
 );
+layout!(U32x4 { 0 });

@@ -3,6 +3,7 @@
 use super::pair::{self, side_by_side};
 use crate::slot::Format;
 use crate::source::{Input, Source};
+use gpumap_simt::layout;
 use gpumap_simt::mem;
 
 /// Bins have room for a multiple of as many places.
@@ -34,6 +35,7 @@ pub struct Bins<K, V> {
     /// 32, [`PART`] at most.
     pub part: u32,
 }
+layout!(Bins<K, V> { keys, values, counts, bins, grains, part });
 
 impl<K, V> Bins<K, V> {
     /// Places of a bin.

@@ -7,18 +7,19 @@ use gpumap_simt::{U64x2, kernel};
 use {
     super::{pages::ROWS, pair::side_by_side},
     crate::primitives::partition::{Partitioned, ScatterKernel, key_bytes, part_bytes},
+    gpumap_simt::layout::Layout,
 };
 
 /// The way to bins, for keys and values that there is a kernel for.
 #[cfg(not(target_arch = "nvptx64"))]
-pub trait ToBins<V: Copy + 'static>: Copy + 'static {
+pub trait ToBins<V: Layout + Copy + 'static>: Layout + Copy + 'static {
     /// The kernel.
     const TO_BINS: ScatterKernel<ScatterArgs<Self, V>>;
 }
 
 /// The way from bins to pages, for keys and values that there is a kernel for.
 #[cfg(not(target_arch = "nvptx64"))]
-pub trait ToPages<V: Copy + 'static>: Copy + 'static {
+pub trait ToPages<V: Layout + Copy + 'static>: Layout + Copy + 'static {
     /// The kernel.
     const TO_PAGES: ScatterKernel<PagesArgs<Self, V>>;
 }

@@ -15,7 +15,7 @@ use core::marker::PhantomData;
 use core::ptr;
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mem;
-use gpumap_simt::{U64x2, kernel_args, thread};
+use gpumap_simt::{U64x2, kernel_args, layout, thread};
 
 /// Where the pairs lie that were sent to a page.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,12 @@ pub struct Heads {
     /// Pairs that are left there at most, no more than `keys`; a multiple of 4.
     pub room: u32,
 }
+layout!(Heads {
+    at,
+    stride,
+    keys,
+    room
+});
 
 impl Heads {
     /// The head of page number `number`, which is at `page`.

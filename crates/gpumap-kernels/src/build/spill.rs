@@ -1,6 +1,7 @@
 //! Pairs that find no place in their page.
 
 use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::layout;
 use gpumap_simt::mem::{self, Vector};
 
 /// A list that any thread may add to.
@@ -16,6 +17,7 @@ pub struct Spill<K, V> {
     /// How many the list holds.
     pub room: u64,
 }
+layout!(Spill<K, V> { keys, values, count, room });
 
 impl<K: Vector, V: Vector> Spill<K, V> {
     /// Adds a pair. Few are: one atomic each.

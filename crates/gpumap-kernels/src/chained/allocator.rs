@@ -28,7 +28,7 @@ use super::slab::{SLAB_BYTES, Slab, SlabIndex};
 use crate::hash::{mix64, scale};
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
-use gpumap_simt::{U64x2, mem, warp};
+use gpumap_simt::{U64x2, layout, mem, warp};
 
 /// Units per memory block, as a power of two: 32 words of 32 bits.
 pub const UNITS_LOG2: u32 = 10;
@@ -46,6 +46,7 @@ pub struct SuperBlock {
     /// The bitmaps of its memory blocks, 32 words each.
     pub bitmaps: *mut u32,
 }
+layout!(SuperBlock { slabs, bitmaps });
 
 /// The pool as kernels see it. The host owns what the pointers lead to.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +59,11 @@ pub struct Pool {
     /// Memory blocks per super-block: `1 << blocks_log2`. All together are fewer than 2^32.
     pub blocks_log2: u32,
 }
+layout!(Pool {
+    super_blocks,
+    count,
+    blocks_log2
+});
 
 // SAFETY: an address; what it leads to is synchronised by the kernels.
 unsafe impl Send for SuperBlock {}

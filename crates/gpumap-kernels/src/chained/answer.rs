@@ -2,6 +2,7 @@
 //! the registers of the lane that asked.
 
 use crate::slot::Bits;
+use gpumap_simt::layout;
 use gpumap_simt::mem;
 
 /// What became of one operation.
@@ -45,6 +46,7 @@ pub struct Report<V> {
     /// null.
     pub values: *mut V,
 }
+layout!(Report<V> { outcomes, values });
 
 impl<V: Bits> Answers<V> for Report<V> {
     #[inline(always)]

@@ -32,7 +32,7 @@ use crate::map_ref::{Counts, Entry, Insertion, Named, Pair, STRIPES, SlotKind, b
 use crate::slot::{Bits, Format};
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
-use gpumap_simt::{thread, warp};
+use gpumap_simt::{layout, thread, warp};
 
 /// A chained map that a kernel may use while its launch lasts. `K` and `V` are the bits of key and
 /// value, both `u32` or both `u64`.
@@ -83,6 +83,7 @@ pub struct ChainedRef<K, V> {
     slots: SlotKind,
     _pair: PhantomData<fn(K) -> V>,
 }
+layout!(ChainedRef<K, V> { view, counts, slots, _pair });
 
 // SAFETY: addresses and plain words. What they lead to is accessed by the verbs alone, which are
 // `unsafe`, and atomically.

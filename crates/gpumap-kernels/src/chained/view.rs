@@ -4,6 +4,7 @@ use super::allocator::Pool;
 use super::slab::{SLAB_BYTES, Slab};
 use crate::hash::{KeyHash, scale};
 use crate::slot::{Bits, Format, RESERVED_WORDS, Stored};
+use gpumap_simt::layout;
 
 /// A chained map. The host owns what the pointers lead to.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,12 @@ pub struct ChainedView {
     /// How many buckets, at least one.
     pub buckets: u32,
 }
+layout!(ChainedView {
+    bases,
+    pool,
+    seed,
+    buckets
+});
 
 // SAFETY: an address and plain words; what it leads to is synchronised by the kernels.
 unsafe impl Send for ChainedView {}

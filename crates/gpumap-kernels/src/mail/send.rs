@@ -9,6 +9,8 @@ use crate::primitives::partition::{ScatterKernel, THREADS, key_bytes, part_bytes
 use crate::slot::Bits;
 use core::ptr;
 use gpumap_simt::atomic::{self, Relaxed};
+#[cfg(not(target_arch = "nvptx64"))]
+use gpumap_simt::layout::Layout;
 use gpumap_simt::mem::{self, Vector};
 use gpumap_simt::shared_ptr::SharedWord;
 use gpumap_simt::{U64x2, kernel, kernel_args, thread};
@@ -194,14 +196,14 @@ unsafe fn send<K, V, const THREADS: u32, const EACH: usize, const LINES: bool>(
 
 /// Keys and payloads that there is a kernel for that sends them.
 #[cfg(not(target_arch = "nvptx64"))]
-pub trait Sent<V: Copy + 'static>: Copy + 'static {
+pub trait Sent<V: Layout + Copy + 'static>: Layout + Copy + 'static {
     /// The kernel.
     const SEND: ScatterKernel<SendArgs<Self, V>>;
 }
 
 /// Keys and values that there is a kernel for that sorts them for those who fetch them.
 #[cfg(not(target_arch = "nvptx64"))]
-pub trait Sorted<V: Copy + 'static>: Copy + 'static {
+pub trait Sorted<V: Layout + Copy + 'static>: Layout + Copy + 'static {
     /// The kernel.
     const SORT: ScatterKernel<SendArgs<Self, V>>;
 }

@@ -7,6 +7,7 @@ use crate::slot::Split;
 use crate::slot::Wide;
 use crate::slot::{Bits, Format, Keys, Packed};
 use gpumap_simt::atomic::part::Part;
+use gpumap_simt::layout;
 
 /// A slot format, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +22,14 @@ pub enum SlotKind {
     /// [`Keys`].
     Keys = 4,
 }
+layout!(
+    enum SlotKind {
+        Packed,
+        Wide,
+        Split,
+        Keys,
+    }
+);
 
 /// A format that has a name.
 pub trait Named: Format {

@@ -2,6 +2,7 @@
 
 use super::MapRef;
 use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::layout;
 use gpumap_simt::thread;
 
 /// Counters that blocks share: a power of two. One place for all would be a bottleneck for a kernel
@@ -24,6 +25,12 @@ pub struct Counts {
     /// Not 0 if a verb was compiled for another slot format than the map's.
     pub refused: u64,
 }
+layout!(Counts {
+    inserted,
+    full,
+    removed,
+    refused
+});
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl Counts {

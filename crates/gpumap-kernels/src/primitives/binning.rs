@@ -6,10 +6,11 @@
 
 use crate::hash::KeyHash;
 use crate::slot::Bits;
-use gpumap_simt::mem;
+use gpumap_simt::layout::Layout;
+use gpumap_simt::{layout, mem};
 
 /// A function from words to bins.
-pub trait Binning<W: Bits>: Copy + Send + Sync + 'static {
+pub trait Binning<W: Bits>: Layout + Copy + Send + Sync + 'static {
     /// The bin of the value with these bits, at most `bins + 1`.
     ///
     /// # Safety
@@ -41,6 +42,7 @@ pub struct EvenIntegers<W> {
     /// How many bins there are.
     pub bins: u32,
 }
+layout!(EvenIntegers<W> { low, span, top, whole, factor_high, factor_low, bins });
 
 macro_rules! even_integers {
     ($($word:ty, $double:ty;)*) => {$(
@@ -106,6 +108,12 @@ pub struct EvenFloats {
     /// How many bins there are.
     pub bins: u32,
 }
+layout!(EvenFloats {
+    low,
+    high,
+    scale,
+    bins
+});
 
 impl EvenFloats {
     #[inline(always)]
@@ -141,7 +149,7 @@ impl Binning<u64> for EvenFloats {
 }
 
 /// A type whose values lie between edges.
-pub trait Ordered: Copy + PartialOrd + Send + Sync + 'static {
+pub trait Ordered: Layout + Copy + PartialOrd + Send + Sync + 'static {
     /// The unsigned integer of this size.
     type Word: Bits;
     /// The value with these bits.
@@ -178,6 +186,7 @@ pub struct Edges<T> {
     /// One more than there are bins.
     pub len: u32,
 }
+layout!(Edges<T> { edges, len });
 
 // SAFETY: a pointer for kernels, which say what they do with it.
 unsafe impl<T> Send for Edges<T> {}
@@ -229,6 +238,12 @@ pub struct DigitOf {
     /// Not zero: of the hash.
     pub hashed: u32,
 }
+layout!(DigitOf {
+    seed,
+    shift,
+    mask,
+    hashed
+});
 
 impl DigitOf {
     /// The only digit of every word.

@@ -31,6 +31,7 @@ pub use tile::{key_bytes, part_bytes};
 
 use super::binning::DigitOf;
 use crate::slot::Bits;
+use gpumap_simt::layout::Layout;
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::mem::Vector;
 use gpumap_simt::shared_ptr::{SharedWord, wait_copies};
@@ -48,7 +49,7 @@ pub const THREADS: u32 = 512;
 const MOST_ROWS: usize = 2;
 
 /// What travels with a key: 4 bytes, 8 bytes or nothing.
-pub trait Payload: Copy + Send + Sync + 'static {
+pub trait Payload: Layout + Copy + Send + Sync + 'static {
     /// How many bytes: 0, 4 or 8.
     const BYTES: u32;
     /// What is copied; never looked at if there is nothing.

@@ -8,7 +8,7 @@
 use super::binning::{EvenFloats, EvenIntegers};
 use super::histogram::{HistogramArgs, count_global, count_shared};
 use gpumap_simt::atomic;
-use gpumap_simt::{kernel, kernel_args, mem};
+use gpumap_simt::{kernel, kernel_args, layout, mem};
 
 /// How bins are split into pieces: evenly, the first pieces one longer if that does not come out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,7 @@ pub struct Split {
     /// How many pieces have one more.
     pub longer: u32,
 }
+layout!(Split { each, longer });
 
 impl Split {
     /// Of so many bins into so many pieces, one at least.

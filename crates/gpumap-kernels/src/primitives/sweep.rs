@@ -4,7 +4,7 @@
 //! 16-byte boundary are taken one by one by the first block.
 
 use crate::slot::Bits;
-use gpumap_simt::{U64x2, mem, thread};
+use gpumap_simt::{U64x2, layout, mem, thread};
 
 /// Vectors of 16 bytes that a thread has in flight.
 pub const IN_FLIGHT: u32 = 4;
@@ -23,6 +23,7 @@ pub struct Words<W> {
     /// How many there are.
     pub len: u64,
 }
+layout!(Words<W> { at, len });
 
 impl<W: Bits> Words<W> {
     /// Words before the first 16-byte boundary, and whole vectors after it.

@@ -3,6 +3,7 @@
 use core::fmt::Debug;
 use core::ops::{BitAnd, BitXor};
 
+use gpumap_simt::layout::Layout;
 use gpumap_simt::shared_ptr::{SharedPtr, SharedWord, commit_copies, wait_copies};
 use gpumap_simt::warp::ShuffleValue;
 use gpumap_simt::{U32x4, U64x2, mem};
@@ -10,6 +11,7 @@ use gpumap_simt::{U32x4, U64x2, mem};
 /// An element's bits: `u32` or `u64`.
 pub trait Word:
     Copy
+    + Layout
     + Debug
     + PartialEq
     + PartialOrd

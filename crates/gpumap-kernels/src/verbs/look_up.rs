@@ -2,6 +2,7 @@
 
 use crate::probe::{Job, Next, Seen, Verb};
 use crate::slot::{Bits, Format};
+use gpumap_simt::layout;
 use gpumap_simt::mem;
 
 /// Where answers go: one place per key of the batch.
@@ -15,6 +16,7 @@ pub struct Answers<V> {
     /// What absent keys get in `values`.
     pub default: V,
 }
+layout!(Answers<V> { values, found, default });
 
 impl<V: Bits> Answers<V> {
     /// Answers for one key: its value, or none.

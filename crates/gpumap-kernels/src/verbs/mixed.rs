@@ -5,6 +5,7 @@ use super::store::{Account, Present, Store};
 use crate::probe::{ENDS_HERE, Job, Next, Seen, Verb};
 use crate::slot::{Bits, Format};
 use gpumap_simt::atomic::part::Update;
+use gpumap_simt::layout;
 use gpumap_simt::mem;
 
 /// What is done with a key, by code. Nothing is done with a key that has any other.
@@ -47,6 +48,7 @@ pub struct Told<V> {
     /// The outcomes.
     pub outcomes: *mut u8,
 }
+layout!(Told<V> { values, outcomes });
 
 impl<V: Bits> Told<V> {
     /// # Safety

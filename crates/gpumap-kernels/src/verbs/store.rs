@@ -7,6 +7,7 @@ use crate::slot::{Claim, Format};
 use crate::table::SLAB_BYTES;
 use gpumap_simt::atomic::part::Update;
 use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::layout;
 use gpumap_simt::mem;
 
 /// What is done with a key that is present.
@@ -126,6 +127,15 @@ pub enum Select {
     /// Those whose outcome is 1 to begin with.
     Marked,
 }
+layout!(
+    enum Select {
+        All,
+        UntilFull,
+        Unplaced,
+        NotStored,
+        Marked,
+    }
+);
 
 /// What a batch that stores pairs keeps account of.
 #[derive(Clone, Copy, Debug)]
@@ -142,6 +152,12 @@ pub struct Account {
     /// Which keys are served.
     pub select: Select,
 }
+layout!(Account {
+    outcomes,
+    unplaced,
+    counters,
+    select
+});
 
 /// Stores pairs whose key is absent.
 #[derive(Clone, Copy, Debug)]

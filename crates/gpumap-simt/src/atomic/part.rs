@@ -26,6 +26,7 @@ use cpu as imp;
 use gpu as imp;
 
 use super::Word;
+use crate::layout;
 
 /// What [`update_part`] does with a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,6 +59,22 @@ pub enum Update {
     /// Bitwise exclusive or.
     Xor,
 }
+layout!(
+    enum Update {
+        Replace,
+        Add,
+        AddFloat,
+        MinUnsigned,
+        MaxUnsigned,
+        MinSigned,
+        MaxSigned,
+        MinFloat,
+        MaxFloat,
+        And,
+        Or,
+        Xor,
+    }
+);
 
 impl Update {
     /// The comparison of integers that does for a float of this sign. In the total order, floats

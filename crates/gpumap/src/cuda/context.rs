@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::driver::{cu, device_count, ensure};
 use super::module::{Function, Modules};
-use super::ptx::PtxText;
+use super::ptx::{PtxText, Symbol};
 use super::query::{attribute, capability, check_supported, is_locked, name};
 use crate::device::{ComputeCapability, DriverVersion, PtxChoice};
 use crate::error::{Error, Result};
@@ -174,9 +174,9 @@ impl Context {
             let current = context.enter()?;
             context
                 .modules
-                .add_by_kernel(&current, text, ceilings::COPY_16.name())?;
+                .add_by_kernel(&current, text, Symbol::from(&ceilings::COPY_16))?;
         } else {
-            context.add_module(&text)?;
+            context.add_module(text)?;
         }
         Ok(context)
     }
@@ -305,13 +305,13 @@ impl Context {
     pub(crate) fn function(
         &self,
         current: &Current<'_>,
-        name: &'static str,
+        symbol: impl Into<Symbol>,
     ) -> Result<Arc<Function>> {
-        self.modules.function(current, name)
+        self.modules.function(current, symbol.into())
     }
 
     /// Adds a module to those in which kernels are searched.
-    pub(crate) fn add_module(&self, ptx: &PtxText) -> Result<()> {
+    pub(crate) fn add_module(&self, ptx: PtxText) -> Result<()> {
         let current = self.enter()?;
         self.modules.add(&current, ptx)
     }

@@ -1,6 +1,6 @@
 //! Modules of kernels on a device: loaded once, functions found by name and remembered.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::context::Current;
 use super::driver::cu;
-use super::ptx::PtxText;
+use super::ptx::{PtxText, Symbol};
 use crate::error::{DriverCode, Error, PtxError, Result};
 
 /// Bytes for what the PTX compiler of the driver has to say about a text that it rejects.
@@ -65,22 +65,15 @@ impl Function {
 pub(super) struct Modules {
     sources: RwLock<Vec<Source>>,
     loaded: Mutex<Vec<Loaded>>,
-    functions: RwLock<HashMap<&'static str, Arc<Function>>>,
+    functions: RwLock<HashMap<Symbol, Arc<Function>>>,
 }
 
 /// A text whose kernels are searched.
 #[derive(Debug)]
 struct Source {
-    entries: HashSet<String>,
-    code: Code,
-}
-
-#[derive(Debug)]
-enum Code {
-    /// Compiled as a whole.
-    Whole(Loaded),
-    /// Each kernel is compiled by itself.
-    Text(PtxText),
+    ptx: PtxText,
+    /// The text compiled as a whole; without it, each kernel is compiled by itself.
+    whole: Option<Loaded>,
 }
 
 /// A module on the device.
@@ -99,19 +92,16 @@ impl Modules {
         &self,
         current: &Current<'_>,
         ptx: PtxText,
-        probe: &'static str,
+        probe: Symbol,
     ) -> Result<()> {
-        let entries = ptx.entries();
-        let code = Code::Text(ptx);
-        self.sources.write().push(Source { entries, code });
+        self.sources.write().push(Source { ptx, whole: None });
         self.function(current, probe).map(drop)
     }
 
     /// Compiles a text and adds it.
-    pub(super) fn add(&self, current: &Current<'_>, ptx: &PtxText) -> Result<()> {
-        let entries = ptx.entries();
-        let code = Code::Whole(self.compile(current, &ptx.text, ptx.path.as_ref())?);
-        self.sources.write().push(Source { entries, code });
+    pub(super) fn add(&self, current: &Current<'_>, ptx: PtxText) -> Result<()> {
+        let whole = Some(self.compile(current, &ptx.text, ptx.path.as_ref())?);
+        self.sources.write().push(Source { ptx, whole });
         Ok(())
     }
 
@@ -170,40 +160,41 @@ impl Modules {
         }
     }
 
-    /// Finds a kernel by name.
-    pub(super) fn function(
-        &self,
-        current: &Current<'_>,
-        name: &'static str,
-    ) -> Result<Arc<Function>> {
-        if let Some(function) = self.functions.read().get(name) {
+    /// Finds a kernel by its name and the layout of its arguments.
+    pub(super) fn function(&self, current: &Current<'_>, symbol: Symbol) -> Result<Arc<Function>> {
+        if let Some(function) = self.functions.read().get(&symbol) {
             return Ok(Arc::clone(function));
         }
-        let function = Arc::new(self.find(current, name)?);
+        let function = Arc::new(self.find(current, symbol)?);
         let mut functions = self.functions.write();
         // Another thread may have been first; all use one, for it carries the shared limit.
-        Ok(Arc::clone(functions.entry(name).or_insert(function)))
+        Ok(Arc::clone(functions.entry(symbol).or_insert(function)))
     }
 
-    fn find(&self, current: &Current<'_>, name: &'static str) -> Result<Function> {
-        let missing = Error::KernelMissing { kernel: name };
-        let Ok(symbol) = CString::new(name) else {
-            return Err(missing);
+    fn find(&self, current: &Current<'_>, symbol: Symbol) -> Result<Function> {
+        let missing = || Error::KernelMissing {
+            kernel: symbol.name,
         };
+        let name = CString::new(symbol.name).map_err(|_| missing())?;
         let sources = self.sources.read();
-        let Some(source) = sources.iter().find(|source| source.entries.contains(name)) else {
-            return Err(missing);
+        let mut found = sources
+            .iter()
+            .filter_map(|source| Some(source.ptx.find(symbol)?.map(|()| source)));
+        // Kernels of two crates may have one name: the arguments tell them apart.
+        let source = match found.next().ok_or_else(missing)? {
+            Ok(source) => source,
+            Err(refused) => found.find_map(Result::ok).ok_or(refused)?,
         };
-        let module = match &source.code {
-            Code::Whole(module) => *module,
-            Code::Text(ptx) => {
-                let alone = ptx.kernel_alone(name).ok_or(missing)?;
-                self.compile(current, &alone, ptx.path.as_ref())?
+        let module = match source.whole {
+            Some(module) => module,
+            None => {
+                let alone = source.ptx.kernel_alone(symbol.name).ok_or_else(missing)?;
+                self.compile(current, &alone, source.ptx.path.as_ref())?
             }
         };
         let mut handle: CUfunction = std::ptr::null_mut();
         // SAFETY: the module is loaded, its context is current, the name ends in NUL.
-        unsafe { cu!(cuModuleGetFunction(&mut handle, module.0, symbol.as_ptr())) }?;
+        unsafe { cu!(cuModuleGetFunction(&mut handle, module.0, name.as_ptr())) }?;
         let attribute = |which| -> Result<u32> {
             let mut value = 0;
             // SAFETY: `handle` was found just now; `value` is a valid place for an int.

@@ -1,8 +1,12 @@
-//! The kernels as PTX text: the two that are built in, and files.
+//! The kernels as PTX text: the two that are built in, and files. Each says how the arguments of its
+//! kernels are laid out, and a kernel whose arguments this program lays out otherwise is refused.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::PathBuf;
+
+use gpumap_simt::kernel::{Kernel, KernelArgs};
+use gpumap_simt::layout::SYMBOL_PREFIX;
 
 use crate::device::PtxChoice;
 use crate::error::{Error, PtxError, Result};
@@ -13,6 +17,23 @@ const SM_90: &str = include_str!("../../ptx/gpumap_sm_90.ptx");
 /// How a kernel begins in the texts that come with the library.
 const ENTRY: &str = ".visible .entry ";
 
+/// A kernel as it is searched for: by its name, and by the layout of the arguments that it will get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Symbol {
+    pub name: &'static str,
+    /// Its [`signature`](gpumap_simt::layout::signature).
+    pub signature: u64,
+}
+
+impl<A: KernelArgs> From<&'static Kernel<A>> for Symbol {
+    fn from(kernel: &'static Kernel<A>) -> Self {
+        Self {
+            name: kernel.name(),
+            signature: kernel.signature(),
+        }
+    }
+}
+
 /// A PTX text that has been looked at, and where it is from.
 #[derive(Debug)]
 pub(crate) struct PtxText {
@@ -20,14 +41,17 @@ pub(crate) struct PtxText {
     pub text: Cow<'static, str>,
     /// The file, if it is one.
     pub path: Option<PathBuf>,
+    /// Its kernels' signatures, by name. To ask the driver for a kernel that is not there is an error
+    /// in the eyes of the tools that watch its calls.
+    kernels: HashMap<String, u64>,
 }
 
 impl PtxText {
     /// The text that a choice stands for. `Auto` must have been resolved; it is the older one.
     pub(crate) fn of(choice: &PtxChoice) -> Result<Self> {
         match choice {
-            PtxChoice::Auto | PtxChoice::Sm70 => Ok(Self::built_in(SM_70)),
-            PtxChoice::Sm90 => Ok(Self::built_in(SM_90)),
+            PtxChoice::Auto | PtxChoice::Sm70 => Self::new(SM_70.into(), None),
+            PtxChoice::Sm90 => Self::new(SM_90.into(), None),
             PtxChoice::File(path) => {
                 let failed = |cause| Error::Ptx {
                     path: Some(path.clone()),
@@ -38,40 +62,45 @@ impl PtxText {
                     std::io::ErrorKind::InvalidData => failed(PtxError::NotPtx),
                     _ => failed(PtxError::Read(error)),
                 })?;
-                if !is_ptx(&text) {
-                    return Err(failed(PtxError::NotPtx));
-                }
-                Ok(Self {
-                    text: text.into(),
-                    path: Some(path.clone()),
-                })
+                Self::new(text.into(), Some(path.clone()))
             }
         }
     }
 
     /// A text that was passed in.
     pub(crate) fn from_text(text: &str) -> Result<Self> {
-        if !is_ptx(text) {
-            return Err(Error::Ptx {
-                path: None,
-                cause: PtxError::NotPtx,
-            });
-        }
-        Ok(Self {
-            text: text.to_owned().into(),
-            path: None,
-        })
+        Self::new(text.to_owned().into(), None)
     }
 
-    /// The names of its kernels. To ask the driver for one that is not there is an error in the
-    /// eyes of the tools that watch its calls.
-    pub(crate) fn entries(&self) -> HashSet<String> {
-        let name = |after: &str| {
-            let end = after.find(|c: char| c == '(' || c.is_whitespace());
-            after[..end.unwrap_or(after.len())].to_owned()
+    fn new(text: Cow<'static, str>, path: Option<PathBuf>) -> Result<Self> {
+        let kernels = if is_ptx(&text) {
+            kernels(&text)
+        } else {
+            Err(PtxError::NotPtx)
         };
-        let split = self.text.split(".entry").skip(1);
-        split.map(|after| name(after.trim_start())).collect()
+        match kernels {
+            Ok(kernels) => Ok(Self {
+                text,
+                path,
+                kernels,
+            }),
+            Err(cause) => Err(Error::Ptx { path, cause }),
+        }
+    }
+
+    /// Whether it has a kernel of this name, and if so whether that takes the same arguments.
+    pub(crate) fn find(&self, symbol: Symbol) -> Option<Result<()>> {
+        let &found = self.kernels.get(symbol.name)?;
+        if found == symbol.signature {
+            return Some(Ok(()));
+        }
+        let cause = PtxError::Layout {
+            kernel: symbol.name,
+            expected: symbol.signature,
+            found,
+        };
+        let path = self.path.clone();
+        Some(Err(Error::Ptx { path, cause }))
     }
 
     /// The text of one kernel by itself: what stands before the first kernel, and that kernel,
@@ -80,23 +109,51 @@ impl PtxText {
     /// For the texts that come with the library: their kernels call nothing and share nothing.
     pub(crate) fn kernel_alone(&self, name: &str) -> Option<String> {
         let text = &*self.text;
-        let preamble = &text[..text.find(ENTRY)?];
+        let lines = text[..text.find(ENTRY)?].split_inclusive('\n');
+        // The signatures of all of them are of no use to the device.
+        let mut alone: String = lines.filter(|line| !line.contains(SYMBOL_PREFIX)).collect();
         let start = text.find(&format!("{ENTRY}{name}("))?;
         let length = text[start..].find("\n}\n")?;
-        Some(format!("{preamble}{}\n}}\n", &text[start..start + length]))
+        alone.push_str(&text[start..start + length]);
+        alone.push_str("\n}\n");
+        Some(alone)
     }
 
     /// Whether it is one of the texts that come with the library.
     pub(crate) fn is_built_in(&self) -> bool {
         matches!(self.text, Cow::Borrowed(_))
     }
+}
 
-    fn built_in(text: &'static str) -> Self {
-        Self {
-            text: text.into(),
-            path: None,
-        }
+/// The signatures of the kernels of a text, by name.
+fn kernels(text: &str) -> Result<HashMap<String, u64>, PtxError> {
+    let signatures: HashMap<_, _> = text.lines().filter_map(signature).collect();
+    let name = |after: &str| {
+        let after = after.trim_start();
+        let end = after.find(|c: char| c == '(' || c.is_whitespace());
+        after[..end.unwrap_or(after.len())].to_owned()
+    };
+    let names = text.split(".entry").skip(1).map(name);
+    names
+        .map(|kernel| match signatures.get(&*kernel) {
+            Some(&signature) => Ok((kernel, signature)),
+            None => Err(PtxError::NoLayout { kernel }),
+        })
+        .collect()
+}
+
+/// The kernel and its signature, if a line of a text declares one: the 8 bytes of a symbol,
+/// `.visible .global .align 1 .b8 gpumap_layout_NAME[8] = {1, 2, 3, 4, 5, 6, 7, 8};`. The last bytes are
+/// left out where they are zeros.
+fn signature(line: &str) -> Option<(&str, u64)> {
+    let (_, symbol) = line.split_once(SYMBOL_PREFIX)?;
+    let (kernel, value) = symbol.split_once("[8] = {")?;
+    let (bytes, _) = value.split_once("};")?;
+    let mut signature = [0; 8];
+    for (i, byte) in bytes.split(',').enumerate() {
+        *signature.get_mut(i)? = byte.trim().parse().ok()?;
     }
+    Some((kernel, u64::from_le_bytes(signature)))
 }
 
 /// Whether a text has the header that every PTX module starts with. A NUL would end the text
@@ -112,6 +169,8 @@ fn is_ptx(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpumap_kernels::ceilings;
+    use gpumap_simt::layout;
 
     #[test]
     fn the_built_in_texts_are_ptx() {
@@ -119,41 +178,171 @@ mod tests {
         assert!(is_ptx(SM_90) && SM_90.contains("sm_90"));
     }
 
+    /// Two programs' idea of one kernel: the second has swapped two fields of a struct in the arguments.
+    macro_rules! twin {
+        ($module:ident, $first:ident, $second:ident) => {
+            mod $module {
+                use gpumap_simt::{kernel, kernel_args};
+
+                kernel_args! {
+                    /// A part of [`TwinArgs`].
+                    pub struct Part {
+                        /// A word,
+                        pub $first: u32,
+                        /// and another.
+                        pub $second: u32,
+                    }
+                }
+                kernel_args! {
+                    /// Arguments of [`TWIN`].
+                    pub struct TwinArgs {
+                        /// What differs.
+                        pub part: Part,
+                    }
+                }
+                kernel! {
+                    /// Does nothing.
+                    pub static TWIN = fn twin(_args: TwinArgs) {}
+                }
+            }
+        };
+    }
+    twin!(old, keys, values);
+    twin!(new, values, keys);
+
+    fn declaration(symbol: Symbol) -> String {
+        layout::declaration(symbol.name, symbol.signature)
+    }
+
+    /// A text with the kernel `twin`, compiled for these arguments if any.
+    fn twin(symbol: Option<Symbol>) -> String {
+        let symbol = symbol.map(declaration).unwrap_or_default();
+        format!(".version 7.0\n.target sm_70\n{symbol}{ENTRY}twin()\n{{ ret; }}\n")
+    }
+
     #[test]
     fn kernels_are_found_in_the_text() {
-        let text = PtxText::built_in(
-            ".visible .entry one(\n.param .u64 a\n)\n{ ret; }\n.entry two ()\n.entry\n three(",
+        let text = |symbols: &str| {
+            let entries = ".visible .entry one(\n.param .u64 a\n)\n{ ret; }\n.entry two ()\n";
+            format!("{symbols}{entries}.entry\n three(")
+        };
+        let [one, two, three] = [("one", 1), ("two", u64::MAX), ("three", 1 << 63)]
+            .map(|(name, signature)| Symbol { name, signature });
+        let all = [one, two, three].map(declaration).concat();
+        let found = kernels(&text(&all)).unwrap();
+        assert_eq!(
+            found,
+            [one, two, three]
+                .map(|s| (s.name.to_owned(), s.signature))
+                .into()
         );
-        let mut names: Vec<_> = text.entries().into_iter().collect();
-        names.sort_unstable();
-        assert_eq!(names, ["one", "three", "two"]);
-        let wide = gpumap_kernels::kernels::KERNELS_8_8_WIDE.insert.name();
-        assert!(PtxText::built_in(SM_90).entries().contains(wide));
-        assert!(!PtxText::built_in(SM_70).entries().contains(wide));
+        let two_only = declaration(two);
+        assert!(
+            matches!(kernels(&text(&two_only)), Err(PtxError::NoLayout { kernel }) if kernel == "one")
+        );
+        let of = |value: &str| {
+            let line = format!(".global .align 1 .b8 {SYMBOL_PREFIX}one{value}");
+            signature(&line).map(|(_, signature)| signature)
+        };
+        assert_eq!(of("[8] = {1, 2};"), Some(513));
+        for broken in [
+            "",
+            "[8];",
+            "[8] = {};",
+            "[8] = {1, 2, 3, 4, 5, 6, 7, 256};",
+            "[8] = {1, 2, 3, 4, 5, 6, 7, 8, 9};",
+        ] {
+            assert_eq!(of(broken), None, "{broken}");
+        }
+    }
+
+    // Audit finding 14.
+    #[test]
+    fn a_kernel_with_other_arguments_is_refused() {
+        let (old, new) = (Symbol::from(&old::TWIN), Symbol::from(&new::TWIN));
+        let text = PtxText::from_text(&twin(Some(old))).unwrap();
+        assert!(text.find(old).unwrap().is_ok());
+        let error = text.find(new).unwrap().unwrap_err();
+        let Error::Ptx { path: None, cause } = &error else {
+            panic!("{error}");
+        };
+        assert!(
+            matches!(
+                *cause,
+                PtxError::Layout { kernel: "twin", expected, found }
+                    if expected == new.signature && found == old.signature
+            ),
+            "{error}"
+        );
+        assert!(error.to_string().contains("cargo xtask ptx"), "{error}");
+        // A kernel that is not there at all is searched elsewhere.
+        let name = "triplet";
+        assert!(text.find(Symbol { name, ..old }).is_none());
+    }
+
+    // Audit finding 14.
+    #[test]
+    fn texts_that_do_not_tell_their_layouts_are_refused() {
+        let error = PtxText::from_text(&twin(None)).unwrap_err();
+        assert!(
+            matches!(
+                &error,
+                Error::Ptx { path: None, cause: PtxError::NoLayout { kernel } } if kernel == "twin"
+            ),
+            "{error}"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old.ptx");
+        std::fs::write(&path, twin(None)).unwrap();
+        let error = PtxText::of(&PtxChoice::File(path.clone())).unwrap_err();
+        assert!(
+            matches!(
+                &error,
+                Error::Ptx { path: Some(named), cause: PtxError::NoLayout { .. } } if *named == path
+            ),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_built_in_texts_take_the_arguments_of_this_program() {
+        let wide = Symbol::from(gpumap_kernels::kernels::KERNELS_8_8_WIDE.insert);
+        let packed = Symbol::from(gpumap_kernels::kernels::KERNELS_4_4.insert);
+        let [sm_70, sm_90] = [PtxChoice::Sm70, PtxChoice::Sm90].map(|c| PtxText::of(&c).unwrap());
+        assert!(sm_90.find(wide).unwrap().is_ok());
+        assert!(sm_70.find(wide).is_none());
+        for text in [sm_70, sm_90] {
+            assert!(text.find(packed).unwrap().is_ok());
+            assert!(text.find(Symbol::from(&ceilings::COPY_16)).unwrap().is_ok());
+        }
     }
 
     #[test]
     fn kernels_stand_alone() {
-        for text in [SM_70, SM_90] {
-            let text = PtxText::built_in(text);
-            let entries = text.entries();
-            assert!(entries.len() > 20);
+        for choice in [PtxChoice::Sm70, PtxChoice::Sm90] {
+            let text = PtxText::of(&choice).unwrap();
+            assert!(text.is_built_in() && text.kernels.len() > 20);
             let mut rest = text.text.to_string();
-            for name in &entries {
-                let alone = PtxText::from_text(&text.kernel_alone(name).unwrap()).unwrap();
-                assert!(alone.entries().into_iter().eq([name.clone()]));
-                let from = alone.text.find(ENTRY).unwrap();
-                assert!(rest.contains(&alone.text[from..]));
-                rest = rest.replace(&alone.text[from..], "");
+            for name in text.kernels.keys() {
+                let alone = text.kernel_alone(name).unwrap();
+                assert!(is_ptx(&alone) && !alone.contains(SYMBOL_PREFIX));
+                let from = alone.find(ENTRY).unwrap();
+                assert_eq!(alone.matches(".entry").count(), 1);
+                assert!(alone[from..].starts_with(&format!("{ENTRY}{name}(")));
+                assert!(rest.contains(&alone[from..]));
+                rest = rest.replace(&alone[from..], "");
             }
             // Nothing else stands between them, so nothing can be missing in a part.
             let after = &rest[rest.find(".address_size").unwrap()..];
-            let other = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+            let other = |line: &&str| {
+                let line = line.trim();
+                !line.is_empty() && !line.starts_with("//") && signature(line).is_none()
+            };
             let other: Vec<_> = after.lines().skip(1).filter(other).collect();
             let shared = ".extern .shared .align 16 .b8 gpumap_dynamic_shared[];";
             assert_eq!(other, [shared]);
+            assert!(text.kernel_alone("add").is_none());
         }
-        assert!(PtxText::built_in(SM_70).kernel_alone("add").is_none());
     }
 
     #[test]

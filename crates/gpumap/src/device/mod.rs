@@ -354,13 +354,18 @@ impl Device {
     /// after the crate's own. On the CPU, where kernels are Rust functions, the text is only
     /// looked at.
     ///
+    /// The text says how the arguments of each kernel are laid out, and a launch compares that with the
+    /// layout in this program: PTX that was built from another version of the source is refused
+    /// ([`PtxError::Layout`](crate::PtxError)).
+    ///
     /// # Errors
-    /// [`Error::Ptx`] for a text that is not PTX or that the driver rejects.
+    /// [`Error::Ptx`] for a text that is not PTX, that does not say how the arguments of a kernel are laid
+    /// out, or that the driver rejects.
     pub fn register_ptx(&self, ptx: &str) -> Result<()> {
         let text = PtxText::from_text(ptx)?;
         match &self.inner.kind {
             Kind::Cpu(_) => Ok(()),
-            Kind::Cuda(context) => context.add_module(&text),
+            Kind::Cuda(context) => context.add_module(text),
         }
     }
 

@@ -354,6 +354,27 @@ pub enum PtxError {
     /// The text has no PTX header.
     #[error("is not PTX: a text with .version and .target lines is needed")]
     NotPtx,
+    /// A kernel does not say how its arguments are laid out, as those do that `kernel!` declares.
+    #[error(
+        "does not say how the arguments of {kernel} are laid out: it is older than this program, or the kernel was not declared by kernel!; rebuild it with `cargo xtask ptx`"
+    )]
+    NoLayout {
+        /// The kernel.
+        kernel: String,
+    },
+    /// A kernel takes other arguments than this program would pass: the two were built from different
+    /// sources.
+    #[error(
+        "{kernel} takes other arguments than this program passes (layout {found:016x}, not {expected:016x}): rebuild it from the same source, with `cargo xtask ptx`"
+    )]
+    Layout {
+        /// The kernel.
+        kernel: &'static str,
+        /// The [`signature`](gpumap_simt::layout::signature) that this program has for it.
+        expected: u64,
+        /// The signature in the text.
+        found: u64,
+    },
     /// The driver would not compile it for the device.
     #[error("the driver rejected it, {code}: {log}")]
     Rejected {

@@ -232,7 +232,7 @@ pub(crate) fn encoding_of(device: &Device) -> Result<Encoding> {
         return Ok(Encoding::Wide);
     };
     let current = context.enter()?;
-    match context.function(&current, KERNELS_8_8_WIDE.insert.name()) {
+    match context.function(&current, KERNELS_8_8_WIDE.insert) {
         Ok(_) => Ok(Encoding::Wide),
         Err(Error::KernelMissing { .. }) => Ok(Encoding::Split),
         Err(error) => Err(error),

@@ -6,6 +6,7 @@ use bytemuck::Pod;
 use gpumap_kernels::primitives::filter::{FilterArgs, Test, shared_bytes, tile_len};
 use gpumap_kernels::primitives::word::Word;
 use gpumap_simt::kernel::Kernel;
+use gpumap_simt::layout::Layout;
 
 use super::element::sealed::Bits;
 use super::element::{BitsOf, Element};
@@ -224,14 +225,14 @@ enum Asked<'a, T: Element> {
 }
 
 /// One call: what is filtered, and the kernel that puts out words `O`.
-struct Call<'a, T: Element, O: Copy + 'static> {
+struct Call<'a, T: Element, O: Layout + Copy + 'static> {
     input: Source<'a, T>,
     asked: Asked<'a, T>,
     order: Order,
     kernel: &'static Kernel<FilterArgs<BitsOf<T>, O>>,
 }
 
-impl<T: Element, O: Copy + 'static> Call<'_, T, O> {
+impl<T: Element, O: Layout + Copy + 'static> Call<'_, T, O> {
     /// What is kept, as a vector of `P`s, which are `O`s of the kernel.
     fn collect<P: Pod>(self, primitives: &Primitives) -> Result<Vec<P>> {
         self.expect_flags()?;

@@ -113,7 +113,7 @@ impl Launcher for Recorder {
             Taken::Cuda(nodes) => {
                 let context = nodes.context();
                 let current = context.enter()?;
-                let function = prepare(context, &current, kernel.name(), grid)?;
+                let function = prepare(context, &current, kernel, grid)?;
                 let mut args = args;
                 // SAFETY: the function takes one parameter, the struct `A` by value, which the type of
                 // `kernel` says, and allows the grid, as was asked just now.

@@ -41,7 +41,7 @@ impl Launcher for Stream {
             }
             Kind::Cuda(context) => {
                 let current = context.enter()?;
-                let function = prepare(context, &current, kernel.name(), grid)?;
+                let function = prepare(context, &current, kernel, grid)?;
                 let mut args = args;
                 let mut params: [*mut c_void; 1] = [(&raw mut args).cast()];
                 // SAFETY: the function takes one parameter, the struct `A` by value, which the
@@ -76,10 +76,10 @@ pub(super) fn expect_grid(kernel: &'static str, grid: Grid) -> Result<()> {
 }
 
 /// Finds a kernel on a device, and sees to it that it can be launched with such a grid.
-pub(super) fn prepare(
+pub(super) fn prepare<A: KernelArgs>(
     context: &Context,
     current: &Current<'_>,
-    kernel: &'static str,
+    kernel: &'static Kernel<A>,
     grid: Grid,
 ) -> Result<Arc<Function>> {
     let function = context.function(current, kernel)?;
@@ -93,7 +93,7 @@ pub(super) fn prepare(
             function.max_threads,
             context.max_shared_bytes,
         ];
-        return Err(bad_shape(kernel, grid, limits));
+        return Err(bad_shape(kernel.name(), grid, limits));
     }
     function.allow_shared(current, grid.shared_bytes)?;
     Ok(function)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gpumap_simt::layout::declaration;
 use gpumap_simt::{kernel, kernel::Grid, kernel_args, thread};
 
 use super::{Queue, Recorder, Work};
@@ -35,10 +36,13 @@ kernel! {
 }
 
 /// What the compiler would make of [`INCREMENT`], with no more than every device can run.
+fn increment_ptx() -> String {
+    let header = ".version 7.0\n.target sm_70\n.address_size 64\n";
+    let layout = declaration(INCREMENT.name(), INCREMENT.signature());
+    format!("{header}{layout}{INCREMENT_PTX}")
+}
+
 const INCREMENT_PTX: &str = "
-.version 7.0
-.target sm_70
-.address_size 64
 .visible .entry test_increment(.param .align 8 .b8 args[16]) {
     .reg .pred %p<2>;
     .reg .b32 %r<5>;
@@ -75,7 +79,7 @@ fn increment(stream: &Stream, data: &mut Buffer<u32>, grid: Grid) -> Result<()> 
 #[test]
 fn launches_find_their_kernel() {
     on_every_device(|device| {
-        device.register_ptx(INCREMENT_PTX).unwrap();
+        device.register_ptx(&increment_ptx()).unwrap();
         let stream = Stream::new(device).unwrap();
         let mut data = Buffer::<u32>::zeroed(&stream, 1000).unwrap();
         for _ in 0..3 {
@@ -95,7 +99,7 @@ fn launches_find_their_kernel() {
 #[test]
 fn shapes_are_checked() {
     on_every_device(|device| {
-        device.register_ptx(INCREMENT_PTX).unwrap();
+        device.register_ptx(&increment_ptx()).unwrap();
         let stream = Stream::new(device).unwrap();
         let mut data = Buffer::<u32>::zeroed(&stream, 10).unwrap();
         increment(&stream, &mut data, Grid::new(0, 128)).unwrap();
@@ -146,7 +150,7 @@ fn kernels_that_fail_or_are_missing_are_errors() {
 #[test]
 fn streams_wait_for_each_other() {
     on_every_device(|device| {
-        device.register_ptx(INCREMENT_PTX).unwrap();
+        device.register_ptx(&increment_ptx()).unwrap();
         let (first, second) = (Stream::new(device).unwrap(), Stream::new(device).unwrap());
         let mut data = Buffer::<u32>::zeroed(&first, 1 << 16).unwrap();
         for _ in 0..10 {
@@ -168,7 +172,7 @@ fn all_that_is_queued_is_known() {
         if !device.has_own_memory() {
             return; // All that was called has ended.
         }
-        device.register_ptx(INCREMENT_PTX).unwrap();
+        device.register_ptx(&increment_ptx()).unwrap();
         let stream = Stream::new(device).unwrap();
         let mut data = Buffer::<u32>::zeroed(&stream, 64).unwrap();
         let (to, mut host) = (data.as_mut_ptr().cast::<u8>(), [0u8; 64]);
@@ -301,7 +305,7 @@ fn events_take_the_time() {
 #[test]
 fn threads_share_a_stream() {
     on_every_device(|device| {
-        device.register_ptx(INCREMENT_PTX).unwrap();
+        device.register_ptx(&increment_ptx()).unwrap();
         let stream = Stream::new(device).unwrap();
         let mut data = Buffer::<u32>::zeroed(&stream, 100).unwrap();
         let args = IncrementArgs {

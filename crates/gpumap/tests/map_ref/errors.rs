@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use gpumap::executor::Executor;
 use gpumap::map_ref::{Counts, Insertion, MapRef, STRIPES, SlotKind};
 use gpumap::simt::kernel::Grid;
+use gpumap::simt::layout::declaration;
 use gpumap::simt::tile::Tile;
 use gpumap::simt::{kernel, kernel_args, thread};
 use gpumap::{Device, Error, Map, PtxChoice, Stream};
@@ -160,7 +161,12 @@ fn kernels_of_another_gpu_are_refused_with_an_error() {
             _ => return,
         };
         let name = format!(".entry {}(", LANES_8_8.name());
-        let other = other.replace(&name, ".entry map_ref_foreign(");
+        let layout = declaration(FOREIGN.name(), FOREIGN.signature());
+        let other = other.replace(&name, ".entry map_ref_foreign(").replacen(
+            ".visible .entry",
+            &format!("{layout}.visible .entry"),
+            1,
+        );
         match on.device.register_ptx(&other) {
             Ok(()) => {}
             // sm_90 on an older GPU.

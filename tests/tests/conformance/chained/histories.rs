@@ -2,6 +2,7 @@
 //! interleavings, fits one order of events per key. On the CPU executor whatever the target.
 
 use std::collections::HashMap;
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpumap::chained::chained_ref::ChainedRef;
@@ -31,8 +32,8 @@ kernel_args! {
         seed: u64,
         /// Ticks with every operation.
         clock: *const AtomicU64,
-        /// Out: key and event, [`EVENTS`] of them.
-        events: *mut (u64, Event),
+        /// Out: key and event, [`EVENTS`] pairs of them; by an address, because only the host knows the type.
+        events: *mut c_void,
     }
 }
 
@@ -84,7 +85,12 @@ where
                 end: now(),
             };
             // SAFETY: a place for each operation.
-            unsafe { self.events.add(i as usize).write((number, event)) };
+            unsafe {
+                self.events
+                    .cast::<(u64, Event)>()
+                    .add(i as usize)
+                    .write((number, event))
+            };
         }
     }
 }
@@ -128,7 +134,7 @@ where
             map,
             seed,
             clock: &raw const clock,
-            events: events.as_mut_ptr(),
+            events: events.as_mut_ptr().cast(),
         };
         // SAFETY: everything outlives the launch, which is over when this returns.
         unsafe { kernel.launch(&stream, Grid::new(BLOCKS, warp::SIZE), args) }

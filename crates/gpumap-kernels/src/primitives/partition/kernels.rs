@@ -10,6 +10,7 @@ use {
     crate::primitives::histogram::{self, HistogramArgs},
     crate::slot::Bits,
     gpumap_simt::kernel::{Kernel, KernelArgs},
+    gpumap_simt::layout::Layout,
 };
 
 macro_rules! scatter_kernels {
@@ -87,7 +88,7 @@ scatter_kernels! {
 
 /// The kernels that look at keys alone.
 #[cfg(not(target_arch = "nvptx64"))]
-trait Digits: Copy + 'static {
+trait Digits: Layout + Copy + 'static {
     const DIGITS: &'static Kernel<HistogramArgs<DigitOf, Self>>;
     const COUNT_TILES: &'static Kernel<TileCountArgs<Self>>;
 }
@@ -135,7 +136,7 @@ impl<A: KernelArgs> ScatterKernel<A> {
 /// The kernels for one size of key and one payload.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
-pub struct PartitionKernels<K: Copy + 'static, V: Copy + 'static> {
+pub struct PartitionKernels<K: Layout + Copy + 'static, V: Layout + Copy + 'static> {
     /// Counts all digits.
     pub digits: &'static Kernel<HistogramArgs<DigitOf, K>>,
     /// Counts each tile's digits.

@@ -9,6 +9,7 @@ use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{ScatterArgs, ScatterKernel};
 use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::{Grid, Kernel, KernelArgs};
+use gpumap_simt::layout::Layout;
 
 use super::grains::Grains;
 use super::stages::Arrival;
@@ -142,7 +143,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// Keys, and values if there are any, in bins for a table in use: as [`to_bins`](Self::to_bins), if that is
     /// worth while.
-    fn to_regions<P: Copy + 'static>(
+    fn to_regions<P: Layout + Copy + 'static>(
         &self,
         table: &Table,
         scratch: &mut Workspace,
@@ -180,7 +181,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// # Errors
     /// As for [`pairs_to_bins`](Self::pairs_to_bins): of the device.
-    fn to_bins<P: Copy + 'static>(
+    fn to_bins<P: Layout + Copy + 'static>(
         &self,
         scratch: &mut Workspace,
         kernel: ScatterKernel<ScatterArgs<K::Bits, P>>,

@@ -7,13 +7,14 @@ use gpumap_kernels::primitives::binning::{Binning, Edges, EvenFloats, EvenIntege
 use gpumap_kernels::primitives::histogram::{self as kernels, HistogramArgs};
 use gpumap_kernels::primitives::spread::{self, SpreadArgs};
 use gpumap_simt::kernel::Kernel;
+use gpumap_simt::layout::Layout;
 
 /// A kernel that counts.
 pub(crate) type CountKernel<B, W> = &'static Kernel<HistogramArgs<B, W>>;
 
 /// The kernels for one binning.
 #[derive(Debug)]
-pub struct Counting<B: Copy + 'static, W: Copy + 'static> {
+pub struct Counting<B: Layout + Copy + 'static, W: Layout + Copy + 'static> {
     /// Counts in shared memory.
     pub(super) shared: CountKernel<B, W>,
     /// Counts in global memory.
@@ -25,7 +26,7 @@ type SpreadKernel<B, W> = &'static Kernel<SpreadArgs<B, W>>;
 
 /// The kernels for one binning over several devices.
 #[derive(Debug)]
-pub struct Spreading<B: Copy + 'static, W: Copy + 'static> {
+pub struct Spreading<B: Layout + Copy + 'static, W: Layout + Copy + 'static> {
     /// Counts in shared memory first.
     pub(in crate::primitives) shared: SpreadKernel<B, W>,
     /// Counts through a cache.

@@ -8,6 +8,7 @@ use gpumap_kernels::mail::{Mailbox, SendArgs, turn};
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::ScatterKernel;
 use gpumap_simt::kernel::Grid;
+use gpumap_simt::layout::Layout;
 
 use super::fetch::Fetching;
 use super::{PAUSE, Terms};
@@ -31,7 +32,7 @@ pub(in crate::sharded) struct Came<K, V> {
 }
 
 /// A batch on the device, and the kernel that sends it.
-struct Batch<K: Copy + 'static, V: Copy + 'static, W: Copy + 'static> {
+struct Batch<K: Layout + Copy + 'static, V: Copy + 'static, W: Layout + Copy + 'static> {
     kernel: ScatterKernel<SendArgs<K, W>>,
     keys: *const K,
     values: *const V,
@@ -240,7 +241,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     }
 
     /// Runs the kernel that sends a batch, and waits.
-    fn launch<P: Copy + 'static, W: Copy + 'static>(
+    fn launch<P: Copy + 'static, W: Layout + Copy + 'static>(
         &self,
         terms: &Terms,
         scratch: &mut Workspace,

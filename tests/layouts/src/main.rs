@@ -1,0 +1,18 @@
+//! Prints a line for each kernel whose PTX is checked in: its package, its name, and its signature as
+//! this machine's compiler computes it. `cargo xtask ptx --check` compares it with the PTX.
+
+// Each is only linked: what it declares by `kernel!` is in the list.
+use gpumap_bench_kernels as _;
+use gpumap_kernels as _;
+use gpumap_map_test_kernels as _;
+use gpumap_test_kernels as _;
+use word_pairs_kernels as _;
+
+use gpumap_simt::kernel::LISTED;
+
+fn main() {
+    for kernel in LISTED {
+        let (package, name, signature) = (kernel.package, kernel.name, kernel.signature);
+        println!("{package} {name} {signature}");
+    }
+}

@@ -1,0 +1,142 @@
+//! Does the PTX that is checked in take the arguments that the host passes? Each file says how the
+//! arguments of its kernels are laid out; the same number is computed by this machine's compiler from
+//! the source as it is now. It needs no compiler of PTX.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use crate::arch::Arch;
+use crate::process::{capture, cargo};
+use crate::ptx::module::Module;
+use crate::workspace::{KernelCrate, Workspace};
+
+/// How the symbol of a kernel's layout begins, as `gpumap_simt::layout` has it.
+const PREFIX: &str = "gpumap_layout_";
+
+/// Kernels and their signatures.
+type Signatures = BTreeMap<String, u64>;
+
+/// Compares the files of these crates with the source.
+pub fn check(workspace: &Workspace, crates: &[KernelCrate]) -> Result<()> {
+    let mut run = cargo(workspace);
+    run.args(["run", "--quiet", "--locked", "--package", "gpumap-layouts"]);
+    let output = capture(&mut run)?;
+    let host = of_host(&String::from_utf8_lossy(&output.stdout))?;
+    let mut problems = Vec::new();
+    for &kernels in crates {
+        let name = kernels.package;
+        let host = host
+            .get(name)
+            .with_context(|| format!("gpumap-layouts lists no kernel of {name}"))?;
+        let mut missing: BTreeSet<_> = host.keys().collect();
+        for arch in Arch::ALL {
+            let path = workspace.ptx_file(kernels, arch);
+            let file = workspace.relative(&path).display().to_string();
+            let text = fs::read_to_string(&path)
+                .with_context(|| format!("{file} is missing: run `cargo xtask ptx`"))?;
+            let device = of_text(&text).with_context(|| format!("in {file}"))?;
+            missing.retain(|kernel| !device.contains_key(*kernel));
+            let found = differences(host, &device);
+            problems.extend(found.into_iter().map(|found| format!("{file}: {found}")));
+        }
+        problems.extend(missing.iter().map(|k| format!("{name}: {k} is in no PTX")));
+        println!("{name}: the arguments of {} kernels compared", host.len());
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "the PTX takes other arguments than the source passes; run `cargo xtask ptx` and commit what \
+         it writes:\n  {}",
+        problems.join("\n  ")
+    )
+}
+
+/// What `gpumap-layouts` prints, by package.
+fn of_host(text: &str) -> Result<BTreeMap<String, Signatures>> {
+    let mut packages: BTreeMap<String, Signatures> = BTreeMap::new();
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        let (Some(package), Some(kernel), Some(signature)) =
+            (words.next(), words.next(), words.next())
+        else {
+            bail!("gpumap-layouts printed `{line}`");
+        };
+        let kernels = packages.entry(package.to_owned()).or_default();
+        kernels.insert(kernel.to_owned(), signature.parse()?);
+    }
+    Ok(packages)
+}
+
+/// The signatures in a PTX text, which must have one for each of its kernels.
+fn of_text(text: &str) -> Result<Signatures> {
+    let found: Signatures = text.lines().filter_map(of_line).collect();
+    for entry in Module::parse(text)?.entries {
+        if !found.contains_key(&entry.name) {
+            bail!("{} does not say how its arguments are laid out", entry.name);
+        }
+    }
+    Ok(found)
+}
+
+fn of_line(line: &str) -> Option<(String, u64)> {
+    let (_, symbol) = line.split_once(PREFIX)?;
+    let (kernel, value) = symbol.split_once("[8] = {")?;
+    // The last bytes are left out where they are zeros.
+    let mut signature = [0; 8];
+    for (i, byte) in value.split_once("};")?.0.split(',').enumerate() {
+        *signature.get_mut(i)? = byte.trim().parse().ok()?;
+    }
+    Some((kernel.to_owned(), u64::from_le_bytes(signature)))
+}
+
+/// What the device has otherwise than the host, a line for each.
+fn differences(host: &Signatures, device: &Signatures) -> Vec<String> {
+    let differs = |(kernel, &found): (&String, &u64)| match host.get(kernel) {
+        Some(&expected) if expected == found => None,
+        Some(&expected) => Some(format!(
+            "{kernel} has layout {found:016x}, the source {expected:016x}"
+        )),
+        None => Some(format!("{kernel} is no longer in the source")),
+    };
+    device.iter().filter_map(differs).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signatures(of: &[(&str, u64)]) -> Signatures {
+        of.iter().map(|&(k, s)| (k.to_owned(), s)).collect()
+    }
+
+    #[test]
+    fn what_is_printed_is_read() {
+        let host = of_host("a one 1\nb two 18446744073709551615\na three 3\n").unwrap();
+        assert_eq!(host["a"], signatures(&[("one", 1), ("three", 3)]));
+        assert_eq!(host["b"], signatures(&[("two", u64::MAX)]));
+        assert!(of_host("a one\n").is_err() && of_host("a one many\n").is_err());
+    }
+
+    // Audit finding 5.
+    #[test]
+    fn other_arguments_are_a_difference() {
+        let entry = ".visible .entry one()\n{\n\tret;\n}\n";
+        let symbol = ".visible .global .align 1 .b8 gpumap_layout_one[8] = {2, 1};\n";
+        let device = of_text(&format!("{symbol}{entry}")).unwrap();
+        assert_eq!(device, signatures(&[("one", 258)]));
+        assert!(differences(&device, &device).is_empty());
+        assert_eq!(
+            differences(&signatures(&[("one", 259)]), &device),
+            ["one has layout 0000000000000102, the source 0000000000000103"]
+        );
+        assert_eq!(
+            differences(&signatures(&[("two", 258)]), &device),
+            ["one is no longer in the source"]
+        );
+        let error = of_text(entry).unwrap_err().to_string();
+        assert!(error.starts_with("one does not say"), "{error}");
+    }
+}
