@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
+use std::thread;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use crate::arch::Arch;
 use crate::convergence::Table;
@@ -12,16 +14,19 @@ use crate::grid::Grid;
 use crate::ptx::count::{Collective, Counts};
 use crate::ptx::forbidden;
 use crate::ptx::module::Module;
-use crate::ptxas::{Ptxas, Usage};
+use crate::ptxas::{self, Ptxas, Usage};
+use crate::spills::Spills;
 use crate::workspace::{KernelCrate, Workspace, kernel_crates};
 
-/// The table of what each kernel has.
+/// The table of the collectives that each kernel has.
 const COLLECTIVES: &str = "convergence.toml";
+/// The table of kernels that do not keep everything in registers.
+const SPILLS: &str = "spills.toml";
 
 /// What to do about differences.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Rewrite the table of collectives to what the PTX has.
+    /// Rewrite the tables of collectives and of spills to what the PTX has.
     #[arg(long)]
     bless: bool,
     /// Of these packages only.
@@ -53,16 +58,7 @@ fn run_one(workspace: &Workspace, kernels: KernelCrate, options: &Options) -> Re
         .iter()
         .map(|(arch, text)| (*arch, text.as_str()))
         .collect();
-    if options.bless {
-        let path = workspace.table(kernels, COLLECTIVES);
-        let mut table = Table::default();
-        for (arch, text) in &texts {
-            record(&mut table, *arch, &Module::parse(text)?);
-        }
-        fs::write(&path, table.render())?;
-        println!("wrote {}", workspace.relative(&path).display());
-    }
-    check(workspace, kernels, &texts)
+    lint(workspace, kernels, &texts, options.bless)
 }
 
 /// `cargo xtask lint` without options.
@@ -76,8 +72,15 @@ pub fn check_shipped(workspace: &Workspace) -> Result<()> {
 
 /// Checks PTX texts, prints a line for each kernel, and fails with a list of all findings.
 pub fn check(workspace: &Workspace, kernels: KernelCrate, texts: &[(Arch, &str)]) -> Result<()> {
-    let ptxas = Ptxas::find(workspace)?;
-    println!("{}", ptxas.version);
+    lint(workspace, kernels, texts, false)
+}
+
+fn lint(
+    workspace: &Workspace,
+    kernels: KernelCrate,
+    texts: &[(Arch, &str)],
+    bless: bool,
+) -> Result<()> {
     let mut grid = Grid::new(
         [
             "kernel",
@@ -92,62 +95,59 @@ pub fn check(workspace: &Workspace, kernels: KernelCrate, texts: &[(Arch, &str)]
         .chain(Collective::ALL.map(Collective::name)),
     );
     let mut problems = Vec::new();
-    let mut found = Table::default();
-    for &(arch, text) in texts {
-        let real_arch = ptxas.real_arch(arch)?;
-        if real_arch != arch.name() {
-            println!("it no longer assembles for {arch}: that PTX is assembled for {real_arch}");
-        }
+    let mut collectives = Table::default();
+    let mut spills = Spills::default();
+    for assembled in assemble_all(workspace, texts)? {
+        let Assembled {
+            arch, text, gpu, ..
+        } = assembled;
         let module = Module::parse(text).with_context(|| format!("in the PTX for {arch}"))?;
-        let (usages, warnings) = assemble(workspace, &ptxas, arch, text, &real_arch)?;
-        for warning in warnings {
-            if real_arch == arch.name() {
-                problems.push(format!("{arch}: {warning}"));
-            } else {
-                // A multiprocessor of the stand-in may hold fewer threads than the launch
-                // bounds are made for.
-                println!("{arch} on {real_arch}: {warning}");
-            }
-        }
-        record(&mut found, arch, &module);
+        let of_gpu = |warning| format!("{arch} on {gpu}: {warning}");
+        problems.extend(assembled.warnings.into_iter().map(of_gpu));
+        record(&mut collectives, arch, &module);
         for entry in &module.entries {
-            let Some(usage) = usages.get(&entry.name) else {
+            let Some(usage) = assembled.usages.get(&entry.name) else {
                 bail!(
-                    "ptxas says nothing about the kernel {} ({arch})",
+                    "ptxas says nothing about the kernel {} ({arch} on {gpu})",
                     entry.name
                 );
             };
             let counts = Counts::of(&module, entry);
             let numbers = [usage.registers, usage.shared, usage.stack, usage.spills];
             grid.row(
-                [entry.name.clone(), arch.to_string(), real_arch.clone()]
+                [entry.name.clone(), arch.to_string(), gpu.to_owned()]
                     .into_iter()
                     .chain(numbers.map(|number| number.to_string()))
                     .chain(Collective::ALL.map(|kind| counts.get(kind).to_string())),
             );
-            problems.extend(memory_problem(&entry.name, arch, usage));
+            spills.set(&entry.name, gpu, usage.outside());
         }
-        let forbidden = forbidden::in_module(&module).into_iter().chain(
-            module
-                .entries
-                .iter()
-                .flat_map(|e| forbidden::in_entry(&module, e)),
-        );
+    }
+    println!("\n{grid}");
+    for &(arch, text) in texts {
+        let module = Module::parse(text)?;
+        let entries = module.entries.iter();
+        let of_entries = entries.flat_map(|entry| forbidden::in_entry(&module, entry));
+        let forbidden = forbidden::in_module(&module).into_iter().chain(of_entries);
         problems.extend(forbidden.map(|finding| {
             let (place, what, reason) = (finding.place, finding.what, finding.reason);
             format!("{place} ({arch}): {what}: {reason}")
         }));
     }
-    println!("\n{grid}");
-
     let arches: Vec<_> = texts.iter().map(|&(arch, _)| arch).collect();
     let path = workspace.table(kernels, COLLECTIVES);
-    let expected = match fs::read_to_string(&path) {
-        Ok(text) => Table::parse(&text)
-            .with_context(|| format!("in {}", workspace.relative(&path).display()))?,
-        Err(_) => Table::default(),
-    };
-    let differences = expected.differences(&found, &arches);
+    let spills_path = workspace.table(kernels, SPILLS);
+    if bless {
+        let write = |path: &Path, text: String| -> Result<()> {
+            println!("wrote {}", workspace.relative(path).display());
+            Ok(fs::write(path, text)?)
+        };
+        write(&path, collectives.render())?;
+        if spills_path.exists() || spills != Spills::default() {
+            write(&spills_path, spills.render())?;
+        }
+    }
+    let differences = read(workspace, &path, Table::parse)?.differences(&collectives, &arches);
     if !differences.is_empty() {
         println!(
             "where the collectives differ from {}: if the source was changed to have that many, \
@@ -156,10 +156,25 @@ pub fn check(workspace: &Workspace, kernels: KernelCrate, texts: &[(Arch, &str)]
         );
     }
     problems.extend(differences);
+    problems.extend(read(workspace, &spills_path, Spills::parse)?.excess(&spills));
     if problems.is_empty() {
         return Ok(());
     }
     bail!("{} findings:\n  {}", problems.len(), problems.join("\n  "))
+}
+
+/// A table beside the kernels; without the file, one that is empty.
+fn read<T: Default>(
+    workspace: &Workspace,
+    path: &Path,
+    parse: impl Fn(&str) -> Result<T>,
+) -> Result<T> {
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            parse(&text).with_context(|| format!("in {}", workspace.relative(path).display()))
+        }
+        Err(_) => Ok(T::default()),
+    }
 }
 
 fn record(table: &mut Table, arch: Arch, module: &Module) {
@@ -168,61 +183,60 @@ fn record(table: &mut Table, arch: Arch, module: &Module) {
     }
 }
 
+/// A PTX text as it was assembled for one GPU.
+struct Assembled<'a> {
+    arch: Arch,
+    text: &'a str,
+    gpu: &'static str,
+    usages: BTreeMap<String, Usage>,
+    warnings: Vec<String>,
+}
+
+/// Assembles each text for each of its [targets](ptxas::targets), side by side.
+fn assemble_all<'a>(
+    workspace: &Workspace,
+    texts: &[(Arch, &'a str)],
+) -> Result<Vec<Assembled<'a>>> {
+    let mut jobs = Vec::new();
+    for &(arch, text) in texts {
+        for (release, gpu) in ptxas::targets(arch) {
+            let ptxas = Ptxas::find(workspace, release)?;
+            println!("PTX for {arch}, assembled for {gpu}: {}", ptxas.version);
+            jobs.push((arch, text, *gpu, ptxas));
+        }
+    }
+    thread::scope(|scope| {
+        let start = |(arch, text, gpu, ptxas)| {
+            scope.spawn(move || {
+                let (usages, warnings) = assemble(workspace, &ptxas, arch, text, gpu)?;
+                Ok(Assembled {
+                    arch,
+                    text,
+                    gpu,
+                    usages,
+                    warnings,
+                })
+            })
+        };
+        let running: Vec<_> = jobs.into_iter().map(start).collect();
+        let ended = running.into_iter().map(|job| job.join());
+        ended
+            .map(|job| job.map_err(|_| anyhow!("an assembly panicked"))?)
+            .collect()
+    })
+}
+
 /// Assembles `text` by way of a file of its own: it may not be the one that is shipped.
 fn assemble(
     workspace: &Workspace,
     ptxas: &Ptxas,
     arch: Arch,
     text: &str,
-    real_arch: &str,
+    gpu: &str,
 ) -> Result<(BTreeMap<String, Usage>, Vec<String>)> {
     let folder = workspace.target.join("ptx");
     fs::create_dir_all(&folder)?;
-    let path = folder.join(format!("lint_{arch}.ptx"));
+    let path = folder.join(format!("lint_{arch}_on_{gpu}.ptx"));
     fs::write(&path, text)?;
-    ptxas.assemble(&path, real_arch)
-}
-
-fn memory_problem(kernel: &str, arch: Arch, usage: &Usage) -> Option<String> {
-    if usage.stack + usage.spills + usage.local == 0 {
-        return None;
-    }
-    Some(format!(
-        "{kernel} ({arch}): {} bytes of stack, {} of spills, {} of local memory: a thread's data \
-         must stay in registers (arrays of 8 or fewer, unrolled loops; or launch bounds that \
-         leave more registers)",
-        usage.stack, usage.spills, usage.local
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn any_local_memory_is_a_problem() {
-        let clean = Usage {
-            registers: 255,
-            shared: 1 << 16,
-            ..Usage::default()
-        };
-        assert_eq!(memory_problem("k", Arch::Sm90, &clean), None);
-        for usage in [
-            Usage {
-                stack: 8,
-                ..clean.clone()
-            },
-            Usage {
-                spills: 4,
-                ..clean.clone()
-            },
-            Usage {
-                local: 1,
-                ..clean.clone()
-            },
-        ] {
-            let problem = memory_problem("k", Arch::Sm90, &usage).unwrap();
-            assert!(problem.starts_with("k (sm_90): "), "{problem}");
-        }
-    }
+    ptxas.assemble(&path, gpu)
 }

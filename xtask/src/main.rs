@@ -19,6 +19,7 @@ mod process;
 mod ptx;
 mod ptx_command;
 mod ptxas;
+mod spills;
 mod toolchain;
 mod toolkit;
 mod workspace;

@@ -7,24 +7,53 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::arch::Arch;
 use crate::process::{capture, run};
 use crate::workspace::Workspace;
 
-/// Names a `ptxas` to use instead of the one from the package.
+/// Names a `ptxas` to use instead of that of [`NEWEST`].
 const PTXAS_VARIABLE: &str = "GPUMAP_PTXAS";
-/// Pinned, so that the register counts of two runs compare. `nvvm` is what nvcc depends on.
-const PACKAGES: [&str; 2] = ["nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88"];
 
-/// The assembler and what it assembles for.
+/// A release of the assembler, as packages. Pinned, so that the register counts of two runs compare.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Release {
+    packages: &'static [&'static str],
+    /// The virtual environment, in the build folder.
+    folder: &'static str,
+    /// The program, from `site-packages` on.
+    program: &'static str,
+}
+
+/// `nvvm` is what nvcc depends on.
+pub const NEWEST: Release = Release {
+    packages: &["nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88"],
+    folder: "ptxas-venv",
+    program: "nvidia/cu13/bin/ptxas",
+};
+
+/// That of the oldest driver that is supported. CUDA 13 no longer assembles for sm_70.
+pub const OLDEST: Release = Release {
+    packages: &["nvidia-cuda-nvcc-cu12==12.3.107"],
+    folder: "ptxas-venv-12.3",
+    program: "nvidia/cuda_nvcc/bin/ptxas",
+};
+
+/// What the PTX for an architecture is assembled for, and by which release: that architecture itself,
+/// and what most of the GPUs are that run the PTX although they are newer.
+pub fn targets(arch: Arch) -> &'static [(Release, &'static str)] {
+    match arch {
+        Arch::Sm70 => &[(OLDEST, "sm_70"), (NEWEST, "sm_80")],
+        Arch::Sm90 => &[(NEWEST, "sm_90")],
+    }
+}
+
+/// The assembler.
 pub struct Ptxas {
     path: PathBuf,
     /// The release, as it names itself.
     pub version: String,
-    /// The compute capabilities it knows, as numbers.
-    capabilities: Vec<u32>,
 }
 
 /// What the assembler says about one kernel.
@@ -42,42 +71,36 @@ pub struct Usage {
     pub local: u32,
 }
 
+impl Usage {
+    /// Bytes of a thread that are not in registers.
+    pub fn outside(&self) -> u32 {
+        self.stack + self.spills + self.local
+    }
+}
+
 impl Ptxas {
-    /// `GPUMAP_PTXAS`, else the pinned package's, which is installed at the first use.
-    pub fn find(workspace: &Workspace) -> Result<Self> {
+    /// A release, which is installed at its first use; `GPUMAP_PTXAS` stands in for the newest.
+    pub fn find(workspace: &Workspace, release: &Release) -> Result<Self> {
         let path = match env::var_os(PTXAS_VARIABLE) {
-            Some(path) => PathBuf::from(path),
-            None => install(&workspace.target.join("ptxas-venv"))?,
+            Some(path) if *release == NEWEST => PathBuf::from(path),
+            _ => install(&workspace.target.join(release.folder), release)?,
         };
-        let ask = |argument| -> Result<String> {
-            let output = capture(Command::new(&path).arg(argument))?;
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-        };
+        let output = capture(Command::new(&path).arg("--version"))?;
         Ok(Ptxas {
-            version: version(&ask("--version")?),
-            capabilities: capabilities(&ask("--help")?),
+            version: version(&String::from_utf8_lossy(&output.stdout)),
             path,
         })
     }
 
-    /// The lowest architecture it assembles PTX for `arch` to: CUDA 13 has dropped Volta, and
-    /// there the next one stands in.
-    pub fn real_arch(&self, arch: Arch) -> Result<String> {
-        match lowest(&self.capabilities, arch.capability()) {
-            Some(capability) => Ok(format!("sm_{capability}")),
-            None => bail!("{} assembles nothing that runs {arch} code", self.version),
-        }
-    }
-
-    /// Assembles the file at `ptx` for `real_arch`: each kernel's usage, and any warnings.
+    /// Assembles the file at `ptx` for `gpu`: each kernel's usage, and any warnings.
     pub fn assemble(
         &self,
         ptx: &Path,
-        real_arch: &str,
+        gpu: &str,
     ) -> Result<(BTreeMap<String, Usage>, Vec<String>)> {
         let mut command = Command::new(&self.path);
         command
-            .args(["-v", "-arch", real_arch, "-o", "/dev/null"])
+            .args(["-v", "-arch", gpu, "-o", "/dev/null"])
             .arg(ptx);
         let output = capture(&mut command)?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned()
@@ -88,17 +111,17 @@ impl Ptxas {
 
 /// The path of `ptxas` in the virtual environment `folder`, made when it is not there or was
 /// made for other versions.
-fn install(folder: &Path) -> Result<PathBuf> {
+fn install(folder: &Path, release: &Release) -> Result<PathBuf> {
     let stamp = folder.join("gpumap-packages");
-    let wanted = PACKAGES.join("\n");
+    let wanted = release.packages.join("\n");
     if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted)
-        && let Some(ptxas) = find_ptxas(folder)
+        && let Some(ptxas) = find_ptxas(folder, release)
     {
         return Ok(ptxas);
     }
     println!(
         "installing {} into {}",
-        PACKAGES.join(" "),
+        release.packages.join(" "),
         folder.display()
     );
     run(Command::new("python3")
@@ -110,18 +133,19 @@ fn install(folder: &Path) -> Result<PathBuf> {
     )?;
     run(Command::new(folder.join("bin/python"))
         .args(["-m", "pip", "install", "--quiet", "--no-input"])
-        .args(PACKAGES))?;
-    let ptxas = find_ptxas(folder).context("the package nvidia-cuda-nvcc has no ptxas")?;
+        .args(release.packages))?;
+    let ptxas = find_ptxas(folder, release)
+        .with_context(|| format!("{} has no ptxas", release.packages[0]))?;
     fs::write(&stamp, wanted)?;
     Ok(ptxas)
 }
 
-fn find_ptxas(folder: &Path) -> Option<PathBuf> {
-    // lib/python3.N/site-packages/nvidia/cu13/bin/ptxas
+fn find_ptxas(folder: &Path, release: &Release) -> Option<PathBuf> {
+    // lib/python3.N/site-packages/...
     let pythons = fs::read_dir(folder.join("lib")).ok()?;
     pythons
         .filter_map(Result::ok)
-        .map(|python| python.path().join("site-packages/nvidia/cu13/bin/ptxas"))
+        .map(|python| python.path().join("site-packages").join(release.program))
         .find(|path| path.is_file())
 }
 
@@ -132,21 +156,6 @@ fn version(text: &str) -> String {
             || "ptxas of an unknown release".to_owned(),
             |v| format!("ptxas {v}"),
         )
-}
-
-/// The plain `sm_NN` that the help text lists, lowest first.
-fn capabilities(help: &str) -> Vec<u32> {
-    let mut found: Vec<u32> = help
-        .split('\'')
-        .filter_map(|word| word.strip_prefix("sm_")?.parse().ok())
-        .collect();
-    found.sort_unstable();
-    found.dedup();
-    found
-}
-
-fn lowest(capabilities: &[u32], at_least: u32) -> Option<u32> {
-    capabilities.iter().copied().find(|&c| c >= at_least)
 }
 
 fn warnings(text: &str) -> Vec<String> {
@@ -243,15 +252,6 @@ mod tests {
         let usage = &usages["spills"];
         assert!(usage.spills > 0 && usage.stack > 0, "{usage:?}");
         assert_eq!(usage.shared, 4096);
-    }
-
-    #[test]
-    fn what_it_assembles_for() {
-        let help = "'compute_75','lto_80','sm_100','sm_100a',\n 'sm_75','sm_80','sm_90','sm_90a'";
-        assert_eq!(capabilities(help), [75, 80, 90, 100]);
-        assert_eq!(lowest(&[75, 80, 90], 70), Some(75));
-        assert_eq!(lowest(&[75, 80, 90], 90), Some(90));
-        assert_eq!(lowest(&[75], 90), None);
     }
 
     #[test]
