@@ -8,6 +8,7 @@ mod ci;
 mod compile;
 mod compilers;
 mod convergence;
+mod deny;
 mod explore;
 mod fuzz;
 mod grid;
@@ -22,6 +23,7 @@ mod ptxas;
 mod spills;
 mod toolchain;
 mod toolkit;
+mod wheel;
 mod workspace;
 
 use std::process::ExitCode;

@@ -3,38 +3,28 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use crate::arch::Arch;
-use crate::process::{capture, run};
+use crate::process::capture;
+use crate::wheel::Wheel;
 use crate::workspace::Workspace;
 
 /// Names a `ptxas` to use instead of that of [`NEWEST`].
 const PTXAS_VARIABLE: &str = "GPUMAP_PTXAS";
 
-/// A release of the assembler, as packages. Pinned, so that the register counts of two runs compare.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Release {
-    packages: &'static [&'static str],
-    /// The virtual environment, in the build folder.
-    folder: &'static str,
-    /// The program, from `site-packages` on.
-    program: &'static str,
-}
-
 /// `nvvm` is what nvcc depends on.
-pub const NEWEST: Release = Release {
+pub const NEWEST: Wheel = Wheel {
     packages: &["nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88"],
     folder: "ptxas-venv",
     program: "nvidia/cu13/bin/ptxas",
 };
 
 /// That of the oldest driver that is supported. CUDA 13 no longer assembles for sm_70.
-pub const OLDEST: Release = Release {
+pub const OLDEST: Wheel = Wheel {
     packages: &["nvidia-cuda-nvcc-cu12==12.3.107"],
     folder: "ptxas-venv-12.3",
     program: "nvidia/cuda_nvcc/bin/ptxas",
@@ -42,7 +32,7 @@ pub const OLDEST: Release = Release {
 
 /// What the PTX for an architecture is assembled for, and by which release: that architecture itself,
 /// and what most of the GPUs are that run the PTX although they are newer.
-pub fn targets(arch: Arch) -> &'static [(Release, &'static str)] {
+pub fn targets(arch: Arch) -> &'static [(Wheel, &'static str)] {
     match arch {
         Arch::Sm70 => &[(OLDEST, "sm_70"), (NEWEST, "sm_80")],
         Arch::Sm90 => &[(NEWEST, "sm_90")],
@@ -80,10 +70,10 @@ impl Usage {
 
 impl Ptxas {
     /// A release, which is installed at its first use; `GPUMAP_PTXAS` stands in for the newest.
-    pub fn find(workspace: &Workspace, release: &Release) -> Result<Self> {
+    pub fn find(workspace: &Workspace, release: &Wheel) -> Result<Self> {
         let path = match env::var_os(PTXAS_VARIABLE) {
             Some(path) if *release == NEWEST => PathBuf::from(path),
-            _ => install(&workspace.target.join(release.folder), release)?,
+            _ => release.install(workspace)?,
         };
         let output = capture(Command::new(&path).arg("--version"))?;
         Ok(Ptxas {
@@ -107,46 +97,6 @@ impl Ptxas {
             + &String::from_utf8_lossy(&output.stdout);
         Ok((usages(&text)?, warnings(&text)))
     }
-}
-
-/// The path of `ptxas` in the virtual environment `folder`, made when it is not there or was
-/// made for other versions.
-fn install(folder: &Path, release: &Release) -> Result<PathBuf> {
-    let stamp = folder.join("gpumap-packages");
-    let wanted = release.packages.join("\n");
-    if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted)
-        && let Some(ptxas) = find_ptxas(folder, release)
-    {
-        return Ok(ptxas);
-    }
-    println!(
-        "installing {} into {}",
-        release.packages.join(" "),
-        folder.display()
-    );
-    run(Command::new("python3")
-        .args(["-m", "venv", "--clear"])
-        .arg(folder))
-    .context(
-        "a virtual environment is needed for ptxas (Debian: apt-get install python3-venv), \
-         or name one with GPUMAP_PTXAS",
-    )?;
-    run(Command::new(folder.join("bin/python"))
-        .args(["-m", "pip", "install", "--quiet", "--no-input"])
-        .args(release.packages))?;
-    let ptxas = find_ptxas(folder, release)
-        .with_context(|| format!("{} has no ptxas", release.packages[0]))?;
-    fs::write(&stamp, wanted)?;
-    Ok(ptxas)
-}
-
-fn find_ptxas(folder: &Path, release: &Release) -> Option<PathBuf> {
-    // lib/python3.N/site-packages/...
-    let pythons = fs::read_dir(folder.join("lib")).ok()?;
-    pythons
-        .filter_map(Result::ok)
-        .map(|python| python.path().join("site-packages").join(release.program))
-        .find(|path| path.is_file())
 }
 
 fn version(text: &str) -> String {
