@@ -5,8 +5,8 @@ use anyhow::Result;
 use crate::process;
 use crate::workspace::Workspace;
 
-/// What CI runs: always the same seeds, some two minutes on two processors.
-const FIXED: &[&str] = &["--seeds", "600", "--minutes", "5"];
+/// What CI runs: always the same seeds, all of them, some two minutes on two processors.
+const FIXED: &[&str] = &["--seeds", "600", "--minutes", "20", "--all"];
 
 /// How much to explore.
 #[derive(clap::Args)]

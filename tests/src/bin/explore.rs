@@ -20,6 +20,9 @@ struct Options {
     /// Minutes to run for at most.
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
+    /// Fail if the minutes end before every case has had all of its seeds.
+    #[arg(long)]
+    all: bool,
     /// Threads; by default as many as there are processors.
     #[arg(long)]
     jobs: Option<usize>,
@@ -53,6 +56,15 @@ fn main() -> ExitCode {
     println!("{failed} failed, {:.0} s", start.elapsed().as_secs_f64());
     for found in tallies.iter().flat_map(|tally| &tally.found) {
         println!("\n{found}");
+    }
+    let left_out = limits.left_out(&tallies);
+    if options.all && left_out > 0 {
+        let claimed = options.seeds * cases.len() as u64;
+        eprintln!(
+            "error: {left_out} of {claimed} schedules did not run within {} minutes",
+            options.minutes
+        );
+        return ExitCode::FAILURE;
     }
     if failed == 0 {
         ExitCode::SUCCESS

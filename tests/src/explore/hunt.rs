@@ -29,6 +29,14 @@ pub struct Limits {
     pub shrinking: u32,
 }
 
+impl Limits {
+    /// How many runs the time was too short for, of as many cases as there are tallies.
+    pub fn left_out(&self, tallies: &[Tally]) -> u64 {
+        let short = |tally: &Tally| self.seeds.saturating_sub(tally.runs);
+        tallies.iter().map(short).sum()
+    }
+}
+
 /// What the runs of a case came to.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -155,5 +163,27 @@ impl fmt::Display for Found {
             script.to_string()
         )?;
         write!(f, "}}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::cases;
+
+    // Audit finding 15: a machine that is too slow for most of the runs passed.
+    #[test]
+    fn runs_that_time_was_too_short_for_are_counted() {
+        let cases = &cases()[..2];
+        let mut limits = Limits {
+            first: 0,
+            seeds: 2,
+            time: Duration::ZERO,
+            jobs: 1,
+            shrinking: 0,
+        };
+        assert_eq!(limits.left_out(&hunt(cases, limits)), 4);
+        limits.time = Duration::MAX;
+        assert_eq!(limits.left_out(&hunt(cases, limits)), 0);
     }
 }
