@@ -21,6 +21,7 @@ use gpumap::{
     ChainedMap, Device, Error, Faults, Growth, Key, Map, MapBuilder, PtxChoice, Stream, Value,
 };
 use gpumap_kernels::kernels::Encoding;
+use gpumap_test_skips::skip;
 
 use crate::pairs::slot_bytes;
 
@@ -149,22 +150,24 @@ impl fmt::Display for Target {
 /// Where tests run; see the [module](self).
 pub fn targets() -> &'static [Target] {
     static TARGETS: OnceLock<Vec<Target>> = OnceLock::new();
-    TARGETS.get_or_init(|| {
-        let wish = std::env::var("GPUMAP_TEST_DEVICE").unwrap_or_default();
-        match wish.as_str() {
-            "" => {
-                let mut targets = cpu();
-                targets.extend(cuda_if_any());
-                targets
-            }
-            "cpu" => cpu(),
-            "cuda" => match Device::cuda(0) {
-                Ok(device) => vec![Target::new(device, None)],
-                Err(error) => panic!("GPUMAP_TEST_DEVICE=cuda, but: {error}"),
-            },
-            other => panic!("GPUMAP_TEST_DEVICE={other} is none of cpu and cuda"),
+    let wish = std::env::var("GPUMAP_TEST_DEVICE").unwrap_or_default();
+    let targets = TARGETS.get_or_init(|| match wish.as_str() {
+        "" => {
+            let mut targets = cpu();
+            targets.extend(cuda_if_any());
+            targets
         }
-    })
+        "cpu" => cpu(),
+        "cuda" => match Device::cuda(0) {
+            Ok(device) => vec![Target::new(device, None)],
+            Err(error) => panic!("GPUMAP_TEST_DEVICE=cuda, but: {error}"),
+        },
+        other => panic!("GPUMAP_TEST_DEVICE={other} is none of cpu and cuda"),
+    });
+    if wish.is_empty() && !targets.iter().any(|target| target.device.is_cuda()) {
+        skip("no CUDA device: ran on the CPU executor only");
+    }
+    targets
 }
 
 /// As [`targets`], and on a CUDA device that can run them all with each of the built-in PTX
@@ -176,7 +179,7 @@ pub fn targets_of_all_kernels() -> Vec<Target> {
         for ptx in [PtxChoice::Sm70, PtxChoice::Sm90] {
             match Device::cuda_with(0, &ptx) {
                 Ok(device) => all.push(Target::new(device, None)),
-                Err(error) => say(&format!("kernels {ptx} were not run: {error}")),
+                Err(error) => skip(&format!("kernels {ptx} were not run: {error}")),
             }
         }
     }
@@ -192,10 +195,7 @@ fn cpu() -> Vec<Target> {
 fn cuda_if_any() -> Option<Target> {
     match Device::cuda(0) {
         Ok(device) => Some(Target::new(device, None)),
-        Err(Error::NoDriver | Error::NoDevice { .. }) => {
-            say("no CUDA device: ran on the CPU executor only");
-            None
-        }
+        Err(Error::NoDriver | Error::NoDevice { .. }) => None,
         // There is one, and it does not work: that is a failure, not a reason to leave it out.
         Err(error) => panic!("the CUDA device cannot be used: {error}"),
     }

@@ -19,8 +19,9 @@ use std::time::Duration;
 use gpumap::executor::Config;
 use gpumap::sharded::{Ranks, devices_from_env};
 use gpumap::{Device, Key, Map, MapBuilder, Value};
+use gpumap_test_skips::skip;
 
-use crate::device::{noting, say, targets};
+use crate::device::{noting, targets};
 
 /// How many ranks are tried.
 pub const RANKS: [usize; 4] = [1, 2, 3, 8];
@@ -162,8 +163,7 @@ fn several(timeout: Duration) -> Option<Group> {
             .collect()
     });
     if devices.len() < 2 && !asked {
-        static SAID: OnceLock<()> = OnceLock::new();
-        SAID.get_or_init(|| say("one GPU: no group of several was run through NCCL"));
+        skip("one GPU: no group of several was run through NCCL");
         return None;
     }
     let group = Ranks::with_timeout(&devices, timeout).expect("the group of GPUMAP_DEVICES");

@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: every check in a row, each timed. All of them run even when one fails, so
 //! that one look at the end shows everything there is to fix.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -20,6 +21,9 @@ pub struct Options {
     #[arg(long = "step", value_name = "STEP", value_parser = names())]
     steps: Vec<String>,
 }
+
+/// The file in the build folder that lists what was not looked at.
+const UNCHECKED: &str = "ci-unchecked";
 
 /// What a step that has passed could not look at on this machine.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -98,13 +102,19 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         grid.row([name, word, &time]);
     }
     println!("\n{grid}");
+    // For what runs after this, which has more to say at its end.
+    fs::write(workspace.target.join(UNCHECKED), lines(&unchecked))?;
     if !unchecked.is_empty() {
-        println!("NOT CHECKED HERE:\n  {}\n", unchecked.join("\n  "));
+        println!("NOT CHECKED HERE:\n{}", lines(&unchecked));
     }
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
     }
     Ok(())
+}
+
+fn lines(unchecked: &[String]) -> String {
+    unchecked.iter().map(|line| format!("  {line}\n")).collect()
 }
 
 fn seconds(time: Duration) -> String {

@@ -1,5 +1,6 @@
 //! The devices that the same test body runs on.
 
+use gpumap_test_skips::skip;
 use parking_lot::RwLock;
 
 use crate::device::Device;
@@ -57,6 +58,6 @@ fn on_the_gpu(test: impl Fn(&Device)) {
     match Device::cuda(0) {
         Ok(device) => test(&device),
         Err(reason) if is_gpu_required() => panic!("GPUMAP_TEST_DEVICE=cuda: {reason}"),
-        Err(reason) => eprintln!("not run on CUDA: {reason}"),
+        Err(reason) => skip(&reason.to_string()),
     }
 }
