@@ -21,7 +21,12 @@ type Signatures = BTreeMap<String, u64>;
 /// Compares the files of these crates with the source.
 pub fn check(workspace: &Workspace, crates: &[KernelCrate]) -> Result<()> {
     let mut run = cargo(workspace);
-    run.args(["run", "--quiet", "--locked", "--package", "gpumap-layouts"]);
+    // Apart from the normal build, which would be built again for other flags.
+    run.env("CARGO_TARGET_DIR", workspace.target.join("layouts"))
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env("RUSTFLAGS", "--cfg gpumap_list")
+        .args(["run", "--quiet", "--locked", "--profile", "layouts"])
+        .args(["--package", "gpumap-layouts"]);
     let output = capture(&mut run)?;
     let host = of_host(&String::from_utf8_lossy(&output.stdout))?;
     let mut problems = Vec::new();

@@ -129,7 +129,7 @@ impl<A: KernelArgs> Kernel<A> {
 
 /// A kernel in [`LISTED`].
 #[doc(hidden)]
-#[cfg(all(feature = "list", not(target_arch = "nvptx64")))]
+#[cfg(gpumap_list)]
 #[derive(Debug)]
 pub struct Listed {
     /// The package that declares it.
@@ -142,13 +142,13 @@ pub struct Listed {
 
 /// Every kernel that the program is linked with.
 #[doc(hidden)]
-#[cfg(all(feature = "list", not(target_arch = "nvptx64")))]
+#[cfg(gpumap_list)]
 #[linkme::distributed_slice]
 pub static LISTED: [Listed];
 
 /// Puts a kernel on the list, where there is one.
 #[doc(hidden)]
-#[cfg(feature = "list")]
+#[cfg(gpumap_list)]
 #[macro_export]
 macro_rules! __list_kernel {
     ($entry:ident, $t:ty) => {
@@ -164,7 +164,7 @@ macro_rules! __list_kernel {
 
 /// As above, without a list.
 #[doc(hidden)]
-#[cfg(not(feature = "list"))]
+#[cfg(not(gpumap_list))]
 #[macro_export]
 macro_rules! __list_kernel {
     ($entry:ident, $t:ty) => {};

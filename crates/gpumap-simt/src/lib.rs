@@ -100,7 +100,7 @@ pub mod executor {
 }
 
 #[doc(hidden)]
-#[cfg(all(feature = "list", not(target_arch = "nvptx64")))]
+#[cfg(gpumap_list)]
 pub use linkme as __linkme;
 
 pub use words::{U32x4, U64x2};
