@@ -89,8 +89,8 @@ where
                 self.events
                     .cast::<(u64, Event)>()
                     .add(i as usize)
-                    .write((number, event))
-            };
+                    .write((number, event));
+            }
         }
     }
 }
