@@ -1,14 +1,15 @@
 //! Every call of the device that a verb makes fails in turn, and what becomes of the map is looked at.
 //!
 //! A [`Trial`] is a map, made anew each time, and one verb. It runs once undisturbed, to know what it
-//! should do, and then three times for each call: [once](Fault::Once) that call alone fails,
-//! [once](Fault::NoMemory) there is no memory any more from then on, and [once](Fault::Lost) all fails from
-//! then on. Afterwards:
+//! should do, and then four times for each call: [once](Fault::Once) that call alone fails,
+//! [once](Fault::NoMemory) there is no memory any more from then on, [once](Fault::WaitsRefused) the next waits and
+//! questions are refused, and [once](Fault::Lost) all fails from then on. Afterwards:
 //!
 //! - the error says what failed;
 //! - the map holds what it held before, or what it holds when the verb has succeeded (only the answer
 //!   did not come home), or says that it is poisoned, until it is cleared; an error of memory leaves it as it
 //!   was;
+//! - waits and questions that were refused changed nothing (audit finding 1);
 //! - the verb works, on what the map holds now;
 //! - when the map is gone, so is its memory;
 //! - a device that is lost refuses every verb with an error, and nothing panics or waits for ever.
@@ -206,7 +207,12 @@ pub fn try_every_call_but<S: Subject, A: Debug + PartialEq>(
         reference,
     };
     let mut tally = Tally::default();
-    for fault in [Fault::Once, Fault::NoMemory, Fault::Lost] {
+    for fault in [
+        Fault::Once,
+        Fault::NoMemory,
+        Fault::WaitsRefused(3),
+        Fault::Lost,
+    ] {
         let mut calls = 0;
         while noting(&format!("{name}: call {calls}, {fault:?}"), || {
             trial.run(calls, fault, &mut tally)
@@ -241,6 +247,12 @@ impl<S: Subject, A: Debug + PartialEq> Trial<'_, S, A> {
             drop(map);
         } else {
             faults.heal();
+            if fault == Fault::WaitsRefused(3) {
+                assert!(
+                    answer.is_ok(),
+                    "a refused question is no failure: {answer:?}"
+                );
+            }
             self.look(&map, answer, failed, tally);
             drop(map);
         }

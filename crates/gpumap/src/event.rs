@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys::CUresult;
 use parking_lot::Mutex;
 
-use crate::cuda::{check, cu, elapsed_ms};
+use crate::cuda::{check, cu, elapsed_ms, until_answered};
 use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
 use crate::raw::CUevent;
@@ -112,18 +112,29 @@ impl Event {
     /// # Errors
     /// [`Error::Driver`], also for a kernel that went wrong earlier.
     pub fn synchronize(&self) -> Result<()> {
-        self.device
-            .wait(Call::WaitForEvent, || match self.device.kind() {
-                Kind::Cuda(context) => {
-                    let _current = context.enter()?;
-                    // SAFETY: the event is alive and of the current context.
-                    unsafe { cu!(cuEventSynchronize(self.handle)) }
-                }
-                Kind::Cpu(cpu) => match (cpu.scheduler(), self.point()) {
-                    (Some(scheduler), Some(point)) => scheduler.wait(point),
-                    _ => Ok(()),
-                },
-            })
+        until_answered(|| {
+            self.device
+                .wait(Call::WaitForEvent, || match self.device.kind() {
+                    Kind::Cuda(context) => {
+                        let _current = context.enter()?;
+                        // SAFETY: the event is alive and of the current context.
+                        unsafe { cu!(cuEventSynchronize(self.handle)) }
+                    }
+                    Kind::Cpu(cpu) => match (cpu.scheduler(), self.point()) {
+                        (Some(scheduler), Some(point)) => scheduler.wait(point),
+                        _ => Ok(()),
+                    },
+                })
+        })
+    }
+
+    /// Whether it has happened, or never will; a wait is to follow, which tells. Not if the driver
+    /// refuses to say.
+    pub(crate) fn has_ended(&self) -> bool {
+        match self.is_done() {
+            Ok(is_done) => is_done,
+            Err(error) => !error.is_refusal(),
+        }
     }
 
     /// Whether it has happened, or was never recorded.

@@ -13,6 +13,8 @@ use super::driver::{cu, device_count, ensure};
 use super::module::{Function, Modules};
 use super::ptx::{PtxText, Symbol};
 use super::query::{attribute, capability, check_supported, is_locked, name};
+use super::relaxed::Relaxed;
+use super::streams::Streams;
 use crate::device::{ComputeCapability, DriverVersion, PtxChoice};
 use crate::error::{Error, Result};
 
@@ -46,6 +48,8 @@ pub(crate) struct Context {
     pub max_blocks: u32,
     /// Which kernels were loaded.
     pub ptx: PtxChoice,
+    /// The streams of this library in it.
+    streams: Streams,
 }
 
 // SAFETY: contexts, pools and modules are handles that the driver lets any thread use; what is
@@ -54,10 +58,12 @@ unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
-/// Shows that the context is current on this thread; puts back what was there before.
+/// Shows that the context is current on this thread, whose capture mode is [relaxed](Relaxed); puts
+/// back what was there before.
 #[derive(Debug)]
 pub(crate) struct Current<'a> {
     pushed: bool,
+    _relaxed: Relaxed,
     // What is current belongs to a thread, so this must not leave it.
     _context: PhantomData<(&'a Context, *const ())>,
 }
@@ -152,6 +158,7 @@ impl Context {
             max_shared_bytes: 0,
             max_blocks: 0,
             ptx: choice.clone(),
+            streams: Streams::default(),
         };
         use CUdevice_attribute as A;
         let of = |which| attribute(device, which);
@@ -233,19 +240,22 @@ impl Context {
     /// Gives memory that the pool keeps back to the driver, where nothing uses it.
     pub(crate) fn trim(&self) -> Result<()> {
         let Some(pool) = self.pool else { return Ok(()) };
-        let _current = self.enter()?;
         // Only what has been freed for good can be given back.
-        // SAFETY: a context is current.
-        unsafe { cu!(cuCtxSynchronize()) }?;
+        self.synchronize()?;
+        let _current = self.enter()?;
         // SAFETY: the device's default pool lives as long as the process.
         unsafe { cu!(cuMemPoolTrimTo(pool, 0)) }
     }
 
-    /// Waits for everything on the device.
+    /// Waits for everything that this library has queued in the context.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        let _current = self.enter()?;
-        // SAFETY: a context is current.
-        unsafe { cu!(cuCtxSynchronize()) }
+        let current = self.enter()?;
+        self.streams.synchronize(&current)
+    }
+
+    /// The streams that are to be waited for by [`synchronize`](Self::synchronize).
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
     }
 
     /// Free and total bytes of device memory.
@@ -321,13 +331,14 @@ impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: still alive; see `enter`.
         if let Ok(current) = unsafe { make_current(self.handle) } {
+            // Streams hold the context, so only retired ones are left: after this nothing of ours
+            // runs, unless an error has ended it.
+            let _ = self.streams.synchronize(&current);
             if self.owned
                 && let Some(pool) = self.pool
             {
                 // What our own release threshold kept is given back to other processes.
                 // SAFETY: a context is current, and the default pool outlives it.
-                let _ = unsafe { cu!(cuCtxSynchronize()) };
-                // SAFETY: as above.
                 let _ = unsafe { cu!(cuMemPoolTrimTo(pool, 0)) };
             }
             self.modules.unload(&current);
@@ -356,8 +367,11 @@ unsafe fn make_current<'a>(handle: CUcontext) -> Result<Current<'a>> {
         // SAFETY: the caller says that it is a context.
         unsafe { cu!(cuCtxPushCurrent_v2(handle)) }?;
     }
-    Ok(Current {
+    // Last: the guard exists from here on, and puts both back.
+    let current = Current {
         pushed,
+        _relaxed: Relaxed::enter(),
         _context: PhantomData,
-    })
+    };
+    Ok(current)
 }

@@ -13,6 +13,9 @@ mod module;
 mod peer;
 mod ptx;
 mod query;
+mod refusal;
+mod relaxed;
+mod streams;
 
 pub(crate) use context::{Context, Current};
 pub(crate) use driver::{check, cu, device_count, elapsed_ms};
@@ -20,3 +23,5 @@ pub(crate) use graph::{ExecutableGraph, KernelNodes};
 pub(crate) use module::Function;
 pub(crate) use peer::allow_peer;
 pub(crate) use ptx::PtxText;
+pub(crate) use refusal::until_answered;
+pub(crate) use streams::Awaited;

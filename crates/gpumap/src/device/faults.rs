@@ -139,6 +139,8 @@ pub enum Fault {
     /// From that call on there is no memory: allocations fail with [`Error::OutOfMemory`], however little they
     /// ask for.
     NoMemory,
+    /// From that call on every wait and every question is refused, as in a callback of the driver.
+    Forbidden,
     /// That call and all after it, as when a kernel has spoiled the context.
     Lost,
     /// From that call on so many waits, and questions how far something is, are refused with
@@ -200,6 +202,9 @@ impl Faults {
         let error = match plan.fails {
             Some((at, Fault::Once)) if number == at => call.error(),
             Some((at, Fault::NoMemory)) if number >= at && call.allocates() => call.error(),
+            Some((at, Fault::Forbidden)) if number >= at && call.waits() => {
+                call.refused(CUresult::CUDA_ERROR_NOT_PERMITTED)
+            }
             Some((at, Fault::Lost)) if number >= at => {
                 call.refused(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)
             }

@@ -19,7 +19,7 @@ pub use info::{Backend, ComputeCapability, DeviceInfo, DriverVersion};
 pub(crate) use budget::Charge;
 pub(crate) use choice::{ordinal, variable};
 
-use crate::cuda::{Context, PtxText};
+use crate::cuda::{Context, PtxText, until_answered};
 use crate::error::{Error, Result};
 use crate::raw::CUcontext;
 use crate::stream::Scheduler;
@@ -344,10 +344,11 @@ impl Device {
     /// # Errors
     /// [`Error::Driver`], also for a kernel that went wrong earlier.
     pub fn synchronize(&self) -> Result<()> {
-        self.wait(Call::WaitForDevice, || match &self.inner.kind {
+        let wait = || match &self.inner.kind {
             Kind::Cuda(context) => context.synchronize(),
             Kind::Cpu(cpu) => cpu.scheduler().map_or(Ok(()), Scheduler::wait_for_all),
-        })
+        };
+        until_answered(|| self.wait(Call::WaitForDevice, wait))
     }
 
     /// Adds kernels of your own, as PTX: from now on a launch on this device finds them by name,

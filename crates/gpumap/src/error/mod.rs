@@ -267,6 +267,13 @@ pub enum Error {
     #[error("the event was never recorded: call Event::record first")]
     EventNotRecorded,
 
+    /// A stream that was passed in, or whose handle was taken, is being captured into a CUDA graph.
+    /// Nothing was queued, and the capture goes on.
+    #[error(
+        "the stream is being captured into a CUDA graph: end the capture first, or use another stream; Map::graph launches several operations together"
+    )]
+    StreamIsCaptured,
+
     /// A call into the CUDA driver failed. An error of a kernel shows up here at the next call
     /// that waits for it, and leaves the device unusable for this process.
     #[error("{call} failed: {code}")]
@@ -284,6 +291,13 @@ pub enum Error {
     /// A kernel broke a rule on the CPU executor.
     #[error(transparent)]
     Kernel(Box<Fault>),
+}
+
+impl Error {
+    /// Whether the driver [refused](DriverCode::is_refusal) a call: what was queued before goes on.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Driver { code, .. } if code.is_refusal())
+    }
 }
 
 /// Whether an output of `given` elements has room for `needed`.
@@ -393,6 +407,22 @@ impl DriverCode {
     /// The number of the code, as `cuda.h` has it.
     pub fn value(self) -> u32 {
         self.0 as u32
+    }
+
+    /// Whether the driver refused only this call, and the context works on: the call did nothing, and
+    /// work that was queued before goes on. So it is while a graph is being captured (codes 900 to
+    /// 908), and in a callback of the driver, where no call is allowed (800).
+    ///
+    /// After any other code of a wait the context is gone: nothing runs in it any more.
+    pub fn is_refusal(self) -> bool {
+        self.is_capture() || self.0 == CUresult::CUDA_ERROR_NOT_PERMITTED
+    }
+
+    /// Whether it is a refusal because of a graph capture.
+    pub(crate) fn is_capture(self) -> bool {
+        let first = CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED as u32;
+        let last = CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD as u32;
+        (first..=last).contains(&self.value())
     }
 }
 

@@ -258,7 +258,7 @@ impl<K: Key, V: Value> Map<K, V> {
         if report.unplaced == 0 {
             return Ok(applied);
         }
-        let (mut table, mut progress) = (self.exclusive(), Progress::default());
+        let (mut table, mut progress) = (self.exclusive()?, Progress::default());
         let mut again = |table: &Table, scratch: &mut Workspace| {
             let (report, more) = self.run_mix(table, scratch, mix, Select::Unplaced)?;
             applied.stored += more.stored;
@@ -276,7 +276,7 @@ impl<K: Key, V: Value> Map<K, V> {
         mix: Mix<K, V>,
         stores: usize,
     ) -> Result<(Report, Applied)> {
-        let mut table = self.exclusive();
+        let mut table = self.exclusive()?;
         // Nothing is in flight, so what is left is exact. Absent keys that are only asked for, or are
         // equal, are counted as well.
         let absent = self.count_absent(&table, scratch, mix.pairs)?;

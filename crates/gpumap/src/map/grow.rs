@@ -51,7 +51,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was.
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn reserve(&self, more: usize) -> Result<()> {
-        let mut table = self.exclusive();
+        let mut table = self.exclusive()?;
         self.expect_sound()?;
         if self.room.left() >= more {
             return Ok(());
@@ -67,7 +67,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`] if there is not even room to move a submap: the map is as it was.
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn shrink_to_fit(&self) -> Result<()> {
-        let mut table = self.exclusive();
+        let mut table = self.exclusive()?;
         let mut capacity = self.room.len();
         for _ in 0..TRIES {
             match self.rebuild(&mut table, capacity) {

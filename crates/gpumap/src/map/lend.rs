@@ -136,7 +136,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<Tally> {
         self.device.expect_same(stream.device())?;
         let mut scratch = self.scratch.take()?;
-        let table = self.exclusive();
+        let table = self.exclusive()?;
         let ended = self.lend(&table, &mut scratch, stream, launch)?;
         self.room.stored(ended.tally.inserted);
         self.room.removed(ended.tally.removed);
@@ -152,7 +152,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 return Ok((table, promise));
             }
         }
-        let mut table = self.exclusive();
+        let mut table = self.exclusive()?;
         if self.room.left() < pairs {
             self.make_room_for_all(&mut table, pairs)?;
         }

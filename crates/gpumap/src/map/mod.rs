@@ -252,10 +252,13 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// The table alone: no call is in flight, and none begins.
-    fn exclusive(&self) -> RwLockWriteGuard<'_, Table> {
+    ///
+    /// # Errors
+    /// [`Error::Driver`] if the driver refuses to wait for calls in flight.
+    fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Table>> {
         let table = self.table.write();
-        self.books().land_all();
-        table
+        self.books().land_all()?;
+        Ok(table)
     }
 
     fn books(&self) -> Books<'_> {

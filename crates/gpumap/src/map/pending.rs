@@ -11,7 +11,8 @@ use crate::error::Result;
 /// The answer of a call on a stream: to be waited for, on the host with [`wait`](Self::wait) or as a
 /// [`Future`], or to be dropped. A call that was dropped takes effect all the same.
 ///
-/// It needs no particular executor: the device wakes the task.
+/// It needs no particular executor. When the device is done, the task's waker is called on a thread of
+/// this library: it may call any operation and drop anything, but other tasks wait while it runs.
 #[must_use = "the answer says how many keys were new or removed, and whether all went well"]
 #[derive(Debug)]
 pub struct Pending<'m, T> {
@@ -72,7 +73,7 @@ impl<'m, T> Pending<'m, T> {
     fn take(&mut self) -> Result<Vec<usize>> {
         match &mut self.answer {
             Answer::Flying(books, flight) => {
-                books.land(flight);
+                books.land(flight)?;
                 flight.take()
             }
             // Polled after it was ready: its caller has had the answer.
@@ -90,10 +91,14 @@ impl<T> Future for Pending<'_, T> {
             && !flight.has_ended()
         {
             match books.flights.wake(flight, context.waker().clone()) {
-                Ok(()) => return Poll::Pending,
-                // No way to be woken: better to wait here than never to end.
-                Err(error) => tracing::debug!(%error, "waiting for the device in a poll"),
+                Ok(()) => {}
+                // No way to be woken by the device: the task is polled again at once.
+                Err(error) => {
+                    tracing::debug!(%error, "polling for the device");
+                    context.waker().wake_by_ref();
+                }
             }
+            return Poll::Pending;
         }
         Poll::Ready(this.take().map(this.of_counts))
     }

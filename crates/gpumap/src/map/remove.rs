@@ -104,7 +104,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let outputs = Outputs::new(values.as_mut_ptr(), found.as_mut_ptr());
         {
             // Alone: a value that is read may be updated before its pair is removed.
-            let table = self.exclusive();
+            let table = self.exclusive()?;
             let tells = Tells::Values(self.kernels.take, outputs);
             self.take_away(&table, &mut scratch, keys, tells)?;
         }
@@ -128,7 +128,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver).
     pub fn clear(&self) -> Result<()> {
-        self.empty(&mut self.exclusive())
+        self.empty(&mut *self.exclusive()?)
     }
 
     /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) does.
@@ -148,7 +148,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.scratch.take()?;
-        let mut table = self.exclusive();
+        let mut table = self.exclusive()?;
         let pairs = self.retrieve_from(&table, Order::Any, &mut scratch)?;
         self.empty(&mut table)?;
         Ok(pairs)

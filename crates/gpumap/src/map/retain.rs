@@ -58,7 +58,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Removes what one of two tests does not hold for. Returns how many pairs that were.
     fn keep(&self, keys: Test<K::Bits>, values: Test<V::Bits>) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
-        let table = self.exclusive();
+        let table = self.exclusive()?;
         self.expect_sound()?;
         let (chunks, blocks) = table.chunks()?;
         let args = RetainArgs {

@@ -37,7 +37,7 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
         let keys = keys.source();
         let mut scratch = self.scratch.take()?;
-        let mut table = self.exclusive();
+        let mut table = self.exclusive()?;
         self.keep_only(&mut table, &mut scratch, keys)
     }
 

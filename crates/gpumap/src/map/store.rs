@@ -297,7 +297,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 return self.store_part(table, promise, scratch, job);
             }
         }
-        let mut table = self.exclusive();
+        let mut table = self.exclusive()?;
         // In order it is counted faster too.
         let mut sorted = self.sorted(&table, scratch, &job)?;
         let absent = self.count_absent(&table, scratch, job.sorted(sorted.as_ref()))?;
@@ -383,7 +383,7 @@ impl<K: Key, V: Value> Map<K, V> {
         if report.unplaced == 0 {
             return Ok(report.stored);
         }
-        let (mut table, mut progress) = (self.exclusive(), Progress::default());
+        let (mut table, mut progress) = (self.exclusive()?, Progress::default());
         self.place_colliding(&mut table, scratch, part, report, &mut progress)?;
         Ok(report.stored + progress.stored)
     }

@@ -1,14 +1,20 @@
 //! [`Wakers`]: how the device wakes tasks that await calls in flight.
 //!
-//! A stream of the map's own waits for the event of a call, and then calls the task's waker. While a call is awaited it
-//! has such a stream to itself, so that nobody is woken late because another's kernel takes long.
+//! A stream of the map's own waits for the event of a call, and then has the task woken. While a call is awaited it
+//! has such a stream to itself, so that no task is woken late because another's kernel takes long.
+//!
+//! Wakers are called, and dropped, on one thread of this library, never on the driver's: there no call of the driver is
+//! allowed, and a waker may poll its task, call any operation, or drop the last handle of a map.
 
 use std::mem;
-use std::sync::{Arc, OnceLock};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::Waker;
+use std::thread;
 
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stream::Stream;
 use crate::sync::Mutex;
 
@@ -91,13 +97,44 @@ impl Wakers {
         };
         let stream = streams[free].clone();
         let_wait(&stream)?;
-        // On the CPU the waker is called at once, and may do anything.
         drop(streams);
-        stream.call_host(Box::new(move || ring(&wish)))
+        let bell = bell()?;
+        // Sending calls no driver. The thread takes messages for as long as the process lives.
+        stream.call_host(Box::new(move || drop(bell.send(wish))))
     }
 }
 
-/// Wakes who asked last, and from now on whoever asks.
+/// Whose wakers the thread that calls them is to call next. It is started by the first call that is awaited.
+///
+/// # Errors
+/// [`Error::OutOfMemory`] if the system starts no thread; the next call tries again.
+fn bell() -> Result<Sender<Arc<Mutex<Wish>>>> {
+    // Not the one of `crate::sync`: a model has nothing to try here.
+    static BELL: std::sync::Mutex<Option<Sender<Arc<Mutex<Wish>>>>> = std::sync::Mutex::new(None);
+    let mut bell = BELL.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(bell) = &*bell {
+        return Ok(bell.clone());
+    }
+    let (sender, wishes) = channel::<Arc<Mutex<Wish>>>();
+    let call_wakers = move || {
+        for wish in wishes {
+            // The panic of a waker is not the next one's. The last handle of the wish goes here as well.
+            let _ = catch_unwind(AssertUnwindSafe(move || ring(&wish)));
+        }
+    };
+    let started = thread::Builder::new()
+        .name("gpumap-wakers".to_owned())
+        .spawn(call_wakers);
+    if started.is_err() {
+        return Err(Error::OutOfMemory {
+            needed: 0,
+            available: 0,
+        });
+    }
+    Ok(bell.insert(sender).clone())
+}
+
+/// Wakes the task that asked last, and from now on any that asks.
 fn ring(wish: &Mutex<Wish>) {
     if let Wish::Wake(waker) = exchange(wish, Wish::Ended) {
         waker.wake();

@@ -10,12 +10,12 @@ mod transfer;
 mod work;
 
 use std::ptr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
-use cudarc::driver::sys::CUresult;
+use cudarc::driver::sys::{CUresult, CUstreamCaptureStatus};
 use gpumap_simt::executor::{Executor, Fault};
 
-use crate::cuda::{check, cu};
+use crate::cuda::{Awaited, check, cu, until_answered};
 use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
 use crate::event::{Event, Timing};
@@ -125,25 +125,7 @@ impl Stream {
     /// # Errors
     /// [`Error::Driver`], also for a kernel of this stream that went wrong earlier.
     pub fn synchronize(&self) -> Result<()> {
-        self.device().wait(Call::WaitForStream, || self.wait())
-    }
-
-    fn wait(&self) -> Result<()> {
-        if self.inner.work.has_ended() {
-            return Ok(());
-        }
-        let so_far = self.inner.work.so_far();
-        match (&self.inner.queue, self.device().kind()) {
-            (&Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
-                let _current = context.enter()?;
-                // SAFETY: the stream is alive and of the current context.
-                unsafe { cu!(cuStreamSynchronize(handle)) }?;
-            }
-            (Queue::Cpu(queue), _) => queue.wait()?,
-            (Queue::Cuda { .. }, Kind::Cpu(_)) => {}
-        }
-        self.inner.work.ended(so_far);
-        Ok(())
+        self.inner.wait()
     }
 
     /// Whether everything queued so far has ended.
@@ -155,15 +137,20 @@ impl Stream {
         self.query()
     }
 
-    /// Whether everything queued so far has ended, well or not. A wait is to follow, which tells.
+    /// Whether everything queued so far has ended, well or not. A wait is to follow, which tells. Not
+    /// if the driver refuses to say.
     pub(crate) fn has_ended(&self) -> bool {
-        !matches!(self.query(), Ok(false))
+        match self.query() {
+            Ok(is_idle) => is_idle,
+            Err(error) => !error.is_refusal(),
+        }
     }
 
     fn query(&self) -> Result<bool> {
         if self.inner.work.has_ended() {
             return Ok(true);
         }
+        self.inner.expect_not_captured()?;
         let so_far = self.inner.work.so_far();
         let has_ended = match (&self.inner.queue, self.device().kind()) {
             (&Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
@@ -216,8 +203,12 @@ impl Stream {
             return Ok(());
         }
         // Most often nothing is queued there: that costs one call at most instead of two.
-        if other.is_idle()? {
-            return Ok(());
+        match other.is_idle() {
+            Ok(false) => {}
+            Ok(true) => return Ok(()),
+            // Not known to be idle.
+            Err(error) if error.is_refusal() => {}
+            Err(error) => return Err(error),
         }
         let event = match other.inner.order.get() {
             Some(event) => event,
@@ -243,7 +234,11 @@ impl Stream {
     /// it.
     ///
     /// All that is queued comes through here: so it is known when there is something to wait for.
-    pub(crate) fn queue<R>(&self, call: impl FnOnce(CUstream) -> R) -> R {
+    ///
+    /// # Errors
+    /// [`Error::StreamIsCaptured`], and what `call` returns.
+    pub(crate) fn queue<T>(&self, call: impl FnOnce(CUstream) -> Result<T>) -> Result<T> {
+        self.inner.expect_not_captured()?;
         let queued = call(self.raw().unwrap_or(ptr::null_mut()));
         self.inner.work.queued();
         queued
@@ -252,7 +247,11 @@ impl Stream {
     /// Has something queued on the CPU.
     fn on_host<R>(&self, queue: &HostQueue, call: impl FnOnce(&HostQueue) -> R) -> R {
         match queue.defers() {
-            true => self.queue(|_| call(queue)),
+            true => {
+                let queued = call(queue);
+                self.inner.work.queued();
+                queued
+            }
             // It has ended when the call returns: there is nothing to wait for.
             false => call(queue),
         }
@@ -298,14 +297,64 @@ impl Stream {
     }
 
     fn of(device: &Device, queue: Queue, work: Work) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                device: device.clone(),
-                queue,
-                work,
-                order: OnceLock::new(),
-            }),
+        let inner = Arc::new(Inner {
+            device: device.clone(),
+            queue,
+            work,
+            order: OnceLock::new(),
+        });
+        if let Kind::Cuda(context) = device.kind() {
+            let stream: Weak<Inner> = Arc::downgrade(&inner);
+            context.streams().add(stream);
         }
+        Self { inner }
+    }
+}
+
+impl Inner {
+    /// An error if others are capturing the stream: what is queued would become part of their graph, and
+    /// a wait would destroy it.
+    fn expect_not_captured(&self) -> Result<()> {
+        if !self.work.is_shared() {
+            return Ok(());
+        }
+        let (Kind::Cuda(context), Queue::Cuda { handle, .. }) = (self.device.kind(), &self.queue)
+        else {
+            return Ok(());
+        };
+        let _current = context.enter()?;
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: the stream is alive and of the current context; the place is valid.
+        unsafe { cu!(cuStreamIsCapturing(*handle, &mut status)) }?;
+        match status {
+            CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => Ok(()),
+            _ => Err(Error::StreamIsCaptured),
+        }
+    }
+
+    fn wait_once(&self) -> Result<()> {
+        if self.work.has_ended() {
+            return Ok(());
+        }
+        let so_far = self.work.so_far();
+        match (&self.queue, self.device.kind()) {
+            (&Queue::Cuda { handle, .. }, Kind::Cuda(context)) => {
+                let _current = context.enter()?;
+                // SAFETY: the stream is alive and of the current context.
+                unsafe { cu!(cuStreamSynchronize(handle)) }?;
+            }
+            (Queue::Cpu(queue), _) => queue.wait()?,
+            (Queue::Cuda { .. }, Kind::Cpu(_)) => {}
+        }
+        self.work.ended(so_far);
+        Ok(())
+    }
+}
+
+impl Awaited for Inner {
+    fn wait(&self) -> Result<()> {
+        self.expect_not_captured()?;
+        until_answered(|| self.device.wait(Call::WaitForStream, || self.wait_once()))
     }
 }
 
@@ -321,13 +370,11 @@ impl Drop for Inner {
         let Kind::Cuda(context) = self.device.kind() else {
             return;
         };
-        let destroyed = context.enter().and_then(|_current| {
-            // What is queued still runs; the driver frees the stream after it.
-            // SAFETY: created by `new` and destroyed only here.
-            unsafe { cu!(cuStreamDestroy_v2(handle)) }
-        });
-        if let Err(error) = destroyed {
-            tracing::debug!(%error, "could not destroy a stream");
+        match context.enter() {
+            // What is queued still runs.
+            // SAFETY: created by `new`, and this is its only owner.
+            Ok(current) => unsafe { context.streams().retire(&current, handle) },
+            Err(error) => tracing::debug!(%error, "could not destroy a stream"),
         }
     }
 }

@@ -241,9 +241,10 @@ fn a_small_call_asks_the_driver_to_launch_and_to_wait() {
             calls::take();
             map.insert(&keys, &keys).unwrap();
             map.get_or_into(&keys, 0, &mut values).unwrap();
-            let is_context = |call: &&str| call.starts_with("cuCtx");
+            let is_of_thread =
+                |call: &&str| call.starts_with("cuCtx") || call.starts_with("cuThread");
             let mut calls = calls::take();
-            calls.retain(|call| !is_context(call));
+            calls.retain(|call| !is_of_thread(call));
             calls
         };
         // The first call compiles kernels, and waits for the keys.

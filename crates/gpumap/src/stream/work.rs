@@ -33,6 +33,11 @@ impl Work {
         self.is_shared.store(true, Ordering::Release);
     }
 
+    /// Whether others may queue something.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Acquire)
+    }
+
     /// Something has been queued.
     pub fn queued(&self) {
         self.queued.fetch_add(1, Ordering::Release);
@@ -51,7 +56,6 @@ impl Work {
     /// Whether all has ended that was queued before by this thread, or by others whom it has heard of: if so, that is
     /// certain.
     pub fn has_ended(&self) -> bool {
-        let is_shared = self.is_shared.load(Ordering::Acquire);
-        !is_shared && self.ended.load(Ordering::Acquire) == self.so_far()
+        !self.is_shared() && self.ended.load(Ordering::Acquire) == self.so_far()
     }
 }

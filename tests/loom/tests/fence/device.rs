@@ -96,6 +96,10 @@ impl Event {
         wait_for(completion)
     }
 
+    pub fn has_ended(&self) -> bool {
+        self.is_done().is_ok_and(|is_done| is_done)
+    }
+
     pub fn is_done(&self) -> Result<bool> {
         let completion = self.0.lock().unwrap().clone();
         Ok(completion.is_none_or(|completion| *completion.has_ended.lock().unwrap()))

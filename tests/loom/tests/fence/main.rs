@@ -40,6 +40,16 @@ mod error {
             partial: bool,
         },
         OutputTooSmall,
+        OutOfMemory {
+            needed: u64,
+            available: u64,
+        },
+    }
+    impl Error {
+        /// No model has graph captures.
+        pub fn is_refusal(&self) -> bool {
+            false
+        }
     }
     pub type Result<T, E = Error> = std::result::Result<T, E>;
 

@@ -97,17 +97,27 @@ impl Books<'_> {
     }
 
     /// Waits for a flight, and enters its counts.
-    pub fn land(&self, flight: &Arc<Flight>) {
+    ///
+    /// # Errors
+    /// [`Error::Driver`] if the driver refuses the wait: the flight goes on, and is not entered. How
+    /// it ended otherwise, well or not, its [answer](Flight::take) says.
+    pub fn land(&self, flight: &Arc<Flight>) -> Result<()> {
         let (ticket, effects) = match &*flight.state.lock() {
             State::Flying(ticket, effects) => (ticket.clone(), effects.clone()),
-            _ => return,
+            _ => return Ok(()),
         };
         // Without the lock: others may ask meanwhile how far it is.
-        let ended = ticket.event.synchronize();
-        if self.enter_once(flight, &ticket, &effects, ended) {
-            self.close(|other| !Arc::ptr_eq(other, flight));
-        }
+        let refused = match ticket.event.synchronize() {
+            Err(error) if error.is_refusal() => Err(error),
+            ended => {
+                if self.enter_once(flight, &ticket, &effects, ended) {
+                    self.close(|other| !Arc::ptr_eq(other, flight));
+                }
+                Ok(())
+            }
+        };
         self.hand_back(ticket);
+        refused
     }
 
     /// Enters the counts of a flight that has ended, unless somebody was faster; says whether it
@@ -151,7 +161,7 @@ impl Books<'_> {
     }
 
     /// Lets other calls have a ticket: by the last of those who waited, and of a graph that is
-    /// gone, since its event must not be recorded again before.
+    /// gone, since its event must not be recorded again before. A flight that goes on keeps its own.
     fn hand_back(&self, ticket: Arc<Ticket>) {
         if let Some(ticket) = Arc::into_inner(ticket) {
             self.flights.idle.lock().push(ticket);
@@ -181,14 +191,15 @@ impl Books<'_> {
     }
 
     /// Waits for all flights. Under the exclusive lock there are none after this.
-    pub fn land_all(&self) {
+    ///
+    /// # Errors
+    /// As [`land`](Self::land): then some go on.
+    pub fn land_all(&self) -> Result<()> {
         if self.flights.count.load(Ordering::Acquire) == 0 {
-            return;
+            return Ok(());
         }
         let open = self.flights.open.lock().clone();
-        for flight in &open {
-            self.land(flight);
-        }
+        open.iter().try_for_each(|flight| self.land(flight))
     }
 
     /// Enters the counts of the flights that have ended, and says whether that is all of them.
@@ -210,11 +221,14 @@ impl Books<'_> {
                 _ => continue,
             };
             let ended = match ticket.event.is_done() {
-                Ok(false) => continue,
-                Ok(true) => Ok(()),
-                Err(_) => ticket.event.synchronize(),
+                Ok(is_done) => is_done.then_some(Ok(())),
+                Err(error) if error.is_refusal() => None,
+                Err(_) => Some(ticket.event.synchronize()),
             };
-            landed |= self.enter_once(flight, &ticket, &effects, ended);
+            // Unless nothing is known: it is asked again next time.
+            if let Some(ended) = ended {
+                landed |= self.enter_once(flight, &ticket, &effects, ended);
+            }
             self.hand_back(ticket);
         }
         if landed {

@@ -108,7 +108,8 @@ impl Drop for Flights {
     fn drop(&mut self) {
         for flight in self.open.get_mut() {
             if let State::Flying(ticket, _) = &*flight.state.lock() {
-                // An error of the device leaves nothing in flight.
+                // After an error nothing runs, except after a refusal; a driver that refuses to wait
+                // here, in a callback, refuses to free the table as well.
                 let _ = ticket.event.synchronize();
             }
         }
@@ -116,10 +117,10 @@ impl Drop for Flights {
 }
 
 impl Flight {
-    /// Whether the device is done with it, well or not.
+    /// Whether the device is done with it, well or not. Not if the driver refuses to say.
     pub fn has_ended(&self) -> bool {
         match &*self.state.lock() {
-            State::Flying(ticket, _) => !matches!(ticket.event.is_done(), Ok(false)),
+            State::Flying(ticket, _) => ticket.event.has_ended(),
             _ => true,
         }
     }

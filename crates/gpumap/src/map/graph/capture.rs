@@ -66,10 +66,10 @@ impl<K: Key, V: Value> Capture<K, V> {
     }
 
     /// Waits for its last launch.
-    pub fn land(&self, books: Books<'_>) {
-        if let Some(flight) = &self.flight {
-            books.land(flight);
-        }
+    pub fn land(&self, books: Books<'_>) -> Result<()> {
+        self.flight
+            .as_ref()
+            .map_or(Ok(()), |flight| books.land(flight))
     }
 
     /// Whether its last launch has ended.

@@ -131,7 +131,7 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
             stores = stores.saturating_add(step.stores());
         }
         // Before the lock: it may wait for a launch.
-        let kept = self.idle(&steps);
+        let kept = self.idle(&steps)?;
         let table = self.map.table.read();
         self.map.expect_sound()?;
         let Some(promise) = self.map.promise(stores) else {
@@ -173,21 +173,18 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
 
     /// Takes out a capture that no launch is using: one of the same steps if there is, or one that
     /// is to be made again if there are enough of them.
-    fn idle(&mut self, steps: &[Step<K, V>]) -> Option<Capture<K, V>> {
+    fn idle(&mut self, steps: &[Step<K, V>]) -> Result<Option<Capture<K, V>>> {
         let books = self.map.books();
         // They end in the order in which they were launched: the first is that which ends first.
         let first = self.kept.iter().position(|kept| kept.steps() == steps);
         let may_wait = self.kept.len() == MOST;
-        if let Some(i) = first
-            && (may_wait || self.kept[i].has_ended())
-        {
-            let kept = self.kept.remove(i)?;
-            kept.land(books);
-            return Some(kept);
-        }
-        let kept = may_wait.then(|| self.kept.pop_front()).flatten()?;
-        kept.land(books);
-        Some(kept)
+        let taken = match first {
+            Some(i) if may_wait || self.kept[i].has_ended() => i,
+            _ if may_wait => 0,
+            _ => return Ok(None),
+        };
+        self.kept[taken].land(books)?;
+        Ok(self.kept.remove(taken))
     }
 
     /// A ticket for so many verbs: that of a capture which is not needed any more, if it will do.
@@ -223,7 +220,7 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
             let flight = unsafe { self.map.depart(&table, &self.stream, step) }?;
             promise.hand_over();
             drop(table);
-            self.map.books().land(&flight);
+            self.map.books().land(&flight)?;
             flight.take().map(super::pending::only)
         };
         steps.iter().map(step).collect()

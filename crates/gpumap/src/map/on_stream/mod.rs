@@ -2,6 +2,8 @@
 
 mod queue;
 #[cfg(test)]
+mod refusals;
+#[cfg(test)]
 mod tests;
 
 use std::ptr;

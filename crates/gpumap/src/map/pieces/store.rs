@@ -111,7 +111,7 @@ impl<K: Key, V: Value> Map<K, V> {
             scratch.untouched_bits();
             return Ok(report.stored);
         }
-        let (mut table, mut progress) = (self.exclusive(), Progress::default());
+        let (mut table, mut progress) = (self.exclusive()?, Progress::default());
         self.place_colliding(&mut table, scratch, job, report, &mut progress)?;
         Ok(report.stored + progress.stored)
     }
