@@ -31,3 +31,21 @@ pub(crate) fn or_poison<T>(
     }
     outcome
 }
+
+/// As [`or_poison`], for writes that kernels make and nothing else: if none of the call's has started, the
+/// map is as it was.
+pub(crate) fn or_poison_if_launched<T>(
+    poisoned: &AtomicBool,
+    scratch: &mut Workspace,
+    work: impl FnOnce(&mut Workspace) -> Result<T>,
+) -> Result<T> {
+    let outcome = work(scratch);
+    if outcome.is_err() {
+        if scratch.has_launched() {
+            poisoned.store(true, Ordering::Release);
+        }
+        // The caller's arrays may be on their way to the device.
+        let _ = scratch.stream().synchronize();
+    }
+    outcome
+}

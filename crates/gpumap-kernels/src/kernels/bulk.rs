@@ -137,6 +137,26 @@ pub struct BulkKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub fill: &'static Kernel<BuildArgs<K, V>>,
 }
 
+#[cfg(not(target_arch = "nvptx64"))]
+impl<K: crate::slot::Bits, V: crate::slot::Bits> BulkKernels<K, V> {
+    /// The names of those that a map on one device launches.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        let mut names = vec![
+            self.to_bins.kernel.name(),
+            self.keys_to_bins.kernel.name(),
+            self.insert.name(),
+            self.merge.name(),
+            self.count_absent.name(),
+            self.remove.name(),
+            self.to_pages.kernel.name(),
+            self.build.name(),
+            self.fill.name(),
+        ];
+        names.extend(self.assign.map(Kernel::name));
+        names
+    }
+}
+
 /// Declares the kernels of one format for large batches, and their set.
 macro_rules! bulk_kernels {
     ($($(#[$cfg:meta])* $suffix:ident: $format:ty, $k:ty, $v:ty;)*) => {$(

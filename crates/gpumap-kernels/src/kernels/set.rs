@@ -67,6 +67,33 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub retrieve_all: &'static Kernel<RetrieveAllArgs<K, V>>,
 }
 
+#[cfg(not(target_arch = "nvptx64"))]
+impl<K: crate::slot::Bits, V: crate::slot::Bits> KernelSet<K, V> {
+    /// The names of all of its kernels.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        let own = [
+            self.insert.name(),
+            self.merge.name(),
+            self.get_or_insert.name(),
+            self.assign.name(),
+            self.get.name(),
+            self.count_absent.name(),
+            self.remove.name(),
+            self.take.name(),
+            self.mixed.name(),
+            self.undo.name(),
+            self.rebuild.name(),
+            self.rehash.name(),
+            self.retain.name(),
+            self.stats.name(),
+            self.retrieve_all.name(),
+        ];
+        let bulk = self.bulk.map(BulkKernels::names).unwrap_or_default();
+        own.into_iter().chain(bulk).collect()
+    }
+}
+
 /// Declares the kernels of a format, and their set.
 macro_rules! kernel_sets {
     ($($(#[$cfg:meta])* $suffix:ident: $format:ty, $k:ty, $v:ty;)*) => {$(

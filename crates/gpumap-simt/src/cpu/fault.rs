@@ -35,7 +35,18 @@ pub enum FaultKind {
     /// A kernel body tried to launch a kernel.
     #[error("launched from inside a kernel")]
     NestedLaunch,
-    /// No stack could be had for a lane.
+    /// No memory for the stacks of a block's threads: nothing was run.
+    #[error("no stacks of {bytes} bytes for {threads} threads: {error}")]
+    NoStacks {
+        /// Threads per block.
+        threads: u32,
+        /// The size of each stack.
+        bytes: usize,
+        /// What the operating system said.
+        error: io::ErrorKind,
+    },
+    /// No stack could be had for a lane, in the middle of a launch. Only under schedules that explore
+    /// interleavings; others take all stacks before they run anything.
     #[error("no stack of {bytes} bytes for {lane}: {error}")]
     StackAllocation {
         /// The lane that could not start.

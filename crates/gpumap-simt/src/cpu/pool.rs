@@ -52,24 +52,30 @@ impl Pool {
         }
     }
 
-    /// Runs a job to its end, with the help of idle workers.
+    /// Runs a job to its end, with the help of idle workers. Nothing of it is run if there is no memory
+    /// for the stacks of one block.
     ///
     /// # Safety
     /// The job's body is fit to run on its grid and is alive until this returns.
     pub(super) unsafe fn run(&self, job: &Arc<Job>) {
         let helpers = (self.workers - 1).min((job.grid.blocks - 1) as usize);
-        if helpers != 0 {
-            self.start();
-            lock(&self.inner.queue).jobs.push_back(Wanted {
-                job: Arc::clone(job),
-                helpers,
-            });
-            for _ in 0..helpers {
-                self.inner.more.notify_one();
+        self.with_runner(|runner| {
+            if let Err(kind) = runner.reserve(job) {
+                return job.fail(0, kind);
             }
-        }
-        // SAFETY: passed on.
-        self.with_runner(|runner| unsafe { runner.run(job) });
+            if helpers != 0 {
+                self.start();
+                lock(&self.inner.queue).jobs.push_back(Wanted {
+                    job: Arc::clone(job),
+                    helpers,
+                });
+                for _ in 0..helpers {
+                    self.inner.more.notify_one();
+                }
+            }
+            // SAFETY: passed on.
+            unsafe { runner.run(job) }
+        });
         if helpers != 0 {
             lock(&self.inner.queue)
                 .jobs
@@ -145,8 +151,13 @@ impl Inner {
                 // the job out of the queue before it waits, cannot miss it.
                 let helper = job.help();
                 drop(queue);
-                // SAFETY: whoever queued the job promised it, and waits for this helper.
-                self.with_runner(|runner| unsafe { runner.run(&job) });
+                self.with_runner(|runner| {
+                    // Without stacks of its own it leaves the blocks to the others.
+                    if runner.reserve(&job).is_ok() {
+                        // SAFETY: the launching thread promised it, and waits for this helper.
+                        unsafe { runner.run(&job) }
+                    }
+                });
                 drop(helper);
                 queue = lock(&self.queue);
             } else if queue.closed {

@@ -44,6 +44,17 @@ impl IdleRunner {
         })
     }
 
+    /// Takes the stacks that a block of `job` needs, so that none is missing once it runs.
+    pub(super) fn reserve(&mut self, job: &Job) -> Result<(), FaultKind> {
+        let (threads, stacks) = (job.grid.threads, &mut self.0.stacks);
+        let reserved = stacks.reserve(threads as usize);
+        reserved.map_err(|error| FaultKind::NoStacks {
+            threads,
+            bytes: stacks.bytes(),
+            error: error.kind(),
+        })
+    }
+
     /// Runs blocks of `job` under round robin until none is left to start.
     ///
     /// # Safety

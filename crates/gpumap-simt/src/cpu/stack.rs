@@ -100,11 +100,25 @@ impl StackPool {
         if let Some(stack) = self.free.pop() {
             return Ok(stack);
         }
+        self.make()
+    }
+
+    fn make(&mut self) -> io::Result<LaneStack> {
+        let stack = match spare(self.bytes) {
+            Some(stack) => stack,
+            None => LaneStack::new(self.bytes, self.made + 1)?,
+        };
         self.made += 1;
-        match spare(self.bytes) {
-            Some(stack) => Ok(stack),
-            None => LaneStack::new(self.bytes, self.made),
+        Ok(stack)
+    }
+
+    /// Sees to it that the next so many [taken](Self::take) are there.
+    pub(super) fn reserve(&mut self, stacks: usize) -> io::Result<()> {
+        while self.free.len() < stacks {
+            let stack = self.make()?;
+            self.free.push(stack);
         }
+        Ok(())
     }
 
     #[inline]

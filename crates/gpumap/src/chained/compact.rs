@@ -47,7 +47,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             freed: scratch.counting()?,
         };
         let grid = grid_of_chains(chains.bases());
-        let [freed, _] = self.or_poison(&mut scratch, |scratch| {
+        let [freed, _] = self.or_poison_if_launched(&mut scratch, |scratch| {
             // SAFETY: the kernel set fits the map's types; the chains are borrowed exclusively until this
             // has ended, so nothing else runs on the map.
             unsafe { self.kernels.compact.launch(scratch.stream(), grid, args) }?;

@@ -187,13 +187,13 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         poison::expect_sound(&self.poisoned)
     }
 
-    /// See [`poison::or_poison`].
-    fn or_poison<T>(
+    /// See [`poison::or_poison_if_launched`].
+    fn or_poison_if_launched<T>(
         &self,
         scratch: &mut Workspace,
         work: impl FnOnce(&mut Workspace) -> Result<T>,
     ) -> Result<T> {
-        poison::or_poison(&self.poisoned, scratch, work)
+        poison::or_poison_if_launched(&self.poisoned, scratch, work)
     }
 
     fn full(&self, batch: usize, unplaced: usize, partial: bool) -> Error {

@@ -64,7 +64,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     ) -> Result<[usize; 2]> {
         let counters = scratch.counting()?;
         let args = arguments(chains, job, per_warp, counters);
-        let counts = self.or_poison(scratch, |scratch| {
+        let counts = self.or_poison_if_launched(scratch, |scratch| {
             // SAFETY: the kernel set fits the map's types; inputs are staged, and outputs are null or as
             // long as the batch; the caller holds the lock until this has ended.
             unsafe { kernel.launch(scratch.stream(), grid, args) }?;

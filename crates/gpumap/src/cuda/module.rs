@@ -153,6 +153,11 @@ impl Modules {
                 let cause = PtxError::Rejected { code, log };
                 Err(Error::Ptx { path, cause })
             }
+            // At least the code itself; how much more, the driver does not say.
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => Err(Error::OutOfMemory {
+                needed: text.as_bytes().len() as u64,
+                available: free_bytes(),
+            }),
             code => Err(Error::Driver {
                 call: "cuModuleLoadDataEx",
                 code: DriverCode(code),
@@ -222,6 +227,14 @@ impl Modules {
             }
         }
     }
+}
+
+/// Free bytes of the current context's device.
+fn free_bytes() -> u64 {
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: both places are valid; without a context the call fails.
+    let asked = unsafe { cu!(cuMemGetInfo_v2(&mut free, &mut total)) };
+    asked.map_or(0, |()| free as u64)
 }
 
 /// A C log as one line of text.

@@ -370,6 +370,18 @@ impl Device {
         }
     }
 
+    /// Loads kernels that the library comes with, which are else compiled when they are first launched:
+    /// for operations that must not stop between two launches.
+    pub(crate) fn load_kernels(&self, kernels: &[&'static str]) -> Result<()> {
+        let Kind::Cuda(context) = &self.inner.kind else {
+            return Ok(());
+        };
+        let current = context.enter()?;
+        kernels
+            .iter()
+            .try_for_each(|kernel| context.function(&current, kernel).map(drop))
+    }
+
     /// Whether some bytes of the host, at least one, are locked in place for this device, so that it copies
     /// from and to them by itself.
     pub(crate) fn has_locked(&self, start: *const u8, bytes: usize) -> bool {

@@ -11,10 +11,11 @@ use std::fmt;
 use std::path::PathBuf;
 
 use cudarc::driver::sys::CUresult;
-use gpumap_simt::executor::Fault;
+use gpumap_simt::executor::{Fault, FaultKind};
 
 use crate::device::PtxChoice;
 use crate::file::FileError;
+use crate::memory::host_memory;
 use crate::sharded::GroupError;
 pub use setting::Setting;
 
@@ -318,7 +319,14 @@ pub(crate) fn expect_same_len(keys: usize, values: usize) -> Result<()> {
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
-        Self::Kernel(Box::new(fault))
+        match fault.kind {
+            // Nothing was run.
+            FaultKind::NoStacks { threads, bytes, .. } => Self::OutOfMemory {
+                needed: u64::from(threads) * bytes as u64,
+                available: host_memory().map_or(0, |memory| memory.available),
+            },
+            _ => Self::Kernel(Box::new(fault)),
+        }
     }
 }
 

@@ -333,12 +333,13 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         // Until the kernel has ended well, as far as anyone knows.
         scratch.dirty_bits();
-        let [[stored, unplaced], [removed, _]] = self.or_poison(scratch, |scratch| {
-            // SAFETY: the kernel set fits the map's types; inputs are staged, outputs and bits are as
-            // long as the batch; the caller holds the table's lock until this has ended.
-            unsafe { self.kernels.mixed.launch(scratch.stream(), grid, args) }?;
-            scratch.counted_two()
-        })?;
+        let [[stored, unplaced], [removed, _]] =
+            self.or_poison_if_launched(scratch, |scratch| {
+                // SAFETY: the kernel set fits the map's types; inputs are staged, outputs and bits are as
+                // long as the batch; the caller holds the table's lock until this has ended.
+                unsafe { self.kernels.mixed.launch(scratch.stream(), grid, args) }?;
+                scratch.counted_two()
+            })?;
         if unplaced == 0 && select != Select::Unplaced {
             scratch.untouched_bits();
         }

@@ -101,7 +101,7 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(present);
         }
         let counters = scratch.counting()?;
-        let [present, ..] = self.or_poison(&mut scratch, |scratch| {
+        let [present, ..] = self.or_poison_if_launched(&mut scratch, |scratch| {
             // SAFETY: the pairs are staged; the table's lock is held until this has ended.
             unsafe { self.launch_assignment(&table, scratch.stream(), assignment, counters) }?;
             scratch.counted()

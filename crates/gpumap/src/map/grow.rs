@@ -204,6 +204,9 @@ impl<K: Key, V: Value> Map<K, V> {
         self.expect_sound()?;
         let shape = self.shape_for(capacity)?.aligned_to(&table.shape);
         self.expect_memory_for(table, &shape)?;
+        let kernels = &self.kernels;
+        self.device
+            .load_kernels(&[kernels.rebuild.name(), kernels.rehash.name()])?;
         tracing::debug!(
             pairs = self.room.len(),
             from = table.shape.slots(),

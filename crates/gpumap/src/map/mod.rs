@@ -19,6 +19,8 @@ mod on_stream;
 mod pending;
 mod persist;
 mod pieces;
+#[cfg(test)]
+mod refusals;
 mod remove;
 mod retain;
 mod retain_keys;
@@ -245,6 +247,25 @@ impl<K: Key, V: Value> Map<K, V> {
         self.len() as f64 / self.slots() as f64
     }
 
+    /// Compiles and loads all kernels that the map's operations launch, some 40 ms each the first time on a
+    /// machine. Else the driver does that when an operation first needs one, beside what the operation
+    /// does; an operation that gets no memory for it is refused, and the map is as it was. On the CPU
+    /// there is nothing to do.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    ///
+    /// let map: Map<u32, u32> = Map::with_capacity(&Device::best()?, 1_000)?;
+    /// map.preload()?; // from now on no call waits for a compiler
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn preload(&self) -> Result<()> {
+        self.device.load_kernels(&self.kernels.names())
+    }
+
     /// Frees the scratch memory that no call is using: what staged batches and results of host
     /// calls were copied through. Later calls allocate it again as they need it.
     pub fn trim(&self) {
@@ -287,6 +308,15 @@ impl<K: Key, V: Value> Map<K, V> {
         work: impl FnOnce(&mut Workspace) -> Result<T>,
     ) -> Result<T> {
         poison::or_poison(&self.poisoned, scratch, work)
+    }
+
+    /// See [`poison::or_poison_if_launched`].
+    fn or_poison_if_launched<T>(
+        &self,
+        scratch: &mut Workspace,
+        work: impl FnOnce(&mut Workspace) -> Result<T>,
+    ) -> Result<T> {
+        poison::or_poison_if_launched(&self.poisoned, scratch, work)
     }
 }
 

@@ -184,7 +184,7 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(removed);
         }
         let counters = scratch.counting()?;
-        let [removed, ..] = self.or_poison(scratch, |scratch| {
+        let [removed, ..] = self.or_poison_if_launched(scratch, |scratch| {
             // SAFETY: the keys are staged, and what is told has a place for each; the caller holds
             // the table's lock until this has ended.
             unsafe { self.launch_removal(table, scratch.stream(), removal, counters) }?;

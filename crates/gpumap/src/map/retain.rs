@@ -68,7 +68,7 @@ impl<K: Key, V: Value> Map<K, V> {
             removed: scratch.counting()?,
         };
         let grid = Grid::new(blocks, THREADS);
-        let [removed, ..] = self.or_poison(&mut scratch, |scratch| {
+        let [removed, ..] = self.or_poison_if_launched(&mut scratch, |scratch| {
             // SAFETY: the kernel set fits the map's types; the exclusive lock is held until the
             // counter has been read.
             unsafe { self.kernels.retain.launch(scratch.stream(), grid, args) }?;

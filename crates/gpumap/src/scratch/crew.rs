@@ -117,6 +117,7 @@ impl Lanes {
         {
             lanes.push(lane);
         }
+        lanes.iter_mut().for_each(|lane| lane.begin());
         let crew = Crew {
             of: Arc::clone(self),
             lanes,

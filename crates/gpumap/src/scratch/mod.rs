@@ -26,7 +26,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::input::Source;
 use crate::memory::{Memory, bytes_of};
-use crate::stream::Stream;
+use crate::stream::{Stream, launches_started};
 pub(crate) use chore::Places;
 use crew::Lanes;
 pub(crate) use crew::{Arrays, Crew, Cut};
@@ -91,6 +91,8 @@ impl ScratchPool {
             Some(workspace) => workspace,
             None => Workspace::new(&self.device, Some(self.lanes.clone()))?,
         };
+        let mut workspace = workspace;
+        workspace.begin();
         Ok(Scratch {
             pool: self,
             workspace: Some(workspace),
@@ -167,6 +169,8 @@ pub(crate) struct Workspace {
     busy: AtomicBool,
     /// The stream of a buffer that was waited for in this call: as a rule all its buffers have one.
     awaited: Option<Stream>,
+    /// Launches of this thread when the call began, or later while it has changed nothing.
+    launches_before: u64,
     stream: Stream,
 }
 
@@ -182,8 +186,19 @@ impl Workspace {
             lanes,
             busy: AtomicBool::new(false),
             awaited: None,
+            launches_before: launches_started(),
             stream,
         })
+    }
+
+    /// Says that no kernel of this call has changed the map yet.
+    pub(crate) fn begin(&mut self) {
+        self.launches_before = launches_started();
+    }
+
+    /// Whether a kernel of this call may have changed the map.
+    pub(crate) fn has_launched(&self) -> bool {
+        launches_started() != self.launches_before
     }
 
     /// The stream of this call.

@@ -9,7 +9,7 @@ use gpumap_simt::executor::{Executor, Fault};
 use gpumap_simt::kernel::{Grid, Kernel, KernelArgs, Launcher};
 
 use super::Stream;
-use super::launch::{expect_grid, prepare};
+use super::launch::{expect_grid, note_launch, note_started, prepare};
 use crate::cuda::{ExecutableGraph, KernelNodes};
 use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
@@ -134,16 +134,22 @@ impl Stream {
         match (&recorded.0, self.device().kind()) {
             (Ready::Cpu(launches), Kind::Cpu(_)) => {
                 let launches = Arc::clone(launches);
-                self.run_on_host(None, move |executor| {
-                    launches.iter().try_for_each(|launch| {
+                note_launch(self.run_on_host(None, move |executor| {
+                    for (i, launch) in launches.iter().enumerate() {
                         // SAFETY: the caller's promise.
-                        unsafe { launch.run(executor) }
-                    })
-                })
+                        unsafe { launch.run(executor) }.inspect_err(|_| {
+                            if i > 0 {
+                                // The ones before have run, whatever this one says.
+                                note_started();
+                            }
+                        })?;
+                    }
+                    Ok(())
+                }))
             }
             (Ready::Cuda(graph), Kind::Cuda(_)) => {
                 // SAFETY: the stream is alive; the rest is the caller's promise.
-                self.queue(|stream| unsafe { graph.launch(stream) })
+                note_launch(self.queue(|stream| unsafe { graph.launch(stream) }))
             }
             (Ready::Cpu(_), Kind::Cuda(_)) | (Ready::Cuda(_), Kind::Cpu(_)) => {
                 Err(Error::WrongDevice {

@@ -1,9 +1,11 @@
 //! Launching kernels on a stream, the same way on both back ends.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
+use gpumap_simt::executor::Executor;
 use gpumap_simt::kernel::{Grid, Kernel, KernelArgs, Launcher};
 
 use super::Stream;
@@ -15,6 +17,30 @@ use crate::error::{Error, Result};
 /// The limits of every CUDA device that matters here, and of the executor.
 const MAX_THREADS: u32 = 1024;
 const MAX_BLOCKS: u32 = i32::MAX as u32;
+
+thread_local! {
+    static STARTED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many launches of this thread have started, on any stream: what they write may be written. One
+/// that the device refused, or that had no memory, has not.
+pub(crate) fn launches_started() -> u64 {
+    STARTED.get()
+}
+
+/// Counts a launch, unless its outcome says that it has not started.
+pub(super) fn note_launch<T>(outcome: Result<T>) -> Result<T> {
+    // On the CPU a kernel that broke a rule has run until then.
+    if matches!(outcome, Ok(_) | Err(Error::Kernel(_))) {
+        note_started();
+    }
+    outcome
+}
+
+/// Counts a launch.
+pub(super) fn note_started() {
+    STARTED.set(STARTED.get() + 1);
+}
 
 impl Launcher for Stream {
     type Error = Error;
@@ -37,7 +63,8 @@ impl Launcher for Stream {
                 expect_grid(kernel.name(), grid)?;
                 let launch = CpuLaunch { kernel, grid, args };
                 // SAFETY: the caller vouches for the pointers in `args`.
-                self.run_on_host(None, move |executor| unsafe { launch.run(executor) })
+                let run = move |executor: &Executor| unsafe { launch.run(executor) };
+                note_launch(self.run_on_host(None, run))
             }
             Kind::Cuda(context) => {
                 let current = context.enter()?;
@@ -47,7 +74,7 @@ impl Launcher for Stream {
                 // SAFETY: the function takes one parameter, the struct `A` by value, which the
                 // type of `kernel` says and the driver copies before it returns; the stream and
                 // the function are of the current context; the caller vouches for the pointers.
-                self.queue(|stream| unsafe {
+                note_launch(self.queue(|stream| unsafe {
                     cu!(cuLaunchKernel(
                         function.handle,
                         grid.blocks,
@@ -61,7 +88,7 @@ impl Launcher for Stream {
                         params.as_mut_ptr(),
                         ptr::null_mut(),
                     ))
-                })
+                }))
             }
         }
     }

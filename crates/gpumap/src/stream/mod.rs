@@ -24,6 +24,7 @@ use crate::raw::CUstream;
 pub(crate) use graph::{Recorded, Recorder};
 use host::{HostBytes, HostQueue};
 pub(crate) use host::{Point, Scheduler};
+pub(crate) use launch::launches_started;
 use work::Work;
 
 /// A queue of work on one device. What is queued runs in order; what different streams hold may

@@ -231,6 +231,8 @@ impl<K: Key, V: Value> Map<K, V> {
             stream.download(to, binned.counts.ptr(), size_of_val(&*counts))?;
         }
         stream.synchronize()?;
+        // It only read the batch.
+        scratch.begin();
         let capacity = bins.capacity();
         let fits = counts.iter().all(|&count| count <= capacity);
         Ok(fits.then_some(binned))
@@ -338,7 +340,7 @@ impl<K: Key, V: Value> Map<K, V> {
         grid: Grid,
         args: A,
     ) -> Result<usize> {
-        let [counted, _] = self.or_poison(scratch, |scratch| {
+        let [counted, _] = self.or_poison_if_launched(scratch, |scratch| {
             // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
             unsafe { kernel.launch(scratch.stream(), grid, args) }?;
             scratch.counted()

@@ -180,6 +180,8 @@ impl<K: Key, V: Value> Map<K, V> {
         let tile = scatter_tile(&self.device, &build.kernels.to_pages, plan.parts);
         let sorting = build.sorting(tile, reports);
         let making = build.making(self.kernels.slot_bytes, &sorting, reports);
+        self.device
+            .load_kernels(&[sorting.kernel.kernel.name(), making.kernel.name()])?;
         let stages = stages(&build.table.shape, plan, build.batch);
         // Bins of the next stage are sorted while pages of this one are made, unless there is no
         // second stream to be had.
@@ -187,7 +189,7 @@ impl<K: Key, V: Value> Map<K, V> {
             [_] => None,
             _ => self.scratch.take().ok(),
         };
-        let [stored, spilled] = self.or_poison(scratch, |scratch| {
+        let [stored, spilled] = self.or_poison_if_launched(scratch, |scratch| {
             let stream = scratch.stream();
             let beside = beside.as_ref().map_or(stream, |other| other.stream());
             let cursors = &build.parts.cursors;

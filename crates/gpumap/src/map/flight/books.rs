@@ -7,7 +7,7 @@ use gpumap_kernels::count::{Counters, MIRRORED};
 use super::{Alarm, Effect, Flight, Flights, State, Ticket};
 use crate::error::{Error, Result, expect_room};
 use crate::room::Room;
-use crate::stream::Stream;
+use crate::stream::{Stream, launches_started};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
 /// Tickets that are made together at least: page-locked memory is slow to get.
@@ -68,8 +68,9 @@ impl Books<'_> {
         launch: impl FnOnce() -> Result<()>,
     ) -> Result<Arc<Flight>> {
         let writes = effects.iter().any(|effect| effect.writes());
+        let before = launches_started();
         if let Err(error) = launch() {
-            if writes && matches!(error, Error::Kernel(_) | Error::Driver { .. }) {
+            if writes && launches_started() != before {
                 // It may have ended anywhere.
                 self.poisoned.store(true, Ordering::Release);
                 let _ = stream.synchronize();

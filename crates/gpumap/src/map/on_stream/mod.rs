@@ -2,8 +2,6 @@
 
 mod queue;
 #[cfg(test)]
-mod refusals;
-#[cfg(test)]
 mod tests;
 
 use std::ptr;

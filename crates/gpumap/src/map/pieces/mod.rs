@@ -20,6 +20,7 @@ use gpumap_kernels::count::{Counters, MIRRORED};
 use super::{Key, Map, Value};
 use crate::error::Result;
 use crate::scratch::{Crew, Lane, Slot};
+use crate::stream::launches_started;
 pub(super) use look_up::Wanted;
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -33,6 +34,7 @@ impl<K: Key, V: Value> Map<K, V> {
         launch: impl Fn(&mut Lane, P, Counters) -> Result<()>,
     ) -> Result<[usize; MIRRORED]> {
         let mut counts = [0; MIRRORED];
+        let before = launches_started();
         let done = crew.each(
             pieces,
             load,
@@ -49,7 +51,10 @@ impl<K: Key, V: Value> Map<K, V> {
         );
         // Waits for its lanes.
         drop(crew);
-        done.inspect_err(|_| self.poison())?;
+        if done.is_err() && launches_started() != before {
+            self.poison();
+        }
+        done?;
         Ok(counts)
     }
 }

@@ -54,6 +54,8 @@ impl<K: Key, V: Value> Map<K, V> {
             }
         }?;
         let [absent, _] = scratch.counted()?;
+        // It only looked.
+        scratch.begin();
         Ok(absent as usize)
     }
 
@@ -79,7 +81,7 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         // Until the kernel has ended well, as far as anyone knows.
         scratch.dirty_bits();
-        let [stored, unplaced] = self.or_poison(scratch, |scratch| {
+        let [stored, unplaced] = self.or_poison_if_launched(scratch, |scratch| {
             // SAFETY: inputs are staged, outputs and bits are as long as the batch; the caller
             // holds the table's lock until this has ended.
             unsafe { self.launch_store(table, scratch.stream(), job, account) }?;
