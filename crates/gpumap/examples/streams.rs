@@ -18,7 +18,7 @@ fn main() -> Result<()> {
         .iter()
         .map(|stream| Buffer::from_slice(stream, &[1; LEN]))
         .collect::<Result<_>>()?;
-    let mut new: Vec<Pending<'_, usize>> = Vec::new();
+    let mut new: Vec<Pending<usize>> = Vec::new();
     for batch in 0..BATCHES {
         let i = batch as usize % streams.len();
         // Half of the keys of each batch are those of the batch before.

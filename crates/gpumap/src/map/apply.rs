@@ -228,13 +228,13 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<(Option<Promise<'_>>, usize)> {
         let len = mix.pairs.len;
         if let Some(stores) = mix.stores {
-            return Ok((self.room.promise(stores), stores));
+            return Ok((self.books.room.promise(stores), stores));
         }
-        if let Some(promise) = self.room.promise(len) {
+        if let Some(promise) = self.books.room.promise(len) {
             return Ok((Some(promise), len));
         }
         let stores = self.count_stores(scratch, mix.operations, len)?;
-        Ok((self.room.promise(stores), stores))
+        Ok((self.books.room.promise(stores), stores))
     }
 
     /// Runs a batch: beside other calls if it fits for sure, else alone.
@@ -246,7 +246,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 Some(promise) => {
                     let (report, applied) = self.run_mix(&table, scratch, mix, Select::All)?;
                     promise.keep(applied.stored);
-                    self.room.removed(applied.removed);
+                    self.books.room.removed(applied.removed);
                     (report, applied)
                 }
                 None => {
@@ -281,18 +281,18 @@ impl<K: Key, V: Value> Map<K, V> {
         // equal, are counted as well.
         let absent = self.count_absent(&table, scratch, mix.pairs)?;
         let new = absent.min(stores);
-        if new > self.room.left() {
+        if new > self.books.room.left() {
             self.make_room_for_all(&mut table, new)?;
         }
         // A pair that is removed and stored again takes a second slot. Those of removed pairs are cleared away then,
         // for which there has to be memory before anything is removed.
         let slots = stores.min(absent.saturating_add(mix.removes));
-        if slots > self.room.left() {
+        if slots > self.books.room.left() {
             self.expect_compactable(&table)?;
         }
         let (report, applied) = self.run_mix(&table, scratch, mix, Select::All)?;
-        self.room.stored(applied.stored);
-        self.room.removed(applied.removed);
+        self.books.room.stored(applied.stored);
+        self.books.room.removed(applied.removed);
         Ok((report, applied))
     }
 

@@ -53,10 +53,10 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn reserve(&self, more: usize) -> Result<()> {
         let mut table = self.exclusive()?;
         self.expect_sound()?;
-        if self.room.left() >= more {
+        if self.books.room.left() >= more {
             return Ok(());
         }
-        let pairs = self.room.len().saturating_add(more);
+        let pairs = self.books.room.len().saturating_add(more);
         self.rebuild(&mut table, pairs.max(self.capacity()))
     }
 
@@ -68,7 +68,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn shrink_to_fit(&self) -> Result<()> {
         let mut table = self.exclusive()?;
-        let mut capacity = self.room.len();
+        let mut capacity = self.books.room.len();
         for _ in 0..TRIES {
             match self.rebuild(&mut table, capacity) {
                 Err(Error::Full { .. }) => capacity += capacity / 4 + 1,
@@ -80,9 +80,9 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// Makes room for some of the `more` absent keys of a batch at least, by compacting or growing.
     pub(super) fn make_room(&self, table: &mut Table, more: usize) -> Result<()> {
-        let (len, capacity) = (self.room.len(), self.capacity());
+        let (len, capacity) = (self.books.room.len(), self.capacity());
         let least = len.saturating_add(more.div_ceil(PARTS).max(1));
-        let has_tombstones = self.room.used() > len;
+        let has_tombstones = self.books.room.used() > len;
         let Growth::By(factor) = self.growth else {
             if has_tombstones && least <= capacity {
                 return self.rebuild(table, capacity);
@@ -115,7 +115,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// Makes room for all of `pairs`, by compacting or growing, as far as the growth setting allows.
     pub(super) fn make_room_for_all(&self, table: &mut Table, pairs: usize) -> Result<()> {
-        let (len, capacity) = (self.room.len(), self.capacity());
+        let (len, capacity) = (self.books.room.len(), self.capacity());
         let needed = len.saturating_add(pairs);
         let Growth::By(factor) = self.growth else {
             return match needed.checked_sub(capacity) {
@@ -208,7 +208,7 @@ impl<K: Key, V: Value> Map<K, V> {
         self.device
             .load_kernels(&[kernels.rebuild.name(), kernels.rehash.name()])?;
         tracing::debug!(
-            pairs = self.room.len(),
+            pairs = self.books.room.len(),
             from = table.shape.slots(),
             to = shape.slots(),
             "rebuilding the table"
@@ -226,18 +226,18 @@ impl<K: Key, V: Value> Map<K, V> {
             if one_by_one && capacity < table.shape.capacity {
                 // Some submaps may have shrunk.
                 table.shape.capacity = capacity;
-                self.room.resized(capacity);
+                self.books.room.resized(capacity);
             }
             return Err(error);
         }
         table.shape.capacity = capacity;
-        self.room.rebuilt(self.room.len(), capacity);
+        self.books.room.rebuilt(self.books.room.len(), capacity);
         Ok(())
     }
 
     /// Takes note of the slots and the submaps that the table has now.
     pub(super) fn note_shape(&self, shape: &Shape) {
-        self.slots.store(shape.slots(), Ordering::Release);
+        self.books.slots.store(shape.slots(), Ordering::Release);
         self.submaps.store(shape.pages.len(), Ordering::Release);
     }
 

@@ -108,8 +108,8 @@ impl<K: Key, V: Value> Map<K, V> {
         // Under the lock still: a call that runs alone must find the figures right.
         let promised = ended.tally.inserted.min(most_new);
         promise.keep(promised);
-        self.room.stored(ended.tally.inserted - promised);
-        self.room.removed(ended.tally.removed);
+        self.books.room.stored(ended.tally.inserted - promised);
+        self.books.room.removed(ended.tally.removed);
         drop(table);
         ended.report(self.kernels.slots)
     }
@@ -138,8 +138,8 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut scratch = self.scratch.take()?;
         let table = self.exclusive()?;
         let ended = self.lend(&table, &mut scratch, stream, launch)?;
-        self.room.stored(ended.tally.inserted);
-        self.room.removed(ended.tally.removed);
+        self.books.room.stored(ended.tally.inserted);
+        self.books.room.removed(ended.tally.removed);
         drop(table);
         ended.report(self.kernels.slots)
     }
@@ -153,11 +153,11 @@ impl<K: Key, V: Value> Map<K, V> {
             }
         }
         let mut table = self.exclusive()?;
-        if self.room.left() < pairs {
+        if self.books.room.left() < pairs {
             self.make_room_for_all(&mut table, pairs)?;
         }
         let missing = || self.full(pairs, pairs, false);
-        let promise = self.room.promise(pairs).ok_or_else(missing)?;
+        let promise = self.books.room.promise(pairs).ok_or_else(missing)?;
         Ok((RwLockWriteGuard::downgrade(table), promise))
     }
 
@@ -170,7 +170,7 @@ impl<K: Key, V: Value> Map<K, V> {
         launch: impl FnOnce(MapRef<K::Bits, V::Bits>) -> Result<()>,
     ) -> Result<Ended> {
         self.expect_sound()?;
-        lend(scratch, stream, &self.poisoned, |counts| {
+        lend(scratch, stream, &self.books.poisoned, |counts| {
             launch(MapRef::new(
                 table.view_to_store(),
                 self.kernels.slots,

@@ -35,6 +35,8 @@ mod wakers;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gpumap_kernels::kernels::{Encoding, KernelSet, KeyBits};
@@ -134,8 +136,8 @@ pub struct Map<K: Key, V: Value> {
     device: Device,
     kernels: &'static KernelSet<K::Bits, V::Bits>,
     scratch: ScratchPool,
-    /// Calls on streams of the caller. Before the table: dropped first, after waiting for them.
-    flights: Flights,
+    /// Before the table: dropped first, after waiting for calls in flight.
+    books: OwnBooks,
     /// Shared by the verbs; exclusive for what must run alone.
     table: Lock<Table>,
     /// What it is meant to be when it grows.
@@ -144,11 +146,7 @@ pub struct Map<K: Key, V: Value> {
     /// When batches are sorted.
     bulk: Thresholds,
     seed: u64,
-    room: Room,
-    slots: AtomicUsize,
     submaps: AtomicUsize,
-    /// Whether a write failed half-way.
-    poisoned: AtomicBool,
     _pair: PhantomData<fn(K) -> V>,
 }
 
@@ -189,23 +187,25 @@ impl<K: Key, V: Value> Map<K, V> {
         if needed > available {
             return Err(Error::OutOfMemory { needed, available });
         }
-        let room = Room::new(shape.capacity);
-        let (slots, submaps) = (shape.slots().into(), shape.pages.len().into());
+        let submaps = shape.pages.len().into();
+        let books = Books {
+            room: Room::new(shape.capacity),
+            slots: shape.slots().into(),
+            poisoned: AtomicBool::new(false),
+            flights: Flights::new(device),
+        };
         let table = Table::new(&Stream::new(device)?, shape, seed)?;
         Ok(Self {
             device: device.clone(),
             kernels,
             scratch: ScratchPool::with_cut(device, cut.unwrap_or_else(|| Cut::of(device))),
-            flights: Flights::new(device),
+            books: OwnBooks(Arc::new(books)),
             table: Lock::new(table),
             wish,
             growth,
             bulk: bulk.unwrap_or_else(|| Thresholds::of(device, kernels.slot_bytes)),
             seed,
-            room,
-            slots,
             submaps,
-            poisoned: AtomicBool::new(false),
             _pair: PhantomData,
         })
     }
@@ -218,8 +218,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// How many pairs it holds. Exact when no call is in flight; else every call that has
     /// returned is counted, on a stream every one that has ended. Costs nothing.
     pub fn len(&self) -> usize {
-        self.books().land_ended();
-        self.room.len()
+        self.books.land_ended();
+        self.books.room.len()
     }
 
     /// Whether it holds no pair.
@@ -229,12 +229,12 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// How many pairs fit before it grows: at least what it was built for.
     pub fn capacity(&self) -> usize {
-        self.room.capacity()
+        self.books.room.capacity()
     }
 
     /// How many slots it has, beside the few for keys whose bits mean a state of a slot.
     pub fn slots(&self) -> usize {
-        self.slots.load(Ordering::Acquire)
+        self.books.slots.load(Ordering::Acquire)
     }
 
     /// How many submaps it has.
@@ -278,27 +278,18 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::Driver`] if the driver refuses to wait for calls in flight.
     fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Table>> {
         let table = self.table.write();
-        self.books().land_all()?;
+        self.books.land_all()?;
         Ok(table)
-    }
-
-    fn books(&self) -> Books<'_> {
-        Books {
-            room: &self.room,
-            slots: &self.slots,
-            poisoned: &self.poisoned,
-            flights: &self.flights,
-        }
     }
 
     /// See [`poison::expect_sound`].
     fn expect_sound(&self) -> Result<()> {
-        poison::expect_sound(&self.poisoned)
+        poison::expect_sound(&self.books.poisoned)
     }
 
     /// Says that nobody knows what the map holds.
     fn poison(&self) {
-        self.poisoned.store(true, Ordering::Release);
+        self.books.poisoned.store(true, Ordering::Release);
     }
 
     /// See [`poison::or_poison`].
@@ -307,7 +298,7 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch: &mut Workspace,
         work: impl FnOnce(&mut Workspace) -> Result<T>,
     ) -> Result<T> {
-        poison::or_poison(&self.poisoned, scratch, work)
+        poison::or_poison(&self.books.poisoned, scratch, work)
     }
 
     /// See [`poison::or_poison_if_launched`].
@@ -316,7 +307,25 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch: &mut Workspace,
         work: impl FnOnce(&mut Workspace) -> Result<T>,
     ) -> Result<T> {
-        poison::or_poison_if_launched(&self.poisoned, scratch, work)
+        poison::or_poison_if_launched(&self.books.poisoned, scratch, work)
+    }
+}
+
+/// The books as their map has them.
+#[derive(Debug)]
+struct OwnBooks(Arc<Books>);
+
+impl Deref for OwnBooks {
+    type Target = Arc<Books>;
+
+    fn deref(&self) -> &Arc<Books> {
+        &self.0
+    }
+}
+
+impl Drop for OwnBooks {
+    fn drop(&mut self) {
+        self.0.flights.wait();
     }
 }
 

@@ -9,21 +9,55 @@ use super::flight::{Books, Flight};
 use crate::error::Result;
 
 /// The answer of a call on a stream: to be waited for, on the host with [`wait`](Self::wait) or as a
-/// [`Future`], or to be dropped. A call that was dropped takes effect all the same.
+/// [`Future`], or to be dropped. A call whose answer was dropped takes effect all the same.
+///
+/// It borrows nothing, so that a program can keep it beside an `Arc<Map>`. If the map is dropped first, that
+/// waits for the call, and the answer is still to be had.
+///
+/// ```
+/// use std::collections::VecDeque;
+/// use std::sync::Arc;
+///
+/// use gpumap::{Device, Map, Pending, Result, Stream};
+///
+/// struct Counter {
+///     map: Arc<Map<u64, u64>>,
+///     stream: Stream,
+///     answers: VecDeque<Pending<usize>>,
+/// }
+///
+/// impl Counter {
+///     fn take(&mut self, keys: &[u64]) -> Result<()> {
+///         self.answers.push_back(self.map.on(&self.stream).insert(keys, keys)?);
+///         Ok(())
+///     }
+/// }
+///
+/// let device = Device::best()?;
+/// let (map, stream) = (Arc::new(Map::new(&device)?), Stream::new(&device)?);
+/// let mut counter = Counter { map, stream, answers: VecDeque::new() };
+/// counter.take(&[1, 2, 3])?;
+/// counter.take(&[3, 4])?;
+/// let Counter { map, answers, .. } = counter;
+/// drop(map);
+/// let new: Result<Vec<usize>> = answers.into_iter().map(Pending::wait).collect();
+/// assert_eq!(new?, [3, 1]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
 ///
 /// It needs no particular executor. When the device is done, the task's waker is called on a thread of
 /// this library: it may call any operation and drop anything, but other tasks wait while it runs.
 #[must_use = "the answer says how many keys were new or removed, and whether all went well"]
 #[derive(Debug)]
-pub struct Pending<'m, T> {
-    answer: Answer<'m>,
+pub struct Pending<T> {
+    answer: Answer,
     of_counts: fn(Vec<usize>) -> T,
 }
 
 #[derive(Debug)]
-enum Answer<'m> {
+enum Answer {
     /// The device may still be at it.
-    Flying(Books<'m>, Arc<Flight>),
+    Flying(Arc<Books>, Arc<Flight>),
     /// The call has waited itself.
     Ready(Option<Result<Vec<usize>>>),
 }
@@ -34,14 +68,14 @@ pub(super) fn only(counts: Vec<usize>) -> usize {
     counts.first().copied().unwrap_or(0)
 }
 
-impl<'m, T> Pending<'m, T> {
+impl<T> Pending<T> {
     pub(super) fn flying(
-        books: Books<'m>,
+        books: &Arc<Books>,
         flight: Arc<Flight>,
         of_counts: fn(Vec<usize>) -> T,
     ) -> Self {
         Self {
-            answer: Answer::Flying(books, flight),
+            answer: Answer::Flying(books.clone(), flight),
             of_counts,
         }
     }
@@ -82,7 +116,7 @@ impl<'m, T> Pending<'m, T> {
     }
 }
 
-impl<T> Future for Pending<'_, T> {
+impl<T> Future for Pending<T> {
     type Output = Result<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

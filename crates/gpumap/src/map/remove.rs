@@ -180,7 +180,7 @@ impl<K: Key, V: Value> Map<K, V> {
         if only_counts
             && let Some(removed) = self.remove_sorted(table, scratch, removal.keys, removal.len)?
         {
-            self.room.removed(removed);
+            self.books.room.removed(removed);
             return Ok(removed);
         }
         let counters = scratch.counting()?;
@@ -190,7 +190,7 @@ impl<K: Key, V: Value> Map<K, V> {
             unsafe { self.launch_removal(table, scratch.stream(), removal, counters) }?;
             scratch.counted()
         })?;
-        self.room.removed(removed as usize);
+        self.books.room.removed(removed as usize);
         Ok(removed as usize)
     }
 
@@ -225,14 +225,14 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Makes every slot empty, under the exclusive lock.
     pub(super) fn empty(&self, table: &mut Table) -> Result<()> {
         // Half-way through it holds neither what it held nor nothing.
-        let poisoned = self.poisoned.swap(true, Ordering::AcqRel);
+        let poisoned = self.books.poisoned.swap(true, Ordering::AcqRel);
         table.clear()?;
         if poisoned {
             // What failed may have been the news of slabs that were replaced.
             table.publish()?;
         }
-        self.room.rebuilt(0, self.capacity());
-        self.poisoned.store(false, Ordering::Release);
+        self.books.room.rebuilt(0, self.capacity());
+        self.books.poisoned.store(false, Ordering::Release);
         Ok(())
     }
 }

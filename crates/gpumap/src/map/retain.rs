@@ -74,7 +74,7 @@ impl<K: Key, V: Value> Map<K, V> {
             unsafe { self.kernels.retain.launch(scratch.stream(), grid, args) }?;
             scratch.counted()
         })?;
-        self.room.removed(removed as usize);
+        self.books.room.removed(removed as usize);
         Ok(removed as usize)
     }
 }

@@ -84,7 +84,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let capacity = fresh.shape.capacity;
         self.note_shape(&fresh.shape);
         *table = fresh;
-        self.room.rebuilt(stored, capacity);
+        self.books.room.rebuilt(stored, capacity);
         Ok(before - stored)
     }
 
@@ -106,7 +106,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let report = self.or_poison(scratch, |scratch| {
             self.run(table, scratch, marked, Select::Marked)
         })?;
-        self.room.stored(report.stored);
+        self.books.room.stored(report.stored);
         let mut progress = Progress::default();
         if report.unplaced != 0 {
             self.place_colliding(table, scratch, marked, report, &mut progress)?;

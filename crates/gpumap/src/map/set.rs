@@ -134,7 +134,7 @@ impl<'m, K: Key> OnStream<'m, K, ()> {
     ///
     /// # Errors
     /// As for [`insert`](Self::insert), but for [`Error::LengthMismatch`].
-    pub fn insert_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<'m, usize>> {
+    pub fn insert_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<usize>> {
         self.insert(keys, &nothing(keys.source().len()))
     }
 }

@@ -117,10 +117,10 @@ impl<K: Key, V: Value> PartialEq for Step<K, V> {
 impl<K: Key, V: Value> Map<K, V> {
     /// Room for so many pairs beside other calls, if there is.
     pub(super) fn promise(&self, pairs: usize) -> Option<Promise<'_>> {
-        self.room.promise(pairs).or_else(|| {
+        self.books.room.promise(pairs).or_else(|| {
             // What has ended meanwhile may have needed less than it was promised.
-            self.books().land_ended();
-            self.room.promise(pairs)
+            self.books.land_ended();
+            self.books.room.promise(pairs)
         })
     }
 
@@ -136,7 +136,7 @@ impl<K: Key, V: Value> Map<K, V> {
         step: &Step<K, V>,
     ) -> Result<Arc<Flight>> {
         self.expect_sound()?;
-        self.books().depart(stream, step.effect(), |counters| {
+        self.books.depart(stream, step.effect(), |counters| {
             // SAFETY: passed on. Who frees or replaces the table lands all flights first.
             unsafe { self.queue(stream, table, step, counters) }
         })

@@ -293,7 +293,7 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         {
             let table = self.table.read();
-            if let Some(promise) = self.room.promise(job.len) {
+            if let Some(promise) = self.books.room.promise(job.len) {
                 return self.store_part(table, promise, scratch, job);
             }
         }
@@ -306,10 +306,10 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(0);
         }
         // Nothing is in flight, so what is left is exact.
-        if absent > self.room.left() && self.growth != Growth::Fixed {
+        if absent > self.books.room.left() && self.growth != Growth::Fixed {
             self.try_to_grow(&mut table, absent, &mut sorted)?;
         }
-        if absent > self.room.left() {
+        if absent > self.books.room.left() {
             // By parts of the batch as it came.
             drop(sorted);
             return self.store_alone(&mut table, scratch, job);
@@ -336,7 +336,7 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(stored);
         }
         let report = self.run(table, scratch, job, Select::All)?;
-        self.room.stored(report.stored);
+        self.books.room.stored(report.stored);
         if report.unplaced == 0 {
             return Ok(report.stored);
         }

@@ -20,12 +20,12 @@ fn building_meets_no_flight() {
             thread::spawn(move || map.build())
         };
         let flight = map.store(1).expect("there is room");
-        map.books().land(&flight);
+        map.books.land(&flight).unwrap();
         assert_eq!(flight.take().unwrap(), [1]);
         let built = builder.join().unwrap();
         BUILT[usize::from(built)].fetch_add(1, Relaxed);
         let len = if built { 3 } else { 1 };
-        assert_eq!((map.room.len(), map.room.used()), (len, len));
+        assert_eq!((map.books.room.len(), map.books.room.used()), (len, len));
     });
     let [beside, alone] = BUILT.each_ref().map(|orders| orders.load(Relaxed));
     assert!(beside > 0 && alone > 0, "{beside} orders, {alone} orders");
@@ -41,9 +41,9 @@ fn building_after_a_flight_that_another_thread_lands() {
             let map = map.clone();
             thread::spawn(move || map.build())
         };
-        map.books().land(&flight);
+        map.books.land(&flight).unwrap();
         let built = builder.join().unwrap();
-        assert_eq!(map.room.len(), if built { 2 } else { 0 });
+        assert_eq!(map.books.room.len(), if built { 2 } else { 0 });
         // Nobody is there any more.
         assert!(built || map.build());
     });
@@ -66,7 +66,7 @@ mod planted {
                 })
             };
             let flight = map.store(1).expect("there is room");
-            map.books().land(&flight);
+            map.books.land(&flight).unwrap();
             builder.join().unwrap();
         });
     }
@@ -81,7 +81,7 @@ mod planted {
     #[should_panic(expected = "Causality violation")]
     fn building_asks_for_flights_before_it_is_alone() {
         build_beside_a_call(|map| {
-            let landed = map.books().all_landed();
+            let landed = map.books.all_landed();
             landed.then(|| map.table.try_write()).flatten()
         });
     }

@@ -15,10 +15,10 @@ fn growth_waits_for_flights() {
             thread::spawn(move || map.grow())
         };
         let flight = map.store(1).expect("there is room");
-        map.books().land(&flight);
+        map.books.land(&flight).unwrap();
         assert_eq!(flight.take().unwrap(), [1]);
         grower.join().unwrap();
-        assert_eq!((map.room.len(), map.room.used()), (1, 1));
+        assert_eq!((map.books.room.len(), map.books.room.used()), (1, 1));
     });
 }
 
@@ -34,8 +34,8 @@ fn growth_between_two_calls() {
         drop(map.store(0).expect("there is room"));
         map.grow();
         other.join().unwrap();
-        map.books().land_all();
-        assert_eq!((map.room.len(), map.room.used()), (1, 1));
+        map.books.land_all().unwrap();
+        assert_eq!((map.books.room.len(), map.books.room.used()), (1, 1));
     });
 }
 
@@ -48,15 +48,15 @@ fn a_flight_lands_once() {
         let first = map.store(1).expect("there is room");
         let waiter = {
             let (map, first) = (map.clone(), first.clone());
-            thread::spawn(move || map.books().land(&first))
+            thread::spawn(move || map.books.land(&first).unwrap())
         };
-        map.books().land(&first);
+        map.books.land(&first).unwrap();
         assert_eq!(first.take().unwrap(), [1]);
         let second = map.store(0).expect("there is room");
         waiter.join().unwrap();
-        map.books().land(&second);
+        map.books.land(&second).unwrap();
         assert_eq!(second.take().unwrap(), [0]);
-        assert_eq!((map.room.len(), map.room.used()), (1, 1));
+        assert_eq!((map.books.room.len(), map.books.room.used()), (1, 1));
     });
 }
 
@@ -74,7 +74,7 @@ mod planted {
                 thread::spawn(move || replace(&map.table.write()))
             };
             let flight = map.store(1).expect("there is room");
-            map.books().land(&flight);
+            map.books.land(&flight).unwrap();
             grower.join().unwrap();
         });
     }
@@ -89,9 +89,9 @@ mod planted {
                 thread::spawn(move || map.grow())
             };
             let table = map.table.read().clone();
-            let promise = map.room.promise(1).expect("there is room");
+            let promise = map.books.room.promise(1).expect("there is room");
             let flight = map.depart(&table, promise, 1);
-            map.books().land(&flight);
+            map.books.land(&flight).unwrap();
             grower.join().unwrap();
         });
     }
@@ -105,16 +105,16 @@ mod planted {
                 let map = map.clone();
                 thread::spawn(move || {
                     let table = map.table.write();
-                    let len = map.room.len();
-                    map.books().land_all();
+                    let len = map.books.room.len();
+                    map.books.land_all().unwrap();
                     replace(&table);
-                    map.room.rebuilt(len, 4);
+                    map.books.room.rebuilt(len, 4);
                 })
             };
             let flight = map.store(1).expect("there is room");
-            map.books().land(&flight);
+            map.books.land(&flight).unwrap();
             grower.join().unwrap();
-            assert_eq!((map.room.len(), map.room.used()), (1, 1));
+            assert_eq!((map.books.room.len(), map.books.room.used()), (1, 1));
         });
     }
 }

@@ -92,31 +92,27 @@ struct Table(Rc<UnsafeCell<u32>>);
 
 /// The fields of a map that matter here.
 struct Map {
-    flights: Flights,
+    books: Books,
     table: Lock<Table>,
-    room: Room,
-    slots: AtomicUsize,
-    poisoned: AtomicBool,
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        self.books.flights.wait();
+    }
 }
 
 impl Map {
     fn new(capacity: usize) -> Rc<Self> {
         Rc::new(Self {
-            flights: Flights::new(&Device),
+            books: Books {
+                room: Room::new(capacity),
+                slots: AtomicUsize::new(capacity),
+                poisoned: AtomicBool::new(false),
+                flights: Flights::new(&Device),
+            },
             table: Lock::new(Table(Rc::new(UnsafeCell::new(0)))),
-            room: Room::new(capacity),
-            slots: AtomicUsize::new(capacity),
-            poisoned: AtomicBool::new(false),
         })
-    }
-
-    fn books(&self) -> Books<'_> {
-        Books {
-            room: &self.room,
-            slots: &self.slots,
-            poisoned: &self.poisoned,
-            flights: &self.flights,
-        }
     }
 
     /// Queues a kernel that stores `stored` of the pairs that it was promised room for.
@@ -140,7 +136,7 @@ impl Map {
             Ok(())
         };
         let flight = self
-            .books()
+            .books
             .depart(&stream, Effect::Store { keys: 1 }, depart);
         promise.hand_over();
         flight.unwrap()
@@ -149,9 +145,9 @@ impl Map {
     /// `OnStream::store`, of a batch of one pair; nothing if there is no room.
     fn store(&self, stored: u64) -> Option<Arc<Flight>> {
         let table = self.table.read();
-        let promise = self.room.promise(1).or_else(|| {
-            self.books().land_ended();
-            self.room.promise(1)
+        let promise = self.books.room.promise(1).or_else(|| {
+            self.books.land_ended();
+            self.books.room.promise(1)
         });
         Some(self.depart(&table, promise?, stored))
     }
@@ -159,15 +155,17 @@ impl Map {
     /// `Map::exclusive` and `Map::rebuild`: replaces the slabs.
     fn grow(&self) {
         let table = self.table.write();
-        self.books().land_all();
+        self.books.land_all().unwrap();
         replace(&table);
-        self.room.rebuilt(self.room.len(), 2 * self.room.capacity());
+        self.books
+            .room
+            .rebuilt(self.books.room.len(), 2 * self.books.room.capacity());
     }
 
     /// `Map::alone_to_build`: the table, if it is to be had without waiting for anybody.
     fn alone(&self) -> Option<RwLockWriteGuard<'_, Table>> {
         let table = self.table.try_write()?;
-        self.books().all_landed().then_some(table)
+        self.books.all_landed().then_some(table)
     }
 
     /// `Map::store_all` of a large batch: makes the pages of an empty map, of two pairs. Says
@@ -177,11 +175,11 @@ impl Map {
             return false;
         };
         // As `Map::build_from` asks again.
-        let is_empty = self.room.len() == 0;
+        let is_empty = self.books.room.len() == 0;
         if is_empty {
             replace(&table);
-            self.room.rebuilt(0, self.room.capacity());
-            self.room.stored(2);
+            self.books.room.rebuilt(0, self.books.room.capacity());
+            self.books.room.stored(2);
         }
         is_empty
     }

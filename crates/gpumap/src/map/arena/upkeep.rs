@@ -85,7 +85,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         self.ids.expect_sound()?;
         let recycled = arena.ring.recycle();
         if recycled.is_err() {
-            self.ids.poisoned.store(true, Ordering::Release);
+            self.ids.books.poisoned.store(true, Ordering::Release);
         }
         recycled
     }

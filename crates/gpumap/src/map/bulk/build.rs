@@ -32,7 +32,7 @@ impl<K: Key, V: Value> Map<K, V> {
             return None;
         }
         let (len, slots) = (job.len, self.slots());
-        let is_empty = self.room.len() == 0;
+        let is_empty = self.books.room.len() == 0;
         match job.verb {
             // Of several pairs with one key any may be kept.
             Verb::Insert | Verb::Merge(Update::Replace)
@@ -40,7 +40,7 @@ impl<K: Key, V: Value> Map<K, V> {
             {
                 Some(Before::Nothing)
             }
-            Verb::Insert if len <= self.room.left() && self.bulk.fills(len, slots) => {
+            Verb::Insert if len <= self.books.room.left() && self.bulk.fills(len, slots) => {
                 Some(Before::Pairs)
             }
             _ => None,
@@ -55,7 +55,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Option<RwLockWriteGuard<'_, Table>> {
         self.makes_pages(job)?;
         let table = self.table.try_write()?;
-        self.books().all_landed().then_some(table)
+        self.books.all_landed().then_some(table)
     }
 
     /// Makes the pages of the map with the batch of a job, and returns how many pairs were stored.
@@ -109,9 +109,9 @@ impl<K: Key, V: Value> Map<K, V> {
         let made = self.make_all_pages(scratch, &build)?;
         if before == Before::Nothing {
             // Whatever tombstones there were are gone.
-            self.room.rebuilt(0, self.capacity());
+            self.books.room.rebuilt(0, self.capacity());
         }
-        self.room.stored(made.stored);
+        self.books.room.stored(made.stored);
         let Some(rest) = rest_of(job, &parts, plan, &made) else {
             table.set_marked(marked);
             return Ok(Some(made.stored));
@@ -119,7 +119,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let report = self.or_poison(scratch, |scratch| {
             self.run(table, scratch, rest, Select::All)
         })?;
-        self.room.stored(report.stored);
+        self.books.room.stored(report.stored);
         let mut progress = Progress::default();
         let Made {
             stored,

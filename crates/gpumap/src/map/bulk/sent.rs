@@ -36,7 +36,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// Pairs that fit beside those it has and those that are promised room.
     pub(crate) fn room_left(&self) -> usize {
-        self.room.left()
+        self.books.room.left()
     }
 
     /// The kernels that batches are sent with, for one of so many keys on this rank: none where
@@ -80,7 +80,7 @@ impl<K: Key, V: Value> Map<K, V> {
             scratch.stream().wait_event(&last.event)?;
         }
         let table = self.table.read();
-        match self.room.promise(sent.len) {
+        match self.books.room.promise(sent.len) {
             Some(promise) => self.store_part(table, promise, &mut scratch, job),
             // Somebody else has stored pairs meanwhile, in the rank's own map.
             None => Err(self.full(sent.len, sent.len, false)),
@@ -108,7 +108,7 @@ impl<K: Key, V: Value> Map<K, V> {
         self.expect_sound()?;
         let bins = sent.bins.cast();
         let removed = self.remove_bins(&table, &mut scratch, kernels.remove, bins)?;
-        self.room.removed(removed);
+        self.books.room.removed(removed);
         Ok(removed)
     }
 

@@ -13,20 +13,23 @@ use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 /// Tickets that are made together at least: page-locked memory is slow to get.
 const TICKETS: usize = 64;
 
-/// The books of a map: what flights change when they land.
-#[derive(Clone, Copy, Debug)]
-pub struct Books<'m> {
-    pub room: &'m Room,
-    pub slots: &'m AtomicUsize,
-    pub poisoned: &'m AtomicBool,
-    pub flights: &'m Flights,
+/// The books of a map: what flights change when they land. Answers that are still to come share them with
+/// the map, and may outlive it.
+#[derive(Debug)]
+pub struct Books {
+    pub room: Room,
+    pub slots: AtomicUsize,
+    /// Whether a write failed half-way.
+    pub poisoned: AtomicBool,
+    /// Calls on streams of the caller.
+    pub flights: Flights,
 }
 
-impl Books<'_> {
+impl Books {
     /// A ticket that no call is using. Those of calls whose answers nobody waits for come back
     /// here: so there are not many more than calls in flight.
     fn ticket(&self) -> Result<Ticket> {
-        let flights = self.flights;
+        let flights = &self.flights;
         if let Some(ticket) = flights.idle.lock().pop() {
             return Ok(ticket);
         }

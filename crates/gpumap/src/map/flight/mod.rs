@@ -83,6 +83,17 @@ impl Flights {
         }
     }
 
+    /// Waits for the device: the table is freed next.
+    pub fn wait(&self) {
+        for flight in &*self.open.lock() {
+            if let State::Flying(ticket, _) = &*flight.state.lock() {
+                // After an error nothing runs, except after a refusal; a driver that refuses to wait
+                // here, in a callback, refuses to free the table as well.
+                let _ = ticket.event.synchronize();
+            }
+        }
+    }
+
     /// Tickets of the caller's own, for so many verbs each.
     pub fn tickets(&self, tickets: usize, verbs: usize) -> Result<Vec<Ticket>> {
         Ticket::book(&self.device, tickets, verbs)
@@ -100,19 +111,6 @@ impl Flights {
     pub fn wake(&self, flight: &Flight, waker: Waker) -> Result<()> {
         let let_wait = |stream: &Stream| self.let_wait(stream, flight);
         self.wakers.wake(&flight.alarm, waker, let_wait)
-    }
-}
-
-impl Drop for Flights {
-    /// Waits for the device: the table is freed next.
-    fn drop(&mut self) {
-        for flight in self.open.get_mut() {
-            if let State::Flying(ticket, _) = &*flight.state.lock() {
-                // After an error nothing runs, except after a refusal; a driver that refuses to wait
-                // here, in a callback, refuses to free the table as well.
-                let _ = ticket.event.synchronize();
-            }
-        }
     }
 }
 

@@ -66,7 +66,7 @@ impl<K: Key, V: Value> Capture<K, V> {
     }
 
     /// Waits for its last launch.
-    pub fn land(&self, books: Books<'_>) -> Result<()> {
+    pub fn land(&self, books: &Books) -> Result<()> {
         self.flight
             .as_ref()
             .map_or(Ok(()), |flight| books.land(flight))
@@ -89,7 +89,7 @@ impl<K: Key, V: Value> Capture<K, V> {
         stream: &Stream,
     ) -> Result<(Self, Arc<Flight>)> {
         let effects = self.effects.clone();
-        let flight = map.books().depart_with(stream, &self.ticket, effects, || {
+        let flight = map.books.depart_with(stream, &self.ticket, effects, || {
             // SAFETY: the caller's promise.
             unsafe { stream.launch_recorded(&self.kernels) }
         })?;

@@ -118,7 +118,7 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
     /// # Safety
     /// The addresses lead to as many elements as the steps say, which are valid on the map's device
     /// until the flight has ended.
-    unsafe fn launch(&mut self, steps: Vec<Step<K, V>>) -> Result<Launched<'m>> {
+    unsafe fn launch(&mut self, steps: Vec<Step<K, V>>) -> Result<Launched> {
         let counts = steps.len();
         if steps.iter().all(Step::is_empty) {
             return Ok(Launched {
@@ -166,7 +166,7 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
         drop(table);
         self.kept.push_back(capture);
         Ok(Launched {
-            pending: Pending::flying(self.map.books(), flight.clone(), |counts| counts),
+            pending: Pending::flying(&self.map.books, flight.clone(), |counts| counts),
             flight: Some(flight),
         })
     }
@@ -174,7 +174,7 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
     /// Takes out a capture that no launch is using: one of the same steps if there is, or one that
     /// is to be made again if there are enough of them.
     fn idle(&mut self, steps: &[Step<K, V>]) -> Result<Option<Capture<K, V>>> {
-        let books = self.map.books();
+        let books = &self.map.books;
         // They end in the order in which they were launched: the first is that which ends first.
         let first = self.kept.iter().position(|kept| kept.steps() == steps);
         let may_wait = self.kept.len() == MOST;
@@ -195,7 +195,7 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
             return Ok(ticket);
         }
         // All at once: page-locked memory is slow to get, and getting it may wait for the device.
-        let tickets = self.map.flights.tickets(MOST, verbs)?;
+        let tickets = self.map.books.flights.tickets(MOST, verbs)?;
         self.tickets.extend(tickets.into_iter().map(Arc::new));
         self.tickets
             .pop()
@@ -220,7 +220,7 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
             let flight = unsafe { self.map.depart(&table, &self.stream, step) }?;
             promise.hand_over();
             drop(table);
-            self.map.books().land(&flight)?;
+            self.map.books.land(&flight)?;
             flight.take().map(super::pending::only)
         };
         steps.iter().map(step).collect()
@@ -239,8 +239,8 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
 }
 
 /// What became of a launch.
-struct Launched<'m> {
-    pending: Pending<'m, Vec<usize>>,
+struct Launched {
+    pending: Pending<Vec<usize>>,
     /// None if it is over.
     flight: Option<Arc<Flight>>,
 }

@@ -214,7 +214,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     /// When the answer is waited for, also [`Error::Full`] with `partial`, for keys that were made
     /// to collide, and [`Error::OutputTooSmall`] for a dump: those of the first verb that has one.
     /// All other verbs have taken effect.
-    pub fn launch(self) -> Result<Pending<'m, Vec<usize>>> {
+    pub fn launch(self) -> Result<Pending<Vec<usize>>> {
         let Self {
             graph,
             steps,
@@ -228,7 +228,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         // launch.
         let launched = unsafe { graph.launch(steps) }?;
         if let Some(flight) = &launched.flight {
-            let flights = &graph.map.flights;
+            let flights = &graph.map.books.flights;
             let mut behind = streams.iter();
             if let Err(error) = behind.try_for_each(|stream| flights.let_wait(stream, flight)) {
                 // The caller must be able to free the buffers.

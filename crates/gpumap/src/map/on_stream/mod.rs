@@ -77,7 +77,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
-    ) -> Result<Pending<'m, usize>> {
+    ) -> Result<Pending<usize>> {
         let call = self.store(Verb::Insert, keys.source(), values.source(), None)?;
         Ok(self.counted(call))
     }
@@ -90,7 +90,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
-    ) -> Result<Pending<'m, usize>> {
+    ) -> Result<Pending<usize>> {
         let verb = Verb::Merge(Update::Replace);
         let call = self.store(verb, keys.source(), values.source(), None)?;
         Ok(self.counted(call))
@@ -105,7 +105,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
         merge: Merge,
-    ) -> Result<Pending<'m, usize>> {
+    ) -> Result<Pending<usize>> {
         let verb = Verb::Merge(merge.update::<V>());
         let call = self.store(verb, keys.source(), values.source(), None)?;
         Ok(self.counted(call))
@@ -120,7 +120,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
         held: impl Into<BufferViewMut<'a, V>>,
-    ) -> Result<Pending<'m, usize>> {
+    ) -> Result<Pending<usize>> {
         let (keys, values, held) = (keys.source(), values.source(), held.into());
         expect_room(keys.len(), held.len())?;
         let stream = held.stream();
@@ -140,7 +140,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
-    ) -> Result<Pending<'m, usize>> {
+    ) -> Result<Pending<usize>> {
         let call = self.assign_all(Update::Replace, keys.source(), values.source())?;
         Ok(self.counted(call))
     }
@@ -154,7 +154,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
         merge: Merge,
-    ) -> Result<Pending<'m, usize>> {
+    ) -> Result<Pending<usize>> {
         let call = self.assign_all(merge.update::<V>(), keys.source(), values.source())?;
         Ok(self.counted(call))
     }
@@ -163,7 +163,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     ///
     /// # Errors
     /// As for [`Map::remove`]; [`Error::WrongDevice`] also for the stream.
-    pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<'m, usize>> {
+    pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<usize>> {
         let call = self.take_away(keys.source())?;
         Ok(self.counted(call))
     }
@@ -195,7 +195,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: impl Into<BufferViewMut<'a, V>>,
         found: impl Into<BufferViewMut<'a, u8>>,
-    ) -> Result<Pending<'m, ()>> {
+    ) -> Result<Pending<()>> {
         let (keys, mut values, mut found) = (keys.source(), values.into(), found.into());
         expect_room(keys.len(), values.len().min(found.len()))?;
         self.stream.wait_stream(values.stream())?;
@@ -214,7 +214,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         default: V,
         values: impl Into<BufferViewMut<'a, V>>,
-    ) -> Result<Pending<'m, ()>> {
+    ) -> Result<Pending<()>> {
         let (keys, mut values) = (keys.source(), values.into());
         expect_room(keys.len(), values.len())?;
         self.stream.wait_stream(values.stream())?;
@@ -235,7 +235,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         &self,
         keys: &(impl Input<K> + ?Sized),
         found: impl Into<BufferViewMut<'a, u8>>,
-    ) -> Result<Pending<'m, ()>> {
+    ) -> Result<Pending<()>> {
         let (keys, mut found) = (keys.source(), found.into());
         expect_room(keys.len(), found.len())?;
         self.stream.wait_stream(found.stream())?;
@@ -270,7 +270,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         &self,
         keys: impl Into<BufferViewMut<'a, K>>,
         values: impl Into<BufferViewMut<'a, V>>,
-    ) -> Result<Pending<'m, usize>> {
+    ) -> Result<Pending<usize>> {
         let call = self.dump(keys.into(), values.into())?;
         Ok(self.counted(call))
     }

@@ -141,9 +141,9 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     }
 
     /// The answer of a call that counts.
-    pub(super) fn counted(&self, call: Call) -> Pending<'m, usize> {
+    pub(super) fn counted(&self, call: Call) -> Pending<usize> {
         match call {
-            Call::Flying(flight) => Pending::flying(self.map.books(), flight, only),
+            Call::Flying(flight) => Pending::flying(&self.map.books, flight, only),
             Call::Done(new) => Pending::ready(vec![new], only),
         }
     }
@@ -226,7 +226,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         if stream.is_same_as(&self.stream) {
             return Ok(());
         }
-        let waits = self.map.flights.let_wait(stream, flight);
+        let waits = self.map.books.flights.let_wait(stream, flight);
         if waits.is_err() {
             // The caller must be able to free the buffer.
             let _ = self.stream.synchronize();
@@ -240,13 +240,13 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         &self,
         flight: Option<Arc<Flight>>,
         outputs: [&Stream; N],
-    ) -> Result<Pending<'m, ()>> {
+    ) -> Result<Pending<()>> {
         let Some(flight) = flight else {
             return Ok(Pending::ready(Vec::new(), |_| ()));
         };
         for stream in outputs {
             self.let_wait(&flight, stream)?;
         }
-        Ok(Pending::flying(self.map.books(), flight, |_| ()))
+        Ok(Pending::flying(&self.map.books, flight, |_| ()))
     }
 }

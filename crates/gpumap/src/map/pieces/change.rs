@@ -84,7 +84,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 unsafe { self.launch_removal(table, lane.stream(), removal, removed) }
             },
         )?;
-        self.room.removed(removed);
+        self.books.room.removed(removed);
         Ok(Some(removed))
     }
 }

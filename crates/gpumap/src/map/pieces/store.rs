@@ -36,7 +36,7 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(None);
         };
         let table = self.table.read();
-        let Some(promise) = self.room.promise(keys.len()) else {
+        let Some(promise) = self.books.room.promise(keys.len()) else {
             return Ok(None);
         };
         self.expect_sound()?;

@@ -66,12 +66,12 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<()> {
         let mut capacity = self.capacity();
         // Slots of removed pairs first: there may be as many as there are keys without room.
-        let mut compacts = self.room.used() > self.room.len();
+        let mut compacts = self.books.room.used() > self.books.room.len();
         // Ends when the map is sparse, if not before.
         loop {
             let factor = match self.growth {
                 _ if compacts => None,
-                Growth::By(factor) if self.room.len().saturating_mul(SPARSE) >= capacity => {
+                Growth::By(factor) if self.books.room.len().saturating_mul(SPARSE) >= capacity => {
                     capacity = (capacity as f64 * factor) as usize + 1;
                     Some(factor)
                 }
@@ -89,7 +89,7 @@ impl<K: Key, V: Value> Map<K, V> {
             progress.moved = true;
             // A part of the batch is in the map.
             let report = self.or_poison(scratch, |scratch| again(table, scratch))?;
-            self.room.stored(report.stored);
+            self.books.room.stored(report.stored);
             progress.stored += report.stored;
             if report.unplaced == 0 {
                 return Ok(());
@@ -164,7 +164,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<()> {
         loop {
             let report = self.run(table, scratch, insert, Select::UntilFull)?;
-            self.room.stored(report.stored);
+            self.books.room.stored(report.stored);
             progress.stored += report.stored;
             if report.unplaced == 0 {
                 return Ok(());
@@ -185,7 +185,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<()> {
         let mut rest = insert;
         while rest.len != 0 {
-            let room = self.room.left();
+            let room = self.books.room.left();
             if room < rest.len.div_ceil(PARTS) {
                 match self.make_room(table, rest.len) {
                     Ok(()) => progress.moved = true,
@@ -194,12 +194,12 @@ impl<K: Key, V: Value> Map<K, V> {
                     Err(error) => return Err(error),
                 }
             }
-            let part = rest.first(self.room.left().min(rest.len));
+            let part = rest.first(self.books.room.left().min(rest.len));
             if part.len == 0 {
                 return Err(self.full(insert.len, rest.len, false));
             }
             let report = self.run(table, scratch, part, Select::All)?;
-            self.room.stored(report.stored);
+            self.books.room.stored(report.stored);
             progress.stored += report.stored;
             if report.unplaced != 0 {
                 self.place_colliding(table, scratch, part, report, progress)?;
@@ -230,9 +230,9 @@ impl<K: Key, V: Value> Map<K, V> {
             unsafe { self.kernels.undo.launch(scratch.stream(), grid, args) }?;
             scratch.stream().synchronize()
         })?;
-        self.room.removed(stored);
+        self.books.room.removed(stored);
         if !moved {
-            self.room.emptied(stored);
+            self.books.room.emptied(stored);
         }
         Ok(())
     }
