@@ -7,6 +7,7 @@
 
 pub mod adversary;
 pub mod blob;
+pub mod captures;
 pub mod chained;
 pub mod device;
 pub mod explore;

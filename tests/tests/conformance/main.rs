@@ -8,6 +8,7 @@ mod arena;
 mod assign;
 mod batch_sizes;
 mod bulk;
+mod captures;
 mod chained;
 mod churn;
 mod clear;

@@ -1,0 +1,117 @@
+//! Another library in the process: a thread that captures CUDA graphs in the default mode.
+//!
+//! While it captures, the driver refuses many calls of all other threads, and each of those calls destroys
+//! the capture. The library's own calls must neither be refused nor destroy it.
+
+use std::ptr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use cudarc::driver::sys::{
+    self, CUcontext, CUdeviceptr, CUgraph, CUgraphExec, CUresult, CUstream, CUstreamCaptureMode,
+};
+use gpumap::Device;
+
+/// A thread that captures when it is told to. On the CPU there is nothing to capture.
+#[derive(Debug)]
+pub struct Captures {
+    thread: Option<(Sender<()>, Receiver<Vec<CUresult>>, JoinHandle<()>)>,
+}
+
+/// A driver handle for another thread.
+struct Handle(CUcontext);
+
+// SAFETY: a context is a handle that the driver lets any thread use.
+unsafe impl Send for Handle {}
+
+impl Captures {
+    /// A thread on this device.
+    pub fn on(device: &Device) -> Self {
+        let thread = device.as_raw_context().map(|context| {
+            let (context, device) = (Handle(context), device.clone());
+            let (next, turns) = channel();
+            let (tells, told) = channel();
+            let capture = move || {
+                let context = context;
+                // The context lives as long as the device.
+                let _device = device;
+                // SAFETY: the context is alive, and this thread has all else to itself.
+                unsafe { serve(context.0, &turns, &tells) };
+            };
+            (next, told, thread::spawn(capture))
+        });
+        Self { thread }
+    }
+
+    /// Does something while the thread captures. Panics if the capture has not survived it.
+    pub fn during<R>(&self, what: &str, work: impl FnOnce() -> R) -> R {
+        let Some((next, told, _)) = &self.thread else {
+            return work();
+        };
+        let turn = |when| {
+            next.send(()).expect("the thread that captures");
+            let codes = told.recv().expect("the thread that captures");
+            let all_well = codes.iter().all(|code| *code == CUresult::CUDA_SUCCESS);
+            assert!(all_well, "{what}: {when} the capture: {codes:?}");
+        };
+        turn("at the begin of");
+        let answer = work();
+        turn("at the end of");
+        answer
+    }
+}
+
+impl Drop for Captures {
+    fn drop(&mut self) {
+        if let Some((next, _, thread)) = self.thread.take() {
+            drop(next);
+            // A panic there has been seen as a missing answer.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Begins a capture at one turn and ends it at the next, and tells what the driver returned.
+///
+/// # Safety
+/// The context is alive until this returns.
+unsafe fn serve(context: CUcontext, turns: &Receiver<()>, tells: &Sender<Vec<CUresult>>) {
+    const BYTES: usize = 1 << 20;
+    let (mut stream, mut memory): (CUstream, CUdeviceptr) = (ptr::null_mut(), 0);
+    // SAFETY: the caller's promise; all places are valid; the memory has as many bytes as are set, and is
+    // freed when the last graph has run.
+    unsafe {
+        let mut ready = vec![
+            sys::cuCtxSetCurrent(context),
+            sys::cuStreamCreate(&mut stream, 1),
+            sys::cuMemAlloc_v2(&mut memory, BYTES),
+        ];
+        while turns.recv().is_ok() {
+            let mut begun = std::mem::take(&mut ready);
+            let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+            begun.push(sys::cuStreamBeginCapture_v2(stream, mode));
+            begun.push(sys::cuMemsetD8Async(memory, 1, BYTES, stream));
+            if tells.send(begun).is_err() || turns.recv().is_err() {
+                break;
+            }
+            let (mut graph, mut launched): (CUgraph, CUgraphExec) =
+                (ptr::null_mut(), ptr::null_mut());
+            let mut ended = vec![
+                sys::cuMemsetD8Async(memory, 2, BYTES, stream),
+                sys::cuStreamEndCapture(stream, &mut graph),
+            ];
+            if ended.iter().all(|code| *code == CUresult::CUDA_SUCCESS) {
+                ended.push(sys::cuGraphInstantiateWithFlags(&mut launched, graph, 0));
+                ended.push(sys::cuGraphLaunch(launched, stream));
+                ended.push(sys::cuStreamSynchronize(stream));
+                ended.push(sys::cuGraphExecDestroy(launched));
+                ended.push(sys::cuGraphDestroy(graph));
+            }
+            if tells.send(ended).is_err() {
+                break;
+            }
+        }
+        let _ = sys::cuMemFree_v2(memory);
+        let _ = sys::cuStreamDestroy_v2(stream);
+    }
+}
