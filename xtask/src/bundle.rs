@@ -19,6 +19,8 @@ const TESTED: [&str; 4] = ["gpumap", "gpumap-simt", "gpumap-tests", "word-pairs"
 const LEFT_OUT: [&str; 2] = ["fuzz", "guide"];
 /// Whose programs go into the bundle.
 const PROGRAMS: [&str; 3] = ["gpumap-cli", "gpumap-benches", "gpumap-tests"];
+/// A library for PyTorch's process, and the program in Python that loads it.
+const BESIDE_TORCH: &str = "beside_torch";
 /// A bundle travels to a machine that has the GPU: it must stay small.
 const SIZE_LIMIT: u64 = 192 << 20;
 
@@ -62,6 +64,18 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         let size = install(&program.path, &out.join(&name))?;
         grid.row([name, (size >> 10).to_string()]);
     }
+    build(
+        workspace,
+        &["build", "--example", BESIDE_TORCH],
+        &["gpumap-tests"],
+    )?;
+    let library = format!("lib{BESIDE_TORCH}.so");
+    let built = workspace.target.join("release/examples").join(&library);
+    let size = install(&built, &out.join("bin").join(&library))?;
+    grid.row([format!("bin/{library}"), (size >> 10).to_string()]);
+    let program = format!("{BESIDE_TORCH}.py");
+    let source = workspace.root.join("tests/examples").join(&program);
+    fs::copy(source, out.join("bin").join(&program))?;
     let data = workspace.root.join("data");
     if data.is_dir() {
         copy_folder(&data, &out.join("data"))?;
@@ -77,7 +91,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         out.display(),
         size as f64 / f64::from(1 << 20)
     );
-    println!("there: ./run.sh tests | sanitize | bench");
+    println!("there: ./run.sh tests | sanitize | soak | torch | bench");
     if tests.is_empty() {
         bail!("no test program was built");
     }

@@ -11,6 +11,8 @@ usage: run.sh tests [sm_90|sm_70] [test arguments]   every test on the GPU, with
                                                      compute-sanitizer (memcheck racecheck
                                                      initcheck synccheck)
        run.sh soak [arguments]                       all verbs from many streams, for minutes
+       run.sh torch [seconds]                        maps beside graph captures of PyTorch, if a
+                                                     python3 on the PATH has it
        run.sh bench [arguments]                      the benchmark program
        run.sh gpumap [arguments]                     the command line program
 TEXT
@@ -169,6 +171,11 @@ bench)
 soak)
     require_gpu
     GPUMAP_DEVICE=cuda exec "$here/bin/gpumap-soak" "$@"
+    ;;
+torch)
+    require_gpu
+    python3 -c 'import torch' || die "python3 has no PyTorch"
+    exec python3 "$here/bin/beside_torch.py" "$here/bin/libbeside_torch.so" "$@"
     ;;
 gpumap) exec "$GPUMAP_BIN" "$@" ;;
 *)

@@ -7,6 +7,7 @@ use clap::{Parser, ValueEnum};
 use gpumap::Device;
 use gpumap_tests::Target;
 use gpumap_tests::faults::Watchdog;
+use gpumap_tests::soak::beside::{self, Beside};
 use gpumap_tests::soak::{self, Report};
 
 /// Calls all verbs of one map from many threads and streams, while it grows, shrinks and is compacted,
@@ -33,6 +34,12 @@ struct Options {
     /// Pairs of a batch at most; by default a quarter of the keys.
     #[arg(long)]
     batch: Option<usize>,
+    /// Beside it a thread captures CUDA graphs, as other libraries do.
+    #[arg(long)]
+    captures: bool,
+    /// Beside it so many threads make and drop groups of ranks with maps over them.
+    #[arg(long, default_value_t = 0)]
+    groups: usize,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -65,10 +72,15 @@ fn main() -> ExitCode {
     };
     println!("{on}: {settings:?}");
     let _watchdog = Watchdog::after("gpumap-soak", settings.time + Duration::from_secs(300));
-    let report: Report = match options.pairs {
+    let beside = Beside {
+        captures: options.captures,
+        groups: options.groups.min(64),
+    };
+    let (report, count): (Report, _) = beside::during(&on, beside, || match options.pairs {
         Pairs::Eight => soak::run::<u64, u64>(&on, &settings, |_| ()),
         Pairs::Four => soak::run::<u32, u32>(&on, &settings, |_| ()),
-    };
+    });
+    println!("beside it: {count:?}");
     println!("{report}");
     match report.difference {
         None => ExitCode::SUCCESS,

@@ -5,6 +5,7 @@
 //! checks it. All threads add to some shared keys; in the end their sums must be right, and the map must
 //! hold what the threads know, nothing less and nothing more. `gpumap-soak` runs it for minutes or hours.
 
+pub mod beside;
 mod worker;
 
 use std::fmt;

@@ -8,7 +8,8 @@ use gpumap::primitives::{Op, Order, Predicate, Primitives};
 use gpumap::{ArenaMap, Buffer, ChainedMap, Event, Merge, Operation, PinnedBuffer, Result, Stream};
 use gpumap_tests::captures::Captures;
 use gpumap_tests::faults::Watchdog;
-use gpumap_tests::{Target, on_every_target, soak};
+use gpumap_tests::soak::{self, beside};
+use gpumap_tests::{Target, on_every_target};
 
 /// Runs operations one by one, each beside a capture of its own, and the first ones beside one that begins before
 /// their kernels are loaded.
@@ -212,8 +213,14 @@ fn many_threads_beside_captures() {
             keys: on.n(1 << 9, 1 << 16) as u64,
             batch: on.n(1 << 7, 1 << 14),
         };
-        let beside = Beside::on(on);
-        let report = beside.run("soak", || Ok(soak::run::<u64, u64>(on, &options, |_| ())));
+        let others = beside::Beside {
+            captures: true,
+            groups: 2,
+        };
+        let soak = || soak::run::<u64, u64>(on, &options, |_| ());
+        let (report, count) = beside::during(on, others, soak);
+        println!("{report}, beside {count:?}");
         assert_eq!(report.difference, None);
+        assert!(count.captures > 0 && count.groups > 0, "{count:?}");
     });
 }
