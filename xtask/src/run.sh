@@ -130,14 +130,9 @@ sanitize() {
 # sanitize_with TOOL: a section, and its line of the totals. The sanitizer's exit status is 0 for some
 # of what it reports, and a tool that does not run here may say so and no more; so its own count is read.
 sanitize_with() {
-    local tool=$1 program label kernel sum=0 before=("$passed" "$failed") without=() options=()
+    local tool=$1 program label kernel sum=0 before=("$passed" "$failed") options=()
     echo
     echo "#### $tool"
-    if [ "$tool" = initcheck ]; then
-        # Loading them is on purpose: who would not has to know the end of a bin, which costs lookups 5 %.
-        echo "without sanitizer_large_batches, whose warps load places of bins that are not in use"
-        without=(--skip sanitizer_large_batches)
-    fi
     if [ "$tool" = synccheck ]; then
         # It takes a barrier for divergent that warps come to at different places of a kernel.
         echo "without the kernels of retrieve_all, whose control warp has a loop of its own"
@@ -147,8 +142,9 @@ sanitize_with() {
     fi
     for program in "${programs[@]+"${programs[@]}"}"; do
         label="$(basename "$program"), $tool"
-        run_tests "$label" "$sanitizer" --tool "$tool" --error-exitcode 9 "${options[@]+"${options[@]}"}" \
-            "$program" sanitizer_ --test-threads=1 "${without[@]+"${without[@]}"}"
+        # What initcheck must not report, the tests write first.
+        GPUMAP_SANITIZER=$tool run_tests "$label" "$sanitizer" --tool "$tool" --error-exitcode 9 "${options[@]+"${options[@]}"}" \
+            "$program" sanitizer_ --test-threads=1
         if [ -z "$reports" ]; then
             broken+=("$label: no summary of the sanitizer")
         elif [ "$reports" -ne 0 ]; then

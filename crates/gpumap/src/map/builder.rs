@@ -157,6 +157,17 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self
     }
 
+    /// Zeroes memory of bins before a batch is sorted into them, if batches are sorted from
+    /// [so many pairs on](Self::bulk_from): for the initcheck of compute-sanitizer.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn zeroed_bins(mut self) -> Self {
+        if let Some(bulk) = &mut self.bulk {
+            bulk.zeroes_bins = true;
+        }
+        self
+    }
+
     /// From how many bytes of the host on a batch is cut into pieces, how many bytes these have at most, and
     /// whether threads of their own copy them, on any device: for tests and benchmarks.
     #[doc(hidden)]

@@ -225,6 +225,11 @@ impl<K: Key, V: Value> Map<K, V> {
         // is staged. The host's counts live until the wait, which is reached unless something
         // failed; then nothing is left to write them.
         unsafe {
+            if self.bulk.zeroes_bins {
+                for memory in [&binned.keys, &binned.values] {
+                    stream.fill(memory.ptr(), 0, memory.bytes())?;
+                }
+            }
             stream.fill(binned.counts.ptr(), 0, size_of_val(&*counts))?;
             kernel.kernel.launch(stream, grid, args)?;
             let to = counts.as_mut_ptr().cast();

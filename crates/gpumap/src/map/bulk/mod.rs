@@ -74,6 +74,9 @@ pub(super) struct Thresholds {
     far_table_bytes: u64,
     /// Keys of a batch from which it is sent straight into the memory of the ranks that own them.
     send: usize,
+    /// Whether memory of bins is zeroed first: for tools that report each load of what was never written. Kernels
+    /// load places of bins that no pair is in, and leave what is there alone.
+    pub(super) zeroes_bins: bool,
     /// Bytes at least that come together where pages are made while others are on their way: for
     /// less, the launches take longer than the link.
     stage_bytes: usize,
@@ -99,6 +102,7 @@ impl Thresholds {
                 / (u64::from(device.multiprocessors()) * RESIDENT_WARPS),
             far_table_bytes: 78 << 30,
             send: 500_000,
+            zeroes_bins: false,
             stage_bytes: 24 << 20,
         }
     }
@@ -114,6 +118,7 @@ impl Thresholds {
         l2_bytes_per_warp: 0,
         far_table_bytes: u64::MAX,
         send: usize::MAX,
+        zeroes_bins: false,
         stage_bytes: usize::MAX,
     };
 
@@ -131,6 +136,7 @@ impl Thresholds {
             l2_bytes_per_warp: u64::MAX,
             far_table_bytes: 0,
             send: bins,
+            zeroes_bins: false,
             stage_bytes: 1 << 12,
         }
     }
