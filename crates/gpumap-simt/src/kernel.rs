@@ -77,6 +77,11 @@ impl<A: KernelArgs> Kernel<A> {
         self.signature
     }
 
+    /// Its name and its signature: all that finds it in a PTX module.
+    pub const fn entry(&self) -> (&'static str, u64) {
+        (self.name, self.signature)
+    }
+
     /// Runs it on the CPU executor and returns when every lane has ended.
     ///
     /// # Errors

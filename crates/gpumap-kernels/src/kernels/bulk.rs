@@ -139,21 +139,21 @@ pub struct BulkKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<K: crate::slot::Bits, V: crate::slot::Bits> BulkKernels<K, V> {
-    /// The names of those that a map on one device launches.
-    pub(crate) fn names(&self) -> Vec<&'static str> {
-        let mut names = vec![
-            self.to_bins.kernel.name(),
-            self.keys_to_bins.kernel.name(),
-            self.insert.name(),
-            self.merge.name(),
-            self.count_absent.name(),
-            self.remove.name(),
-            self.to_pages.kernel.name(),
-            self.build.name(),
-            self.fill.name(),
+    /// Those that a map on one device launches: names and signatures.
+    pub(crate) fn entries(&self) -> Vec<(&'static str, u64)> {
+        let mut entries = vec![
+            self.to_bins.kernel.entry(),
+            self.keys_to_bins.kernel.entry(),
+            self.insert.entry(),
+            self.merge.entry(),
+            self.count_absent.entry(),
+            self.remove.entry(),
+            self.to_pages.kernel.entry(),
+            self.build.entry(),
+            self.fill.entry(),
         ];
-        names.extend(self.assign.map(Kernel::name));
-        names
+        entries.extend(self.assign.map(Kernel::entry));
+        entries
     }
 }
 

@@ -69,27 +69,27 @@ pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<K: crate::slot::Bits, V: crate::slot::Bits> KernelSet<K, V> {
-    /// The names of all of its kernels.
+    /// All of its kernels that a map on one device launches: names and signatures.
     #[must_use]
-    pub fn names(&self) -> Vec<&'static str> {
+    pub fn entries(&self) -> Vec<(&'static str, u64)> {
         let own = [
-            self.insert.name(),
-            self.merge.name(),
-            self.get_or_insert.name(),
-            self.assign.name(),
-            self.get.name(),
-            self.count_absent.name(),
-            self.remove.name(),
-            self.take.name(),
-            self.mixed.name(),
-            self.undo.name(),
-            self.rebuild.name(),
-            self.rehash.name(),
-            self.retain.name(),
-            self.stats.name(),
-            self.retrieve_all.name(),
+            self.insert.entry(),
+            self.merge.entry(),
+            self.get_or_insert.entry(),
+            self.assign.entry(),
+            self.get.entry(),
+            self.count_absent.entry(),
+            self.remove.entry(),
+            self.take.entry(),
+            self.mixed.entry(),
+            self.undo.entry(),
+            self.rebuild.entry(),
+            self.rehash.entry(),
+            self.retain.entry(),
+            self.stats.entry(),
+            self.retrieve_all.entry(),
         ];
-        let bulk = self.bulk.map(BulkKernels::names).unwrap_or_default();
+        let bulk = self.bulk.map(BulkKernels::entries).unwrap_or_default();
         own.into_iter().chain(bulk).collect()
     }
 }

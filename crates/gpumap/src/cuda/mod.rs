@@ -22,6 +22,6 @@ pub(crate) use driver::{check, cu, device_count, elapsed_ms};
 pub(crate) use graph::{ExecutableGraph, KernelNodes};
 pub(crate) use module::Function;
 pub(crate) use peer::allow_peer;
-pub(crate) use ptx::PtxText;
+pub(crate) use ptx::{PtxText, Symbol};
 pub(crate) use refusal::until_answered;
 pub(crate) use streams::Awaited;

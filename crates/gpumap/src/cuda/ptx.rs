@@ -34,6 +34,13 @@ impl<A: KernelArgs> From<&'static Kernel<A>> for Symbol {
     }
 }
 
+impl From<(&'static str, u64)> for Symbol {
+    /// Of a name and a signature.
+    fn from((name, signature): (&'static str, u64)) -> Self {
+        Self { name, signature }
+    }
+}
+
 /// A PTX text that has been looked at, and where it is from.
 #[derive(Debug)]
 pub(crate) struct PtxText {

@@ -19,7 +19,7 @@ pub use info::{Backend, ComputeCapability, DeviceInfo, DriverVersion};
 pub(crate) use budget::Charge;
 pub(crate) use choice::{ordinal, variable};
 
-use crate::cuda::{Context, PtxText, until_answered};
+use crate::cuda::{Context, PtxText, Symbol, until_answered};
 use crate::error::{Error, Result};
 use crate::raw::CUcontext;
 use crate::stream::Scheduler;
@@ -372,14 +372,16 @@ impl Device {
 
     /// Loads kernels that the library comes with, which are else compiled when they are first launched:
     /// for operations that must not stop between two launches.
-    pub(crate) fn load_kernels(&self, kernels: &[&'static str]) -> Result<()> {
+    pub(crate) fn load_kernels(
+        &self,
+        kernels: impl IntoIterator<Item = impl Into<Symbol>>,
+    ) -> Result<()> {
         let Kind::Cuda(context) = &self.inner.kind else {
             return Ok(());
         };
         let current = context.enter()?;
-        kernels
-            .iter()
-            .try_for_each(|kernel| context.function(&current, kernel).map(drop))
+        let mut kernels = kernels.into_iter();
+        kernels.try_for_each(|kernel| context.function(&current, kernel).map(drop))
     }
 
     /// Whether some bytes of the host, at least one, are locked in place for this device, so that it copies

@@ -206,7 +206,7 @@ impl<K: Key, V: Value> Map<K, V> {
         self.expect_memory_for(table, &shape)?;
         let kernels = &self.kernels;
         self.device
-            .load_kernels(&[kernels.rebuild.name(), kernels.rehash.name()])?;
+            .load_kernels([kernels.rebuild.entry(), kernels.rehash.entry()])?;
         tracing::debug!(
             pairs = self.books.room.len(),
             from = table.shape.slots(),

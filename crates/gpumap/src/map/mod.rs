@@ -263,7 +263,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
     pub fn preload(&self) -> Result<()> {
-        self.device.load_kernels(&self.kernels.names())
+        self.device.load_kernels(self.kernels.entries())
     }
 
     /// Frees the scratch memory that no call is using: what staged batches and results of host

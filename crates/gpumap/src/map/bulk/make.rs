@@ -181,7 +181,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let sorting = build.sorting(tile, reports);
         let making = build.making(self.kernels.slot_bytes, &sorting, reports);
         self.device
-            .load_kernels(&[sorting.kernel.kernel.name(), making.kernel.name()])?;
+            .load_kernels([sorting.kernel.kernel.entry(), making.kernel.entry()])?;
         let stages = stages(&build.table.shape, plan, build.batch);
         // Bins of the next stage are sorted while pages of this one are made, unless there is no
         // second stream to be had.

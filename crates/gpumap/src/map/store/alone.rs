@@ -122,9 +122,9 @@ impl<K: Key, V: Value> Map<K, V> {
         // For all of it now: once pairs are stored, nothing may fail for want of memory.
         scratch.clear_bits(job.places())?;
         let (kernel, _) = self.kernel_of(job.verb);
-        let kernels = [self.kernels.insert, kernel].map(|kernel| kernel.name());
-        self.device.load_kernels(&kernels)?;
-        self.device.load_kernels(&[self.kernels.undo.name()])?;
+        let kernels = [self.kernels.insert.entry(), kernel.entry()];
+        self.device.load_kernels(kernels)?;
+        self.device.load_kernels([self.kernels.undo])?;
         // First the absent keys. Values of present ones, which could not be taken back, are
         // touched when nothing can fail any more.
         let insert = Job {
