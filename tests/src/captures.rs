@@ -5,6 +5,7 @@
 
 use std::ptr;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use cudarc::driver::sys::{
@@ -15,6 +16,8 @@ use gpumap::Device;
 /// A thread that captures when it is told to. On the CPU there is nothing to capture.
 #[derive(Debug)]
 pub struct Captures {
+    /// Two threads that capture would destroy each other's captures: tests take turns.
+    _alone: MutexGuard<'static, ()>,
     thread: Option<(Sender<()>, Receiver<Vec<CUresult>>, JoinHandle<()>)>,
 }
 
@@ -27,6 +30,8 @@ unsafe impl Send for Handle {}
 impl Captures {
     /// A thread on this device.
     pub fn on(device: &Device) -> Self {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let thread = device.as_raw_context().map(|context| {
             let (context, device) = (Handle(context), device.clone());
             let (next, turns) = channel();
@@ -40,7 +45,7 @@ impl Captures {
             };
             (next, told, thread::spawn(capture))
         });
-        Self { thread }
+        Self { _alone, thread }
     }
 
     /// Does something while the thread captures. Panics if the capture has not survived it.
