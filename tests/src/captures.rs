@@ -18,8 +18,11 @@ use gpumap::Device;
 pub struct Captures {
     /// Two threads that capture would destroy each other's captures: tests take turns.
     _alone: MutexGuard<'static, ()>,
-    thread: Option<(Sender<()>, Receiver<Vec<CUresult>>, JoinHandle<()>)>,
+    thread: Option<Thread>,
 }
+
+/// The thread, what lets it take a turn, and what the driver returned to it.
+type Thread = (Sender<()>, Receiver<Vec<CUresult>>, JoinHandle<()>);
 
 /// A driver handle for another thread.
 struct Handle(CUcontext);

@@ -74,7 +74,7 @@ pub fn during<T>(on: &Target, beside: Beside, work: impl FnOnce() -> T) -> (T, C
 /// Makes a group, on one device or on all there are, and a map over it, and drops both.
 fn one_group(on: &Target, turn: u64) -> Result<()> {
     let count = Device::cuda_count();
-    let ranks = if on.device().is_cuda() && count > 1 && turn % 2 == 0 {
+    let ranks = if on.device().is_cuda() && count > 1 && turn.is_multiple_of(2) {
         let devices: Vec<_> = (0..count).map(Device::cuda).collect::<Result<_>>()?;
         Ranks::with_timeout(&devices, PATIENCE)?
     } else {
@@ -92,7 +92,7 @@ fn one_group(on: &Target, turn: u64) -> Result<()> {
             .zip(&keys)
             .all(|(found, key)| *found == Some(*key))
     );
-    if turn % 3 == 0 {
+    if turn.is_multiple_of(3) {
         assert_eq!(map.remove(&keys)?, keys.len());
     }
     Ok(())
