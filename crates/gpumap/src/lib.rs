@@ -125,8 +125,10 @@
 //!
 //! # Errors
 //!
-//! Nothing panics for want of a driver, a device or memory: there is one [`Error`], with the
-//! figures in its fields.
+//! There is one [`Error`], with the figures in its fields. No verb panics for want of a driver or a device. Memory of
+//! the device, and memory of the host for arrays in proportion to a batch or an answer, is asked for so that its end is
+//! [`Error::OutOfMemory`]. Small allocations of a fixed size go through the standard library, which ends the process
+//! if even they cannot be had, as in any Rust program.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -3,6 +3,8 @@
 use bytemuck::Pod;
 
 use crate::buffer::{Buffer, BufferViewMut, PinnedBuffer};
+use crate::error::Result;
+use crate::memory::host_vec;
 
 /// Places for the results of a batch, on the host or on the device.
 ///
@@ -38,17 +40,20 @@ impl<T: Pod> Sink<'_, T> {
     }
 }
 
-/// The values of keys that were found, from values and bytes that are not 0 where one was.
-pub(crate) fn found_values<V>(values: Vec<V>, found: Vec<u8>) -> Vec<Option<V>> {
-    found_values_in(Vec::new(), values, found)
+/// The values of keys that were found, from values and bytes that are not 0 where one was; or an error where the host has no
+/// memory for them.
+pub(crate) fn found_values<V>(values: Vec<V>, found: Vec<u8>) -> Result<Vec<Option<V>>> {
+    Ok(found_values_in(host_vec(values.len())?, values, found))
 }
 
-/// The same in an empty vector, which need not grow if it has room for as many.
+/// The same in an empty vector that has room for as many, since an answer that is needed after something was removed must not
+/// fail for want of memory.
 pub(crate) fn found_values_in<V>(
     mut answers: Vec<Option<V>>,
     values: Vec<V>,
     found: Vec<u8>,
 ) -> Vec<Option<V>> {
+    debug_assert!(answers.capacity() >= values.len());
     let answer = |(value, found)| (found != 0).then_some(value);
     answers.extend(values.into_iter().zip(found).map(answer));
     answers

@@ -11,7 +11,7 @@ use super::{ChainedMap, Key, Value};
 use crate::error::Error;
 use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
-use crate::memory::host_vec;
+use crate::memory::{host_collect, host_vec};
 use crate::scratch::{Slot, Workspace};
 
 /// What [`ChainedMap::apply`] does with a key.
@@ -102,10 +102,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         if len == 0 {
             return Ok(Vec::new());
         }
-        let codes: Vec<u8> = operations
-            .iter()
-            .map(|operation| operation.code())
-            .collect();
+        let codes = operations.iter().map(|operation| operation.code());
+        let codes = host_collect(codes)?;
         // What is told is not to be lost for want of memory when it has been done.
         let (mut outcomes, mut found) = (host_vec(len)?, host_vec(len)?);
         let mut answers = host_vec(len)?;

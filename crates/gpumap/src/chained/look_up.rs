@@ -6,7 +6,7 @@ use super::{ChainedMap, Key, Value};
 use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
-use crate::output::Output;
+use crate::output::{Output, found_values};
 use crate::scratch::{HostOutput, Slot, Workspace};
 
 use gpumap_kernels::chained::answer::Outcome;
@@ -32,8 +32,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         self.look_up(&mut scratch, keys, answers)?;
         let values = scratch.fetch(values, len)?;
         let outcomes = scratch.fetch(outcomes, len)?;
-        let answer = |(value, outcome)| is_present(outcome).then_some(value);
-        Ok(values.into_iter().zip(outcomes).map(answer).collect())
+        // The codes of the two outcomes are 0 and 1.
+        found_values(values, outcomes)
     }
 
     /// Looks keys up into memory of the host or of the device: where `keys[i]` is present, `found[i]` is 1 and

@@ -16,7 +16,7 @@ use super::{Key, Map, Value};
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
-use crate::memory::{host_vec, host_zeroed};
+use crate::memory::{host_collect, host_vec, host_zeroed};
 use crate::output::Output;
 use crate::room::Promise;
 use crate::scratch::{Slot, Workspace};
@@ -126,10 +126,8 @@ impl<K: Key, V: Value> Map<K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<Answer<V>>> {
         let len = keys.source().len();
-        let codes: Vec<u8> = operations
-            .iter()
-            .map(|operation| operation.code())
-            .collect();
+        let codes = operations.iter().map(|operation| operation.code());
+        let codes = host_collect(codes)?;
         let (mut values_told, mut outcomes) = (host_zeroed(len)?, host_zeroed(len)?);
         // Now: what is told is not to be lost for want of memory when it has been done.
         let mut answers = host_vec(len)?;

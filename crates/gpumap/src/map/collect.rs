@@ -7,6 +7,7 @@ use gpumap_kernels::slot::Bits;
 use super::{Key, Map, Value};
 use crate::device::Device;
 use crate::error::Result;
+use crate::memory::{host_is_full, host_push};
 
 /// Pairs that are collected on the host before they go to the device together.
 const TOGETHER: usize = 1 << 16;
@@ -42,8 +43,8 @@ impl<K: Key, V: Value> Map<K, V> {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         while pairs.peek().is_some() {
             for (key, value) in pairs.by_ref().take(TOGETHER) {
-                keys.push(key);
-                values.push(value);
+                host_push(&mut keys, key)?;
+                host_push(&mut values, value)?;
             }
             self.upsert_in_order(&mut keys, &mut values)?;
             keys.clear();
@@ -56,12 +57,18 @@ impl<K: Key, V: Value> Map<K, V> {
     fn upsert_in_order(&self, keys: &mut Vec<K>, values: &mut Vec<V>) -> Result<()> {
         // Keys are compared by their bits.
         let bits = |&key: &K| bytemuck::cast::<K, K::Bits>(key).to_u64();
-        let last: HashMap<u64, usize> = keys.iter().map(bits).zip(0..).collect();
+        let mut last: HashMap<u64, usize> = HashMap::new();
+        last.try_reserve(keys.len())
+            .map_err(|_| host_is_full(keys.len() * size_of::<(u64, usize)>()))?;
+        last.extend(keys.iter().map(bits).zip(0..));
         if last.len() < keys.len() {
-            let mut kept: Vec<usize> = last.into_values().collect();
-            kept.sort_unstable();
-            *keys = kept.iter().map(|&i| keys[i]).collect();
-            *values = kept.iter().map(|&i| values[i]).collect();
+            let mut places = keys.iter().zip(0..);
+            values.retain(|_| {
+                let place = places.next();
+                place.is_some_and(|(key, place)| last[&bits(key)] == place)
+            });
+            let mut places = 0..;
+            keys.retain(|key| Some(last[&bits(key)]) == places.next());
         }
         self.upsert(keys, values).map(drop)
     }

@@ -92,7 +92,7 @@ impl<K: Key, V: Value> Map<K, V> {
         self.look_up(&mut scratch, keys, outputs)?;
         let values = scratch.fetch(values, keys.len())?;
         let found = scratch.fetch(found, keys.len())?;
-        Ok(found_values(values, found))
+        found_values(values, found)
     }
 
     /// Looks keys up into memory of the host or of the device: `values[i]` is the value of

@@ -9,6 +9,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::Input;
+use crate::memory::host_push;
 use crate::output::Output;
 
 /// Keys that are collected on the host before they go to the device together.
@@ -111,7 +112,9 @@ impl<K: Key> Map<K, ()> {
         let mut batch = Vec::new();
         loop {
             batch.clear();
-            batch.extend(keys.by_ref().take(TOGETHER));
+            for key in keys.by_ref().take(TOGETHER) {
+                host_push(&mut batch, key)?;
+            }
             if batch.is_empty() {
                 return Ok(());
             }

@@ -81,6 +81,31 @@ pub(crate) fn host_zeroed<T: Pod>(len: usize) -> Result<Vec<T>> {
     bytemuck::try_zeroed_vec(len).map_err(|()| refused(bytes))
 }
 
+/// A vector of what an iterator gives, or an error where the host has no memory for it. At best the iterator says
+/// how many elements there will be.
+pub(crate) fn host_collect<T>(elements: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
+    let mut elements = elements.into_iter();
+    let known = elements.size_hint().0;
+    let mut vec = host_vec(known)?;
+    // For so many there is room.
+    vec.extend(elements.by_ref().take(known));
+    for element in elements {
+        host_push(&mut vec, element)?;
+    }
+    Ok(vec)
+}
+
+/// Adds an element to a vector, or says that the host has no memory for more.
+pub(crate) fn host_push<T>(vec: &mut Vec<T>, element: T) -> Result<()> {
+    if vec.len() == vec.capacity() {
+        // As `push` does: by as many as there are.
+        vec.try_reserve(1)
+            .map_err(|_| refused(2 * size_of_val(&vec[..])))?;
+    }
+    vec.push(element);
+    Ok(())
+}
+
 /// An error where the host has less memory free than a large allocation takes.
 fn expect_host_memory(bytes: usize) -> Result<()> {
     if bytes >= HOST_CHECK_BYTES
@@ -93,7 +118,7 @@ fn expect_host_memory(bytes: usize) -> Result<()> {
 }
 
 /// The error where it has not so many bytes free.
-pub(super) fn refused(bytes: usize) -> Error {
+pub(crate) fn refused(bytes: usize) -> Error {
     Error::OutOfMemory {
         needed: bytes as u64,
         available: host_memory().map_or(0, |memory| memory.available),

@@ -1,5 +1,7 @@
 //! How many keys there are, and how often each occurs, by way of a set and of a map.
 
+use std::iter::repeat_n;
+
 use bytemuck::Pod;
 
 use super::Primitives;
@@ -7,6 +9,7 @@ use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::{Input, Source};
 use crate::map::{Key, Map, Merge};
+use crate::memory::host_collect;
 use crate::stream::Stream;
 
 /// Keys per batch: those of the host, and what is stored beside them, take memory on the device.
@@ -64,7 +67,7 @@ impl Primitives {
     ) -> Result<(Vec<K>, Vec<u64>)> {
         let source = keys.source();
         let map = Map::<K, u64>::with_capacity(&self.device, source.len())?;
-        let ones = vec![1u64; source.len().min(BATCH)];
+        let ones = host_collect(repeat_n(1u64, source.len().min(BATCH)))?;
         let ones = Buffer::from_slice(&Stream::new(&self.device)?, &ones)?;
         each_batch(source, |keys| {
             let ones = ones.slice(..keys.len())?;

@@ -43,7 +43,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             self.ask_all(rank, keys, true, make, |scratch, (values, found)| {
                 Ok((scratch.fetch(values, len)?, scratch.fetch(found, len)?))
             })?;
-        Ok(found_values(values, found))
+        found_values(values, found)
     }
 
     /// [`Map::contains`] over the group.

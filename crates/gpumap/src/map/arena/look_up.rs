@@ -30,7 +30,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         self.look_up(&mut scratch, keys, values_at, found_at)?;
         let values = scratch.fetch(values, len)?;
         let found = scratch.fetch(found, len)?;
-        Ok(found_values(values, found))
+        found_values(values, found)
     }
 
     /// Looks keys up into memory of the host or of the device: `found[i]` is 1 and `values[i]` the

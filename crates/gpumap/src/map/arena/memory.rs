@@ -3,6 +3,7 @@
 use super::cells::{Cells, Segment};
 use super::ring::Ring;
 use crate::error::{Error, Result};
+use crate::memory::{host_collect, host_zeroed};
 use crate::stream::Stream;
 
 /// What values lie in. Shared by the calls in flight; exclusive for all that needs `&mut`.
@@ -74,7 +75,7 @@ impl Arena {
     /// Makes all cells free but those of the ids in use, and gives back the segments that have none of
     /// these. If it fails, nothing has changed.
     pub fn shrink(&mut self, used: &[u32]) -> Result<()> {
-        let mut used = used.to_vec();
+        let mut used = host_collect(used.iter().copied())?;
         used.sort_unstable();
         let is_used = |segment: &Segment| {
             let first = used.partition_point(|&id| id < segment.ids.start);
@@ -93,14 +94,14 @@ impl Arena {
     fn ring_without(&self, used: &[u32], wanted: impl Fn(&Segment) -> bool) -> Result<Ring> {
         let segments = || self.cells.segments().iter().filter(|s| wanted(s));
         let end = segments().map(|segment| segment.ids.end).max();
-        let mut is_used = vec![false; end.unwrap_or(0) as usize];
+        let mut is_used = host_zeroed::<u8>(end.unwrap_or(0) as usize)?;
         for &id in used {
-            is_used[id as usize] = true;
+            is_used[id as usize] = 1;
         }
-        let free: Vec<u32> = segments()
+        let free = segments()
             .flat_map(|segment| segment.ids.clone())
-            .filter(|&id| !is_used[id as usize])
-            .collect();
+            .filter(|&id| is_used[id as usize] == 0);
+        let free = host_collect(free)?;
         let mut ring = Ring::new(&self.stream, segments().map(Segment::cells).sum())?;
         ring.add_list(&free)?;
         ring.publish()?;
