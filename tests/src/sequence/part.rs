@@ -20,7 +20,7 @@ pub(super) struct Part<T> {
 impl<T: Pod> Part<T> {
     /// Of so many places.
     pub(super) fn new(on: &Target, len: usize) -> Self {
-        let mut buffer = Buffer::uninit(&on.stream(), len + 2 * BESIDE).unwrap();
+        let mut buffer = Buffer::zeroed(&on.stream(), len + 2 * BESIDE).unwrap();
         buffer.fill_bytes(CANARY).unwrap();
         Self { buffer, len }
     }

@@ -12,7 +12,7 @@ const CANARY: u8 = 0x5a;
 
 /// An output filled with the canary.
 fn canaries<T: bytemuck::Pod>(on: &Target, len: usize) -> Buffer<T> {
-    let mut buffer = Buffer::uninit(&on.stream(), len).unwrap();
+    let mut buffer = Buffer::zeroed(&on.stream(), len).unwrap();
     buffer.fill_bytes(CANARY).unwrap();
     buffer
 }

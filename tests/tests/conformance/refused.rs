@@ -16,7 +16,7 @@ const BUDGET: u64 = 64 << 20;
 /// Takes all memory but so many bytes.
 fn starve(on: &Target, left: u64) -> Buffer<u8> {
     let taken = BUDGET - on.device().allocated_bytes() - left;
-    Buffer::uninit(&on.stream(), taken as usize).unwrap()
+    Buffer::zeroed(&on.stream(), taken as usize).unwrap()
 }
 
 /// Has `call` try with more and more memory until it succeeds; `check` looks at the map after each refusal.

@@ -18,7 +18,7 @@ use gpumap_tests::{
 const CANARY: u8 = 0x5a;
 
 fn canaries<T: bytemuck::Pod>(on: &Target, len: usize) -> Buffer<T> {
-    let mut buffer = Buffer::uninit(&on.stream(), len).unwrap();
+    let mut buffer = Buffer::zeroed(&on.stream(), len).unwrap();
     buffer.fill_bytes(CANARY).unwrap();
     buffer
 }

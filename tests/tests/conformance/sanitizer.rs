@@ -4,8 +4,9 @@
 //!
 //! On a CUDA device that can run both built-in PTX texts, both are used.
 
+use gpumap::bytemuck::Pod;
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Buffer, Error, Key, Merge, Value};
+use gpumap::{Buffer, Error, Key, Merge, Stream, Value};
 use gpumap_tests::device::{run_pair_on, targets_of_all_kernels};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{
@@ -22,6 +23,12 @@ macro_rules! on_all_kernels {
             run_pair_on::<u64, u64>(&target, $body::<u64, u64>);
         }
     };
+}
+
+/// An output that initcheck sees reads of, where the kernels of a verb have not written to it.
+fn unwritten<T: Pod>(stream: &Stream, len: usize) -> Buffer<T> {
+    // SAFETY: the verb that it is for writes to all that the test reads; if not, that is what is looked for.
+    unsafe { Buffer::uninit(stream, len) }.unwrap()
 }
 
 /// Batches that end inside a warp, at its end and in another block.
@@ -45,8 +52,8 @@ fn sanitizer_insert_and_get() {
 
             let asked: Vec<K> = (n / 2..n / 2 + n).map(nth_key).collect();
             let asked = Buffer::from_slice(&on.stream(), &asked).unwrap();
-            let mut out = Buffer::<V>::uninit(&on.stream(), n as usize).unwrap();
-            let mut found = Buffer::<u8>::uninit(&on.stream(), n as usize).unwrap();
+            let mut out = unwritten::<V>(&on.stream(), n as usize);
+            let mut found = unwritten::<u8>(&on.stream(), n as usize);
             map.get_into(&asked, &mut out, &mut found).unwrap();
             let hits = found
                 .to_vec()
@@ -150,8 +157,8 @@ fn sanitizer_retrieve_all_over_submaps() {
             map.insert(&batch.keys, &batch.values).unwrap();
             let held: Oracle = batch.bits().collect();
             assert_eq!(contents(&map), held);
-            let mut keys = Buffer::<K>::uninit(&on.stream(), held.len()).unwrap();
-            let mut values = Buffer::<V>::uninit(&on.stream(), held.len()).unwrap();
+            let mut keys = unwritten::<K>(&on.stream(), held.len());
+            let mut values = unwritten::<V>(&on.stream(), held.len());
             assert_eq!(
                 map.retrieve_all_into(&mut keys, &mut values).unwrap(),
                 held.len()
@@ -206,8 +213,8 @@ fn sanitizer_graphs() {
             let batch = Batch::<K, V>::numbered(0..n, 1);
             let keys = Buffer::from_slice(&stream, &batch.keys).unwrap();
             let values = Buffer::from_slice(&stream, &batch.values).unwrap();
-            let mut held = Buffer::<V>::uninit(&stream, n as usize).unwrap();
-            let mut found = Buffer::<u8>::uninit(&stream, n as usize).unwrap();
+            let mut held = unwritten::<V>(&stream, n as usize);
+            let mut found = unwritten::<u8>(&stream, n as usize);
             let mut graph = map.graph(&stream);
             for _ in 0..3 {
                 let mut answers = Vec::new();

@@ -43,11 +43,33 @@ pub struct Buffer<T> {
 }
 
 impl<T: Pod> Buffer<T> {
-    /// `len` elements of unspecified contents: write them before you read them.
+    /// `len` elements that have not been written. [`zeroed`](Self::zeroed) is the safe form, which takes one more pass
+    /// over the memory on a GPU.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Stream};
+    ///
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// // SAFETY: all of it is written in the next line.
+    /// let mut buffer = unsafe { Buffer::<u32>::uninit(&stream, 3) }?;
+    /// buffer.copy_from_slice(&[1, 2, 3])?;
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`] or [`Error::Driver`].
-    pub fn uninit(stream: &Stream, len: usize) -> Result<Self> {
+    ///
+    /// # Safety
+    /// Every element is written, on the device or by a copy, before anything reads it. Until then the memory has what
+    /// was there before: on a GPU keys and values of maps that were dropped, or data of another library in
+    /// this process.
+    pub unsafe fn uninit(stream: &Stream, len: usize) -> Result<Self> {
+        Self::unwritten(stream, len)
+    }
+
+    /// The same within the crate, which keeps that promise for its own memory: docs/reliability.md lists the
+    /// places that rest on it, and compute-sanitizer's initcheck looks at them.
+    pub(crate) fn unwritten(stream: &Stream, len: usize) -> Result<Self> {
         Ok(Self {
             memory: Memory::new(stream, bytes_of::<T>(len)?)?,
             len,
@@ -60,7 +82,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`] or [`Error::Driver`].
     pub fn zeroed(stream: &Stream, len: usize) -> Result<Self> {
-        let mut buffer = Self::uninit(stream, len)?;
+        let mut buffer = Self::unwritten(stream, len)?;
         // Memory that is the host's is zeroed as it is.
         if stream.device().has_own_memory() {
             buffer.fill_bytes(0)?;
@@ -73,7 +95,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::OutOfMemory`] or [`Error::Driver`].
     pub fn from_slice(stream: &Stream, source: &[T]) -> Result<Self> {
-        let mut buffer = Self::uninit(stream, source.len())?;
+        let mut buffer = Self::unwritten(stream, source.len())?;
         buffer.copy_from_slice(source)?;
         Ok(buffer)
     }

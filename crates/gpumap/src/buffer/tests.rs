@@ -131,12 +131,12 @@ fn a_budget_is_kept() {
 fn more_than_there_is_is_an_error() {
     on_every_device(|device| {
         let stream = Stream::new(device).unwrap();
-        let error = Buffer::<u8>::uninit(&stream, 1 << 50).unwrap_err();
+        let error = Buffer::<u8>::unwritten(&stream, 1 << 50).unwrap_err();
         assert!(
             matches!(error, Error::OutOfMemory { needed, .. } if needed == 1 << 50),
             "{error}"
         );
-        let error = Buffer::<u64>::uninit(&stream, usize::MAX).unwrap_err();
+        let error = Buffer::<u64>::unwritten(&stream, usize::MAX).unwrap_err();
         assert!(
             matches!(
                 error,

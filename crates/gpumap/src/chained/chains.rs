@@ -58,8 +58,8 @@ impl Extent {
     fn new(stream: &Stream, slabs: usize, units: usize) -> Result<Self> {
         let words = slabs.next_multiple_of(units) / WORD;
         let mut extent = Self {
-            slabs: Buffer::uninit(stream, slabs)?,
-            bitmaps: Buffer::uninit(stream, words)?,
+            slabs: Buffer::unwritten(stream, slabs)?,
+            bitmaps: Buffer::unwritten(stream, words)?,
         };
         extent.clear()?;
         Ok(extent)
@@ -94,7 +94,7 @@ impl Chains {
     ) -> Result<Self> {
         let blocks = slabs >> UNITS_LOG2;
         let mut chains = Self {
-            bases: Buffer::uninit(stream, bases(buckets) as usize)?,
+            bases: Buffer::unwritten(stream, bases(buckets) as usize)?,
             extents: Vec::new(),
             directory: Buffer::zeroed(stream, 0)?,
             units: Buffer::zeroed(stream, 0)?,
@@ -177,7 +177,7 @@ impl Chains {
                 lens.push(units.min(extent.slabs.len() - first) as u64);
             }
         }
-        let mut directory = Buffer::uninit(self.stream(), entries.len())?;
+        let mut directory = Buffer::unwritten(self.stream(), entries.len())?;
         directory.copy_from_slice(&entries)?;
         let lens = Buffer::from_slice(self.stream(), &lens)?;
         self.stream().synchronize()?;

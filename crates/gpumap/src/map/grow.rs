@@ -250,10 +250,10 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch: &mut Workspace,
     ) -> Result<()> {
         let bytes = self.leftover_bytes(&table.shape);
-        let mut leftovers = Buffer::<u8>::uninit(scratch.stream(), bytes)?;
+        let mut leftovers = Buffer::<u8>::unwritten(scratch.stream(), bytes)?;
         let mut marked = true;
         for submap in 0..shape.pages.len() {
-            let slabs = match Buffer::<Slab>::uninit(table.stream(), shape.slabs(submap)) {
+            let slabs = match Buffer::<Slab>::unwritten(table.stream(), shape.slabs(submap)) {
                 Ok(slabs) => Arc::new(slabs),
                 Err(error) => {
                     self.or_poison(scratch, |_| table.publish())?;

@@ -56,7 +56,7 @@ pub(super) struct Sight {
 
 /// New slabs, all empty.
 fn empty_slabs(stream: &Stream, slabs: usize) -> Result<Arc<Buffer<Slab>>> {
-    let mut slabs = Buffer::<Slab>::uninit(stream, slabs)?;
+    let mut slabs = Buffer::<Slab>::unwritten(stream, slabs)?;
     slabs.fill_bytes(EMPTY_BYTE)?;
     Ok(Arc::new(slabs))
 }

@@ -34,9 +34,9 @@ impl<T: Pod> Reused<T> {
                 // Before the next is allocated, so that both are never held at once.
                 drop(small);
                 let spare = len + len / 8;
-                match Buffer::uninit(stream, spare) {
+                match Buffer::unwritten(stream, spare) {
                     // The room to spare is not worth an error.
-                    Err(Error::OutOfMemory { .. }) => Buffer::uninit(stream, len)?,
+                    Err(Error::OutOfMemory { .. }) => Buffer::unwritten(stream, len)?,
                     other => other?,
                 }
             }

@@ -202,7 +202,7 @@ fn all_that_is_queued_is_known() {
                 ("record", &mut || event.record(&stream)),
                 ("wait", &mut || stream.wait_event(&event)),
                 ("allocate", &mut || {
-                    spare = Some(Buffer::<u8>::uninit(&stream, 1)?);
+                    spare = Some(Buffer::<u8>::unwritten(&stream, 1)?);
                     Ok(())
                 }),
             ]

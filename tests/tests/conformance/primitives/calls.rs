@@ -132,7 +132,7 @@ fn more_than_two_to_the_31_elements() {
         }
         let (stream, primitives) = (on.stream(), Primitives::new(on.device()));
         let n = (1usize << 31) + 5;
-        let mut x = Buffer::<u32>::uninit(&stream, n).unwrap();
+        let mut x = Buffer::<u32>::zeroed(&stream, n).unwrap();
         x.fill_bytes(1).unwrap();
         let one = 0x0101_0101u32;
         let sum = |count: usize| (count as u32).wrapping_mul(one);

@@ -111,7 +111,7 @@ impl Cells {
             return Err(overflow());
         }
         let ids = first as u32 * CHUNK..first as u32 * CHUNK + cells as u32;
-        let memory = Buffer::uninit(self.directory.stream(), self.bytes_of(cells)?)?;
+        let memory = Buffer::unwritten(self.directory.stream(), self.bytes_of(cells)?)?;
         Ok(Segment { memory, ids })
     }
 

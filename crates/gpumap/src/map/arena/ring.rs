@@ -79,7 +79,7 @@ impl Ring {
     /// An empty ring with places for so many cells.
     pub fn new(stream: &Stream, cells: usize) -> Result<Self> {
         Ok(Self {
-            ids: Buffer::uninit(stream, cells * PLACES)?,
+            ids: Buffer::unwritten(stream, cells * PLACES)?,
             head: AtomicU64::new(0),
             safe: 0,
             tail: Buffer::zeroed(stream, 1)?,

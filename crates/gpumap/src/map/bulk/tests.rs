@@ -239,8 +239,8 @@ fn lookups_are_sorted_unless_a_bin_runs_over() {
         let mut scratch = map.scratch.take().unwrap();
         let staged = job(&mut scratch, &asked).keys;
         let table = map.table.read();
-        let mut values = Buffer::<u64>::uninit(scratch.stream(), N).unwrap();
-        let mut found = Buffer::<u8>::uninit(scratch.stream(), N).unwrap();
+        let mut values = Buffer::<u64>::unwritten(scratch.stream(), N).unwrap();
+        let mut found = Buffer::<u8>::unwritten(scratch.stream(), N).unwrap();
         let outputs = Outputs {
             values: values.as_mut_ptr(),
             found: found.as_mut_ptr(),

@@ -59,8 +59,8 @@ impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
         let room = step as usize * chunk_slots;
         let buffers = || -> Result<_> {
             Ok((
-                Buffer::uninit(&copies, room)?,
-                Buffer::uninit(&copies, room)?,
+                Buffer::unwritten(&copies, room)?,
+                Buffer::unwritten(&copies, room)?,
             ))
         };
         let buffers = [buffers()?, buffers()?];

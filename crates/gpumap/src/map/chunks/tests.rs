@@ -223,7 +223,7 @@ fn a_map_that_has_no_memory_for_a_second_table_meanwhile() {
     let mut taken = None;
     let seen = interrupted(&map, || {
         let rest = (8 << 20) - device.allocated_bytes() - left;
-        taken = Some(Buffer::<u8>::uninit(&stream, rest as usize).unwrap());
+        taken = Some(Buffer::<u8>::unwritten(&stream, rest as usize).unwrap());
         let refused = map.retain_keys(kept);
         assert!(
             matches!(refused, Err(Error::OutOfMemory { .. })),

@@ -197,7 +197,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// much.
     fn mailbox(&self, words: usize) -> Result<Option<Buffer<u64>>> {
         for len in [words + words / 16, words] {
-            match Buffer::uninit(&self.stream, len) {
+            match Buffer::unwritten(&self.stream, len) {
                 Ok(mailbox) => {
                     self.stream.synchronize()?;
                     return Ok(Some(mailbox));

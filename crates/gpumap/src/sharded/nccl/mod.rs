@@ -115,7 +115,7 @@ impl Nccl {
     fn all_gather(&mut self, stream: &Stream, mine: &[u64]) -> Result<Vec<u64>> {
         let len = mine.len();
         let send = Buffer::from_slice(stream, mine)?;
-        let mut all = Buffer::<u64>::uninit(stream, len * self.ranks)?;
+        let mut all = Buffer::<u64>::unwritten(stream, len * self.ranks)?;
         let (from, to) = (send.as_ptr().cast(), all.as_mut_ptr().cast());
         // SAFETY: the buffers have these lengths, and live until the wait below is over.
         stream.queue(|stream| unsafe {

@@ -131,7 +131,7 @@ fn memory_is_valid_from_where_it_was_allocated_to_where_it_was_freed() {
     // Written to by a stream that does not wait for the allocation.
     let early = outcomes(|device| {
         let (one, two) = (Stream::new(device).unwrap(), Stream::new(device).unwrap());
-        let mut buffer = Buffer::<u8>::uninit(&one, 1).unwrap();
+        let mut buffer = Buffer::<u8>::unwritten(&one, 1).unwrap();
         fill(&two, &mut buffer, 2);
         device.synchronize().unwrap();
         now(&buffer)
