@@ -9,7 +9,7 @@ use gpumap::{DeviceChoice, PtxChoice};
 use gpumap_benches::ladder::{self, Ladder};
 
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, printable};
 use crate::format::Format;
 use crate::kmer::{KmerLength, Strand};
 use crate::pairs::Input;
@@ -343,8 +343,7 @@ pub enum Duplicates {
 pub fn usage_error(error: &clap::Error) -> String {
     let text = error.to_string();
     let paragraph = text.split("\n\n").next().unwrap_or_default();
-    let words: Vec<&str> = paragraph.split_whitespace().collect();
-    format!("{} (--help shows what can be said)", words.join(" "))
+    format!("{} (--help shows what can be said)", printable(paragraph))
 }
 
 #[cfg(test)]

@@ -347,7 +347,8 @@ impl Error {
     }
 }
 
-/// An error and its causes on one line, whatever line ends the causes contain.
+/// An error and its causes on one line, whatever line ends the causes contain, and with nothing that a terminal obeys:
+/// names of files and parts of inputs are in it.
 pub fn one_line(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -359,7 +360,21 @@ pub fn one_line(error: &dyn std::error::Error) -> String {
         }
         cause = error.source();
     }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    printable(&text)
+}
+
+/// A text on one line, with control characters and others that have no shape escaped as in `\u{1b}`.
+pub fn printable(text: &str) -> String {
+    // What `escape_debug` escapes as well, for it to be read back.
+    const MARKS: [char; 3] = ['\'', '"', '\\'];
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut line = String::new();
+    for piece in words.join(" ").split_inclusive(MARKS) {
+        let plain = piece.trim_end_matches(MARKS);
+        line.extend(plain.escape_debug());
+        line += &piece[plain.len()..];
+    }
+    line
 }
 
 #[cfg(test)]
@@ -373,5 +388,25 @@ mod tests {
             source: io::Error::other("first\n  second"),
         };
         assert_eq!(one_line(&error), "cannot open a b.fa: first second");
+    }
+
+    /// Audit finding 16.
+    #[test]
+    fn nothing_of_an_input_reaches_the_terminal_as_a_command() {
+        let error = Error::Number {
+            name: "p\u{1b}]0;pwn\u{7}.csv".to_owned(),
+            line: 1,
+            field: "\u{1b}[31mX\u{9b}1m\u{202e}\0".to_owned(),
+        };
+        assert_eq!(
+            one_line(&error),
+            concat!(
+                r"p\u{1b}]0;pwn\u{7}.csv, line 1: `\u{1b}[31mX\u{9b}1m\u{202e}\0` ",
+                "is not an unsigned 64-bit integer"
+            )
+        );
+        let kept = r#"größe 日本 e\u{301}'s "a\b" `c` 😀"#.replace(r"\u{301}", "\u{301}");
+        assert_eq!(printable(&kept), kept);
+        assert_eq!(printable(" a\r\n\tb\u{2028}c "), "a b c");
     }
 }

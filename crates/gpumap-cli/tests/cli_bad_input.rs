@@ -13,6 +13,8 @@ fn expect_failure(scene: &Scene, arguments: &[&str], variables: &[(&str, &str)],
     assert_eq!(outcome.stdout, "", "{arguments:?}");
     assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
     assert!(outcome.stderr.starts_with("error: "), "{outcome:?}");
+    let text = outcome.stderr.trim_end();
+    assert!(!text.contains(char::is_control), "{outcome:?}");
     for cause in causes {
         assert!(outcome.stderr.contains(cause), "{cause}: {outcome:?}");
     }
@@ -58,6 +60,31 @@ fn sequences_that_are_none() {
             "--spectrum",
             "out.svg",
         ];
+        fails(&scene, &arguments, causes);
+    }
+}
+
+/// Audit finding 16.
+#[test]
+fn control_characters_are_shown_and_not_obeyed() {
+    let bad = "1,\x1b[31mX\x1b]0;pwn\x07\n";
+    let name = "red\x1b[31m.csv";
+    let scene = lambda()
+        .with("plain.csv", bad)
+        .with(name, "1,x\n")
+        .with("red\x1b", "1");
+    let dump = ["--dump", "out.tsv"];
+    let load = |name| [&["load", name][..], &dump].concat();
+    for (arguments, causes) in [
+        (load("plain.csv"), &[r"`\u{1b}[31mX\u{1b}]0;pwn\u{7}`"][..]),
+        (load(name), &[r"red\u{1b}[31m.csv, line 1"]),
+        (load("no\x1b[31m.csv"), &[r"cannot open no\u{1b}[31m.csv"]),
+        (load("red\x1b"), &[r"red\u{1b}: the name must end in"]),
+        (
+            vec!["count-kmers", "-k", "\x1b[31m", "lambda.fa.gz"],
+            &["1 to 32"],
+        ),
+    ] {
         fails(&scene, &arguments, causes);
     }
 }

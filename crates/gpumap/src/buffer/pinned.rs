@@ -10,7 +10,7 @@ use bytemuck::Pod;
 use crate::cuda::cu;
 use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
-use crate::memory::{HostBlock, bytes_of, host_block, host_zeroed, or_host_is_full};
+use crate::memory::{HOST_ALIGN, HostBlock, bytes_of, host_block, host_zeroed, or_host_is_full};
 
 /// Host memory that is locked in place for a CUDA device, so that copies to and from it run at
 /// the full speed of the link and beside the host. Plain memory on the CPU. A slice in all else.
@@ -48,8 +48,13 @@ impl<T: Pod> PinnedBuffer<T> {
     /// `len` elements of zero bytes.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] of the host, [`Error::CapacityOverflow`] or [`Error::Driver`].
+    /// [`Error::OutOfMemory`] of the host, [`Error::CapacityOverflow`] or [`Error::Driver`];
+    /// [`Error::Alignment`] for elements that are aligned to more than a page of 4,096 bytes.
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
+        let (align, most) = (align_of::<T>(), HOST_ALIGN);
+        if align > most {
+            return Err(Error::Alignment { align, most });
+        }
         let bytes = bytes_of::<T>(len)?;
         device.admit(Call::AllocatePinned {
             bytes: bytes as u64,

@@ -232,3 +232,40 @@ fn many_threads() {
         assert_eq!(device.allocated_bytes(), 0);
     });
 }
+
+/// Audit finding 16.
+#[test]
+fn pinned_elements_are_aligned_or_refused() {
+    #[derive(Clone, Copy)]
+    #[repr(C, align(4096))]
+    struct Page([u8; 4096]);
+    #[derive(Clone, Copy)]
+    #[repr(C, align(8192))]
+    struct TwoPages([u8; 8192]);
+    // SAFETY: bytes, and no padding.
+    unsafe impl bytemuck::Zeroable for Page {}
+    // SAFETY: as above.
+    unsafe impl bytemuck::Pod for Page {}
+    // SAFETY: as above.
+    unsafe impl bytemuck::Zeroable for TwoPages {}
+    // SAFETY: as above.
+    unsafe impl bytemuck::Pod for TwoPages {}
+    on_every_device(|device| {
+        let pages = PinnedBuffer::<Page>::zeroed(device, 3).unwrap();
+        assert_eq!(pages.as_ptr().align_offset(4096), 0);
+        assert!(pages.iter().all(|page| page.0 == [0; 4096]));
+        for len in [0, 1] {
+            let refused = PinnedBuffer::<TwoPages>::zeroed(device, len).map(|pages| pages.len());
+            assert!(
+                matches!(
+                    refused,
+                    Err(Error::Alignment {
+                        align: 8192,
+                        most: 4096
+                    })
+                ),
+                "{refused:?}"
+            );
+        }
+    });
+}

@@ -132,6 +132,15 @@ pub enum Error {
         element_bytes: usize,
     },
 
+    /// Elements need a stricter alignment than page-locked memory has.
+    #[error("elements are aligned to {align} bytes, and page-locked memory to {most}: use a Vec")]
+    Alignment {
+        /// The alignment of an element.
+        align: usize,
+        /// The alignment of the memory: a page.
+        most: usize,
+    },
+
     /// Arrays of a batch that belong together differ in length: as many values as keys are needed, as many
     /// operations as keys, and as many flags as elements of a filter.
     #[error(

@@ -178,6 +178,12 @@ impl<R: Read> Bytes<R> {
         loop {
             match self.reader.read(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The code of `R` is foreign, and no number of it is believed either.
+                Ok(read) if read > bytes.len() => {
+                    return Err(io::Error::other(
+                        "the reader says that it read more than it may",
+                    ));
+                }
                 Ok(read) => {
                     self.at += read as u64;
                     return Ok(read);

@@ -241,6 +241,31 @@ fn claims_are_not_believed() {
     ));
 }
 
+/// Audit finding 16.
+#[test]
+fn a_reader_that_says_it_read_more_than_it_may_is_an_error() {
+    struct Boasting<'a>(&'a [u8], usize);
+    impl std::io::Read for Boasting<'_> {
+        fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+            let read = std::io::Read::read(&mut self.0, bytes)?;
+            self.1 -= 1;
+            Ok(if self.1 == 0 { usize::MAX } else { read })
+        }
+    }
+    // The header is read at once; later reads are for the start of a block, its keys, its values, and so on.
+    for read in 1..12 {
+        let bytes = written();
+        let outcome = Reader::<u64, u32, _>::new(Boasting(&bytes, read)).and_then(|mut reader| {
+            while reader.next_block()?.is_some() {}
+            Ok(())
+        });
+        let Err(Error::File { cause, .. }) = outcome else {
+            panic!("{read}: {outcome:?}")
+        };
+        assert!(matches!(cause, FileError::Io(_)), "{read}: {cause}");
+    }
+}
+
 #[test]
 fn a_device_that_is_full_is_an_error() {
     struct Full(usize);

@@ -9,7 +9,7 @@ use super::{bytes_of, large_pages};
 use crate::error::{Error, Result};
 
 /// What every allocation on the CPU is aligned to: a page.
-pub(super) const HOST_ALIGN: usize = 4096;
+pub(crate) const HOST_ALIGN: usize = 4096;
 
 /// Host allocations from this size on are compared with the memory that is free, because an
 /// operating system that overcommits would grant them and end the process later.

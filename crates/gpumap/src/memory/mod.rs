@@ -15,11 +15,9 @@ use crate::cuda::{Context, cu};
 use crate::device::{Call, Charge, Kind};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
-use host::HOST_ALIGN;
-
 pub(crate) use host::{
-    HostBlock, block as host_block, host_collect, host_memory, host_push, host_vec, host_zeroed,
-    refused as host_is_full,
+    HOST_ALIGN, HostBlock, block as host_block, host_collect, host_memory, host_push, host_vec,
+    host_zeroed, refused as host_is_full,
 };
 pub(crate) use large_pages::LARGE_PAGE;
 
