@@ -1,5 +1,7 @@
 //! `cargo xtask explore`: the exploration of interleavings, which `gpumap-tests` has a program for.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::process;
@@ -34,42 +36,29 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         case,
     } = options;
     // It takes longer to build, and a fraction of the time to run.
-    explore(
-        workspace,
-        &["--release"],
-        &[
-            "--seeds",
-            &seeds.to_string(),
-            "--first",
-            &first.to_string(),
-            "--minutes",
-            &minutes.to_string(),
-            "--case",
-            case,
-        ],
+    let arguments = [
+        "--seeds",
+        &seeds.to_string(),
+        "--first",
+        &first.to_string(),
+        "--minutes",
+        &minutes.to_string(),
+        "--case",
+        case,
+    ];
+    let line = "run --release --quiet --package gpumap-tests --bin explore --";
+    process::run(
+        process::cargo(workspace)
+            .args(line.split(' '))
+            .args(arguments),
     )
 }
 
 /// Runs what CI runs.
 pub fn fixed(workspace: &Workspace) -> Result<()> {
-    // In the profile of the tests, which are built anyway.
-    explore(workspace, &[], FIXED)
-}
-
-fn explore(workspace: &Workspace, profile: &[&str], arguments: &[&str]) -> Result<()> {
-    let program = [
-        "run",
-        "--quiet",
-        "--package",
-        "gpumap-tests",
-        "--bin",
-        "explore",
-    ];
-    let mut command = process::cargo(workspace);
-    command
-        .args(program)
-        .args(profile)
-        .arg("--")
-        .args(arguments);
-    process::run(&mut command)
+    // In the profile of the tests and with the features that they have: of one package alone, fewer of its
+    // dependencies' are on, and half of the workspace would be built twice.
+    let line = "build --quiet --locked --workspace --bin explore";
+    process::run(process::cargo(workspace).args(line.split(' ')))?;
+    process::run(Command::new(workspace.target.join("debug/explore")).args(FIXED))
 }
