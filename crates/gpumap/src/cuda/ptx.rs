@@ -69,7 +69,12 @@ impl PtxText {
                     std::io::ErrorKind::InvalidData => failed(PtxError::NotPtx),
                     _ => failed(PtxError::Read(error)),
                 })?;
-                Self::new(text.into(), Some(path.clone()))
+                let file = Self::new(text.into(), Some(path.clone()))?;
+                // At once, not when a map is half way through a call.
+                for built_in in [SM_70, SM_90] {
+                    file.expect_same(&Self::new(built_in.into(), None)?)?;
+                }
+                Ok(file)
             }
         }
     }
@@ -98,16 +103,31 @@ impl PtxText {
     /// Whether it has a kernel of this name, and if so whether that takes the same arguments.
     pub(crate) fn find(&self, symbol: Symbol) -> Option<Result<()>> {
         let &found = self.kernels.get(symbol.name)?;
-        if found == symbol.signature {
-            return Some(Ok(()));
+        Some(self.expect(symbol.name, symbol.signature, found))
+    }
+
+    /// Whether all kernels that it shares with another text take the same arguments as those.
+    fn expect_same(&self, other: &Self) -> Result<()> {
+        for (kernel, &found) in &self.kernels {
+            if let Some(&expected) = other.kernels.get(kernel) {
+                self.expect(kernel, expected, found)?;
+            }
         }
+        Ok(())
+    }
+
+    fn expect(&self, kernel: &str, expected: u64, found: u64) -> Result<()> {
+        if found == expected {
+            return Ok(());
+        }
+        let kernel = kernel.to_owned();
         let cause = PtxError::Layout {
-            kernel: symbol.name,
-            expected: symbol.signature,
+            kernel,
+            expected,
             found,
         };
         let path = self.path.clone();
-        Some(Err(Error::Ptx { path, cause }))
+        Err(Error::Ptx { path, cause })
     }
 
     /// The text of one kernel by itself: what stands before the first kernel, and that kernel,
@@ -275,9 +295,9 @@ mod tests {
         };
         assert!(
             matches!(
-                *cause,
-                PtxError::Layout { kernel: "twin", expected, found }
-                    if expected == new.signature && found == old.signature
+                cause,
+                PtxError::Layout { kernel, expected, found }
+                    if kernel == "twin" && *expected == new.signature && *found == old.signature
             ),
             "{error}"
         );
@@ -309,6 +329,35 @@ mod tests {
             ),
             "{error}"
         );
+    }
+
+    // Audit finding 14.
+    #[test]
+    fn files_of_another_version_are_refused_when_they_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("other.ptx");
+        let choice = PtxChoice::File(path.clone());
+        let copy = Symbol::from(&ceilings::COPY_16);
+        let one = |signature| {
+            let symbol = declaration(Symbol { signature, ..copy });
+            let header = ".version 7.0\n.target sm_70\n";
+            format!("{header}{symbol}{ENTRY}{}()\n{{ ret; }}\n", copy.name)
+        };
+        std::fs::write(&path, one(copy.signature)).unwrap();
+        PtxText::of(&choice).unwrap();
+        std::fs::write(&path, one(!copy.signature)).unwrap();
+        let error = PtxText::of(&choice).unwrap_err();
+        assert!(
+            matches!(
+                &error,
+                Error::Ptx { path: Some(named), cause: PtxError::Layout { kernel, .. } }
+                    if *named == path && kernel == copy.name
+            ),
+            "{error}"
+        );
+        // The texts that are built in are good files.
+        std::fs::write(&path, SM_90).unwrap();
+        PtxText::of(&choice).unwrap();
     }
 
     #[test]

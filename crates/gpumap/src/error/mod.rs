@@ -400,7 +400,7 @@ pub enum PtxError {
     )]
     Layout {
         /// The kernel.
-        kernel: &'static str,
+        kernel: String,
         /// The [`signature`](gpumap_simt::layout::signature) that this program has for it.
         expected: u64,
         /// The signature in the text.
