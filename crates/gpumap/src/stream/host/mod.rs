@@ -7,9 +7,6 @@
 //! | [deferred](deferred) | later, in a seeded order that keeps only what streams and events promise | tests of order |
 
 mod deferred;
-mod quarantine;
-#[cfg(test)]
-mod tests;
 
 use gpumap_simt::executor::{Executor, Fault};
 use parking_lot::Mutex;

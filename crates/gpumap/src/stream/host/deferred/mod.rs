@@ -20,189 +20,27 @@
 //!
 //! With one thread a seed is one order. Several threads that wait run steps of different streams at the same time.
 
+mod quarantine;
+mod state;
+#[cfg(test)]
+mod tests;
+
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 
-use gpumap_simt::executor::{Executor, Fault};
+use gpumap_simt::executor::Executor;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::quarantine::{FRESH, Quarantine};
-use super::{Address, HostBytes};
-use crate::error::{Error, Result};
+use super::{Address, HostBytes, host_bytes};
+use crate::error::Result;
 use crate::memory::HostBlock;
 use crate::stream::callback::Callback;
-
-/// What a kernel or a copy does.
-type Work = Box<dyn FnOnce(&Executor) -> Result<(), Fault> + Send>;
-
-/// What a queue holds.
-enum Step {
-    Work { work: Work, host: Option<HostBytes> },
-    Call(Callback),
-    Free(HostBlock),
-    Wait(Point),
-}
-
-/// A point in the order of a queue: behind its first `step` steps.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Point {
-    line: u64,
-    step: u64,
-}
-
-/// What the device knows of a queue.
-struct Line {
-    steps: VecDeque<Step>,
-    /// How many steps have ended; the one that runs comes next.
-    ended: u64,
-    is_running: bool,
-    /// Whether more may come.
-    is_open: bool,
-    /// How often it is drawn, compared with others.
-    weight: u64,
-    failures: Vec<Failure>,
-}
-
-/// Steps that come to nothing because of a fault, and that waits tell of.
-struct Failure {
-    first: u64,
-    /// Known once a wait has told.
-    last: Option<u64>,
-    fault: Fault,
-}
-
-impl Line {
-    /// How many steps were ever queued.
-    fn queued(&self) -> u64 {
-        self.ended + u64::from(self.is_running) + self.steps.len() as u64
-    }
-
-    fn failure(&self, step: u64) -> Option<&Fault> {
-        let failure = self
-            .failures
-            .iter()
-            .find(|failure| failure.first <= step && failure.last.is_none_or(|last| step <= last));
-        failure.map(|failure| &failure.fault)
-    }
-
-    /// Tells a wait for a step of a failure. What is queued from now on is sound.
-    fn tell(&mut self, step: u64) -> Result<()> {
-        let Some(fault) = self.failure(step).cloned() else {
-            return Ok(());
-        };
-        let queued = self.queued();
-        for failure in &mut self.failures {
-            failure.last.get_or_insert(queued);
-        }
-        Err(Error::from(fault))
-    }
-
-    /// Whether no wait has been told of a failure.
-    fn has_news(&self) -> bool {
-        self.failures.iter().any(|failure| failure.last.is_none())
-    }
-
-    fn fail(&mut self, first: u64, fault: Fault) {
-        self.failures.push(Failure {
-            first,
-            last: None,
-            fault,
-        });
-    }
-}
-
-/// What there is to be done for a wait.
-enum Needed {
-    Nothing,
-    /// The next step of this queue.
-    Step(u64),
-    /// To wait until a step that runs has ended.
-    Patience,
-}
-
-struct State {
-    random: Random,
-    lines: BTreeMap<u64, Line>,
-    /// The number of the next queue.
-    next: u64,
-    quarantine: Quarantine,
-    /// Memory of the host that is locked.
-    locked: Vec<HostBytes>,
-    /// A rule that was broken, to be told by the next call.
-    broken: Option<String>,
-}
-
-impl State {
-    fn has_reached(&self, point: Point) -> bool {
-        // A queue that is gone has come to its end.
-        let line = self.lines.get(&point.line);
-        line.is_none_or(|line| line.ended >= point.step)
-    }
-
-    fn needed(&self, point: Point) -> Needed {
-        if self.has_reached(point) {
-            return Needed::Nothing;
-        }
-        let mut at = point.line;
-        // It ends: a point that is waited for was there before.
-        while let Some(line) = self.lines.get(&at) {
-            match line.steps.front() {
-                _ if line.is_running => return Needed::Patience,
-                Some(&Step::Wait(before)) if !self.has_reached(before) => at = before.line,
-                Some(_) => return Needed::Step(at),
-                None => break,
-            }
-        }
-        Needed::Nothing
-    }
-
-    /// A queue whose next step can run, drawn.
-    fn any(&mut self) -> Option<u64> {
-        let can_run = |line: &Line| match line.steps.front() {
-            _ if line.is_running => false,
-            Some(&Step::Wait(before)) => self.has_reached(before),
-            step => step.is_some(),
-        };
-        let lines = self.lines.iter().filter(|(_, line)| can_run(line));
-        let lines: Vec<_> = lines.map(|(&at, line)| (at, line.weight)).collect();
-        let all = lines.iter().map(|(_, weight)| weight).sum();
-        let mut drawn = self.random.below(all);
-        let at = lines.iter().find(|(_, weight)| {
-            let is_it = drawn < *weight;
-            drawn = drawn.saturating_sub(*weight);
-            is_it
-        });
-        at.map(|&(at, _)| at)
-    }
-
-    /// What a wait for a point that has been reached comes to.
-    fn outcome(&mut self, point: Point) -> Result<()> {
-        match self.lines.get_mut(&point.line) {
-            Some(line) => line.tell(point.step),
-            None => Ok(()),
-        }
-    }
-
-    /// Forgets a queue that nothing can come of any more.
-    fn tidy(&mut self, at: u64) {
-        let is_over = |line: &Line| {
-            !line.is_open && !line.is_running && line.steps.is_empty() && line.failures.is_empty()
-        };
-        if self.lines.get(&at).is_some_and(is_over) {
-            self.lines.remove(&at);
-        }
-    }
-
-    fn note(&mut self, outcome: Result<(), String>) {
-        if let Err(message) = outcome {
-            self.broken.get_or_insert(message);
-        }
-    }
-}
+use quarantine::FRESH;
+pub(crate) use state::Point;
+use state::{Line, Needed, State, Step, Work};
 
 struct Shared {
     state: Mutex<State>,
@@ -229,17 +67,9 @@ pub(in crate::stream) struct Queue {
 
 impl Scheduler {
     pub fn new(seed: u64) -> Self {
-        let state = State {
-            random: Random(seed),
-            lines: BTreeMap::new(),
-            next: 0,
-            quarantine: Quarantine::default(),
-            locked: Vec::new(),
-            broken: None,
-        };
         Self {
             shared: Arc::new(Shared {
-                state: Mutex::new(state),
+                state: Mutex::new(State::new(seed)),
                 ended: Condvar::new(),
             }),
             seed,
@@ -256,24 +86,9 @@ impl Scheduler {
     }
 
     pub(super) fn queue(&self) -> Queue {
-        let mut state = self.shared.state.lock();
-        let line = state.next;
-        state.next += 1;
-        // Some are always late.
-        let weight = [1, 8, 64][state.random.below(3) as usize];
-        let new = Line {
-            steps: VecDeque::new(),
-            ended: 0,
-            is_running: false,
-            is_open: true,
-            weight,
-            failures: Vec::new(),
-        };
-        state.lines.insert(line, new);
-        drop(state);
         Queue {
             scheduler: self.clone(),
-            line,
+            line: self.shared.state.lock().open(),
         }
     }
 
@@ -349,13 +164,13 @@ impl Scheduler {
 
     /// Notes memory of the host that the device reaches by itself.
     pub fn lock(&self, block: &HostBlock) {
-        let bytes = super::host_bytes(block.ptr, block.bytes());
+        let bytes = host_bytes(block.ptr, block.bytes());
         self.shared.state.lock().locked.push(bytes);
     }
 
     /// Frees such memory, now.
     pub fn free_locked(&self, block: HostBlock) {
-        let bytes = super::host_bytes(block.ptr, block.bytes());
+        let bytes = host_bytes(block.ptr, block.bytes());
         let mut state = self.shared.state.lock();
         state.locked.retain(|locked| *locked != bytes);
         let overlaps = |step: &Step| match step {
@@ -585,19 +400,5 @@ impl std::fmt::Debug for Scheduler {
         f.debug_struct("Scheduler")
             .field("seed", &self.seed)
             .finish_non_exhaustive()
-    }
-}
-
-/// Numbers that look drawn (SplitMix64): the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    /// One less than `bound`, or 0.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31).checked_rem(bound).unwrap_or(0)
     }
 }
