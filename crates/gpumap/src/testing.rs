@@ -1,9 +1,11 @@
 //! The devices that the same test body runs on.
 
+use bytemuck::Pod;
 use gpumap_test_skips::skip;
 use parking_lot::RwLock;
 
 use crate::device::Device;
+use crate::{Buffer, PinnedBuffer, Stream};
 
 /// Who holds a stream up wants the GPU alone: some calls of the driver, such as those that load kernels, wait for all
 /// streams, and meanwhile others wait for them.
@@ -13,12 +15,52 @@ static GPU: RwLock<()> = RwLock::new(());
 /// `GPUMAP_TEST_SEEDS` says how many.
 const SEEDS: u64 = 4;
 
+/// Seeds for a small test of order.
+const ORDERS: u64 = 48;
+
+/// Elements that are on their way to a device: their copy is queued on a stream.
+pub(crate) struct Arriving<T: Pod> {
+    pub buffer: Buffer<T>,
+    _pinned: PinnedBuffer<T>,
+}
+
+impl<T: Pod> Arriving<T> {
+    pub fn new(stream: &Stream, elements: &[T]) -> Self {
+        let mut pinned = PinnedBuffer::zeroed(stream.device(), elements.len()).unwrap();
+        pinned.copy_from_slice(elements);
+        // SAFETY: all of it is written by the copy.
+        let mut buffer = unsafe { Buffer::uninit(stream, elements.len()) }.unwrap();
+        let mut all = buffer.as_view_mut();
+        // SAFETY: the source is there until the drop, which waits.
+        unsafe { all.copy_from_pinned_async(&pinned) }.unwrap();
+        Self {
+            buffer,
+            _pinned: pinned,
+        }
+    }
+}
+
+impl<T: Pod> Drop for Arriving<T> {
+    fn drop(&mut self) {
+        let _ = self.buffer.stream().synchronize();
+    }
+}
+
+/// Runs a small test on every device, and on deferred streams in many orders.
+pub(crate) fn in_many_orders(test: impl Fn(&Device)) {
+    run_on_every_device(ORDERS, test);
+}
+
 /// Runs a test on the CPU, on deferred streams of the CPU in several orders, and on the first CUDA device where there is one; says so where not.
 /// `GPUMAP_TEST_DEVICE=cuda` runs it on CUDA alone, and fails where there is no device.
 pub(crate) fn on_every_device(test: impl Fn(&Device)) {
+    run_on_every_device(SEEDS, test);
+}
+
+fn run_on_every_device(seeds: u64, test: impl Fn(&Device)) {
     if !is_gpu_required() {
         test(&Device::cpu());
-        on_deferred_streams(SEEDS, &test);
+        on_deferred_streams(seeds, &test);
     }
     let _shared = GPU.read_recursive();
     on_the_gpu(test);
@@ -26,7 +68,7 @@ pub(crate) fn on_every_device(test: impl Fn(&Device)) {
 
 /// Runs a test on as many devices whose streams run later, unless `GPUMAP_TEST_SEEDS` says how many. A test that fails
 /// says which.
-pub(crate) fn on_deferred_streams(seeds: u64, test: impl Fn(&Device)) {
+fn on_deferred_streams(seeds: u64, test: impl Fn(&Device)) {
     struct Note<'d>(&'d Device);
     impl Drop for Note<'_> {
         fn drop(&mut self) {

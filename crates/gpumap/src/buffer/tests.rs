@@ -1,7 +1,7 @@
 //! The same bodies on the CPU and on a GPU.
 
 use super::*;
-use crate::testing::on_every_device;
+use crate::testing::{Arriving, in_many_orders, on_every_device};
 
 fn numbers(len: usize) -> Vec<u64> {
     (0..len as u64)
@@ -267,5 +267,28 @@ fn pinned_elements_are_aligned_or_refused() {
                 "{refused:?}"
             );
         }
+    });
+}
+
+/// For audit finding 6: each of the waits, and that a copy waits for its source.
+#[test]
+fn copies_are_over_when_they_return() {
+    in_many_orders(|device| {
+        let [stream, other] = [0; 2].map(|_| Stream::new(device).unwrap());
+        let mut host = numbers(10);
+        let mut buffer = Buffer::from_slice(&stream, &host).unwrap();
+        host.fill(7);
+        assert_eq!(buffer.to_vec().unwrap(), numbers(10));
+        host.copy_from_slice(&numbers(10));
+        buffer.fill_bytes(0).unwrap();
+        buffer.copy_from_slice(&host).unwrap();
+        host.fill(7);
+        buffer.copy_to_slice(&mut host).unwrap();
+        assert_eq!(host, numbers(10));
+        let mut source = Arriving::new(&other, &numbers(5));
+        buffer.copy_range(5, &source.buffer.as_view()).unwrap();
+        source.buffer.fill_bytes(0).unwrap();
+        let back = buffer.to_vec().unwrap();
+        assert_eq!(back, [&numbers(10)[..5], &numbers(5)].concat());
     });
 }

@@ -16,6 +16,8 @@ mod lend;
 mod look_up;
 mod merge;
 mod on_stream;
+#[cfg(test)]
+mod order;
 mod pending;
 mod persist;
 mod pieces;

@@ -1,7 +1,7 @@
 //! Slots, counters and results: the same bodies on the CPU and on a GPU.
 
 use super::*;
-use crate::testing::on_every_device;
+use crate::testing::{in_many_orders, on_every_device};
 
 #[test]
 fn slots_grow_and_are_reused() {
@@ -156,5 +156,21 @@ fn chores_are_done_also_after_a_panic() {
         drop(array);
         there_and_back(device, 20_011, 100, true);
         assert_eq!(pool.crew(1 << 30).unwrap().lanes(), 8, "no lane is lost");
+    });
+}
+
+/// For audit finding 6.
+#[test]
+fn counters_are_read_when_they_have_come() {
+    in_many_orders(|device| {
+        let pool = ScratchPool::new(device);
+        let mut scratch = pool.take().unwrap();
+        let counters = scratch.counters().cast();
+        for value in [1, 2] {
+            // SAFETY: as many bytes, which nothing else uses.
+            unsafe { scratch.stream().fill(counters, value, 8 * COUNTERS) }.unwrap();
+            let expected = u64::from_ne_bytes([value; 8]);
+            assert_eq!(scratch.read_counters().unwrap(), [expected; COUNTERS]);
+        }
     });
 }

@@ -23,6 +23,9 @@ use gpumap_map_test_kernels::script::{
 pub const SM_70: &str = include_str!("../../../../tests/ptx/gpumap_map_test_sm_70.ptx");
 pub const SM_90: &str = include_str!("../../../../tests/ptx/gpumap_map_test_sm_90.ptx");
 
+/// Orders of deferred streams that a test runs in.
+const SEEDS: u64 = 2;
+
 /// Lanes per tile.
 const TILE: usize = 4;
 
@@ -67,12 +70,16 @@ fn with_every_encoding(device: &Device) -> [Target; 2] {
     })
 }
 
-/// The CPU with both encodings unless `GPUMAP_TEST_DEVICE` is `cuda`, and the first CUDA device
+/// The CPU with both encodings, at once and with deferred streams, unless `GPUMAP_TEST_DEVICE` is `cuda`, and the first CUDA device
 /// unless there is none or it is `cpu`; the kernels are known there.
 pub fn on_every_target(test: impl Fn(&Target)) {
     let wish = std::env::var("GPUMAP_TEST_DEVICE").unwrap_or_default();
     if wish != "cuda" {
         with_every_encoding(&Device::cpu()).iter().for_each(&test);
+        for seed in 0..SEEDS {
+            let device = Device::cpu_deferred(seed);
+            with_every_encoding(&device).iter().for_each(&test);
+        }
     }
     if wish == "cpu" {
         return;
