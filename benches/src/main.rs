@@ -41,11 +41,6 @@ use options::{Options, PairKind, Suite};
 use report::{Report, Row};
 
 fn main() -> Result<()> {
-    // What several GPUs need, and what is read when they first come together.
-    if std::env::var_os("NCCL_NVLS_ENABLE").is_none() {
-        // SAFETY: no other thread runs yet.
-        unsafe { std::env::set_var("NCCL_NVLS_ENABLE", "0") };
-    }
     let options = Options::parse();
     if let (Some(html), false) = (&options.html, options.results.is_empty()) {
         return report::write_page(html, &options.results);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | not set | those below |
 //! | `cpu` | 1, 2, 3 and 8 ranks, each on a CPU executor of its own |
-//! | `cuda` | as many on one GPU; and a rank on each of the GPUs that `GPUMAP_DEVICES` names, or else of all there are, through NCCL |
+//! | `cuda` | as many on one GPU; and a rank on each of the GPUs that `GPUMAP_DEVICES` names, or else of all there are |
 //!
 //! Maps over some of them [send](Group::set_up) batches of any size straight into each other's memory, as
 //! large ones are.
@@ -55,6 +55,20 @@ impl Group {
             name,
             sends,
             ..self
+        }
+    }
+
+    /// A new group over the same devices.
+    pub fn another(&self, timeout: Duration) -> Self {
+        let devices = self.ranks.devices();
+        let ranks = match devices {
+            [first, second, ..] if first == second => Ranks::on_one(first, devices.len(), timeout),
+            _ => Ranks::with_timeout(devices, timeout),
+        };
+        Self {
+            ranks: ranks.expect("a group on devices that have one"),
+            name: format!("another on {}", self.name),
+            sends: self.sends,
         }
     }
 
@@ -163,7 +177,7 @@ fn several(timeout: Duration) -> Option<Group> {
             .collect()
     });
     if devices.len() < 2 && !asked {
-        skip("one GPU: no group of several was run through NCCL");
+        skip("one GPU: no group of several GPUs was run");
         return None;
     }
     let group = Ranks::with_timeout(&devices, timeout).expect("the group of GPUMAP_DEVICES");

@@ -157,8 +157,8 @@ pub struct CountArgs {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub max_record: Option<u64>,
 
-    /// Spread the map over these devices: 0,1 or cuda:0,cuda:1 for CUDA devices, which needs NCCL;
-    /// cpu,cpu for the CPU twice.
+    /// Spread the map over these devices: 0,1 or cuda:0,cuda:1 for CUDA devices, cpu,cpu for the
+    /// CPU twice.
     #[arg(long, value_name = "LIST", conflicts_with = "device", value_parser = devices)]
     pub devices: Option<DeviceList>,
 }

@@ -39,11 +39,6 @@ use crate::cli::{Bench, Cli, Command};
 const FAILURE: u8 = 2;
 
 fn main() -> ExitCode {
-    // What several GPUs need, and what is read when they first come together.
-    if std::env::var_os("NCCL_NVLS_ENABLE").is_none() {
-        // SAFETY: no other thread runs yet.
-        unsafe { std::env::set_var("NCCL_NVLS_ENABLE", "0") };
-    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return answer(&error),

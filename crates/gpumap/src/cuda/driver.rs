@@ -78,6 +78,7 @@ const NEEDED: &[&str] = &[
     "cuMemcpyDtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyPeerAsync",
     "cuMemsetD8Async",
     "cuModuleGetFunction",
     "cuModuleLoadDataEx",

@@ -22,17 +22,19 @@ pub(crate) fn allow_peer(user: &Context, owner: &Context) -> Result<()> {
             owner.device()
         ))
     }?;
+    let no_access = Error::Group(GroupError::NoPeerAccess {
+        from: user.ordinal,
+        to: owner.ordinal,
+    });
     if can == 0 {
-        return Err(Error::Group(GroupError::NoPeerAccess {
-            from: user.ordinal,
-            to: owner.ordinal,
-        }));
+        return Err(no_access);
     }
     {
         let _current = user.enter()?;
         // SAFETY: a context is current and the other is alive; flags must be 0.
         match unsafe { cudarc::driver::sys::cuCtxEnablePeerAccess(owner.handle(), 0) } {
             CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
+            CUresult::CUDA_ERROR_TOO_MANY_PEERS => return Err(no_access),
             code => check("cuCtxEnablePeerAccess", code)?,
         }
     }

@@ -21,7 +21,7 @@ pub enum GroupError {
         /// The first that differs.
         rank: usize,
     },
-    /// Two ranks on one GPU, which NCCL refuses.
+    /// Two ranks on one GPU.
     #[error(
         "ranks {first} and {second} have the same GPU: give each its own, or use Ranks::on_one"
     )]
@@ -125,7 +125,7 @@ pub enum GroupError {
         "ranks in other processes do not share memory: drive all GPUs from one process, or use Form::Replicated"
     )]
     OtherProcess,
-    /// There is no NCCL on this machine.
+    /// There is no NCCL on this machine, which links ranks of several processes.
     #[error(
         "libnccl.so.2 not found: install NCCL 2.18 or newer (the package libnccl2, or pip's nvidia-nccl-cu13) and put its folder into LD_LIBRARY_PATH, or its path into GPUMAP_NCCL"
     )]
@@ -136,7 +136,7 @@ pub enum GroupError {
         /// The first function found missing.
         missing: &'static str,
     },
-    /// NCCL would be free to use NVLink multicast.
+    /// NCCL, which links ranks of several processes, would be free to use NVLink multicast.
     #[error("NVLink multicast must be off: set NCCL_NVLS_ENABLE=0 before the program starts")]
     Multicast,
     /// A call into NCCL failed. The group has been given up.

@@ -8,7 +8,6 @@ use super::transport::{Parcel, Plan};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::{Input, Source};
-use crate::stream::Stream;
 
 /// What is sent from one buffer and received in another.
 pub(super) fn parcel<T: Pod>(send: &Buffer<T>, receive: &mut Buffer<T>) -> Parcel {
@@ -19,20 +18,45 @@ pub(super) fn parcel<T: Pod>(send: &Buffer<T>, receive: &mut Buffer<T>) -> Parce
     }
 }
 
-/// Queues an exchange on the link, after what was queued on `stream`.
+/// Queues an exchange on the link. What is sent and received is ordered by another stream: the link has been made
+/// to wait for that, before the ranks last agreed, so that none of them fails alone.
 ///
 /// # Safety
-/// As for [`Transport::exchange`](super::Transport::exchange), until [`Rank::wait`] has returned.
-pub(super) unsafe fn exchange(
-    rank: &mut Rank,
-    stream: &Stream,
+/// As for [`Transport::exchange`](super::Transport::exchange), until what is returned has been waited for or
+/// dropped.
+pub(super) unsafe fn exchange<'a>(
+    rank: &'a mut Rank,
     plan: &Plan,
     parcels: &[Parcel],
-) -> Result<()> {
+) -> Result<UnderWay<'a>> {
     let (link, transport) = rank.link();
-    link.wait_stream(stream)?;
     // SAFETY: passed on.
-    unsafe { transport.exchange(link, plan, parcels) }
+    unsafe { transport.exchange(link, plan, parcels) }?;
+    Ok(UnderWay { rank: Some(rank) })
+}
+
+/// An exchange that is under way. Also waited for when it is dropped: a panic must not free what it reads and
+/// writes.
+#[must_use]
+pub(super) struct UnderWay<'a> {
+    rank: Option<&'a mut Rank>,
+}
+
+impl UnderWay<'_> {
+    /// Waits for it. An error is this rank's own: the others do not know of it.
+    pub(super) fn wait(mut self) -> Result<()> {
+        self.rank.take().map_or(Ok(()), Rank::wait)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(rank) = self.rank.take()
+            && let Err(error) = rank.wait()
+        {
+            tracing::debug!(%error, "waiting for an exchange");
+        }
+    }
 }
 
 /// Calls it: so that it may hand out what it borrows.

@@ -76,11 +76,6 @@ impl Hub {
         }
     }
 
-    /// How long is waited.
-    pub(super) fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
     /// Brings something, and returns what came of the meeting. `finish` is called by one rank, with
     /// what each brought, while all others wait; with none it says that this does not fit together, which is
     /// [`GroupError::OutOfStep`] on all ranks.
@@ -146,25 +141,15 @@ impl Hub {
         }
     }
 
-    /// An error if some rank has failed: then it will not do its part of what is under way.
-    pub(super) fn check(&self) -> Result<()> {
-        self.expect(&self.state.lock(), |well| well)
-    }
-
     /// An error if some rank will not come any more.
     fn expect_all(&self, state: &State) -> Result<()> {
-        self.expect(state, |_| false)
-    }
-
-    /// An error for the first rank that has left and that may not have, by whether it went well.
-    fn expect(&self, state: &State, may_have: impl Fn(bool) -> bool) -> Result<()> {
         let error = match state.ended {
             Some(End::Panicked(rank)) => GroupError::Panicked { rank },
             Some(End::Aborted(rank)) => GroupError::Failed { rank },
             Some(End::Silent) => GroupError::Silent {
                 waited: self.timeout,
             },
-            None => match state.left.iter().find(|&&(_, well)| !may_have(well)) {
+            None => match state.left.first() {
                 Some(&(rank, true)) => GroupError::Left { rank },
                 Some(&(rank, false)) => GroupError::Failed { rank },
                 None => return Ok(()),

@@ -25,11 +25,20 @@
 //! # The link
 //! Large batches of one process are written straight into the memory of the GPUs that own their
 //! keys, and answers to the one that asked; where pages are made from them, the owners copy their
-//! parts, and make pages from those that have come. Everything else between GPUs goes through NCCL,
-//! which is loaded when it is first needed; without it there is [`GroupError::NoNccl`].
-//! `NCCL_NVLS_ENABLE=0` has to be set ([`GroupError::Multicast`]). Ranks on the CPU copy from each
-//! other ([`Transport`]), and so may several on one GPU ([`Ranks::on_one`]): for tests, and for
+//! parts, and make pages from those that have come. Everything else within a process is copied from
+//! device to device ([`Transport`]), between GPUs without peer access through memory of the host.
+//! Ranks on the CPU, and several on one GPU ([`Ranks::on_one`]), do the same: for tests, and for
 //! programs that are written for several devices and find one.
+//!
+//! Ranks in processes of their own talk through NCCL, which is loaded when the first of them joins;
+//! without it there is [`GroupError::NoNccl`]. `NCCL_NVLS_ENABLE=0` has to be set
+//! ([`GroupError::Multicast`]).
+//!
+//! # Many groups
+//! One process may have any number of groups on the same devices, and any number of threads may make,
+//! use and drop them at the same time. No kernel and no copy of a group in one process waits on its
+//! device for another device; ranks wait for each other on the host alone, and each such wait has a
+//! timeout. So groups cannot deadlock on the devices (`docs/decisions/0027-ranks-meet-on-the-host.md`).
 //!
 //! # Failures
 //! A step that fails on one rank, for want of memory for instance, is an error on every rank: its

@@ -41,20 +41,23 @@ impl<K: Key, V: Value> Shard<K, V> {
                 _ => primitives.partition_keys_into(&keys, digit, out.keys),
             }
         })?;
+        let link = rank.link().0.clone();
         let made = attempt(|| {
             let sent = sent.of(stream, len, with_values)?;
-            Ok((sent, arrived.of(stream, routed.incoming, with_values)?))
+            let arrived = arrived.of(stream, routed.incoming, with_values)?;
+            link.wait_stream(stream)?;
+            Ok((sent, arrived))
         });
         let (sent, mut arrived) = rank.together(made)?;
         let parcels = sent.parcels(&mut arrived);
         // SAFETY: the buffers have what is planned, and are left alone until the wait below is
         // over.
-        unsafe { exchange(rank, stream, &routed.plan, &parcels) }?;
+        let under_way = unsafe { exchange(rank, &routed.plan, &parcels) }?;
         let own = sent
             .part(routed.own)
             .and_then(|(keys, values)| work(map, keys, values));
-        rank.wait()?;
-        let all = own.and_then(|own| {
+        // A rank whose wait fails tells the others with the total.
+        let all = under_way.wait().and(own).and_then(|own| {
             let (keys, values) = arrived.part(0..routed.incoming)?;
             Ok(own + work(map, keys, values)?)
         });

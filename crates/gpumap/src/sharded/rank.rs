@@ -41,8 +41,7 @@ impl Rank {
     pub fn join(device: &Device, membership: &Membership) -> Result<Self> {
         let transport: Box<dyn Transport> = if membership.ranks() == 1 {
             let hub = Arc::new(Hub::new(1, membership.timeout()));
-            let (rank, ranks) = (0, 1);
-            Box::new(Direct { hub, rank, ranks })
+            Box::new(Direct::alone(hub))
         } else {
             Box::new(Nccl::join(device, membership)?)
         };

@@ -10,9 +10,7 @@ use parking_lot::Mutex;
 use super::direct::Direct;
 use super::error::GroupError;
 use super::hub::{End, Hub};
-use super::nccl::Nccl;
 use super::rank::Rank;
-use super::transport::Transport;
 use crate::device::{Device, DeviceChoice};
 use crate::error::{Error, Result};
 
@@ -38,9 +36,12 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 ///
 /// # Failures
 /// If the work of a rank ends while others wait for it, or panics, or does not come for the
-/// [timeout](Self::with_timeout), every rank that waits returns an error. After a panic, a timeout or an
-/// interrupted exchange of GPUs the group is of no use any more: all calls are
-/// [`GroupError::Ended`]. The devices are.
+/// [timeout](Self::with_timeout), every rank that waits returns an error. After a panic, a timeout
+/// the group is of no use any more: all calls are [`GroupError::Ended`]. The devices are.
+///
+/// # Several groups
+/// There may be any number of groups over the same devices, made, used and dropped by any threads at the same
+/// time. None waits for another one on a device.
 #[derive(Clone, Debug)]
 pub struct Ranks {
     inner: Arc<Inner>,
@@ -54,11 +55,11 @@ struct Inner {
 }
 
 impl Ranks {
-    /// A group with a rank on each of these devices: GPUs, each its own, which talk through NCCL; or
+    /// A group with a rank on each of these devices: GPUs, each its own, which copy from each other's memory; or
     /// CPU executors.
     ///
     /// # Errors
-    /// [`Error::Group`]: for a list of devices that cannot be a group, and for what NCCL has to say.
+    /// [`Error::Group`] for a list of devices that cannot be a group; [`Error::Driver`].
     pub fn new(devices: &[Device]) -> Result<Self> {
         Self::with_timeout(devices, DEFAULT_TIMEOUT)
     }
@@ -69,13 +70,7 @@ impl Ranks {
     /// As for [`new`](Self::new).
     pub fn with_timeout(devices: &[Device], timeout: Duration) -> Result<Self> {
         check(devices)?;
-        if devices.len() == 1 || !devices[0].is_cuda() {
-            return Self::direct(devices.to_vec(), timeout);
-        }
-        let hub = Arc::new(Hub::new(devices.len(), timeout));
-        let links = Nccl::all(devices, &hub)?;
-        let transports = links.into_iter().map(|link| Box::new(link) as _).collect();
-        Self::of(devices.to_vec(), hub, transports)
+        Self::of(devices.to_vec(), timeout)
     }
 
     /// A group of so many ranks on one device, each with a part of it. For tests: what they exchange
@@ -84,7 +79,10 @@ impl Ranks {
     /// # Errors
     /// As for [`new`](Self::new).
     pub fn on_one(device: &Device, ranks: usize, timeout: Duration) -> Result<Self> {
-        Self::direct(vec![device.clone(); ranks], timeout)
+        match ranks {
+            0 => Err(Error::Group(GroupError::Empty)),
+            _ => Self::of(vec![device.clone(); ranks], timeout),
+        }
     }
 
     /// A group on the devices that the environment names, or else on all CUDA devices there are, or
@@ -122,27 +120,11 @@ impl Ranks {
         Self::new(&devices)
     }
 
-    fn direct(devices: Vec<Device>, timeout: Duration) -> Result<Self> {
-        let ranks = devices.len();
-        if ranks == 0 {
-            return Err(Error::Group(GroupError::Empty));
-        }
-        let hub = Arc::new(Hub::new(ranks, timeout));
-        let transport = |rank| {
-            let hub = Arc::clone(&hub);
-            Box::new(Direct { hub, rank, ranks }) as _
-        };
-        let transports = (0..ranks).map(transport).collect();
-        Self::of(devices, Arc::clone(&hub), transports)
-    }
-
-    fn of(
-        devices: Vec<Device>,
-        hub: Arc<Hub>,
-        transports: Vec<Box<dyn Transport>>,
-    ) -> Result<Self> {
-        let seats = devices.iter().zip(transports);
-        let seats = seats.map(|(device, transport)| Rank::new(device, transport));
+    fn of(devices: Vec<Device>, timeout: Duration) -> Result<Self> {
+        let hub = Arc::new(Hub::new(devices.len(), timeout));
+        let links = Direct::all_of(&devices, &hub)?;
+        let seats = devices.iter().zip(links);
+        let seats = seats.map(|(device, link)| Rank::new(device, Box::new(link)));
         let seats = Mutex::new(seats.collect::<Result<_>>()?);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -277,18 +259,6 @@ mod within {
 
     pub(super) fn has(group: usize) -> bool {
         GROUPS.with_borrow(|groups| groups.contains(&group))
-    }
-}
-
-impl Drop for Inner {
-    /// All leave at the same time: in NCCL a rank waits for the others to leave too.
-    fn drop(&mut self) {
-        let ranks = std::mem::take(self.seats.get_mut());
-        thread::scope(|scope| {
-            for rank in ranks {
-                scope.spawn(move || drop(rank));
-            }
-        });
     }
 }
 

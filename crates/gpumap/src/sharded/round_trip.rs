@@ -83,41 +83,45 @@ impl<K: Key, V: Value> Shard<K, V> {
         })?;
         let with_values = targets.values.is_some();
 
+        let link = rank.link().0.clone();
         let made = attempt(|| {
-            Ok((
+            let made = (
                 sent.of(stream, len)?,
                 places.of(stream, len)?,
                 arrived.of(stream, incoming)?,
                 answers.of(stream, incoming, with_values)?,
                 own.of(stream, mine.len(), with_values)?,
                 came.of(stream, len, with_values)?,
-            ))
+            );
+            link.wait_stream(stream)?;
+            Ok(made)
         });
         let (sent, places, arrived, mut answers, mut own, mut came) = rank.together(made)?;
         // SAFETY: the buffers have what is planned, and are left alone until the wait below is
         // over.
-        unsafe { exchange(rank, stream, &plan, &[parcel(sent, arrived)]) }?;
+        let under_way = unsafe { exchange(rank, &plan, &[parcel(sent, arrived)]) }?;
         // Those of its own keys are looked up while the others are on their way.
         let asked = own.ask(map, sent, mine.clone());
-        rank.wait()?;
-        let asked = asked.and_then(|()| answers.ask(map, arrived, 0..incoming));
-        rank.together(asked)?;
+        let there = under_way.wait().and(asked);
+        let asked = there.and_then(|()| answers.ask(map, arrived, 0..incoming));
+        rank.together(asked.and_then(|()| link.wait_stream(stream)))?;
 
         let parcels = answers.parcels(&mut came);
         // SAFETY: as above.
-        unsafe { exchange(rank, stream, &plan.reversed(), &parcels) }?;
+        let under_way = unsafe { exchange(rank, &plan.reversed(), &parcels) }?;
         let order = BatchOrder {
             stream,
             places,
             targets,
         };
         let returned = order.put_back(&own, mine.start, mine.clone());
-        rank.wait()?;
+        let returned = under_way.wait().and(returned);
         let returned = returned
             .and_then(|()| order.put_back(&came, 0, 0..mine.start))
-            .and_then(|()| order.put_back(&came, 0, mine.end..len))
-            .and_then(|()| stream.synchronize());
-        rank.together(returned)
+            .and_then(|()| order.put_back(&came, 0, mine.end..len));
+        // Also after an error: the targets are the caller's again.
+        let ended = stream.synchronize();
+        rank.together(returned.and(ended))
     }
 }
 

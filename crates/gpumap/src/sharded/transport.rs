@@ -13,8 +13,7 @@ use crate::stream::Stream;
 /// calls it, and all call their collectives in the same order. It returns an error on all ranks, within
 /// a timeout, where one of them does not come.
 ///
-/// There are two: ranks on one device, or on CPU executors, copy from each other directly; those on
-/// GPUs of their own use NCCL.
+/// There are two: ranks of one process copy from each other's memory; those in processes of their own use NCCL.
 pub trait Transport: Send {
     /// Which rank this is.
     fn rank(&self) -> usize;
@@ -31,7 +30,8 @@ pub trait Transport: Send {
 
     /// Queues the exchange of parts of arrays: of each parcel, elements `plan.sends[r]` go to rank `r`,
     /// and what that sends here goes to the elements `plan.receives[r]`. Lengths agree, as the ranks
-    /// have seen to before. Parts may be empty.
+    /// have seen to before. Parts may be empty. After it has returned without an error, every rank calls
+    /// [`wait`](Self::wait).
     ///
     /// # Errors
     /// [`Error::Group`](crate::Error::Group), [`Error::Driver`](crate::Error::Driver). Where ranks copy directly,
@@ -52,13 +52,14 @@ pub trait Transport: Send {
     /// [`wait`](Self::wait) has returned; `len` is the same on all ranks.
     unsafe fn sum(&mut self, stream: &Stream, words: *mut u64, len: usize) -> Result<()>;
 
-    /// Waits until everything queued on the stream has ended, or the other ranks have failed.
+    /// Waits until everything queued on the stream has ended, and until the other ranks have what they
+    /// receive from this one; or the other ranks have failed.
     ///
     /// # Errors
     /// As for [`exchange`](Self::exchange).
     fn wait(&mut self, stream: &Stream) -> Result<()>;
 
-    /// Whether [windows](Self::window) can be tried: the same for all ranks. Not a collective.
+    /// Whether there are [windows](Self::window): the same for all ranks. Not a collective.
     fn has_windows(&self) -> bool {
         true
     }

@@ -129,6 +129,12 @@ impl Stream {
         self.inner.wait()
     }
 
+    /// As [`synchronize`](Self::synchronize), for a thread that works for another device: where calls of devices are
+    /// made to fail, this one is none of this device.
+    pub(crate) fn drain(&self) -> Result<()> {
+        until_answered(|| self.inner.wait_once())
+    }
+
     /// Whether everything queued so far has ended.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use cudarc::driver::sys::{CUDA_MEMCPY2D, CUdeviceptr, CUmemorytype};
 use super::host::{Address, HostBytes, host_bytes};
 use super::{Queue, Stream};
 use crate::cuda::cu;
-use crate::device::{Call, Kind};
+use crate::device::{Call, Device, Kind};
 use crate::error::Result;
 
 impl Stream {
@@ -104,6 +104,36 @@ impl Stream {
             // SAFETY: passed on.
             _ => unsafe { self.copy_host(dst, src, bytes, None) },
         }
+    }
+
+    /// Queues a copy from the memory of another device, or of this one. Where the two have no access to each
+    /// other's memory, the driver takes it through that of the host.
+    ///
+    /// # Safety
+    /// As [`copy`](Self::copy); `src` leads to memory of `source`, which is of the same kind as this device.
+    pub(crate) unsafe fn copy_from(
+        &self,
+        dst: *mut u8,
+        source: &Device,
+        src: *const u8,
+        bytes: usize,
+    ) -> Result<()> {
+        let (Kind::Cuda(here), Kind::Cuda(there), 1..) =
+            (self.device().kind(), source.kind(), bytes)
+        else {
+            // SAFETY: passed on.
+            return unsafe { self.copy(dst, src, bytes) };
+        };
+        if here.handle() == there.handle() {
+            // SAFETY: passed on.
+            return unsafe { self.copy(dst, src, bytes) };
+        }
+        self.device().admit(Call::Copy)?;
+        let (dst, src) = (device_ptr(dst), device_ptr(src));
+        let (to, from) = (here.handle(), there.handle());
+        let _current = here.enter()?;
+        // SAFETY: both contexts are alive; the caller's contract.
+        self.queue(|stream| unsafe { cu!(cuMemcpyPeerAsync(dst, to, src, from, bytes, stream)) })
     }
 
     /// Queues a copy of rows of `bytes` bytes, which begin every `pitch` bytes: also from the memory of another

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use gpumap::sharded::{GroupError, Rank, Ranks, Shard, devices};
+use gpumap::sharded::{GroupError, Parcel, Plan, Rank, Ranks, Shard, devices};
 use gpumap::{Buffer, Device, Error, Result, Stream};
 use gpumap_tests::device::noting;
 use gpumap_tests::group::{PATIENCE, executors, fresh_groups, on_every_group};
@@ -133,6 +133,98 @@ fn who_does_not_come_is_waited_for_until_the_time_is_up() {
             assert!(matches!(after, Error::Group(GroupError::Ended)), "{after}");
         },
     );
+}
+
+/// A collective of the link, as each rank calls it.
+type Phase = fn(&mut Rank, &Stream, Buffer<u64>) -> Result<()>;
+
+/// What a rank may be late for, or never come to (audit finding 0).
+const PHASES: [Phase; 4] = [
+    |rank, _, _| rank.transport().gather(&[1]).map(drop),
+    |rank, stream, mut words| {
+        let parts: Vec<_> = (0..rank.ranks()).map(|to| to..to + 1).collect();
+        let plan = Plan {
+            sends: parts.clone(),
+            receives: parts,
+        };
+        let send = Buffer::<u64>::zeroed(stream, rank.ranks())?;
+        let parcel = Parcel {
+            send: send.as_ptr().cast(),
+            receive: words.as_mut_ptr().cast(),
+            bytes: size_of::<u64>(),
+        };
+        // SAFETY: both have an element for each rank, and live until the wait is over.
+        unsafe { rank.transport().exchange(stream, &plan, &[parcel]) }?;
+        rank.transport().wait(stream)
+    },
+    |rank, stream, mut words| {
+        let (at, len) = (words.as_mut_ptr(), words.len());
+        // SAFETY: `len` words, which live until the wait is over.
+        unsafe { rank.transport().sum(stream, at, len) }?;
+        rank.transport().wait(stream)
+    },
+    |rank, _, words| rank.transport().window(words.into()).map(drop),
+];
+
+/// Comes to a phase, after something that the last rank does alone.
+fn come(rank: &mut Rank, phase: Phase, before: impl FnOnce() -> Result<()>) -> Result<()> {
+    let stream = Stream::new(rank.device())?;
+    let words = Buffer::<u64>::zeroed(&stream, rank.ranks())?;
+    stream.synchronize()?;
+    before()?;
+    phase(rank, &stream, words)
+}
+
+#[test]
+fn who_is_late_for_any_phase_is_waited_for_until_the_time_is_up() {
+    for phase in PHASES {
+        last_fails(
+            Duration::from_millis(100),
+            |rank, is_last| {
+                come(rank, phase, || {
+                    if is_last {
+                        std::thread::sleep(Duration::from_millis(400));
+                    }
+                    Ok(())
+                })
+            },
+            |ranks, results| {
+                for result in results {
+                    let error = result.unwrap_err();
+                    assert!(
+                        matches!(error, Error::Group(GroupError::Silent { .. })),
+                        "{error}"
+                    );
+                }
+                let after = ranks.run(|_| Ok(())).unwrap_err();
+                assert!(matches!(after, Error::Group(GroupError::Ended)), "{after}");
+            },
+        );
+    }
+}
+
+#[test]
+fn who_does_not_come_to_any_phase_is_not_waited_for() {
+    for phase in PHASES {
+        last_fails(
+            PATIENCE,
+            |rank, is_last| {
+                come(rank, phase, || match is_last {
+                    true => Err(of_its_own()),
+                    false => Ok(()),
+                })
+            },
+            |ranks, results| {
+                let last = results.len() - 1;
+                for result in &results[..last] {
+                    assert_failed(result.as_ref().unwrap_err(), last);
+                }
+                // Nothing was under way, so the group goes on.
+                let again = ranks.run(|rank| come(rank, phase, || Ok(())));
+                again.unwrap();
+            },
+        );
+    }
 }
 
 /// A rank that is gone between the words of hosts and the data of devices.

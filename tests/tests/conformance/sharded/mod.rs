@@ -3,6 +3,7 @@
 mod batches;
 mod failures;
 mod histogram;
+mod many_groups;
 mod nested;
 mod outputs;
 mod pages;

@@ -111,19 +111,18 @@ fn replicated<T: Sample>(
 ) -> Result<Outside> {
     let settings = settings(&range, counts.len());
     let mine = primitives.histogram_even_into(input, range, counts.as_view_mut());
-    let mine = mine.map(|Outside { below, above }| {
+    let mine = mine.and_then(|Outside { below, above }| {
+        rank.link().0.wait_stream(counts.stream())?;
         let [kind, bins, start, end] = settings;
-        [kind, bins, start, end, below, above]
+        Ok([kind, bins, start, end, below, above])
     });
     let all = rank.agree_at(Step::Histogram { distributed: false }, mine)?;
     expect_alike(&all.iter().map(|words| &words[..4]).collect::<Vec<_>>())?;
     let outside = total(all.iter().map(|words| [words[4], words[5]]));
     let (words, len) = (counts.as_mut_ptr(), counts.len());
     let (link, transport) = rank.link();
-    let summed = link.wait_stream(counts.stream()).and_then(|()| {
-        // SAFETY: `counts` has these words, and is borrowed until the wait is over.
-        unsafe { transport.sum(link, words, len) }
-    });
+    // SAFETY: `counts` has these words, and is borrowed until the wait is over.
+    let summed = unsafe { transport.sum(link, words, len) };
     let summed = summed.and_then(|()| rank.wait());
     rank.together(summed)?;
     Ok(outside)
@@ -163,6 +162,10 @@ fn distributed<T: Sample>(
         return Err(GroupError::OutOfStep.into());
     }
     let counted = count::<T>(primitives, input, binning, bins, split, &window);
+    let counted = counted.and_then(|outside| {
+        rank.link().0.wait_stream(counts.stream())?;
+        Ok(outside)
+    });
     // When all have come here, all have been added.
     let outside = sum(rank, counted)?;
 
@@ -177,11 +180,9 @@ fn distributed<T: Sample>(
         bytes: size_of::<u64>(),
     };
     let (link, transport) = rank.link();
-    let collected = link.wait_stream(counts.stream()).and_then(|()| {
-        // SAFETY: pieces and counters are as long as planned; nothing is added to the piece any more,
-        // and `counts` is borrowed, until the wait is over.
-        unsafe { transport.exchange(link, &plan, &[parcel]) }
-    });
+    // SAFETY: pieces and counters are as long as planned; nothing is added to the piece any more,
+    // and `counts` is borrowed, until the wait is over.
+    let collected = unsafe { transport.exchange(link, &plan, &[parcel]) };
     let collected = collected.and_then(|()| rank.wait());
     rank.together(collected)?;
     Ok(outside)

@@ -56,8 +56,6 @@ pub(super) struct Mail {
     window: Option<Window>,
     /// Batches that still go the general way.
     pause: u32,
-    /// Whether all have the memory of all mapped: not known before it was tried.
-    apart: bool,
     /// Where the answer of each key will be.
     places: Reused<u32>,
     /// What is fetched from other ranks is in the order of this stream.
@@ -106,7 +104,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         });
         let waits = self.mail.pause > 0;
         self.mail.pause = self.mail.pause.saturating_sub(1);
-        let maps = rank.transport().has_windows() && !self.mail.apart;
+        let maps = rank.transport().has_windows();
         let senders = mine.as_ref().ok().and_then(|&len| self.map.senders(len));
         let can = self.alike && maps && !waits && senders.is_some();
         let room = match stores {
@@ -164,33 +162,13 @@ impl<K: Key, V: Value> Shard<K, V> {
             self.mail.pause = LONG_PAUSE;
             return Ok(None);
         };
-        match rank.transport().window(Arc::new(mine)) {
-            // Somebody has come for another window.
-            Ok(window) if window.lens().any(|len| len < words) => {
-                Err(Error::Group(GroupError::OutOfStep))
-            }
-            Ok(window) => {
-                self.mail.window = Some(window.clone());
-                Ok(Some(window))
-            }
-            // Of the meeting itself: the same for all, or the group has ended.
-            Err(
-                error @ Error::Group(
-                    GroupError::Silent { .. }
-                    | GroupError::Panicked { .. }
-                    | GroupError::Left { .. }
-                    | GroupError::Ended
-                    | GroupError::OutOfStep,
-                ),
-            ) => Err(error),
-            // Some rank cannot map the memory of another one; all learn of it, and NCCL can do
-            // without.
-            Err(error) => {
-                tracing::debug!(%error, "batches are not sent");
-                self.mail.apart = true;
-                Ok(None)
-            }
+        let window = rank.transport().window(Arc::new(mine))?;
+        if window.lens().any(|len| len < words) {
+            // A rank has come for another window.
+            return Err(Error::Group(GroupError::OutOfStep));
         }
+        self.mail.window = Some(window.clone());
+        Ok(Some(window))
     }
 
     /// Memory for a mailbox of so many words, that others may write to; none if there is not as

@@ -42,6 +42,11 @@ fn building(builder: Settings, share: &dyn Fn(usize) -> usize) -> Settings {
         .capacity(share(20 * N))
 }
 
+/// A map that sends none of its batches.
+fn exchanging(builder: Settings, share: &dyn Fn(usize) -> usize) -> Settings {
+    sending(builder, share).bulk_from([usize::MAX; 3])
+}
+
 /// Key number `i` of a rank, and its value.
 fn key(rank: &Rank, i: usize) -> u64 {
     ((rank.index() as u64) << 32 | i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -294,6 +299,7 @@ type Step = fn(&mut Rank, &mut Shard<u64, u64>, &[u64]) -> Result<()>;
 fn a_call_of_the_device_that_fails_leaves_all_ranks_in_step() {
     fail_at_every_call(sending);
     fail_at_every_call(building);
+    fail_at_every_call(exchanging);
 }
 
 fn fail_at_every_call(settings: fn(Settings, &dyn Fn(usize) -> usize) -> Settings) {

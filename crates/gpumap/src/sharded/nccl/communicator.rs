@@ -15,7 +15,6 @@ use super::library::{Code, IN_PROGRESS, Library, check, library};
 use crate::cuda::Context;
 use crate::error::{Error, Result};
 use crate::sharded::error::GroupError;
-use crate::sharded::hub::Hub;
 use crate::sharded::membership::GroupId;
 use crate::stream::Stream;
 
@@ -35,8 +34,6 @@ pub(super) struct Communicator {
     handle: ncclComm_t,
     context: Arc<Context>,
     timeout: Duration,
-    /// Where the ranks of this process meet, if it drives all of them.
-    hub: Option<Arc<Hub>>,
 }
 
 // SAFETY: NCCL lets any thread use a communicator, one at a time, which `&mut` sees to.
@@ -50,7 +47,6 @@ impl Communicator {
         rank: usize,
         ranks: usize,
         timeout: Duration,
-        hub: Option<Arc<Hub>>,
     ) -> Result<Self> {
         let library = library()?;
         let mut joined = Self {
@@ -58,7 +54,6 @@ impl Communicator {
             handle: ptr::null_mut(),
             context: Arc::clone(context),
             timeout: timeout.max(JOINING),
-            hub,
         };
         let mut config = config();
         let id = ncclUniqueId {
@@ -154,9 +149,6 @@ impl Communicator {
                 return Ok(());
             }
             let waited = start.elapsed();
-            if let Some(hub) = &self.hub {
-                hub.check()?;
-            }
             if waited > self.timeout {
                 return Err(Error::Group(GroupError::Silent {
                     waited: self.timeout,
@@ -186,10 +178,6 @@ impl Communicator {
     fn leave(&mut self) {
         if self.handle.is_null() {
             return;
-        }
-        // After a failure nobody knows who else takes leave.
-        if self.hub.take().is_some_and(|hub| hub.check().is_err()) {
-            return self.give_up();
         }
         let context = Arc::clone(&self.context);
         let Ok(_current) = context.enter() else {

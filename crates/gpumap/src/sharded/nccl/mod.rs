@@ -1,4 +1,6 @@
-//! [`Nccl`]: ranks on GPUs of their own, over NVLink, PCIe or a network, by NVIDIA's library.
+//! [`Nccl`]: ranks in processes of their own, over NVLink, PCIe or a network, by NVIDIA's library.
+//!
+//! Ranks of one process do without it: see [`Direct`](super::direct::Direct) for why.
 
 mod communicator;
 mod framed;
@@ -6,15 +8,12 @@ mod library;
 
 use std::ffi::c_int;
 use std::sync::Arc;
-use std::thread;
 
-use super::direct;
 use super::error::GroupError;
-use super::hub::{End, Hub};
 use super::membership::{GroupId, Membership};
 use super::transport::{Parcel, Plan, Transport, Window};
 use crate::buffer::Buffer;
-use crate::cuda::{Context, allow_peer};
+use crate::cuda::Context;
 use crate::device::{Device, Kind};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
@@ -29,23 +28,10 @@ const SUM: c_int = 0;
 /// The link of a rank on a GPU of its own.
 pub(super) struct Nccl {
     communicator: Communicator,
-    meeting: Meeting,
+    /// Words of the hosts go over the link too, in the order of this stream.
+    stream: Stream,
     rank: usize,
     ranks: usize,
-}
-
-/// Where hosts tell each other a few words.
-enum Meeting {
-    /// In this process, which drives all ranks.
-    Here {
-        hub: Arc<Hub>,
-        /// The contexts of all ranks.
-        contexts: Vec<Arc<Context>>,
-        /// Whether the memory of all is mapped into this one's.
-        mapped: bool,
-    },
-    /// Over the link itself: the ranks have processes of their own.
-    Apart { stream: Stream },
 }
 
 /// A new id of a group.
@@ -71,49 +57,9 @@ fn context_of(device: &Device) -> Result<&Arc<Context>> {
 }
 
 impl Nccl {
-    /// The links of all ranks, which this process drives.
-    pub(super) fn all(devices: &[Device], hub: &Arc<Hub>) -> Result<Vec<Self>> {
-        let id = unique_id()?;
-        let contexts: Vec<Arc<Context>> = devices
-            .iter()
-            .map(|device| context_of(device).cloned())
-            .collect::<Result<_>>()?;
-        let ranks = devices.len();
-        let (contexts, id) = (&contexts, &id);
-        let join = |rank: usize| {
-            let here = Some(Arc::clone(hub));
-            let joined = Communicator::join(&contexts[rank], id, rank, ranks, hub.timeout(), here);
-            if joined.is_err() {
-                hub.end(End::Aborted(rank));
-            }
-            Ok(Self {
-                communicator: joined?,
-                meeting: Meeting::Here {
-                    hub: Arc::clone(hub),
-                    contexts: contexts.clone(),
-                    mapped: false,
-                },
-                rank,
-                ranks,
-            })
-        };
-        // All have to come before any goes on.
-        let joined: Vec<Result<Self>> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..ranks)
-                .map(|rank| scope.spawn(move || join(rank)))
-                .collect();
-            let panicked = |rank| Err(Error::Group(GroupError::Panicked { rank }));
-            let joined = threads.into_iter().enumerate();
-            joined
-                .map(|(rank, thread)| thread.join().unwrap_or_else(|_| panicked(rank)))
-                .collect()
-        });
-        joined.into_iter().collect()
-    }
-
     /// What all bring over the link itself: as many words from each, and one at least.
-    fn all_gather(&mut self, stream: &Stream, mine: &[u64]) -> Result<Vec<u64>> {
-        let len = mine.len();
+    fn all_gather(&mut self, mine: &[u64]) -> Result<Vec<u64>> {
+        let (len, stream) = (mine.len(), &self.stream);
         let send = Buffer::from_slice(stream, mine)?;
         let mut all = Buffer::<u64>::unwritten(stream, len * self.ranks)?;
         let (from, to) = (send.as_ptr().cast(), all.as_mut_ptr().cast());
@@ -127,17 +73,16 @@ impl Nccl {
         all.to_vec()
     }
 
-    /// The link of a rank whose others are in other processes.
+    /// Joins a group, and returns when all ranks have.
     pub(super) fn join(device: &Device, membership: &Membership) -> Result<Self> {
         let (rank, ranks) = (membership.rank(), membership.ranks());
         let timeout = membership.timeout();
         let context = context_of(device)?;
-        let communicator =
-            Communicator::join(context, &membership.id(), rank, ranks, timeout, None)?;
         let stream = Stream::new(device)?;
+        let communicator = Communicator::join(context, &membership.id(), rank, ranks, timeout)?;
         Ok(Self {
             communicator,
-            meeting: Meeting::Apart { stream },
+            stream,
             rank,
             ranks,
         })
@@ -154,11 +99,7 @@ impl Transport for Nccl {
     }
 
     fn gather(&mut self, mine: &[u64]) -> Result<Vec<u64>> {
-        let stream = match &self.meeting {
-            Meeting::Here { hub, .. } => return direct::gather(hub, self.rank, mine),
-            Meeting::Apart { stream } => stream.clone(),
-        };
-        framed::gather(mine, self.ranks, |words| self.all_gather(&stream, words))
+        framed::gather(mine, self.ranks, |words| self.all_gather(words))
     }
 
     unsafe fn exchange(&mut self, stream: &Stream, plan: &Plan, parcels: &[Parcel]) -> Result<()> {
@@ -225,43 +166,14 @@ impl Transport for Nccl {
     }
 
     fn has_windows(&self) -> bool {
-        matches!(self.meeting, Meeting::Here { .. })
+        false
     }
 
-    fn window(&mut self, mine: Arc<Buffer<u64>>) -> Result<Window> {
-        let Meeting::Here {
-            hub,
-            contexts,
-            mapped,
-        } = &mut self.meeting
-        else {
-            return Err(Error::Group(GroupError::OtherProcess));
-        };
-        let mut mapping = Ok(());
-        if !*mapped {
-            let me = &contexts[self.rank];
-            let others = contexts
-                .iter()
-                .enumerate()
-                .filter(|&(at, _)| at != self.rank);
-            mapping = others
-                .into_iter()
-                .try_for_each(|(_, other)| allow_peer(me, other));
-            *mapped = mapping.is_ok();
-        }
-        // Those that cannot map stay away from no meeting: all learn of it.
-        let failed = direct::gather(hub, self.rank, &[u64::from(mapping.is_err())])?;
-        mapping?;
-        if let Some(rank) = failed.iter().position(|&failed| failed != 0) {
-            return Err(Error::Group(GroupError::Failed { rank }));
-        }
-        direct::window(hub, self.rank, mine)
+    fn window(&mut self, _: Arc<Buffer<u64>>) -> Result<Window> {
+        Err(Error::Group(GroupError::OtherProcess))
     }
 
     fn abort(&mut self) {
-        if let Meeting::Here { hub, .. } = &self.meeting {
-            hub.end(End::Aborted(self.rank));
-        }
         self.communicator.give_up();
     }
 }
