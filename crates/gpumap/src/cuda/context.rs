@@ -1,6 +1,7 @@
 //! A context on one device: where its streams, memory and modules live.
 
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use cudarc::driver::sys::{
@@ -27,6 +28,8 @@ pub(crate) struct Context {
     handle: CUcontext,
     device: CUdevice,
     owned: bool,
+    /// Something on the device may use memory for ever.
+    abandoned: AtomicBool,
     modules: Modules,
     /// The device's default pool, where the device has pools.
     pool: Option<CUmemoryPool>,
@@ -147,6 +150,7 @@ impl Context {
             handle,
             device,
             owned,
+            abandoned: AtomicBool::new(false),
             modules: Modules::default(),
             pool: None,
             ordinal: usize::try_from(device).unwrap_or(0),
@@ -215,6 +219,16 @@ impl Context {
         // SAFETY: the context is alive while `self` is: retained by us, or by the contract of
         // `borrow`.
         unsafe { make_current(self.handle) }
+    }
+
+    /// From now on no memory of the context is freed: something that could not be ended may use it.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+
+    /// Whether memory of the context must not be freed.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
     }
 
     /// The handle itself.
@@ -329,6 +343,10 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        if self.is_abandoned() {
+            // What is below would wait for the device.
+            return;
+        }
         // SAFETY: still alive; see `enter`.
         if let Ok(current) = unsafe { make_current(self.handle) } {
             // Streams hold the context, so only retired ones are left: after this nothing of ours

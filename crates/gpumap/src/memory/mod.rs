@@ -142,6 +142,7 @@ impl Drop for Memory {
         };
         match (block, self.stream.device().kind()) {
             (Block::Host(block), _) => self.stream.free(block),
+            (Block::Cuda(_), Kind::Cuda(context)) if context.is_abandoned() => {}
             (Block::Cuda(ptr), Kind::Cuda(context)) => {
                 if let Err(error) = cuda_free(context, &self.stream, ptr) {
                     tracing::debug!(%error, "could not free device memory");

@@ -90,6 +90,14 @@ pub enum GroupError {
         /// How long was waited.
         waited: Duration,
     },
+    /// The system has no thread for a rank, or for what watches over it.
+    #[error(
+        "no thread for a rank: {cause}; use fewer threads at a time, or allow the process more"
+    )]
+    NoThread {
+        /// What the system said.
+        cause: io::Error,
+    },
     /// The group was given up after an earlier failure.
     #[error("the group was given up after an earlier failure: make a new one")]
     Ended,

@@ -209,14 +209,20 @@ impl Ranks {
                 .enumerate()
                 .map(|(index, rank)| {
                     let within = within.clone();
-                    scope.spawn(move || {
+                    let work = move || {
                         within::enter(within);
                         in_seat(index, rank)
-                    })
+                    };
+                    let named = thread::Builder::new().name(format!("gpumap-rank-{index}"));
+                    // The others need not wait for a rank that has no thread.
+                    let started = named.spawn_scoped(scope, work);
+                    started.inspect_err(|_| hub.leave(index, false))
                 })
                 .collect();
             let joined = threads.into_iter().enumerate().map(|(index, thread)| {
                 let panicked = Error::Group(GroupError::Panicked { rank: index });
+                let thread =
+                    thread.map_err(|cause| Error::Group(GroupError::NoThread { cause }))?;
                 thread.join().unwrap_or(Err(panicked))
             });
             joined.collect()

@@ -20,8 +20,8 @@ macro_rules! functions {
         /// NCCL's functions.
         pub(super) struct Library {
             $($(#[$doc])* pub $field: unsafe extern "C" fn($($arg),*) -> Code,)*
-            /// Keeps them valid.
-            _library: libloading::Library,
+            /// Keeps them valid. Tests have functions of their own.
+            pub _library: Option<libloading::Library>,
         }
 
         impl Library {
@@ -34,7 +34,7 @@ macro_rules! functions {
                         let function = unsafe { library.get($name.as_bytes()) };
                         *function.map_err(|_| Absent::Function($name))?
                     },)*
-                    _library: library,
+                    _library: Some(library),
                 })
             }
         }

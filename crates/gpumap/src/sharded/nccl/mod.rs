@@ -2,9 +2,12 @@
 //!
 //! Ranks of one process do without it: see [`Direct`](super::direct::Direct) for why.
 
+mod bounded;
 mod communicator;
 mod framed;
+mod handle;
 mod library;
+mod watch;
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -13,11 +16,10 @@ use super::error::GroupError;
 use super::membership::{GroupId, Membership};
 use super::transport::{Parcel, Plan, Transport, Window};
 use crate::buffer::Buffer;
-use crate::cuda::Context;
-use crate::device::{Device, Kind};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::stream::Stream;
-use communicator::Communicator;
+use communicator::{Communicator, Limits};
 use library::{check, library};
 
 /// `ncclUint8`, `ncclUint64` and `ncclSum`.
@@ -45,11 +47,11 @@ pub(super) fn unique_id() -> Result<GroupId> {
     Ok(GroupId(id.internal.map(|byte| byte as u8)))
 }
 
-/// The context of a device, which must be a GPU.
-fn context_of(device: &Device) -> Result<&Arc<Context>> {
-    match device.kind() {
-        Kind::Cuda(context) => Ok(context),
-        Kind::Cpu(_) => Err(Error::WrongDevice {
+/// An error for a device that is no GPU.
+fn expect_gpu(device: &Device) -> Result<()> {
+    match device.is_cuda() {
+        true => Ok(()),
+        false => Err(Error::WrongDevice {
             expected: "a CUDA device".to_owned(),
             found: device.to_string(),
         }),
@@ -64,11 +66,12 @@ impl Nccl {
         let mut all = Buffer::<u64>::unwritten(stream, len * self.ranks)?;
         let (from, to) = (send.as_ptr().cast(), all.as_mut_ptr().cast());
         // SAFETY: the buffers have these lengths, and live until the wait below is over.
-        stream.queue(|stream| unsafe {
-            self.communicator.group("ncclAllGather", |nccl, comm| {
-                (nccl.all_gather)(from, to, len, WORD, comm, stream)
-            })
-        })?;
+        unsafe {
+            self.communicator
+                .queue(stream, "ncclAllGather", |nccl, comm, stream| {
+                    (nccl.all_gather)(from, to, len, WORD, comm, stream)
+                })
+        }?;
         self.communicator.wait(stream)?;
         all.to_vec()
     }
@@ -76,10 +79,11 @@ impl Nccl {
     /// Joins a group, and returns when all ranks have.
     pub(super) fn join(device: &Device, membership: &Membership) -> Result<Self> {
         let (rank, ranks) = (membership.rank(), membership.ranks());
-        let timeout = membership.timeout();
-        let context = context_of(device)?;
+        let limits = Limits::new(membership.timeout());
+        expect_gpu(device)?;
         let stream = Stream::new(device)?;
-        let communicator = Communicator::join(context, &membership.id(), rank, ranks, timeout)?;
+        let communicator =
+            Communicator::join(library()?, device, &membership.id(), [rank, ranks], limits)?;
         Ok(Self {
             communicator,
             stream,
@@ -120,45 +124,49 @@ impl Transport for Nccl {
             return Ok(());
         }
         // SAFETY: the caller's promise. What a rank sends to a peer, that receives in this order.
-        stream.queue(|stream| unsafe {
-            self.communicator.group("ncclSend", |nccl, comm| {
-                // Each rank begins with the next one, so that not all send to one at first.
-                for peer in (1..ranks).map(|step| (rank + step) % ranks) {
-                    let number = peer as c_int;
-                    for parcel in parcels {
-                        let range = &plan.sends[peer];
-                        let bytes = range.len() * parcel.bytes;
-                        let from = parcel.send.wrapping_add(range.start * parcel.bytes);
-                        if bytes != 0 {
-                            let code = (nccl.send)(from.cast(), bytes, BYTE, number, comm, stream);
-                            if check("ncclSend", code).is_err() {
-                                return code;
+        unsafe {
+            self.communicator
+                .queue(stream, "ncclSend", |nccl, comm, stream| {
+                    // Each rank begins with the next one, so that not all send to one at first.
+                    for peer in (1..ranks).map(|step| (rank + step) % ranks) {
+                        let number = peer as c_int;
+                        for parcel in parcels {
+                            let range = &plan.sends[peer];
+                            let bytes = range.len() * parcel.bytes;
+                            let from = parcel.send.wrapping_add(range.start * parcel.bytes);
+                            if bytes != 0 {
+                                let code =
+                                    (nccl.send)(from.cast(), bytes, BYTE, number, comm, stream);
+                                if check("ncclSend", code).is_err() {
+                                    return code;
+                                }
                             }
-                        }
-                        let range = &plan.receives[peer];
-                        let bytes = range.len() * parcel.bytes;
-                        let to = parcel.receive.wrapping_add(range.start * parcel.bytes);
-                        if bytes != 0 {
-                            let code = (nccl.receive)(to.cast(), bytes, BYTE, number, comm, stream);
-                            if check("ncclRecv", code).is_err() {
-                                return code;
+                            let range = &plan.receives[peer];
+                            let bytes = range.len() * parcel.bytes;
+                            let to = parcel.receive.wrapping_add(range.start * parcel.bytes);
+                            if bytes != 0 {
+                                let code =
+                                    (nccl.receive)(to.cast(), bytes, BYTE, number, comm, stream);
+                                if check("ncclRecv", code).is_err() {
+                                    return code;
+                                }
                             }
                         }
                     }
-                }
-                0
-            })
-        })
+                    0
+                })
+        }
     }
 
     unsafe fn sum(&mut self, stream: &Stream, words: *mut u64, len: usize) -> Result<()> {
         // SAFETY: the caller's promise.
-        stream.queue(|stream| unsafe {
-            self.communicator.group("ncclAllReduce", |nccl, comm| {
-                let at = words.cast();
-                (nccl.all_reduce)(at, at, len, WORD, SUM, comm, stream)
-            })
-        })
+        unsafe {
+            self.communicator
+                .queue(stream, "ncclAllReduce", |nccl, comm, stream| {
+                    let at = words.cast();
+                    (nccl.all_reduce)(at, at, len, WORD, SUM, comm, stream)
+                })
+        }
     }
 
     fn wait(&mut self, stream: &Stream) -> Result<()> {

@@ -1,0 +1,105 @@
+//! [`Watch`]: gives a communicator up whose work is not over in time.
+//!
+//! The rank itself cannot always do that: while its exchange is under way, it may be in a call of the driver that
+//! waits for the whole device, and so for the peer that is lost.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+/// What is to be over by when.
+#[derive(Default)]
+struct Watched {
+    deadline: Option<Instant>,
+    gone: bool,
+}
+
+/// A thread that acts when a deadline has passed.
+pub(super) struct Watch {
+    state: Arc<(Mutex<Watched>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Calls `late` after each deadline that passes.
+    pub(super) fn new(mut late: impl FnMut() + Send + 'static) -> std::io::Result<Self> {
+        let state = Arc::<(Mutex<Watched>, Condvar)>::default();
+        let shared = Arc::clone(&state);
+        let named = thread::Builder::new().name("gpumap-watch".to_owned());
+        let thread = named.spawn(move || {
+            let (state, changed) = &*shared;
+            let mut watched = state.lock();
+            while !watched.gone {
+                match watched.deadline {
+                    None => changed.wait(&mut watched),
+                    Some(deadline) if Instant::now() >= deadline => {
+                        watched.deadline = None;
+                        parking_lot::MutexGuard::unlocked(&mut watched, &mut late);
+                    }
+                    Some(deadline) => {
+                        changed.wait_until(&mut watched, deadline);
+                    }
+                }
+            }
+        })?;
+        Ok(Self {
+            state,
+            thread: Some(thread),
+        })
+    }
+
+    /// From now on there is another deadline, or none.
+    pub(super) fn set(&self, deadline: Option<Instant>) {
+        self.change(|watched| watched.deadline = deadline);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Watched)) {
+        let (state, changed) = &*self.state;
+        change(&mut state.lock());
+        changed.notify_all();
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.change(|watched| watched.gone = true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_late_is_acted_upon_once_and_what_is_over_is_not() {
+        let long = Duration::from_secs(60);
+        let (send, late) = mpsc::channel();
+        let watch = Watch::new(move || send.send(Instant::now()).unwrap_or(())).unwrap();
+        let soon = || Instant::now() + Duration::from_millis(30);
+
+        let deadline = soon();
+        watch.set(Some(deadline));
+        assert!(late.recv_timeout(long).unwrap() >= deadline);
+        // A later deadline takes the place of an earlier one; none takes that of both.
+        watch.set(Some(soon()));
+        watch.set(Some(Instant::now() + long));
+        assert!(late.recv_timeout(Duration::from_millis(100)).is_err());
+        watch.set(None);
+        assert!(late.recv_timeout(Duration::from_millis(100)).is_err());
+        // It ends with the watch, whatever is left to come.
+        watch.set(Some(Instant::now() + long));
+        drop(watch);
+        assert!(matches!(
+            late.try_recv(),
+            Err(mpsc::TryRecvError::Disconnected)
+        ));
+    }
+}
