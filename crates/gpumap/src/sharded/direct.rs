@@ -337,3 +337,6 @@ unsafe fn upload(post: &Words, words: &[u64]) -> Result<()> {
     unsafe { post.stream.upload(to, from, size_of_val(words)) }?;
     post.stream.synchronize()
 }
+
+#[cfg(test)]
+mod tests;

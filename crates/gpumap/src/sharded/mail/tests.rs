@@ -108,6 +108,20 @@ fn large_batches_are_sent() {
     }
 }
 
+/// Streams run late, and in any order: nothing is taken for done that has not been waited for.
+#[test]
+fn devices_whose_streams_run_late_come_to_the_same() {
+    for (seed, settings) in [exchanging, sending, building].into_iter().enumerate() {
+        let device = |rank| Device::cpu_deferred((seed * 8 + rank) as u64);
+        let devices: Vec<Device> = (0..2 + seed % 2).map(device).collect();
+        let work = |rank: &mut Rank| {
+            let mut shard = Shard::with(rank, None, settings)?;
+            through_all(rank, &mut shard)
+        };
+        Ranks::new(&devices).unwrap().run(work).unwrap();
+    }
+}
+
 #[test]
 fn large_inserts_that_make_pages_are_fetched() {
     for ranks in [2, 3, 4, 8] {
