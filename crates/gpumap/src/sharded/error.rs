@@ -101,9 +101,10 @@ pub enum GroupError {
     /// The group was given up after an earlier failure.
     #[error("the group was given up after an earlier failure: make a new one")]
     Ended,
-    /// Work that runs on a group called for all of the same group, which would wait for itself.
+    /// Work that runs on a group called for all of the same group, which would wait for itself; or for another group
+    /// whose work waits for this one.
     #[error(
-        "work of a group cannot call for the whole group again: use the rank and the shard that it was given, or call when it is over"
+        "work of a group cannot call for the whole group again, or for a group whose work waits for it: use the rank and the shard that it was given, or call when it is over"
     )]
     Nested,
     /// Ranks came to different collectives, or to the same with different settings: their calls are not in the

@@ -8,7 +8,7 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::stretches::{Stretches, stretch};
 use super::{Rank, Ranks, Shard};
@@ -164,10 +164,20 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         &self,
         work: impl Fn(&mut Rank, &mut Shard<K, V>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        // Before it waits for those who wait for the work of this thread.
-        self.ranks.expect_outside()?;
-        let _shared = self.calls.read();
+        let _shared = self.shared()?;
         self.at_seats(work)
+    }
+
+    /// Holds the calls, with others.
+    fn shared(&self) -> Result<RwLockReadGuard<'_, ()>> {
+        let _turn = self.ranks.turn()?;
+        Ok(self.calls.read())
+    }
+
+    /// Holds the calls alone.
+    fn alone(&self) -> Result<RwLockWriteGuard<'_, ()>> {
+        let _turn = self.ranks.turn()?;
+        Ok(self.calls.write())
     }
 
     /// As [`run`](Self::run), for those who hold the calls.

@@ -69,6 +69,7 @@ mod shard;
 mod step;
 mod stretches;
 mod transport;
+mod within;
 
 pub(crate) use step::Step;
 

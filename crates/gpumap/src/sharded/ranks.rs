@@ -11,6 +11,7 @@ use super::direct::Direct;
 use super::error::GroupError;
 use super::hub::{End, Hub};
 use super::rank::Rank;
+use super::within::{self, Turn};
 use crate::device::{Device, DeviceChoice};
 use crate::error::{Error, Result};
 
@@ -155,7 +156,7 @@ impl Ranks {
     /// # Errors
     /// The error of the rank that failed first of its own, rather than for the others' sake.
     /// [`GroupError::Nested`] in the work of the same group, which would wait for itself; in that of another group
-    /// it may be called. Threads that the work starts itself are not known to belong to it.
+    /// it may be called, unless that one's work waits for this group. Threads that the work starts itself are not known to belong to it.
     pub fn run<R: Send>(&self, work: impl Fn(&mut Rank) -> Result<R> + Sync) -> Result<Vec<R>> {
         let mut results = Vec::with_capacity(self.len());
         let mut of_others = None;
@@ -183,12 +184,13 @@ impl Ranks {
         &self,
         work: impl Fn(&mut Rank) -> Result<R> + Sync,
     ) -> Vec<Result<R>> {
-        if self.expect_outside().is_err() {
+        let Ok(turn) = self.turn() else {
             let nested = |_| Err(Error::Group(GroupError::Nested));
             return (0..self.len()).map(nested).collect();
-        }
+        };
         let within = within::with(self.number());
         let mut seats = self.inner.seats.lock();
+        drop(turn);
         let hub = &*self.inner.hub;
         let in_seat = |index: usize, rank: &mut Rank| {
             // What it leaves half done is the group's, which is given up.
@@ -231,40 +233,15 @@ impl Ranks {
 }
 
 impl Ranks {
-    /// An error in the work of this group.
-    pub(super) fn expect_outside(&self) -> Result<()> {
-        match within::has(self.number()) {
-            true => Err(Error::Group(GroupError::Nested)),
-            false => Ok(()),
-        }
+    /// Held while a thread waits for its turn with the group, or for a lock of one that does. An error where it would
+    /// never have one.
+    pub(super) fn turn(&self) -> Result<Turn> {
+        within::wait_for(self.number()).ok_or(Error::Group(GroupError::Nested))
     }
 
     /// That of no other group that there is.
     fn number(&self) -> usize {
         Arc::as_ptr(&self.inner).addr()
-    }
-}
-
-/// The groups whose work a thread does: that which runs it, and those whose work has called that one.
-mod within {
-    use std::cell::RefCell;
-
-    thread_local! {
-        static GROUPS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-    }
-
-    /// Those of this thread, and one more.
-    pub(super) fn with(group: usize) -> Vec<usize> {
-        GROUPS.with_borrow(|groups| groups.iter().copied().chain([group]).collect())
-    }
-
-    /// Makes them those of this thread, until it ends.
-    pub(super) fn enter(groups: Vec<usize>) {
-        GROUPS.set(groups);
-    }
-
-    pub(super) fn has(group: usize) -> bool {
-        GROUPS.with_borrow(|groups| groups.contains(&group))
     }
 }
 

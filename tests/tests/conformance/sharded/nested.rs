@@ -1,6 +1,6 @@
 //! Work of a group that calls for the whole group again: an error, since it would wait for itself.
 
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -84,6 +84,55 @@ fn work_of_a_group_may_call_another_one() {
         });
         assert_eq!(of_each.unwrap(), vec![vec![true; 3]; 2]);
     });
+}
+
+/// Groups whose work calls for the next one, the last one's for the first (audit finding 0).
+#[test]
+fn groups_that_would_wait_for_each_other_do_not() {
+    for n in [2, 3] {
+        ends(move || {
+            let groups: Vec<Ranks> = (0..n)
+                .map(|_| Ranks::with_timeout(&executors(2), PATIENCE).unwrap())
+                .collect();
+            let maps: Vec<_> = groups.iter().map(ShardedMap::<u32, u32>::new).collect();
+            let maps: Vec<_> = maps.into_iter().map(Result::unwrap).collect();
+            for round in 0..20u32 {
+                let all_are_at_work = Barrier::new(n);
+                let outcomes: Vec<Vec<Result<()>>> = thread::scope(|scope| {
+                    let work = |at: usize| {
+                        let (mine, next) = (&groups[at], &maps[(at + 1) % n]);
+                        let all_are_at_work = &all_are_at_work;
+                        scope.spawn(move || {
+                            mine.run_each(|rank| {
+                                if rank.index() == 1 {
+                                    return Ok(());
+                                }
+                                all_are_at_work.wait();
+                                match at {
+                                    0 => next.retrieve_all().map(drop),
+                                    _ => next.insert(&[round], &[round]).map(drop),
+                                }
+                            })
+                        })
+                    };
+                    let threads: Vec<_> = (0..n).map(work).collect();
+                    let joined = threads.into_iter().map(|thread| thread.join().unwrap());
+                    joined.collect()
+                });
+                let mut refused = 0;
+                for outcome in outcomes.into_iter().flatten() {
+                    match outcome {
+                        Ok(()) => {}
+                        other => {
+                            assert!(is_nested(other));
+                            refused += 1;
+                        }
+                    }
+                }
+                assert_eq!(refused, 1, "of {n} groups, in round {round}");
+            }
+        });
+    }
 }
 
 #[test]

@@ -113,8 +113,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`retrieve_all`](Self::retrieve_all), before anything is removed; as for [`Shard::clear`].
     pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
-        self.ranks.expect_outside()?;
-        let _alone = self.calls.write();
+        let _alone = self.alone()?;
         let pairs = self.all()?;
         self.at_seats(|rank, shard| shard.clear(rank))?;
         Ok(pairs)
@@ -147,8 +146,7 @@ impl<K: Key + Element, V: Value + Element> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Map::retain`](Map::retain), of any rank; [`Error::Group`].
     pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
-        self.ranks.expect_outside()?;
-        let _alone = self.calls.write();
+        let _alone = self.alone()?;
         let removed = self.at_seats(|_, shard| shard.local().retain(keys, values))?;
         Ok(removed.into_iter().sum())
     }

@@ -21,8 +21,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Map::retrieve_all`](Map::retrieve_all); [`Error::Group`].
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        self.ranks.expect_outside()?;
-        let _alone = self.calls.write();
+        let _alone = self.alone()?;
         self.all()
     }
 
@@ -33,8 +32,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// [`Error::OutputTooSmall`] if the pairs do not fit, before anything is written; as for
     /// [`retrieve_all`](Self::retrieve_all).
     pub fn retrieve_all_into(&self, keys: &mut [K], values: &mut [V]) -> Result<usize> {
-        self.ranks.expect_outside()?;
-        let _alone = self.calls.write();
+        let _alone = self.alone()?;
         let lens = self.lens();
         let total = lens.iter().sum();
         expect_room(total, keys.len().min(values.len()))?;
