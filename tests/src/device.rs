@@ -4,6 +4,7 @@
 //! |---|---|
 //! | not set | the CPU executor, and the first CUDA device if there is one |
 //! | `cpu` | the CPU executor |
+//! | `deferred:N` | the CPU executor, with streams whose work runs later, in the order of this seed |
 //! | `cuda` | the first CUDA device; a panic if there is none |
 //!
 //! On the CPU every slot encoding is a target of its own. On CUDA the PTX has one, and
@@ -162,7 +163,10 @@ pub fn targets() -> &'static [Target] {
             Ok(device) => vec![Target::new(device, None)],
             Err(error) => panic!("GPUMAP_TEST_DEVICE=cuda, but: {error}"),
         },
-        other => panic!("GPUMAP_TEST_DEVICE={other} is none of cpu and cuda"),
+        other => match deferred_seed(other) {
+            Some(seed) => of_cpu(|| Device::cpu_deferred(seed)),
+            None => panic!("GPUMAP_TEST_DEVICE={other} is none of cpu, cuda and deferred:N"),
+        },
     });
     if wish.is_empty() && !targets.iter().any(|target| target.device.is_cuda()) {
         skip("no CUDA device: ran on the CPU executor only");
@@ -186,9 +190,18 @@ pub fn targets_of_all_kernels() -> Vec<Target> {
     all
 }
 
+/// The seed of a device with deferred streams, if that is what is asked for.
+fn deferred_seed(wish: &str) -> Option<u64> {
+    wish.strip_prefix("deferred:")?.parse().ok()
+}
+
 fn cpu() -> Vec<Target> {
+    of_cpu(Device::cpu)
+}
+
+fn of_cpu(device: impl Fn() -> Device) -> Vec<Target> {
     [Encoding::Wide, Encoding::Split]
-        .map(|encoding| Target::new(Device::cpu(), Some(encoding)))
+        .map(|encoding| Target::new(device(), Some(encoding)))
         .to_vec()
 }
 

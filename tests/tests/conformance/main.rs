@@ -16,6 +16,7 @@ mod collect;
 mod concurrency;
 mod counted;
 mod counts;
+mod deferred;
 mod errors;
 mod explored;
 mod facade;

@@ -1,6 +1,6 @@
 //! What has to come before what, on streams: each test fails on some order of
 //! [deferred streams](Device::cpu_deferred) if one ordering, or one wait, is missing. For audit finding 6; the bugs are
-//! planted by `xtask/mutants.toml`, under names that begin with `order`.
+//! planted by `xtask/mutants.toml`, in its section on the order of streams.
 //!
 //! Inputs are on their way when they are used, what outputs held is still being written, and both are written to
 //! again as soon as the call has returned.
