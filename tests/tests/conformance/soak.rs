@@ -19,21 +19,35 @@ fn options(on: &Target, time: Duration) -> Options {
     }
 }
 
+/// Adds a pair that no thread has stored. Where there is no other pair to spoil, this is what is wrong.
+fn add_foreign<K: Key, V: Value>(map: &Map<K, V>) {
+    map.insert(&[key(1 << 30)], &[value(1)]).unwrap();
+}
+
 #[test]
 fn all_verbs_from_many_streams() {
     fn body<K: Key + Element, V: Value + Element>(on: &Target) {
         let _watchdog = Watchdog::new("soak");
-        // Three kinds of slots: twenty seconds in all.
-        let report = run::<K, V>(on, &options(on, Duration::from_secs(7)), |_| ());
-        println!("{report}");
-        let Report {
-            operations,
-            growths,
-            difference,
-            ..
-        } = report;
-        assert_eq!(difference, None);
-        assert!(operations > 100 && growths > 2, "{operations}, {growths}");
+        let (mut enough, mut runs) = (false, 0);
+        // Three kinds of slots: twenty seconds in all. On a machine that is busy with something else, for as long as it
+        // takes to see some growth.
+        while !enough {
+            let report = run::<K, V>(on, &options(on, Duration::from_secs(7)), |_| ());
+            println!("{report}");
+            let Report {
+                operations,
+                growths,
+                difference,
+                ..
+            } = report;
+            assert_eq!(difference, None);
+            enough = operations > 100 && growths > 2;
+            runs += 1;
+            assert!(
+                enough || runs < 20,
+                "{operations} operations and {growths} growths in the last of {runs} runs"
+            );
+        }
     }
     on_pairs!(body: u32 => u32, u64 => u64);
 }
@@ -44,15 +58,22 @@ fn it_notices_what_is_wrong_at_the_end() {
         let options = options(on, Duration::from_millis(300));
         let lost = run(on, &options, |map: &Map<K, V>| {
             let (keys, _) = map.retrieve_all().unwrap();
-            map.remove(&keys[..1]).unwrap();
+            if map.remove(&keys[..keys.len().min(1)]).unwrap() == 0 {
+                add_foreign(map);
+            }
         });
         let changed = run(on, &options, |map: &Map<K, V>| {
             let (keys, values) = map.retrieve_all().unwrap();
-            let other: V = value(gpumap_tests::value_bits(values[0]) + 1);
-            map.upsert(&keys[..1], &[other]).unwrap();
+            match values.first() {
+                Some(&first) => {
+                    let other: V = value(gpumap_tests::value_bits(first) + 1);
+                    map.upsert(&keys[..1], &[other]).unwrap();
+                }
+                None => add_foreign(map),
+            }
         });
         let foreign = run(on, &options, |map: &Map<K, V>| {
-            map.insert(&[key(1 << 30)], &[value(1)]).unwrap();
+            add_foreign(map);
         });
         for report in [lost, changed, foreign] {
             assert!(report.difference.is_some(), "{report}");

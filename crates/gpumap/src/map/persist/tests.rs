@@ -57,6 +57,7 @@ fn settings_come_back() {
     assert_eq!((back.growth, back.submaps()), (Growth::Fixed, 5));
     assert_eq!(back.wish.max_load_factor, 0.6);
     assert!(back.capacity() >= 30_000);
+    // Two random numbers of 64 bits.
     assert_ne!(back.seed, map.seed);
 
     let back: Map<u32, u32> = Map::builder(&device)
