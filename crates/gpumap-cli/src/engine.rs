@@ -4,7 +4,7 @@ use gpumap::sharded::{Ranks, open_devices};
 use gpumap::{Device, DeviceChoice, DeviceInfo, PtxChoice};
 use gpumap_benches::ladder;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, one_line};
 use crate::table::{Room, Table};
 
 /// A device that is ready to hold tables.
@@ -37,14 +37,17 @@ impl Engine {
         })
     }
 
-    /// The device for the summary.
+    /// The device for the summary, and why it is the CPU where nothing asked for that.
     pub fn name(&self) -> String {
         match &self.group {
             Some(group) => {
                 let names: Vec<String> = group.devices().iter().map(Device::to_string).collect();
                 names.join(" + ")
             }
-            None => self.device.to_string(),
+            None => match &self.no_cuda {
+                Some(reason) => format!("{}, no GPU: {}", self.device, one_line(reason)),
+                None => self.device.to_string(),
+            },
         }
     }
 

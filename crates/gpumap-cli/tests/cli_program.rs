@@ -59,10 +59,19 @@ fn a_summary_ends_every_job() {
         .with("keys.csv", "1\n2\n");
     let count = ["count-kmers", "lambda.fa.gz", "-o", "out.tsv"];
     let outcome = scene.run(&count);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
     for name in ["device", "pairs", "seconds", "pairs/s"] {
         let is_there = outcome.stderr.lines().any(|line| line.starts_with(name));
         assert!(is_there, "{outcome:?}");
     }
+    // Why it ran on the CPU, where nothing asked for that.
+    let info: serde_json::Value =
+        serde_json::from_str(&scene.succeed(&["info", "--json"])).unwrap();
+    if let Some(reason) = info["no_cuda"].as_str() {
+        assert!(outcome.stderr.contains(&format!("no GPU: {reason}")));
+    }
+    let asked = scene.run(&[&count[..], &["--device", "cpu"]].concat());
+    assert!(!asked.stderr.contains("no GPU"), "{asked:?}");
     let outcome = scene.run(&[&count[..], &["--json"]].concat());
     let json: serde_json::Value = serde_json::from_str(&outcome.stderr).unwrap();
     assert_eq!(json["job"], "count-kmers");

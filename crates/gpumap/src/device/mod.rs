@@ -77,11 +77,20 @@ impl Cpu {
 }
 
 impl Device {
-    /// The first CUDA device that works, or else the CPU, as a [`tracing`] event says.
+    /// The first CUDA device that works, or else the CPU: then a [`tracing`] event of level `WARN` says why no CUDA
+    /// device can be used. The CPU executor is there for tests and small inputs, and takes tens to hundreds of times as
+    /// long as a `HashMap`: a program that is of no use without a GPU calls [`best_gpu`](Self::best_gpu).
     ///
-    /// `GPUMAP_DEVICE` overrides: `cpu`; `cuda`, the first CUDA device that works; `cuda:N`, that
-    /// one; `auto` is as if it were not set. `GPUMAP_PTX` chooses the kernels, see [`PtxChoice`].
-    /// Empty variables are not set. [`choose`](Self::choose) takes options of your own instead.
+    /// | `GPUMAP_DEVICE` | `best` | [`best_gpu`](Self::best_gpu) |
+    /// |---|---|---|
+    /// | not set, empty, `auto` | the first CUDA device that works, or else the CPU | the first CUDA device that works |
+    /// | `cuda` | the first CUDA device that works | the same |
+    /// | `cuda:N` | that CUDA device | the same |
+    /// | `cpu` | the CPU, without a warning | [`Error::CpuChosen`] |
+    /// | anything else | [`Error::DeviceChoice`] | the same |
+    ///
+    /// `GPUMAP_PTX` chooses the kernels, see [`PtxChoice`]. [`choose`](Self::choose) takes options of your own
+    /// instead.
     ///
     /// # Errors
     /// [`Error::DeviceChoice`] and [`Error::Ptx`] for variables that cannot be understood or
@@ -91,8 +100,39 @@ impl Device {
         let choice = DeviceChoice::from_env()?;
         let (device, no_cuda) = Self::choose(choice, &PtxChoice::from_env()?)?;
         if let Some(reason) = no_cuda {
-            tracing::info!(%reason, "no CUDA device can be used, taking the CPU");
+            tracing::warn!(
+                %reason,
+                "no CUDA device can be used: taking the CPU, which is slow; GPUMAP_DEVICE=cpu or Device::cpu() asks for it"
+            );
         }
+        tracing::info!(%device, ?choice, "device chosen");
+        Ok(device)
+    }
+
+    /// The first CUDA device that works, or the one that `GPUMAP_DEVICE` names, and never the CPU: see
+    /// [`best`](Self::best).
+    ///
+    /// ```
+    /// use gpumap::{Device, Error};
+    ///
+    /// match Device::best_gpu() {
+    ///     Ok(device) => assert!(device.is_cuda()),
+    ///     Err(Error::NoDriver | Error::NoDevice { .. }) => println!("there is no GPU here"),
+    ///     Err(error) => println!("there is one, and it does not work: {error}"),
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// What the driver says: [`Error::NoDriver`], [`Error::NoDevice`], and the other errors of
+    /// [`cuda`](Self::cuda), of several devices that of the first. [`Error::CpuChosen`] where `GPUMAP_DEVICE` is `cpu`;
+    /// [`Error::DeviceChoice`] and [`Error::Ptx`] for variables that cannot be understood or followed.
+    pub fn best_gpu() -> Result<Self> {
+        let choice = match DeviceChoice::from_env()? {
+            DeviceChoice::Cpu => return Err(Error::CpuChosen),
+            DeviceChoice::Auto => DeviceChoice::AnyCuda,
+            named => named,
+        };
+        let (device, _) = Self::choose(choice, &PtxChoice::from_env()?)?;
         tracing::info!(%device, ?choice, "device chosen");
         Ok(device)
     }

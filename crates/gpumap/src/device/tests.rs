@@ -34,9 +34,103 @@ fn run_with(child: &str, variables: &[(&str, &str)]) -> String {
     text
 }
 
+/// Prints events, one a line.
+struct Printer;
+
+impl tracing::Subscriber for Printer {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut said = format!("{}:", event.metadata().level());
+        event.record(
+            &mut |field: &tracing::field::Field, value: &dyn fmt::Debug| {
+                said += &format!(" {}={value:?}", field.name());
+            },
+        );
+        println!("{said}");
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+#[ignore = "run by the others in a process of its own"]
+fn child_that_needs_a_gpu() {
+    match Device::best_gpu() {
+        Ok(device) => println!("chosen: {device}"),
+        Err(error) => println!("error: {error:?}: {error}"),
+    }
+}
+
+/// What `Device::best_gpu` comes to with these variables.
+fn gpu_with(variables: &[(&str, &str)]) -> String {
+    run_with("device::tests::child_that_needs_a_gpu", variables)
+}
+
+/// It said so in an event of level `INFO`, which few programs show.
+#[test]
+fn falling_back_to_the_cpu_is_a_warning() {
+    for free in [&[][..], &[("GPUMAP_DEVICE", "auto")]] {
+        let said = best_with(free);
+        let warned = said.lines().find(|line| line.contains("WARN: "));
+        match Device::cuda_with(0, &PtxChoice::Auto) {
+            Ok(_) => assert_eq!(warned, None),
+            Err(reason) => {
+                let warned = warned.expect("a warning");
+                assert!(warned.contains("taking the CPU"), "{warned}");
+                // For no device at all it names the first.
+                let reason = reason.to_string();
+                assert!(warned.contains(&reason), "{warned}, not: {reason}");
+            }
+        }
+        let group = group_with(free);
+        assert_eq!(group.contains("WARN: "), warned.is_some(), "{group}");
+    }
+    // Who asks for the CPU is not warned of it.
+    for said in [
+        best_with(&[("GPUMAP_DEVICE", "cpu")]),
+        group_with(&[("GPUMAP_DEVICE", "cpu")]),
+        group_with(&[("GPUMAP_DEVICES", "cpu,cpu")]),
+    ] {
+        assert!(said.contains("chosen: "), "{said}");
+        assert!(!said.contains("WARN: "), "{said}");
+    }
+}
+
+#[test]
+fn a_gpu_or_what_the_driver_says() {
+    for choice in ["", "auto", "cuda", "cuda:0"] {
+        let said = gpu_with(&[("GPUMAP_DEVICE", choice)]);
+        match Device::cuda_with(0, &PtxChoice::Auto) {
+            Ok(device) => assert!(said.contains(&format!("chosen: {device}")), "{said}"),
+            Err(reason) => assert!(said.contains(&format!("error: {reason:?}: ")), "{said}"),
+        }
+        assert!(
+            !said.contains("CPU executor") && !said.contains("WARN: "),
+            "{said}"
+        );
+    }
+    let cpu = gpu_with(&[("GPUMAP_DEVICE", "cpu")]);
+    assert!(
+        cpu.contains("error: CpuChosen: GPUMAP_DEVICE is cpu"),
+        "{cpu}"
+    );
+    let bad = gpu_with(&[("GPUMAP_DEVICE", "gpu7")]);
+    assert!(bad.contains("error: DeviceChoice"), "{bad}");
+    let missing = gpu_with(&[("GPUMAP_PTX", "/no/such.ptx")]);
+    assert!(missing.contains("error: Ptx"), "{missing}");
+}
+
 #[test]
 #[ignore = "run by the others in a process of its own"]
 fn child() {
+    let _ = tracing::subscriber::set_global_default(Printer);
     match Device::best() {
         Ok(device) => println!("chosen: {device}"),
         Err(error) => println!("error: {error:?}: {error}"),
@@ -46,6 +140,7 @@ fn child() {
 #[test]
 #[ignore = "run by the others in a process of its own"]
 fn child_of_a_group() {
+    let _ = tracing::subscriber::set_global_default(Printer);
     match Ranks::best() {
         Ok(ranks) => println!("chosen: {:?}", ranks.devices()),
         Err(error) => println!("error: {error:?}: {error}"),

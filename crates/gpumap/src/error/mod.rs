@@ -70,6 +70,12 @@ pub enum Error {
         value: OsString,
     },
 
+    /// `GPUMAP_DEVICE` asks for the CPU, and the program for a GPU.
+    #[error(
+        "GPUMAP_DEVICE is cpu, and this program needs a GPU: unset it, or set it to auto, cuda or cuda:N"
+    )]
+    CpuChosen,
+
     /// The kernels could not be taken from a PTX text.
     #[error("{}: {cause}", ptx_origin(.path.as_ref()))]
     Ptx {

@@ -91,7 +91,8 @@ impl Ranks {
     ///
     /// `GPUMAP_DEVICES` is a list as [`devices`](super::devices) takes it. If it is not set,
     /// `GPUMAP_DEVICE` counts as for [`Device::best`]: the group is that one device, unless it says `auto`. Empty
-    /// variables are not set.
+    /// variables are not set. Where it comes to the CPU though neither variable asked for it, a [`tracing`] event of
+    /// level `WARN` says why.
     ///
     /// ```
     /// # // SAFETY: no other thread runs yet.
