@@ -107,40 +107,49 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         // What is told is not to be lost for want of memory when it has been done.
         let (mut outcomes, mut found) = (host_vec(len)?, host_vec(len)?);
         let mut answers = host_vec(len)?;
-        let mut scratch = self.scratch.take()?;
-        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-        let job = unsafe {
-            Job {
-                keys: scratch.stage(Slot::Keys, keys)?,
-                values: scratch.stage(Slot::Values, values)?,
-                operations: scratch.stage(Slot::Tiles, Source::Host(&codes))?,
-                outcomes: scratch.reserve(Slot::FirstOutput, len)?,
-                found: scratch.reserve(Slot::SecondOutput, len)?,
-                len,
-            }
-        };
         let most_new = operations
             .iter()
             .filter(|operation| operation.stores())
             .count();
-        let beside = self.apply_beside(&mut scratch, job, most_new)?;
-        if !beside {
-            let mut chains = self.exclusive()?;
-            self.make_room(&mut chains, most_new)?;
-            self.apply_alone(&mut chains, &mut scratch, job, operations, &mut outcomes)?;
-        }
-        // SAFETY: a byte for each key was reserved, and written by the kernel.
-        unsafe { scratch.read_to(&mut outcomes, job.outcomes, len) }?;
-        if outcomes.contains(&(Outcome::Full as u8)) {
-            let (mut chains, operation) = (self.exclusive()?, |i: usize| operations[i]);
-            self.replay(&mut chains, &mut scratch, job, &operation, &mut outcomes)?;
-            drop(chains);
-            // SAFETY: as above.
+        self.scratch.of_batch(|scratch| {
+            let staged = scratch.bytes_of_pairs(keys, values)
+                + scratch.bytes_of_output::<u8>(len)
+                + Workspace::bytes_of(len)
+                + Workspace::bytes_of(len.saturating_mul(size_of::<V>()));
+            let mut stage = || {
+                // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+                unsafe {
+                    Ok(Job {
+                        keys: scratch.stage(Slot::Keys, keys)?,
+                        values: scratch.stage(Slot::Values, values)?,
+                        operations: scratch.stage(Slot::Tiles, Source::Host(&codes))?,
+                        outcomes: scratch.reserve(Slot::FirstOutput, len)?,
+                        found: scratch.reserve(Slot::SecondOutput, len)?,
+                        len,
+                    })
+                }
+            };
+            let job = stage().map_err(|error| self.too_large_to_stage(error, most_new, staged))?;
+            let beside = self.apply_beside(scratch, job, most_new)?;
+            if !beside {
+                let mut chains = self.exclusive()?;
+                let room = self.make_room(&mut chains, most_new);
+                room.map_err(|error| error.of_batch_with(staged))?;
+                self.apply_alone(&mut chains, scratch, job, operations, &mut outcomes)?;
+            }
+            // SAFETY: a byte for each key was reserved, and written by the kernel.
             unsafe { scratch.read_to(&mut outcomes, job.outcomes, len) }?;
-        }
-        // SAFETY: as above; memory of a workspace is never uninitialised, and where there was no value
-        // none is looked at.
-        unsafe { scratch.read_to(&mut found, job.found, len) }?;
+            if outcomes.contains(&(Outcome::Full as u8)) {
+                let (mut chains, operation) = (self.exclusive()?, |i: usize| operations[i]);
+                self.replay(&mut chains, scratch, job, &operation, &mut outcomes)?;
+                drop(chains);
+                // SAFETY: as above.
+                unsafe { scratch.read_to(&mut outcomes, job.outcomes, len) }?;
+            }
+            // SAFETY: as above; memory of a workspace is never uninitialised, and where there was no value
+            // none is looked at.
+            unsafe { scratch.read_to(&mut found, job.found, len) }
+        })?;
         let told = operations.iter().zip(outcomes).zip(found);
         answers
             .extend(told.map(|((&operation, outcome), found)| answer(operation, outcome, found)));

@@ -9,7 +9,8 @@ use gpumap_kernels::chained::slab::SLAB_BYTES;
 use gpumap_kernels::chained::view::{ChainedView, bases};
 
 use crate::buffer::Buffer;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::memory::bytes_of;
 use crate::stream::Stream;
 
 /// A slab's worth of bytes.
@@ -145,10 +146,28 @@ impl Chains {
         (pool + size_of::<Slab>() * self.bases.len()) as u64
     }
 
+    /// Bytes that it takes to add so many slabs: theirs, of bitmaps, and of another directory.
+    pub fn bytes_to_grow(&self, slabs: usize) -> Result<u64> {
+        if slabs == 0 {
+            return Ok(0);
+        }
+        let slab_bytes = bytes_of::<Slab>(slabs)?;
+        let super_blocks = slabs.div_ceil(self.units());
+        let bitmaps = super_blocks.saturating_mul(self.units() / WORD * size_of::<u32>());
+        let entries = super_blocks.saturating_add(self.directory.len());
+        let directory = entries.saturating_mul(size_of::<[u64; 2]>() + size_of::<u64>());
+        Ok(slab_bytes.saturating_add(bitmaps).saturating_add(directory) as u64)
+    }
+
     /// Adds slabs to the pool, no call in flight. If it fails, the pool is as it was.
     pub fn grow_by(&mut self, slabs: usize) -> Result<()> {
         if slabs == 0 {
             return self.stream().synchronize();
+        }
+        let needed = self.bytes_to_grow(slabs)?;
+        let available = self.stream().device().available_bytes()?;
+        if needed > available {
+            return Err(Error::OutOfMemory { needed, available });
         }
         let extent = Extent::new(self.stream(), slabs, self.units())?;
         self.extents.push(extent);

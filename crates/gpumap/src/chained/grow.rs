@@ -94,6 +94,21 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         }
     }
 
+    /// The error of a batch for which there was not even the scratch memory of its arrays, so many `bytes`: what it
+    /// needs if all of its pairs are new.
+    pub(super) fn too_large_to_stage(&self, error: Error, batch: usize, bytes: u64) -> Error {
+        if !matches!(error, Error::OutOfMemory { .. }) {
+            return error;
+        }
+        let chains = self.chains.read();
+        let used = self.room.used().saturating_add(batch);
+        let pool = match self.fixed {
+            true => Ok(0),
+            false => chains.bytes_to_grow(self.slabs_beyond(&chains, used)),
+        };
+        error.of_batch_of(pool.unwrap_or(u64::MAX).saturating_add(bytes))
+    }
+
     /// Slabs that the pool lacks for so many slots that are not empty.
     fn slabs_beyond(&self, chains: &Chains, used: usize) -> usize {
         let slabs = used.div_ceil(self.slab_slots());
@@ -101,9 +116,15 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     }
 
     /// Adds slabs, and takes note.
-    fn grow(&self, chains: &mut Chains, add: impl FnOnce(&mut Chains) -> Result<()>) -> Result<()> {
+    fn grow(&self, chains: &mut Chains, add: impl Fn(&mut Chains) -> Result<()>) -> Result<()> {
         let before = chains.slabs();
-        add(chains)?;
+        let mut added = add(chains);
+        if matches!(added, Err(Error::OutOfMemory { .. })) {
+            // What earlier calls have left for later ones.
+            self.scratch.trim();
+            added = add(chains);
+        }
+        added?;
         tracing::debug!(
             from = before,
             to = chains.slabs(),
@@ -117,11 +138,64 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Device;
+    use crate::testing::on_every_device;
+
+    const PAIRS: usize = 12_000;
 
     #[test]
     fn warps_in_flight_hold_four_slabs_each() {
         assert_eq!(spare_slabs(1, 132), 4);
         assert_eq!(spare_slabs(33, 132), 8);
         assert_eq!(spare_slabs(1 << 30, 132), 132 * 64 * 4);
+    }
+
+    #[test]
+    fn a_refused_batch_of_chained_pairs_takes_nothing() {
+        type Store = fn(&ChainedMap<u64, u64>, &[u64]) -> Result<()>;
+        let verbs: [(&str, Store); 3] = [
+            ("insert", |map, keys| map.insert(keys, keys).map(drop)),
+            ("append", |map, keys| map.append(keys, keys)),
+            ("apply", |map, keys| {
+                let operations = vec![crate::chained::Operation::Append; keys.len()];
+                map.apply(&operations, keys, keys).map(drop)
+            }),
+        ];
+        on_every_device(|device| {
+            let with = |more: u64| {
+                let build = |device: &Device| {
+                    let builder = ChainedMap::<u64, u64>::builder(device);
+                    builder.buckets(200).capacity(2_000).build().unwrap()
+                };
+                let free = device.with_memory_budget(u64::MAX);
+                let held = (build(&free), free.allocated_bytes()).1;
+                let device = device.with_memory_budget(held + more);
+                (build(&device), device, held)
+            };
+            let keys: Vec<u64> = (0..PAIRS as u64).collect();
+            for (verb, store) in verbs {
+                let mut needs = Vec::new();
+                for more in [4_000, 60_000, 200_000, 400_000, 1_000_000] {
+                    let (map, device, held) = with(more);
+                    let stats = map.stats().unwrap();
+                    map.trim();
+                    match store(&map, &keys) {
+                        Ok(()) => assert_eq!(map.len(), PAIRS, "{verb}"),
+                        Err(Error::OutOfMemory { needed, available }) => {
+                            assert!(available <= more && needed > available, "{verb}");
+                            needs.push(needed);
+                            assert_eq!(device.allocated_bytes(), held, "{verb}, {more} bytes");
+                            assert_eq!(map.stats().unwrap(), stats, "{verb}");
+                        }
+                        other => panic!("{verb}: {other:?}"),
+                    }
+                }
+                assert!(needs.len() >= 2, "{verb}: {needs:?}");
+                needs.dedup();
+                assert_eq!(needs.len(), 1, "{verb}: {needs:?}");
+                let (map, ..) = with(needs[0]);
+                store(&map, &keys).unwrap();
+            }
+        });
     }
 }

@@ -58,23 +58,40 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         if len == 0 {
             return Ok(0);
         }
-        let mut scratch = self.scratch.take()?;
-        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-        let job = unsafe {
-            Job {
-                keys: scratch.stage(Slot::Keys, keys)?,
-                values: scratch.stage(Slot::Values, values)?,
-                operations: std::ptr::null(),
-                outcomes: scratch.reserve(Slot::FirstOutput, len)?,
-                found: std::ptr::null_mut(),
-                len,
-            }
-        };
+        self.scratch.of_batch(|scratch| {
+            let staged = scratch.bytes_of_pairs(keys, values) + Workspace::bytes_of(len);
+            let mut stage = || {
+                // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+                unsafe {
+                    Ok(Job {
+                        keys: scratch.stage(Slot::Keys, keys)?,
+                        values: scratch.stage(Slot::Values, values)?,
+                        operations: std::ptr::null(),
+                        outcomes: scratch.reserve(Slot::FirstOutput, len)?,
+                        found: std::ptr::null_mut(),
+                        len,
+                    })
+                }
+            };
+            let job = stage().map_err(|error| self.too_large_to_stage(error, len, staged))?;
+            let stored = self.store_staged(scratch, operation, job);
+            stored.map_err(|error| error.of_batch_with(staged))
+        })
+    }
+
+    /// Stores a batch that is staged. Returns how many pairs were stored.
+    fn store_staged(
+        &self,
+        scratch: &mut Workspace,
+        operation: Operation,
+        job: Job<K, V>,
+    ) -> Result<usize> {
+        let len = job.len;
         let kernel = match operation {
             Operation::Append => self.kernels.append,
             _ => self.kernels.insert,
         };
-        let beside = self.store_beside(&mut scratch, kernel, job)?;
+        let beside = self.store_beside(scratch, kernel, job)?;
         if let Some([stored, 0]) = beside {
             return Ok(stored);
         }
@@ -83,8 +100,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             Some(counts) => counts,
             None => {
                 let unique = operation == Operation::Insert;
-                self.make_room_for(&mut chains, &mut scratch, job, unique)?;
-                self.store_in(&chains, &mut scratch, kernel, job)?
+                self.make_room_for(&mut chains, scratch, job, unique)?;
+                self.store_in(&chains, scratch, kernel, job)?
             }
         };
         if full == 0 {
@@ -92,13 +109,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         }
         // The rest of the batch is in the map.
         let mut outcomes = host_vec(len).map_err(|_| self.full(len, full, true))?;
-        let replayed = self.replay(
-            &mut chains,
-            &mut scratch,
-            job,
-            &|_| operation,
-            &mut outcomes,
-        )?;
+        let replayed = self.replay(&mut chains, scratch, job, &|_| operation, &mut outcomes)?;
         Ok(stored + replayed)
     }
 

@@ -4,6 +4,7 @@
 //! missing instead of reading a message. Messages are one line, say what was wrong and what to
 //! do about it. They include their cause, which is a field: `source()` would only say it again.
 
+mod again;
 mod setting;
 
 use std::ffi::OsString;
@@ -117,13 +118,19 @@ pub enum Error {
 
     /// The device, the host or a [memory budget](crate::Device::with_memory_budget) has too
     /// little memory left.
+    ///
+    /// A batch that stores is refused as a whole: the map has the pairs and the memory that it had
+    /// before, and its scratch memory is freed. Its figures are those of the whole batch. With
+    /// `needed` bytes free the same batch succeeds, whatever its values are; fewer may do if many of
+    /// its keys are equal. `available` is what was free for it, with what it had taken by then.
+    /// Anywhere else the figures are of the one allocation that failed.
     #[error(
         "out of memory: {needed} bytes needed, {available} available; use a smaller capacity or batch"
     )]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes that are needed, more than `available`.
         needed: u64,
-        /// Bytes that were free at that moment.
+        /// Bytes that were free.
         available: u64,
     },
 

@@ -96,3 +96,115 @@ fn devices_of_one_name_are_told_apart() {
             .starts_with("this belongs to CPU executor, not to a CUDA device:")
     );
 }
+
+/// Audit finding 7: nothing said which errors are worth another try.
+#[test]
+fn each_error_says_whether_it_passes() {
+    let io = |kind: io::ErrorKind| FileError::Io(kind.into());
+    let file = |cause| Error::File { path: None, cause };
+    let ptx = |cause| Error::Ptx { path: None, cause };
+    let code = DriverCode(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    let waited = std::time::Duration::from_secs(120);
+    let transient = [
+        Error::OutOfMemory {
+            needed: 2,
+            available: 1,
+        },
+        file(io(io::ErrorKind::Interrupted)),
+        file(io(io::ErrorKind::TimedOut)),
+        ptx(PtxError::Read(io::ErrorKind::WouldBlock.into())),
+        Error::StreamIsCaptured,
+        Error::Driver {
+            call: "",
+            code: DriverCode(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED),
+        },
+    ];
+    let lasting = [
+        Error::NoDriver,
+        Error::DriverTooOld { missing: "" },
+        Error::NoDevice {
+            ordinal: 1,
+            count: 1,
+        },
+        Error::UnsupportedDevice {
+            name: String::new(),
+            major: 6,
+            minor: 1,
+        },
+        Error::DeviceChoice {
+            value: OsString::new(),
+        },
+        Error::CpuChosen,
+        ptx(PtxError::NotPtx),
+        ptx(PtxError::Read(io::ErrorKind::NotFound.into())),
+        Error::KernelMissing { kernel: "" },
+        Error::LaunchShape {
+            kernel: "",
+            blocks: 1,
+            threads: 0,
+            shared_bytes: 0,
+            max_blocks: 1,
+            max_threads: 1,
+            max_shared_bytes: 0,
+        },
+        Error::Alignment {
+            align: 8_192,
+            most: 4_096,
+        },
+        Error::CapacityOverflow {
+            elements: 1,
+            element_bytes: 1,
+        },
+        Error::LengthMismatch { keys: 1, values: 2 },
+        Error::CopyLength {
+            needed: 1,
+            given: 2,
+        },
+        Error::OutputTooSmall {
+            needed: 2,
+            given: 1,
+        },
+        Error::OutOfRange {
+            start: 0,
+            end: 2,
+            len: 1,
+        },
+        Error::Full {
+            len: 1,
+            slots: 1,
+            batch: 1,
+            unplaced: 1,
+            partial: false,
+        },
+        file(FileError::NotAMap),
+        file(io(io::ErrorKind::StorageFull)),
+        Error::Poisoned,
+        Error::WrongSlots {
+            needed: PtxChoice::Sm90,
+        },
+        Setting::Bins.refused(0.0, 1.0..=2.0),
+        Error::EmptyRange {
+            start: 1.0,
+            end: 0.0,
+        },
+        Error::UnsortedEdges { at: 1 },
+        Error::WrongDevice {
+            expected: String::new(),
+            found: String::new(),
+        },
+        Error::EventNotRecorded,
+        Error::Driver { call: "", code },
+        GroupError::Silent { waited }.into(),
+        fault(),
+    ];
+    for error in &transient {
+        assert!(error.is_transient(), "{error}");
+    }
+    for error in &lasting {
+        assert!(!error.is_transient(), "{error}");
+    }
+    let kinds = transient.iter().chain(&lasting).map(std::mem::discriminant);
+    let kinds: std::collections::HashSet<_> = kinds.collect();
+    // A new one belongs in one of the lists: they have all of them.
+    assert_eq!(kinds.len(), 29);
+}

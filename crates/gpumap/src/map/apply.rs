@@ -172,30 +172,41 @@ impl<K: Key, V: Value> Map<K, V> {
             // Not counted.
             Source::Device(_) => len,
         };
-        let mut scratch = self.scratch.take()?;
-        let mut values_told = scratch.landing(Slot::FirstOutput, values_told, len)?;
-        let mut outcomes = scratch.landing(Slot::SecondOutput, outcomes, len)?;
-        let told = Told {
-            values: values_told.as_mut_ptr().cast(),
-            outcomes: outcomes.as_mut_ptr(),
-        };
-        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-        let mix = unsafe {
-            Mix {
-                pairs: Job {
-                    keys: scratch.stage(Slot::Keys, keys)?,
-                    values: scratch.stage(Slot::Values, values)?,
-                    ..Job::insert(len)
-                },
-                operations: scratch.stage(Slot::Tiles, operations)?,
-                told,
-                stores,
-                removes,
-            }
-        };
-        let applied = self.apply_mix(&mut scratch, mix)?;
-        scratch.land_both(values_told, outcomes, len)?;
-        Ok(applied)
+        self.scratch.of_batch(|scratch| {
+            let staged = scratch.bytes_of_pairs(keys, values)
+                + scratch.bytes_of_pairs(operations, Source::Host(&[()]))
+                + scratch.bytes_of_sink(&values_told, len)
+                + scratch.bytes_of_sink(&outcomes, len);
+            let stage = || {
+                let mut values_told = scratch.landing(Slot::FirstOutput, values_told, len)?;
+                let mut outcomes = scratch.landing(Slot::SecondOutput, outcomes, len)?;
+                let told = Told {
+                    values: values_told.as_mut_ptr().cast(),
+                    outcomes: outcomes.as_mut_ptr(),
+                };
+                // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+                let mix = unsafe {
+                    Mix {
+                        pairs: Job {
+                            keys: scratch.stage(Slot::Keys, keys)?,
+                            values: scratch.stage(Slot::Values, values)?,
+                            ..Job::insert(len)
+                        },
+                        operations: scratch.stage(Slot::Tiles, operations)?,
+                        told,
+                        stores,
+                        removes,
+                    }
+                };
+                Ok((mix, values_told, outcomes))
+            };
+            let (mix, values_told, outcomes) =
+                stage().map_err(|error| self.too_large_to_stage(error, len, staged))?;
+            let applied = self.apply_mix(scratch, mix);
+            let applied = applied.map_err(|error| error.of_batch_with(staged))?;
+            scratch.land_both(values_told, outcomes, len)?;
+            Ok(applied)
+        })
     }
 
     /// How many operations of a batch on the device may store. Waits.
@@ -279,19 +290,30 @@ impl<K: Key, V: Value> Map<K, V> {
         // equal, are counted as well.
         let absent = self.count_absent(&table, scratch, mix.pairs)?;
         let new = absent.min(stores);
-        if new > self.books.room.left() {
-            self.make_room_for_all(&mut table, new)?;
-        }
-        // A pair that is removed and stored again takes a second slot. Those of removed pairs are cleared away then,
-        // for which there has to be memory before anything is removed.
-        let slots = stores.min(absent.saturating_add(mix.removes));
-        if slots > self.books.room.left() {
-            self.expect_compactable(&table)?;
-        }
-        let (report, applied) = self.run_mix(&table, scratch, mix, Select::All)?;
-        self.books.room.stored(applied.stored);
-        self.books.room.removed(applied.removed);
-        Ok((report, applied))
+        let len = mix.pairs.len;
+        let bytes = self.bytes_to_store(&table, new, len);
+        let bits = scratch.clear_bits(len);
+        bits.map_err(|error| error.of_batch_of(bytes))?;
+        let before = table.shape.bytes();
+        self.or_give_back(&mut table, |table| {
+            let bits = Workspace::bytes_of_bits(len);
+            if new > self.books.room.left() {
+                let grown = self.make_room_for_all(table, new);
+                grown.map_err(|error| error.of_batch_with(bits))?;
+            }
+            // A pair that is removed and stored again takes a second slot. Those of removed pairs are cleared away
+            // then, for which there has to be memory before anything is removed.
+            let slots = stores.min(absent.saturating_add(mix.removes));
+            if slots > self.books.room.left() {
+                let taken = bits + table.shape.bytes().saturating_sub(before);
+                let compactable = self.expect_compactable(table);
+                compactable.map_err(|error| error.of_batch_with(taken))?;
+            }
+            let (report, applied) = self.run_mix(table, scratch, mix, Select::All)?;
+            self.books.room.stored(applied.stored);
+            self.books.room.removed(applied.removed);
+            Ok((report, applied))
+        })
     }
 
     /// Runs the kernel, and waits. The caller holds the table's lock, and keeps the books.

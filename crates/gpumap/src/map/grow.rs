@@ -57,7 +57,9 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(());
         }
         let pairs = self.books.room.len().saturating_add(more);
-        self.rebuild(&mut table, pairs.max(self.capacity()))
+        self.or_give_back(&mut table, |table| {
+            self.rebuild(table, pairs.max(self.capacity()))
+        })
     }
 
     /// Gives back the memory that the pairs it has do not need, or most of it if their keys
@@ -78,8 +80,9 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(())
     }
 
-    /// Makes room for some of the `more` absent keys of a batch at least, by compacting or growing.
-    pub(super) fn make_room(&self, table: &mut Table, more: usize) -> Result<()> {
+    /// Makes room for some of the `more` absent keys of a batch at least, by compacting or growing. If it grows, then for
+    /// about as many as are `likely` to be new.
+    pub(super) fn make_room(&self, table: &mut Table, more: usize, likely: usize) -> Result<()> {
         let (len, capacity) = (self.books.room.len(), self.capacity());
         let least = len.saturating_add(more.div_ceil(PARTS).max(1));
         let has_tombstones = self.books.room.used() > len;
@@ -92,7 +95,10 @@ impl<K: Key, V: Value> Map<K, V> {
         if has_tombstones && least <= capacity - capacity / WORTHWHILE {
             return self.rebuild(table, capacity);
         }
+        // A little more than is likely, so that it does not grow twice for want of a few.
+        let likely = (likely + likely / WORTHWHILE).min(more);
         let wanted = ((capacity as f64 * factor) as usize).max(least);
+        let wanted = wanted.max(len.saturating_add(likely));
         match self.rebuild(table, wanted) {
             Err(Error::OutOfMemory { .. } | Error::CapacityOverflow { .. }) => {}
             done => return done,
@@ -137,19 +143,25 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Bytes beyond those of the table that are needed while it is rebuilt.
-    fn needed(&self, table: &Table, shape: &Shape) -> u64 {
-        if shape.matches(&table.shape) {
-            let growth = shape.bytes().saturating_sub(table.shape.bytes());
-            growth + shape.largest_submap_bytes() + self.leftover_bytes(&table.shape) as u64
-        } else {
-            shape.bytes()
-        }
+    pub(super) fn needed(&self, table: &Table, shape: &Shape) -> u64 {
+        // In a workspace of its own.
+        Workspace::BYTES
+            + if shape.matches(&table.shape) {
+                let growth = shape.bytes().saturating_sub(table.shape.bytes());
+                let leftovers = self.leftover_bytes(&table.shape, shape) as u64;
+                growth + shape.largest_submap_bytes() + leftovers
+            } else {
+                Table::bytes(shape)
+            }
     }
 
-    /// Bytes of the list of leftovers when a table of that shape is rebuilt.
-    fn leftover_bytes(&self, shape: &Shape) -> usize {
+    /// Bytes of the list of leftovers when a table of one shape is rebuilt as one of the other. What does not find
+    /// room on it is looked for in the old table, so the smaller one says how long it is: giving memory back takes
+    /// no more of it than growing has left.
+    fn leftover_bytes(&self, from: &Shape, to: &Shape) -> usize {
         let slot_bytes = self.kernels.slot_bytes as usize;
-        leftovers(shape.largest_submap_bytes() as usize / slot_bytes) * slot_bytes
+        let submap = from.largest_submap_bytes().min(to.largest_submap_bytes());
+        leftovers(submap as usize / slot_bytes) * slot_bytes
     }
 
     /// About how many pairs the map could have room for, with the memory that there is.
@@ -189,7 +201,12 @@ impl<K: Key, V: Value> Map<K, V> {
     /// An error unless there is memory to move all pairs into another shape.
     fn expect_memory_for(&self, table: &Table, shape: &Shape) -> Result<()> {
         let needed = self.needed(table, shape);
-        let available = self.device.available_bytes()?;
+        let mut available = self.device.available_bytes()?;
+        if needed > available {
+            // What earlier calls have left for later ones.
+            self.scratch.trim();
+            available = self.device.available_bytes()?;
+        }
         if needed > available {
             return Err(Error::OutOfMemory { needed, available });
         }
@@ -201,8 +218,13 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// To be called under the table's exclusive lock.
     pub(super) fn rebuild(&self, table: &mut Table, capacity: usize) -> Result<()> {
-        self.expect_sound()?;
         let shape = self.shape_for(capacity)?.aligned_to(&table.shape);
+        self.rebuild_to(table, shape)
+    }
+
+    /// As [`rebuild`](Self::rebuild), in this shape.
+    pub(super) fn rebuild_to(&self, table: &mut Table, shape: Shape) -> Result<()> {
+        self.expect_sound()?;
         self.expect_memory_for(table, &shape)?;
         let kernels = &self.kernels;
         self.device
@@ -249,7 +271,7 @@ impl<K: Key, V: Value> Map<K, V> {
         shape: &Shape,
         scratch: &mut Workspace,
     ) -> Result<()> {
-        let bytes = self.leftover_bytes(&table.shape);
+        let bytes = self.leftover_bytes(&table.shape, shape);
         let mut leftovers = Buffer::<u8>::unwritten(scratch.stream(), bytes)?;
         let mut marked = true;
         for submap in 0..shape.pages.len() {

@@ -8,6 +8,7 @@ mod bulk;
 mod chunks;
 mod collect;
 mod flight;
+mod give_back;
 mod graph;
 mod grow;
 mod key;
@@ -131,7 +132,8 @@ use table::Table;
 /// A batch that may not fit makes the map grow, one submap after the other, so that at no time
 /// more memory is needed than for the map and one submap; an operation never looks in more than
 /// one submap. What removed pairs leave behind is cleared away in the same manner. If memory does
-/// not suffice, the batch is refused with [`Error::OutOfMemory`] and the map holds what it held.
+/// not suffice, the batch is refused with [`Error::OutOfMemory`], which says how much all of it needs; the map holds
+/// what it held, and gives back the memory that it had grown by, unless keys collide in the smaller table.
 /// [`MapBuilder`] has the settings; with [`Growth::Fixed`] a batch that does not fit is refused
 /// with [`Error::Full`].
 pub struct Map<K: Key, V: Value> {
@@ -185,7 +187,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<Self> {
         let kernels = K::Bits::kernels::<V::Bits>(encoding);
         let shape = Shape::new(&wish, kernels.slot_bytes)?;
-        let (needed, available) = (shape.bytes(), device.available_bytes()?);
+        let (needed, available) = (Table::bytes(&shape), device.available_bytes()?);
         if needed > available {
             return Err(Error::OutOfMemory { needed, available });
         }
@@ -269,7 +271,8 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Frees the scratch memory that no call is using: what staged batches and results of host
-    /// calls were copied through. Later calls allocate it again as they need it.
+    /// calls were copied through. Later calls allocate it again as they need it. A batch that is refused for want of
+    /// memory does the same.
     pub fn trim(&self) {
         self.scratch.trim();
     }

@@ -112,6 +112,26 @@ impl Shape {
         self
     }
 
+    /// A shape with as much room in submaps that can replace those of another shape one by one, if there is one.
+    pub fn in_submaps_of(&self, other: &Self) -> Option<Self> {
+        if self.matches(other) {
+            return None;
+        }
+        let share = self.slots().div_ceil(other.pages.len());
+        // As for any shape of several submaps: none is full while the map as a whole is not.
+        let share = share + 8 * share.isqrt() + 8;
+        let page_slots = (other.slab_slots as usize) << other.page_log2;
+        let pages = u32::try_from(share.div_ceil(page_slots)).ok()?;
+        let like = Self {
+            pages: vec![pages; other.pages.len()],
+            ..other.clone()
+        };
+        (like.bytes() < other.bytes()).then_some(Self {
+            capacity: self.capacity,
+            ..like
+        })
+    }
+
     /// Slots of all submaps.
     pub fn slots(&self) -> usize {
         let pages: usize = self.pages.iter().map(|&pages| pages as usize).sum();

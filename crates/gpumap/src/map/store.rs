@@ -9,24 +9,22 @@
 mod alone;
 mod job;
 mod run;
+mod whole;
 
 pub(super) use alone::Progress;
 pub(super) use job::Job;
 pub(crate) use job::Verb;
 pub(super) use run::Report;
 
-use gpumap_kernels::verbs::store::Select;
 use gpumap_simt::atomic::part::Update;
-use parking_lot::RwLockReadGuard;
 
-use super::bulk::Binned;
 use super::merge::Merge;
-use super::table::Table;
-use super::{Growth, Key, Map, Value};
-use crate::error::{Error, Result, expect_room, expect_same_len};
+use super::{Key, Map, Value};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
 use crate::output::{Output, Sink};
-use crate::room::Promise;
 use crate::scratch::{Slot, Workspace};
 
 /// What became of one key of a batch that stores pairs.
@@ -171,15 +169,21 @@ impl<K: Key, V: Value> Map<K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<V>> {
         let (keys, values) = (keys.source(), values.source());
-        let mut scratch = self.scratch.take()?;
-        let mut held = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
-        let held_at = held.as_mut_ptr();
-        self.store_job(&mut scratch, keys, values, |job| Job {
-            verb: Verb::GetOrInsert,
-            held: held_at,
-            ..job
-        })?;
-        scratch.fetch(held, keys.len())
+        self.scratch.of_batch(|scratch| {
+            let held = scratch.output::<V>(Slot::FirstOutput, keys.len());
+            let mut held = held.map_err(|error| {
+                let bytes = scratch.bytes_of_pairs(keys, values);
+                let bytes = bytes + scratch.bytes_of_output::<V>(keys.len());
+                self.too_large_to_stage(error, keys.len(), bytes)
+            })?;
+            let held_at = held.as_mut_ptr();
+            self.store_job(scratch, keys, values, |job| Job {
+                verb: Verb::GetOrInsert,
+                held: held_at,
+                ..job
+            })?;
+            scratch.fetch(held, keys.len())
+        })
     }
 
     /// As [`get_or_insert`](Self::get_or_insert), into memory of the host or of the device: `held[i]` is the
@@ -215,16 +219,23 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<usize> {
         expect_room(keys.len(), held.len())?;
         let len = keys.len();
-        let mut scratch = self.scratch.take()?;
-        let mut held = scratch.landing(Slot::FirstOutput, held, len)?;
-        let held_at = held.as_mut_ptr();
-        let stored = self.store_job(&mut scratch, keys, values, |job| Job {
-            verb: Verb::GetOrInsert,
-            held: held_at,
-            ..job
-        })?;
-        scratch.land(held, len)?;
-        Ok(stored)
+        self.scratch.of_batch(|scratch| {
+            let told = scratch.bytes_of_sink(&held, len);
+            let held = scratch.landing(Slot::FirstOutput, held, len);
+            let mut held = held.map_err(|error| {
+                let bytes = scratch.bytes_of_pairs(keys, values);
+                let bytes = bytes + told;
+                self.too_large_to_stage(error, len, bytes)
+            })?;
+            let held_at = held.as_mut_ptr();
+            let stored = self.store_job(scratch, keys, values, |job| Job {
+                verb: Verb::GetOrInsert,
+                held: held_at,
+                ..job
+            })?;
+            scratch.land(held, len)?;
+            Ok(stored)
+        })
     }
 
     pub(crate) fn store(
@@ -233,8 +244,8 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: Source<'_, K>,
         values: Source<'_, V>,
     ) -> Result<usize> {
-        let mut scratch = self.scratch.take()?;
-        self.store_job(&mut scratch, keys, values, |job| Job { verb, ..job })
+        self.scratch
+            .of_batch(|scratch| self.store_job(scratch, keys, values, |job| Job { verb, ..job }))
     }
 
     fn store_with_outcome(
@@ -244,18 +255,24 @@ impl<K: Key, V: Value> Map<K, V> {
         values: Source<'_, V>,
     ) -> Result<Vec<Outcome>> {
         let len = keys.len();
-        let mut scratch = self.scratch.take()?;
-        let mut outcomes = scratch.output::<u8>(Slot::FirstOutput, len)?;
-        let outcomes_at = outcomes.as_mut_ptr();
-        // SAFETY: one byte per key.
-        unsafe { scratch.stream().fill(outcomes_at, 0, len) }?;
-        self.store_job(&mut scratch, keys, values, |job| Job {
-            verb,
-            outcomes: outcomes_at,
-            ..job
-        })?;
-        let outcomes = scratch.fetch(outcomes, len)?;
-        Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
+        self.scratch.of_batch(|scratch| {
+            let outcomes = scratch.output::<u8>(Slot::FirstOutput, len);
+            let mut outcomes = outcomes.map_err(|error| {
+                let bytes = scratch.bytes_of_pairs(keys, values);
+                let bytes = bytes + scratch.bytes_of_output::<u8>(len);
+                self.too_large_to_stage(error, len, bytes)
+            })?;
+            let outcomes_at = outcomes.as_mut_ptr();
+            // SAFETY: one byte per key.
+            unsafe { scratch.stream().fill(outcomes_at, 0, len) }?;
+            self.store_job(scratch, keys, values, |job| Job {
+                verb,
+                outcomes: outcomes_at,
+                ..job
+            })?;
+            let outcomes = scratch.fetch(outcomes, len)?;
+            Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
+        })
     }
 
     /// Stages a batch and stores it; `with` says how. Returns how many pairs were stored.
@@ -270,121 +287,26 @@ impl<K: Key, V: Value> Map<K, V> {
         if keys.is_empty() {
             return Ok(0);
         }
-        if let Some(stored) = self.store_in_pieces(scratch, keys, values, &with)? {
+        let told = with(Job::insert(keys.len())).bytes_in(scratch);
+        let bytes = told + scratch.bytes_of_pairs(keys, values);
+        let too_large = |error| self.too_large_to_stage(error, keys.len(), bytes);
+        let in_pieces = self.store_in_pieces(scratch, keys, values, &with);
+        if let Some(stored) = in_pieces.map_err(too_large)? {
             return Ok(stored);
         }
         // SAFETY: the workspace waits for its stream before this call returns.
-        let job = unsafe {
-            Job {
-                keys: scratch.stage(Slot::Keys, keys)?,
-                values: scratch.stage(Slot::Values, values)?,
-                ..Job::insert(keys.len())
-            }
+        let staged = unsafe {
+            let staged = scratch.stage(Slot::Keys, keys);
+            staged.and_then(|keys| Ok((keys, scratch.stage(Slot::Values, values)?)))
         };
-        self.store_all(scratch, with(job))
-    }
-
-    /// Stores a batch: beside other calls if it fits for sure, else alone, growing as need be.
-    pub(super) fn store_all(&self, scratch: &mut Workspace, job: Job<K, V>) -> Result<usize> {
-        if let Some(mut table) = self.alone_to_build(&job)
-            && let Some(stored) = self.build_from(&mut table, scratch, job)?
-        {
-            return Ok(stored);
-        }
-        {
-            let table = self.table.read();
-            if let Some(promise) = self.books.room.promise(job.len) {
-                return self.store_part(table, promise, scratch, job);
-            }
-        }
-        let mut table = self.exclusive()?;
-        // In order it is counted faster too.
-        let mut sorted = self.sorted(&table, scratch, &job)?;
-        let absent = self.count_absent(&table, scratch, job.sorted(sorted.as_ref()))?;
-        if absent == 0 && matches!(job.verb, Verb::Insert) {
-            // Nothing to do, and outcomes say so.
-            return Ok(0);
-        }
-        // Nothing is in flight, so what is left is exact.
-        if absent > self.books.room.left() && self.growth != Growth::Fixed {
-            self.try_to_grow(&mut table, absent, &mut sorted)?;
-        }
-        if absent > self.books.room.left() {
-            // By parts of the batch as it came.
-            drop(sorted);
-            return self.store_alone(&mut table, scratch, job);
-        }
-        self.store_fitting(&mut table, scratch, job, sorted.as_ref())
-    }
-
-    /// Stores a batch that fits, alone on the map: page by page if that pays, and in order if it has been sorted.
-    fn store_fitting(
-        &self,
-        table: &mut Table,
-        scratch: &mut Workspace,
-        job: Job<K, V>,
-        sorted: Option<&Binned>,
-    ) -> Result<usize> {
-        let (in_bins, job) = (sorted.map(Binned::in_bins), job.sorted(sorted));
-        let given = in_bins.as_ref();
-        let made = match self.build_from_bins(table, scratch, job, given)? {
-            // Perhaps there are more pages than can be reached from these bins.
-            None if given.is_some() => self.build_from(table, scratch, job)?,
-            made => made,
-        };
-        if let Some(stored) = made {
-            return Ok(stored);
-        }
-        let report = self.run(table, scratch, job, Select::All)?;
-        self.books.room.stored(report.stored);
-        if report.unplaced == 0 {
-            return Ok(report.stored);
-        }
-        let mut progress = Progress::default();
-        self.place_colliding(table, scratch, job, report, &mut progress)?;
-        Ok(report.stored + progress.stored)
-    }
-
-    /// Grows for so many absent keys, if there is memory for that: if need be, that which the sorted batch takes.
-    /// Equal keys may need less than it seems.
-    fn try_to_grow(
-        &self,
-        table: &mut Table,
-        absent: usize,
-        sorted: &mut Option<Binned>,
-    ) -> Result<()> {
-        let mut grown = self.make_room(table, absent);
-        if matches!(grown, Err(Error::OutOfMemory { .. })) && sorted.take().is_some() {
-            grown = self.make_room(table, absent);
-        }
-        match grown {
-            Err(Error::OutOfMemory { .. } | Error::Full { .. }) => Ok(()),
-            grown => grown,
-        }
-    }
-
-    /// Stores what fits for sure, beside other calls.
-    pub(super) fn store_part(
-        &self,
-        table: RwLockReadGuard<'_, Table>,
-        promise: Promise<'_>,
-        scratch: &mut Workspace,
-        part: Job<K, V>,
-    ) -> Result<usize> {
-        let sorted = match part.bins {
-            Some(_) => None,
-            None => self.sorted(&table, scratch, &part)?,
-        };
-        let part = part.sorted(sorted.as_ref());
-        let report = self.run(&table, scratch, part, Select::All)?;
-        // Under the lock still: who rebuilds the table next takes the books as they are then.
-        promise.keep(report.stored);
-        drop(table);
-        if report.unplaced == 0 {
-            return Ok(report.stored);
-        }
-        let (mut table, mut progress) = (self.exclusive()?, Progress::default());
-        self.place_colliding(&mut table, scratch, part, report, &mut progress)?;
-        Ok(report.stored + progress.stored)
+        let (keys_at, values_at) = staged.map_err(too_large)?;
+        let job = with(Job {
+            keys: keys_at,
+            values: values_at,
+            ..Job::insert(keys.len())
+        });
+        let staged = job.bytes_in(scratch);
+        let stored = self.store_all(scratch, job);
+        stored.map_err(|error| error.of_batch_with(staged))
     }
 }

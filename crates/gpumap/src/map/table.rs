@@ -68,6 +68,13 @@ fn entry(slabs: &Buffer<Slab>, pages: u32, pages_before: u32) -> [u64; 2] {
 }
 
 impl Table {
+    /// Bytes of a table of that shape.
+    pub fn bytes(shape: &Shape) -> u64 {
+        let entries = (shape.pages.len() + 1) * (size_of::<[u64; 2]>() + size_of::<u64>());
+        let reserved = size_of::<Slab>() * RESERVED_WORDS as usize;
+        shape.bytes() + (entries + reserved) as u64
+    }
+
     /// An empty table. Its memory is of `stream`, on which everything that the host does to it
     /// alone is queued; returns when it can be used from others.
     pub fn new(stream: &Stream, shape: Shape, seed: u64) -> Result<Self> {

@@ -4,6 +4,7 @@
 //! Each call takes a workspace of its own, with a stream of its own, so calls of several threads
 //! run side by side on the device. The pool has as many as were ever in use at once.
 
+mod batch;
 mod chore;
 mod crew;
 mod cuts;
@@ -201,6 +202,14 @@ impl Workspace {
         launches_started() != self.launches_before
     }
 
+    /// Frees a slot and the bits, which nothing that is queued uses any more.
+    pub(crate) fn free(&mut self, slot: Option<Slot>) {
+        if let Some(slot) = slot {
+            self.slots[slot as usize] = None;
+        }
+        self.bits = Bits::default();
+    }
+
     /// The stream of this call.
     pub(crate) fn stream(&self) -> &Stream {
         self.busy.store(true, Relaxed);
@@ -366,21 +375,17 @@ impl Workspace {
         }
         // Freed first, in the order of the stream, so that both are never held at once.
         *place = None;
-        let memory = match Memory::new(&self.stream, grown(needed)) {
-            // The room to spare is not worth an error.
-            Err(Error::OutOfMemory { .. }) => Memory::new(&self.stream, needed)?,
-            other => other?,
-        };
+        let memory = with_slack(&self.stream, needed)?;
         Ok(place.insert(memory).ptr().cast())
     }
 
     /// Room for `len` bits, all zero when what is queued from now on comes to them.
     pub(crate) fn clear_bits(&mut self, len: usize) -> Result<*mut u32> {
-        let needed = len.div_ceil(32) * size_of::<u32>();
+        let needed = bits_of(len);
         let large_enough = |memory: &&Memory| memory.bytes() >= needed;
         if self.bits.memory.as_ref().filter(large_enough).is_none() {
             self.bits = Bits::default();
-            self.bits.memory = Some(Memory::new(&self.stream, grown(needed))?);
+            self.bits.memory = Some(with_slack(&self.stream, needed)?);
         }
         if let Some(memory) = &self.bits.memory
             && !self.bits.clear
@@ -407,6 +412,19 @@ impl Workspace {
     /// Says that none of the clear bits has been set after all.
     pub(crate) fn untouched_bits(&mut self) {
         self.bits.clear = true;
+    }
+}
+
+/// Bytes of so many bits, in whole words.
+fn bits_of(len: usize) -> usize {
+    len.div_ceil(32) * size_of::<u32>()
+}
+
+/// Memory of `bytes` bytes, and some to spare if that can be had: it is not worth an error.
+fn with_slack(stream: &Stream, bytes: usize) -> Result<Memory> {
+    match Memory::new(stream, grown(bytes)) {
+        Err(Error::OutOfMemory { .. }) => Memory::new(stream, bytes),
+        memory => memory,
     }
 }
 

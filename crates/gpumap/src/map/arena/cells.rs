@@ -92,6 +92,12 @@ impl Cells {
         bytes_of::<u8>(cells.saturating_mul(self.stride()))
     }
 
+    /// Bytes of a directory for so many cells more, at most.
+    pub fn bytes_of_directory_with(&self, cells: usize) -> u64 {
+        let chunks = self.directory.len() + cells.div_ceil(CHUNK as usize);
+        (chunks * size_of::<u64>()) as u64
+    }
+
     /// A segment of so many cells, at least one, that is not among the others yet.
     pub fn new_segment(&self, cells: usize) -> Result<Segment> {
         let overflow = || Error::CapacityOverflow {

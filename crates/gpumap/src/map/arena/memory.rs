@@ -33,14 +33,24 @@ impl Arena {
         self.cells.bytes() + ring as u64
     }
 
-    /// Adds `more` cells, all free, to a ring that was just recycled. If there is not the memory for
-    /// them, nothing has changed.
-    pub fn grow(&mut self, more: usize) -> Result<()> {
+    /// Bytes that it takes to add `more` cells, beyond those that there are.
+    pub fn bytes_to_grow(&self, more: usize) -> Result<u64> {
         if more == 0 {
-            return Ok(());
+            return Ok(0);
         }
         let cells = self.cells.count().saturating_add(more);
-        let needed = (self.cells.bytes_of(more)? + Ring::bytes(cells)?) as u64;
+        let bytes = self.cells.bytes_of(more)? + Ring::bytes(cells)?;
+        Ok(bytes as u64 + self.cells.bytes_of_directory_with(more))
+    }
+
+    /// Adds `more` cells, all free, to a ring that was just recycled. Returns the first of their ids. If there is not
+    /// the memory for them, nothing has changed.
+    pub fn grow(&mut self, more: usize) -> Result<Option<u32>> {
+        if more == 0 {
+            return Ok(None);
+        }
+        let cells = self.cells.count().saturating_add(more);
+        let needed = self.bytes_to_grow(more)?;
         let available = self.stream.device().available_bytes()?;
         if needed > available {
             return Err(Error::OutOfMemory { needed, available });
@@ -52,7 +62,30 @@ impl Arena {
         ring.add_new(segment.ids.start, segment.cells())?;
         ring.publish()?;
         tracing::debug!(cells, more, "growing the arena");
+        let first = segment.ids.start;
         self.cells.add(segment, directory);
+        self.ring = ring;
+        Ok(Some(first))
+    }
+
+    /// Frees the segment with this first id, if all of its cells are free in a ring that was just recycled. If it
+    /// fails, nothing has changed.
+    pub fn release(&mut self, first: u32) -> Result<()> {
+        let mut segments = self.cells.segments().iter();
+        let Some(segment) = segments.find(|segment| segment.ids.start == first) else {
+            return Ok(());
+        };
+        let (ids, cells) = (segment.ids.clone(), segment.cells());
+        let [mut free, _] = self.ring.contents()?;
+        let before = free.len();
+        free.retain(|id| !ids.contains(id));
+        if before - free.len() != cells {
+            return Ok(());
+        }
+        let mut ring = Ring::new(&self.stream, self.cells.count() - cells)?;
+        ring.add_list(&free)?;
+        ring.publish()?;
+        self.cells.retain(|segment| segment.ids.start != first)?;
         self.ring = ring;
         Ok(())
     }

@@ -60,7 +60,8 @@ const MOST_BYTES: usize = 256;
 
 /// A map from keys to values of 1 to 256 bytes, any [`Pod`] type, in the memory of a device.
 ///
-/// The verbs are those of [`Map`], which is the better choice for values of 4 and 8 bytes. A slot has
+/// The verbs are some of those of [`Map`], which is the better choice for values of 4 and 8 bytes: there is no `merge`,
+/// `assign`, `apply`, `retain`, `chunks`, `save`, `load`, stream or graph. A slot has
 /// the number of a **cell**, and the value lies there: a lookup costs one trip to memory more.
 ///
 /// ```
@@ -120,7 +121,8 @@ const MOST_BYTES: usize = 256;
 /// the old cell is idle until the next moment at which no call is in flight, which a call that finds too
 /// few cells waits for. So a map that is upserted over and over needs cells for what it holds and for
 /// the batches on their way, not more. If they do not suffice even so, the arena grows; if memory does
-/// not suffice, the batch is refused with [`Error::OutOfMemory`] and the map holds what it held. There
+/// not suffice, the batch is refused with [`Error::OutOfMemory`] and the map holds what it held; slots and cells that
+/// were added for the batch are given back, unless other calls have taken some of the cells meanwhile. There
 /// are less than 2^32 cells.
 pub struct ArenaMap<K: Key, V> {
     /// The keys, and for each the id of its value's cell.

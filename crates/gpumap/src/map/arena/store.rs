@@ -12,6 +12,7 @@ use super::ArenaMap;
 use super::gate::Kind;
 use super::memory::Arena;
 use super::ring::Returned;
+use super::upkeep::Taken;
 use crate::error::{Error, Result, expect_same_len};
 use crate::input::{Input, Source};
 use crate::scratch::{HostOutput, Slot, Workspace};
@@ -52,10 +53,10 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
         let (keys, values) = (keys.source(), values.source());
-        let mut scratch = self.ids.scratch.take()?;
-        let outcomes = scratch.reserve(Slot::SecondOutput, keys.len())?;
-        let stored = self.store(&mut scratch, Verb::Insert, keys, values, outcomes)?;
-        Ok(stored.new)
+        self.ids.scratch.of_batch(|scratch| {
+            let stored = self.store(scratch, Verb::Insert, keys, values, ptr::null_mut())?;
+            Ok(stored.new)
+        })
     }
 
     /// As [`insert`](Self::insert), and says for each pair whether it was stored.
@@ -68,12 +69,18 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<Outcome>> {
         let (keys, values) = (keys.source(), values.source());
-        let mut scratch = self.ids.scratch.take()?;
-        let mut outcomes: HostOutput<u8> = scratch.output(Slot::SecondOutput, keys.len())?;
-        let outcomes_at = outcomes.as_mut_ptr();
-        self.store(&mut scratch, Verb::Insert, keys, values, outcomes_at)?;
-        let outcomes = scratch.fetch(outcomes, keys.len())?;
-        Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
+        self.ids.scratch.of_batch(|scratch| {
+            let outcomes = scratch.output(Slot::SecondOutput, keys.len());
+            let mut outcomes: HostOutput<u8> = outcomes.map_err(|error| {
+                let told = scratch.bytes_of_output::<u8>(keys.len());
+                let bytes = told + Ids::bytes(scratch, &Verb::Insert, keys, values);
+                self.too_large_to_stage(error, keys.len(), bytes)
+            })?;
+            let outcomes_at = outcomes.as_mut_ptr();
+            self.store(scratch, Verb::Insert, keys, values, outcomes_at)?;
+            let outcomes = scratch.fetch(outcomes, keys.len())?;
+            Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
+        })
     }
 
     /// Stores pairs; a present key gets the new value. Of several pairs of the batch with one key, one
@@ -92,12 +99,12 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
         let (keys, values) = (keys.source(), values.source());
-        let mut scratch = self.ids.scratch.take()?;
-        let outcomes = scratch.reserve(Slot::SecondOutput, keys.len())?;
-        let _pass = self.gate.enter(Kind::Replaces);
-        let verb = Verb::Exchange(self.kernels.exchange);
-        let stored = self.store(&mut scratch, verb, keys, values, outcomes)?;
-        Ok(stored.new)
+        self.ids.scratch.of_batch(|scratch| {
+            let _pass = self.gate.enter(Kind::Replaces);
+            let verb = Verb::Exchange(self.kernels.exchange);
+            let stored = self.store(scratch, verb, keys, values, ptr::null_mut())?;
+            Ok(stored.new)
+        })
     }
 
     /// Stores pairs whose key is absent, and returns for each key the value that the map holds: its own
@@ -121,17 +128,35 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     ) -> Result<Vec<V>> {
         let (keys, values) = (keys.source(), values.source());
         let len = keys.len();
-        let mut scratch = self.ids.scratch.take()?;
-        let mut found = scratch.output::<V>(Slot::FirstOutput, len)?;
-        let outcomes = scratch.reserve(Slot::SecondOutput, len)?;
-        let stored = self.store(&mut scratch, Verb::GetOrInsert, keys, values, outcomes)?;
-        let found_at = found.as_mut_ptr();
-        self.read_cells(&stored.arena, &mut scratch, stored.held, found_at, len)?;
-        scratch.fetch(found, len)
+        self.ids.scratch.of_batch(|scratch| {
+            let told = scratch.bytes_of_output::<V>(len);
+            let found = scratch.output::<V>(Slot::FirstOutput, len);
+            let mut found = found.map_err(|error| {
+                let verb = Verb::GetOrInsert;
+                let bytes = told + Ids::bytes(scratch, &verb, keys, values);
+                self.too_large_to_stage(error, len, bytes + Workspace::bytes_of(len))
+            })?;
+            let stored = self.store(scratch, Verb::GetOrInsert, keys, values, ptr::null_mut());
+            let stored = stored.map_err(|error| error.of_batch_with(told))?;
+            let found_at = found.as_mut_ptr();
+            self.read_cells(&stored.arena, scratch, stored.held, found_at, len)?;
+            scratch.fetch(found, len)
+        })
+    }
+
+    /// The error of a batch for which there was not even the scratch memory of its arrays: what it needs if all keys
+    /// are new. Its arrays have so many `bytes`.
+    fn too_large_to_stage(&self, error: Error, batch: usize, bytes: u64) -> Error {
+        let cells = {
+            let arena = self.arena.read();
+            arena.bytes_to_grow(batch.saturating_sub(arena.ring.free()))
+        };
+        let bytes = bytes.saturating_add(cells.unwrap_or(u64::MAX));
+        self.ids.too_large_to_stage(error, batch, bytes)
     }
 
     /// Stores a batch, and waits. For each key there is a byte for what becomes of it, 1 where its pair was
-    /// stored.
+    /// stored; null if the caller does not ask.
     fn store(
         &self,
         scratch: &mut Workspace,
@@ -142,24 +167,43 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     ) -> Result<Stored<'_>> {
         expect_same_len(keys.len(), values.len())?;
         let len = keys.len();
+        let staged = Ids::bytes(scratch, &verb, keys, values)
+            + match outcomes.is_null() {
+                true => Workspace::bytes_of(len),
+                false => scratch.bytes_at(outcomes, len),
+            };
         // What may fail for want of memory, before cells are taken.
-        // SAFETY: the workspace waits for its stream before the callers return.
-        let (keys, values) = unsafe {
-            (
-                scratch.stage(Slot::Keys, keys)?,
-                scratch.stage(Slot::Values, values)?,
-            )
+        let mut stage = || {
+            // SAFETY: the workspace waits for its stream before the callers return.
+            let (keys, values) = unsafe {
+                (
+                    scratch.stage(Slot::Keys, keys)?,
+                    scratch.stage(Slot::Values, values)?,
+                )
+            };
+            let ids = Ids {
+                own: scratch.reserve(Slot::Ids, len)?,
+                held: match verb {
+                    Verb::GetOrInsert | Verb::Exchange(_) => scratch.reserve(Slot::Held, len)?,
+                    Verb::Insert | Verb::Merge(_) => ptr::null_mut(),
+                },
+                outcomes: match outcomes.is_null() {
+                    true => scratch.reserve(Slot::SecondOutput, len)?,
+                    false => outcomes,
+                },
+                len,
+            };
+            Ok((keys, values, ids))
         };
-        let ids = Ids {
-            own: scratch.reserve(Slot::Ids, len)?,
-            held: match verb {
-                Verb::GetOrInsert | Verb::Exchange(_) => scratch.reserve(Slot::Held, len)?,
-                Verb::Insert | Verb::Merge(_) => ptr::null_mut(),
-            },
-            outcomes,
-            len,
-        };
-        let (arena, lease) = self.take_cells(len)?;
+        let (keys, values, ids) =
+            stage().map_err(|error| self.too_large_to_stage(error, len, staged))?;
+        let Taken {
+            arena,
+            lease,
+            grown,
+        } = self
+            .take_cells(len)
+            .map_err(|error| error.of_batch_with(staged))?;
         if len != 0 {
             self.ids.or_poison(scratch, |scratch| {
                 let stream = scratch.stream();
@@ -187,11 +231,22 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         };
         let replaces = matches!(verb, Verb::Exchange(_));
         self.give_back(&arena, scratch, ids, replaces, &new)?;
-        Ok(Stored {
-            arena,
-            new: new?,
-            held: ids.held,
-        })
+        match (new, grown) {
+            (Ok(new), _) => Ok(Stored {
+                arena,
+                new,
+                held: ids.held,
+            }),
+            // A part of the batch has them.
+            (Err(error @ Error::Full { partial: true, .. }), _) | (Err(error), None) => {
+                Err(error.of_batch_with(staged))
+            }
+            (Err(error), Some(grown)) => {
+                drop(arena);
+                self.release_cells(grown);
+                Err(error.of_batch_with(staged + grown.bytes))
+            }
+        }
     }
 
     /// Gives back the ids that a batch has no use for, and waits.
@@ -241,6 +296,21 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
 }
 
 impl Ids {
+    /// Bytes of a new workspace that the arrays of a batch take, but for its outcomes.
+    fn bytes<K: Key, V: Pod>(
+        scratch: &Workspace,
+        verb: &Verb<K, u32>,
+        keys: Source<'_, K>,
+        values: Source<'_, V>,
+    ) -> u64 {
+        let ids = Workspace::bytes_of(keys.len().saturating_mul(size_of::<u32>()));
+        let told = match verb {
+            Verb::GetOrInsert | Verb::Exchange(_) => ids,
+            Verb::Insert | Verb::Merge(_) => 0,
+        };
+        scratch.bytes_of_pairs(keys, values) + ids + told
+    }
+
     /// Queues saying that no pair is stored yet and none was replaced.
     ///
     /// # Safety

@@ -27,6 +27,24 @@ pub struct Audit {
     pub retired: Vec<u32>,
 }
 
+/// Cells for a batch.
+pub(super) struct Taken<'m> {
+    /// Shared with other calls.
+    pub arena: RwLockReadGuard<'m, Arena>,
+    pub lease: Lease,
+    /// What was added for it.
+    pub grown: Option<Grown>,
+}
+
+/// Cells that were added.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grown {
+    /// The first of their ids.
+    first: u32,
+    /// Bytes that it took at least.
+    pub bytes: u64,
+}
+
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Makes room for `more` pairs beyond those it has, and as many free cells. Waits for the calls in
     /// flight.
@@ -36,10 +54,22 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// holds what it held. [`Poisoned`](Errors::Poisoned), [`Driver`](Errors::Driver).
     pub fn reserve(&self, more: usize) -> Result<()> {
         let mut arena = self.arena.write();
+        let before = self.ids.table.read().shape.clone();
         self.ids.reserve(more)?;
-        self.recycle(&mut arena)?;
-        let missing = more.saturating_sub(arena.ring.free());
-        self.grow(&mut arena, missing)
+        let grown = self.recycle(&mut arena).and_then(|()| {
+            let missing = more.saturating_sub(arena.ring.free());
+            self.grow(&mut arena, missing)
+        });
+        grown.map(drop).map_err(|error| {
+            // Nobody else has used the slots: all calls that store share the arena.
+            let Ok(mut table) = self.ids.exclusive() else {
+                return error;
+            };
+            let taken = table.shape.bytes().saturating_sub(before.bytes());
+            self.ids.give_back(&mut table, before);
+            drop(table);
+            self.ids.scratch.freed(error.of_batch_with(taken))
+        })
     }
 
     /// Gives back the memory that the pairs it has do not need, as far as it can: that of the slots, and
@@ -58,25 +88,53 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         shrunk
     }
 
-    /// Cells for the pairs of a batch, and the arena, shared with other calls. If there are too few free
-    /// ones, waits until no call is in flight, makes those free that were retired, and grows if need be.
-    pub(super) fn take_cells(&self, cells: usize) -> Result<(RwLockReadGuard<'_, Arena>, Lease)> {
+    /// Cells for the pairs of a batch. If there are too few free ones, waits until no call is in flight, makes those
+    /// free that were retired, and grows if need be.
+    pub(super) fn take_cells(&self, cells: usize) -> Result<Taken<'_>> {
         {
             let arena = self.arena.read();
             if let Some(lease) = arena.ring.take(cells) {
-                return Ok((arena, lease));
+                return Ok(Taken {
+                    arena,
+                    lease,
+                    grown: None,
+                });
             }
         }
         let mut arena = self.arena.write();
         self.recycle(&mut arena)?;
         let missing = cells.saturating_sub(arena.ring.free());
-        self.grow(&mut arena, missing)?;
+        let grown = self.grow(&mut arena, missing).map_err(|error| {
+            // The slots come later. All keys may be new.
+            let slots = self
+                .ids
+                .bytes_to_store(&self.ids.table.read(), cells, cells);
+            let bytes = arena.bytes_to_grow(missing).unwrap_or(u64::MAX);
+            error.of_batch_of(bytes.saturating_add(slots))
+        })?;
         let overflow = Error::CapacityOverflow {
             elements: cells,
             element_bytes: arena.cells.stride(),
         };
         let lease = arena.ring.take(cells).ok_or(overflow)?;
-        Ok((RwLockWriteGuard::downgrade(arena), lease))
+        Ok(Taken {
+            arena: RwLockWriteGuard::downgrade(arena),
+            lease,
+            grown,
+        })
+    }
+
+    /// Gives back the memory of cells that were added for a batch which was refused, unless other calls have taken
+    /// some meanwhile. Waits for the calls in flight.
+    pub(super) fn release_cells(&self, grown: Grown) {
+        let mut arena = self.arena.write();
+        let released = self
+            .recycle(&mut arena)
+            .and_then(|()| arena.release(grown.first));
+        if let Err(error) = released {
+            tracing::debug!(%error, "cells of a refused batch stay");
+        }
+        self.cells.store(arena.cells.count(), Ordering::Release);
     }
 
     /// Makes the cells free that were retired. No call is in flight. If it fails, nobody knows where
@@ -92,23 +150,27 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
 
     /// Adds at least `missing` cells, by the growth setting if there is the memory for so many. No call
     /// is in flight.
-    fn grow(&self, arena: &mut Arena, missing: usize) -> Result<()> {
+    fn grow(&self, arena: &mut Arena, missing: usize) -> Result<Option<Grown>> {
         if missing == 0 {
-            return Ok(());
+            return Ok(None);
         }
+        let bytes = arena.bytes_to_grow(missing)?;
         let cells = arena.cells.count();
         let wanted = match self.growth {
             Growth::By(factor) => missing.max((cells as f64 * (factor - 1.0)) as usize),
             Growth::Fixed => missing,
         };
-        let grown = match arena.grow(wanted) {
-            Err(Error::OutOfMemory { .. } | Error::CapacityOverflow { .. }) if wanted > missing => {
-                arena.grow(missing)
-            }
-            done => done,
-        };
+        let mut grown = arena.grow(wanted);
+        if matches!(
+            grown,
+            Err(Error::OutOfMemory { .. } | Error::CapacityOverflow { .. })
+        ) {
+            // What earlier calls have left for later ones.
+            self.ids.scratch.trim();
+            grown = arena.grow(missing);
+        }
         self.cells.store(arena.cells.count(), Ordering::Release);
-        grown
+        Ok(grown?.map(|first| Grown { first, bytes }))
     }
 
     /// The ids that slots have. The caller has the arena alone.

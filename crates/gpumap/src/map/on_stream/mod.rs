@@ -31,7 +31,9 @@ use queue::Call;
 /// queued on a buffer's own stream after the call, its freeing too, comes after the call on the
 /// device.
 ///
-/// A batch that may not fit makes the call wait and grow the map, as without a stream.
+/// A batch that may not fit makes the call wait and grow the map, as without a stream. On the CPU the call itself runs
+/// the kernel, whatever there is room for, and its answer is ready when it returns: an executor of futures that makes the
+/// call is blocked meanwhile.
 #[derive(Clone, Debug)]
 pub struct OnStream<'m, K: Key, V: Value> {
     map: &'m Map<K, V>,

@@ -29,6 +29,14 @@ struct Staged<T> {
     _copy: Option<Memory>,
 }
 
+/// How many bytes a copy of an input on the device takes: none if it is there.
+fn bytes_of_copy<T: Pod>(source: Source<'_, T>) -> usize {
+    match source {
+        Source::Host(elements) => size_of_val(elements),
+        Source::Device(_) => 0,
+    }
+}
+
 /// A call that counts.
 pub(super) enum Call {
     /// It had to wait, and is over.
@@ -60,7 +68,12 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             }));
         };
         self.map.expect_sound()?;
-        let (staged_keys, staged_values) = (self.stage(keys)?, self.stage(values)?);
+        let staged = self.stage(keys);
+        let staged = staged.and_then(|keys| Ok((keys, self.stage(values)?)));
+        let (staged_keys, staged_values) = staged.map_err(|error| {
+            let bytes = bytes_of_copy(keys) + bytes_of_copy(values);
+            error.of_batch_of(bytes as u64)
+        })?;
         let step = Step::Store(Job {
             verb,
             keys: staged_keys.elements,

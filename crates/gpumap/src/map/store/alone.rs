@@ -170,7 +170,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 return Ok(());
             }
             // Once, as that leaves no tombstones behind.
-            self.make_room(table, insert.len - progress.stored)?;
+            self.make_room(table, insert.len - progress.stored, 0)?;
             progress.moved = true;
         }
     }
@@ -184,10 +184,13 @@ impl<K: Key, V: Value> Map<K, V> {
         progress: &mut Progress,
     ) -> Result<()> {
         let mut rest = insert;
+        // Of the keys of the last part, how many were new.
+        let mut new = 0.0;
         while rest.len != 0 {
             let room = self.books.room.left();
             if room < rest.len.div_ceil(PARTS) {
-                match self.make_room(table, rest.len) {
+                let likely = (rest.len as f64 * new) as usize;
+                match self.make_room(table, rest.len, likely) {
                     Ok(()) => progress.moved = true,
                     // What is left is used to the end: many keys may be present, or equal.
                     Err(Error::OutOfMemory { .. }) if room != 0 => {}
@@ -204,6 +207,7 @@ impl<K: Key, V: Value> Map<K, V> {
             if report.unplaced != 0 {
                 self.place_colliding(table, scratch, part, report, progress)?;
             }
+            new = report.stored as f64 / part.len as f64;
             rest = rest.after(part.len);
         }
         Ok(())

@@ -9,6 +9,7 @@ use gpumap_simt::kernel::Kernel;
 
 use crate::map::bulk::Binned;
 use crate::map::{Key, Value};
+use crate::scratch::Workspace;
 
 /// What is done with keys that are present.
 #[derive(Clone, Copy)]
@@ -65,6 +66,14 @@ impl<K: Key, V: Value> Job<K, V> {
         self.bins
             .as_ref()
             .map_or(self.len, |bins| bins.len() as usize)
+    }
+
+    /// How many bytes of a workspace the arrays of the batch take.
+    pub(in crate::map) fn bytes_in(&self, scratch: &Workspace) -> u64 {
+        scratch.bytes_at(self.keys, self.len)
+            + scratch.bytes_at(self.values, self.len)
+            + scratch.bytes_at(self.held, self.len)
+            + scratch.bytes_at(self.outcomes, self.len)
     }
 
     /// The first `len` keys.

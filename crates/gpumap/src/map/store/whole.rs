@@ -1,0 +1,175 @@
+//! How a batch that is staged is stored: beside others if it fits for sure, else alone, growing as need be.
+
+use gpumap_kernels::verbs::store::Select;
+use parking_lot::RwLockReadGuard;
+
+use super::alone::Progress;
+use super::job::{Job, Verb};
+use crate::error::{Error, Result};
+use crate::map::bulk::Binned;
+use crate::map::table::Table;
+use crate::map::{Growth, Key, Map, Value};
+use crate::room::Promise;
+use crate::scratch::{Slot, Workspace};
+
+impl<K: Key, V: Value> Map<K, V> {
+    /// Stores a batch: beside other calls if it fits for sure, else alone, growing as need be.
+    pub(in crate::map) fn store_all(
+        &self,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+    ) -> Result<usize> {
+        if let Some(mut table) = self.alone_to_build(&job)
+            && let Some(stored) = self.build_from(&mut table, scratch, job)?
+        {
+            return Ok(stored);
+        }
+        {
+            let table = self.table.read();
+            if let Some(promise) = self.books.room.promise(job.len) {
+                return self.store_part(table, promise, scratch, job);
+            }
+        }
+        let mut table = self.exclusive()?;
+        // In order it is counted faster too.
+        let sorted = self.sorted(&table, scratch, &job)?;
+        let absent = self.count_absent(&table, scratch, job.sorted(sorted.as_ref()))?;
+        if absent == 0 && matches!(job.verb, Verb::Insert) {
+            // Nothing to do, and outcomes say so.
+            return Ok(0);
+        }
+        let stored = self.or_give_back(&mut table, |table| {
+            let stored = self.store_absent(table, scratch, job, absent, sorted);
+            if stored.is_err() {
+                // So that there is memory to shrink.
+                scratch.free(job.outcomes.is_null().then_some(Slot::SecondOutput));
+            }
+            stored
+        });
+        match stored {
+            Err(error @ Error::OutOfMemory { .. }) if self.expect_sound().is_ok() => {
+                self.store_in_one_step(&mut table, scratch, job, absent, error)
+            }
+            stored => stored,
+        }
+    }
+
+    /// Stores a batch with so many absent keys, alone on the map, which grows by steps: many of them may be equal.
+    fn store_absent(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        absent: usize,
+        sorted: Option<Binned>,
+    ) -> Result<usize> {
+        // Nothing is in flight, so what is left is exact.
+        if absent > self.books.room.left() && self.growth != Growth::Fixed {
+            self.try_to_grow(table, absent)?;
+        }
+        if absent > self.books.room.left() {
+            // By parts of the batch as it came.
+            drop(sorted);
+            return self.store_alone(table, scratch, job);
+        }
+        self.store_fitting(table, scratch, job, sorted.as_ref())
+    }
+
+    /// Stores a batch for which there was too little memory, though as little of it as can be: one large table is
+    /// made, beside which there is no other of the steps to it, and nothing is noted to be taken back.
+    /// If that is too much as well, the error says how much it takes.
+    fn store_in_one_step(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        absent: usize,
+        error: Error,
+    ) -> Result<usize> {
+        if absent > self.books.room.left() && self.growth == Growth::Fixed {
+            let noted = match job.outcomes.is_null() {
+                true => Workspace::bytes_of(job.len),
+                false => 0,
+            };
+            return Err(error.of_batch_of(Workspace::bytes_of_bits(job.len) + noted));
+        }
+        // What the steps have done is undone.
+        scratch.begin();
+        let bytes = self.bytes_to_store(table, absent, job.len);
+        self.or_give_back(table, |table| {
+            let bits = scratch.clear_bits(job.places());
+            bits.map_err(|error| error.of_batch_of(bytes))?;
+            if absent > self.books.room.left() {
+                let bits = Workspace::bytes_of_bits(job.len);
+                let grown = self.make_room_for_all(table, absent);
+                grown.map_err(|error| error.of_batch_with(bits))?;
+            }
+            let stored = self.store_fitting(table, scratch, job, None);
+            if stored.is_err() {
+                scratch.free(None);
+            }
+            stored
+        })
+    }
+
+    /// Stores a batch that fits, alone on the map: page by page if that pays, and in order if it has been sorted.
+    fn store_fitting(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        sorted: Option<&Binned>,
+    ) -> Result<usize> {
+        let (in_bins, job) = (sorted.map(Binned::in_bins), job.sorted(sorted));
+        let given = in_bins.as_ref();
+        let made = match self.build_from_bins(table, scratch, job, given)? {
+            // Perhaps there are more pages than can be reached from these bins.
+            None if given.is_some() => self.build_from(table, scratch, job)?,
+            made => made,
+        };
+        if let Some(stored) = made {
+            return Ok(stored);
+        }
+        let report = self.run(table, scratch, job, Select::All)?;
+        self.books.room.stored(report.stored);
+        if report.unplaced == 0 {
+            return Ok(report.stored);
+        }
+        let mut progress = Progress::default();
+        self.place_colliding(table, scratch, job, report, &mut progress)?;
+        Ok(report.stored + progress.stored)
+    }
+
+    /// Grows for so many absent keys, if there is memory for that. Equal keys may need less than it seems.
+    fn try_to_grow(&self, table: &mut Table, absent: usize) -> Result<()> {
+        match self.make_room(table, absent, 0) {
+            Err(Error::OutOfMemory { .. } | Error::Full { .. }) => Ok(()),
+            grown => grown,
+        }
+    }
+
+    /// Stores what fits for sure, beside other calls.
+    pub(in crate::map) fn store_part(
+        &self,
+        table: RwLockReadGuard<'_, Table>,
+        promise: Promise<'_>,
+        scratch: &mut Workspace,
+        part: Job<K, V>,
+    ) -> Result<usize> {
+        let sorted = match part.bins {
+            Some(_) => None,
+            None => self.sorted(&table, scratch, &part)?,
+        };
+        let part = part.sorted(sorted.as_ref());
+        let report = self.run(&table, scratch, part, Select::All)?;
+        // Under the lock still: who rebuilds the table next takes the books as they are then.
+        promise.keep(report.stored);
+        drop(table);
+        if report.unplaced == 0 {
+            return Ok(report.stored);
+        }
+        let (mut table, mut progress) = (self.exclusive()?, Progress::default());
+        self.place_colliding(&mut table, scratch, part, report, &mut progress)?;
+        Ok(report.stored + progress.stored)
+    }
+}
