@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::grid::Grid;
 use crate::process;
 use crate::workspace::Workspace;
-use crate::{deny, explore, lint, msrv, ptx_command, toolkit};
+use crate::{deny, explore, links, lint, msrv, ptx_command, toolkit};
 
 /// What to leave out.
 #[derive(clap::Args)]
@@ -47,6 +47,7 @@ type Step = (&'static str, fn(&Workspace) -> Result<Unchecked>);
 /// passes says nothing.
 const STEPS: &[Step] = &[
     ("fmt", |w| cargo(w, "fmt --all --check")),
+    ("links", |w| all(links::check(w))),
     ("deny", deny::check),
     ("clippy", |w| {
         cargo(

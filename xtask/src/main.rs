@@ -13,6 +13,7 @@ mod explore;
 mod fuzz;
 mod grid;
 mod layouts;
+mod links;
 mod lint;
 mod msrv;
 mod mutants;
@@ -52,6 +53,8 @@ enum Command {
     Explore(explore::Options),
     /// Read files and command lines that nobody meant.
     Fuzz(fuzz::Options),
+    /// Check that every link of the documents leads somewhere.
+    Links,
     /// Plant bugs, one at a time, and see that the tests find each.
     Mutants(mutants::Options),
     /// Run every check that CI runs.
@@ -78,6 +81,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::BenchReport(options) => bench_report::run(&workspace, options),
         Command::Explore(options) => explore::run(&workspace, options),
         Command::Fuzz(options) => fuzz::run(&workspace, options),
+        Command::Links => links::check(&workspace),
         Command::Mutants(options) => mutants::run(&workspace, options),
         Command::Ci(options) => ci::run(&workspace, options),
     }
