@@ -2,6 +2,7 @@
 //! made and dropped on the same devices.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -36,11 +37,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub fn during<T>(on: &Target, beside: Beside, work: impl FnOnce() -> T) -> (T, Count) {
     let stop = &AtomicBool::new(false);
     let goes_on = || !stop.load(Ordering::Relaxed);
+    let (ready, is_ready) = channel();
     thread::scope(|scope| {
         let captures = scope.spawn(move || {
-            let captures = Captures::on(on.device());
+            // It may have to wait for another test's captures.
+            let captures = beside.captures.then(|| Captures::on(on.device()));
+            let _ = ready.send(());
+            let Some(captures) = captures else {
+                return 0;
+            };
             let mut count = 0;
-            while beside.captures && goes_on() {
+            while goes_on() {
                 captures.during("the soak", || thread::sleep(Duration::from_millis(2)));
                 count += 1;
             }
@@ -58,6 +65,8 @@ pub fn during<T>(on: &Target, beside: Beside, work: impl FnOnce() -> T) -> (T, C
                 })
             })
             .collect();
+        // None if the thread has panicked, which its join tells.
+        let _ = is_ready.recv();
         let answer = work();
         stop.store(true, Ordering::Relaxed);
         let count = Count {

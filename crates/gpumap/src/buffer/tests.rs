@@ -237,31 +237,31 @@ fn many_threads() {
 #[test]
 fn pinned_elements_are_aligned_or_refused() {
     #[derive(Clone, Copy)]
-    #[repr(C, align(4096))]
-    struct Page([u8; 4096]);
+    #[repr(C, align(256))]
+    struct Small([u8; 256]);
     #[derive(Clone, Copy)]
-    #[repr(C, align(8192))]
-    struct TwoPages([u8; 8192]);
+    #[repr(C, align(512))]
+    struct Large([u8; 512]);
     // SAFETY: bytes, and no padding.
-    unsafe impl bytemuck::Zeroable for Page {}
+    unsafe impl bytemuck::Zeroable for Small {}
     // SAFETY: as above.
-    unsafe impl bytemuck::Pod for Page {}
+    unsafe impl bytemuck::Pod for Small {}
     // SAFETY: as above.
-    unsafe impl bytemuck::Zeroable for TwoPages {}
+    unsafe impl bytemuck::Zeroable for Large {}
     // SAFETY: as above.
-    unsafe impl bytemuck::Pod for TwoPages {}
+    unsafe impl bytemuck::Pod for Large {}
     on_every_device(|device| {
-        let pages = PinnedBuffer::<Page>::zeroed(device, 3).unwrap();
-        assert_eq!(pages.as_ptr().align_offset(4096), 0);
-        assert!(pages.iter().all(|page| page.0 == [0; 4096]));
+        let all = PinnedBuffer::<Small>::zeroed(device, 3).unwrap();
+        assert_eq!(all.as_ptr().align_offset(256), 0);
+        assert!(all.iter().all(|page| page.0 == [0; 256]));
         for len in [0, 1] {
-            let refused = PinnedBuffer::<TwoPages>::zeroed(device, len).map(|pages| pages.len());
+            let refused = PinnedBuffer::<Large>::zeroed(device, len).map(|all| all.len());
             assert!(
                 matches!(
                     refused,
                     Err(Error::Alignment {
-                        align: 8192,
-                        most: 4096
+                        align: 512,
+                        most: 256
                     })
                 ),
                 "{refused:?}"
