@@ -5,7 +5,8 @@ use super::pool::Pool;
 use super::{sync_threads, thread_idx_x};
 use crate::kernel::Grid;
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 
 fn run(pool: &Pool, blocks: u32, threads: u32, body: &(dyn Fn() + Sync)) -> bool {
     let grid = Grid {
@@ -22,8 +23,17 @@ fn run(pool: &Pool, blocks: u32, threads: u32, body: &(dyn Fn() + Sync)) -> bool
 #[test]
 fn lanes_that_never_wait_share_a_stack() {
     let pool = Pool::new(1, 64 * 1024);
-    assert!(run(&pool, 100, 1024, &|| assert!(thread_idx_x() < 1024)));
-    assert_eq!(pool.idle_stacks(), [(1, 1)]);
+    let places = Mutex::new(HashSet::new());
+    assert!(run(&pool, 100, 1024, &|| {
+        let on_the_stack = thread_idx_x();
+        places
+            .lock()
+            .unwrap()
+            .insert((&raw const on_the_stack).addr());
+    }));
+    // All are there before the launch, and the memory of one is used.
+    assert_eq!(pool.idle_stacks(), [(1024, 1024)]);
+    assert_eq!(places.into_inner().unwrap().len(), 1);
 }
 
 #[test]
