@@ -16,7 +16,7 @@ pub struct Input<F: Format> {
 }
 
 impl<F: Format> Input<F> {
-    /// Place `i` of an array of keys, and of the values beside them if these are wanted.
+    /// Place `i` of an array of keys, and of the values beside them if these are wanted: `value` if `values` is null.
     ///
     /// # Safety
     /// The arrays have that place, and it is not written while the launch lasts.
@@ -24,6 +24,7 @@ impl<F: Format> Input<F> {
     pub(crate) unsafe fn of_arrays(
         keys: *const F::Key,
         values: *const F::Value,
+        value: F::Value,
         i: u64,
         with_value: bool,
     ) -> Self {
@@ -32,10 +33,12 @@ impl<F: Format> Input<F> {
         unsafe {
             Self {
                 key: mem::load_streaming(keys.add(i)),
-                value: if with_value {
-                    mem::load_streaming(values.add(i))
-                } else {
+                value: if !with_value {
                     F::Value::default()
+                } else if values.is_null() {
+                    value
+                } else {
+                    mem::load_streaming(values.add(i))
                 },
                 live: true,
             }
@@ -97,14 +100,16 @@ pub trait Source<F: Format>: Copy {
 pub struct Batch<K, V> {
     /// `len` keys.
     pub keys: *const K,
-    /// `len` values; not read by verbs that take none.
+    /// `len` values; not read by verbs that take none. Null if all keys have the same one.
     pub values: *const V,
+    /// What comes with every key then.
+    pub value: V,
     /// How many keys.
     pub len: u64,
     /// Consecutive keys for each warp, a multiple of 32.
     pub per_warp: u32,
 }
-layout!(Batch<K, V> { keys, values, len, per_warp });
+layout!(Batch<K, V> { keys, values, value, len, per_warp });
 
 impl<F: Format> Source<F> for Batch<F::Key, F::Value> {
     const HAS_GAPS: bool = false;
@@ -122,7 +127,7 @@ impl<F: Format> Source<F> for Batch<F::Key, F::Value> {
     #[inline(always)]
     unsafe fn load(&self, i: u64, with_value: bool) -> Input<F> {
         // SAFETY: `i < len`.
-        unsafe { Input::of_arrays(self.keys, self.values, i, with_value) }
+        unsafe { Input::of_arrays(self.keys, self.values, self.value, i, with_value) }
     }
 }
 

@@ -196,8 +196,8 @@ pub use lending::Tally;
 pub use map::Audit;
 pub use map::{
     Answer, Applied, ArenaMap, ArenaMapBuilder, ArenaStats, Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR,
-    Graph, Growth, Key, Map, MapBuilder, Merge, Number, OnStream, Operation, Outcome, Pending,
-    Recording, Stats, Value,
+    ForAll, ForEach, Graph, Growth, Key, Map, MapBuilder, Merge, Number, OnStream, Operand,
+    Operation, Outcome, Pending, Recording, Stats, Value, Values,
 };
 pub use output::{Output, Sink};
 pub use sharded::ShardedMap;

@@ -106,6 +106,7 @@ impl<F: Format> Part<F> {
             let batch = Batch {
                 keys: keys.as_ptr(),
                 values: values.as_ptr(),
+                value: F::Value::default(),
                 len: keys.len() as u64,
                 per_warp: PER_WARP,
             };

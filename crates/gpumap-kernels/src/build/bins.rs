@@ -3,6 +3,7 @@
 use super::pair::{self, side_by_side};
 use crate::slot::Format;
 use crate::source::{Input, Source};
+use core::ptr;
 use gpumap_simt::layout;
 use gpumap_simt::mem;
 
@@ -25,6 +26,8 @@ pub struct Bins<K, V> {
     pub keys: *const K,
     /// The values of those that do not; not read by verbs that take none.
     pub values: *const V,
+    /// What comes with every key, if that is the same: then keys lie alone, of whatever size.
+    pub value: V,
     /// How many keys each bin has.
     pub counts: *const u64,
     /// How many bins.
@@ -34,8 +37,10 @@ pub struct Bins<K, V> {
     /// Consecutive places for each warp, of which a bin has a multiple: so no warp has two bins. A multiple of
     /// 32, [`PART`] at most.
     pub part: u32,
+    /// Whether all keys come with `value`: if not 0.
+    pub same: u32,
 }
-layout!(Bins<K, V> { keys, values, counts, bins, grains, part });
+layout!(Bins<K, V> { keys, values, value, counts, bins, grains, part, same });
 
 impl<K, V> Bins<K, V> {
     /// Places of a bin.
@@ -69,15 +74,17 @@ impl<K, V> Bins<K, V> {
         self.bins as u64 * self.capacity()
     }
 
-    /// The same bins for keys and values of other types with the same sizes.
-    pub const fn cast<K2, V2>(self) -> Bins<K2, V2> {
+    /// The same bins for keys and values of other types with the same sizes; `value` is the common one as it is there.
+    pub fn cast<K2, V2>(self, value: impl FnOnce(V) -> V2) -> Bins<K2, V2> {
         Bins {
             keys: self.keys.cast(),
             values: self.values.cast(),
+            value: value(self.value),
             counts: self.counts,
             bins: self.bins,
             grains: self.grains,
             part: self.part,
+            same: self.same,
         }
     }
 
@@ -110,12 +117,17 @@ impl<F: Format> Source<F> for Bins<F::Key, F::Value> {
     unsafe fn load(&self, i: u64, with_value: bool) -> Input<F> {
         // SAFETY: `i` is a place. What lies in one that is not in use is not looked at.
         unsafe {
-            if with_value && const { side_by_side::<F::Key, F::Value>() } {
+            if with_value && self.same == 0 && const { side_by_side::<F::Key, F::Value>() } {
                 let (key, value) = pair::load(self.keys.cast(), i);
                 let live = true;
                 return Input { key, value, live };
             }
-            Input::of_arrays(self.keys, self.values, i, with_value)
+            let values = if self.same == 0 {
+                self.values
+            } else {
+                ptr::null()
+            };
+            Input::of_arrays(self.keys, values, self.value, i, with_value)
         }
     }
 }

@@ -109,6 +109,7 @@ impl<K: Key> Asked<K> {
         Batch {
             keys: self.keys.cast(),
             values: ptr::null(),
+            value: K::Bits::default(),
             len: self.len as u64,
             per_warp,
         }

@@ -100,6 +100,7 @@ fn arguments<K: Key, V: Value<Bits = K::Bits>>(
         batch: Batch {
             keys: job.keys.cast(),
             values: job.values.cast(),
+            value: K::Bits::default(),
             len: job.len as u64,
             per_warp,
         },

@@ -2,13 +2,15 @@
 
 use gpumap_kernels::count::Counters;
 use gpumap_kernels::kernels::AssignArgs;
+use gpumap_kernels::source::Batch;
 use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::Launcher;
 
 use super::merge::Merge;
+use super::operand::{Operand, Values};
 use super::table::Table;
 use super::{Key, Map, Value};
-use crate::error::{Error, Result, expect_same_len};
+use crate::error::{Error, Result};
 use crate::input::{Input, Source};
 use crate::scratch::Slot;
 
@@ -16,7 +18,10 @@ use crate::scratch::Slot;
 #[derive(Clone, Copy)]
 pub(super) struct Assignment<K: Key, V: Value> {
     pub keys: *const K,
+    /// Null if all keys have the same.
     pub values: *const V,
+    /// What comes with every key then.
+    pub value: V,
     pub len: usize,
     /// What becomes of the value that a key has and of that of the batch.
     pub update: Update,
@@ -62,23 +67,23 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// # Errors
     /// As for [`assign`](Self::assign).
-    pub fn merge_present(
+    pub fn merge_present<Form>(
         &self,
         keys: &(impl Input<K> + ?Sized),
-        values: &(impl Input<V> + ?Sized),
+        values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        self.assign_all(merge.update::<V>(), keys.source(), values.source())
+        self.assign_all(merge.update::<V>(), keys.source(), values.values())
     }
 
-    pub(crate) fn assign_all(
+    pub(crate) fn assign_all<'a>(
         &self,
         update: Update,
         keys: Source<'_, K>,
-        values: Source<'_, V>,
+        values: impl Into<Values<'a, V>>,
     ) -> Result<usize> {
-        let len = keys.len();
-        expect_same_len(len, values.len())?;
+        let (len, values) = (keys.len(), values.into());
+        values.expect_for(len)?;
         if len == 0 {
             return Ok(0);
         }
@@ -91,7 +96,8 @@ impl<K: Key, V: Value> Map<K, V> {
         let assignment = unsafe {
             Assignment {
                 keys: scratch.stage(Slot::Keys, keys)?,
-                values: scratch.stage(Slot::Values, values)?,
+                values: values.stage(&mut scratch)?,
+                value: values.same(),
                 len,
                 update,
             }
@@ -122,16 +128,14 @@ impl<K: Key, V: Value> Map<K, V> {
         present: Counters,
     ) -> Result<()> {
         let Assignment {
-            keys,
-            values,
-            len,
-            update,
+            keys, values, len, ..
         } = assignment;
         let (grid, batch) = self.share_out(keys, values, len);
+        let value = bytemuck::cast(assignment.value);
         let args = AssignArgs {
             view: table.view(),
-            batch,
-            update,
+            batch: Batch { value, ..batch },
+            update: assignment.update,
             present,
         };
         // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.

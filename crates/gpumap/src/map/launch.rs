@@ -35,6 +35,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let batch = Batch {
             keys: keys.cast(),
             values: values.cast(),
+            value: V::Bits::default(),
             len: len as u64,
             per_warp,
         };

@@ -17,6 +17,7 @@ mod lend;
 mod look_up;
 mod merge;
 mod on_stream;
+mod operand;
 #[cfg(test)]
 mod order;
 mod pending;
@@ -58,6 +59,7 @@ pub use key::{Key, Value};
 pub(crate) use launch::share_out;
 pub use merge::{Merge, Number};
 pub use on_stream::OnStream;
+pub use operand::{ForAll, ForEach, Operand, Values};
 pub use pending::Pending;
 pub use stats::Stats;
 pub use store::Outcome;

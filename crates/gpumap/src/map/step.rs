@@ -78,8 +78,9 @@ impl<K: Key, V: Value> Step<K, V> {
     }
 
     /// What tells its launch from others on the same table: kind and kernel, addresses, length, and
-    /// one word more.
-    fn identity(&self) -> (u8, [usize; 5], u64) {
+    /// two words more.
+    fn identity(&self) -> (u8, [usize; 5], [u64; 2]) {
+        let bits = |value: V| bytemuck::cast::<V, V::Bits>(value).to_u64();
         match *self {
             Self::Store(job) => {
                 let (kernel, update) = match job.verb {
@@ -89,20 +90,23 @@ impl<K: Key, V: Value> Step<K, V> {
                     Verb::Exchange(kernel) => (ptr::from_ref(kernel).addr(), 0),
                 };
                 let [keys, values] = [job.keys.addr(), job.values.addr()];
-                (0, [kernel, keys, values, job.held.addr(), job.len], update)
+                let more = [update, bits(job.value)];
+                (0, [kernel, keys, values, job.held.addr(), job.len], more)
             }
             Self::Assign(assignment) => {
                 let [keys, values] = [assignment.keys.addr(), assignment.values.addr()];
-                let update = assignment.update as u64;
-                (4, [0, keys, values, 0, assignment.len], update)
+                let more = [assignment.update as u64, bits(assignment.value)];
+                (4, [0, keys, values, 0, assignment.len], more)
             }
-            Self::Remove { keys, len } => (1, [0, keys.addr(), 0, 0, len], 0),
+            Self::Remove { keys, len } => (1, [0, keys.addr(), 0, 0, len], [0; 2]),
             Self::LookUp(LookUp { keys, len, outputs }) => {
-                let default: V::Bits = bytemuck::cast(outputs.default);
+                let more = [bits(outputs.default), 0];
                 let [values, found] = [outputs.values.addr(), outputs.found.addr()];
-                (2, [0, keys.addr(), values, found, len], default.to_u64())
+                (2, [0, keys.addr(), values, found, len], more)
             }
-            Self::Dump { keys, values, room } => (3, [0, keys.addr(), values.addr(), 0, room], 0),
+            Self::Dump { keys, values, room } => {
+                (3, [0, keys.addr(), values.addr(), 0, room], [0; 2])
+            }
         }
     }
 }

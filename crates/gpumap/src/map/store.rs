@@ -19,10 +19,11 @@ pub(super) use run::Report;
 use gpumap_simt::atomic::part::Update;
 
 use super::merge::Merge;
+use super::operand::{Operand, Values};
 use super::{Key, Map, Value};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room, expect_same_len};
+use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
 use crate::output::{Output, Sink};
 use crate::scratch::{Slot, Workspace};
@@ -128,26 +129,29 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Merges values with those of present keys, and stores the pairs whose key is absent. Several
-    /// pairs of the batch may have one key: all are merged. Returns how many keys were new.
+    /// pairs of the batch may have one key: all are merged. Returns how many keys were new. One value
+    /// instead of a batch of them comes with every key, and takes no memory.
     ///
     /// ```
     /// use gpumap::{Device, Map, Merge};
     /// let counts = Map::<u32, u64>::with_capacity(&Device::cpu(), 10)?;
     /// assert_eq!(counts.merge(&[7, 8, 7, 7], &[1, 1, 1, 1], Merge::Add)?, 2);
     /// assert_eq!(counts.get(&[7, 8])?, [Some(3), Some(1)]);
+    /// assert_eq!(counts.merge(&[7, 9], 10, Merge::Add)?, 1);
+    /// assert_eq!(counts.get(&[7, 9])?, [Some(13), Some(10)]);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`insert`](Self::insert).
-    pub fn merge(
+    pub fn merge<Form>(
         &self,
         keys: &(impl Input<K> + ?Sized),
-        values: &(impl Input<V> + ?Sized),
+        values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
         let verb = Verb::Merge(merge.update::<V>());
-        self.store(verb, keys.source(), values.source())
+        self.store(verb, keys.source(), values.values())
     }
 
     /// Stores pairs whose key is absent, and returns for each key the value that the map holds:
@@ -177,7 +181,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 self.too_large_to_stage(error, keys.len(), bytes)
             })?;
             let held_at = held.as_mut_ptr();
-            self.store_job(scratch, keys, values, |job| Job {
+            self.store_job(scratch, keys, values.into(), |job| Job {
                 verb: Verb::GetOrInsert,
                 held: held_at,
                 ..job
@@ -228,7 +232,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 self.too_large_to_stage(error, len, bytes)
             })?;
             let held_at = held.as_mut_ptr();
-            let stored = self.store_job(scratch, keys, values, |job| Job {
+            let stored = self.store_job(scratch, keys, values.into(), |job| Job {
                 verb: Verb::GetOrInsert,
                 held: held_at,
                 ..job
@@ -238,12 +242,13 @@ impl<K: Key, V: Value> Map<K, V> {
         })
     }
 
-    pub(crate) fn store(
+    pub(crate) fn store<'a>(
         &self,
         verb: Verb<K, V>,
         keys: Source<'_, K>,
-        values: Source<'_, V>,
+        values: impl Into<Values<'a, V>>,
     ) -> Result<usize> {
+        let values = values.into();
         self.scratch
             .of_batch(|scratch| self.store_job(scratch, keys, values, |job| Job { verb, ..job }))
     }
@@ -265,7 +270,7 @@ impl<K: Key, V: Value> Map<K, V> {
             let outcomes_at = outcomes.as_mut_ptr();
             // SAFETY: one byte per key.
             unsafe { scratch.stream().fill(outcomes_at, 0, len) }?;
-            self.store_job(scratch, keys, values, |job| Job {
+            self.store_job(scratch, keys, values.into(), |job| Job {
                 verb,
                 outcomes: outcomes_at,
                 ..job
@@ -280,15 +285,15 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         scratch: &mut Workspace,
         keys: Source<'_, K>,
-        values: Source<'_, V>,
+        values: Values<'_, V>,
         with: impl Fn(Job<K, V>) -> Job<K, V>,
     ) -> Result<usize> {
-        expect_same_len(keys.len(), values.len())?;
+        values.expect_for(keys.len())?;
         if keys.is_empty() {
             return Ok(0);
         }
         let told = with(Job::insert(keys.len())).bytes_in(scratch);
-        let bytes = told + scratch.bytes_of_pairs(keys, values);
+        let bytes = told + scratch.bytes_of_pairs(keys, values.each());
         let too_large = |error| self.too_large_to_stage(error, keys.len(), bytes);
         let in_pieces = self.store_in_pieces(scratch, keys, values, &with);
         if let Some(stored) = in_pieces.map_err(too_large)? {
@@ -297,12 +302,13 @@ impl<K: Key, V: Value> Map<K, V> {
         // SAFETY: the workspace waits for its stream before this call returns.
         let staged = unsafe {
             let staged = scratch.stage(Slot::Keys, keys);
-            staged.and_then(|keys| Ok((keys, scratch.stage(Slot::Values, values)?)))
+            staged.and_then(|keys| Ok((keys, values.stage(scratch)?)))
         };
         let (keys_at, values_at) = staged.map_err(too_large)?;
         let job = with(Job {
             keys: keys_at,
             values: values_at,
+            value: values.same(),
             ..Job::insert(keys.len())
         });
         let staged = job.bytes_in(scratch);

@@ -1,18 +1,13 @@
 //! How many keys there are, and how often each occurs, by way of a set and of a map.
 
-use std::iter::repeat_n;
-
 use bytemuck::Pod;
 
 use super::Primitives;
-use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::{Input, Source};
 use crate::map::{Key, Map, Merge};
-use crate::memory::host_collect;
-use crate::stream::Stream;
 
-/// Keys per batch: those of the host, and what is stored beside them, take memory on the device.
+/// Keys per batch: those of the host take memory on the device.
 const BATCH: usize = 1 << 24;
 
 impl Primitives {
@@ -67,13 +62,10 @@ impl Primitives {
     ) -> Result<(Vec<K>, Vec<u64>)> {
         let source = keys.source();
         let map = Map::<K, u64>::with_capacity(&self.device, source.len())?;
-        let ones = host_collect(repeat_n(1u64, source.len().min(BATCH)))?;
-        let ones = Buffer::from_slice(&Stream::new(&self.device)?, &ones)?;
         each_batch(source, |keys| {
-            let ones = ones.slice(..keys.len())?;
             match keys {
-                Source::Host(keys) => map.merge(keys, &ones, Merge::Add)?,
-                Source::Device(keys) => map.merge(&keys, &ones, Merge::Add)?,
+                Source::Host(keys) => map.merge(keys, 1, Merge::Add)?,
+                Source::Device(keys) => map.merge(&keys, 1, Merge::Add)?,
             };
             Ok(())
         })?;

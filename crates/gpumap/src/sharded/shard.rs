@@ -1,5 +1,6 @@
 //! [`Shard`]: what one rank has of a map, and the verbs that store and take away.
 
+use std::iter::repeat_n;
 use std::sync::Arc;
 
 use gpumap_simt::atomic::part::Update;
@@ -12,9 +13,10 @@ use super::reused::CallBuffers;
 use super::step::{Call, Step};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_same_len};
+use crate::error::Result;
 use crate::input::{Input, Source};
-use crate::map::{InBins, Key, Map, MapBuilder, Merge, Value, Verb, random_seed};
+use crate::map::{InBins, Key, Map, MapBuilder, Merge, Operand, Value, Values, Verb, random_seed};
+use crate::memory::host_collect;
 use crate::primitives::Primitives;
 use crate::stream::Stream;
 
@@ -144,7 +146,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.store(rank, keys.source(), values.source(), Verb::Insert)
+        self.store(rank, keys.source(), values.source().into(), Verb::Insert)
     }
 
     /// [`Map::upsert`] over the group: returns how many keys were new, of all ranks together.
@@ -158,22 +160,32 @@ impl<K: Key, V: Value> Shard<K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
         let verb = Verb::Merge(Update::Replace);
-        self.store(rank, keys.source(), values.source(), verb)
+        self.store(rank, keys.source(), values.source().into(), verb)
     }
 
     /// [`Map::merge`] over the group: returns how many keys were new, of all ranks together.
     ///
     /// # Errors
     /// As for [`insert`](Self::insert).
-    pub fn merge(
+    pub fn merge<Form>(
         &mut self,
         rank: &mut Rank,
         keys: &(impl Input<K> + ?Sized),
-        values: &(impl Input<V> + ?Sized),
+        values: impl Operand<V, Form>,
+        merge: Merge,
+    ) -> Result<usize> {
+        self.merge_with(rank, keys, values.values(), merge)
+    }
+
+    pub(super) fn merge_with(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        values: Values<'_, V>,
         merge: Merge,
     ) -> Result<usize> {
         let verb = Verb::Merge(merge.update::<V>());
-        self.store(rank, keys.source(), values.source(), verb)
+        self.store(rank, keys.source(), values, verb)
     }
 
     /// [`Map::assign`] over the group: returns how many keys were present, of all ranks together.
@@ -187,7 +199,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.change(rank, keys.source(), values.source(), Update::Replace)
+        self.change(rank, keys.source(), values.source().into(), Update::Replace)
     }
 
     /// [`Map::merge_present`] over the group: returns how many keys were present, of all ranks
@@ -195,14 +207,24 @@ impl<K: Key, V: Value> Shard<K, V> {
     ///
     /// # Errors
     /// As for [`assign`](Self::assign).
-    pub fn merge_present(
+    pub fn merge_present<Form>(
         &mut self,
         rank: &mut Rank,
         keys: &(impl Input<K> + ?Sized),
-        values: &(impl Input<V> + ?Sized),
+        values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        self.change(rank, keys.source(), values.source(), merge.update::<V>())
+        self.merge_present_with(rank, keys, values.values(), merge)
+    }
+
+    pub(super) fn merge_present_with(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        values: Values<'_, V>,
+        merge: Merge,
+    ) -> Result<usize> {
+        self.change(rank, keys.source(), values, merge.update::<V>())
     }
 
     /// [`Map::remove`] over the group: returns how many keys were present, of all ranks together.
@@ -269,7 +291,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         &mut self,
         rank: &mut Rank,
         keys: Source<'_, K>,
-        values: Source<'_, V>,
+        values: Values<'_, V>,
         verb: Verb<K, V>,
     ) -> Result<usize> {
         self.at_owners(
@@ -286,7 +308,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         &mut self,
         rank: &mut Rank,
         keys: Source<'_, K>,
-        values: Source<'_, V>,
+        values: Values<'_, V>,
         update: Update,
     ) -> Result<usize> {
         self.at_owners(
@@ -305,16 +327,28 @@ impl<K: Key, V: Value> Shard<K, V> {
         &mut self,
         rank: &mut Rank,
         keys: Source<'_, K>,
-        values: Source<'_, V>,
+        values: Values<'_, V>,
         call: Call<K, V>,
         sent: impl FnOnce(&Map<K, V>, &InBins<K, V>) -> Result<usize>,
-        work: impl Fn(&Map<K, V>, Source<'_, K>, Source<'_, V>) -> Result<usize>,
+        work: impl Fn(&Map<K, V>, Source<'_, K>, Values<'_, V>) -> Result<usize>,
     ) -> Result<usize> {
         if rank.ranks() == 1 {
             return work(&self.map, keys, values);
         }
         let len = keys.len();
-        let mine = expect_same_len(len, values.len()).map(|()| len);
+        // Pairs are sent, so each key takes its copy of a common value with it.
+        let copies = match values {
+            Values::Each(_) => Ok(Vec::new()),
+            Values::Same(value) => host_collect(repeat_n(value, len)),
+        };
+        let (mine, copies) = match copies {
+            Ok(copies) => (values.expect_for(len).map(|()| len), copies),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        let values = match values {
+            Values::Each(values) => values,
+            Values::Same(_) => Source::Host(&copies),
+        };
         if let Some(post) = self.terms(rank, call, mine)?
             && let Some(came) = self.send(rank, &post, keys, Some(values), false)?
         {
@@ -323,7 +357,9 @@ impl<K: Key, V: Value> Shard<K, V> {
             drop(came);
             return total(rank, done);
         }
-        self.one_way(rank, keys, Some(values), work)
+        self.one_way(rank, keys, Some(values), |map, keys, values| {
+            work(map, keys, values.into())
+        })
     }
 }
 

@@ -222,8 +222,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             values: ids.own.cast_const(),
             held: ids.held,
             outcomes: ids.outcomes,
-            bins: None,
-            len,
+            ..Job::insert(len)
         };
         let new = match len {
             0 => Ok(0),

@@ -4,9 +4,10 @@ use std::ptr;
 
 use gpumap_kernels::build::bins::Bins;
 use gpumap_kernels::build::pair::side_by_side;
-use gpumap_kernels::kernels::{AssignBinsArgs, RemoveBinsArgs};
+use gpumap_kernels::kernels::{AssignBinsArgs, BulkKernels, RemoveBinsArgs};
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{ScatterArgs, ScatterKernel};
+use gpumap_kernels::slot::Bits;
 use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::{Grid, Kernel, KernelArgs};
 use gpumap_simt::layout::Layout;
@@ -50,6 +51,8 @@ pub(in crate::map) struct Binned {
     grains: Grains,
     part: u32,
     len: usize,
+    /// The bits of what comes with every key, if keys lie alone.
+    same: Option<u64>,
 }
 
 impl Binned {
@@ -88,23 +91,33 @@ impl Binned {
             grains,
             part: part(grains),
             len,
+            same: None,
         }))
     }
 
+    /// Bytes of the keys and their values.
+    #[cfg(test)]
+    pub fn bytes(&self) -> usize {
+        self.keys.bytes() + self.values.bytes()
+    }
+
     /// The bins as kernels take them, which is valid for as long as this.
-    pub fn bins<K, V>(&self) -> Bins<K, V> {
+    pub fn bins<K, V: Value>(&self) -> Bins<K, V> {
+        let value = V::Bits::from_u64(self.same.unwrap_or(0));
         Bins {
             keys: self.keys.ptr().cast(),
             values: self.values.ptr().cast(),
+            value: bytemuck::cast(value),
             counts: self.counts.ptr().cast(),
             bins: 1 << self.bits,
             grains: self.grains.get(),
             part: self.part,
+            same: u32::from(self.same.is_some()),
         }
     }
 
     /// The same, and what they are.
-    pub(in crate::map) fn in_bins<K, V>(&self) -> InBins<K, V> {
+    pub(in crate::map) fn in_bins<K, V: Value>(&self) -> InBins<K, V> {
         InBins {
             bins: self.bins(),
             bits: self.bits,
@@ -134,26 +147,8 @@ impl<K: Key, V: Value> Map<K, V> {
         job: &Job<K, V>,
     ) -> Result<Option<Binned>> {
         let answers = !job.outcomes.is_null() || !job.held.is_null();
-        let Some(kernels) = self.kernels.bulk.filter(|_| !answers) else {
-            return Ok(None);
-        };
-        let (keys, values) = (job.keys, job.values.cast());
-        self.to_regions(table, scratch, kernels.to_bins, keys, values, job.len)
-    }
-
-    /// Keys, and values if there are any, in bins for a table in use: as [`to_bins`](Self::to_bins), if that is
-    /// worth while.
-    fn to_regions<P: Layout + Copy + 'static>(
-        &self,
-        table: &Table,
-        scratch: &mut Workspace,
-        kernel: ScatterKernel<ScatterArgs<K::Bits, P>>,
-        keys: *const K,
-        values: *const P,
-        len: usize,
-    ) -> Result<Option<Binned>> {
-        match self.bulk.sorts(len, table.shape.bytes()) {
-            true => self.to_bins(scratch, kernel, keys, values, len, REGION_BITS),
+        match !answers && self.bulk.sorts(job.len, table.shape.bytes()) {
+            true => self.pairs_to_bins(scratch, job, REGION_BITS),
             false => Ok(None),
         }
     }
@@ -175,8 +170,30 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some(kernels) = &self.kernels.bulk else {
             return Ok(None);
         };
+        let Job { keys, len, .. } = *job;
+        if job.values.is_null() {
+            let value: V::Bits = bytemuck::cast(job.value);
+            let keys = self.keys_to_bins(scratch, kernels, keys, len, bits)?;
+            return Ok(keys.map(|keys| Binned {
+                same: Some(value.to_u64()),
+                ..keys
+            }));
+        }
         let values = job.values.cast::<V::Bits>();
-        self.to_bins(scratch, kernels.to_bins, job.keys, values, job.len, bits)
+        self.to_bins(scratch, kernels.to_bins, keys, values, len, bits)
+    }
+
+    /// Keys alone by the top `bits` bits of their hashes: as [`pairs_to_bins`](Self::pairs_to_bins).
+    fn keys_to_bins(
+        &self,
+        scratch: &mut Workspace,
+        kernels: &BulkKernels<K::Bits, V::Bits>,
+        keys: *const K,
+        len: usize,
+        bits: u32,
+    ) -> Result<Option<Binned>> {
+        let values = ptr::null::<()>();
+        self.to_bins(scratch, kernels.keys_to_bins, keys, values, len, bits)
     }
 
     /// # Errors
@@ -194,7 +211,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some(binned) = Binned::of::<K, P>(scratch, len, bits, part)? else {
             return Ok(None);
         };
-        let bins = binned.bins::<K, P>();
+        let bins = binned.bins::<K, V>();
         let tile = scatter_tile(&self.device, &kernel, bins.bins);
         let Ok(blocks) = u32::try_from(len.div_ceil(tile as usize)) else {
             return Ok(None);
@@ -251,17 +268,14 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch: &mut Workspace,
         assignment: Assignment<K, V>,
     ) -> Result<Option<usize>> {
-        let Assignment {
-            keys,
-            values,
-            len,
-            update,
-        } = assignment;
-        let Some(kernels) = &self.kernels.bulk else {
-            return Ok(None);
+        let update = assignment.update;
+        let pairs = Job {
+            keys: assignment.keys,
+            values: assignment.values,
+            value: assignment.value,
+            ..Job::insert(assignment.len)
         };
-        let (kernel, values) = (kernels.to_bins, values.cast());
-        let binned = self.to_regions(table, scratch, kernel, keys, values, len)?;
+        let binned = self.sorted(table, scratch, &pairs)?;
         let assign = |binned: Binned| self.assign_bins(table, scratch, update, &binned.in_bins());
         binned.map(assign).transpose()
     }
@@ -283,7 +297,7 @@ impl<K: Key, V: Value> Map<K, V> {
             };
             return Ok(batch.len - self.count_absent(table, scratch, job)?);
         };
-        let bins = batch.bins.cast();
+        let bins = batch.bins.cast(bytemuck::cast);
         let args = AssignBinsArgs {
             view: table.view(),
             bins,
@@ -307,10 +321,14 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some(kernels) = &self.kernels.bulk else {
             return Ok(None);
         };
-        let (kernel, values) = (kernels.keys_to_bins, ptr::null::<()>());
-        let binned = self.to_regions(table, scratch, kernel, keys, values, len)?;
-        let remove =
-            |binned: Binned| self.remove_bins(table, scratch, kernels.remove, binned.bins());
+        if !self.bulk.sorts(len, table.shape.bytes()) {
+            return Ok(None);
+        }
+        let binned = self.keys_to_bins(scratch, kernels, keys, len, REGION_BITS)?;
+        let remove = |binned: Binned| {
+            let bins = binned.bins::<K, V>().cast(bytemuck::cast);
+            self.remove_bins(table, scratch, kernels.remove, bins)
+        };
         binned.map(remove).transpose()
     }
 

@@ -99,10 +99,12 @@ impl<K: Key, V: Value> Map<K, V> {
         let bins = Bins {
             keys: mailbox.keys.cast_const().cast(),
             values: ptr::null(),
+            value: V::Bits::default(),
             counts: sorted.counts,
             bins: BINS,
             grains: sorted.grains.get(),
             part: PART,
+            same: 0,
         };
         let answers = CollectArgs {
             places: sorted.places,

@@ -106,7 +106,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut scratch = self.scratch.take()?;
         let table = self.table.read();
         self.expect_sound()?;
-        let bins = sent.bins.cast();
+        let bins = sent.bins.cast(bytemuck::cast);
         let removed = self.remove_bins(&table, &mut scratch, kernels.remove, bins)?;
         self.books.room.removed(removed);
         Ok(removed)
@@ -128,7 +128,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let scratch = self.scratch.take()?;
         let table = self.table.read();
         self.expect_sound()?;
-        let (stream, bins) = (scratch.stream(), sent.bins.cast());
+        let (stream, bins) = (scratch.stream(), sent.bins.cast(bytemuck::cast));
         // SAFETY: the bins and, by the caller's promise, the answers live until the wait.
         unsafe {
             self.queue_get_bins(&table, stream, bins, sent.sources, answers, V::zeroed())?;

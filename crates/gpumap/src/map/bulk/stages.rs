@@ -94,10 +94,12 @@ mod tests {
                     bins: Bins {
                         keys: ptr::null(),
                         values: ptr::null(),
+                        value: 0,
                         counts: ptr::null(),
                         bins: 3 * 32,
                         grains: 1,
                         part: GRAIN,
+                        same: 0,
                     },
                     bits: 5,
                     sources: 3,

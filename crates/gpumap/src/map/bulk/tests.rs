@@ -6,7 +6,7 @@ use crate::map::store::{Job, Verb};
 use crate::map::{Key, Map, Value};
 use crate::scratch::{Slot, Workspace};
 use crate::testing::on_every_device;
-use crate::{Answer, Buffer, Device, Growth, Operation, Stream};
+use crate::{Answer, Buffer, Device, Growth, Merge, Operation, Stream};
 
 use std::ptr;
 
@@ -36,6 +36,7 @@ fn job(scratch: &mut Workspace, keys: &[u64]) -> Job<u64, u64> {
         verb: Verb::Insert,
         keys: staged,
         values: staged,
+        value: 0,
         held: ptr::null_mut(),
         outcomes: ptr::null_mut(),
         bins: None,
@@ -347,4 +348,114 @@ fn parts_are_as_long_as_the_l2_allows() {
     let few = Grains::of(2_000, 256).unwrap();
     assert_eq!(device.part(n, 1_000_000, few), GRAIN);
     assert_eq!(few.capacity() % u64::from(GRAIN), 0);
+}
+
+/// Merges keys with one value for all, on the host, on the device and on a stream, and compares with what merging a
+/// batch of such values does.
+fn one_value_is_that_of_every_key<K: Key, V: Value + PartialEq + std::fmt::Debug>(
+    device: &Device,
+    key: impl Fn(u64) -> K,
+    value: V,
+) {
+    let builder = || Map::<K, V>::builder(device).page_slabs(8).hash_seed(3);
+    // Some keys come three times, some twice.
+    let keys: Vec<K> = (0..5 * N as u64 / 2).map(|i| key(i % N as u64)).collect();
+    let values = vec![value; keys.len()];
+    let stream = Stream::new(device).unwrap();
+    let on_device = Buffer::from_slice(&stream, &keys).unwrap();
+    let sorted = [usize::MAX, usize::MAX, N];
+    for (case, bulk, capacity, growth, merge) in [
+        (
+            "as it comes",
+            [usize::MAX; 3],
+            4 * N,
+            Growth::Fixed,
+            Merge::Xor,
+        ),
+        ("in bins", sorted, 4 * N, Growth::Fixed, Merge::Add),
+        ("growing", sorted, 1, Growth::By(2.0), Merge::Add),
+        // There is no room for sure: keys are inserted first, and the others merged.
+        ("in two passes", sorted, 2 * N, Growth::Fixed, Merge::Add),
+    ] {
+        let of = || {
+            builder()
+                .capacity(capacity)
+                .bulk_from(bulk)
+                .build()
+                .unwrap()
+        };
+        let (expected, map) = (of(), of());
+        // One round of new keys and three of present ones.
+        for round in 0..4 {
+            let new = expected.merge(&keys, &values, merge).unwrap();
+            let name = format!("{case}, {merge:?}, round {round}");
+            let stored = match round {
+                0 => map.merge(&keys, value, merge).unwrap(),
+                1 => map.merge(&on_device, value, merge).unwrap(),
+                2 => {
+                    let pending = map.on(&stream).merge(&on_device, value, merge);
+                    pending.unwrap().wait().unwrap()
+                }
+                _ => map
+                    .on(&stream)
+                    .merge(&keys, value, merge)
+                    .unwrap()
+                    .wait()
+                    .unwrap(),
+            };
+            assert_eq!(stored, new, "{name}");
+            assert_eq!(
+                map.get(&keys).unwrap(),
+                expected.get(&keys).unwrap(),
+                "{name}"
+            );
+        }
+        let absent: Vec<K> = (0..2 * N as u64).map(|i| key(i + N as u64 / 2)).collect();
+        for _ in 0..2 {
+            let values = vec![value; absent.len()];
+            let present = expected.merge_present(&absent, &values, merge).unwrap();
+            assert_eq!(map.merge_present(&absent, value, merge).unwrap(), present);
+        }
+        let pending = map.on(&stream).merge_present(&absent, value, merge);
+        assert_eq!(pending.unwrap().wait().unwrap(), N - N / 2);
+        let values = vec![value; absent.len()];
+        expected.merge_present(&absent, &values, merge).unwrap();
+        assert_eq!(
+            map.get(&absent).unwrap(),
+            expected.get(&absent).unwrap(),
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn one_value_serves_all_keys_of_a_merge() {
+    on_every_device(|device| {
+        let hash = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        one_value_is_that_of_every_key(device, hash, 3u64);
+        one_value_is_that_of_every_key(device, |i| hash(i) >> 32, 1.5f32);
+        one_value_is_that_of_every_key(device, |i| (hash(i) >> 32) as u32, -7i32);
+        one_value_is_that_of_every_key(device, |i| (hash(i) >> 32) as u32, 1u64 << 40);
+    });
+}
+
+#[test]
+fn one_value_takes_no_place_in_bins() {
+    on_every_device(|device| {
+        let map = map::<u64, u64>(device);
+        let mut scratch = map.scratch.take().unwrap();
+        let table = map.table.read();
+        let keys: Vec<u64> = (0..N as u64).collect();
+        let pairs = job(&mut scratch, &keys);
+        let same = Job {
+            values: ptr::null(),
+            value: 5,
+            ..pairs
+        };
+        let mut bytes = |job| {
+            let sorted = map.sorted(&table, &mut scratch, &job).unwrap().unwrap();
+            sorted.bytes()
+        };
+        assert_eq!(bytes(same) * 2, bytes(pairs));
+    });
 }

@@ -277,6 +277,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         self.steps.push(Step::Assign(Assignment {
             keys: keys.as_ptr(),
             values: values.as_ptr(),
+            value: V::zeroed(),
             len: keys.len(),
             update,
         }));

@@ -10,6 +10,7 @@ use gpumap_simt::atomic::part::Update;
 
 use super::look_up::Outputs;
 use super::merge::Merge;
+use super::operand::Operand;
 use super::pending::Pending;
 use super::store::Verb;
 use super::{Key, Map, Value};
@@ -80,7 +81,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<usize>> {
-        let call = self.store(Verb::Insert, keys.source(), values.source(), None)?;
+        let call = self.store(Verb::Insert, keys.source(), values.source().into(), None)?;
         Ok(self.counted(call))
     }
 
@@ -94,7 +95,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<usize>> {
         let verb = Verb::Merge(Update::Replace);
-        let call = self.store(verb, keys.source(), values.source(), None)?;
+        let call = self.store(verb, keys.source(), values.source().into(), None)?;
         Ok(self.counted(call))
     }
 
@@ -102,14 +103,14 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     ///
     /// # Errors
     /// As for [`insert`](Self::insert).
-    pub fn merge(
+    pub fn merge<Form>(
         &self,
         keys: &(impl Input<K> + ?Sized),
-        values: &(impl Input<V> + ?Sized),
+        values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<Pending<usize>> {
         let verb = Verb::Merge(merge.update::<V>());
-        let call = self.store(verb, keys.source(), values.source(), None)?;
+        let call = self.store(verb, keys.source(), values.values(), None)?;
         Ok(self.counted(call))
     }
 
@@ -127,7 +128,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         expect_room(keys.len(), held.len())?;
         let stream = held.stream();
         self.stream.wait_stream(stream)?;
-        let call = self.store(Verb::GetOrInsert, keys, values, Some(held))?;
+        let call = self.store(Verb::GetOrInsert, keys, values.into(), Some(held))?;
         if let Call::Flying(flight) = &call {
             self.let_wait(flight, stream)?;
         }
@@ -143,7 +144,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<usize>> {
-        let call = self.assign_all(Update::Replace, keys.source(), values.source())?;
+        let call = self.assign_all(Update::Replace, keys.source(), values.source().into())?;
         Ok(self.counted(call))
     }
 
@@ -151,13 +152,13 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     ///
     /// # Errors
     /// As for [`assign`](Self::assign).
-    pub fn merge_present(
+    pub fn merge_present<Form>(
         &self,
         keys: &(impl Input<K> + ?Sized),
-        values: &(impl Input<V> + ?Sized),
+        values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<Pending<usize>> {
-        let call = self.assign_all(merge.update::<V>(), keys.source(), values.source())?;
+        let call = self.assign_all(merge.update::<V>(), keys.source(), values.values())?;
         Ok(self.counted(call))
     }
 

@@ -9,11 +9,12 @@ use gpumap_simt::atomic::part::Update;
 
 use super::OnStream;
 use crate::buffer::BufferViewMut;
-use crate::error::{Result, expect_same_len};
+use crate::error::Result;
 use crate::input::Source;
 use crate::map::assign::Assignment;
 use crate::map::flight::Flight;
 use crate::map::look_up::{LookUp, Outputs};
+use crate::map::operand::Values;
 use crate::map::pending::{Pending, only};
 use crate::map::step::Step;
 use crate::map::store::{Job, Verb};
@@ -50,10 +51,10 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         &self,
         verb: Verb<K, V>,
         keys: Source<'_, K>,
-        values: Source<'_, V>,
+        values: Values<'_, V>,
         held: Option<BufferViewMut<'_, V>>,
     ) -> Result<Call> {
-        expect_same_len(keys.len(), values.len())?;
+        values.expect_for(keys.len())?;
         if keys.is_empty() {
             return Ok(Call::Done(0));
         }
@@ -63,21 +64,25 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             drop(table);
             self.stream.synchronize()?;
             return Ok(Call::Done(match held {
-                Some(held) => self.map.store_and_tell(keys, values, Sink::Device(held))?,
+                Some(held) => {
+                    let held = Sink::Device(held);
+                    self.map.store_and_tell(keys, values.each(), held)?
+                }
                 None => self.map.store(verb, keys, values)?,
             }));
         };
         self.map.expect_sound()?;
         let staged = self.stage(keys);
-        let staged = staged.and_then(|keys| Ok((keys, self.stage(values)?)));
+        let staged = staged.and_then(|keys| Ok((keys, self.stage_values(values)?)));
         let (staged_keys, staged_values) = staged.map_err(|error| {
-            let bytes = bytes_of_copy(keys) + bytes_of_copy(values);
+            let bytes = bytes_of_copy(keys) + bytes_of_copy(values.each());
             error.of_batch_of(bytes as u64)
         })?;
         let step = Step::Store(Job {
             verb,
             keys: staged_keys.elements,
             values: staged_values.elements,
+            value: values.same(),
             held: held.map_or(ptr::null_mut(), |mut held| held.as_mut_ptr()),
             ..Job::insert(keys.len())
         });
@@ -87,7 +92,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         promise.hand_over();
         drop(table);
         self.hold_back(&flight, keys)?;
-        self.hold_back(&flight, values)?;
+        self.hold_back(&flight, values.each())?;
         Ok(Call::Flying(flight))
     }
 
@@ -96,23 +101,24 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         &self,
         update: Update,
         keys: Source<'_, K>,
-        values: Source<'_, V>,
+        values: Values<'_, V>,
     ) -> Result<Call> {
-        expect_same_len(keys.len(), values.len())?;
+        values.expect_for(keys.len())?;
         if keys.is_empty() {
             return Ok(Call::Done(0));
         }
-        let (staged_keys, staged_values) = (self.stage(keys)?, self.stage(values)?);
+        let (staged_keys, staged_values) = (self.stage(keys)?, self.stage_values(values)?);
         let step = Step::Assign(Assignment {
             keys: staged_keys.elements,
             values: staged_values.elements,
+            value: values.same(),
             len: keys.len(),
             update,
         });
         // SAFETY: keys and values are on the device.
         let flight = unsafe { self.depart(&step) }?;
         self.hold_back(&flight, keys)?;
-        self.hold_back(&flight, values)?;
+        self.hold_back(&flight, values.each())?;
         Ok(Call::Flying(flight))
     }
 
@@ -222,6 +228,17 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
                     _copy: Some(copy),
                 })
             }
+        }
+    }
+
+    /// Values on the device likewise; null if all keys have the same.
+    fn stage_values(&self, values: Values<'_, V>) -> Result<Staged<V>> {
+        match values {
+            Values::Each(values) => self.stage(values),
+            Values::Same(_) => Ok(Staged {
+                elements: ptr::null(),
+                _copy: None,
+            }),
         }
     }
 

@@ -1,11 +1,14 @@
 //! Pairs that are there: new values for keys of the host, and keys that are removed.
 
+use std::ptr;
+
 use gpumap_simt::atomic::part::Update;
 
-use super::{load_pairs, take_there};
+use super::{load_pairs, part_of, take_there};
 use crate::error::Result;
 use crate::input::Source;
 use crate::map::assign::Assignment;
+use crate::map::operand::Values;
 use crate::map::remove::{Removal, Tells};
 use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
@@ -19,28 +22,34 @@ impl<K: Key, V: Value> Map<K, V> {
         table: &Table,
         update: Update,
         keys: Source<'_, K>,
-        values: Source<'_, V>,
+        values: Values<'_, V>,
     ) -> Result<Option<usize>> {
-        let (Source::Host(keys), Source::Host(values)) = (keys, values) else {
+        let (Source::Host(keys), Source::Host(each)) = (keys, values.each()) else {
             return Ok(None);
         };
-        let bytes = size_of_val(keys) + size_of_val(values);
+        let bytes = size_of_val(keys) + size_of_val(each);
         let Some(mut crew) = self.scratch.crew(bytes) else {
             return Ok(None);
         };
         let cuts = crew.cuts::<K, V>(keys.len());
         crew.reserve::<K>(Slot::Keys, &cuts)?;
-        crew.reserve::<V>(Slot::Values, &cuts)?;
+        if let Values::Each(_) = values {
+            crew.reserve::<V>(Slot::Values, &cuts)?;
+        }
         self.expect_sound()?;
         let [present, _] = self.change_in_pieces(
             crew,
-            cuts.map(|piece| (&keys[piece.clone()], &values[piece])),
+            cuts.map(|piece| (&keys[piece.clone()], part_of(each, &piece))),
             // SAFETY: both are borrowed until chores are done.
             |lane, &mut pairs| unsafe { load_pairs(lane, pairs) },
-            |lane, (keys, values), present| {
+            |lane, (keys, each), present| {
                 let assignment = Assignment {
                     keys: take_there(lane, Slot::Keys, 0, keys)?,
-                    values: take_there(lane, Slot::Values, size_of_val(keys), values)?,
+                    values: match values {
+                        Values::Each(_) => take_there(lane, Slot::Values, size_of_val(keys), each)?,
+                        Values::Same(_) => ptr::null(),
+                    },
+                    value: values.same(),
                     len: keys.len(),
                     update,
                 };

@@ -14,6 +14,8 @@ mod change;
 mod look_up;
 mod store;
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 use gpumap_kernels::count::{Counters, MIRRORED};
 
@@ -57,6 +59,11 @@ impl<K: Key, V: Value> Map<K, V> {
         done?;
         Ok(counts)
     }
+}
+
+/// The values of a piece, if there is one for each key: else none.
+fn part_of<'a, V>(values: &'a [V], piece: &Range<usize>) -> &'a [V] {
+    values.get(piece.clone()).unwrap_or(&[])
 }
 
 /// Notes that a piece of keys and values is to be copied to a lane, one right behind the other.

@@ -5,13 +5,15 @@
 //! this.
 
 use std::ops::Range;
+use std::ptr;
 
 use gpumap_kernels::verbs::store::{Account, Select};
 use parking_lot::RwLockReadGuard;
 
-use super::load_pairs;
+use super::{load_pairs, part_of};
 use crate::error::Result;
 use crate::input::Source;
+use crate::map::operand::Values;
 use crate::map::store::{Job, Progress, Report};
 use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
@@ -25,13 +27,13 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         scratch: &mut Workspace,
         keys: Source<'_, K>,
-        values: Source<'_, V>,
+        values: Values<'_, V>,
         with: impl Fn(Job<K, V>) -> Job<K, V>,
     ) -> Result<Option<usize>> {
-        let (Source::Host(keys), Source::Host(values)) = (keys, values) else {
+        let (Source::Host(keys), Source::Host(each)) = (keys, values.each()) else {
             return Ok(None);
         };
-        let bytes = size_of_val(keys) + size_of_val(values);
+        let bytes = size_of_val(keys) + size_of_val(each);
         let Some(crew) = self.scratch.crew(bytes) else {
             return Ok(None);
         };
@@ -42,19 +44,23 @@ impl<K: Key, V: Value> Map<K, V> {
         self.expect_sound()?;
         let job = with(Job {
             keys: scratch.reserve(Slot::Keys, keys.len())?,
-            values: scratch.reserve(Slot::Values, keys.len())?,
+            values: match values {
+                Values::Each(_) => scratch.reserve(Slot::Values, keys.len())?,
+                Values::Same(_) => ptr::null(),
+            },
+            value: values.same(),
             ..Job::insert(keys.len())
         });
         let unplaced = scratch.clear_bits(job.len)?;
         // The lanes have streams of their own.
         scratch.stream().synchronize()?;
         scratch.dirty_bits();
-        let report = self.store_pieces(&table, crew, job, unplaced, (keys, values))?;
+        let report = self.store_pieces(&table, crew, job, unplaced, (keys, each))?;
         self.end_pieces(table, promise, scratch, job, report)
             .map(Some)
     }
 
-    /// Stores pieces on lanes. There is a bit for each pair.
+    /// Stores pieces on lanes. There is a bit for each pair, and a value, or all keys have the same.
     fn store_pieces(
         &self,
         table: &Table,
@@ -64,7 +70,7 @@ impl<K: Key, V: Value> Map<K, V> {
         (keys, values): (&[K], &[V]),
     ) -> Result<Report> {
         let cuts = crew.cuts::<K, V>(keys.len());
-        let of_piece = |piece: &Range<usize>| (&keys[piece.clone()], &values[piece.clone()]);
+        let of_piece = |piece: &Range<usize>| (&keys[piece.clone()], part_of(values, piece));
         let [stored, refused] = self.change_in_pieces(
             crew,
             cuts,

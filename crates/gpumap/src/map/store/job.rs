@@ -30,7 +30,10 @@ pub(crate) type StoreKernel<K, V> =
 pub(in crate::map) struct Job<K: Key, V: Value> {
     pub verb: Verb<K, V>,
     pub keys: *const K,
+    /// Null if all keys have the same.
     pub values: *const V,
+    /// What comes with every key then.
+    pub value: V,
     /// What the map holds for each key, or held; null unless the verb tells.
     pub held: *mut V,
     /// A zeroed byte per key; may be null.
@@ -48,6 +51,7 @@ impl<K: Key, V: Value> Job<K, V> {
             verb: Verb::Insert,
             keys: ptr::null(),
             values: ptr::null(),
+            value: V::zeroed(),
             held: ptr::null_mut(),
             outcomes: ptr::null_mut(),
             bins: None,
@@ -85,7 +89,7 @@ impl<K: Key, V: Value> Job<K, V> {
     pub(in crate::map) fn after(self, done: usize) -> Self {
         Self {
             keys: self.keys.wrapping_add(done),
-            values: self.values.wrapping_add(done),
+            values: offset(self.values.cast_mut(), done).cast_const(),
             held: offset(self.held, done),
             outcomes: offset(self.outcomes, done),
             len: self.len - done,

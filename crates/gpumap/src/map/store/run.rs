@@ -3,6 +3,7 @@
 use std::ptr;
 
 use gpumap_kernels::kernels::{CountArgs, CountBinsArgs, StoreArgs, StoreBinsArgs};
+use gpumap_kernels::source::Batch;
 use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::Launcher;
@@ -38,7 +39,7 @@ impl<K: Key, V: Value> Map<K, V> {
             match (job.bins, &self.kernels.bulk) {
                 (Some(bins), Some(kernels)) => {
                     let grid = grid_of_bins(&bins);
-                    let bins = bins.cast();
+                    let bins = bins.cast(bytemuck::cast);
                     let args = CountBinsArgs { view, bins, absent };
                     kernels.count_absent.launch(stream, grid, args)
                 }
@@ -112,9 +113,10 @@ impl<K: Key, V: Value> Map<K, V> {
         let (kernel, update) = self.kernel_of(job.verb);
         let (Some(bins), Some(kernels)) = (job.bins, &self.kernels.bulk) else {
             let (grid, batch) = self.share_out(job.keys, job.values, job.len);
+            let value = bytemuck::cast(job.value);
             let args = StoreArgs {
                 view,
-                batch,
+                batch: Batch { value, ..batch },
                 update,
                 values: job.held.cast(),
                 account,
@@ -130,7 +132,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let grid = grid_of_bins(&bins);
         let args = StoreBinsArgs {
             view,
-            bins: bins.cast(),
+            bins: bins.cast(bytemuck::cast),
             update,
             account,
         };

@@ -165,10 +165,12 @@ impl<K: Key, V: Value> Shard<K, V> {
         let bins = Bins {
             keys: mailbox.keys.cast_const().cast(),
             values: mailbox.values.cast_const().cast(),
+            value: V::zeroed(),
             counts: of_bins.as_ptr(),
             bins: terms.bins(),
             grains: terms.grains.get(),
             part: self.map.part_of_bins(len, terms.grains),
+            same: 0,
         };
         Ok(Came {
             batch: InBins {

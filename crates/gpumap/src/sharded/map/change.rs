@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_same_len};
 #[cfg(doc)]
 use crate::map::Map;
-use crate::map::{Key, Merge, Value};
+use crate::map::{Key, Merge, Operand, Value};
 use crate::primitives::{Element, Predicate};
 
 impl<K: Key, V: Value> ShardedMap<K, V> {
@@ -34,14 +34,33 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         })
     }
 
-    /// As [`Map::merge`](Map::merge).
+    /// As [`Map::merge`](Map::merge). Of several ranks, each key takes a copy of a common value along.
+    ///
+    /// ```
+    /// use gpumap::sharded::{Ranks, devices};
+    /// use gpumap::{Merge, ShardedMap};
+    ///
+    /// let counts = ShardedMap::<u32, u64>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// assert_eq!(counts.merge(&[7, 8, 7, 9], &[1, 2, 3, 4], Merge::Add)?, 3);
+    /// assert_eq!(counts.merge(&[7, 7, 10], 1, Merge::Add)?, 1);
+    /// assert_eq!(counts.merge_present(&[8, 11], 5, Merge::Max)?, 1);
+    /// assert_eq!(counts.get(&[7, 8, 9, 10, 11])?, [Some(6), Some(5), Some(4), Some(1), None]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`insert`](Self::insert).
-    pub fn merge(&self, keys: &[K], values: &[V], merge: Merge) -> Result<usize> {
-        expect_same_len(keys.len(), values.len())?;
+    pub fn merge<Form>(
+        &self,
+        keys: &[K],
+        values: impl Operand<V, Form>,
+        merge: Merge,
+    ) -> Result<usize> {
+        let values = values.values();
+        values.expect_for(keys.len())?;
         self.once(keys.len(), |rank, shard, range| {
-            shard.merge(rank, &keys[range.clone()], &values[range], merge)
+            let values = values.part(range.clone())?;
+            shard.merge_with(rank, &keys[range], values, merge)
         })
     }
 
@@ -71,10 +90,17 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     ///
     /// # Errors
     /// As for [`assign`](Self::assign).
-    pub fn merge_present(&self, keys: &[K], values: &[V], merge: Merge) -> Result<usize> {
-        expect_same_len(keys.len(), values.len())?;
+    pub fn merge_present<Form>(
+        &self,
+        keys: &[K],
+        values: impl Operand<V, Form>,
+        merge: Merge,
+    ) -> Result<usize> {
+        let values = values.values();
+        values.expect_for(keys.len())?;
         self.once(keys.len(), |rank, shard, range| {
-            shard.merge_present(rank, &keys[range.clone()], &values[range], merge)
+            let values = values.part(range.clone())?;
+            shard.merge_present_with(rank, &keys[range], values, merge)
         })
     }
 

@@ -1,0 +1,118 @@
+//! [`Operand`]: what comes with the keys of a merge.
+
+use std::ops::Range;
+use std::ptr;
+
+use super::Value;
+use crate::error::{Result, expect_same_len};
+use crate::input::{Input, Source};
+use crate::scratch::{Slot, Workspace};
+
+/// What comes with the keys of a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Values<'a, V> {
+    /// One value for each key.
+    Each(Source<'a, V>),
+    /// The same value for all keys: it is an argument of the kernel, and takes no memory.
+    Same(V),
+}
+
+impl<'a, V> From<Source<'a, V>> for Values<'a, V> {
+    fn from(values: Source<'a, V>) -> Self {
+        Self::Each(values)
+    }
+}
+
+impl<'a, V: Value> Values<'a, V> {
+    /// Values for `keys` keys.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) if there are more or fewer.
+    pub(crate) fn expect_for(&self, keys: usize) -> Result<()> {
+        match self {
+            Self::Each(values) => expect_same_len(keys, values.len()),
+            Self::Same(_) => Ok(()),
+        }
+    }
+
+    /// The common value; zero if there is none.
+    pub(crate) fn same(&self) -> V {
+        match *self {
+            Self::Each(_) => V::zeroed(),
+            Self::Same(value) => value,
+        }
+    }
+
+    /// The values of single keys: none if all keys have the same one.
+    pub(crate) fn each(&self) -> Source<'a, V> {
+        match *self {
+            Self::Each(values) => values,
+            Self::Same(_) => Source::Host(&[]),
+        }
+    }
+
+    /// Those of some keys.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`](crate::Error::OutOfRange) if there are fewer on the device.
+    pub(crate) fn part(&self, range: Range<usize>) -> Result<Self> {
+        Ok(match *self {
+            Self::Each(Source::Host(values)) => Self::Each(Source::Host(&values[range])),
+            Self::Each(Source::Device(values)) => Self::Each(Source::Device(values.slice(range)?)),
+            Self::Same(value) => Self::Same(value),
+        })
+    }
+
+    /// Stages them, as [`Workspace::stage`] does: null if all keys have the same one.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn stage(&self, scratch: &mut Workspace) -> Result<*const V> {
+        match *self {
+            // SAFETY: passed on.
+            Self::Each(values) => unsafe { scratch.stage(Slot::Values, values) },
+            Self::Same(_) => Ok(ptr::null()),
+        }
+    }
+}
+
+/// What a merge takes beside its keys: a reference to values, one for each key, or one value for all.
+///
+/// ```
+/// use gpumap::{Device, Map, Merge};
+/// let counts = Map::<u32, u64>::new(&Device::cpu())?;
+/// counts.merge(&[7, 8, 7], &[1, 1, 1], Merge::Add)?;
+/// counts.merge(&[7, 8, 7], 1, Merge::Add)?; // the same
+/// assert_eq!(counts.get(&[7, 8])?, [Some(4), Some(2)]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+///
+/// `Form` is [`ForEach`] or [`ForAll`], and follows from the type of what is passed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a value of the map nor a reference to a batch of values",
+    note = "pass a reference to a slice, vector or buffer of `{V}`, or one `{V}` for all keys"
+)]
+pub trait Operand<V, Form> {
+    /// The value of each key, or of all.
+    fn values(&self) -> Values<'_, V>;
+}
+
+/// The form of an [`Operand`] that has a value for each key.
+#[derive(Clone, Copy, Debug)]
+pub enum ForEach {}
+
+/// The form of an [`Operand`] that is one value for all keys.
+#[derive(Clone, Copy, Debug)]
+pub enum ForAll {}
+
+impl<V: Value, I: Input<V> + ?Sized> Operand<V, ForEach> for &I {
+    fn values(&self) -> Values<'_, V> {
+        Values::Each(self.source())
+    }
+}
+
+impl<V: Value> Operand<V, ForAll> for V {
+    fn values(&self) -> Values<'_, V> {
+        Values::Same(*self)
+    }
+}
