@@ -116,6 +116,20 @@ impl AtomicFile {
         Ok(())
     }
 
+    /// Writes all of `bytes` from byte `at` on, beyond the present end too. Several threads may do so at
+    /// once, each at its own place. A file takes either this or [`Write`]: whether this moves the place of
+    /// the latter depends on the system.
+    ///
+    /// # Errors
+    /// The system's, also if the file is [written in place](Self::target) and has no places, as a pipe.
+    pub fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let file = match &self.0 {
+            Kind::InPlace(file) => file,
+            Kind::Temporary(temporary) => temporary.file.as_file(),
+        };
+        write_all_at(file, bytes, at)
+    }
+
     fn file(&mut self) -> &mut File {
         match &mut self.0 {
             Kind::InPlace(file) => file,
@@ -133,6 +147,27 @@ impl Write for AtomicFile {
     fn flush(&mut self) -> io::Result<()> {
         self.file().flush()
     }
+}
+
+#[cfg(unix)]
+fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
+}
+
+#[cfg(windows)]
+fn write_all_at(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_write(file, bytes, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                at += written as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Where the file is that a path leads to, or would be: links are followed, also one to nothing.
@@ -245,6 +280,26 @@ mod tests {
             assert_eq!(there().as_deref(), Some("earlier"));
             assert_eq!(names(folder.path()), ["file"]);
         }
+    }
+
+    #[test]
+    fn threads_write_at_their_own_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let file = AtomicFile::create(&path).unwrap();
+        std::thread::scope(|scope| {
+            for part in (0..8_u8).rev() {
+                let file = &file;
+                scope.spawn(move || {
+                    let at = u64::from(part) * 1_000;
+                    file.write_all_at(&[part; 1_000], at).unwrap();
+                });
+            }
+        });
+        assert!(!path.exists());
+        file.commit().unwrap();
+        let expected: Vec<u8> = (0..8).flat_map(|part| [part; 1_000]).collect();
+        assert!(fs::read(&path).unwrap() == expected);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use atomic::AtomicFile;
 pub use error::{FileError, FilePart};
 pub use header::Header;
 pub use reader::Reader;
-pub use writer::Writer;
+pub use writer::{Block, Frame, Writer};
 
 /// What every saved map begins with. The first byte is no text, the last one is changed by
 /// transfers that change line ends.

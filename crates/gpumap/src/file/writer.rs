@@ -1,11 +1,12 @@
-//! [`Writer`]: pairs to bytes.
+//! [`Writer`]: pairs to bytes. [`Block`] and [`Frame`]: the same in parts, for writers of many threads.
 
 use std::io::Write;
 use std::marker::PhantomData;
 
 use crc32fast::Hasher;
 
-use super::{END, FileError, Header, MAX_BLOCK_PAIRS};
+use super::header::LEN;
+use super::{BLOCK_START, END, FileError, Header, MAX_BLOCK_PAIRS};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_same_len};
@@ -18,9 +19,7 @@ use crate::map::{Key, Value};
 #[derive(Debug)]
 pub struct Writer<K: Key, V: Value, W: Write> {
     writer: W,
-    /// Of all bytes so far.
-    whole: Hasher,
-    pairs: u64,
+    frame: Frame,
     _pair: PhantomData<fn(K) -> V>,
 }
 
@@ -29,16 +28,15 @@ impl<K: Key, V: Value, W: Write> Writer<K, V, W> {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn new(writer: W, header: &Header) -> Result<Self> {
+    pub fn new(mut writer: W, header: &Header) -> Result<Self> {
         header.expect::<K, V>()?;
-        let mut this = Self {
+        let (frame, bytes) = Frame::begin(header);
+        writer.write_all(&bytes).map_err(FileError::Io)?;
+        Ok(Self {
             writer,
-            whole: Hasher::new(),
-            pairs: 0,
+            frame,
             _pair: PhantomData,
-        };
-        this.put(&header.encode())?;
-        Ok(this)
+        })
     }
 
     /// Adds pairs, as many as one likes. No key should come twice in a file.
@@ -51,24 +49,17 @@ impl<K: Key, V: Value, W: Write> Writer<K, V, W> {
             .chunks(MAX_BLOCK_PAIRS)
             .zip(values.chunks(MAX_BLOCK_PAIRS));
         for (keys, values) in blocks {
-            self.write_block(keys, values)?;
+            let block = Block::of(keys, values)?;
+            let parts = [
+                &block.start()[..],
+                bytemuck::cast_slice(keys),
+                bytemuck::cast_slice(values),
+            ];
+            for part in parts {
+                self.writer.write_all(part).map_err(FileError::Io)?;
+            }
+            self.frame.add(&block);
         }
-        Ok(())
-    }
-
-    fn write_block(&mut self, keys: &[K], values: &[V]) -> Result<(), FileError> {
-        let pairs = (keys.len() as u32).to_le_bytes();
-        let (keys, values) = (bytemuck::cast_slice(keys), bytemuck::cast_slice(values));
-        let mut of_pairs = Hasher::new();
-        of_pairs.update(keys);
-        of_pairs.update(values);
-        self.put(&pairs)?;
-        self.put(&of_pairs.clone().finalize().to_le_bytes())?;
-        self.writer.write_all(keys)?;
-        self.writer.write_all(values)?;
-        // So that every byte is looked at once, and not twice.
-        self.whole.combine(&of_pairs);
-        self.pairs += u64::from(u32::from_le_bytes(pairs));
         Ok(())
     }
 
@@ -77,23 +68,107 @@ impl<K: Key, V: Value, W: Write> Writer<K, V, W> {
     /// # Errors
     /// [`Error::File`].
     pub fn finish(mut self) -> Result<W> {
-        let mut end = [0; END];
-        end[4..8].copy_from_slice(&self.whole.clone().finalize().to_le_bytes());
-        end[8..16].copy_from_slice(&self.pairs.to_le_bytes());
-        let checksum = crc32fast::hash(&end[..16]);
-        end[16..].copy_from_slice(&checksum.to_le_bytes());
-        self.put(&end)?;
+        let end = self.frame.end();
+        self.writer.write_all(&end).map_err(FileError::Io)?;
         self.writer.flush().map_err(FileError::Io)?;
         Ok(self.writer)
     }
 
     /// How many pairs were written.
     pub fn pairs(&self) -> u64 {
-        self.pairs
+        self.frame.pairs
+    }
+}
+
+/// What a block of a saved map begins with: the number of its pairs and their checksum, which any thread
+/// can make.
+///
+/// Its [`start`](Self::start), all keys and all values, one behind the other, are the block. A [`Frame`] puts
+/// blocks together:
+///
+/// ```
+/// use gpumap::file::{Block, Frame, Header, Reader};
+///
+/// let (keys, values) = ([1_u64, 2, 3], [10_u32, 20, 30]);
+/// let (mut frame, header) = Frame::begin(&Header::new::<u64, u32>(3));
+/// let mut bytes = header.to_vec();
+/// let block = Block::of(&keys, &values)?;
+/// bytes.extend(block.start());
+/// bytes.extend(keys.iter().flat_map(|key| key.to_ne_bytes()));
+/// bytes.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
+/// frame.add(&block);
+/// bytes.extend(frame.end());
+///
+/// let mut reader = Reader::<u64, u32, _>::new(&bytes[..])?;
+/// assert_eq!(reader.next_block()?, Some((&keys[..], &values[..])));
+/// assert_eq!(reader.next_block()?, None);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Block {
+    pairs: u32,
+    of_pairs: Hasher,
+}
+
+impl Block {
+    /// The block of these pairs, one at least and [`MAX_BLOCK_PAIRS`] at most.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`]; [`Error::File`] with [`FileError::BlockSize`] for no pair or too many.
+    pub fn of<K: Key, V: Value>(keys: &[K], values: &[V]) -> Result<Self> {
+        expect_same_len(keys.len(), values.len())?;
+        let pairs = u32::try_from(keys.len()).unwrap_or(u32::MAX);
+        if pairs == 0 || keys.len() > MAX_BLOCK_PAIRS {
+            let (block, most) = (0, MAX_BLOCK_PAIRS as u32);
+            return Err(FileError::BlockSize { block, pairs, most }.into());
+        }
+        let mut of_pairs = Hasher::new();
+        of_pairs.update(bytemuck::cast_slice(keys));
+        of_pairs.update(bytemuck::cast_slice(values));
+        Ok(Self { pairs, of_pairs })
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<(), FileError> {
-        self.whole.update(bytes);
-        Ok(self.writer.write_all(bytes)?)
+    /// The bytes before the pairs.
+    pub fn start(&self) -> [u8; BLOCK_START] {
+        let mut start = [0; BLOCK_START];
+        start[..4].copy_from_slice(&self.pairs.to_le_bytes());
+        start[4..].copy_from_slice(&self.of_pairs.clone().finalize().to_le_bytes());
+        start
+    }
+}
+
+/// What is around the blocks of a saved map: the header and the end record.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Of all bytes so far.
+    whole: Hasher,
+    pairs: u64,
+}
+
+impl Frame {
+    /// Begins a file; its first bytes are these.
+    pub fn begin(header: &Header) -> (Self, [u8; LEN]) {
+        let bytes = header.encode();
+        let mut whole = Hasher::new();
+        whole.update(&bytes);
+        (Self { whole, pairs: 0 }, bytes)
+    }
+
+    /// Takes note of the block that comes next in the file.
+    pub fn add(&mut self, block: &Block) {
+        self.whole.update(&block.start());
+        // So that every byte is looked at once, and not twice.
+        self.whole.combine(&block.of_pairs);
+        self.pairs += u64::from(block.pairs);
+    }
+
+    /// The bytes behind the last block.
+    pub fn end(&self) -> [u8; END] {
+        let mut end = [0; END];
+        end[4..8].copy_from_slice(&self.whole.clone().finalize().to_le_bytes());
+        end[8..16].copy_from_slice(&self.pairs.to_le_bytes());
+        let checksum = crc32fast::hash(&end[..16]);
+        end[16..].copy_from_slice(&checksum.to_le_bytes());
+        end
     }
 }
