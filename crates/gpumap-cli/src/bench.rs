@@ -56,6 +56,6 @@ fn json(report: &Report) -> serde_json::Value {
 
 fn stage(to: &Destination, text: &str) -> Result<Staged> {
     let mut file = to.stage()?;
-    file.write_with(|writer| writer.write_all(text.as_bytes()))?;
+    file.write_all(text)?;
     Ok(file)
 }

@@ -131,22 +131,18 @@ pub struct CountArgs {
     #[arg(long, short = 'C')]
     pub canonical: bool,
 
-    /// Where the counts go: lines of k-mer, tab, count; - is standard output. A name in .csv gets
-    /// commas; one in .bin, .gpumap or .parquet pairs of the packed k-mer and the count.
-    #[arg(short, long, value_name = "FILE", default_value = "-")]
-    pub output: PathBuf,
-
-    /// The format of the counts, whatever the name of the output.
-    #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    /// Where the counts go, and which of them.
+    #[command(flatten)]
+    pub counts: OutputArgs,
 
     /// Draw how many distinct k-mers occur once, twice, ... as an SVG file.
     #[arg(long, value_name = "FILE.svg")]
     pub spectrum: Option<PathBuf>,
 
-    /// Put the k-mers in alphabetical order rather than in that of the map.
-    #[arg(long)]
-    pub sorted: bool,
+    /// Write how many distinct k-mers occur once, twice, ... as lines of count, space, k-mers, as jellyfish
+    /// histo does; - is standard output. It has all k-mers, whatever --min-count and --max-count leave out.
+    #[arg(long, value_name = "FILE")]
+    pub histogram: Option<PathBuf>,
 
     /// Make the map for this many distinct k-mers and let it not grow.
     #[arg(long, value_name = "N")]
@@ -178,6 +174,31 @@ impl CountArgs {
         let kinds = self.k.kinds();
         self.capacity.map_or(Room::Growing { kinds }, Room::Fixed)
     }
+}
+
+/// What commands with counts of k-mers as output take.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// Where the counts go: lines of k-mer, tab, count; - is standard output. A name in .csv gets
+    /// commas; one in .bin, .gpumap or .parquet pairs of the packed k-mer and the count.
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+
+    /// The format of the counts, whatever the name of the output.
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+
+    /// Put the k-mers in alphabetical order rather than in that of the map.
+    #[arg(long)]
+    pub sorted: bool,
+
+    /// Leave out k-mers with a lower count.
+    #[arg(long, short = 'L', value_name = "N", visible_alias = "lower-count")]
+    pub min_count: Option<u64>,
+
+    /// Leave out k-mers with a higher count.
+    #[arg(long, short = 'U', value_name = "N", visible_alias = "upper-count")]
+    pub max_count: Option<u64>,
 }
 
 /// What `load` takes.

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use crate::cli::{CountArgs, Session};
-use crate::dump::{KeyStyle, Pairs};
+use crate::counts::CountsOutput;
+use crate::dump::KeyStyle;
 use crate::error::Result;
-use crate::format::Format;
 use crate::kmer::{Kmer, KmerLength, Kmers, Strand};
 use crate::output::{Destination, check_paths, commit_all};
 use crate::progress::Progress;
@@ -58,10 +58,12 @@ pub fn count(
 
 /// Runs the command.
 pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
-    let counts = Destination::new(&args.output);
+    let counts = CountsOutput::of(&args.counts)?;
     let drawing = args.spectrum.as_ref().map(Destination::of_drawing);
     let drawing = drawing.transpose()?;
-    let outputs: Vec<&Destination> = [&counts].into_iter().chain(&drawing).collect();
+    let histogram = args.histogram.as_ref().map(Destination::new);
+    let outputs = [counts.destination()].into_iter();
+    let outputs: Vec<&Destination> = outputs.chain(&drawing).chain(&histogram).collect();
     check_paths(&[&args.input], &outputs)?;
 
     let engine = match &args.devices {
@@ -82,54 +84,41 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
         engine.batch(),
         &progress,
     )?;
-    let mut pairs = table.pairs()?;
-    if args.sorted {
-        pairs.sort();
-    }
-
-    let mut staged = vec![stage_counts(
-        &counts,
-        args.format,
-        &pairs,
-        args.k,
-        &progress,
-    )?];
-    if let Some(drawing) = &drawing {
-        let spectrum = Spectrum::new(pairs.as_slice().iter().map(|&(_, count)| count));
-        let svg = spectrum.to_svg(args.k, strand)?;
-        let mut file = drawing.stage()?;
-        file.write_with(|writer| writer.write_all(svg.as_bytes()))?;
-        staged.push(file);
+    let wanted = drawing.is_some() || histogram.is_some();
+    let mut spectrum = wanted.then(Spectrum::default);
+    let style = KeyStyle::Kmer(args.k);
+    let (file, written) = counts.write(&mut table, style, spectrum.as_mut(), &progress)?;
+    let mut staged = vec![file];
+    if let Some(spectrum) = &spectrum {
+        if let Some(drawing) = &drawing {
+            let mut file = drawing.stage()?;
+            file.write_all(&spectrum.to_svg(args.k, strand)?)?;
+            staged.push(file);
+        }
+        if let Some(histogram) = &histogram {
+            let mut file = histogram.stage()?;
+            file.write_all(&spectrum.to_text())?;
+            staged.push(file);
+        }
     }
     commit_all(staged)?;
     progress.finish();
 
+    let mut facts = vec![
+        ("records", counted.input.records),
+        ("bases", counted.input.bases),
+    ];
+    if counts.is_bounded() {
+        facts.push(("written", written));
+    }
     session.report(&Summary {
         job: "count-kmers",
         device: engine.name(),
-        facts: vec![
-            ("records", counted.input.records),
-            ("bases", counted.input.bases),
-        ],
+        facts,
         pairs: counted.kmers,
-        distinct: pairs.as_slice().len() as u64,
+        distinct: table.len() as u64,
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: table.busy().as_secs_f64(),
     });
     Ok(())
-}
-
-fn stage_counts(
-    counts: &Destination,
-    asked: Option<Format>,
-    pairs: &Pairs,
-    length: KmerLength,
-    progress: &Progress,
-) -> Result<crate::output::Staged> {
-    // Any name will do for counts: what says nothing else is the TSV that jellyfish writes.
-    let format = asked.or_else(|| Format::by_extension(counts.path()));
-    let format = format.unwrap_or(Format::Tsv);
-    let mut staged = counts.stage()?;
-    staged.write_with(|writer| pairs.write(writer, format, KeyStyle::Kmer(length), progress))?;
-    Ok(staged)
 }

@@ -206,7 +206,9 @@ mod tests {
         let expected = expected();
         let (keys, values) = as_pairs(&expected);
         let check = |keys: &[u64], values: &[u64]| {
-            check_all_pairs(&Pairs::new(keys.to_vec(), values.to_vec()), &expected)
+            let mut pairs = Pairs::default();
+            pairs.extend(keys, values);
+            check_all_pairs(&pairs, &expected)
         };
         let distinct =
             |outcome| matches!(outcome, Err(Error::SelfCheck(Mismatch::Distinct { .. })));

@@ -3,14 +3,15 @@
 //! Text has no header, so that `jellyfish dump -c -t` writes the same lines for k-mers and a dump
 //! of numbers reads back as it is.
 
-use std::io::{self, Write};
+use std::io;
 
-use crate::columns::ColumnWriter;
+use rayon::prelude::*;
+
+use crate::emit::{Content, PairWriter, Rows};
 use crate::format::Format;
-use crate::kmer::{Kmer, KmerLength, MAX_LENGTH};
+use crate::kmer::KmerLength;
 use crate::output::Out;
 use crate::progress::Progress;
-use crate::saved::SavedWriter;
 
 /// How the keys are written in text; other formats have their bits either way.
 #[derive(Clone, Copy, Debug)]
@@ -26,15 +27,21 @@ pub enum KeyStyle {
 pub struct Pairs(Vec<(u64, u64)>);
 
 impl Pairs {
-    /// Joins the two columns of `retrieve_all`.
-    pub fn new(keys: Vec<u64>, values: Vec<u64>) -> Self {
-        Self(keys.into_iter().zip(values).collect())
+    /// No pairs yet, with memory for so many.
+    pub fn with_capacity(pairs: usize) -> Self {
+        Self(Vec::with_capacity(pairs))
     }
 
-    /// Orders by key, which makes outputs of two runs comparable byte by byte.
+    /// Adds pairs, as many keys as values, by all cores.
+    pub fn extend(&mut self, keys: &[u64], values: &[u64]) {
+        let pairs = keys.par_iter().copied().zip(values.par_iter().copied());
+        self.0.par_extend(pairs);
+    }
+
+    /// Orders by key, which makes outputs of two runs comparable byte by byte. All cores take part.
     pub fn sort(&mut self) {
         // Keys are unique, so nothing is left to chance.
-        self.0.sort_unstable();
+        self.0.par_sort_unstable();
     }
 
     /// The pairs.
@@ -42,23 +49,12 @@ impl Pairs {
         &self.0
     }
 
-    /// Writes all pairs.
-    pub fn write(
-        &self,
-        writer: &mut Out,
-        format: Format,
-        style: KeyStyle,
-        progress: &Progress,
-    ) -> io::Result<()> {
+    /// Writes all pairs that belong to the output; returns how many.
+    pub fn write(&self, out: &mut Out, content: Content, progress: &Progress) -> io::Result<u64> {
         progress.start_pairs("writing", self.0.len());
-        let mut rows = RowWriter::new(writer, format, self.0.len())?;
-        for chunk in self.0.chunks(1 << 14) {
-            for &(key, value) in chunk {
-                rows.write(key, value, style)?;
-            }
-            progress.advance(chunk.len());
-        }
-        rows.finish()
+        let mut writer = PairWriter::new(out, content, self.0.len())?;
+        writer.write(Rows::Pairs(&self.0), progress)?;
+        writer.finish()
     }
 }
 
@@ -92,73 +88,31 @@ fn write_error(error: csv::Error) -> io::Error {
     }
 }
 
-/// Writes pairs one by one in any format.
-pub enum RowWriter<'a> {
-    /// Lines.
-    Text(Box<csv::Writer<&'a mut Out>>),
-    /// Numbers.
-    Bin(&'a mut Out),
-    /// A saved map.
-    Saved(Box<SavedWriter<'a>>),
-    /// Parquet.
-    Columns(Box<ColumnWriter<'a>>),
-}
-
-impl<'a> RowWriter<'a> {
-    /// Begins an output of about so many pairs.
-    pub fn new(writer: &'a mut Out, format: Format, pairs: usize) -> io::Result<Self> {
-        Ok(match format {
-            Format::Bin => Self::Bin(writer),
-            Format::Csv | Format::Tsv => Self::Text(Box::new(text_writer(writer, format))),
-            Format::Gpumap => Self::Saved(Box::new(SavedWriter::new(writer, pairs)?)),
-            Format::Parquet => Self::Columns(Box::new(ColumnWriter::new(writer)?)),
-        })
-    }
-
-    /// Writes one pair.
-    pub fn write(&mut self, key: u64, value: u64, style: KeyStyle) -> io::Result<()> {
-        match (self, style) {
-            (Self::Text(rows), KeyStyle::Number) => {
-                rows.serialize((key, value)).map_err(write_error)?;
-            }
-            (Self::Text(rows), KeyStyle::Kmer(length)) => {
-                let mut buffer = [0; MAX_LENGTH as usize];
-                let text = Kmer::from_code(key).text(length, &mut buffer);
-                rows.serialize((text, value)).map_err(write_error)?;
-            }
-            (Self::Bin(writer), _) => {
-                writer.write_all(&key.to_le_bytes())?;
-                writer.write_all(&value.to_le_bytes())?;
-            }
-            (Self::Saved(writer), _) => writer.write(key, value)?,
-            (Self::Columns(writer), _) => writer.write(key, value)?,
-        }
-        Ok(())
-    }
-
-    /// Writes what comes at the end.
-    pub fn finish(self) -> io::Result<()> {
-        match self {
-            Self::Text(mut rows) => rows.flush(),
-            Self::Bin(_) => Ok(()),
-            Self::Saved(writer) => writer.finish(),
-            Self::Columns(writer) => writer.finish(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::{Destination, commit_all};
+
+    fn bytes_of(write: impl FnOnce(&mut Out) -> io::Result<()>) -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut staged = Destination::new(&path).stage().unwrap();
+        staged.write_with(write).unwrap();
+        commit_all(vec![staged]).unwrap();
+        std::fs::read(path).unwrap()
+    }
 
     fn written(format: Format, style: KeyStyle) -> Vec<u8> {
-        let mut pairs = Pairs::new(vec![3, 1, 0], vec![u64::MAX, 5, 6]);
+        let mut pairs = Pairs::default();
+        pairs.extend(&[3, 1], &[u64::MAX, 5]);
+        pairs.extend(&[0], &[6]);
         pairs.sort();
-        let mut bytes = Vec::new();
-        pairs
-            .write(&mut bytes, format, style, &Progress::hidden())
-            .unwrap();
-        bytes
+        let content = Content::all(format, style);
+        bytes_of(|out| {
+            let written = pairs.write(out, content, &Progress::hidden())?;
+            assert_eq!(written, 3);
+            Ok(())
+        })
     }
 
     #[test]
@@ -181,8 +135,7 @@ mod tests {
 
     #[test]
     fn a_key_that_was_not_found_has_an_empty_field() {
-        let mut bytes = Vec::new();
-        write_found(&mut bytes, Format::Tsv, &[7, 8], &[None, Some(9)]).unwrap();
+        let bytes = bytes_of(|out| write_found(out, Format::Tsv, &[7, 8], &[None, Some(9)]));
         assert_eq!(bytes, b"7\t\n8\t9\n");
     }
 }

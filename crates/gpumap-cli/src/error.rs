@@ -108,6 +108,16 @@ pub enum Error {
         /// As given on the command line.
         path: PathBuf,
     },
+    /// Bounds of counts between which there is none.
+    #[error(
+        "no count is {least} or more and {most} or less: lower --min-count, or raise --max-count"
+    )]
+    Bounds {
+        /// `--min-count`.
+        least: u64,
+        /// `--max-count`.
+        most: u64,
+    },
     /// A format that cannot be read from a pipe.
     #[error("{name}: {format} is read from its end, so it must be a file")]
     NeedsFile {

@@ -9,7 +9,7 @@ use clap::Parser;
 use gpumap_fuzz::{Target, Watched, mend_saved_map};
 
 use crate::cli::Cli;
-use crate::columns::ColumnWriter;
+use crate::columns::{ColumnWriter, Group};
 use crate::error::{Result, one_line};
 use crate::kmer::{KmerLength, Kmers, Strand};
 use crate::pairs::{Input, for_each_batch};
@@ -165,9 +165,9 @@ fn parquet() {
     let save = |rows: u64| {
         let mut bytes = Vec::new();
         let mut writer = ColumnWriter::new(&mut bytes).unwrap();
-        for i in 0..rows {
-            writer.write(i, i % 3).unwrap();
-        }
+        let keys: Vec<u64> = (0..rows).collect();
+        let values: Vec<u64> = (0..rows).map(|i| i % 3).collect();
+        writer.append(Group::of(&keys, &values).unwrap()).unwrap();
         writer.finish().unwrap();
         bytes
     };

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::cli::{Duplicates, LoadArgs, Session};
-use crate::dump::{KeyStyle, RowWriter, write_found};
+use crate::dump::{KeyStyle, write_found};
+use crate::emit::{Content, stream};
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::output::{Destination, Staged, check_paths, commit_all};
+use crate::output::{Destination, check_paths, commit_all};
 use crate::pairs::{Input, for_each_batch, read_keys};
 use crate::progress::Progress;
 use crate::summary::Summary;
@@ -73,12 +74,13 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
     let mut facts = Vec::new();
     if let Some((destination, format)) = &outputs.dump {
         let mut file = destination.stage()?;
+        let content = Content::all(*format, KeyStyle::Number);
         if args.sorted {
             let mut all = table.pairs()?;
             all.sort();
-            file.write_with(|writer| all.write(writer, *format, KeyStyle::Number, &progress))?;
+            file.write_with(|out| all.write(out, content, &progress).map(drop))?;
         } else {
-            stream(&mut table, &mut file, *format, &progress)?;
+            stream(&mut table, &mut file, content, &progress, |_| ())?;
         }
         staged.push(file);
     }
@@ -103,24 +105,6 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
         map_seconds: table.busy().as_secs_f64(),
     });
     Ok(())
-}
-
-/// Writes what is in `table` as it comes, without all of it in the host's memory.
-fn stream(table: &mut Table, file: &mut Staged, format: Format, progress: &Progress) -> Result<()> {
-    let pairs = table.len();
-    progress.start_pairs("writing", pairs);
-    file.try_write_with(|writer| {
-        let mut rows = match RowWriter::new(writer, format, pairs) {
-            Ok(rows) => rows,
-            Err(error) => return Ok(Err(error)),
-        };
-        let streamed = table.stream(|keys, values| {
-            progress.advance(keys.len());
-            let mut pairs = keys.iter().zip(values);
-            pairs.try_for_each(|(&key, &value)| rows.write(key, value, KeyStyle::Number))
-        })?;
-        Ok(streamed.and_then(|()| rows.finish()))
-    })
 }
 
 /// Puts the pairs of a file into `table`; returns how many there were.

@@ -8,8 +8,10 @@ mod bench;
 mod cli;
 mod columns;
 mod count;
+mod counts;
 mod demo;
 mod dump;
+mod emit;
 mod engine;
 mod error;
 mod format;
@@ -27,6 +29,7 @@ mod sequence;
 mod spectrum;
 mod summary;
 mod table;
+mod text;
 
 use std::process::ExitCode;
 

@@ -8,11 +8,9 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
 
 use gpumap::file::AtomicFile;
+use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-
-/// What outputs are written to.
-pub type Out = dyn Write + Send;
 
 const BUFFER: usize = 1 << 18;
 
@@ -58,9 +56,9 @@ impl Destination {
     /// Finds out before the long work whether the output can be made, and which file it will be, if it is
     /// one. Leaves nothing behind.
     fn check(&self) -> Result<Option<PathBuf>> {
-        Ok(match self.stage()?.writer.get_ref() {
+        Ok(match self.stage()?.out.0.get_ref() {
             Sink::Stdout(_) => None,
-            Sink::File(file) => file.target().map(Path::to_owned),
+            Sink::Stream(file) | Sink::File { file, .. } => file.target().map(Path::to_owned),
         })
     }
 
@@ -69,11 +67,15 @@ impl Destination {
         let sink = if self.is_stdout() {
             Sink::Stdout(io::stdout())
         } else {
-            Sink::File(AtomicFile::create(&self.0).map_err(self.failed())?)
+            let file = AtomicFile::create(&self.0).map_err(self.failed())?;
+            match file.target() {
+                Some(_) => Sink::File { file, len: 0 },
+                None => Sink::Stream(file),
+            }
         };
         Ok(Staged {
             destination: self.clone(),
-            writer: BufWriter::with_capacity(BUFFER, sink),
+            out: Out(BufWriter::with_capacity(BUFFER, sink)),
         })
     }
 }
@@ -116,29 +118,72 @@ pub fn check_paths(inputs: &[&Path], outputs: &[&Destination]) -> Result<()> {
 
 enum Sink {
     Stdout(Stdout),
-    File(AtomicFile),
+    /// What is no regular file and has no places.
+    Stream(AtomicFile),
+    /// A file of so many bytes.
+    File {
+        file: AtomicFile,
+        len: u64,
+    },
 }
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Stdout(stdout) => stdout.write(bytes),
-            Self::File(file) => file.write(bytes),
+            Self::Stream(file) => file.write(bytes),
+            Self::File { file, len } => {
+                file.write_all_at(bytes, *len)?;
+                *len += bytes.len() as u64;
+                Ok(bytes.len())
+            }
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Stdout(stdout) => stdout.flush(),
-            Self::File(file) => file.flush(),
+            Self::Stream(file) => file.flush(),
+            Self::File { .. } => Ok(()),
         }
+    }
+}
+
+/// What outputs are written to.
+pub struct Out(BufWriter<Sink>);
+
+impl Out {
+    /// Appends blocks, one behind the other: to a file by all cores, each block at its place.
+    pub fn append(&mut self, blocks: &[Vec<u8>]) -> io::Result<()> {
+        self.0.flush()?;
+        let Sink::File { file, len } = self.0.get_mut() else {
+            return blocks.iter().try_for_each(|block| self.0.write_all(block));
+        };
+        let file: &AtomicFile = file;
+        let mut placed = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            placed.push((*len, block));
+            *len += block.len() as u64;
+        }
+        let placed = placed.into_par_iter();
+        placed.try_for_each(|(at, block)| file.write_all_at(block, at))
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
 /// An output that is being written. Dropped without [`commit_all`], it leaves no file.
 pub struct Staged {
     destination: Destination,
-    writer: BufWriter<Sink>,
+    out: Out,
 }
 
 impl Staged {
@@ -147,33 +192,35 @@ impl Staged {
         self.try_write_with(|writer| Ok(write(writer)))
     }
 
-    /// The same for a `write` that may fail for another reason than writing: the outer error.
+    /// Writes a text that is there already.
+    pub fn write_all(&mut self, text: &str) -> Result<()> {
+        self.write_with(|out| out.write_all(text.as_bytes()))
+    }
+
+    /// The same as [`write_with`](Self::write_with) for a `write` that may fail for another reason than writing: the outer error.
     pub fn try_write_with(
         &mut self,
         write: impl FnOnce(&mut Out) -> Result<io::Result<()>>,
     ) -> Result<()> {
-        write(&mut self.writer)?
-            .and_then(|()| self.writer.flush())
+        write(&mut self.out)?
+            .and_then(|()| self.out.flush())
             .map_err(self.destination.failed())
     }
 
     /// Sees that all of it is on the disk.
     fn sync(&mut self) -> Result<()> {
-        let synced = self
-            .writer
-            .flush()
-            .and_then(|()| match self.writer.get_mut() {
-                Sink::Stdout(_) => Ok(()),
-                Sink::File(file) => file.sync(),
-            });
+        let synced = self.out.flush().and_then(|()| match self.out.0.get_mut() {
+            Sink::Stdout(_) => Ok(()),
+            Sink::Stream(file) | Sink::File { file, .. } => file.sync(),
+        });
         synced.map_err(self.destination.failed())
     }
 
     /// Gives the file its name, in place of any earlier one.
     fn commit(self) -> Result<()> {
         let failed = self.destination.failed();
-        match self.writer.into_inner() {
-            Ok(Sink::File(file)) => file.commit().map_err(failed),
+        match self.out.0.into_inner() {
+            Ok(Sink::Stream(file) | Sink::File { file, .. }) => file.commit().map_err(failed),
             Ok(Sink::Stdout(_)) => Ok(()),
             Err(error) => Err(failed(error.into_error())),
         }
@@ -224,6 +271,29 @@ mod tests {
     }
 
     #[test]
+    fn blocks_stand_in_their_order_among_what_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let blocks: Vec<Vec<u8>> = (0..100_u8)
+            .map(|block| vec![block; usize::from(block) * 7])
+            .collect();
+        let mut staged = Destination::new(&path).stage().unwrap();
+        staged
+            .write_with(|out| {
+                out.write_all(b"head")?;
+                out.append(&blocks)?;
+                out.write_all(b"foot")?;
+                out.append(&[])?;
+                out.append(&blocks[..2])
+            })
+            .unwrap();
+        commit_all(vec![staged]).unwrap();
+        let all = blocks.concat();
+        let expected = [b"head", &all[..], b"foot", &blocks[1]].concat();
+        assert!(fs::read(&path).unwrap() == expected);
+    }
+
+    #[test]
     fn a_folder_that_is_not_there_is_seen_early() {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().join("no/out.tsv"), folder.path().to_owned()] {
@@ -242,7 +312,7 @@ mod tests {
         let staged = |destination: &Destination| {
             let mut staged = destination.stage().unwrap();
             // So little that it is still in the buffer.
-            staged.writer.write_all(b"new").unwrap();
+            staged.out.write_all(b"new").unwrap();
             staged
         };
         let (good, full) = (Destination::new(&path), Destination::new("/dev/full"));

@@ -1,16 +1,12 @@
 //! Saved maps (`gpumap::file`) as files of pairs: maps of the library of any integer size are
-//! read, sets too where keys are enough, and maps of 64-bit integers written.
+//! read, sets too where keys are enough. [`crate::emit`] writes them.
 
-use std::io::{self, Read};
+use std::io::Read;
 
-use gpumap::file::{FileError, Header, Reader, Writer};
+use gpumap::file::{Header, Reader};
 use gpumap::{Key, Number, Value};
 
 use crate::error::{Error, Result};
-use crate::output::Out;
-
-/// Pairs of a block that is written.
-const BLOCK: usize = 1 << 16;
 
 /// Hands the keys, or the keys and the values, to `take` row by row. All rows are seen before it
 /// is known that the file is whole.
@@ -65,58 +61,5 @@ fn in_file(name: &str) -> impl FnOnce(gpumap::Error) -> Error + '_ {
             source: cause,
         },
         error => Error::while_doing("cannot read a saved map")(error),
-    }
-}
-
-/// Writes pairs as a saved map.
-pub struct SavedWriter<'a> {
-    writer: Writer<u64, u64, &'a mut Out>,
-    keys: Vec<u64>,
-    values: Vec<u64>,
-}
-
-impl<'a> SavedWriter<'a> {
-    /// Begins the file of about so many pairs.
-    pub fn new(writer: &'a mut Out, pairs: usize) -> io::Result<Self> {
-        let header = Header::new::<u64, u64>(pairs as u64);
-        Ok(Self {
-            writer: Writer::new(writer, &header).map_err(io_error)?,
-            keys: Vec::new(),
-            values: Vec::new(),
-        })
-    }
-
-    /// Adds one pair.
-    pub fn write(&mut self, key: u64, value: u64) -> io::Result<()> {
-        self.keys.push(key);
-        self.values.push(value);
-        if self.keys.len() == BLOCK {
-            self.write_block()?;
-        }
-        Ok(())
-    }
-
-    fn write_block(&mut self) -> io::Result<()> {
-        let outcome = self.writer.write(&self.keys, &self.values);
-        self.keys.clear();
-        self.values.clear();
-        outcome.map_err(io_error)
-    }
-
-    /// Writes what is left, and the end of the file.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.write_block()?;
-        self.writer.finish().map(drop).map_err(io_error)
-    }
-}
-
-/// The system's own error where there is one.
-fn io_error(error: gpumap::Error) -> io::Error {
-    match error {
-        gpumap::Error::File {
-            cause: FileError::Io(error),
-            ..
-        } => error,
-        error => io::Error::other(error),
     }
 }

@@ -1,4 +1,4 @@
-//! The k-mer spectrum: how many distinct k-mers occur once, twice, ... and its drawing as SVG.
+//! The k-mer spectrum: how many distinct k-mers occur once, twice, ... as text, and its drawing as SVG.
 //!
 //! Plotters draws it, with its SVG back end alone: text stays text in the file, so no font is
 //! needed on the machine that counts.
@@ -9,6 +9,7 @@ use plotters::coord::Shift;
 use plotters::coord::combinators::IntoLogRange;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
+use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::kmer::{KmerLength, Strand};
@@ -27,8 +28,14 @@ const MOST_BARS: u64 = 160;
 /// How far the axis goes at least: one bar alone is no histogram.
 const FEWEST_COUNTS: u64 = 10;
 
+/// Counts below this, which nearly all are, are tallied in an array.
+const SMALL: usize = 1 << 12;
+
+/// Counts that one thread tallies at least, as a tally takes that long to make.
+const FEWEST_TALLIED: usize = 1 << 16;
+
 /// Distinct k-mers by how often they occur.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spectrum(BTreeMap<u64, u64>);
 
 /// The part of a spectrum that is drawn.
@@ -49,14 +56,66 @@ impl Bars {
     }
 }
 
-impl Spectrum {
-    /// The spectrum of these counts.
-    pub fn new(counts: impl IntoIterator<Item = u64>) -> Self {
-        let mut spectrum = BTreeMap::new();
-        for count in counts {
-            *spectrum.entry(count).or_default() += 1;
+/// Counts that a thread has seen.
+struct Tally {
+    small: Vec<u64>,
+    large: BTreeMap<u64, u64>,
+}
+
+impl Tally {
+    fn new() -> Self {
+        Self {
+            small: vec![0; SMALL],
+            large: BTreeMap::new(),
         }
-        Self(spectrum)
+    }
+
+    fn with(mut self, count: u64) -> Self {
+        let place = usize::try_from(count).ok();
+        match place.and_then(|place| self.small.get_mut(place)) {
+            Some(kmers) => *kmers += 1,
+            None => *self.large.entry(count).or_default() += 1,
+        }
+        self
+    }
+
+    fn join(mut self, other: Self) -> Self {
+        for (kmers, more) in self.small.iter_mut().zip(other.small) {
+            *kmers += more;
+        }
+        for (count, more) in other.large {
+            *self.large.entry(count).or_default() += more;
+        }
+        self
+    }
+
+    /// Each count with the number of k-mers that have it.
+    fn into_counts(self) -> impl Iterator<Item = (u64, u64)> {
+        let small = (0..).zip(self.small);
+        small.filter(|&(_, kmers)| kmers != 0).chain(self.large)
+    }
+}
+
+impl Spectrum {
+    /// Adds distinct k-mers with these counts, by all cores.
+    pub fn add(&mut self, counts: impl IndexedParallelIterator<Item = u64>) {
+        let tallies = counts
+            .with_min_len(FEWEST_TALLIED)
+            .fold(Tally::new, Tally::with);
+        let all = tallies.reduce_with(Tally::join);
+        let all = all.map(Tally::into_counts).into_iter().flatten();
+        for (count, kmers) in all {
+            *self.0.entry(count).or_default() += kmers;
+        }
+    }
+
+    /// A line for each count that k-mers have: the count, a space, and how many have it. As `jellyfish histo`
+    /// writes it, although that puts all counts above 10,000 in one line unless told otherwise.
+    pub fn to_text(&self) -> String {
+        let lines = self.0.iter();
+        lines.fold(String::new(), |text, (count, kmers)| {
+            text + &format!("{count} {kmers}\n")
+        })
     }
 
     fn distinct(&self) -> u64 {
@@ -225,6 +284,40 @@ mod tests {
         KmerLength::new(21).unwrap()
     }
 
+    fn spectrum(counts: &[u64]) -> Spectrum {
+        let mut spectrum = Spectrum::default();
+        spectrum.add(counts.par_iter().copied());
+        spectrum
+    }
+
+    #[test]
+    fn counts_are_tallied_whatever_their_size_and_number() {
+        let edge = SMALL as u64;
+        let counts = (0..300_000).map(|i: u64| match i % 7 {
+            0 => 1,
+            1 => edge - 1,
+            2 => edge,
+            3 => u64::MAX - i % 2,
+            _ => i % 100,
+        });
+        let counts: Vec<u64> = counts.collect();
+        let mut expected = BTreeMap::<u64, u64>::new();
+        for &count in &counts {
+            *expected.entry(count).or_default() += 1;
+        }
+        let mut in_parts = spectrum(&counts[..1]);
+        in_parts.add(counts[1..].par_iter().copied());
+        assert_eq!(in_parts, Spectrum(expected));
+        assert_eq!(in_parts, spectrum(&counts));
+    }
+
+    #[test]
+    fn the_text_has_a_line_a_count() {
+        assert_eq!(spectrum(&[]).to_text(), "");
+        let text = spectrum(&[3, 1, 1, 70_000, 3, 3]).to_text();
+        assert_eq!(text, "1 2\n3 3\n70000 1\n");
+    }
+
     #[test]
     fn bars_hold_every_kmer_that_is_not_beyond() {
         for counts in [
@@ -238,7 +331,7 @@ mod tests {
                 .collect(),
             vec![u64::MAX; 3],
         ] {
-            let spectrum = Spectrum::new(counts.iter().copied());
+            let spectrum = spectrum(&counts);
             let bars = spectrum.bars();
             assert!(bars.heights.len() as u64 <= MOST_BARS);
             let shown: u64 = bars.heights.iter().sum();
@@ -256,7 +349,7 @@ mod tests {
             vec![u64::MAX; 2],
             (1..900).collect(),
         ] {
-            let svg = Spectrum::new(counts)
+            let svg = spectrum(&counts)
                 .to_svg(length(), Strand::Canonical)
                 .unwrap();
             assert!(svg.starts_with("<svg"), "{svg}");

@@ -1,5 +1,6 @@
 //! A table of pairs on the device that grows with what is put in.
 
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use gpumap::sharded::Ranks;
@@ -8,8 +9,8 @@ use gpumap::{Device, Growth, Map, MapBuilder, Merge, ShardedMap};
 use crate::dump::Pairs;
 use crate::error::{Error, Result};
 
-/// Pairs that are streamed at a time.
-const CHUNK: usize = 1 << 18;
+/// Pairs that are streamed at a time: enough pieces for all cores.
+const CHUNK: usize = 1 << 21;
 
 /// How many pairs a table may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,17 +110,13 @@ impl Table {
 
     /// All pairs, in no particular order.
     pub fn pairs(&mut self) -> Result<Pairs> {
-        self.timed(|table| match &table.map {
-            Some(map) => {
-                let all = match map {
-                    Pairing::One(map) => map.retrieve_all(),
-                    Pairing::Many(map) => map.retrieve_all(),
-                };
-                let (keys, values) = all.map_err(Error::while_doing("cannot retrieve all"))?;
-                Ok(Pairs::new(keys, values))
-            }
-            None => Ok(Pairs::default()),
-        })
+        let mut pairs = Pairs::with_capacity(self.len());
+        let streamed = self.stream(|keys, values| {
+            pairs.extend(keys, values);
+            Ok::<(), Infallible>(())
+        })?;
+        let Ok(()) = streamed;
+        Ok(pairs)
     }
 
     /// Hands all pairs to `visit`, some at a time: for outputs that take them in any order. An error

@@ -260,11 +260,34 @@ fn outputs_that_cannot_be() {
             "--spectrum",
             "no/out.svg",
         ],
+        &[
+            "count-kmers",
+            "lambda.fa.gz",
+            "-o",
+            "out.tsv",
+            "--histogram",
+            "no/out.txt",
+        ],
         &["load", "good.csv", "--dump", "no/out.csv"],
     ] {
         fails(&scene, arguments, &["cannot write"]);
         let said = scene.run(arguments).stderr;
         assert!(!said.contains(".tmp"), "{said}");
+    }
+    for bounds in [
+        &["-L", "5", "-U", "4"][..],
+        &["--min-count=5", "--max-count=0"],
+    ] {
+        let arguments = [&["count-kmers", "lambda.fa.gz", "-o", "out.tsv"], bounds].concat();
+        fails(&scene, &arguments, &["5 or more and", "--max-count"]);
+    }
+    for number in ["-1", "x", "1.5", "18446744073709551616", ""] {
+        let bound = format!("--min-count={number}");
+        fails(
+            &scene,
+            &["count-kmers", "lambda.fa.gz", &bound],
+            &["--min-count"],
+        );
     }
     for name in ["out.png", "out.svg.gz", "out.tsv"] {
         let spectrum = ["count-kmers", "lambda.fa.gz", "--spectrum", name];
@@ -282,6 +305,8 @@ fn outputs_that_cannot_be() {
         ][..],
         &["count-kmers", "lambda.fa.gz", "-o", "lambda.fa.gz"],
         &["count-kmers", "lambda.fa.gz", "--spectrum", "-"],
+        &["count-kmers", "lambda.fa.gz", "--histogram", "-"],
+        &["count-kmers", "lambda.fa.gz", "--histogram", "lambda.fa.gz"],
         &["load", "good.csv", "--dump", "good.csv"],
         &["load", "good.csv", "--lookup", "keys.tsv", "--dump", "-"],
         &["load", "-", "--lookup", "-"],

@@ -177,3 +177,95 @@ fn the_spectrum_is_drawn_with_its_axes() {
     let expected = ["c.tsv", "lambda_virus.fa.gz", "reads.fq.gz", "s.svg"];
     assert_eq!(scene.files(), expected);
 }
+
+#[test]
+fn counts_out_of_bounds_are_left_out() {
+    let scene = inputs();
+    let count = |rest: &[&str]| {
+        let arguments = [&["count-kmers", "reads.fq.gz", "-k6", "-C"], rest].concat();
+        scene.succeed(&arguments)
+    };
+    let all = count(&["--sorted"]);
+    let of = |line: &str| -> u64 { line.split('\t').nth(1).unwrap().parse().unwrap() };
+    let within = |least: u64, most: u64| -> String {
+        let lines = all.split_inclusive('\n');
+        lines
+            .filter(|line| (least..=most).contains(&of(line.trim_end())))
+            .collect()
+    };
+    for (options, least, most) in [
+        (&["--min-count", "3"][..], 3, u64::MAX),
+        (&["--max-count", "9"], 0, 9),
+        (&["--min-count", "3", "--max-count", "9"], 3, 9),
+        (&["--min-count", "4", "--max-count", "4"], 4, 4),
+        (&["-L", "3", "-U", "9"], 3, 9),
+        (&["--lower-count=3", "--upper-count=9"], 3, 9),
+        (&["-L", "18446744073709551615"], u64::MAX, u64::MAX),
+        (&["-L", "0"], 0, u64::MAX),
+    ] {
+        let expected = within(least, most);
+        assert_eq!(count(&[options, &["--sorted"]].concat()), expected);
+        assert_eq!(sorted(&count(options)), expected, "{options:?}");
+        for name in ["out.bin", "out.gpumap", "out.parquet", "out.tsv"] {
+            count(&[options, &["-o", name]].concat());
+        }
+        assert_eq!(sorted(&scene.read("out.tsv")), expected);
+        let pairs = |name| scene.succeed(&["load", name, "--dump", "-", "--sorted"]);
+        let numbers = pairs("out.bin");
+        assert_eq!(numbers.lines().count(), expected.lines().count());
+        for (number, line) in numbers.lines().zip(expected.lines()) {
+            assert_eq!(of(number), of(line), "{options:?}");
+        }
+        assert_eq!(pairs("out.gpumap"), numbers);
+        assert_eq!(pairs("out.parquet"), numbers);
+    }
+    // Nothing is left of them, and they are whole files.
+    assert_eq!(count(&["-L", "1000000"]), "");
+    let said = scene.run(&[
+        "count-kmers",
+        "reads.fq.gz",
+        "-k6",
+        "-C",
+        "-L3",
+        "-o",
+        "x.tsv",
+    ]);
+    let written = scene.read("x.tsv").lines().count();
+    let digits: Vec<char> = written.to_string().chars().collect();
+    let (thousands, rest) = digits.split_at(digits.len().saturating_sub(3));
+    let thousands: String = thousands.iter().collect();
+    let rest: String = rest.iter().collect();
+    let grouped = [thousands, rest].join(",");
+    let line = format!("written     {}\n", grouped.trim_start_matches(','));
+    assert!(said.stderr.contains(&line), "{line}: {said:?}");
+}
+
+#[test]
+fn the_histogram_is_that_of_jellyfish() {
+    let scene = inputs();
+    let count = |rest: &[&str]| {
+        let arguments = [&["count-kmers", "lambda_virus.fa.gz", "-k8"], rest].concat();
+        scene.succeed(&arguments)
+    };
+    // jellyfish count -m 8 -s 1M, jellyfish histo; all of it.
+    count(&["-o", "c.tsv", "--histogram", "h.txt"]);
+    let histogram = scene.read("h.txt");
+    assert_eq!(histogram, include_str!("golden/lambda_8_histogram.txt"));
+    // Whatever is left out of the counts, and whatever their order.
+    for rest in [&["-L2", "-U3"][..], &["--sorted"]] {
+        count(&[rest, &["-o", "c.bin", "--histogram", "h2.txt"]].concat());
+        assert_eq!(scene.read("h2.txt"), histogram, "{rest:?}");
+    }
+    count(&[
+        "-o",
+        "c.bin",
+        "--spectrum",
+        "s.svg",
+        "--histogram",
+        "h3.txt",
+    ]);
+    assert_eq!(scene.read("h3.txt"), histogram);
+    assert!(scene.read("s.svg").contains("8-mer spectrum"));
+    let shown = count(&["-o", "c.bin", "--histogram", "-"]);
+    assert_eq!(shown, histogram);
+}

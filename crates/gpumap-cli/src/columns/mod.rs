@@ -9,7 +9,7 @@ mod reader;
 mod writer;
 
 pub use reader::read;
-pub use writer::ColumnWriter;
+pub use writer::{ColumnWriter, Group};
 
 /// The columns, in the order in which they are written.
 const NAMES: [&str; 2] = ["key", "value"];

@@ -250,7 +250,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::columns::ColumnWriter;
+    use crate::columns::{ColumnWriter, Group};
 
     #[test]
     fn damaged_files_are_errors_or_other_numbers_but_no_panics() {
@@ -258,9 +258,9 @@ mod tests {
         let path = folder.path().join("a.parquet");
         let mut good = Vec::new();
         let mut writer = ColumnWriter::new(&mut good).unwrap();
-        for i in 0..100 {
-            writer.write(i, i % 3).unwrap();
-        }
+        let keys: Vec<u64> = (0..100).collect();
+        let values: Vec<u64> = (0..100).map(|i| i % 3).collect();
+        writer.append(Group::of(&keys, &values).unwrap()).unwrap();
         writer.finish().unwrap();
         let read = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();

@@ -1,85 +1,128 @@
-//! Rows to columns.
+//! Rows to columns: threads encode row groups, which are then put one behind the other.
 
-use std::io;
-use std::sync::Arc;
+use std::io::{self, Write};
+use std::sync::{Arc, LazyLock};
 
+use bytes::Bytes;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
+use parquet::column::writer::{ColumnCloseResult, ColumnWriterImpl};
 use parquet::data_type::Int64Type;
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::Type;
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::{SchemaDescriptor, Type};
 
 use super::NAMES;
-use crate::output::Out;
 
-/// Rows of a row group: what is kept in memory until it is written.
-const GROUP: usize = 1 << 20;
-
-/// Writes pairs as two columns, a row group at a time.
-pub struct ColumnWriter<'a> {
-    file: SerializedFileWriter<&'a mut Out>,
-    waiting: [Vec<i64>; 2],
+/// What is the same in all files.
+struct Layout {
+    schema: SchemaDescriptor,
+    properties: WriterPropertiesPtr,
 }
 
-impl<'a> ColumnWriter<'a> {
-    /// Begins the file.
-    pub fn new(writer: &'a mut Out) -> io::Result<Self> {
+impl Layout {
+    fn get() -> Result<&'static Self, ParquetError> {
+        static LAYOUT: LazyLock<Result<Layout, ParquetError>> = LazyLock::new(Layout::new);
+        let damaged = |error: &ParquetError| ParquetError::General(error.to_string());
+        LAYOUT.as_ref().map_err(damaged)
+    }
+
+    fn new() -> Result<Self, ParquetError> {
         let unsigned = |name| {
             let column = Type::primitive_type_builder(name, PhysicalType::INT64)
                 .with_repetition(Repetition::REQUIRED)
                 .with_logical_type(Some(LogicalType::integer(64, false)));
             column.build().map(Arc::new)
         };
-        let new = || {
-            let columns = vec![unsigned(NAMES[0])?, unsigned(NAMES[1])?];
-            let schema = Type::group_type_builder("pairs")
-                .with_fields(columns)
-                .build()?;
-            let properties = WriterProperties::builder()
-                .set_compression(Compression::SNAPPY)
-                // Keys are unique, so a dictionary of them is only in the way.
-                .set_column_dictionary_enabled(NAMES[0].into(), false)
-                .set_created_by(concat!("gpumap ", env!("CARGO_PKG_VERSION")).to_owned())
-                .build();
-            SerializedFileWriter::new(writer, Arc::new(schema), Arc::new(properties))
-        };
+        let columns = vec![unsigned(NAMES[0])?, unsigned(NAMES[1])?];
+        let schema = Type::group_type_builder("pairs")
+            .with_fields(columns)
+            .build()?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            // Keys are unique, so a dictionary of them is only in the way.
+            .set_column_dictionary_enabled(NAMES[0].into(), false)
+            .set_created_by(concat!("gpumap ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
         Ok(Self {
-            file: new().map_err(io_error)?,
-            waiting: [Vec::new(), Vec::new()],
+            schema: SchemaDescriptor::new(Arc::new(schema)),
+            properties: Arc::new(properties),
+        })
+    }
+}
+
+/// A row group as bytes, one of pairs or none.
+pub struct Group {
+    columns: Vec<(Bytes, ColumnCloseResult)>,
+    rows: u64,
+}
+
+impl Group {
+    /// Encodes pairs, as many keys as values.
+    pub fn of(keys: &[u64], values: &[u64]) -> io::Result<Self> {
+        let encoded = [keys, values]
+            .into_iter()
+            .enumerate()
+            .map(|(place, numbers)| Self::column(place, bytemuck::cast_slice(numbers)));
+        let columns: Result<Vec<_>, ParquetError> = encoded.collect();
+        Ok(Self {
+            columns: columns.map_err(io_error)?,
+            rows: keys.len() as u64,
         })
     }
 
-    /// Adds one row.
-    pub fn write(&mut self, key: u64, value: u64) -> io::Result<()> {
-        // The same bits: the column says that they are unsigned.
-        self.waiting[0].push(key as i64);
-        self.waiting[1].push(value as i64);
-        if self.waiting[0].len() == GROUP {
-            self.write_group().map_err(io_error)?;
-        }
-        Ok(())
+    /// Encodes numbers. They are the same bits: the column says that they are unsigned.
+    fn column(place: usize, numbers: &[i64]) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
+        let layout = Layout::get()?;
+        let mut bytes = TrackedWrite::new(Vec::new());
+        let pages = Box::new(SerializedPageWriter::new(&mut bytes));
+        let (column, properties) = (layout.schema.column(place), Arc::clone(&layout.properties));
+        let mut writer = ColumnWriterImpl::<Int64Type>::new(column, properties, pages);
+        writer.write_batch(numbers, None, None)?;
+        let closed = writer.close()?;
+        Ok((bytes.into_inner()?.into(), closed))
     }
 
-    fn write_group(&mut self) -> Result<(), ParquetError> {
-        let mut group = self.file.next_row_group()?;
-        for numbers in &mut self.waiting {
-            if let Some(mut column) = group.next_column()? {
-                column
-                    .typed::<Int64Type>()
-                    .write_batch(numbers, None, None)?;
-                column.close()?;
+    /// How many rows there are.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+}
+
+/// Writes pairs as two columns, a row group at a time.
+pub struct ColumnWriter<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+}
+
+impl<W: Write + Send> ColumnWriter<W> {
+    /// Begins the file.
+    pub fn new(out: W) -> io::Result<Self> {
+        let new = || {
+            let layout = Layout::get()?;
+            let schema = layout.schema.root_schema_ptr();
+            SerializedFileWriter::new(out, schema, Arc::clone(&layout.properties))
+        };
+        let file = new().map_err(io_error)?;
+        Ok(Self { file })
+    }
+
+    /// Adds a row group, if it has rows.
+    pub fn append(&mut self, group: Group) -> io::Result<()> {
+        if group.rows == 0 {
+            return Ok(());
+        }
+        let append = || {
+            let mut writer = self.file.next_row_group()?;
+            for (bytes, closed) in group.columns {
+                writer.append_column(&bytes, closed)?;
             }
-            numbers.clear();
-        }
-        group.close().map(drop)
+            writer.close().map(drop)
+        };
+        append().map_err(io_error)
     }
 
-    /// Writes what is left, and the end of the file.
-    pub fn finish(mut self) -> io::Result<()> {
-        if !self.waiting[0].is_empty() {
-            self.write_group().map_err(io_error)?;
-        }
+    /// Writes the end of the file.
+    pub fn finish(self) -> io::Result<()> {
         self.file.close().map(drop).map_err(io_error)
     }
 }

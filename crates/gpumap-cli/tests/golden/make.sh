@@ -56,3 +56,7 @@ done >> digests.txt
 # About a thousand of the lines themselves, to see where a difference is.
 count "$lambda" 21 | awk 'NR % 48 == 1' > lambda_21_sample.tsv
 count reads.fq.gz 21 -C | awk 'NR % 15 == 1' > reads_21_canonical_sample.tsv
+
+# How many 8-mers occur once, twice, ...
+count "$lambda" 8 > /dev/null
+jellyfish histo "$scratch/counts" > lambda_8_histogram.txt

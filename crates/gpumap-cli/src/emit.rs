@@ -1,0 +1,427 @@
+//! [`PairWriter`]: pairs to an output in any format, by all cores.
+//!
+//! What is given is cut into pieces. Threads make each piece into a block of bytes, while others write the
+//! blocks of the pieces before: to a file each at its place, to a stream in order. At most two spans of
+//! pairs are in memory as bytes, however many there are.
+
+use std::io::{self, Write};
+use std::ops::RangeInclusive;
+
+use gpumap::file::{Block, Frame, Header};
+use rayon::prelude::*;
+
+use crate::columns::{ColumnWriter, Group};
+use crate::dump::KeyStyle;
+use crate::error::Result;
+use crate::format::Format;
+use crate::output::{Out, Staged};
+use crate::progress::Progress;
+use crate::table::Table;
+use crate::text::{MOST_ROW, push_rows};
+
+/// Pairs of a block.
+const PIECE: usize = 1 << 14;
+
+/// Pairs of a row group of Parquet: its readers want large ones.
+const GROUP: usize = 1 << 17;
+
+/// Pairs that are made into bytes between two looks at what is written.
+const SPAN: usize = 1 << 21;
+
+/// Pairs as a table gives them, or as they are sorted.
+#[derive(Clone, Copy, Debug)]
+pub enum Rows<'a> {
+    /// As many keys as values.
+    Columns(&'a [u64], &'a [u64]),
+    /// Keys with their values.
+    Pairs(&'a [(u64, u64)]),
+}
+
+impl<'a> Rows<'a> {
+    fn len(self) -> usize {
+        match self {
+            Self::Columns(keys, _) => keys.len(),
+            Self::Pairs(pairs) => pairs.len(),
+        }
+    }
+
+    /// These in pieces of `len` pairs, and a shorter one at the end.
+    fn pieces(self, len: usize) -> impl Iterator<Item = Self> {
+        (0..self.len()).step_by(len).map(move |start| {
+            let end = self.len().min(start + len);
+            match self {
+                Self::Columns(keys, values) => {
+                    Self::Columns(&keys[start..end], &values[start..end])
+                }
+                Self::Pairs(pairs) => Self::Pairs(&pairs[start..end]),
+            }
+        })
+    }
+
+    /// Hands those with a value within `bounds` to `work`, as an iterator of a type of its own.
+    fn within<W: Work>(self, bounds: &RangeInclusive<u64>, work: W) {
+        let is_within = |&(_, value): &(u64, u64)| bounds.contains(&value);
+        match self {
+            Self::Columns(keys, values) => {
+                let pairs = keys.iter().copied().zip(values.iter().copied());
+                work.take(pairs.filter(is_within));
+            }
+            Self::Pairs(pairs) => work.take(pairs.iter().copied().filter(is_within)),
+        }
+    }
+
+    /// Two columns of those with a value within `bounds`.
+    fn columns(self, bounds: &RangeInclusive<u64>) -> (Vec<u64>, Vec<u64>) {
+        let mut columns = (
+            Vec::with_capacity(self.len()),
+            Vec::with_capacity(self.len()),
+        );
+        self.within(bounds, ToColumns(&mut columns));
+        columns
+    }
+}
+
+/// What is done with pairs: a loop of its own for each way to get them.
+trait Work {
+    fn take(self, pairs: impl Iterator<Item = (u64, u64)>);
+}
+
+struct ToColumns<'a>(&'a mut (Vec<u64>, Vec<u64>));
+
+impl Work for ToColumns<'_> {
+    fn take(self, pairs: impl Iterator<Item = (u64, u64)>) {
+        self.0.extend(pairs);
+    }
+}
+
+struct ToText<'a> {
+    style: KeyStyle,
+    delimiter: u8,
+    out: &'a mut Vec<u8>,
+}
+
+impl Work for ToText<'_> {
+    fn take(self, pairs: impl Iterator<Item = (u64, u64)>) {
+        push_rows(pairs, self.style, self.delimiter, self.out);
+    }
+}
+
+struct ToNumbers<'a>(&'a mut Vec<u8>);
+
+impl Work for ToNumbers<'_> {
+    fn take(self, pairs: impl Iterator<Item = (u64, u64)>) {
+        for (key, value) in pairs {
+            let mut pair = [0; 16];
+            pair[..8].copy_from_slice(&key.to_le_bytes());
+            pair[8..].copy_from_slice(&value.to_le_bytes());
+            self.0.extend_from_slice(&pair);
+        }
+    }
+}
+
+/// What an output holds.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// In which format.
+    pub format: Format,
+    /// How keys are written as text.
+    pub style: KeyStyle,
+    /// Pairs with other values are left out.
+    pub bounds: RangeInclusive<u64>,
+}
+
+impl Content {
+    /// All pairs in this format.
+    pub fn all(format: Format, style: KeyStyle) -> Self {
+        let bounds = 0..=u64::MAX;
+        Self {
+            format,
+            style,
+            bounds,
+        }
+    }
+}
+
+/// Writes pairs to an output.
+pub struct PairWriter<'a> {
+    content: Content,
+    target: Target<'a>,
+    written: u64,
+}
+
+enum Target<'a> {
+    Blocks(Blocks<'a>),
+    Columns(Box<ColumnWriter<&'a mut Out>>),
+}
+
+impl<'a> PairWriter<'a> {
+    /// Begins an output of about so many pairs.
+    pub fn new(out: &'a mut Out, content: Content, pairs: usize) -> io::Result<Self> {
+        let target = match content.format {
+            Format::Parquet => Target::Columns(Box::new(ColumnWriter::new(out)?)),
+            Format::Gpumap => {
+                let (frame, header) = Frame::begin(&Header::new::<u64, u64>(pairs as u64));
+                out.write_all(&header)?;
+                Target::Blocks(Blocks::new(out, Some(frame)))
+            }
+            Format::Bin | Format::Csv | Format::Tsv => Target::Blocks(Blocks::new(out, None)),
+        };
+        Ok(Self {
+            content,
+            target,
+            written: 0,
+        })
+    }
+
+    /// Adds pairs. An error may be of pairs that were added before.
+    pub fn write(&mut self, rows: Rows<'_>, progress: &Progress) -> io::Result<()> {
+        for span in rows.pieces(SPAN) {
+            self.written += match &mut self.target {
+                Target::Blocks(blocks) => blocks.write(span, &self.content)?,
+                Target::Columns(columns) => {
+                    let pieces: Vec<Rows<'_>> = span.pieces(GROUP).collect();
+                    let groups = pieces.par_iter().map(|piece| {
+                        let (keys, values) = piece.columns(&self.content.bounds);
+                        Group::of(&keys, &values)
+                    });
+                    let groups: io::Result<Vec<Group>> = groups.collect();
+                    let mut written = 0;
+                    for group in groups? {
+                        written += group.rows();
+                        columns.append(group)?;
+                    }
+                    written
+                }
+            };
+            progress.advance(span.len());
+        }
+        Ok(())
+    }
+
+    /// Writes what is left and the end; returns how many pairs the output has.
+    pub fn finish(self) -> io::Result<u64> {
+        match self.target {
+            Target::Blocks(blocks) => blocks.finish()?,
+            Target::Columns(columns) => columns.finish()?,
+        }
+        Ok(self.written)
+    }
+}
+
+/// Writes what is in `table` as it comes, without all of it in the host's memory; `see` has a look at the values
+/// of all pairs, those too that do not belong to the output. Returns how many pairs the output has.
+pub fn stream(
+    table: &mut Table,
+    file: &mut Staged,
+    content: Content,
+    progress: &Progress,
+    mut see: impl FnMut(&[u64]),
+) -> Result<u64> {
+    let pairs = table.len();
+    progress.start_pairs("writing", pairs);
+    let mut written = 0;
+    file.try_write_with(|out| {
+        let mut writer = match PairWriter::new(out, content, pairs) {
+            Ok(writer) => writer,
+            Err(error) => return Ok(Err(error)),
+        };
+        let streamed = table.stream(|keys, values| {
+            see(values);
+            writer.write(Rows::Columns(keys, values), progress)
+        })?;
+        let finished = streamed.and_then(|()| writer.finish());
+        Ok(finished.map(|pairs| written = pairs))
+    })?;
+    Ok(written)
+}
+
+/// Blocks of bytes on their way to an output.
+struct Blocks<'a> {
+    out: &'a mut Out,
+    /// Of a saved map.
+    frame: Option<Frame>,
+    /// To be written.
+    ready: Vec<Vec<u8>>,
+    /// Memory of blocks that were written.
+    spare: Vec<Vec<u8>>,
+}
+
+impl<'a> Blocks<'a> {
+    fn new(out: &'a mut Out, frame: Option<Frame>) -> Self {
+        Self {
+            out,
+            frame,
+            ready: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Makes blocks of these rows while those before are written; returns how many pairs they have.
+    fn write(&mut self, rows: Rows<'_>, content: &Content) -> io::Result<u64> {
+        let pieces: Vec<Rows<'_>> = rows.pieces(PIECE).collect();
+        let mut blocks = std::mem::take(&mut self.spare);
+        blocks.resize_with(pieces.len(), Vec::new);
+        let (written, made) = rayon::join(
+            || self.out.append(&self.ready),
+            || {
+                let pairs = pieces.par_iter().zip(&mut blocks);
+                let made = pairs.map(|(&piece, block)| make(piece, content, block));
+                made.collect::<io::Result<Vec<Made>>>()
+            },
+        );
+        written?;
+        let mut pairs = 0;
+        for made in made? {
+            pairs += made.pairs;
+            if let (Some(frame), Some(block)) = (&mut self.frame, &made.block) {
+                frame.add(block);
+            }
+        }
+        self.spare = std::mem::replace(&mut self.ready, blocks);
+        Ok(pairs)
+    }
+
+    fn finish(self) -> io::Result<()> {
+        self.out.append(&self.ready)?;
+        match self.frame {
+            Some(frame) => self.out.write_all(&frame.end()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a block was made of.
+struct Made {
+    pairs: u64,
+    /// Of a saved map, if there is a pair.
+    block: Option<Block>,
+}
+
+/// Makes the bytes of a piece in `bytes`, whatever they are now.
+fn make(piece: Rows<'_>, content: &Content, bytes: &mut Vec<u8>) -> io::Result<Made> {
+    const PAIR: usize = 2 * size_of::<u64>();
+    bytes.clear();
+    let (pairs, block) = match content.format {
+        Format::Csv | Format::Tsv => {
+            bytes.reserve(piece.len() * MOST_ROW);
+            let work = ToText {
+                style: content.style,
+                delimiter: content.format.delimiter(),
+                out: bytes,
+            };
+            piece.within(&content.bounds, work);
+            (memchr::memchr_iter(b'\n', bytes).count(), None)
+        }
+        Format::Gpumap => {
+            let (keys, values) = piece.columns(&content.bounds);
+            let block = match keys.is_empty() {
+                true => None,
+                false => Some(Block::of(&keys, &values).map_err(io::Error::other)?),
+            };
+            bytes.extend(block.iter().flat_map(Block::start));
+            for column in [&keys, &values] {
+                bytes.extend_from_slice(bytemuck::cast_slice(column));
+            }
+            (keys.len(), block)
+        }
+        Format::Bin | Format::Parquet => {
+            bytes.reserve(piece.len() * PAIR);
+            piece.within(&content.bounds, ToNumbers(bytes));
+            (bytes.len() / PAIR, None)
+        }
+    };
+    let pairs = pairs as u64;
+    Ok(Made { pairs, block })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::{Destination, commit_all};
+    use crate::pairs::{Input, for_each_batch};
+
+    /// Writes rows given in parts, and reads them again.
+    fn there_and_back(
+        parts: &[Rows<'_>],
+        format: Format,
+        bounds: RangeInclusive<u64>,
+    ) -> Vec<[u64; 2]> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut staged = Destination::new(&path).stage().unwrap();
+        let mut content = Content::all(format, KeyStyle::Number);
+        content.bounds = bounds;
+        let mut written = 0;
+        let write = |out: &mut Out| {
+            let mut writer = PairWriter::new(out, content, 0)?;
+            for &rows in parts {
+                writer.write(rows, &Progress::hidden())?;
+            }
+            written = writer.finish()?;
+            Ok(())
+        };
+        staged.write_with(write).unwrap();
+        commit_all(vec![staged]).unwrap();
+        let input = Input {
+            path: &path,
+            format: Some(format),
+            max_record: None,
+        };
+        let mut back = Vec::new();
+        let take = |[keys, values]: &[Vec<u64>; 2]| {
+            back.extend(keys.iter().zip(values).map(|(&key, &value)| [key, value]));
+            Ok(())
+        };
+        let read = for_each_batch(input, 1 << 16, &Progress::hidden(), take).unwrap();
+        assert_eq!(read, written, "{format}");
+        back
+    }
+
+    #[test]
+    fn rows_keep_their_order_over_pieces_and_spans() {
+        let keys: Vec<u64> = (0..SPAN as u64 + 3 * PIECE as u64 / 2)
+            .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            .collect();
+        let values: Vec<u64> = (0..keys.len() as u64).map(|i| i % 1_000).collect();
+        let pairs: Vec<(u64, u64)> = keys.iter().copied().zip(values.iter().copied()).collect();
+        let parts = [
+            Rows::Columns(&keys[..5], &values[..5]),
+            Rows::Columns(&[], &[]),
+            Rows::Pairs(&pairs[5..PIECE + 6]),
+            Rows::Columns(&keys[PIECE + 6..], &values[PIECE + 6..]),
+        ];
+        for format in [Format::Bin, Format::Gpumap, Format::Parquet, Format::Tsv] {
+            for bounds in [0..=u64::MAX, 7..=700, 999..=999, 1_000..=2_000] {
+                let expected = pairs.iter().filter(|pair| bounds.contains(&pair.1));
+                let expected = expected.map(|&(key, value)| [key, value]);
+                let back = there_and_back(&parts, format, bounds.clone());
+                assert!(expected.eq(back), "{format}, {bounds:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_rows_are_a_whole_file() {
+        for format in [Format::Bin, Format::Gpumap, Format::Parquet, Format::Csv] {
+            assert!(there_and_back(&[], format, 0..=u64::MAX).is_empty());
+        }
+    }
+
+    /// A stream takes the blocks in order, and an error of a block ends it.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let values = vec![1; 3 * PIECE];
+        for format in [Format::Bin, Format::Gpumap, Format::Parquet, Format::Csv] {
+            let mut staged = Destination::new("/dev/full").stage().unwrap();
+            let outcome = staged.write_with(|out| {
+                let content = Content::all(format, KeyStyle::Number);
+                let mut writer = PairWriter::new(out, content, values.len())?;
+                writer.write(Rows::Columns(&values, &values), &Progress::hidden())?;
+                writer.finish().map(drop)
+            });
+            let outcome = outcome.and_then(|()| commit_all(vec![staged]));
+            assert!(outcome.is_err(), "{format}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Rows of text: a key, a delimiter, a value, a line end. Numbers and k-mers need no quotes.
+
+use crate::dump::KeyStyle;
+use crate::kmer::{KmerLength, MAX_LENGTH};
+
+/// Bytes of a row at most: a k-mer or a number, and a count of 20 digits.
+pub const MOST_ROW: usize = MAX_LENGTH as usize + 20 + 2;
+
+/// The letters of four bases.
+static LETTERS: [[u8; 4]; 256] = {
+    let mut letters = [[0; 4]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut place = 0;
+        while place < 4 {
+            letters[byte][place] = b"ACGT"[byte >> (6 - 2 * place) & 3];
+            place += 1;
+        }
+        byte += 1;
+    }
+    letters
+};
+
+/// Appends rows.
+pub fn push_rows(
+    rows: impl Iterator<Item = (u64, u64)>,
+    style: KeyStyle,
+    delimiter: u8,
+    out: &mut Vec<u8>,
+) {
+    match style {
+        KeyStyle::Number => {
+            let mut number = itoa::Buffer::new();
+            push(rows, delimiter, out, |key, row| {
+                let digits = number.format(key).as_bytes();
+                row[..digits.len()].copy_from_slice(digits);
+                digits.len()
+            });
+        }
+        KeyStyle::Kmer(length) => push(rows, delimiter, out, |key, row| put_kmer(key, length, row)),
+    }
+}
+
+/// Writes the bases of a packed k-mer, and more behind them that does not count.
+fn put_kmer(code: u64, length: KmerLength, row: &mut [u8; MOST_ROW]) -> usize {
+    let bases = length.get();
+    // The first base in the highest bits.
+    let code = code << (2 * (usize::from(MAX_LENGTH) - bases));
+    let fours = row.chunks_exact_mut(4).take(bases.div_ceil(4));
+    for (four, byte) in fours.zip(code.to_be_bytes()) {
+        four.copy_from_slice(&LETTERS[usize::from(byte)]);
+    }
+    bases
+}
+
+fn push(
+    rows: impl Iterator<Item = (u64, u64)>,
+    delimiter: u8,
+    out: &mut Vec<u8>,
+    mut put_key: impl FnMut(u64, &mut [u8; MOST_ROW]) -> usize,
+) {
+    let mut row = [0; MOST_ROW];
+    let mut number = itoa::Buffer::new();
+    for (key, value) in rows {
+        let mut len = put_key(key, &mut row);
+        row[len] = delimiter;
+        len += 1;
+        if value < 10 {
+            // Most k-mers occur a few times.
+            row[len] = b'0' + value as u8;
+            len += 1;
+        } else {
+            let digits = number.format(value).as_bytes();
+            row[len..len + digits.len()].copy_from_slice(digits);
+            len += digits.len();
+        }
+        row[len] = b'\n';
+        out.extend_from_slice(&row[..=len]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kmer::Kmer;
+
+    fn text(rows: &[(u64, u64)], style: KeyStyle) -> String {
+        let mut out = Vec::new();
+        push_rows(rows.iter().copied(), style, b'\t', &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_length_of_kmer_is_written_as_the_kmer_writes_itself() {
+        for k in 1..=MAX_LENGTH {
+            let length = KmerLength::new(k).unwrap();
+            let all = u64::MAX >> (64 - 2 * u32::from(k));
+            for code in [0, 1, 0x1b1b_e4e4_0123_4567, 0x9e37_79b9_7f4a_7c15, u64::MAX] {
+                let code = code & all;
+                let mut buffer = [0; MAX_LENGTH as usize];
+                let kmer = Kmer::from_code(code).text(length, &mut buffer).to_owned();
+                for count in [0, 9, 10, 12345, u64::MAX] {
+                    let row = text(&[(code, count)], KeyStyle::Kmer(length));
+                    assert_eq!(row, format!("{kmer}\t{count}\n"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_decimal() {
+        let rows = [(0, u64::MAX), (u64::MAX, 0), (10, 100)];
+        let expected = "0\t18446744073709551615\n18446744073709551615\t0\n10\t100\n";
+        assert_eq!(text(&rows, KeyStyle::Number), expected);
+    }
+}
