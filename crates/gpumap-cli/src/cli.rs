@@ -35,7 +35,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Count the k-mers of a FASTA or FASTQ file.
+    /// Count the k-mers of FASTA or FASTQ files.
     CountKmers(CountArgs),
     /// Load pairs of 64-bit keys and values, look keys up, dump everything.
     Load(LoadArgs),
@@ -101,8 +101,16 @@ impl Session {
         Progress::new(self.quiet)
     }
 
-    /// Shows the summary on standard error, as standard output may hold the result.
+    /// Shows the summary on standard error, as standard output may hold the result. A warning is shown under
+    /// `--quiet` too.
     pub fn report(&self, summary: &Summary) {
+        if let Some(warning) = summary
+            .warning
+            .as_ref()
+            .filter(|_| self.quiet || !self.json)
+        {
+            eprintln!("warning: {warning}");
+        }
         if !self.quiet {
             eprintln!(
                 "{}",
@@ -119,9 +127,9 @@ impl Session {
 /// What `count-kmers` takes.
 #[derive(Debug, Args)]
 pub struct CountArgs {
-    /// FASTA or FASTQ, plain or gzipped; - is standard input.
-    #[arg(value_name = "FILE")]
-    pub input: PathBuf,
+    /// FASTA or FASTQ, plain or packed by gzip, bgzip or zstd; - is standard input. Several files are counted as one.
+    #[arg(value_name = "FILE", required = true)]
+    pub inputs: Vec<PathBuf>,
 
     /// Bases in a k-mer, 1 to 32.
     #[arg(short, default_value = "21")]
@@ -149,7 +157,7 @@ pub struct CountArgs {
     pub capacity: Option<usize>,
 
     /// Refuse a record that is longer, with 8 bytes for each line end [default: 1G]; K, M, G and T are
-    /// powers of 1024. To hold a record takes up to five times as much memory.
+    /// powers of 1024. A record of FASTQ is kept in memory, one of FASTA is not.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub max_record: Option<u64>,
 

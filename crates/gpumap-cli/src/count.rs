@@ -1,18 +1,35 @@
 //! `gpumap count-kmers`: from sequences to counts, on the device.
 
-use std::time::Instant;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::cli::{CountArgs, Session};
 use crate::counts::CountsOutput;
 use crate::dump::KeyStyle;
-use crate::error::Result;
-use crate::kmer::{Kmer, KmerLength, Kmers, Strand};
+use crate::engine::Engine;
+use crate::error::{Result, printable};
+use crate::kmer::{KmerLength, Strand};
 use crate::output::{Destination, check_paths, commit_all};
+use crate::pipeline::{Packed, Pipeline, Settings};
 use crate::progress::Progress;
-use crate::sequence::{MOST_RECORD, SequenceTotals, Source, for_each_sequence};
+use crate::sequence::{MOST_RECORD, SequenceTotals};
+use crate::source::Source;
 use crate::spectrum::Spectrum;
 use crate::summary::Summary;
 use crate::table::Table;
+
+/// What is to be counted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The inputs, which are counted as one.
+    pub sources: Vec<Source>,
+    /// Bytes of a record at most.
+    pub most: u64,
+    /// Bases in a k-mer.
+    pub length: KmerLength,
+    /// The strand that it is counted on.
+    pub strand: Strand,
+}
 
 /// What was counted; the counts themselves are in the table.
 #[derive(Clone, Copy, Debug)]
@@ -21,39 +38,50 @@ pub struct Counted {
     pub input: SequenceTotals,
     /// K-mers, repetitions included.
     pub kmers: u64,
+    /// For how long threads read, and parsed, on the average of the threads.
+    pub busy: [Duration; 2],
 }
 
-/// Adds 1 to `table` for every k-mer of `source`, `batch` k-mers a call. No record of it may have more than `most` bytes.
+/// Adds 1 to `table` for every k-mer.
 pub fn count(
-    source: &Source,
-    most: u64,
-    length: KmerLength,
-    strand: Strand,
+    wanted: &Wanted,
+    engine: &Engine,
     table: &mut Table,
-    batch: usize,
     progress: &Progress,
 ) -> Result<Counted> {
-    let ones = vec![1; batch];
-    let mut waiting: Vec<u64> = Vec::with_capacity(batch);
+    let settings = Settings {
+        device: engine.device().clone(),
+        length: wanted.length,
+        most: wanted.most,
+        piece: engine.piece(),
+        kmers: Some(wanted.strand),
+        workers: Settings::workers(engine.parsers()),
+    };
+    let mut pipeline = Pipeline::start(&wanted.sources, &settings, progress)?;
+    let batch = engine.batch();
+    let mut waiting: Vec<u64> = Vec::new();
     let mut kmers = 0;
-    let input = for_each_sequence(source, most, progress, |sequence| {
-        let mut codes = Kmers::new(sequence, length, strand).map(Kmer::code);
-        loop {
-            let room = batch - waiting.len();
-            waiting.extend(codes.by_ref().take(room));
-            if waiting.len() < batch {
-                return Ok(());
+    while let Some(packed) = pipeline.next()? {
+        let more = match packed {
+            Packed::Kmers(more) => more,
+            Packed::Block(block) => {
+                pipeline.give_back(block);
+                continue;
             }
-            kmers += batch as u64;
-            table.add(&waiting, &ones)?;
+        };
+        kmers += more.len() as u64;
+        if waiting.len() + more.len() > batch {
+            table.count(&waiting)?;
             waiting.clear();
         }
-    })?;
-    if !waiting.is_empty() {
-        kmers += waiting.len() as u64;
-        table.add(&waiting, &ones[..waiting.len()])?;
+        waiting.extend(more);
     }
-    Ok(Counted { input, kmers })
+    table.count(&waiting)?;
+    Ok(Counted {
+        input: pipeline.totals(),
+        kmers,
+        busy: pipeline.busy(),
+    })
 }
 
 /// Runs the command.
@@ -64,7 +92,8 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
     let histogram = args.histogram.as_ref().map(Destination::new);
     let outputs = [counts.destination()].into_iter();
     let outputs: Vec<&Destination> = outputs.chain(&drawing).chain(&histogram).collect();
-    check_paths(&[&args.input], &outputs)?;
+    let inputs: Vec<&Path> = args.inputs.iter().map(AsRef::as_ref).collect();
+    check_paths(&inputs, &outputs)?;
 
     let engine = match &args.devices {
         Some(devices) => session.open_all(devices)?,
@@ -73,26 +102,23 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
     let progress = session.progress();
     let start = Instant::now();
     let mut table = engine.table(args.room());
-    let strand = args.strand();
-    let source = Source::from_argument(&args.input);
-    let counted = count(
-        &source,
-        args.max_record.unwrap_or(MOST_RECORD),
-        args.k,
-        strand,
-        &mut table,
-        engine.batch(),
-        &progress,
-    )?;
-    let wanted = drawing.is_some() || histogram.is_some();
-    let mut spectrum = wanted.then(Spectrum::default);
+    let wanted = Wanted {
+        sources: inputs.into_iter().map(Source::from_argument).collect(),
+        most: args.max_record.unwrap_or(MOST_RECORD),
+        length: args.k,
+        strand: args.strand(),
+    };
+    let counted = count(&wanted, &engine, &mut table, &progress)?;
+    let (counting, writing) = (table.busy(), Instant::now());
+    let with_spectrum = drawing.is_some() || histogram.is_some();
+    let mut spectrum = with_spectrum.then(Spectrum::default);
     let style = KeyStyle::Kmer(args.k);
     let (file, written) = counts.write(&mut table, style, spectrum.as_mut(), &progress)?;
     let mut staged = vec![file];
     if let Some(spectrum) = &spectrum {
         if let Some(drawing) = &drawing {
             let mut file = drawing.stage()?;
-            file.write_all(&spectrum.to_svg(args.k, strand)?)?;
+            file.write_all(&spectrum.to_svg(args.k, wanted.strand)?)?;
             staged.push(file);
         }
         if let Some(histogram) = &histogram {
@@ -111,6 +137,13 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
     if counts.is_bounded() {
         facts.push(("written", written));
     }
+    let [read, parse] = counted.busy;
+    let steps = [
+        ("read", read),
+        ("parse", parse),
+        ("map", counting),
+        ("write", writing.elapsed()),
+    ];
     session.report(&Summary {
         job: "count-kmers",
         device: engine.name(),
@@ -119,6 +152,16 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
         distinct: table.len() as u64,
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: table.busy().as_secs_f64(),
+        steps: steps.map(|(step, time)| (step, time.as_secs_f64())).into(),
+        warning: (counted.kmers == 0).then(|| no_kmers(&wanted)),
     });
     Ok(())
+}
+
+/// What to say where nothing was counted.
+fn no_kmers(wanted: &Wanted) -> String {
+    let names: Vec<String> = wanted.sources.iter().map(Source::to_string).collect();
+    let names = printable(&names.join(", "));
+    let k = wanted.length;
+    format!("no {k}-mer in {names}: no {k} letters A, C, G or T stand side by side in a record")
 }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::cli::Session;
-use crate::count::count;
+use crate::count::{Wanted, count};
 use crate::dump::Pairs;
 use crate::error::{Error, Mismatch, Result};
-use crate::kmer::{Kmer, KmerLength, Kmers, MAX_LENGTH, Strand};
-use crate::progress::Progress;
-use crate::sequence::{MOST_RECORD, Source, for_each_sequence};
+use crate::kmer::{Kmer, KmerLength, MAX_LENGTH, Strand, kmers_of};
+use crate::sequence::{MOST_RECORD, for_each_sequence};
+use crate::source::Source;
 use crate::summary::{Summary, grouped, print_line};
 use crate::table::Room;
 
@@ -31,15 +31,13 @@ pub fn run(session: &Session) -> Result<()> {
     let start = Instant::now();
     let room = Room::Growing { kinds: K.kinds() };
     let mut table = engine.table(room);
-    let counted = count(
-        &genome,
-        MOST_RECORD,
-        K,
-        Strand::AsRead,
-        &mut table,
-        engine.batch(),
-        &progress,
-    )?;
+    let wanted = Wanted {
+        sources: vec![genome.clone()],
+        most: MOST_RECORD,
+        length: K,
+        strand: Strand::AsRead,
+    };
+    let counted = count(&wanted, &engine, &mut table, &progress)?;
     let mut pairs = table.pairs()?;
     let seconds = start.elapsed();
     let map_seconds = table.busy();
@@ -62,6 +60,8 @@ pub fn run(session: &Session) -> Result<()> {
         distinct: pairs.as_slice().len() as u64,
         seconds: seconds.as_secs_f64(),
         map_seconds: map_seconds.as_secs_f64(),
+        steps: Vec::new(),
+        warning: None,
     };
     if session.json {
         return print_line(&summary.to_json());
@@ -109,7 +109,7 @@ fn text_of(code: u64) -> String {
 /// The counts by the definition: windows of text in a `HashMap`, nothing packed.
 fn expected_counts(genome: &Source) -> Result<HashMap<String, u64>> {
     let mut counts = HashMap::new();
-    for_each_sequence(genome, MOST_RECORD, &Progress::hidden(), |sequence| {
+    for_each_sequence(genome, |sequence| {
         for window in sequence.windows(K.get()) {
             // The genome is A, C, G and T throughout.
             let kmer = String::from_utf8_lossy(window).into_owned();
@@ -135,7 +135,7 @@ fn sample(expected: &HashMap<String, u64>) -> Vec<u64> {
             .find(|kmer| !expected.contains_key(kmer))
     });
     let texts = present.iter().map(|kmer| (*kmer).clone()).chain(absent);
-    let code = |text: String| Kmers::new(text.as_bytes(), K, Strand::AsRead).next();
+    let code = |text: String| kmers_of(text.as_bytes(), K, Strand::AsRead).next();
     texts.filter_map(code).map(Kmer::code).collect()
 }
 
@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn as_pairs(expected: &HashMap<String, u64>) -> (Vec<u64>, Vec<u64>) {
-        let code = |text: &String| Kmers::new(text.as_bytes(), K, Strand::AsRead).next();
+        let code = |text: &String| kmers_of(text.as_bytes(), K, Strand::AsRead).next();
         let code = |text| code(text).unwrap().code();
         expected
             .iter()

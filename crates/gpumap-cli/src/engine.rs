@@ -74,6 +74,26 @@ impl Engine {
         of_one * self.group.as_ref().map_or(1, Ranks::len)
     }
 
+    /// The device, the first of them if there are several.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Bytes of input for a thread at once.
+    pub fn piece(&self) -> usize {
+        if self.device.is_cuda() {
+            1 << 22
+        } else {
+            1 << 18
+        }
+    }
+
+    /// Threads that parse at most: the CPU as a device needs all cores itself, and counts much less in a second than
+    /// one thread parses.
+    pub fn parsers(&self) -> usize {
+        if self.device.is_cuda() { 32 } else { 2 }
+    }
+
     /// Measures the ladders; `on_row` sees each row as it comes.
     pub fn ladders(
         &self,

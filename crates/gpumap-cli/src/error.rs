@@ -29,6 +29,12 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The system starts no more threads.
+    #[error("cannot start a thread")]
+    Thread {
+        /// What it said.
+        source: io::Error,
+    },
     /// An input of sequences has no byte in it.
     #[error("{name} is empty: neither FASTA nor FASTQ")]
     EmptyInput {
@@ -77,7 +83,7 @@ pub enum Error {
         most: u64,
     },
     /// An input is not FASTA or FASTQ, or broken.
-    #[error("{name} cannot be read as FASTA or FASTQ, plain or gzipped")]
+    #[error("{name} cannot be read as FASTA or FASTQ, plain or packed by gzip or zstd")]
     Sequences {
         /// The input.
         name: String,

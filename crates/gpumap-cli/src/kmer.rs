@@ -98,8 +98,13 @@ pub enum Strand {
     Canonical,
 }
 
-/// What [`CODES`] gives for a byte that is no base: it breaks every k-mer that would contain it.
-const BREAK: u8 = 4;
+/// The code of what is no base: it breaks every k-mer that would contain it.
+pub const BREAK: u8 = 4;
+
+/// The code of a letter: 0 to 3 for A, C, G and T of either case, else [`BREAK`].
+pub const fn code_of(letter: u8) -> u8 {
+    CODES[letter as usize]
+}
 
 const CODES: [u8; 256] = {
     let mut codes = [BREAK; 256];
@@ -117,8 +122,8 @@ const CODES: [u8; 256] = {
 /// Upper and lower case are the same; any byte but A, C, G and T (so N and the other ambiguity
 /// codes) breaks k-mers, as it does in jellyfish. Line ends must have been taken out before.
 #[derive(Clone, Debug)]
-pub struct Kmers<'a> {
-    bases: std::slice::Iter<'a, u8>,
+pub struct Kmers<I> {
+    codes: I,
     length: KmerLength,
     strand: Strand,
     forward: u64,
@@ -128,11 +133,11 @@ pub struct Kmers<'a> {
     filled: u8,
 }
 
-impl<'a> Kmers<'a> {
-    /// The k-mers of `sequence`.
-    pub fn new(sequence: &'a [u8], length: KmerLength, strand: Strand) -> Self {
+impl<I: Iterator<Item = u8>> Kmers<I> {
+    /// The k-mers of these codes, see [`code_of`].
+    pub fn of_codes(codes: I, length: KmerLength, strand: Strand) -> Self {
         Self {
-            bases: sequence.iter(),
+            codes,
             length,
             strand,
             forward: 0,
@@ -142,14 +147,19 @@ impl<'a> Kmers<'a> {
     }
 }
 
-impl Iterator for Kmers<'_> {
+/// The k-mers of a text.
+pub fn kmers_of(text: &[u8], length: KmerLength, strand: Strand) -> impl Iterator<Item = Kmer> {
+    Kmers::of_codes(text.iter().copied().map(code_of), length, strand)
+}
+
+impl<I: Iterator<Item = u8>> Iterator for Kmers<I> {
     type Item = Kmer;
 
     fn next(&mut self) -> Option<Kmer> {
         let KmerLength(k) = self.length;
         let top = 2 * (u32::from(k) - 1);
         loop {
-            let code = CODES[usize::from(*self.bases.next()?)];
+            let code = self.codes.next()?;
             if code == BREAK {
                 self.filled = 0;
                 continue;
@@ -168,11 +178,9 @@ impl Iterator for Kmers<'_> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, Some(self.bases.len()))
+        (0, self.codes.size_hint().1)
     }
 }
-
-impl std::iter::FusedIterator for Kmers<'_> {}
 
 #[cfg(test)]
 mod tests {
@@ -184,7 +192,7 @@ mod tests {
     }
 
     fn texts(sequence: &[u8], k: u8, strand: Strand) -> Vec<String> {
-        Kmers::new(sequence, length(k), strand)
+        kmers_of(sequence, length(k), strand)
             .map(|kmer| kmer.text(length(k), &mut [0; 32]).to_owned())
             .collect()
     }
@@ -241,16 +249,16 @@ mod tests {
     #[test]
     fn thirty_two_bases_use_every_bit() {
         let sequence = [b'T'; 32];
-        let kmer = Kmers::new(&sequence, length(32), Strand::AsRead).next();
+        let kmer = kmers_of(&sequence, length(32), Strand::AsRead).next();
         assert_eq!(kmer.map(Kmer::code), Some(u64::MAX));
-        let kmer = Kmers::new(&sequence, length(32), Strand::Canonical).next();
+        let kmer = kmers_of(&sequence, length(32), Strand::Canonical).next();
         assert_eq!(kmer.map(Kmer::code), Some(0));
     }
 
     #[test]
     fn numeric_order_is_alphabetical_order() {
         let sequence = b"GATTACATTGACCAGTAACGT";
-        let mut codes: Vec<Kmer> = Kmers::new(sequence, length(5), Strand::AsRead).collect();
+        let mut codes: Vec<Kmer> = kmers_of(sequence, length(5), Strand::AsRead).collect();
         let mut texts = texts(sequence, 5, Strand::AsRead);
         codes.sort_unstable();
         texts.sort_unstable();

@@ -1,5 +1,5 @@
 //! How much of an input is read for one record: a parser keeps all of a record, and the input may never
-//! end it.
+//! end it. Sequences are measured in [`crate::pieces`] and [`crate::ledger`].
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -66,93 +66,8 @@ impl RowLimit {
     }
 }
 
-/// The limit for sequences. Their records end where a line begins one, so the reader sees that
-/// by itself; the parser reads ahead as far as the longest record was.
-pub struct SequenceLimit {
-    most: u64,
-    /// The number of the record that is too long.
-    exceeded: Arc<AtomicU64>,
-}
-
-impl SequenceLimit {
-    /// Records of at most so many bytes, with [`LINE_END`] for each line end.
-    pub fn new(most: u64) -> Self {
-        let exceeded = Arc::default();
-        Self { most, exceeded }
-    }
-
-    /// A reader that fails at a record beyond the limit; `first` is the first byte that it will read.
-    pub fn reading<R: Read>(&self, mut reader: R, first: Option<u8>) -> impl Read + use<R> {
-        let exceeded = Arc::clone(&self.exceeded);
-        let mut record = Record {
-            is_fasta: first == Some(b'>'),
-            most: self.most,
-            number: 0,
-            lines: 4,
-            bytes: 0,
-            is_line_start: true,
-        };
-        ReadWith(move |bytes: &mut [u8]| {
-            if exceeded.load(Ordering::Relaxed) == 0 {
-                let read = reader.read(bytes)?;
-                if record.takes(&bytes[..read]) {
-                    return Ok(read);
-                }
-                exceeded.store(record.number, Ordering::Relaxed);
-            }
-            Err(too_long())
-        })
-    }
-
-    /// The record that is too long, counted from 1.
-    pub fn exceeded(&self) -> Option<u64> {
-        let record = self.exceeded.load(Ordering::Relaxed);
-        (record != 0).then_some(record)
-    }
-}
-
-/// The record that is being read.
-struct Record {
-    /// A line that begins with `>` begins a record; otherwise each fourth line does.
-    is_fasta: bool,
-    most: u64,
-    number: u64,
-    lines: u64,
-    bytes: u64,
-    is_line_start: bool,
-}
-
-impl Record {
-    /// Goes on with these bytes, and says whether the record is within its limit.
-    fn takes(&mut self, mut bytes: &[u8]) -> bool {
-        while let Some(&first) = bytes.first() {
-            let is_begin = match self.is_fasta {
-                true => first == b'>',
-                false => self.lines == 4,
-            };
-            if self.is_line_start && is_begin {
-                self.number += 1;
-                (self.lines, self.bytes) = (0, 0);
-            }
-            let end = memchr::memchr(b'\n', bytes);
-            self.is_line_start = end.is_some();
-            let len = end.map_or(bytes.len(), |at| at + 1);
-            self.bytes += len as u64;
-            if end.is_some() {
-                self.lines += 1;
-                self.bytes += LINE_END - 1;
-            }
-            if self.bytes > self.most {
-                return false;
-            }
-            bytes = &bytes[len..];
-        }
-        true
-    }
-}
-
 fn too_long() -> io::Error {
-    io::Error::other("a record is too long")
+    io::Error::other("a row is too long")
 }
 
 /// A reader made of a function.
@@ -187,44 +102,5 @@ mod tests {
                 limit.next_row();
             }
         }
-    }
-
-    /// The record that is refused, if one is, whatever the reads are cut into.
-    fn refused(text: &str, most: u64) -> Option<u64> {
-        let outcomes = [1, 2, 3, 7, 1000].map(|piece| {
-            let limit = SequenceLimit::new(most);
-            let first = text.bytes().next();
-            let mut reader = limit.reading(text.as_bytes(), first);
-            let mut bytes = vec![0; piece];
-            let ended = loop {
-                match reader.read(&mut bytes) {
-                    Ok(0) => break true,
-                    Ok(_) => {}
-                    Err(_) => break false,
-                }
-            };
-            assert_eq!(ended, limit.exceeded().is_none());
-            limit.exceeded()
-        });
-        assert_eq!(outcomes, [outcomes[0]; 5], "{text:?}");
-        outcomes[0]
-    }
-
-    #[test]
-    fn records_are_measured_one_by_one() {
-        let fasta = ">a\nACGT\n>b\nAC\nGT>\n>c\nA";
-        // 8 bytes with two line ends, 10 with three, 4 with one.
-        assert_eq!(refused(fasta, 31), None);
-        assert_eq!(refused(fasta, 30), Some(2));
-        assert_eq!(refused(fasta, 22), Some(2));
-        assert_eq!(refused(fasta, 21), Some(1));
-        assert_eq!(refused(&fasta[18..], 11), None);
-        assert_eq!(refused(&fasta[18..], 10), Some(1));
-        let fastq = "@a\nACGT\n+\n@>II\n@b\nACGTACGT\n+\nIIIIIIII\n";
-        assert_eq!(refused(fastq, 23 + 28), None);
-        assert_eq!(refused(fastq, 22 + 28), Some(2));
-        assert_eq!(refused(fastq, 14 + 28), Some(1));
-        assert_eq!(refused("", 1), None);
-        assert_eq!(refused("whatever", 3), Some(1));
     }
 }

@@ -103,6 +103,8 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
         distinct: table.len() as u64,
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: table.busy().as_secs_f64(),
+        steps: Vec::new(),
+        warning: None,
     });
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::format::Format;
 use crate::limit::RowLimit;
 use crate::progress::Progress;
 use crate::saved;
-use crate::sequence::open_input;
+use crate::source::open_input;
 
 /// Bytes of a row of text at most, unless told otherwise: two numbers take 40.
 pub const MOST_ROW: u64 = 1 << 20;

@@ -61,9 +61,14 @@ impl Progress {
         }
     }
 
+    /// The bar as threads that read move it.
+    pub fn bytes(&self) -> ByteBar {
+        ByteBar(self.0.clone())
+    }
+
     /// A reader that moves the bar by what is read through it.
     pub fn reading<R: Read>(&self, reader: R) -> impl Read + use<R> {
-        self.0.wrap_read(reader)
+        self.bytes().reading(reader)
     }
 
     /// Moves the bar by `pairs`.
@@ -74,6 +79,17 @@ impl Progress {
     /// Takes the bar off the screen.
     pub fn finish(&self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// A stage of reading, which several threads may move.
+#[derive(Clone, Debug)]
+pub struct ByteBar(ProgressBar);
+
+impl ByteBar {
+    /// A reader that moves the bar by what is read through it.
+    pub fn reading<R: Read>(&self, reader: R) -> impl Read + use<R> {
+        self.0.wrap_read(reader)
     }
 }
 

@@ -24,6 +24,10 @@ pub struct Summary {
     pub seconds: f64,
     /// The part of it that was spent in calls to the map, copies included.
     pub map_seconds: f64,
+    /// The seconds of each step, which run beside each other.
+    pub steps: Vec<(&'static str, f64)>,
+    /// What may be wrong though the run succeeded.
+    pub warning: Option<String>,
 }
 
 impl Summary {
@@ -47,6 +51,12 @@ impl Summary {
         for &(name, number) in &self.facts {
             object[name.replace(' ', "_")] = number.into();
         }
+        for &(step, seconds) in &self.steps {
+            object["steps"][step] = seconds.into();
+        }
+        if let Some(warning) = &self.warning {
+            object["warning"] = warning.as_str().into();
+        }
         object.to_string()
     }
 }
@@ -69,6 +79,12 @@ impl fmt::Display for Summary {
             "{:<11} {:.3}, of them {:.3} in the map",
             "seconds", self.seconds, self.map_seconds
         )?;
+        if !self.steps.is_empty() {
+            let steps = self.steps.iter();
+            let steps = steps.map(|(step, seconds)| format!("{step} {seconds:.3}"));
+            let steps: Vec<String> = steps.collect();
+            writeln!(f, "{:<11} {}", "steps", steps.join(", "))?;
+        }
         write!(
             f,
             "{:<11} {}",
@@ -125,12 +141,16 @@ mod tests {
             distinct: 9,
             seconds: 0.0,
             map_seconds: 0.0,
+            steps: vec![("read", 0.5), ("write", 1.5)],
+            warning: Some("odd".to_owned()),
         };
         let text = summary.to_json();
         assert!(!text.contains('\n'));
         let back: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(back["pairs"], 10);
         assert_eq!(back["looked_up"], 3);
+        assert_eq!(back["steps"]["write"], 1.5);
+        assert_eq!(back["warning"], "odd");
         assert!(back["pairs_per_second"].is_number());
     }
 }

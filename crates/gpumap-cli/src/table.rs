@@ -83,6 +83,21 @@ impl Table {
         })
     }
 
+    /// Adds 1 to what is kept under each key; an absent key is inserted with it.
+    pub fn count(&mut self, keys: &[u64]) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.timed(|table| {
+            let map = table.map_for(keys.len())?;
+            let outcome = match map {
+                Pairing::One(map) => map.merge(keys, 1, Merge::Add),
+                Pairing::Many(map) => map.merge(keys, 1, Merge::Add),
+            };
+            outcome.map(drop).map_err(|error| table.explain(error))
+        })
+    }
+
     /// Inserts the keys that are absent and leaves the others; returns how many were absent.
     /// Which of several values of one key in one call stays is not determined.
     pub fn insert(&mut self, keys: &[u64], values: &[u64]) -> Result<usize> {

@@ -1,0 +1,321 @@
+//! Where sequences come from: files, standard input or memory, plain or compressed.
+//!
+//! What an input is compressed with is known from its first bytes, not from its name. Gzip is inflated by flate2
+//! over zlib-rs. Block gzip (BGZF, as bgzip writes it) consists of members that say how long they are, so several
+//! threads inflate them: noodles-bgzf, in upkeep and without C. Zstandard is read by ruzstd for the same reasons:
+//! the C library is faster, but needs a C compiler.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use noodles_bgzf::io::MultithreadedReader;
+use ruzstd::decoding::FrameDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+
+use crate::error::{Error, Result};
+use crate::progress::ByteBar;
+
+/// Where sequences come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// `-` on the command line.
+    Stdin,
+    /// A file.
+    File(PathBuf),
+    /// Bytes in the program itself, with the name to show for them.
+    Embedded(&'static str, &'static [u8]),
+}
+
+/// What an input is read through.
+pub type Reader = Box<dyn Read + Send>;
+
+/// Bytes that are read from a compressed input at once.
+const BUFFER: usize = 1 << 18;
+
+/// As many first bytes as it takes to know BGZF.
+const HEAD: usize = 18;
+
+impl Source {
+    /// The source that a command line argument names.
+    pub fn from_argument(path: &Path) -> Self {
+        if path.as_os_str() == "-" {
+            Self::Stdin
+        } else {
+            Self::File(path.to_owned())
+        }
+    }
+
+    /// Its length in bytes, where it is known beforehand. A folder is refused; nothing is opened, as a pipe can be
+    /// opened only once.
+    pub fn length(&self) -> Result<Option<u64>> {
+        match self {
+            Self::Stdin => Ok(None),
+            Self::Embedded(_, bytes) => Ok(Some(bytes.len() as u64)),
+            Self::File(path) => {
+                let length = path.metadata().and_then(|metadata| {
+                    if metadata.is_dir() {
+                        return Err(io::ErrorKind::IsADirectory.into());
+                    }
+                    Ok(metadata.is_file().then_some(metadata.len()))
+                });
+                length.map_err(|source| Error::Open {
+                    path: path.clone(),
+                    source,
+                })
+            }
+        }
+    }
+
+    /// Opens it. What is read is unpacked, by up to `threads` threads, and moves the bar by its bytes before that.
+    pub fn open(&self, bar: &ByteBar, threads: NonZero<usize>) -> Result<Reader> {
+        let mut reader: Reader = match self {
+            Self::Stdin => Box::new(bar.reading(io::stdin())),
+            Self::File(path) => Box::new(bar.reading(open_input(path)?.0)),
+            Self::Embedded(_, bytes) => Box::new(bar.reading(*bytes)),
+        };
+        let mut head = Vec::with_capacity(HEAD);
+        let read = reader.by_ref().take(HEAD as u64).read_to_end(&mut head);
+        read.map_err(|source| Error::Read {
+            name: self.to_string(),
+            source,
+        })?;
+        if head.is_empty() {
+            return Err(Error::EmptyInput {
+                name: self.to_string(),
+            });
+        }
+        let packing = Packing::of(&head);
+        let reader = Cursor::new(head).chain(reader);
+        Ok(match packing {
+            Packing::Plain => Box::new(reader),
+            Packing::Gzip => {
+                let buffered = BufReader::with_capacity(BUFFER, reader);
+                Box::new(MultiGzDecoder::new(buffered))
+            }
+            Packing::BlockGzip => {
+                let buffered = BufReader::with_capacity(BUFFER, reader);
+                Box::new(MultithreadedReader::with_worker_count(threads, buffered))
+            }
+            Packing::Zstd => Box::new(ZstdReader::new(BufReader::with_capacity(BUFFER, reader))),
+        })
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin => f.write_str("standard input"),
+            Self::File(path) => path.display().fmt(f),
+            Self::Embedded(name, _) => f.write_str(name),
+        }
+    }
+}
+
+/// Opens a file to read, with its length if it is a regular file (a pipe has none).
+pub fn open_input(path: &Path) -> Result<(File, Option<u64>)> {
+    let attempt = || {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        Ok((file, metadata.is_file().then_some(metadata.len())))
+    };
+    attempt().map_err(|source| Error::Open {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// What an input is compressed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packing {
+    Plain,
+    Gzip,
+    BlockGzip,
+    Zstd,
+}
+
+impl Packing {
+    fn of(head: &[u8]) -> Self {
+        match head {
+            // Deflate, with an extra field of two bytes that is named BC and comes first.
+            [
+                0x1f,
+                0x8b,
+                8,
+                flags,
+                _,
+                _,
+                _,
+                _,
+                _,
+                _,
+                _,
+                _,
+                b'B',
+                b'C',
+                2,
+                0,
+                ..,
+            ] if flags & 4 != 0 => Self::BlockGzip,
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            // A frame, or one that is to be skipped.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// The frames of a Zstandard file one after the other, each compared with its checksum.
+struct ZstdReader<R> {
+    source: R,
+    decoder: FrameDecoder,
+    in_frame: bool,
+}
+
+impl<R: BufRead> ZstdReader<R> {
+    fn new(source: R) -> Self {
+        Self {
+            source,
+            decoder: FrameDecoder::new(),
+            in_frame: false,
+        }
+    }
+
+    /// Begins the next frame. `false` if there is none.
+    fn begin(&mut self) -> io::Result<bool> {
+        while !self.source.fill_buf()?.is_empty() {
+            match self.decoder.reset(&mut self.source) {
+                Ok(()) => {
+                    self.in_frame = true;
+                    return Ok(true);
+                }
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    let length = u64::from(length);
+                    let mut skipped = self.source.by_ref().take(length);
+                    if io::copy(&mut skipped, &mut io::sink())? < length {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                }
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Ends the frame, whose bytes have all been read.
+    fn end(&mut self) -> io::Result<()> {
+        self.in_frame = false;
+        let written = self.decoder.get_checksum_from_data();
+        if written.is_some() && written != self.decoder.get_calculated_checksum() {
+            return Err(io::Error::other("the checksum of a frame is wrong"));
+        }
+        Ok(())
+    }
+}
+
+impl<R: BufRead> Read for ZstdReader<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if !self.in_frame && !self.begin()? {
+                return Ok(0);
+            }
+            let read = self.decoder.read(bytes)?;
+            if read > 0 || bytes.is_empty() {
+                return Ok(read);
+            }
+            if self.decoder.is_finished() {
+                self.end()?;
+                continue;
+            }
+            let one = ruzstd::decoding::BlockDecodingStrategy::UptoBlocks(1);
+            self.decoder
+                .decode_blocks(&mut self.source, one)
+                .map_err(io::Error::other)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn unpacked(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        let bytes: &'static [u8] = bytes.leak();
+        let two = NonZero::new(2).unwrap();
+        let source = Source::Embedded("test", bytes);
+        let mut reader = source
+            .open(&crate::progress::Progress::hidden().bytes(), two)
+            .unwrap();
+        let mut out = Vec::new();
+        reader.read_to_end(&mut out).map(|_| out)
+    }
+
+    fn text() -> Vec<u8> {
+        (0..200_000u32)
+            .flat_map(|i| i.wrapping_mul(i).to_string().into_bytes())
+            .collect()
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn block_gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut writer = noodles_bgzf::io::Writer::new(Vec::new());
+        writer.write_all(bytes).unwrap();
+        writer.finish().unwrap()
+    }
+
+    fn zstd(bytes: &[u8]) -> Vec<u8> {
+        ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+    }
+
+    #[test]
+    fn what_was_packed_comes_out() {
+        let text = text();
+        let skipped = [
+            &[0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 9, 9, 9][..],
+            &zstd(&text),
+        ]
+        .concat();
+        assert_eq!(unpacked(skipped).unwrap(), text);
+        assert_eq!(unpacked(text.clone()).unwrap(), text);
+        assert_eq!(Packing::of(&gzip(&text)), Packing::Gzip);
+        assert_eq!(Packing::of(&block_gzip(&text)), Packing::BlockGzip);
+        assert_eq!(Packing::of(&zstd(&text)), Packing::Zstd);
+        for pack in [gzip, block_gzip, zstd] {
+            let packed = pack(&text);
+            assert_eq!(unpacked(packed.clone()).unwrap(), text);
+            // Several one after the other are one.
+            let two = [&packed[..], &pack(b"more")].concat();
+            assert_eq!(unpacked(two).unwrap(), [&text[..], b"more"].concat());
+        }
+    }
+
+    #[test]
+    fn damage_is_seen() {
+        let text = text();
+        for pack in [gzip, block_gzip, zstd] {
+            let packed = pack(&text);
+            unpacked(packed[..packed.len() / 2].to_vec()).unwrap_err();
+            for at in [packed.len() / 3, packed.len() / 2] {
+                let mut damaged = packed.clone();
+                damaged[at] ^= 0x10;
+                let outcome = unpacked(damaged);
+                assert!(outcome.is_err(), "{at} of {}", packed.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What `gpumap count-kmers` reads: several files, standard input, packed in any way, damaged.
+
+mod common;
+
+use common::{LAMBDA, READS, Scene};
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use std::io::{Read, Write};
+
+fn unpack(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    MultiGzDecoder::new(bytes).read_to_end(&mut out).unwrap();
+    out
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn block_gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut writer = noodles_bgzf::io::Writer::new(Vec::new());
+    writer.write_all(bytes).unwrap();
+    writer.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+}
+
+type Packer = fn(&[u8]) -> Vec<u8>;
+
+const PACKERS: [(&str, Packer); 3] = [("gz", gzip), ("bgz", block_gzip), ("zst", zstd)];
+
+/// Counts of these files and options, in order.
+fn counts(scene: &Scene, files: &[&str]) -> String {
+    let arguments = [&["count-kmers", "--sorted", "-C", "--quiet"][..], files].concat();
+    scene.succeed(&arguments)
+}
+
+#[test]
+fn however_it_is_packed_the_counts_are_the_same() {
+    let reads = unpack(READS);
+    let mut scene = Scene::new().with("reads.fq", &reads);
+    for (name, pack) in PACKERS {
+        // No name says what is in the file.
+        scene = scene.with(name, pack(&reads));
+    }
+    let expected = counts(&scene, &["reads.fq"]);
+    assert!(expected.lines().count() > 10_000);
+    for (name, pack) in PACKERS {
+        assert!(counts(&scene, &[name]) == expected, "{name}");
+        let arguments = ["count-kmers", "--sorted", "-C", "--quiet", "-"];
+        let piped = scene.run_with(&arguments, &[], &pack(&reads));
+        assert!(piped.stdout == expected, "{name}: {}", piped.stderr);
+    }
+}
+
+#[test]
+fn several_files_equal_their_concatenation() {
+    let (lambda, reads) = (unpack(LAMBDA), unpack(READS));
+    // In halves, cut where a record begins.
+    let middle = lambda.len() / 2;
+    let middle = middle + lambda[middle..].iter().position(|&b| b == b'\n').unwrap() + 1;
+    let two = [&lambda[..middle], b">second half\n", &lambda[middle..]].concat();
+    let lines = reads.split_inclusive(|&byte| byte == b'\n');
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for (i, line) in lines.enumerate() {
+        if i / 4 % 2 == 0 {
+            &mut first
+        } else {
+            &mut second
+        }
+        .extend_from_slice(line);
+    }
+    let scene = Scene::new()
+        .with("two.fa", &two)
+        .with("first.fa.zst", zstd(&two[..middle]))
+        .with("second.fa", &two[middle..])
+        .with("reads.fq.gz", READS)
+        .with("first.fq", &first)
+        .with("second.fq.bgz", block_gzip(&second));
+    let fasta = counts(&scene, &["two.fa"]);
+    assert!(counts(&scene, &["first.fa.zst", "second.fa"]) == fasta);
+    let fastq = counts(&scene, &["reads.fq.gz"]);
+    assert!(counts(&scene, &["first.fq", "second.fq.bgz"]) == fastq);
+    // FASTA beside FASTQ, a file twice, and standard input among files.
+    let all = counts(&scene, &["two.fa", "reads.fq.gz"]);
+    let parts = ["second.fa", "first.fq", "-", "second.fq.bgz"];
+    let arguments = [&["count-kmers", "--sorted", "-C", "--quiet"][..], &parts].concat();
+    let piped = scene.run_with(&arguments, &[], &two[..middle]);
+    assert!(piped.stdout == all, "{}", piped.stderr);
+    let twice = counts(&scene, &["two.fa", "two.fa"]);
+    let doubled = fasta.lines().map(|line| {
+        let (kmer, count) = line.split_once('\t').unwrap();
+        format!("{kmer}\t{}\n", 2 * count.parse::<u64>().unwrap())
+    });
+    assert!(doubled.eq(twice.split_inclusive('\n')));
+}
+
+#[test]
+fn a_long_record_is_counted_whole() {
+    // Longer than several pieces, in one line and in many.
+    let lambda = unpack(LAMBDA);
+    let begin = lambda.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    let letters: Vec<u8> = lambda[begin..]
+        .iter()
+        .copied()
+        .filter(|&b| b != b'\n')
+        .collect();
+    let letters = letters.repeat(60);
+    let wrapped: Vec<&[u8]> = letters.chunks(61).collect();
+    let scene = Scene::new()
+        .with("line.fa", [b">a\n", &letters[..], b"\n"].concat())
+        .with(
+            "lines.fa",
+            [b">a\r\n", &wrapped.join(&b"\r\n"[..])[..]].concat(),
+        )
+        .with("line.fq", {
+            let qualities = vec![b'@'; letters.len()];
+            [b"@a\n", &letters[..], b"\n+\n", &qualities].concat()
+        });
+    let line = counts(&scene, &["line.fa"]);
+    let most = line.lines().filter(|line| line.ends_with("\t60")).count();
+    // All k-mers of the genome, and those across its ends one time less.
+    assert_eq!((line.lines().count(), most), (48_502, 48_482));
+    assert!(counts(&scene, &["lines.fa"]) == line);
+    assert!(counts(&scene, &["line.fq"]) == line);
+}
+
+#[test]
+fn damage_ends_in_one_line_and_no_output() {
+    let reads = unpack(READS);
+    let mut scene = Scene::new()
+        .with("reads.fq", &reads)
+        .with("empty.fa", "")
+        .with("broken.fq", "@a\nAC\n+\nII\n@b\nAC\nIIII\n");
+    let mut bad = vec![
+        ("missing.fa".to_owned(), "missing.fa"),
+        ("empty.fa".to_owned(), "empty.fa is empty"),
+        ("broken.fq".to_owned(), "broken.fq"),
+        (".".to_owned(), "directory"),
+    ];
+    for (name, pack) in PACKERS {
+        let packed = pack(&reads);
+        let mut damaged = packed.clone();
+        damaged[packed.len() / 2] ^= 0x55;
+        let (cut, flipped) = (format!("cut.{name}"), format!("flipped.{name}"));
+        scene = scene
+            .with(&cut, &packed[..packed.len() * 2 / 3])
+            .with(&flipped, damaged);
+        bad.extend([(cut, "cannot be read"), (flipped, "cannot be read")]);
+    }
+    let before = scene.files();
+    for (name, cause) in &bad {
+        for files in [
+            &[name.as_str()][..],
+            &["reads.fq", name],
+            &[name, "reads.fq"],
+        ] {
+            let options = ["-o", "out.tsv", "--spectrum", "out.svg"];
+            let arguments = [&["count-kmers"][..], files, &options].concat();
+            let outcome = scene.run(&arguments);
+            assert_eq!(outcome.code, Some(2), "{outcome:?}");
+            assert_eq!(outcome.stdout, "");
+            assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+            assert!(outcome.stderr.contains(cause), "{outcome:?}");
+            assert_eq!(scene.files(), before, "{name}");
+        }
+    }
+    let arguments = ["count-kmers", "-", "reads.fq", "-"];
+    let outcome = scene.run(&arguments);
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.stderr.contains("- is named twice"), "{outcome:?}");
+}
+
+/// The input goes on, but nothing is left to be counted.
+#[test]
+fn an_error_does_not_wait_for_the_rest_of_the_input() {
+    // Enough for several batches.
+    let scene = Scene::new().with("lambda.fa", unpack(LAMBDA).repeat(10));
+    let mut child = common::program(&scene.path(""))
+        .args(["count-kmers", "-", "lambda.fa", "--capacity", "10"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdin = child.stdin.take().unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--capacity"), "{said}");
+}
+
+#[test]
+fn no_kmer_at_all_is_said() {
+    let scene = Scene::new()
+        .with("short.fa", ">a\nACGT\n>b\nNNNNNNNNNN\n")
+        .with("good.fa", ">a\nACGTA\n");
+    let count = ["count-kmers", "short.fa", "-o", "-", "-k5"];
+    let outcome = scene.run(&count);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), ""));
+    let warning = outcome.stderr.lines().next().unwrap();
+    for text in ["warning: ", "no 5-mer", "short.fa"] {
+        assert!(
+            warning.starts_with("warning: ") && warning.contains(text),
+            "{warning}"
+        );
+    }
+    let quiet = scene.run(&[&count[..], &["--quiet"]].concat());
+    assert_eq!(quiet.stderr, format!("{warning}\n"));
+    let json = scene.run(&[&count[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json.stderr).unwrap();
+    assert_eq!(
+        format!("warning: {}", json["warning"].as_str().unwrap()),
+        warning
+    );
+    let both = scene.run(&[&count[..], &["good.fa", "--quiet"]].concat());
+    assert_eq!(
+        (both.stdout.as_str(), both.stderr.as_str()),
+        ("ACGTA\t1\n", "")
+    );
+}
+
+#[test]
+fn the_seconds_of_each_step_are_told() {
+    let scene = Scene::new().with("lambda.fa.gz", LAMBDA);
+    let count = ["count-kmers", "lambda.fa.gz", "-o", "out.tsv"];
+    let said = scene.run(&count).stderr;
+    let outcome = scene.run(&[&count[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&outcome.stderr).unwrap();
+    assert!(json["warning"].is_null());
+    let seconds = json["seconds"].as_f64().unwrap();
+    for step in ["read", "parse", "map", "write"] {
+        let spent = json["steps"][step].as_f64().unwrap();
+        assert!(0.0 < spent && spent < seconds, "{step}: {json}");
+        let line = said.lines().find(|line| line.starts_with("steps")).unwrap();
+        assert!(line.contains(&format!("{step} ")), "{line}");
+    }
+}
