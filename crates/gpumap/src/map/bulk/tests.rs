@@ -379,6 +379,7 @@ fn one_value_is_that_of_every_key<K: Key, V: Value + PartialEq + std::fmt::Debug
     ] {
         let of = || {
             builder()
+                .growth(growth)
                 .capacity(capacity)
                 .bulk_from(bulk)
                 .build()
