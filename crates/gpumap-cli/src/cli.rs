@@ -8,6 +8,7 @@ use gpumap::sharded::parse_devices;
 use gpumap::{DeviceChoice, PtxChoice};
 use gpumap_benches::ladder::{self, Ladder};
 
+use crate::database::args::{DumpArgs, IntersectArgs, MergeArgs, QueryArgs, SubtractArgs};
 use crate::engine::Engine;
 use crate::error::{Error, Result, printable};
 use crate::format::Format;
@@ -37,6 +38,16 @@ pub struct Cli {
 pub enum Command {
     /// Count the k-mers of FASTA or FASTQ files.
     CountKmers(CountArgs),
+    /// Write a saved database as text, or in another format.
+    Dump(DumpArgs),
+    /// Look k-mers up in a saved database.
+    Query(QueryArgs),
+    /// Put saved databases together: k-mers that are in any of them, with the sum of their counts.
+    Merge(MergeArgs),
+    /// Keep the k-mers that are in both of two saved databases, with the smaller of their counts.
+    Intersect(IntersectArgs),
+    /// Keep the k-mers of a saved database that are not in a second one.
+    Subtract(SubtractArgs),
     /// Load pairs of 64-bit keys and values, look keys up, dump everything.
     Load(LoadArgs),
     /// Show the device, its driver and the device code chosen for it.
@@ -143,15 +154,6 @@ pub struct CountArgs {
     #[command(flatten)]
     pub counts: OutputArgs,
 
-    /// Draw how many distinct k-mers occur once, twice, ... as an SVG file.
-    #[arg(long, value_name = "FILE.svg")]
-    pub spectrum: Option<PathBuf>,
-
-    /// Write how many distinct k-mers occur once, twice, ... as lines of count, space, k-mers, as jellyfish
-    /// histo does; - is standard output. It has all k-mers, whatever --min-count and --max-count leave out.
-    #[arg(long, value_name = "FILE")]
-    pub histogram: Option<PathBuf>,
-
     /// Make the map for this many distinct k-mers and let it not grow.
     #[arg(long, value_name = "N")]
     pub capacity: Option<usize>,
@@ -196,7 +198,7 @@ pub struct OutputArgs {
     #[arg(long, value_enum)]
     pub format: Option<Format>,
 
-    /// Put the k-mers in alphabetical order rather than in that of the map.
+    /// Put the k-mers in alphabetical order instead of the order in which they come.
     #[arg(long)]
     pub sorted: bool,
 
@@ -207,6 +209,15 @@ pub struct OutputArgs {
     /// Leave out k-mers with a higher count.
     #[arg(long, short = 'U', value_name = "N", visible_alias = "upper-count")]
     pub max_count: Option<u64>,
+
+    /// Draw how many distinct k-mers occur once, twice, ... as an SVG file.
+    #[arg(long, value_name = "FILE.svg")]
+    pub spectrum: Option<PathBuf>,
+
+    /// Write how many distinct k-mers occur once, twice, ... as lines of count, space, k-mers, as jellyfish
+    /// histo does; - is standard output. It has all k-mers, whatever --min-count and --max-count leave out.
+    #[arg(long, value_name = "FILE")]
+    pub histogram: Option<PathBuf>,
 }
 
 /// What `load` takes.

@@ -5,16 +5,15 @@ use std::time::{Duration, Instant};
 
 use crate::cli::{CountArgs, Session};
 use crate::counts::CountsOutput;
-use crate::dump::KeyStyle;
 use crate::engine::Engine;
 use crate::error::{Result, printable};
+use crate::kind::KmerKind;
 use crate::kmer::{KmerLength, Strand};
-use crate::output::{Destination, check_paths, commit_all};
+use crate::output::{check_paths, commit_all};
 use crate::pipeline::{Packed, Pipeline, Settings};
 use crate::progress::Progress;
 use crate::sequence::{MOST_RECORD, SequenceTotals};
 use crate::source::Source;
-use crate::spectrum::Spectrum;
 use crate::summary::Summary;
 use crate::table::Table;
 
@@ -87,13 +86,8 @@ pub fn count(
 /// Runs the command.
 pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
     let counts = CountsOutput::of(&args.counts)?;
-    let drawing = args.spectrum.as_ref().map(Destination::of_drawing);
-    let drawing = drawing.transpose()?;
-    let histogram = args.histogram.as_ref().map(Destination::new);
-    let outputs = [counts.destination()].into_iter();
-    let outputs: Vec<&Destination> = outputs.chain(&drawing).chain(&histogram).collect();
     let inputs: Vec<&Path> = args.inputs.iter().map(AsRef::as_ref).collect();
-    check_paths(&inputs, &outputs)?;
+    check_paths(&inputs, &counts.destinations())?;
 
     let engine = match &args.devices {
         Some(devices) => session.open_all(devices)?,
@@ -110,33 +104,22 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
     };
     let counted = count(&wanted, &engine, &mut table, &progress)?;
     let (counting, writing) = (table.busy(), Instant::now());
-    let with_spectrum = drawing.is_some() || histogram.is_some();
-    let mut spectrum = with_spectrum.then(Spectrum::default);
-    let style = KeyStyle::Kmer(args.k);
-    let (file, written) = counts.write(&mut table, style, spectrum.as_mut(), &progress)?;
-    let mut staged = vec![file];
-    if let Some(spectrum) = &spectrum {
-        if let Some(drawing) = &drawing {
-            let mut file = drawing.stage()?;
-            file.write_all(&spectrum.to_svg(args.k, wanted.strand)?)?;
-            staged.push(file);
-        }
-        if let Some(histogram) = &histogram {
-            let mut file = histogram.stage()?;
-            file.write_all(&spectrum.to_text())?;
-            staged.push(file);
-        }
-    }
-    commit_all(staged)?;
+    progress.start_pairs("writing", table.len());
+    let kind = KmerKind {
+        length: args.k,
+        strand: wanted.strand,
+    };
+    let written = counts.write(Some(kind), table.len(), &progress, |take| {
+        table.stream(take)?
+    })?;
+    commit_all(written.staged)?;
     progress.finish();
 
     let mut facts = vec![
         ("records", counted.input.records),
         ("bases", counted.input.bases),
     ];
-    if counts.is_bounded() {
-        facts.push(("written", written));
-    }
+    facts.extend(written.fact);
     let [read, parse] = counted.busy;
     let steps = [
         ("read", read),

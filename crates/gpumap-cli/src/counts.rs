@@ -5,25 +5,27 @@ use std::ops::RangeInclusive;
 use rayon::prelude::*;
 
 use crate::cli::OutputArgs;
-use crate::dump::KeyStyle;
-use crate::emit::{Content, stream};
+use crate::dump::Pairs;
+use crate::emit::{Content, Take, stream};
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::kind::KmerKind;
 use crate::output::{Destination, Staged};
 use crate::progress::Progress;
 use crate::spectrum::Spectrum;
-use crate::table::Table;
 
-/// An output of counts that was asked for.
+/// The outputs of counts that were asked for.
 pub struct CountsOutput {
     destination: Destination,
     format: Format,
     bounds: RangeInclusive<u64>,
     is_sorted: bool,
+    histogram: Option<Destination>,
+    drawing: Option<Destination>,
 }
 
 impl CountsOutput {
-    /// The output that a command line asks for.
+    /// The outputs that a command line asks for.
     pub fn of(args: &OutputArgs) -> Result<Self> {
         let (least, most) = (args.min_count.unwrap_or(0), args.max_count);
         let most = most.unwrap_or(u64::MAX);
@@ -34,63 +36,85 @@ impl CountsOutput {
         // Any name will do for counts: what says nothing else is the TSV that jellyfish writes.
         let asked = args.format;
         let format = asked.or_else(|| Format::by_extension(destination.path()));
+        let drawing = args.spectrum.as_ref().map(Destination::of_drawing);
         Ok(Self {
             destination,
             format: format.unwrap_or(Format::Tsv),
             bounds: least..=most,
             is_sorted: args.sorted,
+            histogram: args.histogram.as_ref().map(Destination::new),
+            drawing: drawing.transpose()?,
         })
     }
 
-    /// Where it goes.
-    pub fn destination(&self) -> &Destination {
-        &self.destination
+    /// Where they go.
+    pub fn destinations(&self) -> Vec<&Destination> {
+        let all = [&self.destination].into_iter();
+        all.chain(&self.drawing).chain(&self.histogram).collect()
     }
 
-    /// Whether counts may be left out.
-    pub fn is_bounded(&self) -> bool {
-        self.bounds != (0..=u64::MAX)
-    }
-
-    /// What it holds.
-    fn content(&self, style: KeyStyle) -> Content {
-        Content {
-            format: self.format,
-            style,
-            bounds: self.bounds.clone(),
-        }
-    }
-
-    /// Writes the counts of a table, and tallies all of them in `spectrum`, whatever the bounds are. Returns how
-    /// many were written.
+    /// Writes about `pairs` k-mers of a kind with their counts, as `feed` gives them. Histogram and drawing show all
+    /// of them, whatever the bounds are.
     pub fn write(
         &self,
-        table: &mut Table,
-        style: KeyStyle,
-        mut spectrum: Option<&mut Spectrum>,
+        kind: Option<KmerKind>,
+        pairs: usize,
         progress: &Progress,
-    ) -> Result<(Staged, u64)> {
-        let mut file = self.destination.stage()?;
-        let content = self.content(style);
-        let written = if self.is_sorted {
-            let mut pairs = table.pairs()?;
-            pairs.sort();
-            if let Some(spectrum) = spectrum {
-                spectrum.add(pairs.as_slice().par_iter().map(|&(_, count)| count));
-            }
-            let mut written = 0;
-            file.write_with(|out| {
-                written = pairs.write(out, content, progress)?;
-                Ok(())
-            })?;
-            written
-        } else {
-            stream(table, &mut file, content, progress, |counts| {
-                if let Some(spectrum) = &mut spectrum {
+        feed: impl FnOnce(&mut Take<'_>) -> Result<()>,
+    ) -> Result<Written> {
+        let drawing = match (&self.drawing, kind) {
+            (None, _) => None,
+            (Some(drawing), Some(kind)) => Some((drawing, kind)),
+            (Some(_), None) => return Err(Error::UnknownKmers),
+        };
+        let mut spectrum = Spectrum::default();
+        let is_shown = self.histogram.is_some() || drawing.is_some();
+        let feed = |take: &mut Take<'_>| {
+            feed(&mut |keys, counts| {
+                if is_shown {
                     spectrum.add(counts.par_iter().copied());
                 }
-            })?
+                take(keys, counts)
+            })
         };
-        Ok((file, written))
+        let mut file = self.destination.stage()?;
+        let mut content = Content::all(self.format, kind);
+        content.bounds = self.bounds.clone();
+        let pairs = if self.is_sorted {
+            let mut sorted = Pairs::with_capacity(pairs);
+            feed(&mut |keys, counts| {
+                sorted.extend(keys, counts);
+                Ok(())
+            })?;
+            sorted.sort();
+            let written = sorted.write(file.out(), content, progress);
+            written.map_err(file.failed())?
+        } else {
+            stream(&mut file, content, pairs, progress, feed)?
+        };
+        let mut staged = vec![file];
+        if let Some((drawing, kind)) = drawing {
+            let mut file = drawing.stage()?;
+            file.write_all(&spectrum.to_svg(kind.length, kind.strand)?)?;
+            staged.push(file);
+        }
+        if let Some(histogram) = &self.histogram {
+            let mut file = histogram.stage()?;
+            file.write_all(&spectrum.to_text())?;
+            staged.push(file);
+        }
+        let is_bounded = self.bounds != (0..=u64::MAX);
+        Ok(Written {
+            staged,
+            fact: is_bounded.then_some(("written", pairs)),
+        })
     }
+}
+
+/// Outputs that were written, and not committed yet.
+pub struct Written {
+    /// The files.
+    pub staged: Vec<Staged>,
+    /// Pairs in the output of counts, for the summary, where pairs may have been left out.
+    pub fact: Option<(&'static str, u64)>,
 }

@@ -9,18 +9,8 @@ use rayon::prelude::*;
 
 use crate::emit::{Content, PairWriter, Rows};
 use crate::format::Format;
-use crate::kmer::KmerLength;
 use crate::output::Out;
 use crate::progress::Progress;
-
-/// How the keys are written in text; other formats have their bits either way.
-#[derive(Clone, Copy, Debug)]
-pub enum KeyStyle {
-    /// In decimal.
-    Number,
-    /// As the bases of a k-mer of this length.
-    Kmer(KmerLength),
-}
 
 /// What a table holds, in the order in which it came out, or sorted by key.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +81,8 @@ fn write_error(error: csv::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::KmerKind;
+    use crate::kmer::{KmerLength, Strand};
     use crate::output::{Destination, commit_all};
 
     fn bytes_of(write: impl FnOnce(&mut Out) -> io::Result<()>) -> Vec<u8> {
@@ -102,12 +94,12 @@ mod tests {
         std::fs::read(path).unwrap()
     }
 
-    fn written(format: Format, style: KeyStyle) -> Vec<u8> {
+    fn written(format: Format, kind: Option<KmerKind>) -> Vec<u8> {
         let mut pairs = Pairs::default();
         pairs.extend(&[3, 1], &[u64::MAX, 5]);
         pairs.extend(&[0], &[6]);
         pairs.sort();
-        let content = Content::all(format, style);
+        let content = Content::all(format, kind);
         bytes_of(|out| {
             let written = pairs.write(out, content, &Progress::hidden())?;
             assert_eq!(written, 3);
@@ -117,20 +109,23 @@ mod tests {
 
     #[test]
     fn rows_in_every_format() {
-        let length = KmerLength::new(2).unwrap();
+        let kind = Some(KmerKind {
+            length: KmerLength::new(2).unwrap(),
+            strand: Strand::AsRead,
+        });
         assert_eq!(
-            written(Format::Csv, KeyStyle::Number),
+            written(Format::Csv, None),
             b"0,6\n1,5\n3,18446744073709551615\n"
         );
         assert_eq!(
-            written(Format::Tsv, KeyStyle::Kmer(length)),
+            written(Format::Tsv, kind),
             b"AA\t6\nAC\t5\nAT\t18446744073709551615\n"
         );
         let bin: Vec<u8> = [0, 6, 1, 5, 3, u64::MAX]
             .into_iter()
             .flat_map(u64::to_le_bytes)
             .collect();
-        assert_eq!(written(Format::Bin, KeyStyle::Kmer(length)), bin);
+        assert_eq!(written(Format::Bin, kind), bin);
     }
 
     #[test]

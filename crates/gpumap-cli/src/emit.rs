@@ -11,12 +11,12 @@ use gpumap::file::{Block, Frame, Header};
 use rayon::prelude::*;
 
 use crate::columns::{ColumnWriter, Group};
-use crate::dump::KeyStyle;
 use crate::error::Result;
 use crate::format::Format;
+use crate::kind::KmerKind;
+use crate::kmer::KmerLength;
 use crate::output::{Out, Staged};
 use crate::progress::Progress;
-use crate::table::Table;
 use crate::text::{MOST_ROW, push_rows};
 
 /// Pairs of a block.
@@ -95,14 +95,14 @@ impl Work for ToColumns<'_> {
 }
 
 struct ToText<'a> {
-    style: KeyStyle,
+    kmers: Option<KmerLength>,
     delimiter: u8,
     out: &'a mut Vec<u8>,
 }
 
 impl Work for ToText<'_> {
     fn take(self, pairs: impl Iterator<Item = (u64, u64)>) {
-        push_rows(pairs, self.style, self.delimiter, self.out);
+        push_rows(pairs, self.kmers, self.delimiter, self.out);
     }
 }
 
@@ -124,20 +124,22 @@ impl Work for ToNumbers<'_> {
 pub struct Content {
     /// In which format.
     pub format: Format,
-    /// How keys are written as text.
-    pub style: KeyStyle,
+    /// Which k-mers the keys are, if they are any: text has their bases, and a saved map says it.
+    pub kind: Option<KmerKind>,
+    /// Between key and value in text.
+    pub delimiter: u8,
     /// Pairs with other values are left out.
     pub bounds: RangeInclusive<u64>,
 }
 
 impl Content {
     /// All pairs in this format.
-    pub fn all(format: Format, style: KeyStyle) -> Self {
-        let bounds = 0..=u64::MAX;
+    pub fn all(format: Format, kind: Option<KmerKind>) -> Self {
         Self {
             format,
-            style,
-            bounds,
+            kind,
+            delimiter: format.delimiter(),
+            bounds: 0..=u64::MAX,
         }
     }
 }
@@ -160,7 +162,11 @@ impl<'a> PairWriter<'a> {
         let target = match content.format {
             Format::Parquet => Target::Columns(Box::new(ColumnWriter::new(out)?)),
             Format::Gpumap => {
-                let (frame, header) = Frame::begin(&Header::new::<u64, u64>(pairs as u64));
+                let mut header = Header::new::<u64, u64>(pairs as u64);
+                if let Some(kind) = content.kind {
+                    header.label = kind.label();
+                }
+                let (frame, header) = Frame::begin(&header);
                 out.write_all(&header)?;
                 Target::Blocks(Blocks::new(out, Some(frame)))
             }
@@ -208,32 +214,26 @@ impl<'a> PairWriter<'a> {
     }
 }
 
-/// Writes what is in `table` as it comes, without all of it in the host's memory; `see` has a look at the values
-/// of all pairs, those too that do not belong to the output. Returns how many pairs the output has.
+/// Writes about `pairs` pairs as `feed` gives them, columns of keys and values, without all of them in memory.
+/// Returns how many pairs the output has.
 pub fn stream(
-    table: &mut Table,
     file: &mut Staged,
     content: Content,
+    pairs: usize,
     progress: &Progress,
-    mut see: impl FnMut(&[u64]),
+    feed: impl FnOnce(&mut Take<'_>) -> Result<()>,
 ) -> Result<u64> {
-    let pairs = table.len();
-    progress.start_pairs("writing", pairs);
-    let mut written = 0;
-    file.try_write_with(|out| {
-        let mut writer = match PairWriter::new(out, content, pairs) {
-            Ok(writer) => writer,
-            Err(error) => return Ok(Err(error)),
-        };
-        let streamed = table.stream(|keys, values| {
-            see(values);
-            writer.write(Rows::Columns(keys, values), progress)
-        })?;
-        let finished = streamed.and_then(|()| writer.finish());
-        Ok(finished.map(|pairs| written = pairs))
+    let failed = file.failed();
+    let mut writer = PairWriter::new(file.out(), content, pairs).map_err(&failed)?;
+    feed(&mut |keys, values| {
+        let rows = Rows::Columns(keys, values);
+        writer.write(rows, progress).map_err(&failed)
     })?;
-    Ok(written)
+    writer.finish().map_err(&failed)
 }
+
+/// What takes keys with their values, some at a time.
+pub type Take<'a> = dyn FnMut(&[u64], &[u64]) -> Result<()> + 'a;
 
 /// Blocks of bytes on their way to an output.
 struct Blocks<'a> {
@@ -305,8 +305,8 @@ fn make(piece: Rows<'_>, content: &Content, bytes: &mut Vec<u8>) -> io::Result<M
         Format::Csv | Format::Tsv => {
             bytes.reserve(piece.len() * MOST_ROW);
             let work = ToText {
-                style: content.style,
-                delimiter: content.format.delimiter(),
+                kmers: content.kind.map(|kind| kind.length),
+                delimiter: content.delimiter,
                 out: bytes,
             };
             piece.within(&content.bounds, work);
@@ -349,7 +349,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         let mut staged = Destination::new(&path).stage().unwrap();
-        let mut content = Content::all(format, KeyStyle::Number);
+        let mut content = Content::all(format, None);
         content.bounds = bounds;
         let mut written = 0;
         let write = |out: &mut Out| {
@@ -415,7 +415,7 @@ mod tests {
         for format in [Format::Bin, Format::Gpumap, Format::Parquet, Format::Csv] {
             let mut staged = Destination::new("/dev/full").stage().unwrap();
             let outcome = staged.write_with(|out| {
-                let content = Content::all(format, KeyStyle::Number);
+                let content = Content::all(format, None);
                 let mut writer = PairWriter::new(out, content, values.len())?;
                 writer.write(Rows::Columns(&values, &values), &Progress::hidden())?;
                 writer.finish().map(drop)

@@ -5,6 +5,8 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::format::Format;
+use crate::kind::KmerKind;
+use crate::kmer::KmerLength;
 use crate::limit::LINE_END;
 
 /// The result of anything in this program that can fail.
@@ -123,6 +125,59 @@ pub enum Error {
         least: u64,
         /// `--max-count`.
         most: u64,
+    },
+    /// A file that cannot be a saved database.
+    #[error(
+        "{}: a database is a file in .gpumap, .bin or .parquet, or --db-format says the format",
+        path.display()
+    )]
+    NotADatabase {
+        /// As given on the command line.
+        path: PathBuf,
+    },
+    /// A database of k-mers of another length than asked for.
+    #[error("{name} has {kind}, and -k asks for {asked}: leave -k out")]
+    OtherLength {
+        /// The database.
+        name: String,
+        /// What it has.
+        kind: KmerKind,
+        /// `-k`.
+        asked: KmerLength,
+    },
+    /// Databases of different k-mers.
+    #[error(
+        "{} has {}, and {} has {}: only databases of the same k-mers can be combined",
+        names[0], kinds[0], names[1], kinds[1]
+    )]
+    OtherKmers {
+        /// The databases.
+        names: [String; 2],
+        /// What they have.
+        kinds: [KmerKind; 2],
+    },
+    /// A database that does not say which k-mers it has.
+    #[error(
+        "the database does not say how long its k-mers are: -k does (and -C, if both strands count as one)"
+    )]
+    UnknownKmers,
+    /// A query that is no k-mer of the database, and no file.
+    #[error(
+        "`{text}` is neither {length} bases of A, C, G and T, as the database has them, nor a file"
+    )]
+    NotAKmer {
+        /// The query, shortened if it is long.
+        text: String,
+        /// Bases in a k-mer.
+        length: KmerLength,
+    },
+    /// A database in which keys come more than once.
+    #[error("{name} has {twice} keys that come again: count-kmers writes each key once")]
+    KeysTwice {
+        /// The database.
+        name: String,
+        /// How many.
+        twice: u64,
     },
     /// A format that cannot be read from a pipe.
     #[error("{name}: {format} is read from its end, so it must be a file")]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::cli::{Duplicates, LoadArgs, Session};
-use crate::dump::{KeyStyle, write_found};
+use crate::dump::write_found;
 use crate::emit::{Content, stream};
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -74,13 +74,16 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
     let mut facts = Vec::new();
     if let Some((destination, format)) = &outputs.dump {
         let mut file = destination.stage()?;
-        let content = Content::all(*format, KeyStyle::Number);
+        let content = Content::all(*format, None);
         if args.sorted {
             let mut all = table.pairs()?;
             all.sort();
             file.write_with(|out| all.write(out, content, &progress).map(drop))?;
         } else {
-            stream(&mut table, &mut file, content, &progress, |_| ())?;
+            progress.start_pairs("writing", table.len());
+            stream(&mut file, content, table.len(), &progress, |take| {
+                table.stream(take)?
+            })?;
         }
         staged.push(file);
     }

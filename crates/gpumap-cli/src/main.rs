@@ -9,6 +9,7 @@ mod cli;
 mod columns;
 mod count;
 mod counts;
+mod database;
 mod demo;
 mod dump;
 mod emit;
@@ -18,6 +19,7 @@ mod format;
 #[cfg(test)]
 mod fuzz;
 mod info;
+mod kind;
 mod kmer;
 mod ledger;
 mod limit;
@@ -55,6 +57,11 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         None => demo::run(&cli.session),
         Some(Command::CountKmers(args)) => count::run(args, &cli.session),
+        Some(Command::Dump(args)) => database::dump(args, &cli.session),
+        Some(Command::Query(args)) => database::query(args, &cli.session),
+        Some(Command::Merge(args)) => database::merge(args, &cli.session),
+        Some(Command::Intersect(args)) => database::intersect(args, &cli.session),
+        Some(Command::Subtract(args)) => database::subtract(args, &cli.session),
         Some(Command::Load(args)) => load::run(args, &cli.session),
         Some(Command::Info) => info::run(&cli.session),
         Some(Command::Bench(Bench::Ladder(args))) => bench::ladder(args, &cli.session),

@@ -187,24 +187,26 @@ pub struct Staged {
 }
 
 impl Staged {
+    /// Where it is written. Errors are to be given a name by [`failed`](Self::failed).
+    pub fn out(&mut self) -> &mut Out {
+        &mut self.out
+    }
+
+    /// Names the output in an error.
+    pub fn failed(&self) -> impl Fn(io::Error) -> Error + use<> {
+        self.destination.failed()
+    }
+
     /// Lets `write` write, naming the output in its errors.
     pub fn write_with(&mut self, write: impl FnOnce(&mut Out) -> io::Result<()>) -> Result<()> {
-        self.try_write_with(|writer| Ok(write(writer)))
+        write(&mut self.out)
+            .and_then(|()| self.out.flush())
+            .map_err(self.destination.failed())
     }
 
     /// Writes a text that is there already.
     pub fn write_all(&mut self, text: &str) -> Result<()> {
         self.write_with(|out| out.write_all(text.as_bytes()))
-    }
-
-    /// The same as [`write_with`](Self::write_with) for a `write` that may fail for another reason than writing: the outer error.
-    pub fn try_write_with(
-        &mut self,
-        write: impl FnOnce(&mut Out) -> Result<io::Result<()>>,
-    ) -> Result<()> {
-        write(&mut self.out)?
-            .and_then(|()| self.out.flush())
-            .map_err(self.destination.failed())
     }
 
     /// Sees that all of it is on the disk.

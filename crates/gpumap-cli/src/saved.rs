@@ -8,6 +8,12 @@ use gpumap::{Key, Number, Value};
 
 use crate::error::{Error, Result};
 
+/// The label of a saved map.
+pub fn label(name: &str, mut reader: impl Read) -> Result<[u8; 4]> {
+    let header = Header::read(&mut reader).map_err(in_file(name))?;
+    Ok(header.label)
+}
+
 /// Hands the keys, or the keys and the values, to `take` row by row. All rows are seen before it
 /// is known that the file is whole.
 pub fn read<const N: usize>(

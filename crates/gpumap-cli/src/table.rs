@@ -73,11 +73,29 @@ impl Table {
 
     /// Adds `values[i]` to what is kept under `keys[i]`; an absent key is inserted with it.
     pub fn add(&mut self, keys: &[u64], values: &[u64]) -> Result<()> {
+        self.merge(keys, values, Merge::Add)
+    }
+
+    /// Merges `values[i]` with what is kept under `keys[i]`; an absent key is inserted with it.
+    pub fn merge(&mut self, keys: &[u64], values: &[u64], rule: Merge) -> Result<()> {
         self.timed(|table| {
             let map = table.map_for(keys.len())?;
             let outcome = match map {
-                Pairing::One(map) => map.merge(keys, values, Merge::Add),
-                Pairing::Many(map) => map.merge(keys, values, Merge::Add),
+                Pairing::One(map) => map.merge(keys, values, rule),
+                Pairing::Many(map) => map.merge(keys, values, rule),
+            };
+            outcome.map(drop).map_err(|error| table.explain(error))
+        })
+    }
+
+    /// Keeps `values[i]` under `keys[i]`, instead of what was there. Which of several values of one key in one call
+    /// stays is not determined.
+    pub fn upsert(&mut self, keys: &[u64], values: &[u64]) -> Result<()> {
+        self.timed(|table| {
+            let map = table.map_for(keys.len())?;
+            let outcome = match map {
+                Pairing::One(map) => map.upsert(keys, values),
+                Pairing::Many(map) => map.upsert(keys, values),
             };
             outcome.map(drop).map_err(|error| table.explain(error))
         })

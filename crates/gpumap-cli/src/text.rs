@@ -1,6 +1,5 @@
 //! Rows of text: a key, a delimiter, a value, a line end. Numbers and k-mers need no quotes.
 
-use crate::dump::KeyStyle;
 use crate::kmer::{KmerLength, MAX_LENGTH};
 
 /// Bytes of a row at most: a k-mer or a number, and a count of 20 digits.
@@ -21,15 +20,15 @@ static LETTERS: [[u8; 4]; 256] = {
     letters
 };
 
-/// Appends rows.
+/// Appends rows, with keys as k-mers of a length, or else in decimal.
 pub fn push_rows(
     rows: impl Iterator<Item = (u64, u64)>,
-    style: KeyStyle,
+    kmers: Option<KmerLength>,
     delimiter: u8,
     out: &mut Vec<u8>,
 ) {
-    match style {
-        KeyStyle::Number => {
+    match kmers {
+        None => {
             let mut number = itoa::Buffer::new();
             push(rows, delimiter, out, |key, row| {
                 let digits = number.format(key).as_bytes();
@@ -37,7 +36,7 @@ pub fn push_rows(
                 digits.len()
             });
         }
-        KeyStyle::Kmer(length) => push(rows, delimiter, out, |key, row| put_kmer(key, length, row)),
+        Some(length) => push(rows, delimiter, out, |key, row| put_kmer(key, length, row)),
     }
 }
 
@@ -84,9 +83,9 @@ mod tests {
     use super::*;
     use crate::kmer::Kmer;
 
-    fn text(rows: &[(u64, u64)], style: KeyStyle) -> String {
+    fn text(rows: &[(u64, u64)], kmers: Option<KmerLength>) -> String {
         let mut out = Vec::new();
-        push_rows(rows.iter().copied(), style, b'\t', &mut out);
+        push_rows(rows.iter().copied(), kmers, b'\t', &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -100,7 +99,7 @@ mod tests {
                 let mut buffer = [0; MAX_LENGTH as usize];
                 let kmer = Kmer::from_code(code).text(length, &mut buffer).to_owned();
                 for count in [0, 9, 10, 12345, u64::MAX] {
-                    let row = text(&[(code, count)], KeyStyle::Kmer(length));
+                    let row = text(&[(code, count)], Some(length));
                     assert_eq!(row, format!("{kmer}\t{count}\n"));
                 }
             }
@@ -111,6 +110,6 @@ mod tests {
     fn numbers_are_decimal() {
         let rows = [(0, u64::MAX), (u64::MAX, 0), (10, 100)];
         let expected = "0\t18446744073709551615\n18446744073709551615\t0\n10\t100\n";
-        assert_eq!(text(&rows, KeyStyle::Number), expected);
+        assert_eq!(text(&rows, None), expected);
     }
 }

@@ -368,7 +368,7 @@ fn saved_maps_that_are_none() {
         .with("half.gpumap", &good[..good.len() / 2])
         .with("empty.gpumap", "")
         .with("text.gpumap", "1,2\n")
-        .with("newer.gpumap", changed(8, 2))
+        .with("newer.gpumap", changed(8, 3))
         .with("header.gpumap", changed(30, 0xaa))
         .with("block.gpumap", changed(20_000, !good[20_000]))
         .with("longer.gpumap", [&good[..], b"\n"].concat());
@@ -377,7 +377,7 @@ fn saved_maps_that_are_none() {
         ("half.gpumap", "cut off"),
         ("empty.gpumap", "cut off after 0 bytes"),
         ("text.gpumap", "not a saved map"),
-        ("newer.gpumap", "version 2"),
+        ("newer.gpumap", "version 3"),
         ("header.gpumap", "checksum of the header"),
         ("block.gpumap", "checksum of block 0"),
         ("longer.gpumap", "goes on after its end"),

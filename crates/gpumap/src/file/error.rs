@@ -14,11 +14,13 @@ pub enum FileError {
     #[error("is not a saved map")]
     NotAMap,
     /// Its format is of another version, most likely a newer one.
-    #[error("has format version {found}, and this build reads version {known}: use a newer gpumap")]
+    #[error(
+        "has format version {found}, and this build reads versions up to {known}: use a newer gpumap"
+    )]
     Version {
         /// The version in the file.
         found: u32,
-        /// The one that can be read.
+        /// The newest that can be read.
         known: u32,
     },
     /// Its keys and values are in the byte order of another kind of machine.

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::reader::Bytes;
-use super::{FileError, FilePart, MAGIC, VERSION};
+use super::{FileError, FilePart, MAGIC, UNLABELLED, VERSION};
 use crate::error::Result;
 use crate::map::{DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Number, Value};
 
@@ -16,7 +16,7 @@ const OTHER_ORDER: u8 = 3 - BYTE_ORDER;
 
 /// What a saved map says about itself.
 ///
-/// All of it is information, but for the sizes of keys and values: a [`Reader`](super::Reader) of
+/// All of it is information, except for the sizes of keys and values: a [`Reader`](super::Reader) of
 /// other sizes refuses the file.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -38,6 +38,9 @@ pub struct Header {
     pub growth: Growth,
     /// The map's setting, if it had one.
     pub submaps: Option<u32>,
+    /// What a program says about its keys and values, in bytes that only it has to understand; zeros if it says
+    /// nothing. [`Map::save`](crate::Map::save) writes zeros.
+    pub label: [u8; 4],
 }
 
 impl Header {
@@ -53,6 +56,7 @@ impl Header {
             max_load_factor: DEFAULT_MAX_LOAD_FACTOR,
             growth: Growth::default(),
             submaps: None,
+            label: [0; 4],
         }
     }
 
@@ -103,7 +107,13 @@ impl Header {
         let mut bytes = [0; LEN];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
         put(0, &MAGIC);
-        put(8, &VERSION.to_le_bytes());
+        // Files without a label are as they were before there were labels, for earlier readers.
+        let version = if self.label == [0; 4] {
+            UNLABELLED
+        } else {
+            VERSION
+        };
+        put(8, &version.to_le_bytes());
         put(12, &[BYTE_ORDER, number]);
         put(14, &self.key_bytes.to_le_bytes());
         put(16, &self.value_bytes.to_le_bytes());
@@ -112,7 +122,7 @@ impl Header {
         put(32, &self.capacity.to_le_bytes());
         put(40, &self.max_load_factor.to_le_bytes());
         put(48, &growth_factor.to_le_bytes());
-        // Four bytes of zero, for whatever comes.
+        put(56, &self.label);
         let checksum = crc32fast::hash(&bytes[..LEN - 4]);
         bytes[LEN - 4..].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -124,7 +134,7 @@ impl Header {
         }
         // Before the checksum: a newer header may be of another length.
         let found = u32::from_le_bytes(field(bytes, 8));
-        if found != VERSION {
+        if !(UNLABELLED..=VERSION).contains(&found) {
             let known = VERSION;
             return Err(FileError::Version { found, known });
         }
@@ -151,10 +161,9 @@ impl Header {
                 });
             }
         };
-        if field(bytes, 56) != [0; 4] {
-            return Err(FileError::Field {
-                field: "reserved word",
-            });
+        let label = field(bytes, 56);
+        if (label == [0; 4]) != (found == UNLABELLED) {
+            return Err(FileError::Field { field: "label" });
         }
         let submaps = u32::from_le_bytes(field(bytes, 20));
         let growth_factor = f64::from_le_bytes(field(bytes, 48));
@@ -171,6 +180,7 @@ impl Header {
                 Growth::By(growth_factor)
             },
             submaps: (submaps != 0).then_some(submaps),
+            label,
         })
     }
 }

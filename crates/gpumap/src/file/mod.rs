@@ -39,8 +39,11 @@ pub use writer::{Block, Frame, Writer};
 /// transfers that change line ends.
 pub const MAGIC: [u8; 8] = *b"\x89gpumap\n";
 
-/// The version of the format that is written. No other is read yet.
-pub const VERSION: u32 = 1;
+/// The newest version of the format that is read and written.
+pub const VERSION: u32 = 2;
+
+/// The version of files without a [label](Header::label), which is all that version 2 adds. Both are read.
+const UNLABELLED: u32 = 1;
 
 /// Pairs of a block at most, so that a reader never needs more memory than for as many.
 pub const MAX_BLOCK_PAIRS: usize = 1 << 20;

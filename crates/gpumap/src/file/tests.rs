@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::map::{Growth, Number};
-use crate::{Error, Key, Value};
+use crate::{Device, Error, Key, Map, Value};
 
 /// Made by another program from the description in the guide.
 const EXAMPLE: &str = "
@@ -207,16 +207,14 @@ fn other_types_and_versions_are_refused() {
         read::<u64, u32>(&bytes).unwrap_err()
     };
     assert!(matches!(
-        with(8, 2),
-        FileError::Version { found: 2, known: 1 }
+        with(8, 3),
+        FileError::Version { found: 3, known: 2 }
     ));
+    // The version says whether there is a label.
+    assert!(matches!(with(8, 2), FileError::Field { field: "label" }));
     let byte_order = if cfg!(target_endian = "little") { 2 } else { 1 };
     assert!(matches!(with(12, byte_order), FileError::ByteOrder));
-    for (at, name) in [
-        (12, "byte order"),
-        (13, "kind of value"),
-        (56, "reserved word"),
-    ] {
+    for (at, name) in [(12, "byte order"), (13, "kind of value"), (56, "label")] {
         assert!(matches!(with(at, 77), FileError::Field { field } if field == name));
     }
     assert!(matches!(
@@ -224,6 +222,25 @@ fn other_types_and_versions_are_refused() {
         Err(FileError::NotAMap)
     ));
     assert!(matches!(read::<u32, u32>(b"key"), Err(FileError::NotAMap)));
+}
+
+#[test]
+fn labels_come_back_and_only_files_with_one_are_of_the_newer_version() {
+    for (label, version) in [([0; 4], 1), ([0, 0, 0, 1], 2), (*b"K\x15\x01\0", 2)] {
+        let mut header = Header::new::<u32, u64>(2);
+        header.label = label;
+        let mut writer = Writer::<u32, u64, _>::new(Vec::new(), &header).unwrap();
+        writer.write(&[1, 2], &[3, 4]).unwrap();
+        let bytes = writer.finish().unwrap();
+        assert_eq!((bytes[8], &bytes[56..60]), (version, &label[..]));
+        let mut reader = Reader::<u32, u64, _>::new(&bytes[..]).unwrap();
+        assert_eq!(reader.header(), &header);
+        let block = reader.next_block().unwrap();
+        assert_eq!(block, Some((&[1, 2][..], &[3, 4][..])));
+        assert_eq!(reader.next_block().unwrap(), None);
+        let map = Map::<u32, u64>::builder(&Device::cpu()).load_from(&bytes[..]);
+        assert_eq!(map.unwrap().get(&[2]).unwrap(), [Some(4)]);
+    }
 }
 
 #[test]

@@ -1,0 +1,104 @@
+//! Saved databases: packed k-mers with their counts, as `count-kmers` writes them, or any pairs of numbers.
+//!
+//! The words are those of jellyfish (`dump`, `query`, `merge`) and of KMC's tools (`intersect`, `subtract`, and
+//! which count a k-mer gets).
+
+pub mod args;
+mod combine;
+mod dump;
+mod query;
+
+use std::path::{Path, PathBuf};
+
+pub use combine::{intersect, merge, subtract};
+pub use dump::dump;
+pub use query::query;
+
+use self::args::ReadArgs;
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::kind::KmerKind;
+use crate::kmer::KmerLength;
+use crate::pairs::{Input, for_each_batch};
+use crate::progress::Progress;
+use crate::saved;
+use crate::source::open_input;
+
+/// A saved database.
+struct Database {
+    path: PathBuf,
+    format: Format,
+    /// Which k-mers it says that it has.
+    label: Option<KmerKind>,
+}
+
+impl Database {
+    /// Finds out what a database holds, without reading the pairs.
+    fn open(path: &Path, read: &ReadArgs) -> Result<Self> {
+        let unsuitable = || Error::NotADatabase {
+            path: path.to_owned(),
+        };
+        let format = read.db_format.or_else(|| Format::by_extension(path));
+        let format = format.filter(|format| !format.is_text());
+        let format = format.ok_or_else(unsuitable)?;
+        let name = path.display().to_string();
+        // It is read twice.
+        let (file, length) = open_input(path)?;
+        if length.is_none() {
+            return Err(unsuitable());
+        }
+        let label = match format {
+            Format::Gpumap => saved::label(&name, file)?,
+            _ => [0; 4],
+        };
+        let label = KmerKind::of_label(label);
+        if let (Some(kind), Some(asked)) = (label, read.k)
+            && kind.length != asked
+        {
+            return Err(Error::OtherLength { name, kind, asked });
+        }
+        let path = path.to_owned();
+        Ok(Self {
+            path,
+            format,
+            label,
+        })
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Hands all pairs to `take`, up to `batch` at a time; returns how many there are.
+    fn for_each_batch(
+        &self,
+        batch: usize,
+        progress: &Progress,
+        mut take: impl FnMut(&[u64], &[u64]) -> Result<()>,
+    ) -> Result<u64> {
+        let input = Input {
+            path: &self.path,
+            format: Some(self.format),
+            max_record: None,
+        };
+        for_each_batch(input, batch, progress, |[keys, values]| take(keys, values))
+    }
+}
+
+/// Which k-mers databases have that are to be combined, where that is known. They must agree; those that do not say
+/// it are of `asked` bases.
+fn common_kind(databases: &[Database], asked: Option<KmerLength>) -> Result<Option<KmerKind>> {
+    let labels = databases
+        .iter()
+        .filter_map(|database| Some((database, database.label?)));
+    let mut labels = labels.clone().zip(labels.skip(1));
+    let other = labels.find(|((_, one), (_, other))| one != other);
+    if let Some(((first, one), (second, other))) = other {
+        return Err(Error::OtherKmers {
+            names: [first.name(), second.name()],
+            kinds: [one, other],
+        });
+    }
+    let labelled = databases.iter().find_map(|database| database.label);
+    Ok(labelled.or(asked.map(KmerKind::as_read)))
+}

@@ -1,0 +1,79 @@
+//! [`KmerKind`]: which k-mers a table or a saved map holds, and how a saved map says so.
+
+use std::fmt;
+
+use crate::kmer::{KmerLength, Strand};
+
+/// Which k-mers the keys of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KmerKind {
+    /// How long they are.
+    pub length: KmerLength,
+    /// On which strand they were counted.
+    pub strand: Strand,
+}
+
+/// The first byte of the label of a saved map of k-mers.
+const MARK: u8 = b'K';
+
+impl KmerKind {
+    /// K-mers as they are read.
+    pub fn as_read(length: KmerLength) -> Self {
+        let strand = Strand::AsRead;
+        Self { length, strand }
+    }
+
+    /// The label of a saved map of them ([`gpumap::file::Header::label`]).
+    pub fn label(self) -> [u8; 4] {
+        // At most 32 bases.
+        let bases = self.length.get() as u8;
+        let is_canonical = self.strand == Strand::Canonical;
+        [MARK, bases, u8::from(is_canonical), 0]
+    }
+
+    /// The k-mers that a label means; none if it is of another program.
+    pub fn of_label(label: [u8; 4]) -> Option<Self> {
+        let [MARK, bases, strand @ (0 | 1), 0] = label else {
+            return None;
+        };
+        Some(Self {
+            length: KmerLength::new(bases)?,
+            strand: match strand {
+                0 => Strand::AsRead,
+                _ => Strand::Canonical,
+            },
+        })
+    }
+}
+
+impl fmt::Display for KmerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let strand = match self.strand {
+            Strand::AsRead => "as read",
+            Strand::Canonical => "of both strands as one",
+        };
+        write!(f, "{}-mers {strand}", self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_come_back_and_others_are_none() {
+        for bases in 1..=32 {
+            for strand in [Strand::AsRead, Strand::Canonical] {
+                let length = KmerLength::new(bases).unwrap();
+                let kind = KmerKind { length, strand };
+                assert_ne!(kind.label(), [0; 4]);
+                assert_eq!(KmerKind::of_label(kind.label()), Some(kind));
+            }
+        }
+        for label in [*b"K\0\0\0", *b"K\x21\0\0", *b"K\x15\x02\0", *b"K\x15\0\x01"] {
+            assert_eq!(KmerKind::of_label(label), None, "{label:?}");
+        }
+        assert_eq!(KmerKind::of_label([0; 4]), None);
+        assert_eq!(KmerKind::of_label([b'L', 21, 0, 0]), None);
+    }
+}

@@ -1,0 +1,456 @@
+//! `gpumap dump`, `query`, `merge`, `intersect` and `subtract`: what they make of saved counts.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use common::{LAMBDA, READS, Scene, sorted};
+
+type Counts = BTreeMap<String, u64>;
+
+fn counts_of(text: &str) -> Counts {
+    let lines = text.lines().map(|line| line.split_once('\t').unwrap());
+    lines
+        .map(|(kmer, count)| (kmer.to_owned(), count.parse().unwrap()))
+        .collect()
+}
+
+fn text_of(counts: impl IntoIterator<Item = (String, u64)>) -> String {
+    let line = |(kmer, count)| format!("{kmer}\t{count}\n");
+    counts.into_iter().map(line).collect()
+}
+
+/// Two databases of canonical 7-mers in `a.gpumap` and `b.gpumap`, and their counts as sorted text.
+fn two() -> (Scene, Counts, Counts) {
+    let scene = Scene::new()
+        .with("lambda.fa.gz", LAMBDA)
+        .with("reads.fq.gz", READS);
+    let count = |input, rest: &[&str]| {
+        let arguments = [&["count-kmers", input, "-k7", "-C"], rest].concat();
+        scene.succeed(&arguments)
+    };
+    count("lambda.fa.gz", &["-o", "a.gpumap", "-L3"]);
+    count("reads.fq.gz", &["-o", "b.gpumap", "-U20"]);
+    let a = counts_of(&count("lambda.fa.gz", &["-L3"]));
+    let b = counts_of(&count("reads.fq.gz", &["-U20"]));
+    assert!(a.len() > 1_000 && b.len() > 1_000 && a.keys().any(|kmer| !b.contains_key(kmer)));
+    (scene, a, b)
+}
+
+#[track_caller]
+fn fails(scene: &Scene, arguments: &[&str], causes: &[&str]) {
+    let before = scene.files();
+    let outcome = scene.run(arguments);
+    assert_eq!(outcome.code, Some(2), "{arguments:?}: {outcome:?}");
+    assert_eq!(outcome.stdout, "", "{arguments:?}");
+    assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+    for cause in causes {
+        assert!(outcome.stderr.contains(cause), "{cause}: {outcome:?}");
+    }
+    assert_eq!(scene.files(), before, "{arguments:?} left something behind");
+}
+
+#[test]
+fn a_dump_is_what_was_counted() {
+    let scene = Scene::new().with("lambda.fa.gz", LAMBDA);
+    let count = |rest: &[&str]| {
+        let arguments = [&["count-kmers", "lambda.fa.gz", "-k9"], rest].concat();
+        scene.succeed(&arguments)
+    };
+    let dump = |rest: &[&str]| scene.succeed(&[&["dump"], rest].concat());
+    let expected = count(&["--sorted"]);
+    count(&["-o", "c.gpumap"]);
+    count(&["-o", "c.bin"]);
+    count(&["-o", "c.parquet"]);
+    count(&["-o", "c", "--format=gpumap"]);
+    // The saved map says what its keys are; the others do not.
+    for database in [
+        &["c.gpumap"][..],
+        &["c.gpumap", "-k9"],
+        &["c", "--db-format=gpumap"],
+        &["c.bin", "-k", "9"],
+        &["c.parquet", "-k9"],
+    ] {
+        let text = dump(database);
+        assert_eq!(sorted(&text), expected, "{database:?}");
+        assert_eq!(dump(&[database, &["--sorted"]].concat()), expected);
+    }
+    let numbers = scene.succeed(&["load", "c.bin", "--dump", "-", "--sorted"]);
+    assert_eq!(dump(&["c.bin", "--sorted"]), numbers);
+    assert_eq!(dump(&["c.parquet", "--sorted"]), numbers);
+    // From one format to the other, and what it says goes along.
+    dump(&["c.gpumap", "-o", "again.bin", "--sorted"]);
+    dump(&["c.parquet", "-o", "c.bin", "--sorted"]);
+    dump(&["c.bin", "-k9", "-o", "again.gpumap", "--sorted"]);
+    assert_eq!(dump(&["again.gpumap"]), expected);
+    assert!(fs::read(scene.path("again.bin")).unwrap() == fs::read(scene.path("c.bin")).unwrap());
+    dump(&["c.gpumap", "-o", "c.csv", "--sorted"]);
+    assert_eq!(scene.read("c.csv"), expected.replace('\t', ","));
+    // Bounds, histogram and drawing.
+    let within = counts_of(&expected).into_iter();
+    let within = text_of(within.filter(|(_, count)| (2..=3).contains(count)));
+    let arguments = [
+        "c.gpumap",
+        "--sorted",
+        "-L2",
+        "-U3",
+        "--histogram",
+        "h.txt",
+        "--spectrum",
+        "s.svg",
+    ];
+    assert_eq!(dump(&arguments), within);
+    count(&["-o", "c.tsv", "--histogram", "h2.txt"]);
+    assert_eq!(scene.read("h.txt"), scene.read("h2.txt"));
+    assert!(scene.read("s.svg").contains("9-mer spectrum"));
+    let said = scene.run(&["dump", "c.gpumap", "-o", "c.tsv", "--json"]);
+    assert!(said.stderr.contains("\"job\":\"dump\""), "{said:?}");
+}
+
+#[test]
+fn what_is_not_counts_can_be_dumped_too() {
+    let scene = Scene::new().with("pairs.csv", "7,70\n9,90\n");
+    scene.succeed(&["load", "pairs.csv", "--dump", "pairs.gpumap"]);
+    let text = scene.succeed(&["dump", "pairs.gpumap", "--sorted"]);
+    assert_eq!(text, "7\t70\n9\t90\n");
+}
+
+/// The lines are what jellyfish 2.3.0 writes for the same queries.
+#[test]
+fn queries_are_answered_as_by_jellyfish() {
+    let scene = Scene::new().with("lambda.fa.gz", LAMBDA);
+    for (options, name) in [(&["-C"][..], "canonical"), (&[], "as-read")] {
+        for format in ["gpumap", "bin", "parquet"] {
+            let output = format!("{name}.{format}");
+            let count = ["count-kmers", "lambda.fa.gz", "-o", &output];
+            scene.succeed(&[&count[..], options].concat());
+        }
+    }
+    let scene = scene.with(
+        "q.fa",
+        ">x\nGGGCGGCGACCTCGCGGGTTTCN\nAAACCCGCGAGGTCGCCGCCCA\n>short\nACGT\n",
+    );
+    let kmers = [
+        "GGGCGGCGACCTCGCGGGTTT",
+        "AAACCCGCGAGGTCGCCGCCC",
+        "AAAAAAAAAAAAAAAAAAAAA",
+        "aaacccgcgaggtcgccgccc",
+    ];
+    let canonical = "AAACCCGCGAGGTCGCCGCCC 1\nAAACCCGCGAGGTCGCCGCCC 1\n\
+                     AAAAAAAAAAAAAAAAAAAAA 0\nAAACCCGCGAGGTCGCCGCCC 1\n";
+    let file = "AAACCCGCGAGGTCGCCGCCC 1\nGAAACCCGCGAGGTCGCCGCC 0\n\
+                AAACCCGCGAGGTCGCCGCCC 1\nAACCCGCGAGGTCGCCGCCCA 0\n";
+    let query = |rest: &[&str]| scene.succeed(&[&["query"], rest].concat());
+    for database in [
+        &["canonical.gpumap"][..],
+        &["canonical.bin", "-C", "-k21"],
+        &["canonical.parquet", "-Ck", "21"],
+        &["canonical.gpumap", "-k", "21", "-C"],
+    ] {
+        let of = |queries: &[&str]| query(&[database, queries].concat());
+        assert_eq!(of(&kmers), canonical, "{database:?}");
+        assert_eq!(of(&["q.fa"]), file, "{database:?}");
+        assert_eq!(of(&["--sequence", "q.fa"]), file);
+        // In the order in which they are given.
+        let several = of(&[kmers[0], "q.fa", kmers[2], "-s", "q.fa"]);
+        let (one, absent) = (&canonical[..24], "AAAAAAAAAAAAAAAAAAAAA 0\n");
+        assert_eq!(several, [one, file, absent, file].concat());
+    }
+    let as_read = "GGGCGGCGACCTCGCGGGTTT 0\nAAACCCGCGAGGTCGCCGCCC 1\n\
+                   AAAAAAAAAAAAAAAAAAAAA 0\nAAACCCGCGAGGTCGCCGCCC 1\n";
+    let answer = |rest: &[&str]| query(&[&["as-read.gpumap"], rest].concat());
+    let found = answer(&kmers);
+    assert!(as_read == found || found.starts_with("GGGCGGCGACCTCGCGGGTTT 1\n"));
+    let tsv = answer(&[&kmers[1..], &["-o", "out.tsv"]].concat());
+    assert_eq!(tsv, "");
+    let lines: String = found
+        .lines()
+        .skip(1)
+        .map(|line| line.to_owned() + "\n")
+        .collect();
+    assert_eq!(scene.read("out.tsv"), lines.replace(' ', "\t"));
+    answer(&[&kmers[1..], &["-o", "out.csv"]].concat());
+    assert_eq!(scene.read("out.csv"), lines.replace(' ', ","));
+    let arguments = ["query", "canonical.gpumap", "-"];
+    let piped = scene.run_with(&arguments, &[], scene.read("q.fa").as_bytes());
+    assert_eq!(piped.stdout, file, "{piped:?}");
+    assert!(
+        piped.stderr.contains("looked up   4\nfound       2\n"),
+        "{piped:?}"
+    );
+}
+
+#[test]
+fn every_kmer_of_an_input_is_found_with_its_count() {
+    let scene = Scene::new().with("reads.fq.gz", READS);
+    scene.succeed(&["count-kmers", "reads.fq.gz", "-k11", "-C", "-o", "r.gpumap"]);
+    let counts = counts_of(&scene.succeed(&["dump", "r.gpumap"]));
+    let answers = scene
+        .succeed(&["query", "r.gpumap", "reads.fq.gz"])
+        .replace(' ', "\t");
+    let mut occurrences = Counts::new();
+    for line in answers.lines() {
+        let (kmer, count) = line.split_once('\t').unwrap();
+        assert_eq!(counts[kmer].to_string(), count, "{kmer}");
+        *occurrences.entry(kmer.to_owned()).or_default() += 1;
+    }
+    assert_eq!(occurrences, counts);
+}
+
+#[test]
+fn queries_that_are_none() {
+    let (scene, _, _) = two();
+    scene.succeed(&["dump", "a.gpumap", "-o", "a.bin"]);
+    let scene = scene
+        .with("bad.fa", "no sequence\n")
+        .with("a.tsv", ">a\nACGTACG\n");
+    for (arguments, causes) in [
+        (&["a.gpumap"][..], &["SEQ|FILE"][..]),
+        (&["a.gpumap", "ACGT"], &["`ACGT`", "7 bases", "nor a file"]),
+        (&["a.gpumap", "ACGTACGT"], &["`ACGTACGT`", "7 bases"]),
+        (&["a.gpumap", "ACGTNCG"], &["`ACGTNCG`", "7 bases"]),
+        (&["a.gpumap", "ACGTACG", "none.fa"], &["`none.fa`"]),
+        (&["a.gpumap", "-s", "none.fa"], &["cannot open none.fa"]),
+        (&["a.gpumap", "bad.fa"], &["bad.fa"]),
+        (
+            &["a.gpumap", "ACGTACG", "-k8"],
+            &["a.gpumap", "7-mers", "-k asks for 8"],
+        ),
+        (&["a.bin", "ACGTACG"], &["how long its k-mers are", "-k"]),
+        (&["a.bin", "ACGTACG", "-k33"], &["1 to 32"]),
+        (&["none.gpumap", "ACGTACG"], &["cannot open none.gpumap"]),
+        (
+            &["bad.fa", "ACGTACG"],
+            &["bad.fa", "a database is a file in .gpumap"],
+        ),
+        (&["-", "ACGTACG"], &["a database is a file in .gpumap"]),
+        (
+            &["a.gpumap", "ACGTACG", "-o", "x.bin"],
+            &["x.bin", ".csv or .tsv"],
+        ),
+        (
+            &["a.gpumap", "ACGTACG", "-s", "a.tsv", "-o", "a.tsv"],
+            &["named twice"],
+        ),
+        (&["a.gpumap", "-", "-"], &["named twice"]),
+        (
+            &["a.gpumap", "ACGTACG", "-o", "no/x.tsv"],
+            &["cannot write"],
+        ),
+    ] {
+        fails(&scene, &[&["query"], arguments].concat(), causes);
+    }
+}
+
+#[test]
+fn databases_are_merged() {
+    let (scene, a, b) = two();
+    let merged = |pick: &dyn Fn(u64, u64) -> u64| {
+        let mut all = a.clone();
+        for (kmer, &count) in &b {
+            all.entry(kmer.clone())
+                .and_modify(|left| *left = pick(*left, count))
+                .or_insert(count);
+        }
+        text_of(all)
+    };
+    let merge = |rest: &[&str]| {
+        let arguments = [&["merge", "a.gpumap", "b.gpumap"], rest].concat();
+        scene.succeed(&arguments)
+    };
+    let sum = merged(&|left, right| left + right);
+    assert_eq!(sorted(&merge(&[])), sum);
+    for (counts, expected) in [
+        ("sum", sum.clone()),
+        ("min", merged(&|left, right| left.min(right))),
+        ("max", merged(&|left, right| left.max(right))),
+        ("left", merged(&|left, _| left)),
+        ("right", merged(&|_, right| right)),
+    ] {
+        let text = merge(&["--counts", counts, "--sorted"]);
+        assert_eq!(text, expected, "{counts}");
+    }
+    // What comes out is a database of the same k-mers, and any number of them can be merged.
+    merge(&["-o", "sum.gpumap"]);
+    assert_eq!(scene.succeed(&["dump", "sum.gpumap", "--sorted"]), sum);
+    let twice = scene.succeed(&["merge", "sum.gpumap", "b.gpumap", "a.gpumap", "--sorted"]);
+    let double = counts_of(&sum)
+        .into_iter()
+        .map(|(kmer, count)| (kmer, 2 * count));
+    assert_eq!(twice, text_of(double));
+    assert_eq!(scene.succeed(&["merge", "sum.gpumap", "--sorted"]), sum);
+    scene.succeed(&["dump", "b.gpumap", "-o", "b.bin"]);
+    let mixed = scene.succeed(&["merge", "b.bin", "a.gpumap", "--sorted"]);
+    assert_eq!(mixed, sum);
+    let bounded = merge(&["-L", "5", "-U", "9", "--sorted", "--histogram", "h.txt"]);
+    let within = counts_of(&sum).into_iter();
+    assert_eq!(
+        bounded,
+        text_of(within.filter(|(_, count)| (5..=9).contains(count)))
+    );
+    assert!(scene.read("h.txt").lines().count() > 9);
+}
+
+#[test]
+fn parts_that_were_counted_are_merged_to_the_whole() {
+    let scene = Scene::new()
+        .with("lambda.fa.gz", LAMBDA)
+        .with("reads.fq.gz", READS)
+        .with("one.fa", ">a\nACGTTGCATTAGGACCATTTAAACG\n")
+        .with("two.fa", ">b\nGGACCATTTAAACGACGTTGCATTACC\n")
+        .with(
+            "both.fa",
+            ">a\nACGTTGCATTAGGACCATTTAAACG\n>b\nGGACCATTTAAACGACGTTGCATTACC\n",
+        );
+    for name in ["one", "two"] {
+        let (input, output) = (format!("{name}.fa"), format!("{name}.gpumap"));
+        scene.succeed(&["count-kmers", &input, "-k5", "-o", &output]);
+    }
+    let whole = scene.succeed(&["count-kmers", "both.fa", "-k5", "--sorted"]);
+    let merged = scene.succeed(&["merge", "one.gpumap", "two.gpumap", "--sorted"]);
+    assert_eq!(merged, whole);
+}
+
+#[test]
+fn databases_are_intersected_and_subtracted() {
+    let (scene, a, b) = two();
+    let picked = |pick: &dyn Fn(u64, Option<u64>) -> Option<u64>| {
+        let kept = a.iter().filter_map(|(kmer, &count)| {
+            let count = pick(count, b.get(kmer).copied())?;
+            Some((kmer.clone(), count))
+        });
+        text_of(kept)
+    };
+    let run = |command: &str, rest: &[&str]| {
+        let arguments = [&[command, "a.gpumap", "b.gpumap"], rest].concat();
+        scene.succeed(&arguments)
+    };
+    let left_over = |left: u64, right| left.checked_sub(right).filter(|&count| count > 0);
+    let min = picked(&|left, right| Some(left.min(right?)));
+    assert_eq!(sorted(&run("intersect", &[])), min);
+    for (counts, expected) in [
+        ("min", min.clone()),
+        ("max", picked(&|left, right| Some(left.max(right?)))),
+        ("sum", picked(&|left, right| Some(left + right?))),
+        ("diff", picked(&|left, right| left_over(left, right?))),
+        ("left", picked(&|left, right| right.map(|_| left))),
+        ("right", picked(&|_, right| right)),
+    ] {
+        let text = run("intersect", &["--counts", counts, "--sorted"]);
+        assert_eq!(text, expected, "{counts}");
+        assert!(!text.is_empty());
+    }
+    let absent = picked(&|left, right| right.is_none().then_some(left));
+    assert_eq!(sorted(&run("subtract", &[])), absent);
+    let text = run("subtract", &["--counts", "all", "--sorted"]);
+    assert_eq!(text, absent);
+    let diff = picked(&|left, right| left_over(left, right.unwrap_or(0)));
+    let text = run("subtract", &["--counts", "diff", "--sorted"]);
+    assert_eq!(text, diff);
+    // The order of the first database stays, and so does what it says.
+    scene.succeed(&["dump", "a.gpumap", "--sorted", "-o", "ordered.gpumap"]);
+    let arguments = ["intersect", "ordered.gpumap", "b.gpumap"];
+    assert_eq!(scene.succeed(&arguments), min);
+    run("subtract", &["-o", "rest.gpumap"]);
+    assert_eq!(scene.succeed(&["dump", "rest.gpumap", "--sorted"]), absent);
+    let nothing = ["subtract", "a.gpumap", "a.gpumap", "-o", "nothing.gpumap"];
+    scene.succeed(&nothing);
+    assert_eq!(scene.succeed(&["dump", "nothing.gpumap"]), "");
+    let said = scene.run(&["intersect", "a.gpumap", "b.gpumap", "-o", "x.bin", "--json"]);
+    let distinct = format!("\"distinct\":{}", min.lines().count());
+    assert!(said.stderr.contains(&distinct), "{said:?}");
+}
+
+#[test]
+fn databases_that_do_not_go_together() {
+    let (scene, _, _) = two();
+    let count = |rest: &[&str]| {
+        scene.succeed(&[&["count-kmers", "lambda.fa.gz"], rest].concat());
+    };
+    count(&["-k7", "-o", "as-read.gpumap"]);
+    count(&["-k8", "-C", "-o", "eight.gpumap"]);
+    let twice: Vec<u8> = [1_u64, 5, 2, 6, 1, 7]
+        .into_iter()
+        .flat_map(u64::to_le_bytes)
+        .collect();
+    let good = fs::read(scene.path("a.gpumap")).unwrap();
+    let mut damaged = good.clone();
+    damaged[3_000] ^= 1;
+    let scene = scene
+        .with("twice.bin", twice)
+        .with("cut.gpumap", &good[..good.len() / 2])
+        .with("damaged.gpumap", damaged)
+        .with("odd.bin", [1; 17])
+        .with("text.tsv", "ACGTACG\t1\n");
+    for command in ["merge", "intersect", "subtract"] {
+        for (other, causes) in [
+            (
+                "as-read.gpumap",
+                &["7-mers as read", "7-mers of both strands", "same k-mers"][..],
+            ),
+            ("eight.gpumap", &["8-mers", "7-mers", "same k-mers"]),
+            ("cut.gpumap", &["cut.gpumap", "cut off"]),
+            ("damaged.gpumap", &["damaged.gpumap", "checksum"]),
+            ("odd.bin", &["odd.bin", "multiple of 16"]),
+            ("text.tsv", &["text.tsv", "a database is a file in .gpumap"]),
+            ("none.gpumap", &["cannot open none.gpumap"]),
+            ("-", &["a database is a file in .gpumap"]),
+        ] {
+            fails(
+                &scene,
+                &[command, "a.gpumap", other, "-o", "out.tsv"],
+                causes,
+            );
+            fails(
+                &scene,
+                &[command, other, "a.gpumap", "-o", "out.gpumap"],
+                causes,
+            );
+        }
+        fails(&scene, &[command], &["DB"]);
+        let onto = [command, "a.gpumap", "b.gpumap", "-o", "b.gpumap"];
+        fails(&scene, &onto, &["named twice"]);
+        let counts = [command, "a.gpumap", "b.gpumap", "--counts", "mean"];
+        fails(&scene, &counts, &["--counts", "mean"]);
+        fails(
+            &scene,
+            &[command, "a.gpumap", "b.gpumap", "-k6"],
+            &["-k asks for 6"],
+        );
+        let bounds = [command, "a.gpumap", "b.gpumap", "-L5", "-U4"];
+        fails(&scene, &bounds, &["--min-count"]);
+    }
+    for command in ["intersect", "subtract"] {
+        let twice = [command, "a.gpumap", "twice.bin"];
+        fails(&scene, &twice, &["twice.bin has 1 keys that come again"]);
+        fails(&scene, &[command, "a.gpumap"], &["DB2"]);
+    }
+    for (arguments, causes) in [
+        (&["cut.gpumap"][..], &["cut off"][..]),
+        (&["damaged.gpumap"], &["checksum"]),
+        (&["text.tsv"], &["a database is a file in .gpumap"]),
+        (&["-"], &["a database is a file in .gpumap"]),
+        (
+            &["text.tsv", "--db-format=tsv"],
+            &["a database is a file in .gpumap"],
+        ),
+        (&["text.tsv", "--db-format=gpumap"], &["not a saved map"]),
+        (&["a.gpumap", "-k9"], &["7-mers", "-k asks for 9"]),
+        (
+            &["twice.bin", "--spectrum", "s.svg"],
+            &["how long its k-mers are"],
+        ),
+        (&["a.gpumap", "-o", "a.gpumap"], &["named twice"]),
+        (&["a.gpumap", "-L2", "-U1"], &["--min-count"]),
+        (&["a.gpumap", "--spectrum", "s.png"], &[".svg"]),
+        (&["a.gpumap", "--histogram", "-"], &["named twice"]),
+    ] {
+        fails(
+            &scene,
+            &[&["dump"], arguments, &["--sorted"]].concat(),
+            causes,
+        );
+        fails(&scene, &[&["dump"], arguments].concat(), causes);
+    }
+}
