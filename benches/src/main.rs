@@ -20,6 +20,7 @@ mod ops;
 mod options;
 mod pairs;
 mod partition;
+mod peers;
 mod primitives;
 mod repeats;
 mod report;
@@ -87,6 +88,7 @@ fn run(suite: Suite, options: &Options, bench: &mut Bench) -> Result<()> {
         Suite::Limit => limit::run(bench.device()),
         Suite::Scale => scale::run(bench),
         Suite::Host => host::run(bench),
+        Suite::Peers => peers::run(bench),
         Suite::Mixed => {
             mixed::run::<u64, u64>(bench)?;
             mixed::run::<u32, u32>(bench)?;

@@ -30,6 +30,8 @@ pub enum Suite {
     Small,
     /// Batches from arrays of the host and back, beside what the link can do.
     Host,
+    /// Batches from arrays of the host, of a thousand to `n` pairs, beside hash maps of the host.
+    Peers,
     /// The verbs of chained maps, of 4 + 4 and of 8 + 8 bytes.
     Chained,
     /// Inserts until memory ends.

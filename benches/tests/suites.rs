@@ -61,6 +61,15 @@ fn arrays_of_the_host() {
 }
 
 #[test]
+fn maps_of_the_host() {
+    run(
+        "peers",
+        "0.5",
+        &[("count of 1000, ", 3), ("hashbrown", 3), ("dashmap", 3)],
+    );
+}
+
+#[test]
 fn mixes_and_repeats() {
     run(
         "mixed,repeats",
