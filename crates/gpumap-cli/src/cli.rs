@@ -1,5 +1,6 @@
 //! The command line: what can be said, and what every command takes from it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::builder::styling::Styles;
@@ -63,6 +64,9 @@ pub enum Bench {
     /// Filter, retrieve_all and scan from the naive kernel up to the library's own, each verified
     /// and measured beside a copy.
     Ladder(LadderArgs),
+    /// Count k-mers of an input of any size, step by step beside what the machine does at best, and
+    /// beside KMC if that is on the PATH.
+    Kmers(KmersArgs),
 }
 
 /// What every command takes.
@@ -101,6 +105,13 @@ impl Session {
         self.ptx()
             .and_then(|ptx| Engine::open_all(&devices.0, &ptx))
             .map_err(Error::while_doing("cannot use the devices"))
+    }
+
+    /// The options by which another process of this program opens the same device.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let device = self.device.map(|it| format!("--device={it}").into());
+        let ptx = self.ptx.as_ref().map(|it| format!("--ptx={it}").into());
+        device.into_iter().chain(ptx).collect()
     }
 
     fn ptx(&self) -> gpumap::Result<PtxChoice> {
@@ -324,6 +335,56 @@ impl LadderArgs {
     }
 }
 
+/// What `bench kmers` takes.
+#[derive(Debug, Args)]
+pub struct KmersArgs {
+    /// FASTA or FASTQ to count instead of made reads; KMC takes names in .fq and .fastq, and the same with
+    /// .gz, for FASTQ.
+    #[arg(value_name = "FILE")]
+    pub input: Option<PathBuf>,
+
+    /// Bases in a k-mer, 1 to 32.
+    #[arg(short, default_value = "21")]
+    pub k: KmerLength,
+
+    /// Bases in all made reads, about [default: a billion, or 4 million on the CPU]; K, M, G and T are
+    /// powers of 1024.
+    #[arg(long, value_name = "N", value_parser = bytes, conflicts_with = "input")]
+    pub bases: Option<u64>,
+
+    /// Bases of the random genome [default: a tenth of --bases].
+    #[arg(long, value_name = "N", value_parser = bytes, conflicts_with = "input")]
+    pub genome: Option<u64>,
+
+    /// Bases of a made read.
+    #[arg(long, value_name = "N", value_parser = positive, default_value = "150")]
+    pub read_length: u64,
+
+    /// The probability of a substitution at each base of a made read.
+    #[arg(long, value_name = "P", value_parser = probability, default_value = "0.005")]
+    pub error_rate: f64,
+
+    /// Of all random choices for made reads.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+
+    /// Runs of each job; the median counts.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = at_least_one)]
+    pub repeat: usize,
+
+    /// Compare every count with KMC's, by its `kmc_dump`.
+    #[arg(long)]
+    pub compare: bool,
+
+    /// Where input and outputs lie while it runs [default: /dev/shm, or the folder for temporary files].
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+
+    /// Where the figures go as JSON.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
 /// Devices that work together.
 #[derive(Clone, Debug)]
 pub struct DeviceList(Vec<DeviceChoice>);
@@ -344,6 +405,16 @@ fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(number) => Ok(number),
         Err(error) => Err(error.to_string()),
     }
+}
+
+fn positive(text: &str) -> Result<u64, String> {
+    at_least_one(text).map(|number| number as u64)
+}
+
+fn probability(text: &str) -> Result<f64, &'static str> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or("must be 0 to 1")
 }
 
 /// A number of bytes, with K, M, G or T for powers of 1024.

@@ -51,6 +51,11 @@ impl Engine {
         }
     }
 
+    /// Whether it is a GPU.
+    pub fn is_cuda(&self) -> bool {
+        self.device.is_cuda()
+    }
+
     /// What there is to know about the device.
     pub fn info(&self) -> Result<DeviceInfo> {
         self.device

@@ -92,6 +92,18 @@ pub enum Error {
         /// Where it broke off and why.
         source: needletail::errors::ParseError,
     },
+    /// The job that is measured failed.
+    #[error("count-kmers failed: {reason}")]
+    Job {
+        /// What it said.
+        reason: String,
+    },
+    /// KMC failed, or counts something else.
+    #[error("KMC: {reason}")]
+    Kmc {
+        /// What is wrong.
+        reason: String,
+    },
     /// A file of pairs or keys whose name ends in none of the formats.
     #[error(
         "{}: the name must end in .csv, .tsv, .bin, .gpumap or .parquet, \

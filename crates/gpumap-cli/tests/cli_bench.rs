@@ -1,8 +1,12 @@
-//! `gpumap bench ladder`: a table, figures as JSON, a plot; and what it refuses.
+//! `gpumap bench ladder`: a table, figures as JSON, a plot; and what it refuses. `gpumap bench kmers`, beside a KMC that
+//! says what the test wants.
 
 mod common;
 
-use common::Scene;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use common::{LAMBDA, Scene};
 
 /// Rungs of the ladders, each in all its cases.
 const ROWS: usize = 3 * 13 + 2 * 12 + 11;
@@ -78,4 +82,112 @@ fn what_cannot_be_measured() {
         }
     }
     assert_eq!(scene.files(), [""; 0]);
+}
+
+/// Programs in the place of KMC's: one that says how many k-mers there are, and one that writes the counts in a file.
+fn with_kmc(scene: Scene, distinct: u64, counts: &str) -> Scene {
+    let kmc = format!(
+        "#!/bin/sh\necho 'K-Mer Counter (KMC) ver. 0'\n\
+         echo '   No. of unique counted k-mers       : {distinct:10}'\n"
+    );
+    let dump = format!("#!/bin/sh\n/bin/cp {counts} \"$2\"\n");
+    let scene = scene.with("kmc", kmc).with("kmc_dump", dump);
+    for program in ["kmc", "kmc_dump"] {
+        let path = scene.path(program);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    scene
+}
+
+const KMERS: [&str; 5] = ["bench", "kmers", "--repeat", "1", "--json"];
+
+#[test]
+fn the_whole_job_step_by_step() {
+    let scene = Scene::new();
+    let made = ["--bases", "20000", "--folder", ".", "-o", "kmers.json"];
+    let path = scene.path("").into_os_string().into_string().unwrap();
+    let run = |arguments: &[&str]| {
+        let outcome = scene.run_with(arguments, &[("PATH", &*path)], b"");
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        outcome.stdout
+    };
+    let said = run(&[&KMERS[..], &made].concat());
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let written: serde_json::Value = serde_json::from_str(&scene.read("kmers.json")).unwrap();
+    assert_eq!(json, written);
+    assert!(json["kmc"].is_null(), "{json}");
+    // 134 reads of 150 bases.
+    assert_eq!(json["bytes"], 134 * 154);
+    let runs = json["runs"].as_array().unwrap();
+    let formats: Vec<_> = runs.iter().map(|run| &run["format"]).collect();
+    assert_eq!(formats, [".gpumap", ".tsv"]);
+    for run in runs {
+        assert_eq!(run["summary"]["pairs"], 134 * 130);
+        let steps = run["steps"].as_array().unwrap();
+        for wanted in ["read", "parse", "map", "write"] {
+            let step = steps.iter().find(|step| step["step"] == wanted);
+            let step = step.unwrap_or_else(|| panic!("{wanted} is not in {run}"));
+            let positive = |name: &str| step[name].as_f64().is_some_and(|it| it > 0.0);
+            assert!(positive("seconds") && positive("bound"), "{step}");
+        }
+    }
+    // The same reads again, as a table.
+    let said = run(&[&KMERS[..4], &made[..4]].concat());
+    for text in ["134 reads of 150", "write", "bound", "no KMC"] {
+        assert!(said.contains(text), "{text} is not in\n{said}");
+    }
+    assert_eq!(scene.files(), ["kmers.json"]);
+}
+
+#[test]
+fn the_whole_job_beside_kmc() {
+    let scene = Scene::new().with("lambda.fa.gz", LAMBDA);
+    let counts = ["count-kmers", "-C", "lambda.fa.gz", "-o", "right.tsv"];
+    scene.succeed(&counts);
+    let right = scene.read("right.tsv");
+    let distinct = right.lines().count() as u64;
+    let wrong = right.replacen("\t1\n", "\t2\n", 1);
+    let mut scene = scene.with("wrong.tsv", wrong);
+    let path = scene.path("").into_os_string().into_string().unwrap();
+    for (told, counts, cause) in [
+        (distinct, "right.tsv", None),
+        (distinct, "wrong.tsv", Some("KMC: its counts differ")),
+        (distinct + 1, "right.tsv", Some("distinct k-mers")),
+    ] {
+        let counts = scene.path(counts).into_os_string().into_string().unwrap();
+        scene = with_kmc(scene, told, &counts);
+        let arguments = [&KMERS[..], &["lambda.fa.gz", "--compare", "--folder", "."]].concat();
+        let outcome = scene.run_with(&arguments, &[("PATH", &*path)], b"");
+        match cause {
+            None => {
+                let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+                assert_eq!(json["kmc"]["distinct"], distinct);
+                assert_eq!(json["kmc"]["counts_compared"], true);
+            }
+            Some(cause) => {
+                assert_eq!(outcome.code, Some(2), "{outcome:?}");
+                assert!(outcome.stderr.contains(cause), "{outcome:?}");
+            }
+        }
+    }
+    let left = ["kmc", "kmc_dump", "lambda.fa.gz", "right.tsv", "wrong.tsv"];
+    assert_eq!(scene.files(), left);
+}
+
+#[test]
+fn whole_jobs_that_cannot_be_measured() {
+    let scene = Scene::new().with("not.fa", "no sequence");
+    for (arguments, cause) in [
+        (&["--bases", "0"][..], "1 at least"),
+        (&["--error-rate", "1.5"], "0 to 1"),
+        (&["--genome", "9", "x.fa"], "cannot be used with"),
+        (&["missing.fa"], "missing.fa"),
+        (&["not.fa", "--folder", "."], "count-kmers failed: error: "),
+        (&["--folder", "no/such"], "no/such"),
+    ] {
+        let outcome = scene.run(&[&["bench", "kmers"], arguments].concat());
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {outcome:?}");
+        assert!(outcome.stderr.contains(cause), "{arguments:?}: {outcome:?}");
+    }
+    assert_eq!(scene.files(), ["not.fa"]);
 }

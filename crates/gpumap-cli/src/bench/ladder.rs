@@ -9,7 +9,7 @@ use crate::output::{Destination, Staged, check_paths, commit_all};
 use crate::summary::print_line;
 
 /// Runs the command.
-pub fn ladder(args: &LadderArgs, session: &Session) -> Result<()> {
+pub fn run(args: &LadderArgs, session: &Session) -> Result<()> {
     let figures = args.output.as_ref().map(Destination::new);
     let plot = args.plot.as_ref().map(Destination::of_drawing);
     let plot = plot.transpose()?;

@@ -1,0 +1,188 @@
+//! KMC (Deorowicz et al., 2015; <https://github.com/refresh-bio/KMC>), the k-mer counter to compare with, where its
+//! programs are on the PATH.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::kmer::KmerLength;
+
+/// A run of KMC.
+#[derive(Clone, Debug)]
+pub struct Kmc {
+    /// What the program calls itself.
+    pub version: String,
+    /// Of the whole process, in seconds.
+    pub seconds: f64,
+    /// Different k-mers that it counted.
+    pub distinct: u64,
+}
+
+/// The database of a run, of which the names of both files are made.
+fn database(folder: &Path) -> PathBuf {
+    folder.join("kmc")
+}
+
+/// Counts the canonical k-mers of a file, all of them, with so many threads, and leaves the database in a folder; none if
+/// there is no KMC.
+pub fn count(
+    input: &Path,
+    length: KmerLength,
+    threads: usize,
+    folder: &Path,
+) -> Result<Option<Kmc>> {
+    let Some(version) = version() else {
+        return Ok(None);
+    };
+    let temporary = folder.join("kmc-bins");
+    let made = fs::create_dir_all(&temporary);
+    made.map_err(|source| Error::Write {
+        path: temporary.clone(),
+        source,
+    })?;
+    let mut command = Command::new("kmc");
+    command
+        .arg(format!("-k{length}"))
+        .arg(format!("-t{threads}"))
+        // No count is too small to be kept or too large to be told.
+        .args(["-ci1", "-cs4294967295"])
+        .arg(format!("-f{}", if is_fastq(input) { 'q' } else { 'a' }))
+        .args([input, &database(folder), &temporary]);
+    let start = Instant::now();
+    let output = finished(&mut command)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let distinct = text.lines().find_map(|line| {
+        let (name, number) = line.split_once(':')?;
+        (name.trim() == "No. of unique counted k-mers").then(|| number.trim().parse().ok())?
+    });
+    let distinct = distinct.ok_or_else(|| Error::Kmc {
+        reason: "it does not say how many k-mers there are".to_owned(),
+    })?;
+    Ok(Some(Kmc {
+        version,
+        seconds,
+        distinct,
+    }))
+}
+
+/// The digest of the counts of the last run in a folder; none if there is no `kmc_dump`.
+pub fn digest(folder: &Path) -> Result<Option<Digest>> {
+    let dump = folder.join("kmc.txt");
+    let mut command = Command::new("kmc_dump");
+    command.args([database(folder).as_os_str(), dump.as_os_str()]);
+    match finished(&mut command) {
+        Err(Error::Kmc { .. }) if version_of("kmc_dump").is_none() => return Ok(None),
+        output => output?,
+    };
+    let digest = Digest::of(&dump)?;
+    fs::remove_file(&dump).map_err(|source| Error::Write { path: dump, source })?;
+    Ok(Some(digest))
+}
+
+/// Of lines of k-mer, tab, count, in any order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digest {
+    lines: u64,
+    sum: u64,
+}
+
+impl Digest {
+    /// Reads a file of such lines.
+    pub fn of(path: &Path) -> Result<Self> {
+        let read = || -> io::Result<Self> {
+            let mut digest = Self::default();
+            let mut line = Vec::new();
+            let mut lines = BufReader::with_capacity(1 << 20, File::open(path)?);
+            while lines.read_until(b'\n', &mut line)? > 0 {
+                digest.add(&line);
+                line.clear();
+            }
+            Ok(digest)
+        };
+        read().map_err(|source| Error::Read {
+            name: path.display().to_string(),
+            source,
+        })
+    }
+
+    /// Adds a line: a hash of it, so that neither order nor equal sums of counts hide a difference.
+    fn add(&mut self, line: &[u8]) {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let hash = line.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        self.lines += 1;
+        self.sum = self.sum.wrapping_add(hash ^ hash >> 29);
+    }
+}
+
+/// What the program calls itself in its first line.
+fn version() -> Option<String> {
+    version_of("kmc")
+}
+
+fn version_of(program: impl AsRef<OsStr>) -> Option<String> {
+    let said = Command::new(program)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&said.stdout);
+    let line = text.lines().find(|line| !line.trim().is_empty())?;
+    Some(line.trim().to_owned())
+}
+
+/// What a program printed, if it ended well.
+fn finished(command: &mut Command) -> Result<Output> {
+    let failed = |reason: String| Error::Kmc { reason };
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().last().unwrap_or_default();
+        return Err(failed(format!("{}: {last}", output.status)));
+    }
+    Ok(output)
+}
+
+/// Whether a file is FASTQ, which KMC has to be told: by its name, as KMC's users have it.
+fn is_fastq(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.trim_end_matches(".gz");
+    name.ends_with(".fq") || name.ends_with(".fastq")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_know_lines_in_any_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |text: &str| {
+            let path = folder.path().join("counts");
+            fs::write(&path, text).unwrap();
+            Digest::of(&path).unwrap()
+        };
+        assert_eq!(of("AC\t1\nCC\t2\n"), of("CC\t2\nAC\t1"));
+        for other in ["AC\t2\nCC\t1\n", "AC\t1\nCC\t2\nCC\t2\n", "AC\t1\n", ""] {
+            assert_ne!(of("AC\t1\nCC\t2\n"), of(other), "{other:?}");
+        }
+        assert!(Digest::of(&folder.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn names_say_what_is_fastq() {
+        for name in ["a.fq", "a.fastq", "a.b.fq.gz"] {
+            assert!(is_fastq(Path::new(name)));
+        }
+        for name in ["a.fa", "fq", "a.fq.txt", "a.fasta.gz"] {
+            assert!(!is_fastq(Path::new(name)));
+        }
+    }
+}

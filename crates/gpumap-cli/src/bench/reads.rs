@@ -1,0 +1,169 @@
+//! Reads of a random genome, as a sequencer would give them: the same bytes for the same [`Reads`], whatever the number
+//! of threads.
+//!
+//! Each read is a substring of a genome of independent bases, with independent substitutions. Every byte is computed from
+//! its place by [`mix`], so threads need nothing from each other and the genome is never stored.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::bounds::by_all_threads;
+
+/// What the reads are of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reads {
+    /// Bases of the genome.
+    pub genome: u64,
+    /// How many reads.
+    pub count: u64,
+    /// Bases of a read, at most those of the genome.
+    pub length: u64,
+    /// The probability of a substitution, for each base.
+    pub error_rate: f64,
+    /// Of all random choices.
+    pub seed: u64,
+}
+
+/// What stands before and behind the bases of a record.
+const HEAD: &[u8] = b">r\n";
+const TAIL: &[u8] = b"\n";
+
+/// Bases of the genome that one random word makes.
+const BASES: u64 = 32;
+
+/// Records that a thread makes before it writes them.
+const BLOCK: u64 = 1 << 14;
+
+impl Reads {
+    /// Bytes of the FASTA file.
+    pub fn bytes(&self) -> u64 {
+        self.count * self.record()
+    }
+
+    fn record(&self) -> u64 {
+        (HEAD.len() + TAIL.len()) as u64 + self.length
+    }
+
+    /// Writes them to a new file, by all threads of the machine.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let file = File::create_new(path)?;
+        file.set_len(self.bytes())?;
+        let next = AtomicU64::new(0);
+        by_all_threads(|| {
+            let mut block = Vec::new();
+            loop {
+                let first = next.fetch_add(BLOCK, Ordering::Relaxed);
+                if first >= self.count {
+                    return Ok(());
+                }
+                block.clear();
+                for read in first..self.count.min(first + BLOCK) {
+                    self.append(read, &mut block);
+                }
+                file.write_all_at(&block, first * self.record())?;
+            }
+        })
+    }
+
+    /// Appends one record.
+    fn append(&self, read: u64, to: &mut Vec<u8>) {
+        let mut random = mix(self.seed ^ mix(read));
+        let start = scale(random, self.genome - self.length + 1);
+        // Compared with random words: as often less as the rate says.
+        let error = (self.error_rate * u64::MAX as f64) as u64;
+        to.extend(HEAD);
+        let mut word = 0;
+        for at in start..start + self.length {
+            if at == start || at % BASES == 0 {
+                word = mix(!self.seed ^ (at / BASES)) >> (2 * (at % BASES));
+            }
+            let mut base = word & 3;
+            word >>= 2;
+            random = mix(random);
+            if random < error {
+                // One of the three others.
+                base = (base + 1 + random % 3) & 3;
+            }
+            to.push(b"ACGT"[base as usize]);
+        }
+        to.extend(TAIL);
+    }
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea and Flood, 2014) behind its increment.
+fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
+
+/// A random word as a number below `end`.
+fn scale(random: u64, end: u64) -> u64 {
+    ((u128::from(random) * u128::from(end)) >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READS: Reads = Reads {
+        genome: 1_000,
+        count: 40_000,
+        length: 100,
+        error_rate: 0.0,
+        seed: 6,
+    };
+
+    fn text(reads: Reads) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("reads.fa");
+        reads.write(&path).unwrap();
+        assert_eq!(
+            reads.write(&path).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn each_is_a_part_of_one_genome() {
+        let text = text(READS);
+        assert_eq!(text.len() as u64, READS.bytes());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len() as u64, 2 * READS.count);
+        assert!(lines.iter().step_by(2).all(|&line| line == ">r"));
+        let genome = Reads {
+            count: 1,
+            length: READS.genome,
+            ..READS
+        };
+        let mut whole = Vec::new();
+        genome.append(0, &mut whole);
+        let whole = String::from_utf8(whole).unwrap();
+        let reads = lines.iter().skip(1).step_by(2);
+        assert!(reads.clone().all(|read| whole.contains(read)));
+        // Every place is the start of some read, and all four bases are there.
+        let starts: std::collections::HashSet<_> = reads.map(|read| whole.find(read)).collect();
+        assert_eq!(starts.len() as u64, READS.genome - READS.length + 1);
+        for base in "ACGT".chars() {
+            let times = whole.matches(base).count();
+            assert!((200..300).contains(&times), "{base}: {times}");
+        }
+    }
+
+    #[test]
+    fn as_many_errors_as_were_asked_for() {
+        let right = text(READS);
+        let wrong = text(Reads {
+            error_rate: 0.01,
+            ..READS
+        });
+        let errors = right.bytes().zip(wrong.bytes()).filter(|(a, b)| a != b);
+        let share = errors.count() as f64 / (READS.count * READS.length) as f64;
+        assert!((0.0095..0.0105).contains(&share), "{share}");
+    }
+}
