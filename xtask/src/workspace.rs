@@ -19,8 +19,8 @@ pub struct KernelCrate {
 }
 
 /// Every crate whose PTX is checked in: what the library ships, what the tests of the facade and of
-/// lent maps run on a GPU, the rungs of the benchmark's ladders, and the example.
-pub const KERNEL_CRATES: [KernelCrate; 5] = [
+/// lent maps run on a GPU, the rungs of the benchmark's ladders, the program's, and the example.
+pub const KERNEL_CRATES: [KernelCrate; 6] = [
     KernelCrate {
         package: "gpumap-kernels",
         folder: "crates/gpumap-kernels",
@@ -40,6 +40,11 @@ pub const KERNEL_CRATES: [KernelCrate; 5] = [
         package: "gpumap-map-test-kernels",
         folder: "tests/map-kernels",
         ptx: "tests/ptx",
+    },
+    KernelCrate {
+        package: "gpumap-kmer-kernels",
+        folder: "crates/gpumap-cli/kernels",
+        ptx: "crates/gpumap-cli/ptx",
     },
     KernelCrate {
         package: "word-pairs-kernels",

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use crate::cli::{CountArgs, Session};
 use crate::counts::CountsOutput;
 use crate::engine::Engine;
-use crate::error::{Result, printable};
+use crate::error::{Error, Result, printable};
+use crate::feed::Feed;
 use crate::kind::KmerKind;
 use crate::kmer::{KmerLength, Strand};
 use crate::output::{check_paths, commit_all};
@@ -39,6 +40,8 @@ pub struct Counted {
     pub kmers: u64,
     /// For how long threads read, and parsed, on the average of the threads.
     pub busy: [Duration; 2],
+    /// For how long the caller waited for copies to the device, and for k-mers that are made there.
+    pub copied: Duration,
 }
 
 /// Adds 1 to `table` for every k-mer.
@@ -48,16 +51,41 @@ pub fn count(
     table: &mut Table,
     progress: &Progress,
 ) -> Result<Counted> {
+    let on_device = engine.makes_kmers();
     let settings = Settings {
         device: engine.device().clone(),
         length: wanted.length,
         most: wanted.most,
         piece: engine.piece(),
-        kmers: Some(wanted.strand),
+        kmers: (!on_device).then_some(wanted.strand),
         workers: Settings::workers(engine.parsers()),
     };
     let mut pipeline = Pipeline::start(&wanted.sources, &settings, progress)?;
-    let batch = engine.batch();
+    let (kmers, copied) = if on_device {
+        let device = settings.device.clone();
+        let batch = Feed::batch(&device, settings.block(), progress.length());
+        let feed = Feed {
+            device,
+            length: wanted.length,
+            strand: wanted.strand,
+            batch: batch.map_err(Error::while_doing("cannot ask the device"))?,
+        };
+        feed.count(&mut pipeline, table, progress)?
+    } else {
+        let kmers = count_on_host(&mut pipeline, table, engine.batch())?;
+        (kmers, Duration::ZERO)
+    };
+    Ok(Counted {
+        input: pipeline.totals(),
+        kmers,
+        busy: pipeline.busy(),
+        copied,
+    })
+}
+
+/// Adds 1 to `table` for each k-mer that the threads of the host have made, about `batch` k-mers a call. Returns how
+/// many there were.
+fn count_on_host(pipeline: &mut Pipeline, table: &mut Table, batch: usize) -> Result<u64> {
     let mut waiting: Vec<u64> = Vec::new();
     let mut kmers = 0;
     while let Some(packed) = pipeline.next()? {
@@ -76,11 +104,7 @@ pub fn count(
         waiting.extend(more);
     }
     table.count(&waiting)?;
-    Ok(Counted {
-        input: pipeline.totals(),
-        kmers,
-        busy: pipeline.busy(),
-    })
+    Ok(kmers)
 }
 
 /// Runs the command.
@@ -124,6 +148,7 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
     let steps = [
         ("read", read),
         ("parse", parse),
+        ("copy", counted.copied),
         ("map", counting),
         ("write", writing.elapsed()),
     ];

@@ -5,6 +5,7 @@ use gpumap::{Device, DeviceChoice, DeviceInfo, PtxChoice};
 use gpumap_benches::ladder;
 
 use crate::error::{Error, Result, one_line};
+use crate::feed;
 use crate::table::{Room, Table};
 
 /// A device that is ready to hold tables.
@@ -20,6 +21,9 @@ impl Engine {
     /// Opens the device, or says why it cannot be had.
     pub fn open(choice: DeviceChoice, ptx: &PtxChoice) -> gpumap::Result<Self> {
         let (device, no_cuda) = Device::choose(choice, ptx)?;
+        if device.is_cuda() {
+            feed::register(&device)?;
+        }
         Ok(Self {
             device,
             no_cuda,
@@ -82,6 +86,12 @@ impl Engine {
     /// The device, the first of them if there are several.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Whether k-mers are made on the device: not on the CPU, where the executor takes longer for that than the host,
+    /// nor where several devices work together, which take batches of the host.
+    pub fn makes_kmers(&self) -> bool {
+        self.device.is_cuda() && self.group.is_none()
     }
 
     /// Bytes of input for a thread at once.

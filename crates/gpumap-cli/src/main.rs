@@ -15,6 +15,7 @@ mod dump;
 mod emit;
 mod engine;
 mod error;
+mod feed;
 mod format;
 #[cfg(test)]
 mod fuzz;

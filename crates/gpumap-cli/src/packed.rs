@@ -1,20 +1,13 @@
 //! Blocks of bases in 2 bits, with marks where no k-mer may cross: what goes to the device.
 //!
-//! A block is a sequence of elements, each a base or a break. A break stands for a letter that is no base, and for
-//! the end of a record. 64 elements are a group of three words: the bases of the first 32, the bases of the other
-//! 32, and the marks of the 64, of which those of breaks are set. The first element has the highest bits. The unused
-//! elements of the last group are breaks.
+//! A block is a sequence of elements, each a base or a break, in groups as [`gpumap_kmer_kernels`] has them. A break
+//! stands for a letter that is no base, and for the end of a record. The unused elements of the last group are
+//! breaks.
 
 use gpumap::{Device, PinnedBuffer};
+use gpumap_kmer_kernels::{GROUP, GROUP_WORDS, HALF};
 
 use crate::kmer::{BREAK, code_of};
-
-/// Elements in a group.
-pub const GROUP: usize = 64;
-/// Words in a group.
-pub const GROUP_WORDS: usize = 3;
-/// Bases in a word.
-const HALF: usize = 32;
 
 /// A block, in memory that a device copies from at full speed.
 #[derive(Debug)]
@@ -40,7 +33,6 @@ impl Block {
     }
 
     /// How many elements it has.
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -56,13 +48,11 @@ impl Block {
     }
 
     /// The words that have been written, all groups whole. To be called after [`seal`](Self::seal).
-    #[cfg(test)]
     pub fn words(&self) -> &PinnedBuffer<u64> {
         &self.words
     }
 
     /// How many words [`seal`](Self::seal) has written.
-    #[cfg(test)]
     pub fn used_words(&self) -> usize {
         self.len.div_ceil(GROUP) * GROUP_WORDS
     }

@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use gpumap::Device;
+use gpumap_kmer_kernels::GROUP;
 use needletail::errors::ParseError;
 
 use crate::error::{Error, Result};
 use crate::kmer::{Kmer, KmerLength, Kmers, Strand};
 use crate::ledger::Ledger;
-use crate::packed::{Block, GROUP};
+use crate::packed::Block;
 use crate::parse::{Blocks, Failure, Parsed, parse};
 use crate::pieces::{CutError, Cutter, Piece};
 use crate::progress::{ByteBar, Progress};
@@ -48,6 +49,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Elements of a block: with room for what a piece of FASTA carries over.
+    pub fn block(&self) -> usize {
+        self.piece + 2 * GROUP
+    }
+
     /// As many threads as the machine runs at once, up to `most`.
     pub fn workers(most: usize) -> NonZero<usize> {
         let cores = available_parallelism().unwrap_or(NonZero::<usize>::MIN);
@@ -408,8 +414,7 @@ impl Blocks for PooledBlocks {
         }
         if self.made.fetch_add(1, Ordering::Relaxed) < self.most {
             let settings = &self.settings;
-            // With room for what a piece of FASTA carries over.
-            let block = Block::new(&settings.device, settings.piece + 2 * GROUP);
+            let block = Block::new(&settings.device, settings.block());
             let doing = Error::while_doing("cannot make memory for bases");
             return block.map_err(|error| Some(doing(error)));
         }

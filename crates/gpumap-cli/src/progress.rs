@@ -61,6 +61,17 @@ impl Progress {
         }
     }
 
+    /// How many bytes the stage of reading has, where that is known.
+    pub fn length(&self) -> Option<u64> {
+        self.0.length()
+    }
+
+    /// The part of them that has been read.
+    pub fn fraction(&self) -> Option<f64> {
+        let length = self.0.length().filter(|&length| length > 0)?;
+        Some(self.0.position() as f64 / length as f64)
+    }
+
     /// The bar as threads that read move it.
     pub fn bytes(&self) -> ByteBar {
         ByteBar(self.0.clone())

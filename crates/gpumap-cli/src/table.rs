@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use gpumap::sharded::Ranks;
-use gpumap::{Device, Growth, Map, MapBuilder, Merge, ShardedMap};
+use gpumap::{BufferView, Device, Growth, Map, MapBuilder, Merge, ShardedMap};
 
 use crate::dump::Pairs;
 use crate::error::{Error, Result};
@@ -49,6 +49,10 @@ pub struct Table {
     room: Room,
     map: Option<Pairing>,
     busy: Duration,
+    /// Keys that were counted on the device.
+    counted: usize,
+    /// How many of the last of them were new.
+    share_of_new: f64,
 }
 
 impl Table {
@@ -68,6 +72,8 @@ impl Table {
             room,
             map: None,
             busy: Duration::ZERO,
+            counted: 0,
+            share_of_new: 1.0,
         }
     }
 
@@ -114,6 +120,51 @@ impl Table {
             };
             outcome.map(drop).map_err(|error| table.explain(error))
         })
+    }
+
+    /// The same with keys on the device, of the whole input of which so much has been read.
+    pub fn count_on_device(&mut self, keys: &BufferView<'_, u64>, read: Option<f64>) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.timed(|table| {
+            table.make_room(keys.len(), read)?;
+            let map = table.map_for(keys.len())?;
+            let outcome = match map {
+                Pairing::One(map) => map.merge(keys, 1, Merge::Add),
+                // A group takes batches of the host.
+                Pairing::Many(map) => keys
+                    .to_vec()
+                    .and_then(|keys| map.merge(&keys, 1, Merge::Add)),
+            };
+            let new = outcome.map_err(|error| table.explain(error))?;
+            table.counted += keys.len();
+            table.share_of_new = new as f64 / keys.len() as f64;
+            Ok(())
+        })
+    }
+
+    /// Makes room for a batch and the next one, if the share of new keys stays what it was in the last batch. It
+    /// shrinks, so what was expected is too much rather than too little; the map grows by itself where it is not.
+    fn make_room(&mut self, batch: usize, read: Option<f64>) -> Result<()> {
+        let (Room::Growing { kinds }, Some(Pairing::One(map))) = (self.room, &self.map) else {
+            return Ok(());
+        };
+        let (len, capacity) = (map.len(), map.capacity());
+        if capacity - len.min(capacity) >= batch {
+            return Ok(());
+        }
+        let whole = read.map_or(f64::INFINITY, |read| (self.counted + batch) as f64 / read);
+        let to_come = (whole - self.counted as f64).clamp(batch as f64, 2.0 * batch as f64);
+        let expected = at_most(
+            (self.share_of_new * to_come) as usize,
+            kinds.saturating_sub(len as u128),
+        );
+        match map.reserve(expected) {
+            // Only a guess: the batch itself may need less.
+            Ok(()) | Err(gpumap::Error::OutOfMemory { .. }) => Ok(()),
+            Err(error) => Err(self.explain(error)),
+        }
     }
 
     /// Inserts the keys that are absent and leaves the others; returns how many were absent.

@@ -5,6 +5,7 @@
 // Each is only linked: what it declares by `kernel!` is in the list.
 use gpumap_bench_kernels as _;
 use gpumap_kernels as _;
+use gpumap_kmer_kernels as _;
 use gpumap_map_test_kernels as _;
 use gpumap_test_kernels as _;
 use word_pairs_kernels as _;
