@@ -147,9 +147,8 @@ impl<K: Key, V: Value> Map<K, V> {
         // In a workspace of its own.
         Workspace::BYTES
             + if shape.matches(&table.shape) {
-                let growth = shape.bytes().saturating_sub(table.shape.bytes());
                 let leftovers = self.leftover_bytes(&table.shape, shape) as u64;
-                growth + shape.largest_submap_bytes() + leftovers
+                shape.bytes_to_replace(&table.shape) + leftovers
             } else {
                 Table::bytes(shape)
             }

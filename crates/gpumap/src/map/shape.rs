@@ -93,6 +93,23 @@ impl Shape {
         (u64::from(pages) << self.page_log2) * u64::from(SLAB_BYTES)
     }
 
+    /// Bytes of submap `i`.
+    fn submap_bytes(&self, i: usize) -> u64 {
+        self.slabs(i) as u64 * u64::from(SLAB_BYTES)
+    }
+
+    /// Bytes beyond those of a table, at most, while each of its submaps, one after the other, is replaced by its like of
+    /// this shape, which [matches](Self::matches) its own: those before it have been replaced, and it is there twice.
+    pub fn bytes_to_replace(&self, old: &Self) -> u64 {
+        let (mut most, mut more) = (0, 0);
+        for submap in 0..self.pages.len() {
+            let new = self.submap_bytes(submap) as i64;
+            most = most.max(more + new);
+            more += new - old.submap_bytes(submap) as i64;
+        }
+        most.unsigned_abs()
+    }
+
     /// Whether each submap of one can be replaced by its like of the other, alone.
     pub fn matches(&self, other: &Self) -> bool {
         self.page_log2 == other.page_log2 && self.pages.len() == other.pages.len()
@@ -225,6 +242,27 @@ mod tests {
         // Not where it would take more than a page in a thousand, nor when it shrinks.
         assert_eq!(shape(90_000_000).aligned_to(&half), shape(90_000_000));
         assert_eq!(half.clone().aligned_to(&full), half);
+    }
+
+    #[test]
+    fn submaps_are_replaced_one_after_the_other() {
+        let shape = |pages: &[u32]| Shape {
+            page_log2: 0,
+            pages: pages.to_vec(),
+            slab_slots: 4,
+            capacity: 0,
+        };
+        for (old, new, slabs) in [
+            (&[4][..], &[8][..], 8),
+            (&[8], &[4], 4),
+            (&[4; 4], &[8; 4], 4 * 4 + 4),
+            (&[8; 4], &[4; 4], 4),
+            (&[8, 1], &[2, 9], 3),
+            (&[1, 8], &[9, 2], 10),
+        ] {
+            let bytes = shape(new).bytes_to_replace(&shape(old));
+            assert_eq!(bytes, slabs * u64::from(SLAB_BYTES), "{old:?} by {new:?}");
+        }
     }
 
     #[test]

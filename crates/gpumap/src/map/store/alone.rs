@@ -27,11 +27,11 @@ pub(in crate::map) struct Progress {
 /// `unplaced` keys found some, where `stored` had before.
 ///
 /// Keys of one region of the table find more room the larger it is, say those that another map with the
-/// same seed gave out one after the other; keys with one walk never do. So a larger map has to take in its
-/// share of such keys, or, when there are not so many left, half of them.
+/// same seed gave out one after the other; keys with one walk never do. So a larger map has to take in a quarter of what
+/// it has more room for, if there are as many such keys, or of those that are left.
 fn helps(factor: f64, stored: usize, unplaced: usize, now: usize) -> bool {
-    let share = (factor - 1.0) / 4.0 * stored as f64;
-    now != 0 && (now as f64 >= share || now >= unplaced.div_ceil(2))
+    let room = (factor - 1.0) * stored as f64;
+    now != 0 && now as f64 >= room.min(unplaced as f64) / 4.0
 }
 
 impl<K: Key, V: Value> Map<K, V> {
