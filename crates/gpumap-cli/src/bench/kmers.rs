@@ -327,7 +327,7 @@ fn beside(
     let mut text = format!("\n{}, {threads} threads: {:.3} s", kmc.version, kmc.seconds);
     for (run, _) in results {
         let times = kmc.seconds / run.seconds.max(1e-9);
-        text += &format!("\n  gpumap to .{}: {times:.2} times as fast", run.format);
+        text += &format!("\n  gpumap to {}: {times:.2} times as fast", run.format);
     }
     if compared == Some(true) {
         text += "\n  every k-mer and every count is the same";
