@@ -103,12 +103,21 @@ impl<K: BenchKey, V: BenchValue> Verbs<'_, '_, K, V> {
         })?;
         ensure!(got.iter().all(Option::is_some), "a key is missing");
         drop(got);
+        let mut values = Vec::new();
+        let (get_or, ()) = self.bench.time(|| {
+            values = Vec::new();
+            values = map.get_or(self.arrays.asked, V::dense(1))?;
+            anyhow::Ok(())
+        })?;
+        verify::values(&values, 0)?;
+        drop(values);
         let (dump, ()) = self.bench.time(|| {
             let (keys, values) = map.retrieve_all()?;
             ensure!((keys.len(), values.len()) == (n, n), "pairs are missing");
             Ok(())
         })?;
         self.add("get, new vector", get, size_of::<K>(), size_of::<V>() + 1);
+        self.add("get_or, new vector", get_or, size_of::<K>(), size_of::<V>());
         self.add("retrieve_all, new vectors", dump, 0, pair_bytes::<K, V>());
         Ok(())
     }

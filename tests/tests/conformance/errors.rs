@@ -116,6 +116,7 @@ fn memory_of_another_device_is_refused() {
             "add, values",
         );
         wrong(map.get(&foreign_keys).map(drop), "get");
+        wrong(map.get_or(&foreign_keys, value(1)).map(drop), "get_or");
         wrong(
             map.contains(&foreign_keys.slice(1..).unwrap()).map(drop),
             "contains",

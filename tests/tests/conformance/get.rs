@@ -1,4 +1,4 @@
-//! `get`, `get_into`, `get_or_into` and `contains`: four ways to ask the same.
+//! `get`, `get_or`, `get_into`, `get_or_into` and `contains`: five ways to ask the same.
 
 use gpumap::{Buffer, Key, Map, PinnedBuffer, Value};
 use gpumap_tests::device::noting;
@@ -49,6 +49,8 @@ fn ask_all_ways<K: Key, V: Value>(on: &Target, map: &Map<K, V>, keys: &[K], orac
     map.get_or_into(keys, value(default), &mut or_values)
         .unwrap();
     let or_values = or_values.to_vec().unwrap();
+    let or_new = map.get_or(keys, value(default)).unwrap();
+    assert_eq!(or_new.len(), n);
 
     for i in 0..n {
         let at = || format!("key {:#x} at {i} of {n}", key_bits(keys[i]));
@@ -66,12 +68,10 @@ fn ask_all_ways<K: Key, V: Value>(on: &Target, map: &Map<K, V>, keys: &[K], orac
             "get_into, {}",
             at()
         );
-        assert_eq!(
-            value_bits(or_values[i]),
-            expected[i].unwrap_or(default),
-            "get_or_into, {}",
-            at()
-        );
+        for (verb, held) in [("get_or_into", &or_values), ("get_or", &or_new)] {
+            let right = expected[i].unwrap_or(default);
+            assert_eq!(value_bits(held[i]), right, "{verb}, {}", at());
+        }
     }
     assert!(
         values[n..].iter().all(is_canary),

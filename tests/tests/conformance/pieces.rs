@@ -145,6 +145,8 @@ fn ask<K: Key, V: Value>(on: &Target, map: &Map<K, V>, keys: &[K], held: &Oracle
     let mut pinned = PinnedBuffer::<V>::zeroed(on.device(), n).unwrap();
     map.get_or_into(keys, default, &mut pinned).unwrap();
     assert_eq!(bits(&pinned), or_default, "get_or_into {n}");
+    let new = map.get_or(keys, default).unwrap();
+    assert_eq!(bits(&new), or_default, "get_or {n}");
 
     // All of it page-locked: nothing is copied on the way.
     let locked_keys = in_locked(on, keys);

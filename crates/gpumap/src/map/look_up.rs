@@ -81,7 +81,7 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         let fill = fill_options::<V>;
         // SAFETY: the places are for options, the answers values and bytes.
-        let answers = unsafe { self.collect_answers::<_, V, u8>(keys, wanted, fill) }?;
+        let answers = unsafe { self.collect_answers::<_, V, u8>(keys, wanted, V::zeroed(), fill) }?;
         if let Some(answers) = answers {
             return Ok(answers);
         }
@@ -93,6 +93,42 @@ impl<K: Key, V: Value> Map<K, V> {
         let values = scratch.fetch(values, keys.len())?;
         let found = scratch.fetch(found, keys.len())?;
         found_values(values, found)
+    }
+
+    /// Looks keys up: for each its value, or `default` where it is absent. The answers of
+    /// [`get`](Self::get) with values of 4 or 8 bytes take twice as much memory, which for large batches is most of what a lookup
+    /// into new memory costs.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map = Map::<u32, u32>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert_eq!(map.get_or(&[2, 3], 99)?, [20, 99]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    pub fn get_or(&self, keys: &(impl Input<K> + ?Sized), default: V) -> Result<Vec<V>> {
+        let keys = keys.source();
+        let wanted = Wanted {
+            values: true,
+            found: false,
+        };
+        let fill = fill_values::<V>;
+        // SAFETY: the places are for values, and so are the answers.
+        let answers = unsafe { self.collect_answers::<_, V, ()>(keys, wanted, default, fill) }?;
+        if let Some(answers) = answers {
+            return Ok(answers);
+        }
+        let mut scratch = self.scratch.take()?;
+        let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
+        let outputs = Outputs {
+            default,
+            ..Outputs::new(values.as_mut_ptr(), ptr::null_mut())
+        };
+        self.look_up(&mut scratch, keys, outputs)?;
+        scratch.fetch(values, keys.len())
     }
 
     /// Looks keys up into memory of the host or of the device: `values[i]` is the value of
@@ -187,7 +223,8 @@ impl<K: Key, V: Value> Map<K, V> {
             found: true,
         };
         // SAFETY: the places are for booleans, the answers bytes.
-        let answers = unsafe { self.collect_answers::<_, (), u8>(keys, wanted, fill_booleans) }?;
+        let answers =
+            unsafe { self.collect_answers::<_, (), u8>(keys, wanted, V::zeroed(), fill_booleans) }?;
         if let Some(answers) = answers {
             return Ok(answers);
         }
@@ -294,6 +331,15 @@ unsafe fn fill_options<V: Value>(Places { to, from, len }: Places) {
                 .write(is_found.then_some(values.add(i).read_unaligned()));
         }
     }
+}
+
+/// What [`Map::get_or`] tells.
+///
+/// # Safety
+/// The places are for as many values.
+unsafe fn fill_values<V: Value>(Places { to, from, len }: Places) {
+    // SAFETY: the caller's promise.
+    unsafe { ptr::copy_nonoverlapping(from[0], to, len * size_of::<V>()) };
 }
 
 /// What [`Map::contains`] tells.

@@ -31,6 +31,10 @@ fn lookups() {
                 .map(|v| v.map(value_bits))
                 .collect::<Vec<_>>())
         });
+        look::<K, V, _>(on, "get_or", |map| {
+            let values = map.get_or(&some, value(3))?;
+            Ok(values.into_iter().map(value_bits).collect::<Vec<_>>())
+        });
         look::<K, V, _>(on, "contains", |map| map.contains(&some));
         look::<K, V, _>(on, "get_into", |map| {
             let stream = gpumap::Stream::new(map.device())?;

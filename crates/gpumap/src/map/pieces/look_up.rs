@@ -78,8 +78,8 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Looks up keys of the host, if they are many, and makes something of each answer: `fill`
-    /// writes it, from values and from bytes that say which were found. What is not wanted of these
-    /// has elements of no bytes.
+    /// writes it, from values, `default` where there is none, and from bytes that say which were found. What is not wanted of
+    /// these has elements of no bytes.
     ///
     /// # Safety
     /// `fill` is for elements of these types.
@@ -87,6 +87,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         keys: Source<'_, K>,
         wanted: Wanted,
+        default: V,
         fill: unsafe fn(Places),
     ) -> Result<Option<Vec<T>>> {
         let Some((keys, crew)) = self.crew_for(keys, wanted) else {
@@ -107,7 +108,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 |lane, part| lane.load(0, &keys[part]),
                 |lane, part| {
                     let keys = &keys[part];
-                    let from = self.queue_piece(&table, lane, keys, wanted, V::zeroed())?;
+                    let from = self.queue_piece(&table, lane, keys, wanted, default)?;
                     lane.download(0, from, keys.len() * (values + found))
                 },
                 |lane, places| {
