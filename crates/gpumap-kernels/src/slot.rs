@@ -38,7 +38,7 @@ use gpumap_simt::U64x2;
 use gpumap_simt::atomic::part::{Part, Update};
 use gpumap_simt::layout::Layout;
 use gpumap_simt::mem::Vector;
-use gpumap_simt::shared_ptr::SharedWord;
+use gpumap_simt::shared_ptr::SharedValue;
 use gpumap_simt::warp::ShuffleValue;
 
 pub use keys::Keys;
@@ -48,7 +48,7 @@ pub use sixteen::{Split, Wide};
 /// The bits of a key or a value as it lies in batches: `u32`, `u64`, or `()` for the values of a
 /// set, which have none.
 pub trait Bits:
-    Copy + Layout + Vector + SharedWord + ShuffleValue + PartialEq + Default + Send + Sync + 'static
+    Copy + Layout + Vector + SharedValue + ShuffleValue + PartialEq + Default + Send + Sync + 'static
 {
     /// Zero-extended.
     fn to_u64(self) -> u64;

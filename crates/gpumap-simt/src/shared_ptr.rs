@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`load`](SharedPtr::load), [`store`](SharedPtr::store) | nobody writes it: a barrier lies between |
 //! | [`fetch_add`](SharedPtr::fetch_add), [`count`](SharedPtr::count), [`set_bits`](SharedPtr::set_bits), [`fetch_or`](SharedPtr::fetch_or), [`compare_exchange`](SharedPtr::compare_exchange) | any thread of the block, by these |
+//! | [`update`](SharedPtr::update) | any thread of the block, by this |
 //! | [`peek`](SharedPtr::peek) | any thread of the block, by atomics on words |
 //! | [`copy_async`](SharedPtr::copy_async) | nobody, until it is [waited for](wait_copies) and a barrier passed |
 //!
@@ -18,6 +19,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::U32x4;
+use crate::atomic::part::Update;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod cpu;
@@ -31,11 +33,17 @@ use gpu as imp;
 
 pub(crate) mod sealed {
     use super::imp::Address;
+    use crate::atomic::part::Update;
 
     /// The accesses of one type.
     pub trait SharedWord: Copy {
         unsafe fn load(at: Address) -> Self;
         unsafe fn store(at: Address, value: Self);
+    }
+
+    /// Updates of one type.
+    pub trait SharedValue: SharedWord {
+        unsafe fn update(at: Address, update: Update, value: Self);
     }
 }
 
@@ -43,6 +51,10 @@ pub(crate) mod sealed {
 /// [`U32x4`].
 pub trait SharedWord: sealed::SharedWord {}
 impl<T: sealed::SharedWord> SharedWord for T {}
+
+/// What threads of a block may update together in shared memory: `u32`, `u64`, and `()`, which stays as it is.
+pub trait SharedValue: SharedWord + sealed::SharedValue {}
+impl<T: SharedWord + sealed::SharedValue> SharedValue for T {}
 
 /// Where a `T` lies in the block's shared memory.
 pub struct SharedPtr<T> {
@@ -133,6 +145,21 @@ impl<T: SharedWord> SharedPtr<T> {
     pub unsafe fn store(self, value: T) {
         // SAFETY: the caller's promise is the back end's.
         unsafe { T::store(self.at, value) }
+    }
+}
+
+impl<T: SharedValue> SharedPtr<T> {
+    /// Updates the word here atomically among the threads of the block, as
+    /// [`update_part`](crate::atomic::part::update_part) does with words of global memory, with no ordering of other
+    /// accesses.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn update(self, update: Update, value: T) {
+        // SAFETY: the caller's promise is the back end's.
+        unsafe { T::update(self.at, update, value) }
     }
 }
 

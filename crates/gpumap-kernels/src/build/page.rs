@@ -22,6 +22,10 @@
 //! Pages learn from those before them which way it is: where many had equal keys, the others are
 //! placed by claims at once. So are those of pages in use whose slots have 16 bytes (`Page::RANKS`).
 //!
+//! Kernels that merge place by claims alone: who meets its key has its value merged with the one there, in shared memory, once
+//! and for all. So their pages are never made twice, and each pair is either in its page or in the list of those that are spilled,
+//! which has room for all. If not all pairs came to a head or a list they do nothing.
+//!
 //! Invariant: as for single inserts, a pair has only full slabs before it in its walk, and of equal keys one is
 //! stored. A key that had left its home page before
 //! finds the slabs of its walk there full still, and is spilled.
@@ -44,11 +48,12 @@ use crate::primitives::partition::stage;
 use crate::probe::TILE;
 use crate::slot::{Format, KeyWord};
 use crate::table::{MAX_PAGE_SLABS, MapView, SLAB_BYTES, load_submap};
+use gpumap_simt::atomic::part::Update;
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::shared_ptr::{SharedWord, wait_copies};
 use gpumap_simt::tile::Tile;
-use gpumap_simt::{U64x2, kernel_args, mem, thread, warp};
+use gpumap_simt::{U64x2, kernel_args, layout, mem, thread, warp};
 use shared::Shared;
 
 /// The most threads of a block.
@@ -70,6 +75,26 @@ pub const fn threads(slots: u32, room: u32, in_use: bool) -> u32 {
     }
 }
 
+/// What the kernels that merge do. They do nothing at all if `sent_away` says that not all pairs are there.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Merging {
+    /// What becomes of the value that is there.
+    pub update: Update,
+    /// Whether pairs whose key is absent are spilled: if not 0.
+    pub leaves_absent: u32,
+    /// How many pairs found no room at the head of their page.
+    pub sent_away: *const u64,
+    /// How many of these there are at most.
+    pub most_sent_away: u64,
+}
+layout!(Merging {
+    update,
+    leaves_absent,
+    sent_away,
+    most_sent_away
+});
+
 kernel_args! {
     /// Arguments of a `build` or a `fill` kernel: one block for each of some consecutive pages, of whole warps,
     /// at most [`MOST_THREADS`] and no fewer than one for 32 pairs that there is room for, with [`shared_bytes`] of dynamic
@@ -83,8 +108,11 @@ kernel_args! {
         pub heads: Heads,
         /// For each page, how many it was sent.
         pub counts: *const u64,
-        /// Where pairs go that find no place in their page, and reserved keys.
+        /// Where pairs go that find no place in their page, and reserved keys: for the kernels that merge another list
+        /// than the one for those that found none at its head.
         pub spill: Spill<K, V>,
+        /// What is done with values, by the kernels that merge.
+        pub merging: Merging,
         /// Pages that were made by claims so far, since keys were equal or seemed to be: zero before the launch.
         pub equal: *mut u64,
         /// Zero before the launch; else after it if a page was sent more than it had room for. Its marks do
@@ -235,7 +263,8 @@ where
     }
 }
 
-/// The body of the kernels.
+/// The body of the kernels: of those that add to pages in use, and of those that merge the values of equal keys, of which
+/// others keep the first.
 ///
 /// | must call | result |
 /// |---|---|
@@ -244,7 +273,7 @@ where
 /// # Safety
 /// See [`BuildArgs`].
 #[inline(always)]
-pub unsafe fn build<F, const IN_USE: bool>(args: &BuildArgs<F::Key, F::Value>)
+pub unsafe fn build<F, const IN_USE: bool, const MERGES: bool>(args: &BuildArgs<F::Key, F::Value>)
 where
     F: Format,
     F::Key: SharedWord,
@@ -289,9 +318,13 @@ where
         if sent > u64::from(room) && thread::thread_idx_x() == 0 {
             atomic::store(args.crowded, 1u64, Relaxed);
         }
-        if Page::<F, IN_USE>::RANKS && thread::thread_idx_x() == 0 {
+        // What was merged cannot be taken back when keys turn out to be equal.
+        let may_rank = const { !MERGES && Page::<F, IN_USE>::RANKS };
+        if may_rank && thread::thread_idx_x() == 0 {
             page.shared.doubt.store(u32::from(page.doubts(number)));
         }
+        let merging = &args.merging;
+        let is_whole = !MERGES || mem::load_readonly(merging.sent_away) <= merging.most_sent_away;
         wait_copies::<0>();
         thread::sync_threads();
 
@@ -299,13 +332,16 @@ where
             page.load();
             thread::sync_threads();
         }
-        let mut ranks = Page::<F, IN_USE>::RANKS && page.shared.doubt.load() == 0;
+        let mut ranks = may_rank && page.shared.doubt.load() == 0;
         // Goes round a second time if keys are equal.
         let stored = loop {
+            if !is_whole {
+                break 0;
+            }
             let placed = if ranks {
                 page.rank_all()
             } else {
-                Some(page.claim_all())
+                Some(page.claim_all::<MERGES>())
             };
             thread::sync_threads();
             if let Some(placed) = placed {

@@ -135,6 +135,8 @@ pub struct BulkKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub build: &'static Kernel<BuildArgs<K, V>>,
     /// Adds to the pages of a map in use.
     pub fill: &'static Kernel<BuildArgs<K, V>>,
+    /// The same two, which merge the values of equal keys. None for sets, which have none.
+    pub merged: Option<[&'static Kernel<BuildArgs<K, V>>; 2]>,
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -153,6 +155,7 @@ impl<K: crate::slot::Bits, V: crate::slot::Bits> BulkKernels<K, V> {
             self.fill.entry(),
         ];
         entries.extend(self.assign.map(Kernel::entry));
+        entries.extend(self.merged.into_iter().flatten().map(Kernel::entry));
         entries
     }
 }
@@ -202,13 +205,25 @@ macro_rules! bulk_kernels {
                 $(#[$cfg])*
                 pub static [<BUILD $suffix:upper>] = fn [<build $suffix>](args: BuildArgs<$k, $v>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { page::build::<$format, false>(&args) }
+                    unsafe { page::build::<$format, false, false>(&args) }
                 }
                 /// Adds the pairs at their heads to the pages of a map in use.
                 $(#[$cfg])*
                 pub static [<FILL $suffix:upper>] = fn [<fill $suffix>](args: BuildArgs<$k, $v>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { page::build::<$format, true>(&args) }
+                    unsafe { page::build::<$format, true, false>(&args) }
+                }
+                /// Makes the pages of an empty map, and merges the values of equal keys.
+                $(#[$cfg])*
+                pub static [<BUILD_MERGED $suffix:upper>] = fn [<build_merged $suffix>](args: BuildArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { page::build::<$format, false, true>(&args) }
+                }
+                /// Merges the pairs at their heads with the pages of a map in use.
+                $(#[$cfg])*
+                pub static [<FILL_MERGED $suffix:upper>] = fn [<fill_merged $suffix>](args: BuildArgs<$k, $v>) {
+                    // SAFETY: the launcher keeps the contract of the arguments.
+                    unsafe { page::build::<$format, true, true>(&args) }
                 }
             }
             /// The kernels of this format for large batches.
@@ -228,6 +243,7 @@ macro_rules! bulk_kernels {
                 to_pages: <$k as ToPages<$v>>::TO_PAGES,
                 build: &[<BUILD $suffix:upper>],
                 fill: &[<FILL $suffix:upper>],
+                merged: Some([&[<BUILD_MERGED $suffix:upper>], &[<FILL_MERGED $suffix:upper>]]),
             };
         }
     )*};

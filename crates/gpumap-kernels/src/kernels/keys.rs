@@ -97,12 +97,12 @@ macro_rules! set_kernels {
                 /// Makes the pages of an empty set from the keys at their heads.
                 pub static [<BUILD $suffix:upper>] = fn [<build $suffix>](args: BuildArgs<$k, ()>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { page::build::<Keys<$k>, false>(&args) }
+                    unsafe { page::build::<Keys<$k>, false, false>(&args) }
                 }
                 /// Adds the keys at their heads to the pages of a set in use.
                 pub static [<FILL $suffix:upper>] = fn [<fill $suffix>](args: BuildArgs<$k, ()>) {
                     // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { page::build::<Keys<$k>, true>(&args) }
+                    unsafe { page::build::<Keys<$k>, true, false>(&args) }
                 }
                 /// Makes the pages of a submap from those of the one that it replaces.
                 pub static [<REBUILD $suffix:upper>] = fn [<rebuild $suffix>](args: RebuildArgs) {
@@ -160,6 +160,7 @@ macro_rules! set_kernels {
                     to_pages: <$k as ToPages<()>>::TO_PAGES,
                     build: &[<BUILD $suffix:upper>],
                     fill: &[<FILL $suffix:upper>],
+                    merged: None,
                 }),
                 rebuild: &[<REBUILD $suffix:upper>],
                 rehash: &[<REHASH $suffix:upper>],

@@ -34,7 +34,7 @@ use crate::slot::Bits;
 use gpumap_simt::layout::Layout;
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::mem::Vector;
-use gpumap_simt::shared_ptr::{SharedWord, wait_copies};
+use gpumap_simt::shared_ptr::{SharedWord, commit_copies, wait_copies};
 use gpumap_simt::{kernel_args, shared_array, thread, warp};
 use tile::Room;
 pub(crate) use {
@@ -49,24 +49,38 @@ pub const THREADS: u32 = 512;
 const MOST_ROWS: usize = 2;
 
 /// What travels with a key: 4 bytes, 8 bytes or nothing.
-pub trait Payload: Layout + Copy + Send + Sync + 'static {
+pub trait Payload: Layout + Copy + Default + Send + Sync + 'static {
     /// How many bytes: 0, 4 or 8.
     const BYTES: u32;
     /// What is copied; never looked at if there is nothing.
     type Word: Bits + SharedWord + Vector;
+    /// The same as a word.
+    fn word(self) -> Self::Word;
 }
 
 impl Payload for u32 {
     const BYTES: u32 = 4;
     type Word = u32;
+    #[inline(always)]
+    fn word(self) -> u32 {
+        self
+    }
 }
 impl Payload for u64 {
     const BYTES: u32 = 8;
     type Word = u64;
+    #[inline(always)]
+    fn word(self) -> u64 {
+        self
+    }
 }
 impl Payload for () {
     const BYTES: u32 = 0;
     type Word = u32;
+    #[inline(always)]
+    fn word(self) -> u32 {
+        0
+    }
 }
 
 kernel_args! {
@@ -74,8 +88,10 @@ kernel_args! {
     pub struct ScatterArgs<K, V> {
         /// `len` keys.
         pub keys: *const K,
-        /// `len` values, or nothing.
+        /// `len` values, or nothing. Null, of the kernels that write pairs side by side, if all keys have the same.
         pub values: *const V,
+        /// What comes with every key then.
+        pub value: V,
         /// How many there are.
         pub len: u64,
         /// Keys per tile: a multiple of 64, at most what the kernel's threads rank.
@@ -189,8 +205,18 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
     // ranking across a barrier of its warp.
     unsafe {
         stage(room.keys, keys, len, aligned & 1 != 0, THREADS);
+        let common_value = route.common_value();
         let stage_values = || {
-            stage(room.values, values, len, aligned & 2 != 0, THREADS);
+            if let Some(value) = common_value {
+                let mut i = t;
+                while i < len {
+                    room.values.add(i).store(value);
+                    i += THREADS;
+                }
+                commit_copies();
+            } else {
+                stage(room.values, values, len, aligned & 2 != 0, THREADS);
+            }
         };
         if V::BYTES != 0 && !Room::<K, V, R, STABLE>::APART {
             stage_values();

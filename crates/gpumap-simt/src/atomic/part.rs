@@ -27,6 +27,10 @@ use gpu as imp;
 
 use super::Word;
 use crate::layout;
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) use imp::Part as ImpPart;
+#[cfg(target_arch = "nvptx64")]
+pub(crate) use imp::number;
 
 /// What [`update_part`] does with a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +40,8 @@ pub enum Update {
     Replace,
     /// Adds, wrapping around.
     Add,
+    /// Subtracts, wrapping around.
+    Subtract,
     /// Adds as `f32` or `f64`, rounding to nearest even. Among `f32`, subnormal numbers count as
     /// zeros of their sign, and so does a subnormal sum: a GPU's L2 adds so, and the CPU executor
     /// does the same.
@@ -63,6 +69,7 @@ layout!(
     enum Update {
         Replace,
         Add,
+        Subtract,
         AddFloat,
         MinUnsigned,
         MaxUnsigned,
@@ -77,11 +84,22 @@ layout!(
 );
 
 impl Update {
+    /// What takes this back, if there is anything: after both the word is what it was, whatever else was done to
+    /// it in between that commutes with them.
+    pub const fn inverse(self) -> Option<Self> {
+        match self {
+            Self::Add => Some(Self::Subtract),
+            Self::Subtract => Some(Self::Add),
+            Self::Xor => Some(Self::Xor),
+            _ => None,
+        }
+    }
+
     /// The comparison of integers that does for a float of this sign. In the total order, floats
     /// with a clear sign are ordered like integers and are greater than all others; those with a
     /// set sign are ordered the other way round, and are the larger words.
     #[inline(always)]
-    const fn for_sign(self, negative: bool) -> Self {
+    pub(crate) const fn for_sign(self, negative: bool) -> Self {
         match (self, negative) {
             (Self::MinFloat, false) => Self::MinSigned,
             (Self::MinFloat, true) => Self::MaxUnsigned,

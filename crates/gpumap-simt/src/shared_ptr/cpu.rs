@@ -1,6 +1,7 @@
 //! Shared memory of the executor: ordinary pointers; copies are made at once.
 
 use super::sealed;
+use crate::atomic::part::{self, Update};
 use crate::{U32x4, U64x2, atomic, imp};
 
 /// A pointer into a block's shared memory.
@@ -34,6 +35,38 @@ macro_rules! words {
 }
 
 words! { () u16 u32 u64 U64x2 U32x4 }
+
+macro_rules! values {
+    ($($t:ty)*) => {$(
+        impl sealed::SharedValue for $t {
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn update(at: Address, update: Update, value: Self) {
+                let word = at.cast::<Self>();
+                let update = update.for_sign(part::ImpPart::is_negative(value));
+                // Goes round again only when another lane changed the word.
+                loop {
+                    // SAFETY: aligned and valid, by the caller.
+                    unsafe {
+                        let old = atomic::load(word, atomic::Relaxed);
+                        let new = part::ImpPart::updated(old, update, value);
+                        if atomic::compare_exchange(word, old, new, atomic::Relaxed) == old {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+values! { u32 u64 }
+
+/// Nothing to update.
+impl sealed::SharedValue for () {
+    #[inline(always)]
+    unsafe fn update(_: Address, _: Update, (): Self) {}
+}
 
 #[inline(always)]
 #[track_caller]

@@ -1,6 +1,7 @@
 //! Shared memory by its 32-bit addresses, one PTX instruction per access.
 
 use super::sealed;
+use crate::atomic::part::{self, Update};
 use crate::{U32x4, U64x2};
 use core::arch::asm;
 
@@ -94,6 +95,87 @@ words! {
     u16, reg16, "u16";
     u32, reg32, "u32";
     u64, reg64, "u64";
+}
+
+macro_rules! values {
+    ($($t:ty, $signed:ty, $reg:ident, $bits:literal, $add_float:literal;)*) => {$(
+        impl sealed::SharedValue for $t {
+            #[inline(always)]
+            unsafe fn update(at: Address, update: Update, value: Self) {
+                let number = part::number(update.for_sign((value as $signed) < 0));
+                let is = |update: Update| number == update as u32;
+                if is(Update::Add) {
+                    // SAFETY: the caller vouches for `at`.
+                    unsafe {
+                        asm!(concat!("red.relaxed.cta.shared.add.u", $bits, " [{a}], {v};"),
+                            a = in(reg32) at, v = in($reg) value, options(nostack));
+                    }
+                    return;
+                }
+                let mut old: $t;
+                // SAFETY: the caller vouches for `at`.
+                unsafe {
+                    asm!(concat!("ld.relaxed.cta.shared.u", $bits, " {v}, [{a}];"),
+                        v = out($reg) old, a = in(reg32) at, options(nostack));
+                }
+                // Goes round again only when another thread changed the word.
+                loop {
+                    let new = if is(Update::Replace) {
+                        value
+                    } else if is(Update::Subtract) {
+                        old.wrapping_sub(value)
+                    } else if is(Update::AddFloat) {
+                        let sum: $t;
+                        // SAFETY: arithmetic.
+                        unsafe {
+                            asm!(concat!("{{ .reg .f", $bits, " a, b; mov.b", $bits, " a, {x}; mov.b", $bits,
+                                " b, {y}; ", $add_float, " a, a, b; mov.b", $bits, " {s}, a; }}"),
+                                s = out($reg) sum, x = in($reg) old, y = in($reg) value,
+                                options(pure, nomem, nostack));
+                        }
+                        sum
+                    } else if is(Update::MinUnsigned) {
+                        old.min(value)
+                    } else if is(Update::MaxUnsigned) {
+                        old.max(value)
+                    } else if is(Update::MinSigned) {
+                        (old as $signed).min(value as $signed) as $t
+                    } else if is(Update::MaxSigned) {
+                        (old as $signed).max(value as $signed) as $t
+                    } else if is(Update::And) {
+                        old & value
+                    } else if is(Update::Or) {
+                        old | value
+                    } else {
+                        // `for_sign` has made others of `MinFloat` and `MaxFloat`.
+                        old ^ value
+                    };
+                    let seen: $t;
+                    // SAFETY: the caller vouches for `at`.
+                    unsafe {
+                        asm!(concat!("atom.relaxed.cta.shared.cas.b", $bits, " {o}, [{a}], {c}, {n};"),
+                            o = out($reg) seen, a = in(reg32) at, c = in($reg) old, n = in($reg) new,
+                            options(nostack));
+                    }
+                    if seen == old {
+                        return;
+                    }
+                    old = seen;
+                }
+            }
+        }
+    )*};
+}
+
+values! {
+    u32, i32, reg32, "32", "add.rn.ftz.f32";
+    u64, i64, reg64, "64", "add.rn.f64";
+}
+
+/// Nothing to update.
+impl sealed::SharedValue for () {
+    #[inline(always)]
+    unsafe fn update(_: Address, _: Update, (): Self) {}
 }
 
 #[inline(always)]

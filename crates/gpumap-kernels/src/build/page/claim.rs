@@ -11,7 +11,10 @@ use gpumap_simt::{U32x4, thread};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Claimed {
     Won,
-    Present,
+    /// The word that stands for the pair that has the key.
+    Present(u32),
+    /// The key is nowhere in the page, and is not to come into it.
+    Absent,
     Full,
 }
 
@@ -22,17 +25,17 @@ where
     F::Word: SharedWord,
 {
     /// Puts a staged pair into a slab, unless its key is there; a slab that is full it passes. `word`
-    /// stands for it in a slot.
+    /// stands for it in a slot. A pair that only `looks` does not get a free slot.
     ///
     /// # Safety
     /// All keys are staged, the slab is one of the page, and slots are accessed by this alone.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn claim(&self, slab: u32, key: F::Key, word: u32) -> Claimed {
+    unsafe fn claim(&self, slab: u32, key: F::Key, word: u32, looks: bool) -> Claimed {
         // SAFETY: passed on; the counter is the slab's.
         unsafe {
             let claimed = if IN_USE {
-                self.claim_first_free(slab, key, word)
+                self.claim_first_free(slab, key, word, looks)
             } else {
                 self.claim_from_own(slab, key, word)
             };
@@ -68,7 +71,7 @@ where
                     }
                 }
                 if (there ^ word) >> 16 == 0 && self.has_key(there, key) {
-                    return Claimed::Present;
+                    return Claimed::Present(there);
                 }
             }
             tried += 1;
@@ -82,7 +85,7 @@ where
     /// As for [`claim`](Self::claim).
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn claim_first_free(&self, slab: u32, key: F::Key, word: u32) -> Claimed {
+    unsafe fn claim_first_free(&self, slab: u32, key: F::Key, word: u32, looks: bool) -> Claimed {
         let first = self.slots.add(slab * Self::SLAB_SLOTS);
         // Goes round again only when another pair took the slot; no more often than there are slots.
         loop {
@@ -108,12 +111,15 @@ where
                 while alike != 0 {
                     let there = first.add(alike.trailing_zeros()).load();
                     if self.has_key(there, key) {
-                        return Claimed::Present;
+                        return Claimed::Present(there);
                     }
                     alike &= alike - 1;
                 }
                 if free == 0 {
                     return Claimed::Full;
+                }
+                if looks {
+                    return Claimed::Absent;
                 }
                 let slot = first.add(free.trailing_zeros());
                 if slot.compare_exchange(FREE, word) == FREE {
@@ -131,12 +137,13 @@ where
     F::Value: SharedWord,
     F::Word: SharedWord,
 {
-    /// Gives staged pairs slots, spills those that find none. Returns how many this thread stored.
+    /// Gives staged pairs slots, spills those that find none. Returns how many this thread stored. If `MERGES`, the value
+    /// of a pair whose key is there already is merged with the one there.
     ///
     /// # Safety
     /// The whole block calls it between two barriers; the keys are staged, the queue is empty.
     #[inline(always)]
-    pub(super) unsafe fn claim_all(&self) -> u32 {
+    pub(super) unsafe fn claim_all<const MERGES: bool>(&self) -> u32 {
         let shared = &self.shared;
         let t = thread::thread_idx_x();
         let mut stored = 0;
@@ -147,12 +154,14 @@ where
                 let key = shared.key(i);
                 if let Stored::Table(_) = F::stored(key) {
                     let (hash, word) = self.staged(i, key);
-                    match shared.claim(hash.slab(self.slab_mask), key, word) {
+                    let looks = self.looks::<MERGES>();
+                    match shared.claim(hash.slab(self.slab_mask), key, word, looks) {
                         Claimed::Won => stored += 1,
-                        Claimed::Present => {}
+                        Claimed::Present(there) => self.meet::<MERGES>(there, i),
+                        Claimed::Absent => self.spill(i),
                         Claimed::Full => {
                             if !shared.wait(i, 0, 0) {
-                                stored += u32::from(self.claim_on(i));
+                                stored += u32::from(self.claim_on::<MERGES>(i));
                             }
                         }
                     }
@@ -166,7 +175,7 @@ where
             let (queued, _) = shared.waiting(0, 0);
             let mut q = t;
             while q < queued {
-                stored += u32::from(self.claim_on(shared.waits(q)));
+                stored += u32::from(self.claim_on::<MERGES>(shared.waits(q)));
                 q += thread::block_dim_x();
             }
         }
@@ -180,7 +189,7 @@ where
     /// As for [`claim_all`](Self::claim_all).
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn claim_on(&self, i: u32) -> bool {
+    unsafe fn claim_on<const MERGES: bool>(&self, i: u32) -> bool {
         // SAFETY: the caller's promise.
         unsafe {
             let key = self.shared.key(i);
@@ -189,15 +198,44 @@ where
             let mut probe = 1;
             while probe < PAGE_WALK && probe <= self.slab_mask {
                 slab = slab.wrapping_add(hash.step()) & self.slab_mask;
-                match self.shared.claim(slab, key, word) {
+                match self.shared.claim(slab, key, word, self.looks::<MERGES>()) {
                     Claimed::Won => return true,
-                    Claimed::Present => return false,
+                    Claimed::Present(there) => {
+                        self.meet::<MERGES>(there, i);
+                        return false;
+                    }
+                    Claimed::Absent => break,
                     Claimed::Full => {}
                 }
                 probe += 1;
             }
             self.spill(i);
             false
+        }
+    }
+
+    /// Whether pairs of absent keys are left over.
+    #[inline(always)]
+    fn looks<const MERGES: bool>(&self) -> bool {
+        MERGES && self.args.merging.leaves_absent != 0
+    }
+
+    /// The pair at place `i` has met one with its key: if `MERGES`, that one takes its value.
+    ///
+    /// # Safety
+    /// `there` stands for the other one, and lies in a slot; this one lies in none. Values of pairs in slots are accessed
+    /// by this alone.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn meet<const MERGES: bool>(&self, there: u32, i: u32) {
+        if MERGES {
+            // SAFETY: the caller's promise. No pair that lies in no slot is updated, so its value is what was staged.
+            unsafe {
+                let (_, value) = self.shared.pair(i);
+                self.shared
+                    .value_at(there & 0xffff)
+                    .update(self.args.merging.update, value);
+            }
         }
     }
 }

@@ -192,6 +192,25 @@ where
         }
     }
 
+    /// The value at a place: staged, or in the page as it was.
+    #[inline(always)]
+    pub(super) fn value_at(&self, place: u32) -> SharedPtr<F::Value> {
+        if place >= self.room {
+            // The second half of a slot.
+            let half = const { F::SLOT_BYTES / 2 };
+            let slot = self
+                .page
+                .cast::<u8>()
+                .add((place - self.room) * F::SLOT_BYTES);
+            slot.add(half).cast()
+        } else if Self::JOINED {
+            // The second half of a pair.
+            self.keys.add(2 * place + 1).cast()
+        } else {
+            self.values().add(place)
+        }
+    }
+
     /// Makes all slots free, and counts and queue empty; and the vector of empty slots what it is.
     ///
     /// # Safety

@@ -75,6 +75,12 @@ pub(crate) trait Route<K, V: Payload> {
     /// The tile of the calling block.
     fn tile(&self) -> Tile<K, V>;
 
+    /// The value of every key, if they have the same: then none are read.
+    #[inline(always)]
+    fn common_value(&self) -> Option<V::Word> {
+        None
+    }
+
     /// Makes ready for all that follows, while the tile is on its way.
     ///
     /// # Safety
@@ -169,6 +175,15 @@ impl<K: Bits, V: Payload, const STABLE: bool, const JOINS: bool> Route<K, V>
     fn tile(&self) -> Tile<K, V> {
         let args = self.0;
         Tile::of_array(args.keys, args.values, args.len, args.tile, args.aligned)
+    }
+
+    #[inline(always)]
+    fn common_value(&self) -> Option<V::Word> {
+        if JOINS && self.0.values.is_null() {
+            Some(self.0.value.word())
+        } else {
+            None
+        }
     }
 
     #[inline(always)]

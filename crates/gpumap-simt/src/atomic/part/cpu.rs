@@ -95,6 +95,7 @@ macro_rules! parts {
                 match update {
                     Update::Replace => value,
                     Update::Add => self.wrapping_add(value),
+                    Update::Subtract => self.wrapping_sub(value),
                     Update::AddFloat => {
                         let (old, new) = (<$float>::from_bits(self), <$float>::from_bits(value));
                         old.sum(new).to_bits()

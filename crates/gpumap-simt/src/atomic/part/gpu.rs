@@ -16,6 +16,7 @@ impl Whole for U64x2 {}
 /// A part of a word.
 pub trait Part: Arithmetic {
     fn is_negative(self) -> bool;
+    fn negated(self) -> Self;
     unsafe fn min_signed(p: *mut Self, value: Self);
     unsafe fn max_signed(p: *mut Self, value: Self);
     unsafe fn add_float(p: *mut Self, value: Self);
@@ -27,6 +28,10 @@ macro_rules! reductions {
             #[inline(always)]
             fn is_negative(self) -> bool {
                 (self as $signed) < 0
+            }
+            #[inline(always)]
+            fn negated(self) -> Self {
+                self.wrapping_neg()
             }
             $(
             #[inline(always)]
@@ -57,7 +62,7 @@ reductions! {
 /// The update's number, of which the compiler knows nothing: from all that it knows of an enum it
 /// concludes that one end of a jump table is never reached, and puts a trap there.
 #[inline(always)]
-fn number(update: Update) -> u32 {
+pub fn number(update: Update) -> u32 {
     let mut number = update as u32;
     // SAFETY: does nothing.
     unsafe { asm!("/* {n} */", n = inout(reg32) number, options(pure, nomem, nostack)) };
@@ -77,6 +82,8 @@ pub unsafe fn update<W: Whole, P: Part>(word: *mut W, at: u32, update: Update, v
             P::exchange(p, value, RELAXED);
         } else if is(Update::Add) {
             P::fetch_add(p, value, RELAXED);
+        } else if is(Update::Subtract) {
+            P::fetch_add(p, value.negated(), RELAXED);
         } else if is(Update::AddFloat) {
             P::add_float(p, value);
         } else if is(Update::MinUnsigned) {

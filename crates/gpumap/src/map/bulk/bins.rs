@@ -39,6 +39,8 @@ pub(crate) struct InBins<K, V> {
     pub(crate) len: usize,
     /// When they come, if they are not there: all of them at the last.
     pub(crate) arrivals: Vec<Arrival>,
+    /// Whether there is another copy of the batch, so that the memory of the bins may be used for something else.
+    pub(crate) is_copy: bool,
 }
 
 /// A sorted batch. Its memory is freed in the order of the stream.
@@ -124,6 +126,7 @@ impl Binned {
             sources: 1,
             len: self.len,
             arrivals: Vec::new(),
+            is_copy: true,
         }
     }
 }
@@ -147,10 +150,21 @@ impl<K: Key, V: Value> Map<K, V> {
         job: &Job<K, V>,
     ) -> Result<Option<Binned>> {
         let answers = !job.outcomes.is_null() || !job.held.is_null();
-        match !answers && self.bulk.sorts(job.len, table.shape.bytes()) {
-            true => self.pairs_to_bins(scratch, job, REGION_BITS),
-            false => Ok(None),
+        let Some(kernels) = self.kernels.bulk.filter(|_| !answers) else {
+            return Ok(None);
+        };
+        if !self.bulk.sorts(job.len, table.shape.bytes()) {
+            return Ok(None);
         }
+        if !job.values.is_null() {
+            return self.pairs_to_bins(scratch, job, REGION_BITS);
+        }
+        let keys = self.keys_to_bins(scratch, kernels, job.keys, job.len, REGION_BITS)?;
+        let value: V::Bits = bytemuck::cast(job.value);
+        Ok(keys.map(|keys| Binned {
+            same: Some(value.to_u64()),
+            ..keys
+        }))
     }
 
     /// Consecutive places for each warp, of bins of so many that have `len` keys for this table.
@@ -159,8 +173,8 @@ impl<K: Key, V: Value> Map<K, V> {
         self.bulk.part(len, table_bytes, grains)
     }
 
-    /// The batch of a job by the top `bits` bits of its hashes; none if there is no memory for it,
-    /// or one of the bins runs over. Waits for the device.
+    /// The batch of a job by the top `bits` bits of its hashes, each key with its value; none if there is no memory
+    /// for it, or one of the bins runs over. Waits for the device.
     pub(super) fn pairs_to_bins(
         &self,
         scratch: &mut Workspace,
@@ -170,17 +184,8 @@ impl<K: Key, V: Value> Map<K, V> {
         let Some(kernels) = &self.kernels.bulk else {
             return Ok(None);
         };
-        let Job { keys, len, .. } = *job;
-        if job.values.is_null() {
-            let value: V::Bits = bytemuck::cast(job.value);
-            let keys = self.keys_to_bins(scratch, kernels, keys, len, bits)?;
-            return Ok(keys.map(|keys| Binned {
-                same: Some(value.to_u64()),
-                ..keys
-            }));
-        }
-        let values = job.values.cast::<V::Bits>();
-        self.to_bins(scratch, kernels.to_bins, keys, values, len, bits)
+        let values = (job.values.cast(), bytemuck::cast(job.value));
+        self.to_bins(scratch, kernels.to_bins, job.keys, values, job.len, bits)
     }
 
     /// Keys alone by the top `bits` bits of their hashes: as [`pairs_to_bins`](Self::pairs_to_bins).
@@ -192,7 +197,7 @@ impl<K: Key, V: Value> Map<K, V> {
         len: usize,
         bits: u32,
     ) -> Result<Option<Binned>> {
-        let values = ptr::null::<()>();
+        let values = (ptr::null(), ());
         self.to_bins(scratch, kernels.keys_to_bins, keys, values, len, bits)
     }
 
@@ -203,7 +208,7 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch: &mut Workspace,
         kernel: ScatterKernel<ScatterArgs<K::Bits, P>>,
         keys: *const K,
-        values: *const P,
+        (values, value): (*const P, P),
         len: usize,
         bits: u32,
     ) -> Result<Option<Binned>> {
@@ -220,6 +225,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let args = ScatterArgs {
             keys: keys.cast(),
             values,
+            value,
             len: len as u64,
             tile,
             parts: bins.bins,

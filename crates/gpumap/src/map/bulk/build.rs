@@ -1,12 +1,16 @@
 //! Making all pages of a map with one batch: of an empty map, or of one that is in use.
 
+use std::ptr;
+
+use gpumap_kernels::build::pair::side_by_side;
 use gpumap_kernels::kernels::BulkKernels;
 use gpumap_kernels::verbs::store::Select;
 use gpumap_simt::atomic::part::Update;
 use parking_lot::RwLockWriteGuard;
 
 use super::bins::{Binned, InBins, spare};
-use super::make::{Build, Made};
+use super::make::{Build, Made, PageMerge};
+use super::merge::{Lists, Merged};
 use super::plan::{Before, Plan};
 use crate::error::Result;
 use crate::map::store::{Job, Progress, Verb};
@@ -14,6 +18,14 @@ use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
 use crate::memory::{Memory, bytes_of};
 use crate::scratch::Workspace;
+
+/// How pages are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PageJob {
+    pub(super) before: Before,
+    /// What becomes of the values of equal keys: none if any pair may be kept, and one that was there before is.
+    pub(super) merge: Option<PageMerge>,
+}
 
 /// Scratch of a build, all of it there before the table is touched.
 pub(super) struct Parts {
@@ -26,24 +38,43 @@ pub(super) struct Parts {
 }
 
 impl<K: Key, V: Value> Map<K, V> {
-    /// Whether pages are made with the batch of a job, as the books have it: none if they are not.
-    pub(super) fn makes_pages(&self, job: &Job<K, V>) -> Option<Before> {
+    /// Whether pages are made with the batch of a job, as the books have it, and how: none if they are not. Values are
+    /// merged only if there is another `copy` of the batch than in bins. `fits` if there is room for all absent keys.
+    pub(super) fn makes_pages(&self, job: &Job<K, V>, copy: bool, fits: bool) -> Option<PageJob> {
         if !job.outcomes.is_null() || !job.held.is_null() {
             return None;
         }
         let (len, slots) = (job.len, self.slots());
         let is_empty = self.books.room.len() == 0;
-        match job.verb {
+        let merge = match job.verb {
+            Verb::Insert => None,
             // Of several pairs with one key any may be kept.
-            Verb::Insert | Verb::Merge(Update::Replace)
-                if is_empty && len <= self.capacity() && self.bulk.builds(len, slots) =>
-            {
-                Some(Before::Nothing)
+            Verb::Merge(Update::Replace) if is_empty => None,
+            Verb::Merge(update) => self.kernels.bulk?.merged.map(|_| update),
+            Verb::GetOrInsert | Verb::Exchange(_) => return None,
+        };
+        let can_fill_in_values = side_by_side::<K, V>() || !job.values.is_null();
+        if merge.is_some() && !(copy && can_fill_in_values) {
+            return None;
+        }
+        let page_job = |before, leaves_absent| PageJob {
+            before,
+            merge: merge.map(|update| PageMerge {
+                update,
+                leaves_absent,
+            }),
+        };
+        let has_room = fits || len <= self.books.room.left();
+        let can_take_back = merge.and_then(Update::inverse).is_some();
+        match is_empty {
+            true if len <= self.capacity() && self.bulk.builds(len, slots) => {
+                Some(page_job(Before::Nothing, false))
             }
-            Verb::Insert if len <= self.books.room.left() && self.bulk.fills(len, slots) => {
-                Some(Before::Pairs)
-            }
-            _ => None,
+            true => None,
+            false if !self.bulk.fills(len, slots) => None,
+            false if has_room => Some(page_job(Before::Pairs, false)),
+            false if can_take_back => Some(page_job(Before::Pairs, true)),
+            false => None,
         }
     }
 
@@ -53,7 +84,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         job: &Job<K, V>,
     ) -> Option<RwLockWriteGuard<'_, Table>> {
-        self.makes_pages(job)?;
+        self.makes_pages(job, job.bins.is_none(), false)?;
         let table = self.table.try_write()?;
         self.books.all_landed().then_some(table)
     }
@@ -68,22 +99,32 @@ impl<K: Key, V: Value> Map<K, V> {
         scratch: &mut Workspace,
         job: Job<K, V>,
     ) -> Result<Option<usize>> {
-        self.build_from_bins(table, scratch, job, None)
+        self.build_from_bins(table, scratch, job, None, false)
     }
 
-    /// As [`build_from`](Self::build_from), with a batch that may be in bins already, and then is
-    /// not anywhere else.
+    /// As [`build_from`](Self::build_from), with a batch that may be in bins already, and then, unless these are a copy,
+    /// is not anywhere else. `fits` if there is room for all of its absent keys.
     pub(in crate::map) fn build_from_bins(
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
         job: Job<K, V>,
         given: Option<&InBins<K, V>>,
+        fits: bool,
     ) -> Result<Option<usize>> {
         self.expect_sound()?;
-        let (Some(before), Some(kernels)) = (self.makes_pages(&job), &self.kernels.bulk) else {
+        let copy = given.is_none_or(|given| given.is_copy);
+        let page_job = self.makes_pages(&job, copy, fits);
+        let (Some(PageJob { before, merge }), Some(kernels)) = (page_job, &self.kernels.bulk)
+        else {
             return Ok(None);
         };
+        let leaves_absent = merge.is_some_and(|merge| merge.leaves_absent);
+        let sample = job.first(job.len.min(self.bulk.sample));
+        if leaves_absent && self.count_absent(table, scratch, sample)? != 0 {
+            // Likely more than there is room for.
+            return Ok(None);
+        }
         let bits = given.map(|given| given.bits);
         let Some(plan) = self.plan_for(table, kernels, job.len, before, bits) else {
             return Ok(None);
@@ -104,9 +145,23 @@ impl<K: Key, V: Value> Map<K, V> {
             kernels,
             parts: &parts,
             plan,
+            merge,
             batch,
         };
         let made = self.make_all_pages(scratch, &build)?;
+        if let Some(merge) = merge {
+            let lists = Lists {
+                sent_away: build.sent_away(),
+                left: build.left(ptr::null_mut()),
+            };
+            let merged = Merged {
+                made,
+                merge,
+                lists,
+                marked,
+            };
+            return self.end_merge(table, scratch, job, &parts, plan, merged);
+        }
         if before == Before::Nothing {
             // Whatever tombstones there were are gone.
             self.books.room.rebuilt(0, self.capacity());

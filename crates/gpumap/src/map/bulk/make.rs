@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
-use gpumap_kernels::build::page::BuildArgs;
+use gpumap_kernels::build::page::{BuildArgs, Merging};
 use gpumap_kernels::build::pages::PagesArgs;
+use gpumap_kernels::build::pair::side_by_side;
 use gpumap_kernels::build::spill::Spill;
 use gpumap_kernels::count::Counters;
 use gpumap_kernels::kernels::BulkKernels;
 use gpumap_kernels::primitives::partition::ScatterKernel;
+use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::{Grid, Kernel};
 
 use super::bins::InBins;
@@ -27,7 +29,17 @@ pub(super) struct Build<'a, K: Key, V: Value> {
     pub kernels: &'a BulkKernels<K::Bits, V::Bits>,
     pub parts: &'a Parts,
     pub plan: Plan,
+    /// What becomes of values, if those of equal keys are merged.
+    pub merge: Option<PageMerge>,
     pub batch: &'a InBins<K, V>,
+}
+
+/// What becomes of the values of equal keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PageMerge {
+    pub update: Update,
+    /// Whether pairs whose key is absent are left over: there may be no room for them.
+    pub leaves_absent: bool,
 }
 
 /// What came of making pages.
@@ -99,14 +111,37 @@ impl<K: Key, V: Value> Making<K, V> {
 }
 
 impl<K: Key, V: Value> Build<'_, K, V> {
-    /// The list of pairs that find no place in their page.
-    fn spill(&self, counters: Counters) -> Spill<K::Bits, V::Bits> {
+    /// The list of pairs that are not at the head of their page, or find no place in it.
+    fn spill(&self, count: *mut u64) -> Spill<K::Bits, V::Bits> {
         Spill {
             keys: self.parts.spilled_keys.ptr().cast(),
             values: self.parts.spilled_values.ptr().cast(),
-            count: counters.unplaced(),
+            count,
             room: self.plan.spill as u64,
         }
+    }
+
+    /// The list of pairs that find no place in their page, in the memory of the bins, which nothing reads any more when
+    /// all are at the heads of pages: there is room for all.
+    pub fn left(&self, count: *mut u64) -> Spill<K::Bits, V::Bits> {
+        let bins = &self.batch.bins;
+        let keys = bins.keys.cast::<K::Bits>().cast_mut();
+        let places = bins.len();
+        Spill {
+            keys,
+            values: match side_by_side::<K::Bits, V::Bits>() {
+                true => keys.wrapping_add(places as usize).cast(),
+                false => bins.values.cast::<V::Bits>().cast_mut(),
+            },
+            count,
+            room: places,
+        }
+    }
+
+    /// The count of the pairs that found no room at the head of their page, if values are merged.
+    pub fn sent_away(&self) -> *mut u64 {
+        let words = self.parts.cursors.ptr().cast::<u64>();
+        words.wrapping_add(self.plan.pages as usize + 1)
     }
 
     /// What sorts the bins, on a device for which tiles have so many keys.
@@ -127,7 +162,10 @@ impl<K: Key, V: Value> Build<'_, K, V> {
             parts: plan.parts,
             heads: plan.heads(&self.parts.heads, size_of::<K>() + size_of::<V>()),
             cursors: self.parts.cursors.ptr().cast(),
-            spill: self.spill(reports.counters),
+            spill: self.spill(match self.merge {
+                Some(_) => self.sent_away(),
+                None => reports.counters.unplaced(),
+            }),
         };
         let grid = Grid {
             blocks: 0,
@@ -140,9 +178,14 @@ impl<K: Key, V: Value> Build<'_, K, V> {
     /// What makes the pages of such slots from what was sorted.
     fn making(&self, slot_bytes: u32, sorted: &Sorting<K, V>, reports: Reports) -> Making<K, V> {
         let plan = &self.plan;
+        let plain = [self.kernels.build, self.kernels.fill];
+        let [build, fill] = match self.merge {
+            Some(_) => self.kernels.merged.unwrap_or(plain),
+            None => plain,
+        };
         let kernel = match plan.before {
-            Before::Nothing => self.kernels.build,
-            Before::Pairs => self.kernels.fill,
+            Before::Nothing => build,
+            Before::Pairs => fill,
         };
         let cursors = sorted.args.cursors;
         let args = BuildArgs {
@@ -152,7 +195,16 @@ impl<K: Key, V: Value> Build<'_, K, V> {
             counts: cursors.cast_const(),
             equal: cursors.wrapping_add(plan.pages as usize),
             crowded: reports.crowded,
-            spill: sorted.args.spill,
+            spill: match self.merge {
+                Some(_) => self.left(reports.counters.unplaced()),
+                None => sorted.args.spill,
+            },
+            merging: Merging {
+                update: self.merge.map_or(Update::Replace, |merge| merge.update),
+                leaves_absent: u32::from(self.merge.is_some_and(|merge| merge.leaves_absent)),
+                sent_away: self.sent_away(),
+                most_sent_away: sorted.args.spill.room,
+            },
             stored: reports.counters,
         };
         let sizes = [size_of::<K>() as u32, size_of::<V>() as u32];

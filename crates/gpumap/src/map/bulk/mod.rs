@@ -26,11 +26,14 @@ mod build;
 mod grains;
 mod look_up;
 mod make;
+mod merge;
 mod plan;
 mod sent;
 mod stages;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_merges;
 
 pub(super) use bins::Binned;
 pub(crate) use bins::InBins;
@@ -59,6 +62,9 @@ pub(super) struct Thresholds {
     fill: usize,
     /// Slots for each pair of such a batch at most: all slots are read and written.
     fill_slots_per_pair: usize,
+    /// Pairs of a batch of which it is seen whether keys are absent, before pages are merged that may have no room for
+    /// more.
+    sample: usize,
     /// Pairs of a batch from which it is sorted into bins.
     bins: usize,
     /// Bytes of the table for each pair of such a batch at most: a bin has to have many keys for
@@ -94,6 +100,7 @@ impl Thresholds {
             build_slots_per_pair: 8,
             fill: 5_000_000,
             fill_slots_per_pair: 4,
+            sample: 1 << 16,
             bins: 5_000_000 * (slot_bytes as usize / 8),
             bins_bytes_per_pair: 256,
             bins_table_bytes: 4 * context.l2_bytes,
@@ -112,6 +119,7 @@ impl Thresholds {
         build_slots_per_pair: 0,
         fill: usize::MAX,
         fill_slots_per_pair: 0,
+        sample: 0,
         bins: usize::MAX,
         bins_bytes_per_pair: 0,
         bins_table_bytes: u64::MAX,
@@ -130,6 +138,7 @@ impl Thresholds {
             build_slots_per_pair: usize::MAX,
             fill,
             fill_slots_per_pair: usize::MAX,
+            sample: 64,
             bins,
             bins_bytes_per_pair: u64::MAX,
             bins_table_bytes: 0,

@@ -77,9 +77,9 @@ impl Plan {
         })
     }
 
-    /// A cursor for each page, and one count for all.
+    /// A cursor for each page, and two counts for all.
     pub(super) fn cursors(&self) -> usize {
-        self.pages as usize + 1
+        self.pages as usize + 2
     }
 
     /// Bytes of shared memory in which a block makes a page of such slots, from pairs of these sizes.

@@ -56,7 +56,7 @@ impl<K: Key, V: Value> Map<K, V> {
             verb,
             ..Job::insert(len)
         };
-        self.makes_pages(&job).is_some()
+        self.makes_pages(&job, false, false).is_some()
     }
 
     /// Stores what was sent, for which there is [room](Self::room_left), as it comes. Returns how
@@ -72,7 +72,8 @@ impl<K: Key, V: Value> Map<K, V> {
             ..Job::insert(sent.len)
         };
         if let Some(mut table) = self.alone_to_build(&job)
-            && let Some(stored) = self.build_from_bins(&mut table, &mut scratch, job, Some(sent))?
+            && let Some(stored) =
+                self.build_from_bins(&mut table, &mut scratch, job, Some(sent), false)?
         {
             return Ok(stored);
         }

@@ -121,10 +121,11 @@ impl<K: Key, V: Value> Map<K, V> {
         sorted: Option<&Binned>,
     ) -> Result<usize> {
         let (in_bins, job) = (sorted.map(Binned::in_bins), job.sorted(sorted));
-        let given = in_bins.as_ref();
-        let made = match self.build_from_bins(table, scratch, job, given)? {
+        // Keys alone are not what pages are made from.
+        let given = in_bins.as_ref().filter(|sorted| sorted.bins.same == 0);
+        let made = match self.build_from_bins(table, scratch, job, given, true)? {
             // Perhaps there are more pages than can be reached from these bins.
-            None if given.is_some() => self.build_from(table, scratch, job)?,
+            None if given.is_some() => self.build_from_bins(table, scratch, job, None, true)?,
             made => made,
         };
         if let Some(stored) = made {
