@@ -337,6 +337,7 @@ fn make(piece: Rows<'_>, content: &Content, bytes: &mut Vec<u8>) -> io::Result<M
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dump::Pairs;
     use crate::output::{Destination, commit_all};
     use crate::pairs::{Input, for_each_batch};
 
@@ -423,5 +424,65 @@ mod tests {
             let outcome = outcome.and_then(|()| commit_all(vec![staged]));
             assert!(outcome.is_err(), "{format}");
         }
+    }
+
+    /// Seconds that this process has worked, in the kernel and outside; 0 where the system does not say.
+    fn worked() -> [f64; 2] {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let fields: Vec<&str> = stat.split(' ').collect();
+        let ticks = |place: usize| fields.get(place).and_then(|ticks| ticks.parse().ok());
+        [14, 13].map(|place| ticks(place).unwrap_or(0.0) / 100.0)
+    }
+
+    /// Run it alone, optimised, on a machine with nothing else to do; `TMPDIR` says where the files are.
+    #[test]
+    #[ignore = "a measurement, of some seconds"]
+    fn how_fast_pairs_are_written() {
+        let pairs = std::env::var("GPUMAP_MEASURED_PAIRS").map_or(1 << 24, |n| n.parse().unwrap());
+        let keys: Vec<u64> = (0..pairs)
+            .map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 22)
+            .collect();
+        let values: Vec<u64> = keys.iter().map(|key| 1 + (key % 64) / 63).collect();
+        let kind = KmerKind::as_read(KmerLength::new(21).unwrap());
+        let cores = std::thread::available_parallelism().unwrap().get();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        for format in [Format::Tsv, Format::Bin, Format::Gpumap, Format::Parquet] {
+            let mut bytes = Vec::new();
+            for threads in [1, 2, 4, 8, 16].into_iter().filter(|&n| n <= cores) {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+                let (start, before) = (std::time::Instant::now(), worked());
+                let write = || {
+                    let mut staged = Destination::new(&path).stage().unwrap();
+                    let content = Content::all(format, Some(kind));
+                    let progress = Progress::hidden();
+                    let all = |take: &mut Take<'_>| {
+                        let mut spans = keys.chunks(SPAN).zip(values.chunks(SPAN));
+                        spans.try_for_each(|(keys, values)| take(keys, values))
+                    };
+                    let written = stream(&mut staged, content, keys.len(), &progress, all);
+                    assert_eq!(written.unwrap(), pairs);
+                    commit_all(vec![staged]).unwrap();
+                };
+                pool.build().unwrap().install(write);
+                let seconds = start.elapsed().as_secs_f64();
+                let length = std::fs::metadata(&path).unwrap().len();
+                let (rate, gb) = (pairs as f64 / seconds / 1e6, length as f64 / seconds / 1e9);
+                let [kernel, user] = [0, 1].map(|i| worked()[i] - before[i]);
+                println!("  worked {kernel:.2} s in the kernel, {user:.2} s outside");
+                println!(
+                    "{format} {threads:>2} threads: {seconds:.3} s, {rate:.1} M pairs/s, {gb:.2} GB/s"
+                );
+                bytes.push(length);
+            }
+            assert!(bytes.iter().all(|length| length == &bytes[0]), "{format}");
+        }
+        let mut sorted = Pairs::default();
+        sorted.extend(&keys, &values);
+        let start = std::time::Instant::now();
+        sorted.sort();
+        let rate = pairs as f64 / start.elapsed().as_secs_f64() / 1e6;
+        println!("sorted by {cores} threads: {rate:.1} M pairs/s");
+        assert!(sorted.as_slice().is_sorted());
     }
 }

@@ -8,7 +8,6 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
 
 use gpumap::file::AtomicFile;
-use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 
@@ -159,14 +158,9 @@ impl Out {
         let Sink::File { file, len } = self.0.get_mut() else {
             return blocks.iter().try_for_each(|block| self.0.write_all(block));
         };
-        let file: &AtomicFile = file;
-        let mut placed = Vec::with_capacity(blocks.len());
-        for block in blocks {
-            placed.push((*len, block));
-            *len += block.len() as u64;
-        }
-        let placed = placed.into_par_iter();
-        placed.try_for_each(|(at, block)| file.write_all_at(block, at))
+        file.append_parts(blocks, *len)?;
+        *len += blocks.iter().map(|block| block.len() as u64).sum::<u64>();
+        Ok(())
     }
 }
 

@@ -4,10 +4,16 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use tempfile::NamedTempFile;
+
+use super::mapping::Mapping;
 
 /// Links that are followed from one to the next, as Linux does.
 const MOST_LINKS: usize = 40;
+
+/// Threads from which on it pays to fill a mapping, which costs each of them two to three times as much as a write.
+const MAPPED_FROM: usize = 6;
 
 /// A file that takes the place of an earlier one when it is complete and on the disk
 /// ([`commit`](Self::commit)). [`Map::save`](crate::Map::save) writes through it.
@@ -123,11 +129,46 @@ impl AtomicFile {
     /// # Errors
     /// The system's, also if the file is [written in place](Self::target) and has no places, as a pipe.
     pub fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        let file = match &self.0 {
+        write_all_at(self.shared(), bytes, at)
+    }
+
+    /// Writes parts one behind the other from byte `at` on, which must be the end of the file, by the threads of
+    /// rayon's pool. As for [`write_all_at`](Self::write_all_at), [`Write`] is not for the same file.
+    ///
+    /// # Errors
+    /// The system's. Then the file may be longer, and its bytes from `at` on are not determined.
+    pub fn append_parts(&self, parts: &[impl AsRef<[u8]> + Sync], at: u64) -> io::Result<()> {
+        let lens = parts.iter().map(|part| part.as_ref().len());
+        let len = lens.clone().sum();
+        if rayon::current_num_threads() >= MAPPED_FROM
+            && parts.len() > 1
+            && self.target().is_some()
+            && let Some(mut mapping) = Mapping::of_end(self.shared(), at, len)
+        {
+            let regions = mapping.regions(lens.clone()).into_par_iter();
+            let filled = regions
+                .zip(parts)
+                .try_for_each(|(region, part)| region.fill(part.as_ref()));
+            if filled.is_ok() {
+                return Ok(());
+            }
+            // The system says why when it is told to write.
+        }
+        let ends = lens.scan(at, |end, len| {
+            let start = *end;
+            *end += len as u64;
+            Some(start)
+        });
+        let placed: Vec<_> = ends.zip(parts).collect();
+        let placed = placed.into_par_iter();
+        placed.try_for_each(|(at, part)| self.write_all_at(part.as_ref(), at))
+    }
+
+    fn shared(&self) -> &File {
+        match &self.0 {
             Kind::InPlace(file) => file,
             Kind::Temporary(temporary) => temporary.file.as_file(),
-        };
-        write_all_at(file, bytes, at)
+        }
     }
 
     fn file(&mut self) -> &mut File {
@@ -204,7 +245,8 @@ fn temporary(folder: &Path, set: &dyn Fn(&mut OpenOptions)) -> io::Result<NamedT
     let mut code = None;
     let file = builder.make_in(folder, |path| {
         let mut options = File::options();
-        options.write(true).create_new(true);
+        // It may be mapped, for which it must be readable.
+        options.read(true).write(true).create_new(true);
         set(&mut options);
         let file = options.open(path);
         file.inspect_err(|error| code = error.raw_os_error())
@@ -300,6 +342,33 @@ mod tests {
         file.commit().unwrap();
         let expected: Vec<u8> = (0..8).flat_map(|part| [part; 1_000]).collect();
         assert!(fs::read(&path).unwrap() == expected);
+    }
+
+    #[test]
+    fn parts_stand_one_behind_the_other_whatever_the_threads_and_the_disk() {
+        let parts: Vec<Vec<u8>> = (0..100_usize)
+            .map(|part| vec![part as u8; part * 1_237 % 5_000])
+            .collect();
+        let in_memory = tempfile::tempdir_in("/dev/shm").ok();
+        for folder in in_memory.into_iter().chain(tempfile::tempdir()) {
+            let path = folder.path().join("file");
+            for threads in [1, 2, MAPPED_FROM, 2 * MAPPED_FROM] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+                let file = AtomicFile::create(&path).unwrap();
+                let append = || {
+                    file.write_all_at(b"head", 0)?;
+                    file.append_parts(&parts, 4)?;
+                    let at = 4 + parts.concat().len() as u64;
+                    file.append_parts(&parts[..3], at)?;
+                    file.append_parts(&[b"foot"], at + parts[..3].concat().len() as u64)
+                };
+                pool.build().unwrap().install(append).unwrap();
+                file.commit().unwrap();
+                let (all, again) = (parts.concat(), parts[..3].concat());
+                let expected = [b"head", &all[..], &again, b"foot"].concat();
+                assert!(fs::read(&path).unwrap() == expected, "{threads}");
+            }
+        }
     }
 
     #[test]

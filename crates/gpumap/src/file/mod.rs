@@ -24,6 +24,7 @@
 mod atomic;
 mod error;
 mod header;
+mod mapping;
 mod reader;
 #[cfg(test)]
 mod tests;

@@ -4,16 +4,21 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
+
 use super::{Growth, Key, Map, MapBuilder, Value};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::file::{AtomicFile, FileError, Header, MAX_BLOCK_PAIRS, Reader, Writer};
+use crate::file::{AtomicFile, Block, FileError, Frame, Header, MAX_BLOCK_PAIRS, Reader, Writer};
 
 #[cfg(test)]
 mod tests;
 
 /// Pairs that a table is made for on the word of a header alone.
 const TRUSTED: u64 = 1 << 16;
+
+/// Pairs of a block that one thread makes: enough blocks of a chunk for all threads.
+const BLOCK_PAIRS: usize = 1 << 15;
 
 /// Slots that [`Map::load`] makes at most for each pair of a file, or for each of [`TRUSTED`] pairs if
 /// the file has fewer, whatever settings the header has.
@@ -27,7 +32,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// one when it is complete and on the disk: if the process or the machine stops before, the
     /// earlier one is there ([`AtomicFile`]). The pairs are streamed as by [`chunks`](Self::chunks), whose contract
     /// this has beside calls that change the map; of a map that is left alone the file has exactly
-    /// its pairs. The settings of the map are saved, apart from the hash seed.
+    /// its pairs. The settings of the map are saved, apart from the hash seed. The threads of rayon's pool make the
+    /// checksums and write.
     ///
     /// ```
     /// use gpumap::{Device, Map};
@@ -48,8 +54,45 @@ impl<K: Key, V: Value> Map<K, V> {
         let in_file = |error| with_path(error, path);
         let failed = |error| in_file(FileError::Io(error).into());
         let mut file = AtomicFile::create(path).map_err(failed)?;
-        let pairs = self.save_to(&mut file).map_err(in_file)?;
+        let pairs = match file.target() {
+            Some(_) => self.save_by_parts(&file),
+            None => self.save_to(&mut file),
+        };
+        let pairs = pairs.map_err(in_file)?;
         file.commit().map_err(failed)?;
+        Ok(pairs)
+    }
+
+    /// As [`save_to`](Self::save_to), by several threads.
+    fn save_by_parts(&self, file: &AtomicFile) -> Result<u64> {
+        let (mut frame, header) = Frame::begin(&self.header());
+        file.write_all_at(&header, 0).map_err(FileError::Io)?;
+        let mut at = header.len() as u64;
+        let mut pairs = 0;
+        for chunk in self.chunks(MAX_BLOCK_PAIRS) {
+            let chunk = chunk?;
+            let (keys, values) = (chunk.keys(), chunk.values());
+            let columns = keys
+                .par_chunks(BLOCK_PAIRS)
+                .zip(values.par_chunks(BLOCK_PAIRS));
+            let blocks = columns.map(|(keys, values)| Block::of(keys, values));
+            let blocks: Vec<Block> = blocks.collect::<Result<_>>()?;
+            let starts: Vec<_> = blocks.iter().map(Block::start).collect();
+            let mut parts: Vec<&[u8]> = Vec::with_capacity(3 * blocks.len());
+            let columns = keys.chunks(BLOCK_PAIRS).zip(values.chunks(BLOCK_PAIRS));
+            for (start, (keys, values)) in starts.iter().zip(columns) {
+                parts.extend([
+                    &start[..],
+                    bytemuck::cast_slice(keys),
+                    bytemuck::cast_slice(values),
+                ]);
+            }
+            file.append_parts(&parts, at).map_err(FileError::Io)?;
+            at += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+            pairs += chunk.len() as u64;
+            blocks.iter().for_each(|block| frame.add(block));
+        }
+        file.write_all_at(&frame.end(), at).map_err(FileError::Io)?;
         Ok(pairs)
     }
 
