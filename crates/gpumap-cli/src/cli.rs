@@ -236,8 +236,9 @@ pub struct OutputArgs {
 pub struct LoadArgs {
     /// Pairs of unsigned 64-bit integers: .csv or .tsv with or without a header, .bin for
     /// little-endian key, value, ..., .gpumap for a saved map, .parquet; - is standard input as TSV.
-    #[arg(value_name = "PAIRS")]
-    pub pairs: PathBuf,
+    /// Several files are read one after the other.
+    #[arg(value_name = "PAIRS", required = true)]
+    pub pairs: Vec<PathBuf>,
 
     /// The format of the pairs, whatever their name.
     #[arg(long, value_enum)]
@@ -263,6 +264,20 @@ pub struct LoadArgs {
     /// What to do with a key that comes with different values.
     #[arg(long, value_enum, default_value_t = Duplicates::Error)]
     pub duplicates: Duplicates,
+
+    /// What is kept under a key for all values that come with it, instead of --duplicates; count reads keys alone, and
+    /// keeps how often they come.
+    #[arg(long, value_enum, conflicts_with = "duplicates")]
+    pub aggregate: Option<Aggregate>,
+
+    /// The name of the column of keys in .csv, .tsv or .parquet, which may then have other columns too; of text, the
+    /// first row has the names.
+    #[arg(long, value_name = "COLUMN")]
+    pub key: Option<String>,
+
+    /// The name of the column of values, see --key.
+    #[arg(long, value_name = "COLUMN")]
+    pub value: Option<String>,
 
     /// Dump in the order of the keys rather than in that of the map.
     #[arg(long)]
@@ -291,6 +306,18 @@ impl LoadArgs {
             path,
             format,
             max_record: self.max_record,
+            columns: None,
+        }
+    }
+
+    /// One of the files of pairs.
+    pub fn pairs_input<'a>(&'a self, path: &'a Path) -> Input<'a> {
+        let name = |name: &'a Option<String>, usual| name.as_deref().unwrap_or(usual);
+        let is_named = self.key.is_some() || self.value.is_some();
+        let columns = is_named.then(|| [name(&self.key, "key"), name(&self.value, "value")]);
+        Input {
+            columns,
+            ..self.input(path, self.format)
         }
     }
 }
@@ -447,6 +474,23 @@ pub enum Duplicates {
     First,
     /// Add the values up, modulo 2^64.
     Sum,
+}
+
+/// What is kept under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Aggregate {
+    /// The sum of the values, modulo 2^64.
+    Sum,
+    /// The smallest value.
+    Min,
+    /// The largest value.
+    Max,
+    /// How often the key comes.
+    Count,
+    /// The value that comes first.
+    First,
+    /// The value that comes last.
+    Last,
 }
 
 /// Clap's own text for a usage error is a paragraph, advice and a usage line: here its first

@@ -363,11 +363,7 @@ mod tests {
         };
         staged.write_with(write).unwrap();
         commit_all(vec![staged]).unwrap();
-        let input = Input {
-            path: &path,
-            format: Some(format),
-            max_record: None,
-        };
+        let input = Input::new(&path, Some(format));
         let mut back = Vec::new();
         let take = |[keys, values]: &[Vec<u64>; 2]| {
             back.extend(keys.iter().zip(values).map(|(&key, &value)| [key, value]));

@@ -244,6 +244,24 @@ pub enum Error {
         /// Columns that there are.
         found: usize,
     },
+    /// A column that was asked for by its name and is not there.
+    #[error("{name} has no column `{column}`; it has {columns}")]
+    NoColumn {
+        /// The input.
+        name: String,
+        /// The name that was asked for.
+        column: String,
+        /// Those that there are, shortened.
+        columns: String,
+    },
+    /// Names of columns for a format that has none.
+    #[error("{name}: columns of {format} have no names, leave --key and --value out")]
+    NoNames {
+        /// The input.
+        name: String,
+        /// Its format.
+        format: Format,
+    },
     /// A Parquet column of anything but integers.
     #[error("{name}: the column `{column}` is not of integers of 32 or 64 bits")]
     ColumnType {
@@ -312,7 +330,7 @@ pub enum Error {
     /// One key with two values, and no rule given for that.
     #[error(
         "{name}: key {key} comes with the values {} and {}; \
-         --duplicates first or --duplicates sum says what to do with such keys",
+         --duplicates or --aggregate says what to do with such keys",
         values[0],
         values[1]
     )]

@@ -70,6 +70,7 @@ fn rows<const N: usize>(scratch: &Scratch) -> Option<u64> {
             path: &scratch.path,
             format: None,
             max_record: Some(RECORD),
+            columns: None,
         },
         BATCH,
         &Progress::hidden(),

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Instant;
 
-use crate::cli::{Duplicates, LoadArgs, Session};
+use gpumap::Merge;
+
+use crate::cli::{Aggregate, Duplicates, LoadArgs, Session};
 use crate::dump::write_found;
 use crate::emit::{Content, stream};
 use crate::error::{Error, Result};
@@ -44,8 +46,8 @@ impl Outputs {
     }
 
     fn check(&self, args: &LoadArgs) -> Result<()> {
-        let inputs = [Some(&args.pairs), args.lookup.as_ref()];
-        let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
+        let inputs = args.pairs.iter().chain(&args.lookup);
+        let inputs: Vec<&Path> = inputs.map(AsRef::as_ref).collect();
         let outputs = self.dump.iter().chain(&self.results);
         let outputs: Vec<&Destination> = outputs.map(|(destination, _)| destination).collect();
         check_paths(&inputs, &outputs)
@@ -66,9 +68,11 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
         None => Vec::new(),
     };
     let mut table = engine.table(args.room());
-    let (rule, batch) = (args.duplicates, engine.batch());
-    let input = args.input(&args.pairs, args.format);
-    let pairs = load(input, rule, &mut table, batch, &progress)?;
+    let (rule, batch) = (Rule::of(args), engine.batch());
+    let mut pairs = 0;
+    for path in &args.pairs {
+        pairs += load(args.pairs_input(path), rule, &mut table, batch, &progress)?;
+    }
 
     let mut staged = Vec::new();
     let mut facts = Vec::new();
@@ -112,24 +116,56 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
     Ok(())
 }
 
+/// What is kept under a key that comes more than once.
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    /// Its value, if it is always the same.
+    Same,
+    Merged(Merge),
+    First,
+    Last,
+    /// How often it comes.
+    Count,
+}
+
+impl Rule {
+    fn of(args: &LoadArgs) -> Self {
+        match (args.aggregate, args.duplicates) {
+            (Some(Aggregate::Sum), _) | (None, Duplicates::Sum) => Self::Merged(Merge::Add),
+            (Some(Aggregate::Min), _) => Self::Merged(Merge::Min),
+            (Some(Aggregate::Max), _) => Self::Merged(Merge::Max),
+            (Some(Aggregate::Count), _) => Self::Count,
+            (Some(Aggregate::First), _) | (None, Duplicates::First) => Self::First,
+            (Some(Aggregate::Last), _) => Self::Last,
+            (None, Duplicates::Error) => Self::Same,
+        }
+    }
+}
+
 /// Puts the pairs of a file into `table`; returns how many there were.
 ///
-/// Each rule for duplicates gives the same table on every device, although a device works on the
-/// pairs of a batch in no fixed order.
+/// Each rule gives the same table on every device, although a device works on the pairs of a batch in no fixed order.
 fn load(
     input: Input<'_>,
-    duplicates: Duplicates,
+    rule: Rule,
     table: &mut Table,
     batch: usize,
     progress: &Progress,
 ) -> Result<u64> {
-    for_each_batch(input, batch, progress, |[keys, values]| match duplicates {
-        Duplicates::Sum => table.add(keys, values),
-        Duplicates::First => {
-            let (keys, values) = firsts(keys, values);
+    if let Rule::Count = rule {
+        return for_each_batch(input, batch, progress, |[keys]| table.count(keys));
+    }
+    for_each_batch(input, batch, progress, |[keys, values]| match rule {
+        Rule::Merged(merge) => table.merge(keys, values, merge),
+        Rule::First => {
+            let (keys, values) = firsts(keys.iter().zip(values));
             table.insert(&keys, &values).map(drop)
         }
-        Duplicates::Error => {
+        Rule::Last => {
+            let (keys, values) = firsts(keys.iter().zip(values).rev());
+            table.upsert(&keys, &values)
+        }
+        Rule::Same | Rule::Count => {
             let new = table.insert(keys, values)?;
             if new == keys.len() {
                 return Ok(());
@@ -148,8 +184,8 @@ fn load(
 }
 
 /// The first pair of every key, so that no key is twice in one call.
-fn firsts(keys: &[u64], values: &[u64]) -> (Vec<u64>, Vec<u64>) {
-    let mut pairs: Vec<(u64, u64)> = keys.iter().copied().zip(values.iter().copied()).collect();
+fn firsts<'a>(pairs: impl Iterator<Item = (&'a u64, &'a u64)>) -> (Vec<u64>, Vec<u64>) {
+    let mut pairs: Vec<(u64, u64)> = pairs.map(|(&key, &value)| (key, value)).collect();
     pairs.sort_by_key(|&(key, _)| key); // Stable: the first one stays first.
     pairs.dedup_by_key(|&mut (key, _)| key);
     pairs.into_iter().unzip()

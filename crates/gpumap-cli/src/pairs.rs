@@ -27,6 +27,20 @@ pub struct Input<'a> {
     pub format: Option<Format>,
     /// Bytes of a row or page at most, in place of [`MOST_ROW`] and [`MOST_PAGE`].
     pub max_record: Option<u64>,
+    /// The names of the columns of keys and values, where they are not the only ones.
+    pub columns: Option<[&'a str; 2]>,
+}
+
+impl<'a> Input<'a> {
+    /// A file of the usual columns and limits.
+    pub fn new(path: &'a Path, format: Option<Format>) -> Self {
+        Self {
+            path,
+            format,
+            max_record: None,
+            columns: None,
+        }
+    }
 }
 
 /// Reads rows of `N` numbers and hands them to `visit` column by column, `batch` rows at a time
@@ -46,6 +60,9 @@ pub fn for_each_batch<const N: usize>(
         let (file, length) = open_input(path)?;
         (Box::new(file), length)
     };
+    if input.columns.is_some() && matches!(format, Format::Bin | Format::Gpumap) {
+        return Err(Error::NoNames { name, format });
+    }
     progress.start_bytes(length);
     let reader = progress.reading(reader);
 
@@ -80,11 +97,15 @@ pub fn for_each_batch<const N: usize>(
                 return Err(Error::NeedsFile { name, format });
             }
             let most = input.max_record.unwrap_or(MOST_PAGE);
-            columns::read(&name, open_input(path)?.0, most, &mut take)?;
+            columns::read(&name, open_input(path)?.0, input.columns, most, &mut take)?;
         }
         Format::Csv | Format::Tsv => {
             let limit = RowLimit::new(input.max_record.unwrap_or(MOST_ROW));
-            read_text(&name, reader, &limit, format.delimiter(), &mut take)?;
+            let layout = TextLayout {
+                delimiter: format.delimiter(),
+                columns: input.columns,
+            };
+            read_text(&name, reader, &limit, layout, &mut take)?;
         }
     }
     if !columns[0].is_empty() {
@@ -156,15 +177,23 @@ fn fill(reader: &mut impl Read, word: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
+/// How rows of text are laid out.
+#[derive(Clone, Copy)]
+struct TextLayout<'a> {
+    delimiter: u8,
+    /// The names of the columns that are read; a header says where they are.
+    columns: Option<[&'a str; 2]>,
+}
+
 fn read_text<const N: usize>(
     name: &str,
     reader: impl Read,
     limit: &RowLimit,
-    delimiter: u8,
+    layout: TextLayout<'_>,
     take: &mut impl FnMut([u64; N]) -> Result<()>,
 ) -> Result<()> {
     let mut reader = csv::ReaderBuilder::new()
-        .delimiter(delimiter)
+        .delimiter(layout.delimiter)
         .has_headers(false) // Ours are found by content.
         .flexible(true) // So that the error is ours, with the line.
         .trim(csv::Trim::All)
@@ -172,6 +201,9 @@ fn read_text<const N: usize>(
         .from_reader(limit.reading(reader));
     let mut record = csv::ByteRecord::new();
     let mut is_first = true;
+    // Which fields are read, of how many.
+    let mut places: [usize; N] = std::array::from_fn(|place| place);
+    let mut expected = N;
     loop {
         let outcome = reader.read_byte_record(&mut record);
         let line = record.position().map_or(0, csv::Position::line);
@@ -190,19 +222,30 @@ fn read_text<const N: usize>(
             return Ok(());
         }
         limit.next_row();
-        if record.len() != N {
+        let is_first = std::mem::take(&mut is_first);
+        if let Some(columns) = layout.columns
+            && is_first
+        {
+            let header: Vec<_> = record.iter().map(String::from_utf8_lossy).collect();
+            let header: Vec<&str> = header.iter().map(AsRef::as_ref).collect();
+            places = columns::named_places(name, columns, &header)?;
+            expected = header.len();
+            continue;
+        }
+        if record.len() != expected {
             return Err(Error::Fields {
                 name: name.to_owned(),
                 line,
                 found: record.len(),
-                expected: N,
+                expected,
             });
         }
-        if std::mem::take(&mut is_first) && is_header(&record) {
+        if is_first && is_header(&record) {
             continue;
         }
         let mut row = [0; N];
-        for (number, field) in row.iter_mut().zip(&record) {
+        for (number, &place) in row.iter_mut().zip(&places) {
+            let field = record.get(place).unwrap_or_default();
             *number = parse(field).ok_or_else(|| Error::Number {
                 name: name.to_owned(),
                 line,
@@ -243,11 +286,7 @@ mod tests {
         let path = folder.path().join(name);
         fs::write(&path, bytes).unwrap();
         let mut rows = Vec::new();
-        let input = Input {
-            path: &path,
-            format: None,
-            max_record: None,
-        };
+        let input = Input::new(&path, None);
         let count = for_each_batch(input, 2, &Progress::hidden(), |columns: &[Vec<u64>; N]| {
             let batch = columns[0].len();
             assert!((1..=2).contains(&batch));

@@ -262,6 +262,63 @@ fn columns_of_other_writers() {
     assert_eq!(by_key(&found), by_key(&lines.repeat(2)));
 }
 
+/// What pyarrow has made of `golden/make_zstd.py`, in pages of both versions.
+const ZSTD: [(&str, &[u8]); 2] = [
+    ("zstd_v1.parquet", include_bytes!("golden/zstd_v1.parquet")),
+    ("zstd_v2.parquet", include_bytes!("golden/zstd_v2.parquet")),
+];
+
+#[test]
+fn columns_are_unpacked_and_found_by_their_names() {
+    for (name, bytes) in ZSTD {
+        let scene = Scene::new().with(name, bytes);
+        let load = |rest: &[&str]| {
+            let arguments = [&["load", name, "--dump", "-", "--sorted"], rest].concat();
+            scene.succeed(&arguments)
+        };
+        let expected: String = (0..20_000_u64)
+            .map(|i| format!("{}\t{}\n", i * i, i % 3))
+            .collect();
+        assert!(
+            load(&["--key", "id", "--value", "score"]) == expected,
+            "{name}"
+        );
+        let same = load(&["--key", "same", "--aggregate", "count"]);
+        assert_eq!(same, "7\t20000\n");
+        let most = load(&["--key=score", "--value=id", "--aggregate=max"]);
+        // The last rows of each score: 19,998, 19,999 and 19,997.
+        assert_eq!(most, "0\t399920004\n1\t399960001\n2\t399880009\n");
+        fails(&scene, &["load", name], &[name, "it has 4"]);
+        for (column, cause) in [
+            ("none", "no column `none`; it has id, note"),
+            ("note", "not of integers"),
+        ] {
+            let arguments = ["load", name, "--key", "id", "--value", column];
+            fails(&scene, &arguments, &[name, cause]);
+        }
+        // Pages that are larger than allowed, and pages that are damaged.
+        let small = [
+            "load",
+            name,
+            "--key=id",
+            "--value=same",
+            "--max-record=1000",
+        ];
+        fails(&scene, &small, &["--max-record"]);
+        let mut outcomes = [0, 0];
+        for at in (4..bytes.len() - 2_000).step_by(bytes.len() / 40) {
+            let mut damaged = bytes.to_vec();
+            damaged[at] ^= 0x55;
+            let scene = Scene::new().with(name, damaged);
+            let outcome = scene.run(&["load", name, "--key=id", "--value=score"]);
+            assert!(matches!(outcome.code, Some(0 | 2)), "{at}: {outcome:?}");
+            assert!(outcome.code == Some(0) || outcome.stderr.lines().count() == 1);
+            outcomes[usize::from(outcome.code == Some(2))] += 1;
+        }
+        assert!(outcomes[1] > 0, "{outcomes:?}");
+    }
+}
+
 #[track_caller]
 fn fails(scene: &Scene, arguments: &[&str], causes: &[&str]) {
     let before = scene.files();

@@ -132,6 +132,151 @@ fn a_key_that_comes_twice() {
     );
 }
 
+#[test]
+fn several_files_are_loaded_as_one() {
+    let scene = Scene::new()
+        .with("a.csv", "key,value\n1,5\n2,6\n")
+        .with("b.tsv", "3\t7\n1\t5\n")
+        .with("c.bin", binary([4, 8, 2, 6]))
+        .with("other.csv", "2,9\n");
+    let load = |rest: &[&str]| {
+        let arguments = [&["load", "--dump", "-", "--sorted"], rest].concat();
+        scene.succeed(&arguments)
+    };
+    let all = "1\t5\n2\t6\n3\t7\n4\t8\n";
+    assert_eq!(load(&["a.csv", "b.tsv", "c.bin"]), all);
+    assert_eq!(load(&["c.bin", "a.csv", "b.tsv", "a.csv"]), all);
+    let sum = load(&["a.csv", "b.tsv", "c.bin", "--aggregate", "sum"]);
+    assert_eq!(sum, "1\t10\n2\t12\n3\t7\n4\t8\n");
+    // Keys meet over files too.
+    let outcome = scene.run(&["load", "a.csv", "other.csv"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome
+            .stderr
+            .contains("other.csv: key 2 comes with the values 6 and 9")
+    );
+    let said = scene.run(&["load", "a.csv", "b.tsv", "--json"]);
+    assert!(said.stderr.contains("\"pairs\":4"), "{said:?}");
+    for (arguments, cause) in [
+        (&["load", "a.csv", "none.csv"][..], "cannot open none.csv"),
+        (&["load"], "PAIRS"),
+        (&["load", "-", "-"], "named twice"),
+        (
+            &["load", "a.csv", "b.tsv", "--dump", "b.tsv"],
+            "named twice",
+        ),
+    ] {
+        let outcome = scene.run(arguments);
+        assert_eq!(outcome.code, Some(2), "{outcome:?}");
+        assert!(outcome.stderr.contains(cause), "{cause}: {outcome:?}");
+    }
+}
+
+#[test]
+fn values_of_a_key_are_aggregated() {
+    let rows = "1,5\n2,6\n1,4\n1,18446744073709551615\n3,0\n2,6\n1,7\n";
+    let keys: String = rows
+        .lines()
+        .map(|row| row.split(',').next().unwrap().to_owned() + "\n")
+        .collect();
+    let scene = Scene::new()
+        .with("a.csv", rows)
+        .with("keys.csv", keys)
+        .with("keys.bin", binary([1, 2, 1, 1, 3, 2, 1]));
+    let load = |input: &str, rule| {
+        scene.succeed(&[
+            "load",
+            input,
+            "--aggregate",
+            rule,
+            "--dump",
+            "-",
+            "--sorted",
+        ])
+    };
+    for (rule, expected) in [
+        ("sum", "1\t15\n2\t12\n3\t0\n"),
+        ("min", "1\t4\n2\t6\n3\t0\n"),
+        ("max", "1\t18446744073709551615\n2\t6\n3\t0\n"),
+        ("first", "1\t5\n2\t6\n3\t0\n"),
+        ("last", "1\t7\n2\t6\n3\t0\n"),
+    ] {
+        assert_eq!(load("a.csv", rule), expected, "{rule}");
+    }
+    for keys in ["keys.csv", "keys.bin"] {
+        assert_eq!(load(keys, "count"), "1\t4\n2\t2\n3\t1\n");
+    }
+    for (arguments, cause) in [
+        (
+            &["load", "a.csv", "--aggregate", "count"][..],
+            "2 fields where 1 were expected",
+        ),
+        (
+            &["load", "keys.csv", "--aggregate", "sum"],
+            "1 fields where 2 were expected",
+        ),
+        (&["load", "a.csv", "--aggregate", "mean"], "--aggregate"),
+        (
+            &["load", "a.csv", "--aggregate", "sum", "--duplicates", "sum"],
+            "--duplicates",
+        ),
+    ] {
+        let outcome = scene.run(arguments);
+        assert_eq!(outcome.code, Some(2), "{outcome:?}");
+        assert!(outcome.stderr.contains(cause), "{cause}: {outcome:?}");
+    }
+}
+
+#[test]
+fn columns_are_found_by_their_names() {
+    let scene = Scene::new()
+        .with("a.csv", "name,score, id ,\nann,70,7,x\n\"b, c\",90,0x9,\n")
+        .with("b.tsv", "id\tscore\n11\t5\n")
+        .with("short.csv", "name,score,id\nann,70\n")
+        .with("bad.csv", "name,score,id\nann,high,7\n")
+        .with("empty.csv", "")
+        .with("a.bin", binary([1, 2]));
+    let load = |rest: &[&str]| {
+        let arguments = [&["load", "--dump", "-", "--sorted"], rest].concat();
+        scene.succeed(&arguments)
+    };
+    let named = ["--key", "id", "--value", "score"];
+    assert_eq!(load(&[&["a.csv"], &named[..]].concat()), "7\t70\n9\t90\n");
+    let both = load(&[&["a.csv", "b.tsv"], &named[..]].concat());
+    assert_eq!(both, "7\t70\n9\t90\n11\t5\n");
+    let swapped = load(&["b.tsv", "--key", "score", "--value", "id"]);
+    assert_eq!(swapped, "5\t11\n");
+    let counted = load(&["a.csv", "--key", "score", "--aggregate", "count"]);
+    assert_eq!(counted, "70\t1\n90\t1\n");
+    assert_eq!(load(&[&["empty.csv"], &named[..]].concat()), "");
+    for (input, names, causes) in [
+        (
+            "a.csv",
+            ["id", "points"],
+            &["a.csv has no column `points`", "name, score, id"][..],
+        ),
+        ("a.csv", ["ID", "score"], &["no column `ID`"]),
+        (
+            "short.csv",
+            ["id", "score"],
+            &["line 2", "2 fields where 3"],
+        ),
+        ("bad.csv", ["id", "score"], &["line 2", "`high`"]),
+        ("a.bin", ["id", "score"], &["a.bin", ".bin have no names"]),
+    ] {
+        let arguments = ["load", input, "--key", names[0], "--value", names[1]];
+        let outcome = scene.run(&arguments);
+        assert_eq!(outcome.code, Some(2), "{outcome:?}");
+        for cause in causes {
+            assert!(outcome.stderr.contains(cause), "{cause}: {outcome:?}");
+        }
+    }
+    // Without a value it is the usual name.
+    let outcome = scene.run(&["load", "a.csv", "--key", "id"]);
+    assert!(outcome.stderr.contains("no column `value`"), "{outcome:?}");
+}
+
 proptest! {
     // Every case is a few runs of the program.
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..Default::default() })]

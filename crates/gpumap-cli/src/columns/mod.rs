@@ -1,14 +1,15 @@
 //! Parquet: the columns `key` and `value`, unsigned 64-bit integers, without Arrow.
 //!
-//! Read is any file with columns of those names, in any order and beside others, or with as many
-//! columns as are wanted and no more, of integers of 32 or 64 bits that are neither missing nor
-//! negative; uncompressed or compressed with Snappy.
+//! Read is any file with columns of those names or of others that are given, in any order and beside others, or with
+//! as many columns as are wanted and no more, of integers of 32 or 64 bits that are neither missing nor
+//! negative; uncompressed or compressed with Snappy or Zstandard.
 
 mod pages;
 mod reader;
 mod writer;
+mod zstd;
 
-pub use reader::read;
+pub use reader::{named_places, read};
 pub use writer::{ColumnWriter, Group};
 
 /// The columns, in the order in which they are written.

@@ -32,20 +32,23 @@ pub struct PageFile {
     file: File,
     /// Bytes of a page at most.
     most: u64,
+    /// Whether a page is at most [`MOST_RATIO`] times as large as its bytes in the file.
+    is_bounded: bool,
     /// What was read since the last page: its header.
     header: Header,
 }
 
 impl PageFile {
-    /// A file whose pages have at most so many bytes.
-    pub fn new(file: File, most: u64) -> Self {
+    /// A file whose pages have at most so many bytes. Those of a compression without a bound are not unpacked by the
+    /// library, which then believes no size of them.
+    pub fn new(file: File, most: u64, is_bounded: bool) -> Self {
         let header = Header::default();
-        Self { file, most, header }
-    }
-
-    /// Bytes of a page at most.
-    pub fn most(&self) -> u64 {
-        self.most
+        Self {
+            file,
+            most,
+            is_bounded,
+            header,
+        }
     }
 }
 
@@ -94,7 +97,7 @@ impl ChunkReader for PageFile {
         }
         let possible = length_of_page.saturating_mul(MOST_RATIO) + SPARE;
         // A value of a dictionary has four bytes at least.
-        if claimed.bytes > possible || claimed.dictionary > possible / 4 {
+        if self.is_bounded && (claimed.bytes > possible || claimed.dictionary > possible / 4) {
             return Err(damaged());
         }
         self.file.get_bytes(start, length)

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
-use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Type as PhysicalType};
+use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -15,27 +16,33 @@ use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use super::NAMES;
 use super::pages::{PageFile, PageTooLarge};
+use super::zstd::ZstdPages;
 use crate::error::{Error, Result};
 
 /// Rows that are read at a time, of each column.
 const BATCH: usize = 1 << 14;
 
-/// Reads the first `N` of the two columns and hands them to `take` row by row. No page may have more than
-/// `most` bytes.
+/// Reads the first `N` of the two columns, or those of the given names, and hands them to `take` row by row. No page
+/// may have more than `most` bytes.
 pub fn read<const N: usize>(
     name: &str,
     file: File,
+    names: Option<[&str; 2]>,
     most: u64,
     take: &mut impl FnMut([u64; N]) -> Result<()>,
 ) -> Result<()> {
     let failed = |source| in_file(name)(source);
     let open = |place, group: &RowGroupMetaData| {
         let file = file.try_clone().map_err(|error| failed(error.into()))?;
-        Column::open(name, PageFile::new(file, most), group, place)
+        Column::open(name, file, most, group, place)
     };
     let metadata = file.try_clone().map_err(|error| failed(error.into()))?;
     let reader = guarded(name, || SerializedFileReader::new(metadata).map_err(failed))?;
-    let places = places::<N>(name, reader.metadata().file_metadata().schema_descr())?;
+    let places = places::<N>(
+        name,
+        names,
+        reader.metadata().file_metadata().schema_descr(),
+    )?;
     let mut first_row = 0;
     for group in reader.metadata().row_groups() {
         let mut columns = Vec::with_capacity(N);
@@ -71,8 +78,16 @@ pub fn read<const N: usize>(
 }
 
 /// Where the wanted columns are.
-fn places<const N: usize>(name: &str, schema: &SchemaDescriptor) -> Result<[usize; N]> {
+fn places<const N: usize>(
+    name: &str,
+    names: Option<[&str; 2]>,
+    schema: &SchemaDescriptor,
+) -> Result<[usize; N]> {
     let columns = schema.columns();
+    if let Some(names) = names {
+        let columns: Vec<&str> = columns.iter().map(|column| column.name()).collect();
+        return named_places(name, names, &columns);
+    }
     let named = |wanted: &str| {
         let is_it = |column: &Arc<ColumnDescriptor>| column.name().eq_ignore_ascii_case(wanted);
         columns.iter().position(is_it)
@@ -89,6 +104,24 @@ fn places<const N: usize>(name: &str, schema: &SchemaDescriptor) -> Result<[usiz
         expected: N,
         found: columns.len(),
     })
+}
+
+/// Where the columns of these names are among others.
+pub fn named_places<const N: usize>(
+    file: &str,
+    names: [&str; 2],
+    columns: &[&str],
+) -> Result<[usize; N]> {
+    let mut places = [0; N];
+    for (place, wanted) in places.iter_mut().zip(names) {
+        let found = columns.iter().position(|column| *column == wanted);
+        *place = found.ok_or_else(|| Error::NoColumn {
+            name: file.to_owned(),
+            column: wanted.to_owned(),
+            columns: columns.join(", ").chars().take(80).collect(),
+        })?;
+    }
+    Ok(places)
 }
 
 /// A column of a row group that is being read.
@@ -109,17 +142,34 @@ enum Integers {
 }
 
 impl Column {
-    fn open(file: &str, pages: PageFile, group: &RowGroupMetaData, place: usize) -> Result<Self> {
+    fn open(
+        file: &str,
+        bytes: File,
+        most: u64,
+        group: &RowGroupMetaData,
+        place: usize,
+    ) -> Result<Self> {
         let descriptor = group.schema_descr().column(place);
         let unsuitable = || Error::ColumnType {
             name: file.to_owned(),
             column: descriptor.name().chars().take(40).collect(),
         };
         let is_unsigned = signedness(&descriptor).ok_or_else(unsuitable)?;
-        let most = pages.most();
         let rows = usize::try_from(group.num_rows()).unwrap_or(0);
-        let pages = SerializedPageReader::new(Arc::new(pages), group.column(place), rows, None);
-        let pages = Box::new(pages.map_err(in_file(file))?);
+        let column = group.column(place);
+        let is_zstd = matches!(column.compression(), Compression::ZSTD(_));
+        let pages = Arc::new(PageFile::new(bytes, most, !is_zstd));
+        let pages: Box<dyn PageReader> = if is_zstd {
+            let packed = column.clone().into_builder();
+            let packed = packed.set_compression(Compression::UNCOMPRESSED).build();
+            let packed =
+                packed.and_then(|column| SerializedPageReader::new(pages, &column, rows, None));
+            let packed = Box::new(packed.map_err(in_file(file))?);
+            Box::new(ZstdPages::new(packed, most))
+        } else {
+            let pages = SerializedPageReader::new(pages, column, rows, None);
+            Box::new(pages.map_err(in_file(file))?)
+        };
         let reader = match get_column_reader(Arc::clone(&descriptor), pages) {
             ColumnReader::Int32ColumnReader(reader) => Integers::Narrow(reader),
             ColumnReader::Int64ColumnReader(reader) => Integers::Wide(reader),
@@ -268,6 +318,7 @@ mod tests {
             read(
                 "a.parquet",
                 File::open(&path).unwrap(),
+                None,
                 1 << 20,
                 &mut |_: [u64; 2]| {
                     rows += 1;

@@ -52,7 +52,7 @@ pub fn merge(args: &MergeArgs, session: &Session) -> Result<()> {
     for database in &databases {
         pairs += database.for_each_batch(engine.batch(), &progress, |keys, values| {
             match args.counts {
-                MergeCounts::Sum => table.merge(keys, values, Merge::Add),
+                MergeCounts::Sum => table.add(keys, values),
                 MergeCounts::Min => table.merge(keys, values, Merge::Min),
                 MergeCounts::Max => table.merge(keys, values, Merge::Max),
                 MergeCounts::Left => table.insert(keys, values).map(drop),

@@ -76,11 +76,7 @@ impl Database {
         progress: &Progress,
         mut take: impl FnMut(&[u64], &[u64]) -> Result<()>,
     ) -> Result<u64> {
-        let input = Input {
-            path: &self.path,
-            format: Some(self.format),
-            max_record: None,
-        };
+        let input = Input::new(&self.path, Some(self.format));
         for_each_batch(input, batch, progress, |[keys, values]| take(keys, values))
     }
 }
