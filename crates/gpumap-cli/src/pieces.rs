@@ -6,6 +6,7 @@
 //! part of one piece, which is as long as it must be.
 
 use std::io::{self, Read};
+use std::ops::Range;
 
 use memchr::{memchr_iter, memrchr};
 
@@ -114,7 +115,9 @@ impl<R: Read> Cutter<R> {
         let piece_start = start.clone();
         match start {
             Start::Fasta { line, carried } => {
-                (*line, *carried) = behind(&bytes, *line, carried, self.carry);
+                if let Some(found) = behind(&bytes, Some((*line, carried)), self.carry) {
+                    (*line, *carried) = found;
+                }
             }
             Start::Fastq { .. } => self.cut_at_record(&mut bytes)?,
         }
@@ -191,36 +194,111 @@ fn first_start(bytes: &[u8]) -> Result<Start, CutError> {
     }
 }
 
-/// The line that FASTA is in after `bytes`, and the last letters of the record, up to `most`.
-fn behind(bytes: &[u8], line: Line, carried: &[u8], most: usize) -> (Line, Vec<u8>) {
+/// What FASTA is in after a part of a file, whose beginning is `before`: the line, and the last letters of the record,
+/// up to `most`. Of the part only its end is read, as much as it takes. `read` fills bytes from a place of the file on.
+pub fn behind_range(
+    range: Range<u64>,
+    before: (Line, &[u8]),
+    most: usize,
+    mut read: impl FnMut(&mut [u8], u64) -> io::Result<()>,
+) -> io::Result<(Line, Vec<u8>)> {
+    /// Enough for lines of usual length.
+    const TAIL: usize = 1 << 10;
+    let len = (range.end - range.start) as usize;
+    let mut tail = len.min(TAIL);
+    loop {
+        let mut bytes = vec![0; tail];
+        read(&mut bytes, range.end - tail as u64)?;
+        let before = (tail == len).then_some(before);
+        if let Some(found) = behind(&bytes, before, most) {
+            return Ok(found);
+        }
+        tail = len.min(tail * 8);
+    }
+}
+
+/// The line that FASTA is in after `bytes`, and the last letters of the record, up to `most`. `before` is the same for
+/// what comes before them. `None` if it is not known and needed.
+fn behind(bytes: &[u8], before: Option<(Line, &[u8])>, most: usize) -> Option<(Line, Vec<u8>)> {
     // From the end back, as far as needed.
     let mut letters = Vec::with_capacity(most);
     let mut end = bytes.len();
     let mut last = None;
-    let is_name = loop {
+    loop {
         let begin = memrchr(b'\n', &bytes[..end]).map_or(0, |at| at + 1);
-        let kind = match (begin, line) {
-            (0, Line::Name) => Line::Name,
-            (0, Line::Sequence) => Line::Sequence,
-            _ if bytes.get(begin) == Some(&b'>') => Line::Name,
-            _ if begin == bytes.len() => Line::Start,
-            _ => Line::Sequence,
+        let line = match begin {
+            0 => before?.0,
+            _ => Line::Start,
         };
-        last.get_or_insert(kind);
-        if kind == Line::Name {
-            break true;
+        let line = match line {
+            Line::Start if begin == bytes.len() => Line::Start,
+            Line::Start if bytes[begin] == b'>' => Line::Name,
+            Line::Start => Line::Sequence,
+            within => within,
+        };
+        let last = *last.get_or_insert(line);
+        if line != Line::Name {
+            let of_line = bytes[begin..end].iter().rev();
+            let of_line = of_line.filter(|&&letter| letter != b'\r');
+            letters.extend(of_line.take(most - letters.len()));
+            if begin > 0 && letters.len() < most {
+                end = begin - 1;
+                continue;
+            }
+            if begin == 0 {
+                let carried = before?.1.iter().rev();
+                letters.extend(carried.take(most - letters.len()));
+            }
         }
-        let of_line = bytes[begin..end].iter().rev();
-        let of_line = of_line.filter(|&&letter| letter != b'\r');
-        letters.extend(of_line.take(most - letters.len()));
-        if begin == 0 || letters.len() == most {
-            break false;
-        }
-        end = begin - 1;
-    };
-    if !is_name {
-        letters.extend(carried.iter().rev().take(most - letters.len()));
+        letters.reverse();
+        return Some((last, letters));
     }
-    letters.reverse();
-    (last.unwrap_or(line), letters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_range_tells_as_much_as_all_of_it() {
+        let long = [&b"ACGT".repeat(700)[..], b"\n"].concat();
+        let empty = b"\r\n".repeat(800);
+        let name = [&b">"[..], &b"x".repeat(1500), b"\n"].concat();
+        let short = b"AC\r\nGT\n\nA\n>b\nC\n";
+        let parts = [
+            &b">a\n"[..],
+            &long,
+            short,
+            &empty,
+            b"TT\n",
+            &name,
+            &empty,
+            b"AG\n",
+            &long,
+            &name,
+        ];
+        let text = parts.concat();
+        for most in [0, 1, 20, 31] {
+            for start in (0..text.len()).step_by(997) {
+                let before = behind(&text[..start], Some((Line::Start, &[])), most);
+                let before = before.unwrap();
+                for end in (start + 1..text.len()).step_by(311) {
+                    let whole = behind(&text[..end], Some((Line::Start, &[])), most);
+                    let mut read = 0;
+                    let found = behind_range(
+                        start as u64..end as u64,
+                        (before.0, &before.1),
+                        most,
+                        |bytes, at| {
+                            read += bytes.len();
+                            bytes.copy_from_slice(&text[at as usize..][..bytes.len()]);
+                            Ok(())
+                        },
+                    );
+                    assert_eq!(found.unwrap(), whole.unwrap(), "{start}..{end}, {most}");
+                    assert!(read <= 2 * (end - start) + 1024);
+                }
+            }
+        }
+    }
 }

@@ -6,6 +6,8 @@
 //! For that reason nothing waits for threads after an error.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -23,10 +25,10 @@ use crate::kmer::{Kmer, KmerLength, Kmers, Strand};
 use crate::ledger::Ledger;
 use crate::packed::Block;
 use crate::parse::{Blocks, Failure, Parsed, parse};
-use crate::pieces::{CutError, Cutter, Piece};
+use crate::pieces::{CutError, Cutter, Line, Piece, Start, behind_range};
 use crate::progress::{ByteBar, Progress};
 use crate::sequence::SequenceTotals;
-use crate::source::Source;
+use crate::source::{Source, read_at};
 
 /// Blocks that are with the device, beside those of the threads.
 pub const IN_FLIGHT: usize = 3;
@@ -80,10 +82,32 @@ enum Message {
     },
 }
 
+/// What a thread that parses is to do.
+enum Job {
+    /// A piece that has been read.
+    Piece(Piece),
+    /// A piece that it reads itself, of a large file of FASTA.
+    Range(FileRange),
+}
+
+/// A piece of a file.
+struct FileRange {
+    file: Arc<File>,
+    at: u64,
+    len: usize,
+    index: usize,
+    start: Start,
+}
+
+/// Pieces from which on a file of FASTA is read by the threads that parse.
+const LARGE: usize = 8;
+
 /// Seconds that threads worked, all of them together.
 #[derive(Debug, Default)]
 struct Busy {
     read: AtomicU64,
+    /// By those that parse.
+    read_range: AtomicU64,
     parse: AtomicU64,
 }
 
@@ -116,7 +140,7 @@ impl Pipeline {
         progress.start_bytes(length);
         let workers = settings.workers.get();
         let readers = workers.min(sources.len());
-        let (send_pieces, pieces) = bounded(workers);
+        let (send_jobs, jobs) = bounded(workers);
         let (send_spare, spare) = unbounded();
         let (send_messages, messages) = bounded(2 * workers);
         let (empty, empties) = unbounded();
@@ -137,7 +161,7 @@ impl Pipeline {
                 settings: settings.clone(),
                 threads: share,
                 bar: progress.bytes(),
-                pieces: send_pieces.clone(),
+                jobs: send_jobs.clone(),
                 spare: spare.clone(),
                 messages: send_messages.clone(),
                 busy: Arc::clone(&busy),
@@ -147,9 +171,10 @@ impl Pipeline {
         let made = Arc::new(AtomicUsize::new(0));
         for _ in 0..workers {
             let worker = ParseThread {
-                pieces: pieces.clone(),
+                jobs: jobs.clone(),
                 spare: send_spare.clone(),
                 sources: sources.to_vec(),
+                bar: progress.bytes(),
                 busy: Arc::clone(&busy),
                 blocks: PooledBlocks {
                     settings: settings.clone(),
@@ -224,7 +249,7 @@ impl Pipeline {
             Duration::from_nanos(busy.load(Ordering::Relaxed) / threads.max(1) as u64)
         };
         [
-            of(&self.busy.read, self.readers),
+            of(&self.busy.read, self.readers) + of(&self.busy.read_range, self.workers),
             of(&self.busy.parse, self.workers),
         ]
     }
@@ -266,7 +291,7 @@ struct ReadThread {
     /// Threads that may unpack an input.
     threads: NonZero<usize>,
     bar: ByteBar,
-    pieces: Sender<(usize, Piece)>,
+    jobs: Sender<(usize, Job)>,
     spare: Receiver<Vec<u8>>,
     messages: Sender<Message>,
     busy: Arc<Busy>,
@@ -293,6 +318,11 @@ impl ReadThread {
             piece: size,
             ..
         } = self.settings;
+        match source.open_fasta((LARGE * size) as u64) {
+            Ok(Some((file, len))) => return self.cut_file(input, Arc::new(file), len),
+            Ok(None) => {}
+            Err(error) => return self.fail(input, 0, error),
+        }
         let reader = match timed(&self.busy.read, || source.open(&self.bar, self.threads)) {
             Ok(reader) => reader,
             Err(error) => return self.fail(input, 0, error),
@@ -305,7 +335,44 @@ impl ReadThread {
                 Ok(None) => break,
                 Err(error) => return self.fail(input, index, self.explain(source, error)),
             };
-            self.pieces.send((input, piece)).map_err(|_| Stopped)?;
+            let job = Job::Piece(piece);
+            self.jobs.send((input, job)).map_err(|_| Stopped)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts a file of FASTA, of which it reads no more than it takes to know how each piece begins.
+    fn cut_file(&self, input: usize, file: Arc<File>, len: u64) -> Result<(), Stopped> {
+        let Settings {
+            length,
+            piece: size,
+            ..
+        } = self.settings;
+        let (mut line, mut carried) = (Line::Start, Vec::new());
+        for (index, at) in (0..len).step_by(size).enumerate() {
+            let end = len.min(at + size as u64);
+            let behind = timed(&self.busy.read, || {
+                let before = (line, &carried[..]);
+                behind_range(at..end, before, length.get() - 1, |bytes, at| {
+                    read_at(&file, bytes, at)
+                })
+            });
+            let behind = match behind {
+                Ok(behind) => behind,
+                Err(error) => {
+                    let error = not_sequences(&self.sources[input], error.into());
+                    return self.fail(input, index, error);
+                }
+            };
+            let job = Job::Range(FileRange {
+                file: Arc::clone(&file),
+                at,
+                len: (end - at) as usize,
+                index,
+                start: Start::Fasta { line, carried },
+            });
+            self.jobs.send((input, job)).map_err(|_| Stopped)?;
+            (line, carried) = behind;
         }
         Ok(())
     }
@@ -346,40 +413,82 @@ fn not_sequences(source: &Source, cause: ParseError) -> Error {
 
 /// Parses pieces of any input.
 struct ParseThread {
-    pieces: Receiver<(usize, Piece)>,
+    jobs: Receiver<(usize, Job)>,
     spare: Sender<Vec<u8>>,
     sources: Vec<Source>,
+    bar: ByteBar,
     busy: Arc<Busy>,
     blocks: PooledBlocks,
 }
 
 impl ParseThread {
     fn run(mut self) {
-        while let Ok((input, piece)) = self.pieces.recv() {
-            let Settings { length, most, .. } = self.blocks.settings;
-            self.blocks.waited = Duration::ZERO;
-            let start = Instant::now();
-            let outcome = parse(&piece, length.get(), most, &mut self.blocks);
-            let worked = start.elapsed().saturating_sub(self.blocks.waited);
-            let nanos = worked.as_nanos() as u64;
-            self.busy.parse.fetch_add(nanos, Ordering::Relaxed);
+        let mut own = Vec::new();
+        while let Ok((input, job)) = self.jobs.recv() {
+            let (index, outcome) = match job {
+                Job::Piece(piece) => {
+                    let outcome = self.parse(input, &piece);
+                    // The reader may have ended.
+                    let _ = self.spare.send(piece.bytes);
+                    (piece.index, outcome)
+                }
+                Job::Range(range) => {
+                    let index = range.index;
+                    let bytes = std::mem::take(&mut own);
+                    let outcome = match timed(&self.busy.read_range, || range.read(bytes)) {
+                        Ok(piece) => {
+                            self.bar.advance(piece.bytes.len());
+                            let outcome = self.parse(input, &piece);
+                            own = piece.bytes;
+                            outcome
+                        }
+                        Err(error) => Err(Some(not_sequences(&self.sources[input], error.into()))),
+                    };
+                    (index, outcome)
+                }
+            };
             let outcome = match outcome {
                 Ok(parsed) => Ok(parsed),
-                Err(Failure::Parse(cause)) => Err(not_sequences(&self.sources[input], cause)),
-                Err(Failure::Blocks(Some(error))) => Err(error),
-                Err(Failure::Blocks(None)) => return,
+                Err(Some(error)) => Err(error),
+                Err(None) => return,
             };
             let message = Message::Parsed {
                 input,
-                index: piece.index,
+                index,
                 outcome,
             };
             if self.blocks.messages.send(message).is_err() {
                 return;
             }
-            // The reader may have ended.
-            let _ = self.spare.send(piece.bytes);
         }
+    }
+
+    /// `None` if the caller takes no more.
+    fn parse(&mut self, input: usize, piece: &Piece) -> Result<Parsed, Option<Error>> {
+        let Settings { length, most, .. } = self.blocks.settings;
+        self.blocks.waited = Duration::ZERO;
+        let start = Instant::now();
+        let outcome = parse(piece, length.get(), most, &mut self.blocks);
+        let worked = start.elapsed().saturating_sub(self.blocks.waited);
+        let nanos = worked.as_nanos() as u64;
+        self.busy.parse.fetch_add(nanos, Ordering::Relaxed);
+        outcome.map_err(|failure| match failure {
+            Failure::Parse(cause) => Some(not_sequences(&self.sources[input], cause)),
+            Failure::Blocks(error) => error,
+        })
+    }
+}
+
+impl FileRange {
+    /// Reads it into the memory of `bytes`.
+    fn read(self, mut bytes: Vec<u8>) -> io::Result<Piece> {
+        bytes.resize(self.len, 0);
+        read_at(&self.file, &mut bytes, self.at)?;
+        Ok(Piece {
+            index: self.index,
+            bytes,
+            start: self.start,
+        })
     }
 }
 

@@ -98,6 +98,11 @@ impl Progress {
 pub struct ByteBar(ProgressBar);
 
 impl ByteBar {
+    /// Moves the bar by so many bytes.
+    pub fn advance(&self, bytes: usize) {
+        self.0.inc(bytes as u64);
+    }
+
     /// A reader that moves the bar by what is read through it.
     pub fn reading<R: Read>(&self, reader: R) -> impl Read + use<R> {
         self.0.wrap_read(reader)

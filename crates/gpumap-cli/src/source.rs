@@ -70,6 +70,22 @@ impl Source {
         }
     }
 
+    /// Opens it, if it is a file of at least so many bytes that is FASTA as it is: any part of it can be read at any
+    /// time. The second field is its length.
+    pub fn open_fasta(&self, least: u64) -> Result<Option<(File, u64)>> {
+        let Self::File(path) = self else {
+            return Ok(None);
+        };
+        // Not opened, as a pipe can be opened only once.
+        if self.length()?.is_none_or(|length| length < least) {
+            return Ok(None);
+        }
+        let (file, length) = open_input(path)?;
+        let mut first = [0];
+        let is_fasta = read_at(&file, &mut first, 0).is_ok() && first == *b">";
+        Ok(length.filter(|_| is_fasta).map(|length| (file, length)))
+    }
+
     /// Opens it. What is read is unpacked, by up to `threads` threads, and moves the bar by its bytes before that.
     pub fn open(&self, bar: &ByteBar, threads: NonZero<usize>) -> Result<Reader> {
         let mut reader: Reader = match self {
@@ -129,6 +145,22 @@ pub fn open_input(path: &Path) -> Result<(File, Option<u64>)> {
         path: path.to_owned(),
         source,
     })
+}
+
+/// Fills `bytes` from byte `at` of a file on.
+///
+/// # Errors
+/// The system's, and [`io::ErrorKind::Unsupported`] where it has no such call.
+pub fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::FileExt::read_exact_at(file, bytes, at)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (file, bytes, at);
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// What an input is compressed with.
