@@ -83,9 +83,10 @@ pub fn count(
     })
 }
 
-/// Adds 1 to `table` for each k-mer that the threads of the host have made, about `batch` k-mers a call. Returns how
-/// many there were.
+/// Adds 1 to `table` for each k-mer that the threads of the host have made. Returns how many there were.
 fn count_on_host(pipeline: &mut Pipeline, table: &mut Table, batch: usize) -> Result<u64> {
+    /// A block of a smaller part of a batch waits for more.
+    const LARGE: usize = 8;
     let mut waiting: Vec<u64> = Vec::new();
     let mut kmers = 0;
     while let Some(packed) = pipeline.next()? {
@@ -97,11 +98,16 @@ fn count_on_host(pipeline: &mut Pipeline, table: &mut Table, batch: usize) -> Re
             }
         };
         kmers += more.len() as u64;
-        if waiting.len() + more.len() > batch {
+        if more.len() >= batch / LARGE {
+            table.count(&more)?;
+        } else {
+            waiting.extend_from_slice(&more);
+        }
+        if waiting.len() >= batch {
             table.count(&waiting)?;
             waiting.clear();
         }
-        waiting.extend(more);
+        pipeline.give_back_kmers(more);
     }
     table.count(&waiting)?;
     Ok(kmers)

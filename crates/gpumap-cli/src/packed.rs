@@ -106,7 +106,19 @@ impl Block {
 
     /// The codes of the elements, [`BREAK`] for a break. To be called after [`seal`](Self::seal).
     pub fn codes(&self) -> impl Iterator<Item = u8> {
-        (0..self.len).map(|at| self.sealed_code(at))
+        (0..self.len).step_by(HALF).flat_map(|at| {
+            let group = at / GROUP * GROUP_WORDS;
+            let second = at % GROUP / HALF;
+            let bases = self.words[group + second];
+            let marks = (self.words[group + 2] >> (HALF * (1 - second))) as u32;
+            (0..HALF.min(self.len - at)).map(move |i| {
+                let behind = HALF - 1 - i;
+                match marks >> behind & 1 {
+                    0 => (bases >> (2 * behind) & 3) as u8,
+                    _ => BREAK,
+                }
+            })
+        })
     }
 
     fn sealed_code(&self, at: usize) -> u8 {

@@ -68,7 +68,7 @@ impl Settings {
 pub enum Packed {
     /// A sealed block, to be given [back](Pipeline::give_back).
     Block(Block),
-    /// K-mers, where the threads make them.
+    /// K-mers, where the threads make them, to be given [back](Pipeline::give_back_kmers).
     Kmers(Vec<u64>),
 }
 
@@ -123,6 +123,7 @@ fn timed<T>(busy: &AtomicU64, work: impl FnOnce() -> T) -> T {
 pub struct Pipeline {
     messages: Receiver<Message>,
     empty: Sender<Block>,
+    spare_kmers: Sender<Vec<u64>>,
     inputs: Vec<Input>,
     busy: Arc<Busy>,
     readers: usize,
@@ -144,6 +145,7 @@ impl Pipeline {
         let (send_spare, spare) = unbounded();
         let (send_messages, messages) = bounded(2 * workers);
         let (empty, empties) = unbounded();
+        let (send_kmers, spare_kmers) = unbounded();
         let busy = Arc::new(Busy::default());
         let mut threads = Vec::new();
         let mut start = |name: &str, run: Box<dyn FnOnce() + Send>| {
@@ -180,6 +182,7 @@ impl Pipeline {
                     settings: settings.clone(),
                     empty: empties.clone(),
                     give_back: empty.clone(),
+                    spare_kmers: spare_kmers.clone(),
                     made: Arc::clone(&made),
                     // Each thread may hold one and ask for another.
                     most: 2 * workers + IN_FLIGHT,
@@ -199,6 +202,7 @@ impl Pipeline {
         Ok(Self {
             messages,
             empty,
+            spare_kmers: send_kmers,
             inputs: inputs.collect(),
             busy,
             readers,
@@ -232,6 +236,12 @@ impl Pipeline {
         block.clear();
         // They may all have ended.
         let _ = self.empty.send(block);
+    }
+
+    /// Lets the threads use the memory of k-mers again.
+    pub fn give_back_kmers(&self, kmers: Vec<u64>) {
+        // They may all have ended.
+        let _ = self.spare_kmers.send(kmers);
     }
 
     /// What has been read of all inputs.
@@ -497,6 +507,7 @@ struct PooledBlocks {
     settings: Settings,
     empty: Receiver<Block>,
     give_back: Sender<Block>,
+    spare_kmers: Receiver<Vec<u64>>,
     made: Arc<AtomicUsize>,
     most: usize,
     messages: Sender<Message>,
@@ -534,8 +545,12 @@ impl Blocks for PooledBlocks {
         let packed = match self.settings.kmers {
             None => Packed::Block(block),
             Some(strand) => {
-                let kmers = Kmers::of_codes(block.codes(), self.settings.length, strand);
-                let kmers = kmers.map(Kmer::code).collect();
+                // New pages for each block would take longer than its k-mers.
+                let mut kmers = self.spare_kmers.try_recv().unwrap_or_default();
+                kmers.clear();
+                kmers.reserve(block.len());
+                let made = Kmers::of_codes(block.codes(), self.settings.length, strand);
+                kmers.extend(made.map(Kmer::code));
                 block.clear();
                 let _ = self.give_back.send(block);
                 Packed::Kmers(kmers)
