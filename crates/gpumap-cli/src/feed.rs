@@ -309,11 +309,31 @@ mod tests {
     use crate::pipeline::Settings;
     use crate::source::Source;
     use crate::table::Room;
-    use gpumap::executor::Config;
     use gpumap_kmer_kernels::GROUP_WORDS;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
     use std::num::NonZero;
+
+    /// The CPU, and the first CUDA device if there is one; `GPUMAP_TEST_DEVICE` may be `cpu` or `cuda` for one of them.
+    fn devices() -> Vec<Device> {
+        let wish = std::env::var("GPUMAP_TEST_DEVICE").unwrap_or_default();
+        let mut devices = Vec::new();
+        if wish != "cuda" {
+            devices.push(Device::cpu());
+        }
+        match Device::cuda(0) {
+            _ if wish == "cpu" => {}
+            Ok(device) => {
+                register(&device).unwrap();
+                devices.push(device);
+            }
+            Err(gpumap::Error::NoDriver | gpumap::Error::NoDevice { .. }) if wish != "cuda" => {
+                gpumap_test_skips::skip("no CUDA device: k-mers were made on the executor only");
+            }
+            Err(error) => panic!("the CUDA device cannot be used: {error}"),
+        }
+        devices
+    }
 
     /// The k-mers of a text by the kernel.
     fn made(device: &Device, text: &[u8], length: KmerLength, strand: Strand) -> Vec<u64> {
@@ -370,10 +390,10 @@ mod tests {
     /// Every k and both strands, on a text whose end is at every place of a word.
     #[test]
     fn every_k_to_the_last_base() {
-        let device = Device::cpu_with(Config {
-            workers: 1,
-            ..Config::default()
-        });
+        devices().iter().for_each(every_k);
+    }
+
+    fn every_k(device: &Device) {
         let text = b"ACGTTGCATGCCGATTACAGGCATCGATCGATTAGCNACGTACGGCTTAGCATCGGATCGTACGTAAGCTAGCTTTTTTTTTTTT\
             TTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTAAACCG";
         for k in 1..=32 {
@@ -382,7 +402,7 @@ mod tests {
                 for len in [text.len() - usize::from(k), 63, 64, 65, usize::from(k)] {
                     let text = &text[..len];
                     assert_eq!(
-                        made(&device, text, length, strand),
+                        made(device, text, length, strand),
                         expected(text, length, strand),
                         "{k}, {len}"
                     );
@@ -467,7 +487,7 @@ mod tests {
         .unwrap();
         let right: Vec<(u64, u64)> = right.into_iter().collect();
         let deferred = (0..4).map(Device::cpu_deferred);
-        for device in [Device::cpu()].into_iter().chain(deferred) {
+        for device in devices().into_iter().chain(deferred) {
             let (kmers, pairs) = counted(&device, &text, GROWING).unwrap();
             assert_eq!(kmers, all);
             assert!(

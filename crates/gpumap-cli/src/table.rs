@@ -376,4 +376,37 @@ mod tests {
         pairs.sort();
         assert_eq!(pairs.as_slice(), [(0, 6), (1, 6), (2, 6), (3, 6)]);
     }
+
+    #[test]
+    fn room_is_made_for_the_batches_to_come() {
+        let stream = gpumap::Stream::new(&Device::cpu()).unwrap();
+        let capacity_after = |kinds, read| {
+            let mut table = table(Room::Growing { kinds });
+            for batch in 0..2 {
+                let keys: Vec<u64> = (20_000 * batch..20_000 * (batch + 1)).collect();
+                let keys = gpumap::Buffer::from_slice(&stream, &keys).unwrap();
+                table.count_on_device(&keys.as_view(), read).unwrap();
+            }
+            assert_eq!(table.len(), 40_000);
+            match table.map {
+                Some(Pairing::One(map)) => map.capacity(),
+                _ => 0,
+            }
+        };
+        // All keys of the first batch were new, so those of the next two are taken to be. Where no more than one batch
+        // is to come, or no more keys than there are, there is room for less.
+        for (kinds, read, is_for_two) in [
+            (1 << 64, Some(0.1), true),
+            (1 << 64, None, true),
+            (1 << 64, Some(1.0), false),
+            (40_000, Some(0.1), false),
+        ] {
+            let capacity = capacity_after(kinds, read);
+            assert_eq!(
+                capacity >= 60_000,
+                is_for_two,
+                "{capacity}: {kinds}, {read:?}"
+            );
+        }
+    }
 }
