@@ -139,7 +139,7 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
         length: args.k,
         strand: wanted.strand,
     };
-    let written = counts.write(Some(kind), table.len(), &progress, |take| {
+    let written = counts.write(Some(kind), table.len(), counted.kmers, &progress, |take| {
         table.stream(take)?
     })?;
     commit_all(written.staged)?;

@@ -53,12 +53,13 @@ impl CountsOutput {
         all.chain(&self.drawing).chain(&self.histogram).collect()
     }
 
-    /// Writes about `pairs` k-mers of a kind with their counts, as `feed` gives them. Histogram and drawing show all
+    /// Writes about `pairs` k-mers of a kind with their counts, of which none is above `largest`, as `feed` gives them. Histogram and drawing show all
     /// of them, whatever the bounds are.
     pub fn write(
         &self,
         kind: Option<KmerKind>,
         pairs: usize,
+        largest: u64,
         progress: &Progress,
         feed: impl FnOnce(&mut Take<'_>) -> Result<()>,
     ) -> Result<Written> {
@@ -80,6 +81,7 @@ impl CountsOutput {
         let mut file = self.destination.stage()?;
         let mut content = Content::all(self.format, kind);
         content.bounds = self.bounds.clone();
+        content.largest = largest.min(*self.bounds.end());
         let pairs = if self.is_sorted {
             let mut sorted = Pairs::with_capacity(pairs);
             feed(&mut |keys, counts| {

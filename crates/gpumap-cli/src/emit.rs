@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
+use gpumap::Value;
 use gpumap::file::{Block, Frame, Header};
 use rayon::prelude::*;
 
@@ -130,6 +131,8 @@ pub struct Content {
     pub delimiter: u8,
     /// Pairs with other values are left out.
     pub bounds: RangeInclusive<u64>,
+    /// No value is larger. A saved map has values of 4 bytes where that is enough for all of them.
+    pub largest: u64,
 }
 
 impl Content {
@@ -140,7 +143,12 @@ impl Content {
             kind,
             delimiter: format.delimiter(),
             bounds: 0..=u64::MAX,
+            largest: u64::MAX,
         }
+    }
+
+    fn is_narrow(&self) -> bool {
+        self.largest <= u64::from(u32::MAX)
     }
 }
 
@@ -162,7 +170,10 @@ impl<'a> PairWriter<'a> {
         let target = match content.format {
             Format::Parquet => Target::Columns(Box::new(ColumnWriter::new(out)?)),
             Format::Gpumap => {
-                let mut header = Header::new::<u64, u64>(pairs as u64);
+                let mut header = match content.is_narrow() {
+                    true => Header::new::<u64, u32>(pairs as u64),
+                    false => Header::new::<u64, u64>(pairs as u64),
+                };
                 if let Some(kind) = content.kind {
                     header.label = kind.label();
                 }
@@ -314,15 +325,11 @@ fn make(piece: Rows<'_>, content: &Content, bytes: &mut Vec<u8>) -> io::Result<M
         }
         Format::Gpumap => {
             let (keys, values) = piece.columns(&content.bounds);
-            let block = match keys.is_empty() {
-                true => None,
-                false => Some(Block::of(&keys, &values).map_err(io::Error::other)?),
+            let block = match content.is_narrow() {
+                true => push_block(&keys, &narrowed(&values)?, bytes),
+                false => push_block(&keys, &values, bytes),
             };
-            bytes.extend(block.iter().flat_map(Block::start));
-            for column in [&keys, &values] {
-                bytes.extend_from_slice(bytemuck::cast_slice(column));
-            }
-            (keys.len(), block)
+            (keys.len(), block?)
         }
         Format::Bin | Format::Parquet => {
             bytes.reserve(piece.len() * PAIR);
@@ -332,6 +339,28 @@ fn make(piece: Rows<'_>, content: &Content, bytes: &mut Vec<u8>) -> io::Result<M
     };
     let pairs = pairs as u64;
     Ok(Made { pairs, block })
+}
+
+/// Appends the block of these pairs, if there are any.
+fn push_block<V: Value>(
+    keys: &[u64],
+    values: &[V],
+    bytes: &mut Vec<u8>,
+) -> io::Result<Option<Block>> {
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let block = Block::of(keys, values).map_err(io::Error::other)?;
+    bytes.extend(block.start());
+    bytes.extend_from_slice(bytemuck::cast_slice(keys));
+    bytes.extend_from_slice(bytemuck::cast_slice(values));
+    Ok(Some(block))
+}
+
+/// The same numbers in 4 bytes each.
+fn narrowed(values: &[u64]) -> io::Result<Vec<u32>> {
+    let narrow = |&value| u32::try_from(value).map_err(io::Error::other);
+    values.iter().map(narrow).collect()
 }
 
 #[cfg(test)]
@@ -395,6 +424,44 @@ mod tests {
                 assert!(expected.eq(back), "{format}, {bounds:?}");
             }
         }
+    }
+
+    #[test]
+    fn values_that_fit_take_4_bytes_in_a_saved_map() {
+        let write = |largest: u64, value: u64| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("out");
+            let mut staged = Destination::new(&path).stage().unwrap();
+            let mut content = Content::all(Format::Gpumap, None);
+            content.largest = largest;
+            staged.write_with(|out| {
+                let mut writer = PairWriter::new(out, content, 3)?;
+                let (keys, values) = ([u64::MAX, 1, 2], [value, 0, 6]);
+                writer.write(Rows::Columns(&keys, &values), &Progress::hidden())?;
+                writer.finish().map(drop)
+            })?;
+            commit_all(vec![staged])?;
+            let bytes = std::fs::metadata(&path).unwrap().len();
+            let input = Input::new(&path, None);
+            let input = Input {
+                format: Some(Format::Gpumap),
+                ..input
+            };
+            let mut back = Vec::new();
+            let take = |[keys, values]: &[Vec<u64>; 2]| {
+                back.extend(keys.iter().copied().zip(values.iter().copied()));
+                Ok(())
+            };
+            for_each_batch(input, 1 << 16, &Progress::hidden(), take)?;
+            assert_eq!(back, [(u64::MAX, value), (1, 0), (2, 6)]);
+            Ok::<u64, crate::error::Error>(bytes)
+        };
+        let (most, more) = (u64::from(u32::MAX), u64::from(u32::MAX) + 1);
+        let narrow = write(most, most).unwrap();
+        assert_eq!(write(more, more).unwrap(), narrow + 3 * 4);
+        assert_eq!(write(more, 5).unwrap(), narrow + 3 * 4);
+        // Never cut off.
+        assert!(write(most, more).is_err());
     }
 
     #[test]

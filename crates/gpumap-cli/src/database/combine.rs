@@ -61,7 +61,9 @@ pub fn merge(args: &MergeArgs, session: &Session) -> Result<()> {
         })?;
     }
     progress.start_pairs("writing", table.len());
-    let written = output.write(kind, table.len(), &progress, |take| table.stream(take)?)?;
+    let written = output.write(kind, table.len(), u64::MAX, &progress, |take| {
+        table.stream(take)?
+    })?;
     let distinct = table.len() as u64;
     let run = Run {
         job: "merge",
@@ -130,7 +132,7 @@ fn with_second(
     let mut kept = (Vec::new(), Vec::new());
     let mut distinct = 0;
     // The bar is that of reading.
-    let written = output.write(kind, 0, &Progress::hidden(), |take| {
+    let written = output.write(kind, 0, u64::MAX, &Progress::hidden(), |take| {
         pairs += left.for_each_batch(batch, &progress, |keys, counts| {
             kept.0.clear();
             kept.1.clear();

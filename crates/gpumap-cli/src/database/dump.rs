@@ -26,7 +26,7 @@ pub fn dump(args: &DumpArgs, session: &Session) -> Result<()> {
     let progress = session.progress();
     let mut pairs = 0;
     // The bar is that of reading.
-    let written = output.write(kind, 0, &Progress::hidden(), |take| {
+    let written = output.write(kind, 0, u64::MAX, &Progress::hidden(), |take| {
         pairs = database.for_each_batch(BATCH, &progress, take)?;
         Ok(())
     })?;
