@@ -7,7 +7,7 @@ use crate::cli::{CountArgs, Session};
 use crate::counts::CountsOutput;
 use crate::engine::Engine;
 use crate::error::{Error, Result, printable};
-use crate::feed::Feed;
+use crate::feed::{self, Feed};
 use crate::kind::KmerKind;
 use crate::kmer::{KmerLength, Strand};
 use crate::output::{check_paths, commit_all};
@@ -63,6 +63,8 @@ pub fn count(
     let mut pipeline = Pipeline::start(&wanted.sources, &settings, progress)?;
     let (kmers, copied) = if on_device {
         let device = settings.device.clone();
+        // While the threads read: the driver may compile the kernel.
+        feed::register(&device).map_err(Error::while_doing("cannot load the kernel for k-mers"))?;
         let batch = Feed::batch(&device, settings.block(), progress.length());
         let feed = Feed {
             device,

@@ -5,7 +5,6 @@ use gpumap::{Device, DeviceChoice, DeviceInfo, PtxChoice};
 use gpumap_benches::ladder;
 
 use crate::error::{Error, Result, one_line};
-use crate::feed;
 use crate::table::{Room, Table};
 
 /// A device that is ready to hold tables.
@@ -21,9 +20,6 @@ impl Engine {
     /// Opens the device, or says why it cannot be had.
     pub fn open(choice: DeviceChoice, ptx: &PtxChoice) -> gpumap::Result<Self> {
         let (device, no_cuda) = Device::choose(choice, ptx)?;
-        if device.is_cuda() {
-            feed::register(&device)?;
-        }
         Ok(Self {
             device,
             no_cuda,

@@ -28,7 +28,7 @@ const THREADS: u32 = 256;
 
 /// K-mers of a batch at most: the larger, the more often pages of the table are made from it whole.
 const MOST_KMERS: usize = 1 << 27;
-/// A batch takes this part of the free memory at most: there are two, and what the map needs to sort one.
+/// A batch takes this part of the free memory at most: there are three, and what the map needs to sort one.
 const MEMORY_SHARE: u64 = 64;
 
 /// Adds the kernels of the program to a device.
