@@ -18,6 +18,7 @@ use crate::pairs::Input;
 use crate::progress::Progress;
 use crate::summary::Summary;
 use crate::table::Room;
+use crate::values::Values;
 
 /// A concurrent key-value map on NVIDIA GPUs: count k-mers, load and dump pairs.
 ///
@@ -234,7 +235,7 @@ pub struct OutputArgs {
 /// What `load` takes.
 #[derive(Debug, Args)]
 pub struct LoadArgs {
-    /// Pairs of unsigned 64-bit integers: .csv or .tsv with or without a header, .bin for
+    /// Pairs of unsigned 64-bit integers, or of the values that --values says: .csv or .tsv with or without a header, .bin for
     /// little-endian key, value, ..., .gpumap for a saved map, .parquet; - is standard input as TSV.
     /// Several files are read one after the other.
     #[arg(value_name = "PAIRS", required = true)]
@@ -279,6 +280,10 @@ pub struct LoadArgs {
     #[arg(long, value_name = "COLUMN")]
     pub value: Option<String>,
 
+    /// What values are; their sums are modulo 2^64, and floating-point numbers are not summed.
+    #[arg(long, value_enum, default_value_t = Values::Unsigned)]
+    pub values: Values,
+
     /// Dump in the order of the keys rather than in that of the map.
     #[arg(long)]
     pub sorted: bool,
@@ -307,6 +312,7 @@ impl LoadArgs {
             format,
             max_record: self.max_record,
             columns: None,
+            values: Values::Unsigned,
         }
     }
 
@@ -317,6 +323,7 @@ impl LoadArgs {
         let columns = is_named.then(|| [name(&self.key, "key"), name(&self.value, "value")]);
         Input {
             columns,
+            values: self.values,
             ..self.input(path, self.format)
         }
     }

@@ -3,7 +3,7 @@
 //! Text has no header, so that `jellyfish dump -c -t` writes the same lines for k-mers and a dump
 //! of numbers reads back as it is.
 
-use std::io;
+use std::io::{self, Write};
 
 use rayon::prelude::*;
 
@@ -11,6 +11,11 @@ use crate::emit::{Content, PairWriter, Rows};
 use crate::format::Format;
 use crate::output::Out;
 use crate::progress::Progress;
+use crate::text::push_found;
+use crate::values::Values;
+
+/// Rows that are made into text at once.
+const ROWS: usize = 1 << 14;
 
 /// What a table holds, in the order in which it came out, or sorted by key.
 #[derive(Clone, Debug, Default)]
@@ -51,31 +56,20 @@ impl Pairs {
 /// Writes keys in the given order with the values found for them; none leaves its field empty.
 /// Text only.
 pub fn write_found(
-    writer: &mut Out,
+    out: &mut Out,
     format: Format,
+    kind: Values,
     keys: &[u64],
     values: &[Option<u64>],
 ) -> io::Result<()> {
-    let mut rows = text_writer(writer, format);
-    for row in keys.iter().zip(values) {
-        rows.serialize(row).map_err(write_error)?;
+    let mut text = Vec::new();
+    for (keys, values) in keys.chunks(ROWS).zip(values.chunks(ROWS)) {
+        text.clear();
+        let rows = keys.iter().copied().zip(values.iter().copied());
+        push_found(rows, kind, format.delimiter(), &mut text);
+        out.write_all(&text)?;
     }
-    rows.flush()
-}
-
-fn text_writer(writer: &mut Out, format: Format) -> csv::Writer<&mut Out> {
-    csv::WriterBuilder::new()
-        .delimiter(format.delimiter())
-        .has_headers(false)
-        .from_writer(writer)
-}
-
-/// The system's own error where there is one: its kind tells a closed pipe from a full disk.
-fn write_error(error: csv::Error) -> io::Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => error,
-        kind => io::Error::other(format!("{kind:?}")),
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -130,7 +124,15 @@ mod tests {
 
     #[test]
     fn a_key_that_was_not_found_has_an_empty_field() {
-        let bytes = bytes_of(|out| write_found(out, Format::Tsv, &[7, 8], &[None, Some(9)]));
+        let bytes = bytes_of(|out| {
+            write_found(
+                out,
+                Format::Tsv,
+                Values::Unsigned,
+                &[7, 8],
+                &[None, Some(9)],
+            )
+        });
         assert_eq!(bytes, b"7\t\n8\t9\n");
     }
 }

@@ -19,6 +19,7 @@ use crate::kmer::KmerLength;
 use crate::output::{Out, Staged};
 use crate::progress::Progress;
 use crate::text::{MOST_ROW, push_rows};
+use crate::values::Values;
 
 /// Pairs of a block.
 const PIECE: usize = 1 << 14;
@@ -97,13 +98,14 @@ impl Work for ToColumns<'_> {
 
 struct ToText<'a> {
     kmers: Option<KmerLength>,
+    values: Values,
     delimiter: u8,
     out: &'a mut Vec<u8>,
 }
 
 impl Work for ToText<'_> {
     fn take(self, pairs: impl Iterator<Item = (u64, u64)>) {
-        push_rows(pairs, self.kmers, self.delimiter, self.out);
+        push_rows(pairs, self.kmers, self.values, self.delimiter, self.out);
     }
 }
 
@@ -127,6 +129,8 @@ pub struct Content {
     pub format: Format,
     /// Which k-mers the keys are, if they are any: text has their bases, and a saved map says it.
     pub kind: Option<KmerKind>,
+    /// What the values are.
+    pub values: Values,
     /// Between key and value in text.
     pub delimiter: u8,
     /// Pairs with other values are left out.
@@ -141,6 +145,7 @@ impl Content {
         Self {
             format,
             kind,
+            values: Values::Unsigned,
             delimiter: format.delimiter(),
             bounds: 0..=u64::MAX,
             largest: u64::MAX,
@@ -168,12 +173,13 @@ impl<'a> PairWriter<'a> {
     /// Begins an output of about so many pairs.
     pub fn new(out: &'a mut Out, content: Content, pairs: usize) -> io::Result<Self> {
         let target = match content.format {
-            Format::Parquet => Target::Columns(Box::new(ColumnWriter::new(out)?)),
+            Format::Parquet => Target::Columns(Box::new(ColumnWriter::new(out, content.values)?)),
             Format::Gpumap => {
                 let mut header = match content.is_narrow() {
                     true => Header::new::<u64, u32>(pairs as u64),
                     false => Header::new::<u64, u64>(pairs as u64),
                 };
+                header.number = content.values.number();
                 if let Some(kind) = content.kind {
                     header.label = kind.label();
                 }
@@ -199,7 +205,7 @@ impl<'a> PairWriter<'a> {
                     let pieces: Vec<Rows<'_>> = span.pieces(GROUP).collect();
                     let groups = pieces.par_iter().map(|piece| {
                         let (keys, values) = piece.columns(&self.content.bounds);
-                        Group::of(&keys, &values)
+                        Group::of(&keys, &values, self.content.values)
                     });
                     let groups: io::Result<Vec<Group>> = groups.collect();
                     let mut written = 0;
@@ -317,6 +323,7 @@ fn make(piece: Rows<'_>, content: &Content, bytes: &mut Vec<u8>) -> io::Result<M
             bytes.reserve(piece.len() * MOST_ROW);
             let work = ToText {
                 kmers: content.kind.map(|kind| kind.length),
+                values: content.values,
                 delimiter: content.delimiter,
                 out: bytes,
             };

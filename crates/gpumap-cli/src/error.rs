@@ -8,6 +8,7 @@ use crate::format::Format;
 use crate::kind::KmerKind;
 use crate::kmer::KmerLength;
 use crate::limit::LINE_END;
+use crate::values::Values;
 
 /// The result of anything in this program that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -207,12 +208,19 @@ pub enum Error {
         /// What is wrong with it.
         source: gpumap::file::FileError,
     },
-    /// A saved map with other than unsigned values.
-    #[error("{name} has signed or floating-point values: only unsigned integers can be loaded")]
-    SignedValues {
+    /// A saved map with other values than asked for.
+    #[error("{name}: each value is a {found}: gpumap load --values says that")]
+    OtherValues {
         /// The input.
         name: String,
+        /// What it has.
+        found: Values,
     },
+    /// Values whose sum depends on the order in which they are added.
+    #[error(
+        "floating-point numbers are not summed, as a device adds in no fixed order: ask for min, max, first or last"
+    )]
+    FloatSum,
     /// A saved set, where pairs are needed.
     #[error("{name} is a set: it has no values")]
     NoValues {
@@ -262,13 +270,15 @@ pub enum Error {
         /// Its format.
         format: Format,
     },
-    /// A Parquet column of anything but integers.
-    #[error("{name}: the column `{column}` is not of integers of 32 or 64 bits")]
+    /// A Parquet column of other numbers than asked for, or of none.
+    #[error("{name}: the column `{column}` is not of {expected}")]
     ColumnType {
         /// The input.
         name: String,
         /// The column, shortened if its name is long.
         column: String,
+        /// What it should have.
+        expected: &'static str,
     },
     /// A cell of a Parquet column that is no unsigned integer.
     #[error("{name}, row {row}: `{column}` {problem}")]
@@ -310,12 +320,14 @@ pub enum Error {
         expected: usize,
     },
     /// A field that is no number.
-    #[error("{name}, line {line}: `{field}` is not an unsigned 64-bit integer")]
+    #[error("{name}, line {line}: `{field}` is not {} {expected}", if *expected == Values::Unsigned { "an" } else { "a" })]
     Number {
         /// The input.
         name: String,
         /// Counted from 1.
         line: u64,
+        /// What it should be.
+        expected: Values,
         /// The field, shortened if it is long.
         field: String,
     },
@@ -340,7 +352,7 @@ pub enum Error {
         /// The key.
         key: u64,
         /// Two of its values, the smaller first.
-        values: [u64; 2],
+        values: [String; 2],
     },
     /// An output could not be made or written.
     #[error("cannot write {}", path.display())]
@@ -497,6 +509,7 @@ mod tests {
         let error = Error::Number {
             name: "p\u{1b}]0;pwn\u{7}.csv".to_owned(),
             line: 1,
+            expected: Values::Unsigned,
             field: "\u{1b}[31mX\u{9b}1m\u{202e}\0".to_owned(),
         };
         assert_eq!(

@@ -19,6 +19,7 @@ use crate::parse::{Blocks, parse};
 use crate::pieces::Cutter;
 use crate::progress::Progress;
 use crate::source::Source;
+use crate::values::Values;
 
 #[global_allocator]
 static ALLOCATOR: Watched = Watched;
@@ -71,6 +72,7 @@ fn rows<const N: usize>(scratch: &Scratch) -> Option<u64> {
             format: None,
             max_record: Some(RECORD),
             columns: None,
+            values: Values::Unsigned,
         },
         BATCH,
         &Progress::hidden(),
@@ -169,10 +171,12 @@ fn saved_maps() {
 fn parquet() {
     let save = |rows: u64| {
         let mut bytes = Vec::new();
-        let mut writer = ColumnWriter::new(&mut bytes).unwrap();
+        let mut writer = ColumnWriter::new(&mut bytes, Values::Unsigned).unwrap();
         let keys: Vec<u64> = (0..rows).collect();
         let values: Vec<u64> = (0..rows).map(|i| i % 3).collect();
-        writer.append(Group::of(&keys, &values).unwrap()).unwrap();
+        writer
+            .append(Group::of(&keys, &values, Values::Unsigned).unwrap())
+            .unwrap();
         writer.finish().unwrap();
         bytes
     };

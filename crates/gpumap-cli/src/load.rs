@@ -7,8 +7,8 @@ use std::time::Instant;
 use gpumap::Merge;
 
 use crate::cli::{Aggregate, Duplicates, LoadArgs, Session};
-use crate::dump::write_found;
-use crate::emit::{Content, stream};
+use crate::dump::{Pairs, write_found};
+use crate::emit::{Content, Take, stream};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::output::{Destination, check_paths, commit_all};
@@ -16,6 +16,7 @@ use crate::pairs::{Input, for_each_batch, read_keys};
 use crate::progress::Progress;
 use crate::summary::Summary;
 use crate::table::Table;
+use crate::values::Values;
 
 /// Where the outcome goes.
 struct Outputs {
@@ -58,6 +59,7 @@ impl Outputs {
 pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
     let outputs = Outputs::of(args)?;
     outputs.check(args)?;
+    let (rule, kind) = (Rule::of(args)?, Rule::kept(args));
     let engine = session.open()?;
     let progress = session.progress();
     let start = Instant::now();
@@ -68,7 +70,7 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
         None => Vec::new(),
     };
     let mut table = engine.table(args.room());
-    let (rule, batch) = (Rule::of(args), engine.batch());
+    let batch = engine.batch();
     let mut pairs = 0;
     for path in &args.pairs {
         pairs += load(args.pairs_input(path), rule, &mut table, batch, &progress)?;
@@ -78,23 +80,37 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
     let mut facts = Vec::new();
     if let Some((destination, format)) = &outputs.dump {
         let mut file = destination.stage()?;
-        let content = Content::all(*format, None);
+        let mut content = Content::all(*format, None);
+        content.values = kind;
+        let len = table.len();
+        let mut plain = Vec::new();
+        let mut feed = |take: &mut Take<'_>| {
+            table.stream(|keys, values| {
+                plain.clear();
+                plain.extend(values.iter().map(|&value| rule.decode(value, kind)));
+                take(keys, &plain)
+            })?
+        };
         if args.sorted {
-            let mut all = table.pairs()?;
+            let mut all = Pairs::with_capacity(len);
+            feed(&mut |keys, values| {
+                all.extend(keys, values);
+                Ok(())
+            })?;
             all.sort();
             file.write_with(|out| all.write(out, content, &progress).map(drop))?;
         } else {
-            progress.start_pairs("writing", table.len());
-            stream(&mut file, content, table.len(), &progress, |take| {
-                table.stream(take)?
-            })?;
+            progress.start_pairs("writing", len);
+            stream(&mut file, content, len, &progress, feed)?;
         }
         staged.push(file);
     }
     if let Some((destination, format)) = &outputs.results {
-        let values = table.get(&keys)?;
+        let found = table.get(&keys)?.into_iter();
+        let values = found.map(|value| Some(rule.decode(value?, kind)));
+        let values: Vec<Option<u64>> = values.collect();
         let mut file = destination.stage()?;
-        file.write_with(|writer| write_found(writer, *format, &keys, &values))?;
+        file.write_with(|writer| write_found(writer, *format, kind, &keys, &values))?;
         staged.push(file);
         facts.push(("looked up", keys.len() as u64));
         facts.push(("found", values.iter().flatten().count() as u64));
@@ -129,8 +145,11 @@ enum Rule {
 }
 
 impl Rule {
-    fn of(args: &LoadArgs) -> Self {
-        match (args.aggregate, args.duplicates) {
+    fn of(args: &LoadArgs) -> Result<Self> {
+        Ok(match (args.aggregate, args.duplicates) {
+            (Some(Aggregate::Sum), _) | (None, Duplicates::Sum) if args.values == Values::Float => {
+                return Err(Error::FloatSum);
+            }
             (Some(Aggregate::Sum), _) | (None, Duplicates::Sum) => Self::Merged(Merge::Add),
             (Some(Aggregate::Min), _) => Self::Merged(Merge::Min),
             (Some(Aggregate::Max), _) => Self::Merged(Merge::Max),
@@ -138,6 +157,27 @@ impl Rule {
             (Some(Aggregate::First), _) | (None, Duplicates::First) => Self::First,
             (Some(Aggregate::Last), _) => Self::Last,
             (None, Duplicates::Error) => Self::Same,
+        })
+    }
+
+    /// What the values in the map are: counts, or those of the files.
+    fn kept(args: &LoadArgs) -> Values {
+        match args.aggregate {
+            Some(Aggregate::Count) => Values::Unsigned,
+            _ => args.values,
+        }
+    }
+
+    /// Whether values are compared by the device, which does so as if they were unsigned.
+    fn compares(self) -> bool {
+        matches!(self, Self::Merged(Merge::Min | Merge::Max))
+    }
+
+    /// A value as it was before it was put into the map.
+    fn decode(self, value: u64, kind: Values) -> u64 {
+        match self.compares() {
+            true => kind.of_ordered(value),
+            false => value,
         }
     }
 }
@@ -156,6 +196,10 @@ fn load(
         return for_each_batch(input, batch, progress, |[keys]| table.count(keys));
     }
     for_each_batch(input, batch, progress, |[keys, values]| match rule {
+        Rule::Merged(merge) if rule.compares() => {
+            let ordered = values.iter().map(|&value| input.values.to_ordered(value));
+            table.merge(keys, &ordered.collect::<Vec<u64>>(), merge)
+        }
         Rule::Merged(merge) => table.merge(keys, values, merge),
         Rule::First => {
             let (keys, values) = firsts(keys.iter().zip(values));
@@ -171,7 +215,7 @@ fn load(
                 return Ok(());
             }
             let found = table.get(keys)?;
-            match conflict(keys, values, &found) {
+            match conflict(keys, values, &found, input.values) {
                 None => Ok(()),
                 Some((key, values)) => Err(Error::Conflict {
                     name: input.path.display().to_string(),
@@ -192,17 +236,25 @@ fn firsts<'a>(pairs: impl Iterator<Item = (&'a u64, &'a u64)>) -> (Vec<u64>, Vec
 }
 
 /// The smallest key that was given another value than the map holds, with two of its values.
-fn conflict(keys: &[u64], values: &[u64], found: &[Option<u64>]) -> Option<(u64, [u64; 2])> {
+fn conflict(
+    keys: &[u64],
+    values: &[u64],
+    found: &[Option<u64>],
+    kind: Values,
+) -> Option<(u64, [String; 2])> {
     let mut worst: HashMap<u64, [u64; 2]> = HashMap::new();
     for ((&key, &value), &found) in keys.iter().zip(values).zip(found) {
         if let Some(found) = found
             && found != value
         {
             // Whichever of them the map happened to keep, the extremes are the same.
+            let [found, value] = [found, value].map(|bits| kind.to_ordered(bits));
             let [low, high] = worst.entry(key).or_insert([found, found]);
             *low = value.min(*low);
             *high = value.max(*high);
         }
     }
-    worst.into_iter().min_by_key(|&(key, _)| key)
+    let text = |ordered| kind.text(kind.of_ordered(ordered));
+    let first = worst.into_iter().min_by_key(|&(key, _)| key);
+    first.map(|(key, values)| (key, values.map(text)))
 }

@@ -39,6 +39,7 @@ mod spectrum;
 mod summary;
 mod table;
 mod text;
+mod values;
 
 use std::process::ExitCode;
 

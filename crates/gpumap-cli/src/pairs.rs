@@ -11,6 +11,7 @@ use crate::limit::RowLimit;
 use crate::progress::Progress;
 use crate::saved;
 use crate::source::open_input;
+use crate::values::Values;
 
 /// Bytes of a row of text at most, unless told otherwise: two numbers take 40.
 pub const MOST_ROW: u64 = 1 << 20;
@@ -29,6 +30,8 @@ pub struct Input<'a> {
     pub max_record: Option<u64>,
     /// The names of the columns of keys and values, where they are not the only ones.
     pub columns: Option<[&'a str; 2]>,
+    /// What the values are.
+    pub values: Values,
 }
 
 impl<'a> Input<'a> {
@@ -39,6 +42,7 @@ impl<'a> Input<'a> {
             format,
             max_record: None,
             columns: None,
+            values: Values::Unsigned,
         }
     }
 }
@@ -88,7 +92,7 @@ pub fn for_each_batch<const N: usize>(
         }
         Format::Gpumap => {
             let reader = BufReader::with_capacity(1 << 18, reader);
-            saved::read(&name, reader, &mut take)?;
+            saved::read(&name, reader, input.values, &mut take)?;
         }
         Format::Parquet => {
             // Of no use here: it goes to the end of the file first.
@@ -97,13 +101,21 @@ pub fn for_each_batch<const N: usize>(
                 return Err(Error::NeedsFile { name, format });
             }
             let most = input.max_record.unwrap_or(MOST_PAGE);
-            columns::read(&name, open_input(path)?.0, input.columns, most, &mut take)?;
+            columns::read(
+                &name,
+                open_input(path)?.0,
+                input.columns,
+                input.values,
+                most,
+                &mut take,
+            )?;
         }
         Format::Csv | Format::Tsv => {
             let limit = RowLimit::new(input.max_record.unwrap_or(MOST_ROW));
             let layout = TextLayout {
                 delimiter: format.delimiter(),
                 columns: input.columns,
+                kinds: [Values::Unsigned, input.values],
             };
             read_text(&name, reader, &limit, layout, &mut take)?;
         }
@@ -183,6 +195,8 @@ struct TextLayout<'a> {
     delimiter: u8,
     /// The names of the columns that are read; a header says where they are.
     columns: Option<[&'a str; 2]>,
+    /// What the numbers of the columns are.
+    kinds: [Values; 2],
 }
 
 fn read_text<const N: usize>(
@@ -244,13 +258,17 @@ fn read_text<const N: usize>(
             continue;
         }
         let mut row = [0; N];
-        for (number, &place) in row.iter_mut().zip(&places) {
+        for ((number, &place), kind) in row.iter_mut().zip(&places).zip(layout.kinds) {
             let field = record.get(place).unwrap_or_default();
-            *number = parse(field).ok_or_else(|| Error::Number {
-                name: name.to_owned(),
-                line,
-                field: String::from_utf8_lossy(field).chars().take(40).collect(),
-            })?;
+            let text = std::str::from_utf8(field).ok();
+            *number = text
+                .and_then(|text| kind.parse(text))
+                .ok_or_else(|| Error::Number {
+                    name: name.to_owned(),
+                    line,
+                    expected: kind,
+                    field: String::from_utf8_lossy(field).chars().take(40).collect(),
+                })?;
         }
         take(row)?;
     }
@@ -261,19 +279,6 @@ fn is_header(record: &csv::ByteRecord) -> bool {
         Some(first) => !first.is_ascii_digit() && !b"+-".contains(first),
         None => false,
     })
-}
-
-fn parse(field: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(field).ok()?;
-    // `from_str_radix` alone would take a sign.
-    if !text.starts_with(|first: char| first.is_ascii_digit()) {
-        return None;
-    }
-    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) if digits.starts_with('+') => None,
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 use std::io::Read;
 
 use gpumap::file::{Header, Reader};
-use gpumap::{Key, Number, Value};
+use gpumap::{Key, Value};
 
 use crate::error::{Error, Result};
+use crate::values::Values;
 
 /// The label of a saved map.
 pub fn label(name: &str, mut reader: impl Read) -> Result<[u8; 4]> {
@@ -19,25 +20,28 @@ pub fn label(name: &str, mut reader: impl Read) -> Result<[u8; 4]> {
 pub fn read<const N: usize>(
     name: &str,
     mut reader: impl Read,
+    values: Values,
     take: &mut impl FnMut([u64; N]) -> Result<()>,
 ) -> Result<()> {
     let header = Header::read(&mut reader).map_err(in_file(name))?;
-    if N > 1 && header.number != Number::Unsigned {
-        return Err(Error::SignedValues {
-            name: name.to_owned(),
-        });
-    }
     if N > 1 && header.value_bytes == 0 {
         return Err(Error::NoValues {
             name: name.to_owned(),
         });
     }
+    if N > 1 && header.number != values.number() {
+        return Err(Error::OtherValues {
+            name: name.to_owned(),
+            found: Values::of_number(header.number),
+        });
+    }
+    let narrow = |value| values.widen(value);
     match (header.key_bytes, header.value_bytes) {
         (4, 0) => blocks::<u32, (), N>(name, reader, header, |()| 0, take),
-        (4, 4) => blocks::<u32, u32, N>(name, reader, header, u64::from, take),
+        (4, 4) => blocks::<u32, u32, N>(name, reader, header, narrow, take),
         (4, _) => blocks::<u32, u64, N>(name, reader, header, u64::from, take),
         (_, 0) => blocks::<u64, (), N>(name, reader, header, |()| 0, take),
-        (_, 4) => blocks::<u64, u32, N>(name, reader, header, u64::from, take),
+        (_, 4) => blocks::<u64, u32, N>(name, reader, header, narrow, take),
         _ => blocks::<u64, u64, N>(name, reader, header, u64::from, take),
     }
 }

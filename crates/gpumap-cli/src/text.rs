@@ -1,9 +1,10 @@
 //! Rows of text: a key, a delimiter, a value, a line end. Numbers and k-mers need no quotes.
 
 use crate::kmer::{KmerLength, MAX_LENGTH};
+use crate::values::{MOST_TEXT, Values};
 
-/// Bytes of a row at most: a k-mer or a number, and a count of 20 digits.
-pub const MOST_ROW: usize = MAX_LENGTH as usize + 20 + 2;
+/// Bytes of a row at most: a k-mer or a number, and a value.
+pub const MOST_ROW: usize = MAX_LENGTH as usize + MOST_TEXT + 2;
 
 /// The letters of four bases.
 static LETTERS: [[u8; 4]; 256] = {
@@ -20,23 +21,51 @@ static LETTERS: [[u8; 4]; 256] = {
     letters
 };
 
-/// Appends rows, with keys as k-mers of a length, or else in decimal.
+/// Appends rows, with keys as k-mers of a length, which have counts, or else in decimal.
 pub fn push_rows(
     rows: impl Iterator<Item = (u64, u64)>,
     kmers: Option<KmerLength>,
+    values: Values,
     delimiter: u8,
     out: &mut Vec<u8>,
 ) {
+    let put_number = |key, row: &mut [u8; MOST_ROW]| Values::Unsigned.put(key, row);
+    let put_value = |value, row: &mut [u8]| values.put(value, row);
     match kmers {
-        None => {
-            let mut number = itoa::Buffer::new();
-            push(rows, delimiter, out, |key, row| {
-                let digits = number.format(key).as_bytes();
-                row[..digits.len()].copy_from_slice(digits);
-                digits.len()
-            });
+        None => push(rows, delimiter, out, put_number, put_value),
+        Some(length) => {
+            let put_kmer = |key, row: &mut [u8; MOST_ROW]| put_kmer(key, length, row);
+            push(rows, delimiter, out, put_kmer, put_count);
         }
-        Some(length) => push(rows, delimiter, out, |key, row| put_kmer(key, length, row)),
+    }
+}
+
+/// Writes a count: most k-mers occur a few times.
+fn put_count(count: u64, row: &mut [u8]) -> usize {
+    if count < 10 {
+        row[0] = b'0' + count as u8;
+        return 1;
+    }
+    Values::Unsigned.put(count, row)
+}
+
+/// Appends a row for each key, with its value if it has one.
+pub fn push_found(
+    rows: impl Iterator<Item = (u64, Option<u64>)>,
+    values: Values,
+    delimiter: u8,
+    out: &mut Vec<u8>,
+) {
+    let mut row = [0; MOST_ROW];
+    for (key, value) in rows {
+        let mut len = Values::Unsigned.put(key, &mut row);
+        row[len] = delimiter;
+        len += 1;
+        if let Some(value) = value {
+            len += values.put(value, &mut row[len..]);
+        }
+        row[len] = b'\n';
+        out.extend_from_slice(&row[..=len]);
     }
 }
 
@@ -56,23 +85,15 @@ fn push(
     rows: impl Iterator<Item = (u64, u64)>,
     delimiter: u8,
     out: &mut Vec<u8>,
-    mut put_key: impl FnMut(u64, &mut [u8; MOST_ROW]) -> usize,
+    put_key: impl Fn(u64, &mut [u8; MOST_ROW]) -> usize,
+    put_value: impl Fn(u64, &mut [u8]) -> usize,
 ) {
     let mut row = [0; MOST_ROW];
-    let mut number = itoa::Buffer::new();
     for (key, value) in rows {
         let mut len = put_key(key, &mut row);
         row[len] = delimiter;
         len += 1;
-        if value < 10 {
-            // Most k-mers occur a few times.
-            row[len] = b'0' + value as u8;
-            len += 1;
-        } else {
-            let digits = number.format(value).as_bytes();
-            row[len..len + digits.len()].copy_from_slice(digits);
-            len += digits.len();
-        }
+        len += put_value(value, &mut row[len..]);
         row[len] = b'\n';
         out.extend_from_slice(&row[..=len]);
     }
@@ -85,7 +106,13 @@ mod tests {
 
     fn text(rows: &[(u64, u64)], kmers: Option<KmerLength>) -> String {
         let mut out = Vec::new();
-        push_rows(rows.iter().copied(), kmers, b'\t', &mut out);
+        push_rows(
+            rows.iter().copied(),
+            kmers,
+            Values::Unsigned,
+            b'\t',
+            &mut out,
+        );
         String::from_utf8(out).unwrap()
     }
 

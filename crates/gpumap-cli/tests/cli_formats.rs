@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::{LAMBDA, Scene, sorted};
 use gpumap::{Device, Map};
 use parquet::basic::Compression;
-use parquet::data_type::{DataType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{DataType, DoubleType, FloatType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
@@ -405,6 +405,50 @@ fn columns_that_are_none() {
         &["load", "good.csv", "--dump-format", "csv"],
         &["--dump"],
     );
+}
+
+#[test]
+fn narrow_values_of_any_kind_are_widened() {
+    let device = Device::cpu();
+    let scene = Scene::new();
+    let signed = Map::<u32, i32>::from_pairs(&device, [(1, -5), (2, i32::MIN)]).unwrap();
+    signed.save(scene.path("signed.gpumap")).unwrap();
+    let real = Map::<u64, f32>::from_pairs(&device, [(1, -0.5), (2, 0.1)]).unwrap();
+    real.save(scene.path("real.gpumap")).unwrap();
+    let keys = of::<Int32Type>(&[1, 2]);
+    let schema = "message m { required int32 key; required float value; }";
+    let scene = scene
+        .with(
+            "real.parquet",
+            parquet(schema, &keys, &of::<FloatType>(&[-0.5, 0.1])),
+        )
+        .with(
+            "signed.parquet",
+            parquet(
+                "message m { required int32 key; required int32 value; }",
+                &keys,
+                &of::<Int32Type>(&[-5, i32::MIN]),
+            ),
+        )
+        .with(
+            "large.parquet",
+            parquet(
+                "message m { required int32 key; required int64 value (UINT_64); }",
+                &keys,
+                &of::<Int64Type>(&[1, -1]),
+            ),
+        );
+    let load = |name: &str, values| {
+        scene.succeed(&["load", name, "--values", values, "--dump", "-", "--sorted"])
+    };
+    let reals = format!("1\t-0.5\n2\t{:?}\n", f64::from(0.1_f32));
+    for format in ["gpumap", "parquet"] {
+        let signed = load(&format!("signed.{format}"), "signed");
+        assert_eq!(signed, "1\t-5\n2\t-2147483648\n");
+        assert_eq!(load(&format!("real.{format}"), "float"), reals);
+    }
+    let large = ["load", "large.parquet", "--values", "signed"];
+    fails(&scene, &large, &["row 2", "`value` is too large"]);
 }
 
 #[test]

@@ -277,6 +277,123 @@ fn columns_are_found_by_their_names() {
     assert!(outcome.stderr.contains("no column `value`"), "{outcome:?}");
 }
 
+#[test]
+fn values_are_signed_or_floating_point_when_told() {
+    let scene = Scene::new()
+        .with(
+            "signed.csv",
+            "1,-5\n2,0x10\n1,3\n3,-9223372036854775808\n2,+16\n1,-5\n",
+        )
+        .with("float.tsv", "1\t-0.5\n2\t1e300\n1\t0.25\n3\t-inf\n2\t7\n")
+        .with("once.csv", "1,-1.5\n2,2\n")
+        .with("bad.csv", "1,2\n2,x\n")
+        .with("keys.csv", "2\n9\n1\n");
+    let load = |input: &str, values: &str, rest: &[&str]| {
+        let head = ["load", input, "--values", values, "--sorted", "--dump"];
+        scene.succeed(&[&head[..], rest].concat())
+    };
+    for (rule, expected) in [
+        ("sum", "1\t-7\n2\t32\n3\t-9223372036854775808\n"),
+        ("min", "1\t-5\n2\t16\n3\t-9223372036854775808\n"),
+        ("max", "1\t3\n2\t16\n3\t-9223372036854775808\n"),
+        ("first", "1\t-5\n2\t16\n3\t-9223372036854775808\n"),
+        ("last", "1\t-5\n2\t16\n3\t-9223372036854775808\n"),
+    ] {
+        let text = load("signed.csv", "signed", &["-", "--aggregate", rule]);
+        assert_eq!(text, expected, "{rule}");
+    }
+    for (rule, expected) in [
+        ("min", "1\t-0.5\n2\t7.0\n3\t-inf\n"),
+        ("max", "1\t0.25\n2\t1e300\n3\t-inf\n"),
+        ("first", "1\t-0.5\n2\t1e300\n3\t-inf\n"),
+        ("last", "1\t0.25\n2\t7.0\n3\t-inf\n"),
+    ] {
+        let text = load("float.tsv", "float", &["-", "--aggregate", rule]);
+        assert_eq!(text, expected, "{rule}");
+        // Through every format and back.
+        for name in ["x.csv", "x.bin", "x.gpumap", "x.parquet"] {
+            load("float.tsv", "float", &[name, "--aggregate", rule]);
+            assert_eq!(load(name, "float", &["-"]), expected, "{rule}, {name}");
+        }
+    }
+    for name in ["y.tsv", "y.bin", "y.gpumap", "y.parquet"] {
+        load("signed.csv", "signed", &[name, "--aggregate", "min"]);
+        let back = load(name, "signed", &["-"]);
+        assert_eq!(back, "1\t-5\n2\t16\n3\t-9223372036854775808\n");
+    }
+    let lookup = [
+        "--values",
+        "float",
+        "--aggregate",
+        "max",
+        "--lookup",
+        "keys.csv",
+    ];
+    let found = scene.succeed(&[&["load", "float.tsv"], &lookup[..]].concat());
+    assert_eq!(found, "2\t1e300\n9\t\n1\t0.25\n");
+    let counted = scene.succeed(&[
+        "load",
+        "keys.csv",
+        "--aggregate=count",
+        "--values=float",
+        "--dump=-",
+    ]);
+    assert_eq!(sorted(&counted), "1\t1\n2\t1\n9\t1\n");
+    for (arguments, causes) in [
+        (
+            &["once.csv"][..],
+            &["`-1.5` is not an unsigned 64-bit integer"][..],
+        ),
+        (
+            &["once.csv", "--values=signed"],
+            &["`-1.5` is not a signed 64-bit integer"],
+        ),
+        (
+            &["bad.csv", "--values=float"],
+            &["line 2", "`x` is not a floating-point number"],
+        ),
+        (
+            &["float.tsv", "--values=float"],
+            &["key 1 comes with the values -0.5 and 0.25"],
+        ),
+        (
+            &["signed.csv", "--values=signed"],
+            &["key 1 comes with the values -5 and 3"],
+        ),
+        (
+            &["once.csv", "--values=float", "--aggregate=sum"],
+            &["not summed"],
+        ),
+        (
+            &["once.csv", "--values=float", "--duplicates=sum"],
+            &["not summed"],
+        ),
+        (&["once.csv", "--values=text"], &["--values"]),
+        (
+            &["y.gpumap"],
+            &["y.gpumap", "signed 64-bit integer", "--values"],
+        ),
+        (
+            &["x.gpumap", "--values=signed"],
+            &["floating-point number", "--values"],
+        ),
+        (&["y.parquet"], &["`value` is negative", "--values signed"]),
+        (&["x.parquet"], &["`value` is not of integers"]),
+        (
+            &["y.parquet", "--values=float"],
+            &["`value` is not of floating-point numbers"],
+        ),
+    ] {
+        let outcome = scene.run(&[&["load"], arguments].concat());
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {outcome:?}");
+        for cause in causes {
+            assert!(outcome.stderr.contains(cause), "{cause}: {outcome:?}");
+        }
+    }
+    let dump = scene.run(&["dump", "x.gpumap"]);
+    assert!(dump.stderr.contains("floating-point number"), "{dump:?}");
+}
+
 proptest! {
     // Every case is a few runs of the program.
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..Default::default() })]

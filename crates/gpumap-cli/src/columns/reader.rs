@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parquet::basic::{Compression, ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
-use parquet::data_type::{DataType, Int32Type, Int64Type};
+use parquet::data_type::{DataType, DoubleType, FloatType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -18,23 +18,25 @@ use super::NAMES;
 use super::pages::{PageFile, PageTooLarge};
 use super::zstd::ZstdPages;
 use crate::error::{Error, Result};
+use crate::values::Values;
 
 /// Rows that are read at a time, of each column.
 const BATCH: usize = 1 << 14;
 
-/// Reads the first `N` of the two columns, or those of the given names, and hands them to `take` row by row. No page
-/// may have more than `most` bytes.
+/// Reads the first `N` of the two columns, or those of the given names, and hands them to `take` row by row. The first is
+/// of unsigned integers, and the second of `values`. No page may have more than `most` bytes.
 pub fn read<const N: usize>(
     name: &str,
     file: File,
     names: Option<[&str; 2]>,
+    values: Values,
     most: u64,
     take: &mut impl FnMut([u64; N]) -> Result<()>,
 ) -> Result<()> {
     let failed = |source| in_file(name)(source);
-    let open = |place, group: &RowGroupMetaData| {
+    let open = |place, values, group: &RowGroupMetaData| {
         let file = file.try_clone().map_err(|error| failed(error.into()))?;
-        Column::open(name, file, most, group, place)
+        Column::open(name, file, most, group, place, values)
     };
     let metadata = file.try_clone().map_err(|error| failed(error.into()))?;
     let reader = guarded(name, || SerializedFileReader::new(metadata).map_err(failed))?;
@@ -46,8 +48,8 @@ pub fn read<const N: usize>(
     let mut first_row = 0;
     for group in reader.metadata().row_groups() {
         let mut columns = Vec::with_capacity(N);
-        for place in places {
-            columns.push(guarded(name, || open(place, group))?);
+        for (place, values) in places.into_iter().zip([Values::Unsigned, values]) {
+            columns.push(guarded(name, || open(place, values, group))?);
         }
         let mut missing = u64::try_from(group.num_rows()).unwrap_or(0);
         loop {
@@ -126,8 +128,9 @@ pub fn named_places<const N: usize>(
 
 /// A column of a row group that is being read.
 struct Column {
-    reader: Integers,
+    reader: Numbers,
     name: String,
+    values: Values,
     /// Whether its bits are to be taken as they are.
     is_unsigned: bool,
     is_optional: bool,
@@ -136,9 +139,11 @@ struct Column {
     most: u64,
 }
 
-enum Integers {
+enum Numbers {
     Narrow(ColumnReaderImpl<Int32Type>),
     Wide(ColumnReaderImpl<Int64Type>),
+    Float(ColumnReaderImpl<FloatType>),
+    Double(ColumnReaderImpl<DoubleType>),
 }
 
 impl Column {
@@ -148,13 +153,22 @@ impl Column {
         most: u64,
         group: &RowGroupMetaData,
         place: usize,
+        values: Values,
     ) -> Result<Self> {
         let descriptor = group.schema_descr().column(place);
         let unsuitable = || Error::ColumnType {
             name: file.to_owned(),
             column: descriptor.name().chars().take(40).collect(),
+            expected: match values {
+                Values::Float => "floating-point numbers",
+                Values::Unsigned | Values::Signed => "integers of 32 or 64 bits",
+            },
         };
-        let is_unsigned = signedness(&descriptor).ok_or_else(unsuitable)?;
+        let is_unsigned = match values {
+            Values::Float => is_flat(&descriptor).then_some(false),
+            Values::Unsigned | Values::Signed => signedness(&descriptor),
+        };
+        let is_unsigned = is_unsigned.ok_or_else(unsuitable)?;
         let rows = usize::try_from(group.num_rows()).unwrap_or(0);
         let column = group.column(place);
         let is_zstd = matches!(column.compression(), Compression::ZSTD(_));
@@ -170,14 +184,18 @@ impl Column {
             let pages = SerializedPageReader::new(pages, column, rows, None);
             Box::new(pages.map_err(in_file(file))?)
         };
+        let is_float = values == Values::Float;
         let reader = match get_column_reader(Arc::clone(&descriptor), pages) {
-            ColumnReader::Int32ColumnReader(reader) => Integers::Narrow(reader),
-            ColumnReader::Int64ColumnReader(reader) => Integers::Wide(reader),
+            ColumnReader::Int32ColumnReader(reader) if !is_float => Numbers::Narrow(reader),
+            ColumnReader::Int64ColumnReader(reader) if !is_float => Numbers::Wide(reader),
+            ColumnReader::FloatColumnReader(reader) if is_float => Numbers::Float(reader),
+            ColumnReader::DoubleColumnReader(reader) if is_float => Numbers::Double(reader),
             _ => return Err(unsuitable()),
         };
         Ok(Self {
             reader,
             name: descriptor.name().chars().take(40).collect(),
+            values,
             is_unsigned,
             is_optional: descriptor.max_def_level() > 0,
             numbers: Vec::with_capacity(BATCH),
@@ -196,7 +214,7 @@ impl Column {
         let failed = |error| in_page(file, first_row, self.most, error);
         self.numbers.clear();
         let (bits, present): (Vec<i64>, _) = match &mut self.reader {
-            Integers::Narrow(reader) => {
+            Numbers::Narrow(reader) => {
                 let (values, present) = records(reader, self.is_optional).map_err(failed)?;
                 let widen = |value: i32| match self.is_unsigned {
                     true => i64::from(value as u32),
@@ -204,16 +222,34 @@ impl Column {
                 };
                 (values.into_iter().map(widen).collect(), present)
             }
-            Integers::Wide(reader) => records(reader, self.is_optional).map_err(failed)?,
+            Numbers::Wide(reader) => records(reader, self.is_optional).map_err(failed)?,
+            Numbers::Float(reader) => {
+                let (values, present) = records(reader, self.is_optional).map_err(failed)?;
+                let bits = |value| f64::from(value).to_bits() as i64;
+                (values.into_iter().map(bits).collect(), present)
+            }
+            Numbers::Double(reader) => {
+                let (values, present) = records(reader, self.is_optional).map_err(failed)?;
+                let bits = |value: f64| value.to_bits() as i64;
+                (values.into_iter().map(bits).collect(), present)
+            }
         };
         if let Some(row) = present.iter().position(|&level| level == 0) {
             return Err(cell(row, "is missing"));
         }
         for (row, bits) in bits.into_iter().enumerate() {
-            if bits < 0 && !self.is_unsigned {
-                return Err(cell(row, "is negative"));
+            match self.values {
+                Values::Unsigned if bits < 0 && !self.is_unsigned => {
+                    return Err(cell(
+                        row,
+                        "is negative: --values signed takes that as a value",
+                    ));
+                }
+                Values::Signed if bits < 0 && self.is_unsigned => {
+                    return Err(cell(row, "is too large for a signed integer"));
+                }
+                _ => self.numbers.push(bits as u64),
             }
-            self.numbers.push(bits as u64);
         }
         Ok(self.numbers.len())
     }
@@ -266,13 +302,18 @@ fn records<T: DataType>(
     Ok((values, levels))
 }
 
+/// Whether a column has at most one value a row.
+fn is_flat(column: &ColumnDescriptor) -> bool {
+    column.max_rep_level() == 0 && column.max_def_level() <= 1
+}
+
 /// Whether a column has unsigned integers; none if it has anything but one integer a row.
 fn signedness(column: &ColumnDescriptor) -> Option<bool> {
     let integers = matches!(
         column.physical_type(),
         PhysicalType::INT32 | PhysicalType::INT64
     );
-    if !integers || column.max_rep_level() > 0 || column.max_def_level() > 1 {
+    if !integers || !is_flat(column) {
         return None;
     }
     if let Some(logical) = column.logical_type_ref() {
@@ -307,10 +348,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.parquet");
         let mut good = Vec::new();
-        let mut writer = ColumnWriter::new(&mut good).unwrap();
+        let mut writer = ColumnWriter::new(&mut good, Values::Unsigned).unwrap();
         let keys: Vec<u64> = (0..100).collect();
         let values: Vec<u64> = (0..100).map(|i| i % 3).collect();
-        writer.append(Group::of(&keys, &values).unwrap()).unwrap();
+        writer
+            .append(Group::of(&keys, &values, Values::Unsigned).unwrap())
+            .unwrap();
         writer.finish().unwrap();
         let read = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
@@ -319,6 +362,7 @@ mod tests {
                 "a.parquet",
                 File::open(&path).unwrap(),
                 None,
+                Values::Unsigned,
                 1 << 20,
                 &mut |_: [u64; 2]| {
                     rows += 1;

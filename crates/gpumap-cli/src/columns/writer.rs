@@ -6,13 +6,14 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
 use parquet::column::writer::{ColumnCloseResult, ColumnWriterImpl};
-use parquet::data_type::Int64Type;
+use parquet::data_type::{DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::{SchemaDescriptor, Type};
 
 use super::NAMES;
+use crate::values::Values;
 
 /// What is the same in all files.
 struct Layout {
@@ -21,20 +22,36 @@ struct Layout {
 }
 
 impl Layout {
-    fn get() -> Result<&'static Self, ParquetError> {
-        static LAYOUT: LazyLock<Result<Layout, ParquetError>> = LazyLock::new(Layout::new);
+    fn of(values: Values) -> Result<&'static Self, ParquetError> {
+        type Made = LazyLock<Result<Layout, ParquetError>>;
+        static UNSIGNED: Made = LazyLock::new(|| Layout::new(Values::Unsigned));
+        static SIGNED: Made = LazyLock::new(|| Layout::new(Values::Signed));
+        static FLOAT: Made = LazyLock::new(|| Layout::new(Values::Float));
+        let layout = match values {
+            Values::Unsigned => &UNSIGNED,
+            Values::Signed => &SIGNED,
+            Values::Float => &FLOAT,
+        };
         let damaged = |error: &ParquetError| ParquetError::General(error.to_string());
-        LAYOUT.as_ref().map_err(damaged)
+        layout.as_ref().map_err(damaged)
     }
 
-    fn new() -> Result<Self, ParquetError> {
-        let unsigned = |name| {
-            let column = Type::primitive_type_builder(name, PhysicalType::INT64)
+    fn new(values: Values) -> Result<Self, ParquetError> {
+        let column = |name, values| {
+            let (physical, logical) = match values {
+                Values::Unsigned => (PhysicalType::INT64, Some(LogicalType::integer(64, false))),
+                Values::Signed => (PhysicalType::INT64, Some(LogicalType::integer(64, true))),
+                Values::Float => (PhysicalType::DOUBLE, None),
+            };
+            let column = Type::primitive_type_builder(name, physical)
                 .with_repetition(Repetition::REQUIRED)
-                .with_logical_type(Some(LogicalType::integer(64, false)));
+                .with_logical_type(logical);
             column.build().map(Arc::new)
         };
-        let columns = vec![unsigned(NAMES[0])?, unsigned(NAMES[1])?];
+        let columns = vec![
+            column(NAMES[0], Values::Unsigned)?,
+            column(NAMES[1], values)?,
+        ];
         let schema = Type::group_type_builder("pairs")
             .with_fields(columns)
             .build()?;
@@ -59,25 +76,37 @@ pub struct Group {
 
 impl Group {
     /// Encodes pairs, as many keys as values.
-    pub fn of(keys: &[u64], values: &[u64]) -> io::Result<Self> {
-        let encoded = [keys, values]
-            .into_iter()
-            .enumerate()
-            .map(|(place, numbers)| Self::column(place, bytemuck::cast_slice(numbers)));
-        let columns: Result<Vec<_>, ParquetError> = encoded.collect();
+    pub fn of(keys: &[u64], values: &[u64], kind: Values) -> io::Result<Self> {
+        let encode = || {
+            let layout = Layout::of(kind)?;
+            // They are the same bits: the column says what they are.
+            let integers = Self::column::<Int64Type>;
+            let keys = integers(layout, 0, bytemuck::cast_slice(keys))?;
+            let values = match kind {
+                Values::Unsigned | Values::Signed => {
+                    integers(layout, 1, bytemuck::cast_slice(values))?
+                }
+                Values::Float => {
+                    Self::column::<DoubleType>(layout, 1, bytemuck::cast_slice(values))?
+                }
+            };
+            Ok(vec![keys, values])
+        };
         Ok(Self {
-            columns: columns.map_err(io_error)?,
+            columns: encode().map_err(io_error)?,
             rows: keys.len() as u64,
         })
     }
 
-    /// Encodes numbers. They are the same bits: the column says that they are unsigned.
-    fn column(place: usize, numbers: &[i64]) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
-        let layout = Layout::get()?;
+    fn column<T: DataType>(
+        layout: &Layout,
+        place: usize,
+        numbers: &[T::T],
+    ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
         let mut bytes = TrackedWrite::new(Vec::new());
         let pages = Box::new(SerializedPageWriter::new(&mut bytes));
         let (column, properties) = (layout.schema.column(place), Arc::clone(&layout.properties));
-        let mut writer = ColumnWriterImpl::<Int64Type>::new(column, properties, pages);
+        let mut writer = ColumnWriterImpl::<T>::new(column, properties, pages);
         writer.write_batch(numbers, None, None)?;
         let closed = writer.close()?;
         Ok((bytes.into_inner()?.into(), closed))
@@ -96,9 +125,9 @@ pub struct ColumnWriter<W: Write + Send> {
 
 impl<W: Write + Send> ColumnWriter<W> {
     /// Begins the file.
-    pub fn new(out: W) -> io::Result<Self> {
+    pub fn new(out: W, values: Values) -> io::Result<Self> {
         let new = || {
-            let layout = Layout::get()?;
+            let layout = Layout::of(values)?;
             let schema = layout.schema.root_schema_ptr();
             SerializedFileWriter::new(out, schema, Arc::clone(&layout.properties))
         };
