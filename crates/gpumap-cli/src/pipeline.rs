@@ -2,12 +2,13 @@
 //! packed bases, and the caller takes these.
 //!
 //! Threads wait for each other at channels of bounded length, so memory is bounded as well. A thread ends when the
-//! channel that it sends to is closed; so dropping a [`Pipeline`] ends all of them, but for one that waits for an input.
+//! channel that it sends to is closed; so dropping a [`Pipeline`] ends all of them, except one that waits for an input.
 //! For that reason nothing waits for threads after an error.
 
+mod read;
+mod work;
+
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -18,17 +19,17 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use gpumap::Device;
 use gpumap_kmer_kernels::GROUP;
-use needletail::errors::ParseError;
 
+use self::read::ReadThread;
+use self::work::{ParseThread, PooledBlocks};
 use crate::error::{Error, Result};
-use crate::kmer::{Kmer, KmerLength, Kmers, Strand};
+use crate::kmer::{KmerLength, Strand};
 use crate::ledger::Ledger;
 use crate::packed::Block;
-use crate::parse::{Blocks, Failure, Parsed, parse};
-use crate::pieces::{CutError, Cutter, Line, Piece, Start, behind_range};
-use crate::progress::{ByteBar, Progress};
+use crate::parse::Parsed;
+use crate::progress::Progress;
 use crate::sequence::SequenceTotals;
-use crate::source::{Source, read_at};
+use crate::source::Source;
 
 /// Blocks that are with the device, beside those of the threads.
 pub const IN_FLIGHT: usize = 3;
@@ -81,26 +82,6 @@ enum Message {
         outcome: Result<Parsed>,
     },
 }
-
-/// What a thread that parses is to do.
-enum Job {
-    /// A piece that has been read.
-    Piece(Piece),
-    /// A piece that it reads itself, of a large file of FASTA.
-    Range(FileRange),
-}
-
-/// A piece of a file.
-struct FileRange {
-    file: Arc<File>,
-    at: u64,
-    len: usize,
-    index: usize,
-    start: Start,
-}
-
-/// Pieces from which on a file of FASTA is read by the threads that parse.
-const LARGE: usize = 8;
 
 /// Seconds that threads worked, all of them together.
 #[derive(Debug, Default)]
@@ -289,273 +270,5 @@ impl Input {
             })?;
         }
         Ok(())
-    }
-}
-
-/// Reads one input after the other.
-struct ReadThread {
-    sources: Vec<Source>,
-    /// The first that no thread has begun.
-    next: Arc<AtomicUsize>,
-    settings: Settings,
-    /// Threads that may unpack an input.
-    threads: NonZero<usize>,
-    bar: ByteBar,
-    jobs: Sender<(usize, Job)>,
-    spare: Receiver<Vec<u8>>,
-    messages: Sender<Message>,
-    busy: Arc<Busy>,
-}
-
-/// The caller takes no more.
-struct Stopped;
-
-impl ReadThread {
-    fn run(self) {
-        loop {
-            let input = self.next.fetch_add(1, Ordering::Relaxed);
-            if input >= self.sources.len() || self.read(input).is_err() {
-                return;
-            }
-        }
-    }
-
-    fn read(&self, input: usize) -> Result<(), Stopped> {
-        let source = &self.sources[input];
-        let Settings {
-            length,
-            most,
-            piece: size,
-            ..
-        } = self.settings;
-        match source.open_fasta((LARGE * size) as u64) {
-            Ok(Some((file, len))) => return self.cut_file(input, Arc::new(file), len),
-            Ok(None) => {}
-            Err(error) => return self.fail(input, 0, error),
-        }
-        let reader = match timed(&self.busy.read, || source.open(&self.bar, self.threads)) {
-            Ok(reader) => reader,
-            Err(error) => return self.fail(input, 0, error),
-        };
-        let mut cutter = Cutter::new(reader, size, length.get(), most);
-        for index in 0.. {
-            let spare = self.spare.try_recv().unwrap_or_default();
-            let piece = match timed(&self.busy.read, || cutter.next_piece(spare)) {
-                Ok(Some(piece)) => piece,
-                Ok(None) => break,
-                Err(error) => return self.fail(input, index, self.explain(source, error)),
-            };
-            let job = Job::Piece(piece);
-            self.jobs.send((input, job)).map_err(|_| Stopped)?;
-        }
-        Ok(())
-    }
-
-    /// Cuts a file of FASTA, of which it reads no more than it takes to know how each piece begins.
-    fn cut_file(&self, input: usize, file: Arc<File>, len: u64) -> Result<(), Stopped> {
-        let Settings {
-            length,
-            piece: size,
-            ..
-        } = self.settings;
-        let (mut line, mut carried) = (Line::Start, Vec::new());
-        for (index, at) in (0..len).step_by(size).enumerate() {
-            let end = len.min(at + size as u64);
-            let behind = timed(&self.busy.read, || {
-                let before = (line, &carried[..]);
-                behind_range(at..end, before, length.get() - 1, |bytes, at| {
-                    read_at(&file, bytes, at)
-                })
-            });
-            let behind = match behind {
-                Ok(behind) => behind,
-                Err(error) => {
-                    let error = not_sequences(&self.sources[input], error.into());
-                    return self.fail(input, index, error);
-                }
-            };
-            let job = Job::Range(FileRange {
-                file: Arc::clone(&file),
-                at,
-                len: (end - at) as usize,
-                index,
-                start: Start::Fasta { line, carried },
-            });
-            self.jobs.send((input, job)).map_err(|_| Stopped)?;
-            (line, carried) = behind;
-        }
-        Ok(())
-    }
-
-    /// The error stands where the next piece would.
-    fn fail(&self, input: usize, index: usize, error: Error) -> Result<(), Stopped> {
-        let message = Message::Parsed {
-            input,
-            index,
-            outcome: Err(error),
-        };
-        self.messages.send(message).map_err(|_| Stopped)
-    }
-
-    fn explain(&self, source: &Source, error: CutError) -> Error {
-        let cause = match error {
-            CutError::TooLong { record } => {
-                return Error::RecordTooLong {
-                    name: source.to_string(),
-                    record,
-                    most: self.settings.most,
-                };
-            }
-            CutError::Read(error) => error.into(),
-            CutError::UnknownFormat(first) => ParseError::new_unknown_format(first),
-            CutError::Empty => ParseError::new_empty_file(),
-        };
-        not_sequences(source, cause)
-    }
-}
-
-fn not_sequences(source: &Source, cause: ParseError) -> Error {
-    Error::Sequences {
-        name: source.to_string(),
-        source: cause,
-    }
-}
-
-/// Parses pieces of any input.
-struct ParseThread {
-    jobs: Receiver<(usize, Job)>,
-    spare: Sender<Vec<u8>>,
-    sources: Vec<Source>,
-    bar: ByteBar,
-    busy: Arc<Busy>,
-    blocks: PooledBlocks,
-}
-
-impl ParseThread {
-    fn run(mut self) {
-        let mut own = Vec::new();
-        while let Ok((input, job)) = self.jobs.recv() {
-            let (index, outcome) = match job {
-                Job::Piece(piece) => {
-                    let outcome = self.parse(input, &piece);
-                    // The reader may have ended.
-                    let _ = self.spare.send(piece.bytes);
-                    (piece.index, outcome)
-                }
-                Job::Range(range) => {
-                    let index = range.index;
-                    let bytes = std::mem::take(&mut own);
-                    let outcome = match timed(&self.busy.read_range, || range.read(bytes)) {
-                        Ok(piece) => {
-                            self.bar.advance(piece.bytes.len());
-                            let outcome = self.parse(input, &piece);
-                            own = piece.bytes;
-                            outcome
-                        }
-                        Err(error) => Err(Some(not_sequences(&self.sources[input], error.into()))),
-                    };
-                    (index, outcome)
-                }
-            };
-            let outcome = match outcome {
-                Ok(parsed) => Ok(parsed),
-                Err(Some(error)) => Err(error),
-                Err(None) => return,
-            };
-            let message = Message::Parsed {
-                input,
-                index,
-                outcome,
-            };
-            if self.blocks.messages.send(message).is_err() {
-                return;
-            }
-        }
-    }
-
-    /// `None` if the caller takes no more.
-    fn parse(&mut self, input: usize, piece: &Piece) -> Result<Parsed, Option<Error>> {
-        let Settings { length, most, .. } = self.blocks.settings;
-        self.blocks.waited = Duration::ZERO;
-        let start = Instant::now();
-        let outcome = parse(piece, length.get(), most, &mut self.blocks);
-        let worked = start.elapsed().saturating_sub(self.blocks.waited);
-        let nanos = worked.as_nanos() as u64;
-        self.busy.parse.fetch_add(nanos, Ordering::Relaxed);
-        outcome.map_err(|failure| match failure {
-            Failure::Parse(cause) => Some(not_sequences(&self.sources[input], cause)),
-            Failure::Blocks(error) => error,
-        })
-    }
-}
-
-impl FileRange {
-    /// Reads it into the memory of `bytes`.
-    fn read(self, mut bytes: Vec<u8>) -> io::Result<Piece> {
-        bytes.resize(self.len, 0);
-        read_at(&self.file, &mut bytes, self.at)?;
-        Ok(Piece {
-            index: self.index,
-            bytes,
-            start: self.start,
-        })
-    }
-}
-
-/// Blocks that go round.
-struct PooledBlocks {
-    settings: Settings,
-    empty: Receiver<Block>,
-    give_back: Sender<Block>,
-    spare_kmers: Receiver<Vec<u64>>,
-    made: Arc<AtomicUsize>,
-    most: usize,
-    messages: Sender<Message>,
-    /// For how long this thread has waited here.
-    waited: Duration,
-}
-
-impl PooledBlocks {
-    fn waiting<T>(&mut self, wait: impl FnOnce(&Self) -> Option<T>) -> Result<T, Option<Error>> {
-        let start = Instant::now();
-        let outcome = wait(self);
-        self.waited += start.elapsed();
-        outcome.ok_or(None)
-    }
-}
-
-impl Blocks for PooledBlocks {
-    /// `None` if the caller takes no more.
-    type Error = Option<Error>;
-
-    fn empty(&mut self) -> Result<Block, Option<Error>> {
-        if let Ok(block) = self.empty.try_recv() {
-            return Ok(block);
-        }
-        if self.made.fetch_add(1, Ordering::Relaxed) < self.most {
-            let settings = &self.settings;
-            let block = Block::new(&settings.device, settings.block());
-            let doing = Error::while_doing("cannot make memory for bases");
-            return block.map_err(|error| Some(doing(error)));
-        }
-        self.waiting(|blocks| blocks.empty.recv().ok())
-    }
-
-    fn full(&mut self, mut block: Block) -> Result<(), Option<Error>> {
-        let packed = match self.settings.kmers {
-            None => Packed::Block(block),
-            Some(strand) => {
-                // New pages for each block would take longer than its k-mers.
-                let mut kmers = self.spare_kmers.try_recv().unwrap_or_default();
-                kmers.clear();
-                kmers.reserve(block.len());
-                let made = Kmers::of_codes(block.codes(), self.settings.length, strand);
-                kmers.extend(made.map(Kmer::code));
-                block.clear();
-                let _ = self.give_back.send(block);
-                Packed::Kmers(kmers)
-            }
-        };
-        self.waiting(|blocks| blocks.messages.send(Message::Packed(packed)).ok())
     }
 }

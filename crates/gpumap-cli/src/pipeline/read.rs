@@ -1,0 +1,178 @@
+//! The threads that read inputs, unpack them and cut them into pieces.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_channel::{Receiver, Sender};
+use needletail::errors::ParseError;
+
+use super::{Busy, Message, Settings, timed};
+use crate::error::{Error, Result};
+use crate::pieces::{CutError, Cutter, Line, Piece, Start, behind_range};
+use crate::progress::ByteBar;
+use crate::source::{Source, read_at};
+
+/// What a thread that parses is to do.
+pub(super) enum Job {
+    /// A piece that has been read.
+    Piece(Piece),
+    /// A piece that it reads itself, of a large file of FASTA.
+    Range(FileRange),
+}
+
+/// A piece of a file.
+pub(super) struct FileRange {
+    file: Arc<File>,
+    at: u64,
+    len: usize,
+    pub index: usize,
+    start: Start,
+}
+
+/// Pieces from which on a file of FASTA is read by the threads that parse.
+const LARGE: usize = 8;
+
+impl FileRange {
+    /// Reads it into the memory of `bytes`.
+    pub fn read(self, mut bytes: Vec<u8>) -> io::Result<Piece> {
+        bytes.resize(self.len, 0);
+        read_at(&self.file, &mut bytes, self.at)?;
+        Ok(Piece {
+            index: self.index,
+            bytes,
+            start: self.start,
+        })
+    }
+}
+
+/// Reads one input after the other.
+pub(super) struct ReadThread {
+    pub sources: Vec<Source>,
+    /// The first that no thread has begun.
+    pub next: Arc<AtomicUsize>,
+    pub settings: Settings,
+    /// Threads that may unpack an input.
+    pub threads: NonZero<usize>,
+    pub bar: ByteBar,
+    pub jobs: Sender<(usize, Job)>,
+    pub spare: Receiver<Vec<u8>>,
+    pub messages: Sender<Message>,
+    pub busy: Arc<Busy>,
+}
+
+/// The caller takes no more.
+struct Stopped;
+
+impl ReadThread {
+    pub fn run(self) {
+        loop {
+            let input = self.next.fetch_add(1, Ordering::Relaxed);
+            if input >= self.sources.len() || self.read(input).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn read(&self, input: usize) -> Result<(), Stopped> {
+        let source = &self.sources[input];
+        let Settings {
+            length,
+            most,
+            piece: size,
+            ..
+        } = self.settings;
+        match source.open_fasta((LARGE * size) as u64) {
+            Ok(Some((file, len))) => return self.cut_file(input, Arc::new(file), len),
+            Ok(None) => {}
+            Err(error) => return self.fail(input, 0, error),
+        }
+        let reader = match timed(&self.busy.read, || source.open(&self.bar, self.threads)) {
+            Ok(reader) => reader,
+            Err(error) => return self.fail(input, 0, error),
+        };
+        let mut cutter = Cutter::new(reader, size, length.get(), most);
+        for index in 0.. {
+            let spare = self.spare.try_recv().unwrap_or_default();
+            let piece = match timed(&self.busy.read, || cutter.next_piece(spare)) {
+                Ok(Some(piece)) => piece,
+                Ok(None) => break,
+                Err(error) => return self.fail(input, index, self.explain(source, error)),
+            };
+            let job = Job::Piece(piece);
+            self.jobs.send((input, job)).map_err(|_| Stopped)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts a file of FASTA, of which it reads no more than it takes to know how each piece begins.
+    fn cut_file(&self, input: usize, file: Arc<File>, len: u64) -> Result<(), Stopped> {
+        let Settings {
+            length,
+            piece: size,
+            ..
+        } = self.settings;
+        let (mut line, mut carried) = (Line::Start, Vec::new());
+        for (index, at) in (0..len).step_by(size).enumerate() {
+            let end = len.min(at + size as u64);
+            let behind = timed(&self.busy.read, || {
+                let before = (line, &carried[..]);
+                behind_range(at..end, before, length.get() - 1, |bytes, at| {
+                    read_at(&file, bytes, at)
+                })
+            });
+            let behind = match behind {
+                Ok(behind) => behind,
+                Err(error) => {
+                    let error = not_sequences(&self.sources[input], error.into());
+                    return self.fail(input, index, error);
+                }
+            };
+            let job = Job::Range(FileRange {
+                file: Arc::clone(&file),
+                at,
+                len: (end - at) as usize,
+                index,
+                start: Start::Fasta { line, carried },
+            });
+            self.jobs.send((input, job)).map_err(|_| Stopped)?;
+            (line, carried) = behind;
+        }
+        Ok(())
+    }
+
+    /// The error stands where the next piece would.
+    fn fail(&self, input: usize, index: usize, error: Error) -> Result<(), Stopped> {
+        let message = Message::Parsed {
+            input,
+            index,
+            outcome: Err(error),
+        };
+        self.messages.send(message).map_err(|_| Stopped)
+    }
+
+    fn explain(&self, source: &Source, error: CutError) -> Error {
+        let cause = match error {
+            CutError::TooLong { record } => {
+                return Error::RecordTooLong {
+                    name: source.to_string(),
+                    record,
+                    most: self.settings.most,
+                };
+            }
+            CutError::Read(error) => error.into(),
+            CutError::UnknownFormat(first) => ParseError::new_unknown_format(first),
+            CutError::Empty => ParseError::new_empty_file(),
+        };
+        not_sequences(source, cause)
+    }
+}
+
+pub(super) fn not_sequences(source: &Source, cause: ParseError) -> Error {
+    Error::Sequences {
+        name: source.to_string(),
+        source: cause,
+    }
+}

@@ -1,0 +1,143 @@
+//! The threads that parse pieces into blocks, and make k-mers where that is theirs to do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+
+use super::read::{Job, not_sequences};
+use super::{Busy, Message, Packed, Settings, timed};
+use crate::error::{Error, Result};
+use crate::kmer::{Kmer, Kmers};
+use crate::packed::Block;
+use crate::parse::{Blocks, Failure, Parsed, parse};
+use crate::pieces::Piece;
+use crate::progress::ByteBar;
+use crate::source::Source;
+
+/// Parses pieces of any input.
+pub(super) struct ParseThread {
+    pub jobs: Receiver<(usize, Job)>,
+    pub spare: Sender<Vec<u8>>,
+    pub sources: Vec<Source>,
+    pub bar: ByteBar,
+    pub busy: Arc<Busy>,
+    pub blocks: PooledBlocks,
+}
+
+impl ParseThread {
+    pub fn run(mut self) {
+        let mut own = Vec::new();
+        while let Ok((input, job)) = self.jobs.recv() {
+            let (index, outcome) = match job {
+                Job::Piece(piece) => {
+                    let outcome = self.parse(input, &piece);
+                    // The reader may have ended.
+                    let _ = self.spare.send(piece.bytes);
+                    (piece.index, outcome)
+                }
+                Job::Range(range) => {
+                    let index = range.index;
+                    let bytes = std::mem::take(&mut own);
+                    let outcome = match timed(&self.busy.read_range, || range.read(bytes)) {
+                        Ok(piece) => {
+                            self.bar.advance(piece.bytes.len());
+                            let outcome = self.parse(input, &piece);
+                            own = piece.bytes;
+                            outcome
+                        }
+                        Err(error) => Err(Some(not_sequences(&self.sources[input], error.into()))),
+                    };
+                    (index, outcome)
+                }
+            };
+            let outcome = match outcome {
+                Ok(parsed) => Ok(parsed),
+                Err(Some(error)) => Err(error),
+                Err(None) => return,
+            };
+            let message = Message::Parsed {
+                input,
+                index,
+                outcome,
+            };
+            if self.blocks.messages.send(message).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// `None` if the caller takes no more.
+    fn parse(&mut self, input: usize, piece: &Piece) -> Result<Parsed, Option<Error>> {
+        let Settings { length, most, .. } = self.blocks.settings;
+        self.blocks.waited = Duration::ZERO;
+        let start = Instant::now();
+        let outcome = parse(piece, length.get(), most, &mut self.blocks);
+        let worked = start.elapsed().saturating_sub(self.blocks.waited);
+        let nanos = worked.as_nanos() as u64;
+        self.busy.parse.fetch_add(nanos, Ordering::Relaxed);
+        outcome.map_err(|failure| match failure {
+            Failure::Parse(cause) => Some(not_sequences(&self.sources[input], cause)),
+            Failure::Blocks(error) => error,
+        })
+    }
+}
+
+/// Blocks that go round.
+pub(super) struct PooledBlocks {
+    pub settings: Settings,
+    pub empty: Receiver<Block>,
+    pub give_back: Sender<Block>,
+    pub spare_kmers: Receiver<Vec<u64>>,
+    pub made: Arc<AtomicUsize>,
+    pub most: usize,
+    pub messages: Sender<Message>,
+    /// For how long this thread has waited here.
+    pub waited: Duration,
+}
+
+impl PooledBlocks {
+    fn waiting<T>(&mut self, wait: impl FnOnce(&Self) -> Option<T>) -> Result<T, Option<Error>> {
+        let start = Instant::now();
+        let outcome = wait(self);
+        self.waited += start.elapsed();
+        outcome.ok_or(None)
+    }
+}
+
+impl Blocks for PooledBlocks {
+    /// `None` if the caller takes no more.
+    type Error = Option<Error>;
+
+    fn empty(&mut self) -> Result<Block, Option<Error>> {
+        if let Ok(block) = self.empty.try_recv() {
+            return Ok(block);
+        }
+        if self.made.fetch_add(1, Ordering::Relaxed) < self.most {
+            let settings = &self.settings;
+            let block = Block::new(&settings.device, settings.block());
+            let doing = Error::while_doing("cannot make memory for bases");
+            return block.map_err(|error| Some(doing(error)));
+        }
+        self.waiting(|blocks| blocks.empty.recv().ok())
+    }
+
+    fn full(&mut self, mut block: Block) -> Result<(), Option<Error>> {
+        let packed = match self.settings.kmers {
+            None => Packed::Block(block),
+            Some(strand) => {
+                // New pages for each block would take longer than its k-mers.
+                let mut kmers = self.spare_kmers.try_recv().unwrap_or_default();
+                kmers.clear();
+                kmers.reserve(block.len());
+                let made = Kmers::of_codes(block.codes(), self.settings.length, strand);
+                kmers.extend(made.map(Kmer::code));
+                block.clear();
+                let _ = self.give_back.send(block);
+                Packed::Kmers(kmers)
+            }
+        };
+        self.waiting(|blocks| blocks.messages.send(Message::Packed(packed)).ok())
+    }
+}
