@@ -18,6 +18,7 @@
 //! is seen by the host before anything is written to the table; pages spill.
 
 pub mod bins;
+pub mod combine;
 mod kernels;
 pub mod page;
 pub mod pages;

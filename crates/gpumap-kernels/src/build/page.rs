@@ -22,8 +22,8 @@
 //! Pages learn from those before them which way it is: where many had equal keys, the others are
 //! placed by claims at once. So are those of pages in use whose slots have 16 bytes (`Page::RANKS`).
 //!
-//! Kernels that merge place by claims alone: who meets its key has its value merged with the one there, in shared memory, once
-//! and for all. So their pages are never made twice, and each pair is either in its page or in the list of those that are spilled,
+//! Kernels that merge first look for keys where they lie in the page (`present`), and place the others by claims alone: a pair
+//! that meets its key has its value merged with the one there, in shared memory, once and for all. So their pages are never made twice, and each pair is either in its page or in the list of those that are spilled,
 //! which has room for all. If not all pairs came to a head or a list they do nothing.
 //!
 //! Invariant: as for single inserts, a pair has only full slabs before it in its walk, and of equal keys one is
@@ -35,6 +35,7 @@
 mod claim;
 mod equal;
 mod leave;
+mod present;
 mod queue;
 mod rank;
 mod shared;
@@ -328,20 +329,34 @@ where
         wait_copies::<0>();
         thread::sync_threads();
 
-        if IN_USE {
+        // Of this thread's pairs, those that are to be placed.
+        let mut some = u32::MAX;
+        let mut places = is_whole;
+        if IN_USE && MERGES && is_whole {
+            some = page.merge_present();
+            if some != 0 {
+                page.shared.equal.set_bits(1);
+            }
+            thread::sync_threads();
+            places = page.shared.equal.load() != 0;
+            if !places {
+                page.write_as_loaded(at.cast());
+            }
+        }
+        if IN_USE && places {
             page.load();
             thread::sync_threads();
         }
         let mut ranks = may_rank && page.shared.doubt.load() == 0;
         // Goes round a second time if keys are equal.
         let stored = loop {
-            if !is_whole {
+            if !places {
                 break 0;
             }
             let placed = if ranks {
                 page.rank_all()
             } else {
-                Some(page.claim_all::<MERGES>())
+                Some(page.claim_all::<MERGES>(some))
             };
             thread::sync_threads();
             if let Some(placed) = placed {

@@ -5,6 +5,7 @@
 //! than a pair, so there is room for as many as it has slots. Those of pages in use lie in scratch
 //! memory.
 
+use crate::build::combine::{self, Combine};
 use crate::build::pair::{Joined, side_by_side};
 use crate::build::spill::Spill;
 use crate::hash::{KeyHash, scale};
@@ -15,6 +16,7 @@ use core::marker::PhantomData;
 use core::ptr;
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mem;
+use gpumap_simt::shared_ptr::SharedPtr;
 use gpumap_simt::{U64x2, kernel_args, layout, thread};
 
 /// Where the pairs lie that were sent to a page.
@@ -83,6 +85,8 @@ kernel_args! {
         pub cursors: *mut u64,
         /// Where these go.
         pub spill: Spill<K, V>,
+        /// What becomes of the values of equal keys, of kernels that combine.
+        pub combine: Combine,
     }
 }
 
@@ -372,6 +376,24 @@ impl<K: Bits, V: Bits, W: Joined> Route<W, ()> for PairsToPages<'_, K, V, W> {
     #[inline(always)]
     fn parts(&self) -> u32 {
         self.route.args.parts
+    }
+
+    #[inline(always)]
+    fn place_of(&self, pair: W) -> u32 {
+        combine::place_of(pair.key::<K>())
+    }
+
+    #[inline(always)]
+    fn same(&self, one: W, other: W) -> bool {
+        one.key::<K>() == other.key::<K>()
+    }
+
+    #[inline(always)]
+    unsafe fn combine(&self, pairs: SharedPtr<W>, _: SharedPtr<u32>, there: u32, i: u32) {
+        // The second half of a pair.
+        let value = |i: u32| pairs.cast::<V>().add(2 * i + 1);
+        // SAFETY: passed on.
+        unsafe { self.route.args.combine.apply(value(there), value(i)) };
     }
 
     #[inline(always)]

@@ -3,6 +3,8 @@
 use super::batch::{assign, count_absent, store};
 use super::reply::{GetBinsArgs, get_bins};
 use crate::build::bins::{Bins, KeysOfPairs};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::build::combine::{SampleArgs, Sampled};
 use crate::build::page::{self, BuildArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::build::{ToBins, ToPages, pages::PagesArgs};
@@ -103,12 +105,43 @@ pub(super) unsafe fn remove_bins<F: Format>(args: &RemoveBinsArgs<F::Key, F::Val
     }
 }
 
+/// The kernels that combine equal keys.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Combined<K: crate::slot::Bits, V: crate::slot::Bits> {
+    /// Counts keys that would be combined, of a sample.
+    pub count_repeats: &'static Kernel<SampleArgs<K>>,
+    /// Sorts pairs into bins.
+    pub to_bins: ScatterKernel<ScatterArgs<K, V>>,
+    /// Sorts bins into pages.
+    pub to_pages: ScatterKernel<PagesArgs<K, V>>,
+}
+
+/// Those for keys and values that there are such kernels for.
+#[cfg(not(target_arch = "nvptx64"))]
+const fn combined<K, V>(count_repeats: &'static Kernel<SampleArgs<K>>) -> Option<Combined<K, V>>
+where
+    K: crate::slot::Bits + ToBins<V> + ToPages<V>,
+    V: crate::slot::Bits,
+{
+    match (<K as ToBins<V>>::COMBINED, <K as ToPages<V>>::COMBINED) {
+        (Some(to_bins), Some(to_pages)) => Some(Combined {
+            count_repeats,
+            to_bins,
+            to_pages,
+        }),
+        _ => None,
+    }
+}
+
 /// The kernels for [large batches](crate::build).
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
 pub struct BulkKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
     /// Sorts pairs into bins.
     pub to_bins: ScatterKernel<ScatterArgs<K, V>>,
+    /// The same two steps, to bins and to pages, that combine equal keys of a tile: for pairs that lie side by side.
+    pub combined: Option<Combined<K, V>>,
     /// Sorts keys into bins.
     pub keys_to_bins: ScatterKernel<ScatterArgs<K, ()>>,
     /// Stores pairs in bins whose key is absent.
@@ -155,6 +188,11 @@ impl<K: crate::slot::Bits, V: crate::slot::Bits> BulkKernels<K, V> {
             self.fill.entry(),
         ];
         entries.extend(self.assign.map(Kernel::entry));
+        if let Some(combined) = self.combined {
+            entries.push(combined.count_repeats.entry());
+            entries.push(combined.to_bins.kernel.entry());
+            entries.push(combined.to_pages.kernel.entry());
+        }
         entries.extend(self.merged.into_iter().flatten().map(Kernel::entry));
         entries
     }
@@ -230,6 +268,7 @@ macro_rules! bulk_kernels {
             #[cfg(not(target_arch = "nvptx64"))]
             pub(super) static [<BULK $suffix:upper>]: BulkKernels<$k, $v> = BulkKernels {
                 to_bins: <$k as ToBins<$v>>::TO_BINS,
+                combined: combined(<$k as Sampled>::COUNT_REPEATS),
                 keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
                 insert: &[<INSERT_BINS $suffix:upper>],
                 merge: &[<MERGE_BINS $suffix:upper>],

@@ -147,6 +147,7 @@ macro_rules! set_kernels {
                 undo: &[<UNDO $suffix:upper>],
                 bulk: Some(&BulkKernels {
                     to_bins: <$k as ToBins<()>>::TO_BINS,
+                    combined: None,
                     keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
                     insert: &[<INSERT_BINS $suffix:upper>],
                     merge: &[<INSERT_BINS $suffix:upper>],

@@ -191,7 +191,9 @@ unsafe fn send<K, V, const THREADS: u32, const EACH: usize, const LINES: bool>(
     V: Payload,
 {
     // SAFETY: the launch is as the arguments say.
-    unsafe { scatter::<_, _, _, THREADS, EACH, false>(ToOwners::<_, _, LINES>(args), args.tile) };
+    unsafe {
+        scatter::<_, _, _, THREADS, EACH, false, false>(ToOwners::<_, _, LINES>(args), args.tile);
+    };
 }
 
 /// Keys and payloads that there is a kernel for that sends them.

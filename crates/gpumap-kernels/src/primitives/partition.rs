@@ -30,6 +30,7 @@ pub use kernels::*;
 pub use tile::{key_bytes, part_bytes};
 
 use super::binning::DigitOf;
+use crate::build::combine::Combine;
 use crate::slot::Bits;
 use gpumap_simt::layout::Layout;
 use gpumap_simt::mask::LaneMask;
@@ -110,6 +111,8 @@ kernel_args! {
         /// Unstable kernels: if not [`UNBOUNDED`], part `p` is written from `p * capacity` on; runs of
         /// keys that would go beyond its end are counted in `cursors` and not written.
         pub capacity: u64,
+        /// What becomes of the values of equal keys, of kernels that combine.
+        pub combine: Combine,
         /// Out: the keys.
         pub out_keys: *mut K,
         /// Out: the values, each beside its key.
@@ -164,7 +167,8 @@ unsafe fn by_lines<K, V, R, const THREADS: u32>(
     }
 }
 
-/// The body of the scatter kernels, for tiles of at most `tile` keys.
+/// The body of the scatter kernels, for tiles of at most `tile` keys. Of equal keys of a tile one is written, if it `COMBINES`;
+/// or several, if others were seen at their place first.
 ///
 /// | must call | result |
 /// |---|---|
@@ -174,7 +178,15 @@ unsafe fn by_lines<K, V, R, const THREADS: u32>(
 /// Blocks have `THREADS` threads, of which each has [`Route::ROWS`] parts, and [`key_bytes`] of dynamic
 /// shared memory for each key of the tile, [`part_bytes`] for each part; what the route leads to is valid.
 #[inline(always)]
-pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, const STABLE: bool>(
+pub(crate) unsafe fn scatter<
+    K,
+    V,
+    R,
+    const THREADS: u32,
+    const EACH: usize,
+    const STABLE: bool,
+    const COMBINES: bool,
+>(
     mut route: R,
     tile: u32,
 ) where
@@ -228,13 +240,41 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
             room.starts.add(i).store(0);
             i += THREADS;
         }
+        if COMBINES {
+            room.clear_seen(tile, THREADS);
+        }
         // The keys are here; the values may be on their way until they are written out.
-        if V::BYTES != 0 && !Room::<K, V, R, STABLE>::APART {
+        if !COMBINES && V::BYTES != 0 && !Room::<K, V, R, STABLE>::APART {
             wait_copies::<1>();
         } else {
             wait_copies::<0>();
         }
         thread::sync_threads();
+
+        // A bit for each of this thread's keys that the tile still has.
+        let mut left = u32::MAX;
+        if COMBINES {
+            let mut e = 0;
+            while e < EACH {
+                let i = t + e as u32 * THREADS;
+                if i < len {
+                    let there = room.first_like(
+                        tile,
+                        i,
+                        |key| route.place_of(key),
+                        |a, b| route.same(a, b),
+                    );
+                    if there != i {
+                        route.combine(room.keys, room.values, there, i);
+                        left &= !(1 << e);
+                    }
+                }
+                e += 1;
+            }
+            // What was seen lies where the order will be.
+            thread::sync_threads();
+        }
+        let has = |e: usize, i: u32| i < len && (!COMBINES || left >> e & 1 != 0);
 
         // Each key's part and its rank among the keys of that part: of the tile, or of the warp.
         let mut ranked = [0u32; EACH];
@@ -266,7 +306,7 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
                     of_warp.add(part).store(before + peers.count());
                 }
                 warp::sync_warp(LaneMask::FULL);
-            } else if i < len {
+            } else if has(e, i) {
                 let part = route.part(room.keys.add(i).load());
                 ranked[e] = part << 16 | room.starts.add(part).fetch_add(1);
             }
@@ -325,6 +365,12 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
             warp_id.wrapping_sub(1) & 31,
             warp::SIZE,
         );
+        // How many keys are written.
+        let len = if COMBINES {
+            warp::warp_shuffle_idx(LaneMask::FULL, of_warps, warp::SIZE - 1, warp::SIZE)
+        } else {
+            len
+        };
         let first_start = up_to - mine + if warp_id == 0 { 0 } else { warps_before };
         let mut start = first_start;
         let mut r = 0;
@@ -350,7 +396,7 @@ pub(crate) unsafe fn scatter<K, V, R, const THREADS: u32, const EACH: usize, con
         let mut e = 0;
         while e < EACH {
             let i = first + e as u32 * step;
-            if i < len {
+            if has(e, i) {
                 let part = ranked[e] >> 16;
                 let starts = if STABLE { of_warp } else { room.starts };
                 let rank = ranked[e] & 0xffff;

@@ -13,8 +13,6 @@ enum Claimed {
     Won,
     /// The word that stands for the pair that has the key.
     Present(u32),
-    /// The key is nowhere in the page, and is not to come into it.
-    Absent,
     Full,
 }
 
@@ -25,17 +23,17 @@ where
     F::Word: SharedWord,
 {
     /// Puts a staged pair into a slab, unless its key is there; a slab that is full it passes. `word`
-    /// stands for it in a slot. A pair that only `looks` does not get a free slot.
+    /// stands for it in a slot.
     ///
     /// # Safety
     /// All keys are staged, the slab is one of the page, and slots are accessed by this alone.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn claim(&self, slab: u32, key: F::Key, word: u32, looks: bool) -> Claimed {
+    unsafe fn claim(&self, slab: u32, key: F::Key, word: u32) -> Claimed {
         // SAFETY: passed on; the counter is the slab's.
         unsafe {
             let claimed = if IN_USE {
-                self.claim_first_free(slab, key, word, looks)
+                self.claim_first_free(slab, key, word)
             } else {
                 self.claim_from_own(slab, key, word)
             };
@@ -85,7 +83,7 @@ where
     /// As for [`claim`](Self::claim).
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn claim_first_free(&self, slab: u32, key: F::Key, word: u32, looks: bool) -> Claimed {
+    unsafe fn claim_first_free(&self, slab: u32, key: F::Key, word: u32) -> Claimed {
         let first = self.slots.add(slab * Self::SLAB_SLOTS);
         // Goes round again only when another pair took the slot; no more often than there are slots.
         loop {
@@ -118,9 +116,6 @@ where
                 if free == 0 {
                     return Claimed::Full;
                 }
-                if looks {
-                    return Claimed::Absent;
-                }
                 let slot = first.add(free.trailing_zeros());
                 if slot.compare_exchange(FREE, word) == FREE {
                     return Claimed::Won;
@@ -138,12 +133,13 @@ where
     F::Word: SharedWord,
 {
     /// Gives staged pairs slots, spills those that find none. Returns how many this thread stored. If `MERGES`, the value
-    /// of a pair whose key is there already is merged with the one there.
+    /// of a pair whose key is there already is merged with the one there. Of this thread's pairs, number `n` is placed if bit
+    /// `n` of `some` is set.
     ///
     /// # Safety
     /// The whole block calls it between two barriers; the keys are staged, the queue is empty.
     #[inline(always)]
-    pub(super) unsafe fn claim_all<const MERGES: bool>(&self) -> u32 {
+    pub(super) unsafe fn claim_all<const MERGES: bool>(&self, mut some: u32) -> u32 {
         let shared = &self.shared;
         let t = thread::thread_idx_x();
         let mut stored = 0;
@@ -152,13 +148,13 @@ where
             let mut i = t;
             while i < self.count {
                 let key = shared.key(i);
-                if let Stored::Table(_) = F::stored(key) {
+                if IN_USE && MERGES && some & 1 == 0 {
+                    // It has been merged.
+                } else if let Stored::Table(_) = F::stored(key) {
                     let (hash, word) = self.staged(i, key);
-                    let looks = self.looks::<MERGES>();
-                    match shared.claim(hash.slab(self.slab_mask), key, word, looks) {
+                    match shared.claim(hash.slab(self.slab_mask), key, word) {
                         Claimed::Won => stored += 1,
                         Claimed::Present(there) => self.meet::<MERGES>(there, i),
-                        Claimed::Absent => self.spill(i),
                         Claimed::Full => {
                             if !shared.wait(i, 0, 0) {
                                 stored += u32::from(self.claim_on::<MERGES>(i));
@@ -169,6 +165,7 @@ where
                     self.spill(i);
                 }
                 i += thread::block_dim_x();
+                some >>= 1;
             }
             thread::sync_threads();
 
@@ -198,13 +195,12 @@ where
             let mut probe = 1;
             while probe < PAGE_WALK && probe <= self.slab_mask {
                 slab = slab.wrapping_add(hash.step()) & self.slab_mask;
-                match self.shared.claim(slab, key, word, self.looks::<MERGES>()) {
+                match self.shared.claim(slab, key, word) {
                     Claimed::Won => return true,
                     Claimed::Present(there) => {
                         self.meet::<MERGES>(there, i);
                         return false;
                     }
-                    Claimed::Absent => break,
                     Claimed::Full => {}
                 }
                 probe += 1;
@@ -212,12 +208,6 @@ where
             self.spill(i);
             false
         }
-    }
-
-    /// Whether pairs of absent keys are left over.
-    #[inline(always)]
-    fn looks<const MERGES: bool>(&self) -> bool {
-        MERGES && self.args.merging.leaves_absent != 0
     }
 
     /// The pair at place `i` has met one with its key: if `MERGES`, that one takes its value.

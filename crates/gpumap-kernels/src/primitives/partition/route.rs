@@ -1,10 +1,11 @@
 //! Where the tiles of a scatter kernel come from, and where its keys go.
 
 use super::{Payload, ScatterArgs, UNBOUNDED};
+use crate::build::combine;
 use crate::build::pair::{self, side_by_side};
 use crate::slot::Bits;
 use gpumap_simt::atomic::{self, Relaxed};
-use gpumap_simt::shared_ptr::SharedWord;
+use gpumap_simt::shared_ptr::{SharedPtr, SharedWord};
 use gpumap_simt::{mem, thread};
 
 /// What one block takes in.
@@ -74,6 +75,29 @@ pub(crate) trait Route<K, V: Payload> {
 
     /// The tile of the calling block.
     fn tile(&self) -> Tile<K, V>;
+
+    /// A hash of a key by which equal ones are looked for, whose low bits count. Of kernels that combine.
+    #[inline(always)]
+    fn place_of(&self, key: K) -> u32 {
+        let _ = key;
+        0
+    }
+
+    /// Whether keys of the tile are equal. Of kernels that combine.
+    #[inline(always)]
+    fn same(&self, one: K, other: K) -> bool {
+        let _ = (one, other);
+        false
+    }
+
+    /// Combines key `i` of the tile, which is not written, with key `there`, which is equal. Of kernels that combine.
+    ///
+    /// # Safety
+    /// Both are staged with their values. That of `there` is accessed by this alone, and that of `i` is not changed.
+    #[inline(always)]
+    unsafe fn combine(&self, keys: SharedPtr<K>, values: SharedPtr<V::Word>, there: u32, i: u32) {
+        let _ = (keys, values, there, i);
+    }
 
     /// The value of every key, if they have the same: then none are read.
     #[inline(always)]
@@ -175,6 +199,22 @@ impl<K: Bits, V: Payload, const STABLE: bool, const JOINS: bool> Route<K, V>
     fn tile(&self) -> Tile<K, V> {
         let args = self.0;
         Tile::of_array(args.keys, args.values, args.len, args.tile, args.aligned)
+    }
+
+    #[inline(always)]
+    fn place_of(&self, key: K) -> u32 {
+        combine::place_of(key)
+    }
+
+    #[inline(always)]
+    fn same(&self, one: K, other: K) -> bool {
+        one == other
+    }
+
+    #[inline(always)]
+    unsafe fn combine(&self, _: SharedPtr<K>, values: SharedPtr<V::Word>, there: u32, i: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.combine.apply(values.add(there), values.add(i)) };
     }
 
     #[inline(always)]

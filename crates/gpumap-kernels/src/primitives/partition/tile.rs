@@ -1,4 +1,8 @@
 //! A tile of pairs in the shared memory of a block.
+//!
+//! Equal keys of a tile may be [combined](Room::first_like): each key has one place, by a hash of its own, and the first key that
+//! comes to a place stays there. A key that finds another one there is taken for the only one of its kind, and written: so
+//! nothing is lost if a place is too few, and a key that comes often is nearly always the first.
 
 use super::{Payload, Route};
 use gpumap_simt::shared_ptr::{SharedPtr, SharedWord, commit_copies};
@@ -85,6 +89,57 @@ impl<K: SharedWord, V: Payload, R: Route<K, V>, const STABLE: bool> Room<K, V, R
                 self.order.cast::<u16>().add(at).store(i as u16);
             } else {
                 self.order.cast::<u32>().add(at).store(part << 16 | i);
+            }
+        }
+    }
+
+    /// Places for the keys that were seen: a power of two, no more than the tile has keys.
+    #[inline(always)]
+    fn places_of_seen(tile: u32) -> u32 {
+        1 << (u32::BITS - 1 - tile.leading_zeros())
+    }
+
+    /// Makes ready for [`first_like`](Self::first_like), where the order will be.
+    ///
+    /// # Safety
+    /// The whole block of so many threads calls it, before a barrier. Not in stable kernels.
+    #[inline(always)]
+    pub(super) unsafe fn clear_seen(&self, tile: u32, threads: u32) {
+        let mut i = thread::thread_idx_x();
+        while i < Self::places_of_seen(tile) {
+            // SAFETY: a word of the order for each key of the tile.
+            unsafe { self.order.cast::<u32>().add(i).store(u32::MAX) };
+            i += threads;
+        }
+    }
+
+    /// The first key that was seen at the place of key `i` of the tile, if it is equal; else `i`.
+    ///
+    /// # Safety
+    /// Keys are staged, and a barrier passed since this was [made ready](Self::clear_seen); the order is accessed by this
+    /// alone, and no key is written.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(super) unsafe fn first_like(
+        &self,
+        tile: u32,
+        i: u32,
+        place_of: impl Fn(K) -> u32,
+        same: impl Fn(K, K) -> bool,
+    ) -> u32 {
+        // SAFETY: places are masked.
+        unsafe {
+            let key = self.keys.add(i).load();
+            let at = place_of(key) & (Self::places_of_seen(tile) - 1);
+            let place = self.order.cast::<u32>().add(at);
+            let mut there = place.peek();
+            if there == u32::MAX {
+                there = place.compare_exchange(u32::MAX, i);
+            }
+            if there != u32::MAX && same(self.keys.add(there).load(), key) {
+                there
+            } else {
+                i
             }
         }
     }

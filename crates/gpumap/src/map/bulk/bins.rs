@@ -3,6 +3,7 @@
 use std::ptr;
 
 use gpumap_kernels::build::bins::Bins;
+use gpumap_kernels::build::combine::{self, Combine, SampleArgs};
 use gpumap_kernels::build::pair::side_by_side;
 use gpumap_kernels::kernels::{AssignBinsArgs, BulkKernels, RemoveBinsArgs};
 use gpumap_kernels::primitives::binning::DigitOf;
@@ -17,7 +18,7 @@ use super::stages::Arrival;
 use crate::error::{Error, Result};
 use crate::map::assign::Assignment;
 use crate::map::launch::grid_of_bins;
-use crate::map::store::Job;
+use crate::map::store::{Job, Verb};
 use crate::map::table::Table;
 use crate::map::{Key, Map, Value};
 use crate::memory::{Memory, bytes_of};
@@ -27,6 +28,9 @@ use crate::scratch::Workspace;
 /// Bits of the hash that choose the bin of a pair on its way to a table in use: 256 regions, of
 /// which those that are being worked on stay in the L2.
 pub(super) const REGION_BITS: u32 = 8;
+
+/// Of so many keys of a sample at least one must be a repeat: then writing fewer pairs saves more than it takes to find these.
+const REPEATS: u64 = 8;
 
 /// Keys, and values if there are any, in bins by the top `bits` bits of their hashes: for each
 /// value of these, one bin after the other from each of `sources`.
@@ -39,6 +43,8 @@ pub(crate) struct InBins<K, V> {
     pub(crate) len: usize,
     /// When they come, if they are not there: all of them at the last.
     pub(crate) arrivals: Vec<Arrival>,
+    /// What became of the values of equal keys, if these were combined.
+    pub(crate) combined: Option<Combine>,
     /// Whether there is another copy of the batch, so that the memory of the bins may be used for something else.
     pub(crate) is_copy: bool,
 }
@@ -55,6 +61,8 @@ pub(in crate::map) struct Binned {
     len: usize,
     /// The bits of what comes with every key, if keys lie alone.
     same: Option<u64>,
+    /// What became of the values of equal keys, if these were combined.
+    combined: Option<Combine>,
 }
 
 impl Binned {
@@ -94,6 +102,7 @@ impl Binned {
             part: part(grains),
             len,
             same: None,
+            combined: None,
         }))
     }
 
@@ -126,6 +135,7 @@ impl Binned {
             sources: 1,
             len: self.len,
             arrivals: Vec::new(),
+            combined: self.combined,
             is_copy: true,
         }
     }
@@ -141,13 +151,14 @@ pub(super) fn spare(scratch: &Workspace, bytes: usize) -> Result<Option<Memory>>
 }
 
 impl<K: Key, V: Value> Map<K, V> {
-    /// The batch of a job in bins for a table in use, if that is worth while and can be done.
-    /// Waits for the device.
+    /// The batch of a job in bins for a table in use, if that is worth while and can be done. Equal keys are one in them, if it
+    /// `combines` and there are many. Waits for the device.
     pub(in crate::map) fn sorted(
         &self,
         table: &Table,
         scratch: &mut Workspace,
         job: &Job<K, V>,
+        combines: bool,
     ) -> Result<Option<Binned>> {
         let answers = !job.outcomes.is_null() || !job.held.is_null();
         let Some(kernels) = self.kernels.bulk.filter(|_| !answers) else {
@@ -156,8 +167,9 @@ impl<K: Key, V: Value> Map<K, V> {
         if !self.bulk.sorts(job.len, table.shape.bytes()) {
             return Ok(None);
         }
-        if !job.values.is_null() {
-            return self.pairs_to_bins(scratch, job, REGION_BITS);
+        let looks_first = combines && job.len >= self.bulk.combine;
+        if !job.values.is_null() || looks_first && self.repeats(scratch, job)? {
+            return self.pairs_to_bins(scratch, job, REGION_BITS, combines);
         }
         let keys = self.keys_to_bins(scratch, kernels, job.keys, job.len, REGION_BITS)?;
         let value: V::Bits = bytemuck::cast(job.value);
@@ -167,6 +179,33 @@ impl<K: Key, V: Value> Map<K, V> {
         }))
     }
 
+    /// Whether many keys of a batch come several times among as many as a tile has, and there are kernels that combine these.
+    /// Waits for the device.
+    fn repeats(&self, scratch: &mut Workspace, job: &Job<K, V>) -> Result<bool> {
+        let Some(kernels) = self.kernels.bulk.and_then(|bulk| bulk.combined) else {
+            return Ok(false);
+        };
+        if job.len < combine::SAMPLE as usize {
+            return Ok(false);
+        }
+        let args = SampleArgs {
+            keys: job.keys.cast(),
+            len: job.len as u64,
+            repeats: scratch.counting()?,
+        };
+        let grid = Grid {
+            blocks: 1,
+            threads: combine::SAMPLE_THREADS,
+            shared_bytes: combine::SAMPLE_BYTES,
+        };
+        // SAFETY: the batch is staged, and has as many keys.
+        unsafe { kernels.count_repeats.launch(scratch.stream(), grid, args) }?;
+        let [repeats, _] = scratch.counted()?;
+        // It only looked.
+        scratch.begin();
+        Ok(repeats >= u64::from(combine::SAMPLE) / REPEATS)
+    }
+
     /// Consecutive places for each warp, of bins of so many that have `len` keys for this table.
     pub(crate) fn part_of_bins(&self, len: usize, grains: Grains) -> u32 {
         let table_bytes = self.slots() as u64 * u64::from(self.kernels.slot_bytes);
@@ -174,18 +213,47 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// The batch of a job by the top `bits` bits of its hashes, each key with its value; none if there is no memory
-    /// for it, or one of the bins runs over. Waits for the device.
+    /// for it, or one of the bins runs over. Equal keys are one there, if it `combines` and there are many. Waits for the
+    /// device.
     pub(super) fn pairs_to_bins(
         &self,
         scratch: &mut Workspace,
         job: &Job<K, V>,
         bits: u32,
+        combines: bool,
     ) -> Result<Option<Binned>> {
         let Some(kernels) = &self.kernels.bulk else {
             return Ok(None);
         };
-        let values = (job.values.cast(), bytemuck::cast(job.value));
-        self.to_bins(scratch, kernels.to_bins, job.keys, values, job.len, bits)
+        let sort = |scratch: &mut Workspace, kernel, combine: Option<Combine>| {
+            let how = (kernel, combine.unwrap_or(Combine::KEEP));
+            let values = (job.values.cast(), bytemuck::cast(job.value));
+            let sorted = self.to_bins(scratch, how, job.keys, values, job.len, bits)?;
+            Ok(sorted.map(|sorted| Binned {
+                combined: combine,
+                ..sorted
+            }))
+        };
+        let Some(combined) = kernels.combined.filter(|_| combines) else {
+            return sort(scratch, kernels.to_bins, None);
+        };
+        // A sample of a small batch takes longer than it saves, unless a bin has run over.
+        let looks_first = job.len >= self.bulk.combine;
+        let mut repeats = looks_first && self.repeats(scratch, job)?;
+        if !repeats {
+            let sorted = sort(scratch, kernels.to_bins, None)?;
+            repeats = sorted.is_none() && !looks_first && self.repeats(scratch, job)?;
+            if !repeats {
+                return Ok(sorted);
+            }
+        }
+        let combine = match job.verb {
+            // Of several pairs with one key any may be kept.
+            Verb::Merge(Update::Replace) => Combine::KEEP,
+            Verb::Merge(update) => Combine { update, merges: 1 },
+            Verb::Insert | Verb::GetOrInsert | Verb::Exchange(_) => Combine::KEEP,
+        };
+        sort(scratch, combined.to_bins, Some(combine))
     }
 
     /// Keys alone by the top `bits` bits of their hashes: as [`pairs_to_bins`](Self::pairs_to_bins).
@@ -198,7 +266,8 @@ impl<K: Key, V: Value> Map<K, V> {
         bits: u32,
     ) -> Result<Option<Binned>> {
         let values = (ptr::null(), ());
-        self.to_bins(scratch, kernels.keys_to_bins, keys, values, len, bits)
+        let kernel = (kernels.keys_to_bins, Combine::KEEP);
+        self.to_bins(scratch, kernel, keys, values, len, bits)
     }
 
     /// # Errors
@@ -206,7 +275,7 @@ impl<K: Key, V: Value> Map<K, V> {
     fn to_bins<P: Layout + Copy + 'static>(
         &self,
         scratch: &mut Workspace,
-        kernel: ScatterKernel<ScatterArgs<K::Bits, P>>,
+        (kernel, combine): (ScatterKernel<ScatterArgs<K::Bits, P>>, Combine),
         keys: *const K,
         (values, value): (*const P, P),
         len: usize,
@@ -234,6 +303,7 @@ impl<K: Key, V: Value> Map<K, V> {
             cursors: binned.counts.ptr().cast(),
             matrix: ptr::null(),
             capacity: bins.capacity(),
+            combine,
             out_keys: binned.keys.ptr().cast(),
             out_values: binned.values.ptr().cast(),
         };
@@ -281,7 +351,8 @@ impl<K: Key, V: Value> Map<K, V> {
             value: assignment.value,
             ..Job::insert(assignment.len)
         };
-        let binned = self.sorted(table, scratch, &pairs)?;
+        // Each pair whose key is present counts.
+        let binned = self.sorted(table, scratch, &pairs, false)?;
         let assign = |binned: Binned| self.assign_bins(table, scratch, update, &binned.in_bins());
         binned.map(assign).transpose()
     }

@@ -232,7 +232,7 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(None);
         }
         let bins = match sorts {
-            true => self.pairs_to_bins(scratch, job, plan.bits)?,
+            true => self.pairs_to_bins(scratch, job, plan.bits, true)?,
             false => None,
         };
         let whole = bins.is_some() || !sorts;

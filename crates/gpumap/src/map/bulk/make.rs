@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use gpumap_kernels::build::combine::Combine;
 use gpumap_kernels::build::page::{BuildArgs, Merging};
 use gpumap_kernels::build::pages::PagesArgs;
 use gpumap_kernels::build::pair::side_by_side;
@@ -146,7 +147,12 @@ impl<K: Key, V: Value> Build<'_, K, V> {
 
     /// What sorts the bins, on a device for which tiles have so many keys.
     fn sorting(&self, tile: u32, reports: Reports) -> Sorting<K, V> {
-        let (plan, bins, kernel) = (&self.plan, &self.batch.bins, self.kernels.to_pages);
+        let (plan, bins) = (&self.plan, &self.batch.bins);
+        let combined = self.kernels.combined.zip(self.batch.combined);
+        let (kernel, combine) = match combined {
+            Some((kernels, combine)) => (kernels.to_pages, combine),
+            None => (self.kernels.to_pages, Combine::KEEP),
+        };
         let capacity = bins.capacity();
         let args = PagesArgs {
             view: self.table.view(),
@@ -162,6 +168,7 @@ impl<K: Key, V: Value> Build<'_, K, V> {
             parts: plan.parts,
             heads: plan.heads(&self.parts.heads, size_of::<K>() + size_of::<V>()),
             cursors: self.parts.cursors.ptr().cast(),
+            combine,
             spill: self.spill(match self.merge {
                 Some(_) => self.sent_away(),
                 None => reports.counters.unplaced(),

@@ -3,10 +3,13 @@
 //! | batch | map | what happens |
 //! |---|---|---|
 //! | large against the map | empty, and nobody is using it | its pages are [built](build) whole, alone on the map |
-//! | an insert, large against the map | in use, but by nobody now | it is added to its pages in the same manner |
+//! | an insert or a merge, large against the map | in use, but by nobody now | it is added to its pages in the same manner |
 //! | large, and the map much larger than the L2 | any | it is sorted into [bins], and the ordinary verbs run over these, beside other calls |
 //! | a large lookup | larger than what the device can tell the addresses of | it is [sorted](look_up) likewise, and its answers are put back |
 //! | any other | any | the ordinary verbs run over it as it is |
+//!
+//! Of a batch of pairs in which many keys come often, equal keys of a tile are combined first, in the kernels that sort: a
+//! [sample](gpumap_kernels::build::combine) tells. Not where each pair has an answer, or counts.
 //!
 //! What a batch does is the same in all cases; only the time differs. Sorting takes scratch memory,
 //! as much as the batch and a little more, for the length of the call. Where that cannot be had, or
@@ -67,6 +70,8 @@ pub(super) struct Thresholds {
     sample: usize,
     /// Pairs of a batch from which it is sorted into bins.
     bins: usize,
+    /// Pairs of a batch from which it is seen first whether keys repeat.
+    combine: usize,
     /// Bytes of the table for each pair of such a batch at most: a bin has to have many keys for
     /// each line of its region.
     bins_bytes_per_pair: u64,
@@ -102,6 +107,7 @@ impl Thresholds {
             fill_slots_per_pair: 4,
             sample: 1 << 16,
             bins: 5_000_000 * (slot_bytes as usize / 8),
+            combine: 50_000_000,
             bins_bytes_per_pair: 256,
             bins_table_bytes: 4 * context.l2_bytes,
             // A third of it for what passes through.
@@ -121,6 +127,7 @@ impl Thresholds {
         fill_slots_per_pair: 0,
         sample: 0,
         bins: usize::MAX,
+        combine: usize::MAX,
         bins_bytes_per_pair: 0,
         bins_table_bytes: u64::MAX,
         l2_bytes_per_warp: 0,
@@ -140,6 +147,7 @@ impl Thresholds {
             fill_slots_per_pair: usize::MAX,
             sample: 64,
             bins,
+            combine: 1,
             bins_bytes_per_pair: u64::MAX,
             bins_table_bytes: 0,
             l2_bytes_per_warp: u64::MAX,

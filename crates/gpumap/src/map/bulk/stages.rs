@@ -105,6 +105,7 @@ mod tests {
                     sources: 3,
                     len: 0,
                     arrivals: ends.iter().copied().map(arrival).collect(),
+                    combined: None,
                     is_copy: false,
                 };
                 let stages = stages(&shape, &plan, &batch);

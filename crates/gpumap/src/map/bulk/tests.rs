@@ -206,21 +206,25 @@ fn batches_are_sorted_unless_a_bin_runs_over() {
         let table = map.table.read();
         let keys: Vec<u64> = (0..N as u64).collect();
         let whole = job(&mut scratch, &keys);
-        let sorted = map.sorted(&table, &mut scratch, &whole).unwrap();
+        let sorted = map.sorted(&table, &mut scratch, &whole, true).unwrap();
         assert!(sorted.is_some());
         let answered = Job {
             held: ptr::dangling_mut(),
             ..whole
         };
         assert!(
-            map.sorted(&table, &mut scratch, &answered)
+            map.sorted(&table, &mut scratch, &answered, true)
                 .unwrap()
                 .is_none()
         );
 
         let equal = vec![7; N];
         let equal = job(&mut scratch, &equal);
-        assert!(map.sorted(&table, &mut scratch, &equal).unwrap().is_none());
+        assert!(
+            map.sorted(&table, &mut scratch, &equal, true)
+                .unwrap()
+                .is_none()
+        );
         drop(table);
         let mut table = map.alone_to_build(&equal).unwrap();
         let stored = map.build_from(&mut table, &mut scratch, equal).unwrap();
@@ -452,7 +456,10 @@ fn one_value_takes_no_place_in_bins() {
             ..pairs
         };
         let mut bytes = |job| {
-            let sorted = map.sorted(&table, &mut scratch, &job).unwrap().unwrap();
+            let sorted = map
+                .sorted(&table, &mut scratch, &job, true)
+                .unwrap()
+                .unwrap();
             sorted.bytes()
         };
         assert_eq!(bytes(same) * 2, bytes(pairs));

@@ -378,3 +378,90 @@ fn one_value_of_all_keys_is_merged_by_pages() {
         assert_eq!(map.retrieve_all().unwrap().1, vec![20; N]);
     });
 }
+
+/// Keys of which a few come very often, as the logarithm of their number is uniform.
+fn skewed(len: usize, distinct: u64) -> Vec<u64> {
+    let mix = |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let uniform = |i: u64| (mix(mix(i) >> 7) >> 11) as f64 / (1u64 << 53) as f64;
+    let key = |i| ((distinct as f64).powf(uniform(i)) as u64).wrapping_sub(3);
+    (0..len as u64).map(key).collect()
+}
+
+#[test]
+fn keys_that_come_often_are_combined_before_they_are_sorted() {
+    on_every_device(|device| {
+        let many = 6 * 1024;
+        let map = map::<u64, u64>(device, many, 8);
+        let mut scratch = map.scratch.take().unwrap();
+        let mut sorted = |keys: &[u64], combines| {
+            let job = job(&mut scratch, keys, keys, Merge::Add);
+            let sorted = map.pairs_to_bins(&mut scratch, &job, 4, combines);
+            let sorted = sorted.unwrap();
+            sorted.map(|sorted| sorted.in_bins::<u64, u64>().combined.is_some())
+        };
+        let skewed = skewed(many, many as u64);
+        assert_eq!(sorted(&skewed, true), Some(true));
+        assert_eq!(sorted(&skewed, false), None, "a bin runs over");
+        assert_eq!(sorted(&vec![7; many], true), Some(true));
+        let distinct: Vec<u64> = (0..many as u64).collect();
+        assert_eq!(sorted(&distinct, true), Some(false));
+        let twice: Vec<u64> = distinct.iter().map(|&key| key / 2).collect();
+        assert_eq!(sorted(&twice, true), Some(true), "side by side");
+    });
+}
+
+#[test]
+fn batches_of_keys_that_come_often_are_stored_as_any_other() {
+    on_every_device(|device| {
+        let many = 6 * 1024;
+        for (case, bulk) in [("pages", [N, N, N]), ("bins", [usize::MAX, usize::MAX, N])] {
+            for keys in [skewed(many, many as u64), skewed(many, 40), vec![7; many]] {
+                let new = || {
+                    let builder = Map::<u64, u64>::builder(device).page_slabs(8).hash_seed(3);
+                    builder.capacity(4 * many).bulk_from(bulk).build().unwrap()
+                };
+                let map = new();
+                let mut model = Model::default();
+                for (round, merge) in [Merge::Add, Merge::Add, Merge::Max, Merge::Xor]
+                    .into_iter()
+                    .enumerate()
+                {
+                    let values = values(keys.len(), round as u64);
+                    let new = map.merge(&keys, &values, merge).unwrap();
+                    assert_eq!(new, model.merge(&keys, &values, merge), "{case}, {merge:?}");
+                    model.expect(&map, case);
+                    let ones = vec![1u64; keys.len()];
+                    assert_eq!(map.merge(&keys, 1, Merge::Add).unwrap(), 0, "{case}");
+                    model.merge(&keys, &ones, Merge::Add);
+                    model.expect(&map, case);
+                }
+                // Each pair counts that updates a present key.
+                let present = map.merge_present(&keys, &keys, Merge::Add).unwrap();
+                assert_eq!(present, keys.len(), "{case}");
+                model.merge(&keys, &keys, Merge::Add);
+                model.expect(&map, case);
+
+                // Any of the values may be stored, or replace another.
+                for map in [new(), map] {
+                    let is_new = map.is_empty();
+                    let distinct = model.0.len();
+                    let values: Vec<u64> =
+                        keys.iter().zip(0..).map(|(key, i)| key << 20 ^ i).collect();
+                    if is_new {
+                        assert_eq!(map.insert(&keys, &values).unwrap(), distinct, "{case}");
+                    } else {
+                        assert_eq!(map.upsert(&keys, &values).unwrap(), 0, "{case}");
+                    }
+                    let pairs = keys.iter().zip(&values);
+                    let own: std::collections::HashSet<_> = pairs.collect();
+                    let (keys, values) = map.retrieve_all().unwrap();
+                    assert_eq!(keys.len(), distinct, "{case}");
+                    assert!(
+                        keys.iter().zip(&values).all(|pair| own.contains(&pair)),
+                        "{case}"
+                    );
+                }
+            }
+        }
+    });
+}

@@ -32,7 +32,7 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         let mut table = self.exclusive()?;
         // In order it is counted faster too.
-        let sorted = self.sorted(&table, scratch, &job)?;
+        let sorted = self.sorted(&table, scratch, &job, true)?;
         let absent = self.count_absent(&table, scratch, job.sorted(sorted.as_ref()))?;
         if absent == 0 && matches!(job.verb, Verb::Insert) {
             // Nothing to do, and outcomes say so.
@@ -159,7 +159,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<usize> {
         let sorted = match part.bins {
             Some(_) => None,
-            None => self.sorted(&table, scratch, &part)?,
+            None => self.sorted(&table, scratch, &part, true)?,
         };
         let part = part.sorted(sorted.as_ref());
         let report = self.run(&table, scratch, part, Select::All)?;

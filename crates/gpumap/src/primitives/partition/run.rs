@@ -2,6 +2,7 @@
 
 use std::ptr;
 
+use gpumap_kernels::build::combine::Combine;
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{
     OFFSETS, OffsetsArgs, Partitioned, Payload, SCAN_ROWS, ScanRowsArgs, ScatterArgs,
@@ -261,6 +262,7 @@ unsafe fn scatter<K: Partitioned<V>, V: Payload>(
         cursors: at.cursors,
         matrix,
         capacity,
+        combine: Combine::KEEP,
         out_keys: job.out_keys,
         out_values: job.out_values,
     };

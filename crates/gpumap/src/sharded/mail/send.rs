@@ -179,6 +179,7 @@ impl<K: Key, V: Value> Shard<K, V> {
                 sources: terms.ranks as u32,
                 len,
                 arrivals,
+                combined: None,
                 is_copy: false,
             },
             _fetching: fetching,

@@ -1,0 +1,155 @@
+//! Equal keys of a tile, combined before they are written to bins or to the heads of pages.
+//!
+//! A key that comes often has then at most a place for each tile, and not one for each time: bins do not run over, and there is less
+//! to sort. It pays where a tile has many such keys, which a [sample](SampleArgs) of a tile's size tells.
+
+use crate::count::Counters;
+use crate::slot::Bits;
+use gpumap_simt::atomic::part::Update;
+#[cfg(not(target_arch = "nvptx64"))]
+use gpumap_simt::kernel::Kernel;
+use gpumap_simt::layout;
+use gpumap_simt::mem::{self, Vector};
+use gpumap_simt::shared_ptr::{SharedPtr, SharedValue};
+use gpumap_simt::{kernel, kernel_args, thread};
+
+/// What becomes of the values of equal keys.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Combine {
+    /// How they are merged.
+    pub update: Update,
+    /// Whether they are: if 0, any of them is kept.
+    pub merges: u32,
+}
+layout!(Combine { update, merges });
+
+impl Combine {
+    /// Any of the values is kept.
+    pub const KEEP: Self = Self {
+        update: Update::Replace,
+        merges: 0,
+    };
+
+    /// Merges a value into another one.
+    ///
+    /// # Safety
+    /// Both lie in shared memory; the first is accessed by this alone, the second not changed.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn apply<V: SharedValue>(&self, to: SharedPtr<V>, from: SharedPtr<V>) {
+        if self.merges != 0 {
+            // SAFETY: the caller's promise.
+            unsafe { to.update(self.update, from.load()) };
+        }
+    }
+}
+
+/// A hash by which equal keys of a tile are looked for: not the one that chooses their part, of which all keys of a bin have
+/// the same upper bits.
+#[inline(always)]
+pub fn place_of<K: Bits>(key: K) -> u32 {
+    (key.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32
+}
+
+/// Threads of the block that looks at a sample.
+pub const SAMPLE_THREADS: u32 = 512;
+
+/// Consecutive keys of each of the block's steps.
+const RUN: u32 = SAMPLE_THREADS;
+
+/// How many runs there are.
+const RUNS: u32 = 8;
+
+/// Keys that are looked at: about as many as a tile has.
+pub const SAMPLE: u32 = RUNS * RUN;
+
+/// Places at which they are looked for.
+const PLACES: u32 = SAMPLE;
+
+/// Bytes of dynamic shared memory of the block.
+pub const SAMPLE_BYTES: u32 = 4 * PLACES;
+
+kernel_args! {
+    /// Arguments of the kernels that look at a sample: one block of [`SAMPLE_THREADS`] with [`SAMPLE_BYTES`] of dynamic shared
+    /// memory.
+    pub struct SampleArgs<K> {
+        /// `len` keys, at least [`SAMPLE`].
+        pub keys: *const K,
+        /// How many.
+        pub len: u64,
+        /// Those of the sample that would be combined with others.
+        pub repeats: Counters,
+    }
+}
+
+/// Counts the keys of some runs, from all over the batch, that would be combined with others of the sample if this were a tile.
+///
+/// # Safety
+/// See [`SampleArgs`].
+#[inline(always)]
+unsafe fn count_repeats<K: Bits + Vector>(args: &SampleArgs<K>) {
+    let seen = SharedPtr::<u32>::dynamic();
+    let t = thread::thread_idx_x();
+    // Runs lie at no regular distance, in which a batch may repeat as a whole.
+    let at = |run: u32| {
+        let share = u64::from(run + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let from = (u128::from(share) * u128::from(args.len - u64::from(RUN))) >> 64;
+        (from as u64 + u64::from(t)) as usize
+    };
+    // SAFETY: keys of the batch; a word is one thread's before the barrier, and accessed atomically behind it.
+    unsafe {
+        let mut i = t;
+        while i < PLACES {
+            seen.add(i).store(u32::MAX);
+            i += SAMPLE_THREADS;
+        }
+        thread::sync_threads();
+        let mut repeats = 0;
+        let mut run = 0;
+        while run < RUNS {
+            let key = mem::load_readonly(args.keys.add(at(run)));
+            let hash = place_of(key);
+            // What tells it from other keys at its place.
+            let word = (key.to_u64().wrapping_mul(0xd1b5_4a32_d192_ed03) >> 33) as u32;
+            let place = seen.add(hash & (PLACES - 1));
+            let mut there = place.peek();
+            if there == u32::MAX {
+                there = place.compare_exchange(u32::MAX, word);
+            }
+            repeats += u32::from(there == word);
+            run += 1;
+        }
+        args.repeats.add_from_block(repeats);
+    }
+}
+
+kernel! {
+    /// Counts repeats among keys of 4 bytes.
+    pub static COUNT_REPEATS_4 = fn count_repeats_4(args: SampleArgs<u32>) {
+        // SAFETY: the launch is as the arguments say.
+        unsafe { count_repeats(&args) };
+    }
+    /// Counts repeats among keys of 8 bytes.
+    pub static COUNT_REPEATS_8 = fn count_repeats_8(args: SampleArgs<u64>) {
+        // SAFETY: the launch is as the arguments say.
+        unsafe { count_repeats(&args) };
+    }
+}
+
+/// Keys that there is a kernel for that looks at a sample of them.
+#[cfg(not(target_arch = "nvptx64"))]
+pub trait Sampled: gpumap_simt::layout::Layout + Copy + 'static {
+    /// The kernel.
+    const COUNT_REPEATS: &'static Kernel<SampleArgs<Self>>;
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl Sampled for u32 {
+    const COUNT_REPEATS: &'static Kernel<SampleArgs<Self>> = &COUNT_REPEATS_4;
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl Sampled for u64 {
+    const COUNT_REPEATS: &'static Kernel<SampleArgs<Self>> = &COUNT_REPEATS_8;
+}
