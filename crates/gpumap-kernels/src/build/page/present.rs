@@ -91,7 +91,7 @@ where
         None
     }
 
-    /// Writes the page to `to` as it was loaded, but for values.
+    /// Writes the page to `to` as it was loaded, except for values.
     ///
     /// # Safety
     /// The whole block calls it, across a barrier from the last update.
