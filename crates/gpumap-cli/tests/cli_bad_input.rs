@@ -2,29 +2,7 @@
 
 mod common;
 
-use common::{LAMBDA, Scene};
-
-/// Runs `gpumap` in `scene` with `out.tsv` and the like as its outputs.
-#[track_caller]
-fn expect_failure(scene: &Scene, arguments: &[&str], variables: &[(&str, &str)], causes: &[&str]) {
-    let before = scene.files();
-    let outcome = scene.run_with(arguments, variables, b"");
-    assert_eq!(outcome.code, Some(2), "{arguments:?}: {outcome:?}");
-    assert_eq!(outcome.stdout, "", "{arguments:?}");
-    assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
-    assert!(outcome.stderr.starts_with("error: "), "{outcome:?}");
-    let text = outcome.stderr.trim_end();
-    assert!(!text.contains(char::is_control), "{outcome:?}");
-    for cause in causes {
-        assert!(outcome.stderr.contains(cause), "{cause}: {outcome:?}");
-    }
-    assert_eq!(scene.files(), before, "{arguments:?} left something behind");
-}
-
-#[track_caller]
-fn fails(scene: &Scene, arguments: &[&str], causes: &[&str]) {
-    expect_failure(scene, arguments, &[], causes);
-}
+use common::{LAMBDA, Scene, expect_failure, fails};
 
 fn lambda() -> Scene {
     Scene::new().with("lambda.fa.gz", LAMBDA)

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 
-use common::{LAMBDA, READS, Scene, sorted};
+use common::{LAMBDA, READS, Scene, fails, sorted};
 
 type Counts = BTreeMap<String, u64>;
 
@@ -36,19 +36,6 @@ fn two() -> (Scene, Counts, Counts) {
     let b = counts_of(&count("reads.fq.gz", &["-U20"]));
     assert!(a.len() > 1_000 && b.len() > 1_000 && a.keys().any(|kmer| !b.contains_key(kmer)));
     (scene, a, b)
-}
-
-#[track_caller]
-fn fails(scene: &Scene, arguments: &[&str], causes: &[&str]) {
-    let before = scene.files();
-    let outcome = scene.run(arguments);
-    assert_eq!(outcome.code, Some(2), "{arguments:?}: {outcome:?}");
-    assert_eq!(outcome.stdout, "", "{arguments:?}");
-    assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
-    for cause in causes {
-        assert!(outcome.stderr.contains(cause), "{cause}: {outcome:?}");
-    }
-    assert_eq!(scene.files(), before, "{arguments:?} left something behind");
 }
 
 #[test]

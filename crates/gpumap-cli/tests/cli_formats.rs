@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::sync::Arc;
 
-use common::{LAMBDA, Scene, sorted};
+use common::{LAMBDA, Scene, fails, sorted};
 use gpumap::{Device, Map};
 use parquet::basic::Compression;
 use parquet::data_type::{DataType, DoubleType, FloatType, Int32Type, Int64Type};
@@ -317,19 +317,6 @@ fn columns_are_unpacked_and_found_by_their_names() {
         }
         assert!(outcomes[1] > 0, "{outcomes:?}");
     }
-}
-
-#[track_caller]
-fn fails(scene: &Scene, arguments: &[&str], causes: &[&str]) {
-    let before = scene.files();
-    let outcome = scene.run(arguments);
-    assert_eq!(outcome.code, Some(2), "{arguments:?}: {outcome:?}");
-    assert_eq!(outcome.stdout, "", "{arguments:?}");
-    assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
-    for cause in causes {
-        assert!(outcome.stderr.contains(cause), "{cause}: {outcome:?}");
-    }
-    assert_eq!(scene.files(), before, "{arguments:?} left something behind");
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! What this machine does at best with the bytes of a job: each step of counting has one of these as its bound.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Instant;
 
 use gpumap::file::AtomicFile;
 use gpumap::{Buffer, Device, PinnedBuffer, Stream};
+use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 
@@ -27,7 +25,14 @@ pub fn read(path: &Path) -> Result<f64> {
     let measure = || {
         let file = File::open(path)?;
         let bytes = file.metadata()?.len();
-        by_blocks(bytes, |buffer, at| file.read_exact_at(buffer, at))
+        let start = Instant::now();
+        let blocks = (0..bytes.div_ceil(BLOCK)).into_par_iter();
+        let buffer = || vec![0; BLOCK.min(bytes) as usize];
+        blocks.try_for_each_init(buffer, |buffer, block| {
+            let at = block * BLOCK;
+            file.read_exact_at(&mut buffer[..BLOCK.min(bytes - at) as usize], at)
+        })?;
+        Ok(start.elapsed().as_secs_f64())
     };
     measure().map_err(|source| Error::Read {
         name: path.display().to_string(),
@@ -53,38 +58,6 @@ pub fn write(path: &Path, bytes: u64) -> Result<f64> {
         path: path.to_owned(),
         source,
     })
-}
-
-/// Does the same in as many threads as the machine runs at once. If that fails, the error of one of them.
-pub fn by_all_threads(work: impl Fn() -> io::Result<()> + Sync) -> io::Result<()> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
-        threads.into_iter().try_for_each(|thread| {
-            let ended = thread.join();
-            ended.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
-        })
-    })
-}
-
-/// Does something with each block of so many bytes, by all threads; returns seconds.
-fn by_blocks(
-    bytes: u64,
-    block: impl Fn(&mut [u8], u64) -> io::Result<()> + Sync,
-) -> io::Result<f64> {
-    let next = AtomicU64::new(0);
-    let start = Instant::now();
-    by_all_threads(|| {
-        let mut buffer = vec![1; BLOCK.min(bytes) as usize];
-        loop {
-            let at = next.fetch_add(BLOCK, Ordering::Relaxed);
-            if at >= bytes {
-                return Ok(());
-            }
-            block(&mut buffer[..BLOCK.min(bytes - at) as usize], at)?;
-        }
-    })?;
-    Ok(start.elapsed().as_secs_f64())
 }
 
 /// Bytes a second.

@@ -81,7 +81,7 @@ pub fn run(args: &KmersArgs, session: &Session) -> Result<()> {
     let read = bounds::read(&input.path)?;
     let mut results = Vec::new();
     for format in [Format::Gpumap, Format::Tsv] {
-        let run = best_run(args, session, &input, format, folder.path())?;
+        let run = median_run(args, session, &input, format, folder.path())?;
         let steps = steps(&run, read, &rates, folder.path())?;
         show(&table(&run, &steps))?;
         results.push((run, steps));
@@ -195,7 +195,7 @@ fn input(args: &KmersArgs, is_cuda: bool, folder: &Path) -> Result<Input> {
 }
 
 /// Runs the job some times, and returns the run that took the median time.
-fn best_run(
+fn median_run(
     args: &KmersArgs,
     session: &Session,
     input: &Input,

@@ -8,9 +8,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::bounds::by_all_threads;
+use rayon::prelude::*;
 
 /// What the reads are of.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,20 +50,14 @@ impl Reads {
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let file = File::create_new(path)?;
         file.set_len(self.bytes())?;
-        let next = AtomicU64::new(0);
-        by_all_threads(|| {
-            let mut block = Vec::new();
-            loop {
-                let first = next.fetch_add(BLOCK, Ordering::Relaxed);
-                if first >= self.count {
-                    return Ok(());
-                }
-                block.clear();
-                for read in first..self.count.min(first + BLOCK) {
-                    self.append(read, &mut block);
-                }
-                file.write_all_at(&block, first * self.record())?;
+        let blocks = (0..self.count.div_ceil(BLOCK)).into_par_iter();
+        blocks.try_for_each_init(Vec::new, |bytes, block| {
+            let first = block * BLOCK;
+            bytes.clear();
+            for read in first..self.count.min(first + BLOCK) {
+                self.append(read, bytes);
             }
+            file.write_all_at(bytes, first * self.record())
         })
     }
 

@@ -114,3 +114,31 @@ pub fn sorted(text: &str) -> String {
     lines.sort_unstable();
     lines.concat()
 }
+
+/// Runs `gpumap` in `scene` and expects one line with these causes, exit code 2, and no file more than before.
+#[track_caller]
+pub fn expect_failure(
+    scene: &Scene,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    causes: &[&str],
+) {
+    let before = scene.files();
+    let outcome = scene.run_with(arguments, variables, b"");
+    assert_eq!(outcome.code, Some(2), "{arguments:?}: {outcome:?}");
+    assert_eq!(outcome.stdout, "", "{arguments:?}");
+    assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+    assert!(outcome.stderr.starts_with("error: "), "{outcome:?}");
+    let text = outcome.stderr.trim_end();
+    assert!(!text.contains(char::is_control), "{outcome:?}");
+    for cause in causes {
+        assert!(outcome.stderr.contains(cause), "{cause}: {outcome:?}");
+    }
+    assert_eq!(scene.files(), before, "{arguments:?} left something behind");
+}
+
+/// The same with the variables as they are.
+#[track_caller]
+pub fn fails(scene: &Scene, arguments: &[&str], causes: &[&str]) {
+    expect_failure(scene, arguments, &[], causes);
+}

@@ -15,7 +15,8 @@ use super::{Rank, Ranks, Shard};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::map::{Key, Map, MapBuilder, Value};
+use crate::input::Source;
+use crate::map::{Key, Map, MapBuilder, Value, Values};
 use crate::memory::host_vec;
 
 /// A map over the devices of a group, driven by one process.
@@ -270,5 +271,19 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     ) -> Result<usize> {
         let all = self.split(len, work)?;
         Ok(all.first().copied().unwrap_or(0))
+    }
+
+    /// The same with a part of the keys and what comes with it.
+    fn once_with(
+        &self,
+        keys: &[K],
+        values: Values<'_, V>,
+        work: impl Fn(&mut Rank, &mut Shard<K, V>, Source<'_, K>, Values<'_, V>) -> Result<usize> + Sync,
+    ) -> Result<usize> {
+        values.expect_for(keys.len())?;
+        self.once(keys.len(), |rank, shard, range| {
+            let values = values.part(range.clone())?;
+            work(rank, shard, Source::Host(&keys[range]), values)
+        })
     }
 }

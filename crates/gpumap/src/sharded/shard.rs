@@ -174,18 +174,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        self.merge_with(rank, keys, values.values(), merge)
-    }
-
-    pub(super) fn merge_with(
-        &mut self,
-        rank: &mut Rank,
-        keys: &(impl Input<K> + ?Sized),
-        values: Values<'_, V>,
-        merge: Merge,
-    ) -> Result<usize> {
         let verb = Verb::Merge(merge.update::<V>());
-        self.store(rank, keys.source(), values, verb)
+        self.store(rank, keys.source(), values.values(), verb)
     }
 
     /// [`Map::assign`] over the group: returns how many keys were present, of all ranks together.
@@ -214,17 +204,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        self.merge_present_with(rank, keys, values.values(), merge)
-    }
-
-    pub(super) fn merge_present_with(
-        &mut self,
-        rank: &mut Rank,
-        keys: &(impl Input<K> + ?Sized),
-        values: Values<'_, V>,
-        merge: Merge,
-    ) -> Result<usize> {
-        self.change(rank, keys.source(), values, merge.update::<V>())
+        self.change(rank, keys.source(), values.values(), merge.update::<V>())
     }
 
     /// [`Map::remove`] over the group: returns how many keys were present, of all ranks together.
@@ -287,7 +267,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.map.trim();
     }
 
-    fn store(
+    pub(super) fn store(
         &mut self,
         rank: &mut Rank,
         keys: Source<'_, K>,
@@ -304,7 +284,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         )
     }
 
-    fn change(
+    pub(super) fn change(
         &mut self,
         rank: &mut Rank,
         keys: Source<'_, K>,

@@ -3,7 +3,7 @@
 //! | batch | map | what happens |
 //! |---|---|---|
 //! | large against the map | empty, and nobody is using it | its pages are [built](build) whole, alone on the map |
-//! | an insert or a merge, large against the map | in use, but by nobody now | it is added to its pages in the same manner |
+//! | an insert or a merge, large against the map | in use, and no other call runs | it is added to its pages in the same manner |
 //! | large, and the map much larger than the L2 | any | it is sorted into [bins], and the ordinary verbs run over these, beside other calls |
 //! | a large lookup | larger than what the device can tell the addresses of | it is [sorted](look_up) likewise, and its answers are put back |
 //! | any other | any | the ordinary verbs run over it as it is |

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_same_len};
 #[cfg(doc)]
 use crate::map::Map;
-use crate::map::{Key, Merge, Operand, Value};
+use crate::map::{Key, Merge, Operand, Value, Verb};
 use crate::primitives::{Element, Predicate};
 
 impl<K: Key, V: Value> ShardedMap<K, V> {
@@ -56,11 +56,9 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        let values = values.values();
-        values.expect_for(keys.len())?;
-        self.once(keys.len(), |rank, shard, range| {
-            let values = values.part(range.clone())?;
-            shard.merge_with(rank, &keys[range], values, merge)
+        let verb = Verb::Merge(merge.update::<V>());
+        self.once_with(keys, values.values(), |rank, shard, keys, values| {
+            shard.store(rank, keys, values, verb)
         })
     }
 
@@ -96,11 +94,9 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        let values = values.values();
-        values.expect_for(keys.len())?;
-        self.once(keys.len(), |rank, shard, range| {
-            let values = values.part(range.clone())?;
-            shard.merge_present_with(rank, &keys[range], values, merge)
+        let update = merge.update::<V>();
+        self.once_with(keys, values.values(), |rank, shard, keys, values| {
+            shard.change(rank, keys, values, update)
         })
     }
 
