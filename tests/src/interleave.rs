@@ -132,7 +132,7 @@ impl<F: Format> Inputs<F> {
         Batch {
             keys: self.keys.as_ptr(),
             values: self.values.as_ptr(),
-            value: F::Value::default(),
+            value: 0,
             len: self.keys.len() as u64,
             per_warp: PER_WARP,
         }

@@ -16,6 +16,15 @@
 //! Entry points are named after the verb, the bytes of a key and of a value, and the encoding where
 //! there are two: `insert_8_8_wide`.
 
+/// A kernel of a set, for hosts that know only the sizes of keys and values.
+#[cfg(not(target_arch = "nvptx64"))]
+macro_rules! erased {
+    ($kernel:expr) => {
+        // SAFETY: the set says what sizes its keys and values have, and its users keep to them.
+        unsafe { $kernel.erased() }
+    };
+}
+
 mod batch;
 mod bulk;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -34,7 +43,7 @@ pub use batch::{
 pub use bulk::BulkKernels;
 pub use bulk::{AssignBinsArgs, CountBinsArgs, RemoveBinsArgs, StoreBinsArgs};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use choose::{KeyBits, ValueBits};
+pub use choose::{KeyBits, ValueBits, kernels_of};
 pub use keys::*;
 pub use reply::{GetBinsArgs, reply_bytes};
 pub use set::*;

@@ -4,20 +4,20 @@ use crate::chunk::{Chunks, THREADS, VECTORS};
 use crate::count::Counters;
 use crate::primitives::filter::Test;
 use crate::primitives::word::Word;
-use crate::slot::{Format, KeyWord};
+use crate::slot::{Bits, Format, KeyWord};
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::{U64x2, kernel_args, thread};
 
 kernel_args! {
     /// Arguments of a `retain` kernel. The grid has one block of [`THREADS`] per chunk, and nothing
     /// else runs on the map.
-    pub struct RetainArgs<K, V> {
+    pub struct RetainArgs {
         /// The chunks to look at.
         pub chunks: Chunks,
-        /// What holds for the keys that stay.
-        pub keys: Test<K>,
-        /// What holds for the values that stay.
-        pub values: Test<V>,
+        /// What holds for the keys that stay: the bits of a test of their type.
+        pub keys: Test<u64>,
+        /// What holds for the values that stay: the bits of a test of their type.
+        pub values: Test<u64>,
         /// Added to: pairs removed.
         pub removed: Counters,
     }
@@ -26,20 +26,20 @@ kernel_args! {
 /// A value that a predicate may be asked about.
 pub trait Asked: Copy {
     /// Whether the predicate holds for it.
-    fn passes(self, test: &Test<Self>) -> bool;
+    fn passes(self, test: &Test<u64>) -> bool;
 }
 
-impl<W: Word> Asked for W {
+impl<W: Word + Bits> Asked for W {
     #[inline(always)]
-    fn passes(self, test: &Test<W>) -> bool {
-        test.holds(self)
+    fn passes(self, test: &Test<u64>) -> bool {
+        test.narrowed::<W>().holds(self)
     }
 }
 
 /// There is nothing to ask about: the keys of a set stay for their own sake.
 impl Asked for () {
     #[inline(always)]
-    fn passes(self, _: &Test<()>) -> bool {
+    fn passes(self, _: &Test<u64>) -> bool {
         true
     }
 }
@@ -49,9 +49,9 @@ impl Asked for () {
 /// # Safety
 /// See [`RetainArgs`].
 #[inline(always)]
-pub unsafe fn retain<F: Format>(args: &RetainArgs<F::Key, F::Value>)
+pub unsafe fn retain<F: Format>(args: &RetainArgs)
 where
-    F::Key: Word,
+    F::Key: Asked,
     F::Value: Asked,
 {
     let mut removed = 0;
@@ -69,7 +69,7 @@ where
                 while s < F::SLOTS {
                     let word = F::word(vector, s);
                     if word.is_key() {
-                        let stays = args.keys.holds(chunk.key::<F>(word))
+                        let stays = chunk.key::<F>(word).passes(&args.keys)
                             && F::value(vector, s).passes(&args.values);
                         if !stays {
                             let slot = place

@@ -1,6 +1,6 @@
 //! Where the keys of a batch come from: arrays, or the slots of another table.
 
-use crate::slot::{Format, KeyWord};
+use crate::slot::{Bits, Format, KeyWord};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::{layout, mem, warp};
 
@@ -102,8 +102,8 @@ pub struct Batch<K, V> {
     pub keys: *const K,
     /// `len` values; not read by verbs that take none. Null if all keys have the same one.
     pub values: *const V,
-    /// What comes with every key then.
-    pub value: V,
+    /// What comes with every key then: the bits of a `V`.
+    pub value: u64,
     /// How many keys.
     pub len: u64,
     /// Consecutive keys for each warp, a multiple of 32.
@@ -127,7 +127,15 @@ impl<F: Format> Source<F> for Batch<F::Key, F::Value> {
     #[inline(always)]
     unsafe fn load(&self, i: u64, with_value: bool) -> Input<F> {
         // SAFETY: `i < len`.
-        unsafe { Input::of_arrays(self.keys, self.values, self.value, i, with_value) }
+        unsafe {
+            Input::of_arrays(
+                self.keys,
+                self.values,
+                F::Value::from_u64(self.value),
+                i,
+                with_value,
+            )
+        }
     }
 }
 

@@ -8,6 +8,10 @@
 use crate::layout::Layout;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::layout::signature;
+#[cfg(not(target_arch = "nvptx64"))]
+use core::ffi::c_void;
+#[cfg(not(target_arch = "nvptx64"))]
+use core::marker::PhantomData;
 
 /// The shape of a one-dimensional launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,37 +53,66 @@ pub unsafe trait KernelArgs: Layout + Copy + 'static {}
 /// A kernel as the host sees it.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
+#[repr(transparent)]
 pub struct Kernel<A: KernelArgs> {
+    about: About,
+    _args: PhantomData<fn(A)>,
+}
+
+/// A kernel without the type of its arguments.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Debug)]
+struct About {
     name: &'static str,
     signature: u64,
-    body: unsafe fn(A),
+    /// Takes the address of the arguments.
+    body: unsafe fn(*const c_void),
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<A: KernelArgs> Kernel<A> {
     /// A kernel of this name. [`kernel!`](crate::kernel!) calls it.
     #[doc(hidden)]
-    pub const fn new(name: &'static str, body: unsafe fn(A)) -> Self {
+    pub const fn new(name: &'static str, body: unsafe fn(*const c_void)) -> Self {
         Self {
-            name,
-            signature: signature::<A>(name),
-            body,
+            about: About {
+                name,
+                signature: signature::<A>(name),
+                body,
+            },
+            _args: PhantomData,
         }
+    }
+
+    /// The same kernel for a host that does not know what the pointers in its arguments lead to: `B` is `A` but for
+    /// that, which is checked when this is compiled.
+    ///
+    /// # Safety
+    /// It is launched with arguments that are an `A`: what the pointers lead to is what they lead to in `A`.
+    pub const unsafe fn erased<B: KernelArgs>(&'static self) -> &'static Kernel<B> {
+        const {
+            assert!(
+                A::PLACES == B::PLACES && size_of::<A>() == size_of::<B>(),
+                "arguments with the same fields at the same places"
+            );
+        }
+        // SAFETY: a kernel has the type of its arguments only to check them, and is transparent.
+        unsafe { &*(&raw const *self).cast::<Kernel<B>>() }
     }
 
     /// The name of its entry point in the PTX module.
     pub const fn name(&self) -> &'static str {
-        self.name
+        self.about.name
     }
 
     /// The [`signature`] that the PTX must have for it: the host's layout of the arguments.
     pub const fn signature(&self) -> u64 {
-        self.signature
+        self.about.signature
     }
 
     /// Its name and its signature: all that finds it in a PTX module.
     pub const fn entry(&self) -> (&'static str, u64) {
-        (self.name, self.signature)
+        (self.about.name, self.about.signature)
     }
 
     /// Runs it on the CPU executor and returns when every lane has ended.
@@ -102,16 +135,16 @@ impl<A: KernelArgs> Kernel<A> {
         // SAFETY: kernel arguments are plain words; what their pointers lead to is shared
         // between lanes by design, and the kernel synchronises it.
         unsafe impl<A> Sync for Shared<A> {}
-        impl<A: Copy> Shared<A> {
-            fn get(&self) -> A {
-                self.0
+        impl<A> Shared<A> {
+            fn at(&self) -> *const c_void {
+                (&raw const self.0).cast()
             }
         }
 
         let args = Shared(args);
-        let body = self.body;
+        let body = self.about.body;
         // SAFETY: the caller vouches for `args`.
-        unsafe { executor.launch(self.name, grid, &|| body(args.get())) }
+        unsafe { executor.launch(self.about.name, grid, &|| body(args.at())) }
     }
 
     /// Launches it on a stream or whatever else can launch.
@@ -239,7 +272,11 @@ macro_rules! kernel {
         $(#[$meta])*
         #[cfg(not(target_arch = "nvptx64"))]
         $vis static $name: $crate::kernel::Kernel<$t> = {
-            unsafe fn $entry($args: $t) $body
+            unsafe fn $entry(args: *const ::core::ffi::c_void) {
+                // SAFETY: the address of such arguments, which a `Kernel` of this type makes sure of.
+                let $args: $t = unsafe { *args.cast::<$t>() };
+                $body
+            }
             $crate::__list_kernel!($entry, $t);
             $crate::kernel::Kernel::new(stringify!($entry), $entry)
         };

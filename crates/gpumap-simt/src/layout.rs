@@ -25,6 +25,8 @@ pub const SYMBOL_PREFIX: &str = "gpumap_layout_";
 pub unsafe trait Layout {
     /// A hash of the layout.
     const LAYOUT: u64;
+    /// The same hash without what pointers lead to.
+    const PLACES: u64;
 }
 
 /// The number of a kernel: its name, and the layout of its arguments.
@@ -66,6 +68,12 @@ impl Digest {
         digest.number(size_of::<F>() as u64).number(F::LAYOUT)
     }
 
+    /// A field without what it leads to.
+    pub const fn place<S, F: Layout>(self, name: &str, offset: usize, _: fn(&S) -> &F) -> Self {
+        let digest = self.text(name).number(offset as u64);
+        digest.number(size_of::<F>() as u64).number(F::PLACES)
+    }
+
     /// A text, with its length behind it.
     pub const fn text(mut self, text: &str) -> Self {
         let bytes = text.as_bytes();
@@ -103,6 +111,7 @@ macro_rules! scalars {
         // SAFETY: the name says what the bytes mean.
         unsafe impl Layout for $t {
             const LAYOUT: u64 = Digest::of::<$t>(stringify!($t)).finish();
+            const PLACES: u64 = Self::LAYOUT;
         }
     )*};
 }
@@ -114,6 +123,7 @@ macro_rules! pointers {
         // SAFETY: a pointer, and what lies where it leads to.
         unsafe impl<T: Layout> Layout for $pointer {
             const LAYOUT: u64 = Digest::of::<$pointer>("*").number(T::LAYOUT).finish();
+            const PLACES: u64 = Digest::of::<$pointer>("*").finish();
         }
     )*};
 }
@@ -123,6 +133,7 @@ pointers! { *const T *mut T }
 // SAFETY: the elements and, by the size, how many.
 unsafe impl<T: Layout, const N: usize> Layout for [T; N] {
     const LAYOUT: u64 = Digest::of::<[T; N]>("[]").number(T::LAYOUT).finish();
+    const PLACES: u64 = Digest::of::<[T; N]>("[]").number(T::PLACES).finish();
 }
 
 // SAFETY: no bytes, but what the holder takes and gives.
@@ -131,6 +142,7 @@ unsafe impl<K: Layout, V: Layout> Layout for PhantomData<fn(K) -> V> {
         let digest = Digest::of::<Self>("fn").number(K::LAYOUT);
         digest.number(V::LAYOUT).finish()
     };
+    const PLACES: u64 = Digest::of::<Self>("fn").finish();
 }
 
 /// Implements [`Layout`] for a `repr(C)` struct or an enum of a fixed size, which it must name all fields or
@@ -148,6 +160,7 @@ macro_rules! layout {
                     $(.text(stringify!($variant)).number(Self::$variant as u64))*
                     .finish()
             };
+            const PLACES: u64 = Self::LAYOUT;
         }
     };
     ($name:ident $(<$($g:ident),*>)? { $($field:tt),* $(,)? }) => {
@@ -165,6 +178,13 @@ macro_rules! layout {
                     ))*
                     .finish()
             };
+            const PLACES: u64 = $crate::layout::Digest::of::<Self>("struct")
+                $(.place(
+                    stringify!($field),
+                    ::core::mem::offset_of!(Self, $field),
+                    |all: &Self| &all.$field,
+                ))*
+                .finish();
         }
     };
 }

@@ -157,6 +157,7 @@ mod guide {
     }
 }
 
+mod array;
 mod buffer;
 pub mod chained;
 mod cuda;

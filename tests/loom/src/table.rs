@@ -202,7 +202,7 @@ pub fn get<F: Format>((view, _): (MapView, Counters), key: u64) -> Option<u64> {
     let mut verb = Get(Answers {
         values: &raw mut value,
         found: &raw mut found,
-        default: F::Value::default(),
+        default: 0,
     });
     let key = F::Key::from_u64(key);
     // SAFETY: the table is there as long as the model runs.
@@ -216,7 +216,7 @@ pub fn remove<F: Format>((view, _): (MapView, Counters), key: u64) -> bool {
         answers: Answers {
             values: ptr::null_mut(),
             found: ptr::null_mut(),
-            default: F::Value::default(),
+            default: 0,
         },
         removed: 0,
     };

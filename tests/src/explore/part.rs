@@ -106,7 +106,7 @@ impl<F: Format> Part<F> {
             let batch = Batch {
                 keys: keys.as_ptr(),
                 values: values.as_ptr(),
-                value: F::Value::default(),
+                value: 0,
                 len: keys.len() as u64,
                 per_warp: PER_WARP,
             };
@@ -114,7 +114,7 @@ impl<F: Format> Part<F> {
             let answers = Answers {
                 values: told.ptr(),
                 found: found.ptr(),
-                default: F::Value::default(),
+                default: 0,
             };
             let account = Account {
                 outcomes: outcomes.ptr(),

@@ -77,7 +77,7 @@ fn each_key_has_one_order_of_events() {
                 let answers = Answers {
                     values: values.ptr(),
                     found: found.ptr(),
-                    default: F::Value::default(),
+                    default: 0,
                 };
                 let read = Read {
                     values: values.ptr(),

@@ -76,7 +76,7 @@ impl<F: IdFormat> Game<F> {
                 let answers = Answers {
                     values: told.ptr(),
                     found: ptr::null_mut(),
-                    default: NO_CELL,
+                    default: u64::from(NO_CELL),
                 };
                 let (values, replaced) = (told.ptr(), told.ptr());
                 // SAFETY: all warps are whole; everything outlives the launch, and each block writes

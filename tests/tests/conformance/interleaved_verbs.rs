@@ -73,7 +73,7 @@ fn play<F: Format>(
             let answers = Answers {
                 values: values.ptr(),
                 found: found.ptr(),
-                default: F::Value::default(),
+                default: 0,
             };
             let told = outcomes.ptr();
             let read = Read {

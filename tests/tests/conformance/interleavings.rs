@@ -101,7 +101,7 @@ fn readers_beside_inserters() {
                         let mut get = Get(Answers {
                             values: v.ptr(),
                             found: f.ptr(),
-                            default: F::Value::from_u64(5),
+                            default: 5,
                         });
                         serve_batch::<F, _, _>(&view, &batch, &mut get);
                     }

@@ -1,7 +1,7 @@
 //! A batch in bins, as a source of the verbs.
 
 use super::pair::{self, side_by_side};
-use crate::slot::Format;
+use crate::slot::{Bits, Format};
 use crate::source::{Input, Source};
 use core::ptr;
 use gpumap_simt::layout;
@@ -26,8 +26,8 @@ pub struct Bins<K, V> {
     pub keys: *const K,
     /// The values of those that do not; not read by verbs that take none.
     pub values: *const V,
-    /// What comes with every key, if that is the same: then keys lie alone, of whatever size.
-    pub value: V,
+    /// What comes with every key, if that is the same: then keys lie alone. The bits of a `V`.
+    pub value: u64,
     /// How many keys each bin has.
     pub counts: *const u64,
     /// How many bins.
@@ -74,20 +74,6 @@ impl<K, V> Bins<K, V> {
         self.bins as u64 * self.capacity()
     }
 
-    /// The same bins for keys and values of other types with the same sizes; `value` is the common one as it is there.
-    pub fn cast<K2, V2>(self, value: impl FnOnce(V) -> V2) -> Bins<K2, V2> {
-        Bins {
-            keys: self.keys.cast(),
-            values: self.values.cast(),
-            value: value(self.value),
-            counts: self.counts,
-            bins: self.bins,
-            grains: self.grains,
-            part: self.part,
-            same: self.same,
-        }
-    }
-
     /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -127,7 +113,13 @@ impl<F: Format> Source<F> for Bins<F::Key, F::Value> {
             } else {
                 ptr::null()
             };
-            Input::of_arrays(self.keys, values, self.value, i, with_value)
+            Input::of_arrays(
+                self.keys,
+                values,
+                F::Value::from_u64(self.value),
+                i,
+                with_value,
+            )
         }
     }
 }

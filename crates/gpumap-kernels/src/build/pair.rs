@@ -9,9 +9,14 @@ use gpumap_simt::U64x2;
 use gpumap_simt::mem::{self, Vector};
 use gpumap_simt::shared_ptr::SharedWord;
 
-/// Whether pairs of keys and values of these sizes lie side by side.
+/// Whether pairs of keys and values of these types lie side by side.
 pub const fn side_by_side<K, V>() -> bool {
-    matches!((size_of::<K>(), size_of::<V>()), (4, 4) | (8, 8))
+    are_side_by_side(size_of::<K>(), size_of::<V>())
+}
+
+/// The same of so many bytes.
+pub const fn are_side_by_side(key_bytes: usize, value_bytes: usize) -> bool {
+    matches!((key_bytes, value_bytes), (4, 4) | (8, 8))
 }
 
 /// A key and its value in one word.

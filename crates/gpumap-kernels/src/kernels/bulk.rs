@@ -94,7 +94,7 @@ pub(super) unsafe fn remove_bins<F: Format>(args: &RemoveBinsArgs<F::Key, F::Val
         answers: Answers {
             values: ptr::null_mut(),
             found: ptr::null_mut(),
-            default: F::Value::default(),
+            default: 0,
         },
         removed: 0,
     };
@@ -108,27 +108,27 @@ pub(super) unsafe fn remove_bins<F: Format>(args: &RemoveBinsArgs<F::Key, F::Val
 /// The kernels that combine equal keys.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
-pub struct Combined<K: crate::slot::Bits, V: crate::slot::Bits> {
+pub struct Combined {
     /// Counts keys that would be combined, of a sample.
-    pub count_repeats: &'static Kernel<SampleArgs<K>>,
+    pub count_repeats: &'static Kernel<SampleArgs<u8>>,
     /// Sorts pairs into bins.
-    pub to_bins: ScatterKernel<ScatterArgs<K, V>>,
+    pub to_bins: ScatterKernel<ScatterArgs<u8, u8>>,
     /// Sorts bins into pages.
-    pub to_pages: ScatterKernel<PagesArgs<K, V>>,
+    pub to_pages: ScatterKernel<PagesArgs<u8, u8>>,
 }
 
 /// Those for keys and values that there are such kernels for.
 #[cfg(not(target_arch = "nvptx64"))]
-const fn combined<K, V>(count_repeats: &'static Kernel<SampleArgs<K>>) -> Option<Combined<K, V>>
+const fn combined<K, V>(count_repeats: &'static Kernel<SampleArgs<K>>) -> Option<Combined>
 where
     K: crate::slot::Bits + ToBins<V> + ToPages<V>,
     V: crate::slot::Bits,
 {
     match (<K as ToBins<V>>::COMBINED, <K as ToPages<V>>::COMBINED) {
         (Some(to_bins), Some(to_pages)) => Some(Combined {
-            count_repeats,
-            to_bins,
-            to_pages,
+            count_repeats: erased!(count_repeats),
+            to_bins: erased!(to_bins),
+            to_pages: erased!(to_pages),
         }),
         _ => None,
     }
@@ -137,43 +137,43 @@ where
 /// The kernels for [large batches](crate::build).
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
-pub struct BulkKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
+pub struct BulkKernels {
     /// Sorts pairs into bins.
-    pub to_bins: ScatterKernel<ScatterArgs<K, V>>,
+    pub to_bins: ScatterKernel<ScatterArgs<u8, u8>>,
     /// The same two steps, to bins and to pages, that combine equal keys of a tile: for pairs that lie side by side.
-    pub combined: Option<Combined<K, V>>,
+    pub combined: Option<Combined>,
     /// Sorts keys into bins.
-    pub keys_to_bins: ScatterKernel<ScatterArgs<K, ()>>,
+    pub keys_to_bins: ScatterKernel<ScatterArgs<u8, u8>>,
     /// Stores pairs in bins whose key is absent.
-    pub insert: &'static Kernel<StoreBinsArgs<K, V>>,
+    pub insert: &'static Kernel<StoreBinsArgs<u8, u8>>,
     /// Stores pairs in bins, or updates values.
-    pub merge: &'static Kernel<StoreBinsArgs<K, V>>,
+    pub merge: &'static Kernel<StoreBinsArgs<u8, u8>>,
     /// Counts keys in bins that are absent.
-    pub count_absent: &'static Kernel<CountBinsArgs<K, V>>,
+    pub count_absent: &'static Kernel<CountBinsArgs<u8, u8>>,
     /// Updates values of keys in bins that are present. None for sets, which have none.
-    pub assign: Option<&'static Kernel<AssignBinsArgs<K, V>>>,
+    pub assign: Option<&'static Kernel<AssignBinsArgs<u8, u8>>>,
     /// Looks up keys in bins that several ranks have sent.
-    pub get: &'static Kernel<GetBinsArgs<K, V>>,
+    pub get: &'static Kernel<GetBinsArgs<u8, u8>>,
     /// Removes keys in bins.
-    pub remove: &'static Kernel<RemoveBinsArgs<K, V>>,
+    pub remove: &'static Kernel<RemoveBinsArgs<u8, u8>>,
     /// Sends pairs to the ranks that own them.
-    pub send: ScatterKernel<SendArgs<K, V>>,
+    pub send: ScatterKernel<SendArgs<u8, u8>>,
     /// Sorts pairs for the ranks that own them and fetch them.
-    pub sort: ScatterKernel<SendArgs<K, V>>,
+    pub sort: ScatterKernel<SendArgs<u8, u8>>,
     /// Sends keys to the ranks that own them.
-    pub send_keys: ScatterKernel<SendArgs<K, ()>>,
+    pub send_keys: ScatterKernel<SendArgs<u8, u8>>,
     /// Sorts bins into pages.
-    pub to_pages: ScatterKernel<PagesArgs<K, V>>,
+    pub to_pages: ScatterKernel<PagesArgs<u8, u8>>,
     /// Makes the pages of an empty map.
-    pub build: &'static Kernel<BuildArgs<K, V>>,
+    pub build: &'static Kernel<BuildArgs<u8, u8>>,
     /// Adds to the pages of a map in use.
-    pub fill: &'static Kernel<BuildArgs<K, V>>,
+    pub fill: &'static Kernel<BuildArgs<u8, u8>>,
     /// The same two, which merge the values of equal keys. None for sets, which have none.
-    pub merged: Option<[&'static Kernel<BuildArgs<K, V>>; 2]>,
+    pub merged: Option<[&'static Kernel<BuildArgs<u8, u8>>; 2]>,
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
-impl<K: crate::slot::Bits, V: crate::slot::Bits> BulkKernels<K, V> {
+impl BulkKernels {
     /// Those that a map on one device launches: names and signatures.
     pub(crate) fn entries(&self) -> Vec<(&'static str, u64)> {
         let mut entries = vec![
@@ -266,23 +266,23 @@ macro_rules! bulk_kernels {
             }
             /// The kernels of this format for large batches.
             #[cfg(not(target_arch = "nvptx64"))]
-            pub(super) static [<BULK $suffix:upper>]: BulkKernels<$k, $v> = BulkKernels {
-                to_bins: <$k as ToBins<$v>>::TO_BINS,
-                combined: combined(<$k as Sampled>::COUNT_REPEATS),
-                keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
-                insert: &[<INSERT_BINS $suffix:upper>],
-                merge: &[<MERGE_BINS $suffix:upper>],
-                count_absent: &[<COUNT_ABSENT_BINS $suffix:upper>],
-                assign: Some(&[<ASSIGN_BINS $suffix:upper>]),
-                get: &[<GET_BINS $suffix:upper>],
-                remove: &[<REMOVE_BINS $suffix:upper>],
-                send: <$k as Sent<$v>>::SEND,
-                sort: <$k as Sorted<$v>>::SORT,
-                send_keys: <$k as Sent<()>>::SEND,
-                to_pages: <$k as ToPages<$v>>::TO_PAGES,
-                build: &[<BUILD $suffix:upper>],
-                fill: &[<FILL $suffix:upper>],
-                merged: Some([&[<BUILD_MERGED $suffix:upper>], &[<FILL_MERGED $suffix:upper>]]),
+            pub(super) static [<BULK $suffix:upper>]: BulkKernels = BulkKernels {
+                to_bins: erased!(<$k as ToBins<$v>>::TO_BINS),
+                combined: combined::<$k, $v>(<$k as Sampled>::COUNT_REPEATS),
+                keys_to_bins: erased!(<$k as Partitioned<()>>::KERNELS.scatter),
+                insert: erased!([<INSERT_BINS $suffix:upper>]),
+                merge: erased!([<MERGE_BINS $suffix:upper>]),
+                count_absent: erased!([<COUNT_ABSENT_BINS $suffix:upper>]),
+                assign: Some(erased!([<ASSIGN_BINS $suffix:upper>])),
+                get: erased!([<GET_BINS $suffix:upper>]),
+                remove: erased!([<REMOVE_BINS $suffix:upper>]),
+                send: erased!(<$k as Sent<$v>>::SEND),
+                sort: erased!(<$k as Sorted<$v>>::SORT),
+                send_keys: erased!(<$k as Sent<()>>::SEND),
+                to_pages: erased!(<$k as ToPages<$v>>::TO_PAGES),
+                build: erased!([<BUILD $suffix:upper>]),
+                fill: erased!([<FILL $suffix:upper>]),
+                merged: Some([erased!([<BUILD_MERGED $suffix:upper>]), erased!([<FILL_MERGED $suffix:upper>])]),
             };
         }
     )*};

@@ -1,67 +1,37 @@
 //! Choosing the kernels of a map by the sizes of its keys and values, and what the device can do.
 
 use super::set::*;
-use super::{Encoding, KERNELS_4_0, KERNELS_8_0, ids};
+use super::{Encoding, KERNELS_4_0, KERNELS_8_0};
 
-/// The keys' half of choosing a set: implemented by `u32` and `u64`.
-pub trait KeyBits: ids::IdKeyBits + crate::chained::kernels::ChainedBits {
-    /// The kernels for these keys, values of type `V`, and an encoding.
-    fn kernels<V: ValueBits>(encoding: Encoding) -> &'static KernelSet<Self, V>;
-}
+/// The bits of keys: `u32` and `u64`.
+pub trait KeyBits: crate::chained::kernels::ChainedBits {}
 
-/// The values' half of choosing a set: implemented by `u32` and `u64`, and by `()` for maps that are
-/// sets.
-pub trait ValueBits: crate::slot::Bits {
-    /// The kernels for 4-byte keys.
-    fn with_u32_keys(encoding: Encoding) -> &'static KernelSet<u32, Self>;
-    /// The kernels for 8-byte keys.
-    fn with_u64_keys(encoding: Encoding) -> &'static KernelSet<u64, Self>;
-}
+impl KeyBits for u32 {}
+impl KeyBits for u64 {}
 
-impl KeyBits for u32 {
-    fn kernels<V: ValueBits>(encoding: Encoding) -> &'static KernelSet<Self, V> {
-        V::with_u32_keys(encoding)
-    }
-}
+/// The bits of values: `u32` and `u64`, and `()` for maps that are sets.
+pub trait ValueBits: crate::slot::Bits {}
 
-impl KeyBits for u64 {
-    fn kernels<V: ValueBits>(encoding: Encoding) -> &'static KernelSet<Self, V> {
-        V::with_u64_keys(encoding)
-    }
-}
+impl ValueBits for () {}
+impl ValueBits for u32 {}
+impl ValueBits for u64 {}
 
-impl ValueBits for () {
-    fn with_u32_keys(_: Encoding) -> &'static KernelSet<u32, Self> {
-        &KERNELS_4_0
-    }
-    fn with_u64_keys(_: Encoding) -> &'static KernelSet<u64, Self> {
-        &KERNELS_8_0
-    }
-}
-
-impl ValueBits for u32 {
-    fn with_u32_keys(_: Encoding) -> &'static KernelSet<u32, Self> {
-        &KERNELS_4_4
-    }
-    fn with_u64_keys(encoding: Encoding) -> &'static KernelSet<u64, Self> {
-        match encoding {
-            Encoding::Wide => &KERNELS_8_4_WIDE,
-            Encoding::Split => &KERNELS_8_4_SPLIT,
-        }
-    }
-}
-
-impl ValueBits for u64 {
-    fn with_u32_keys(encoding: Encoding) -> &'static KernelSet<u32, Self> {
-        match encoding {
-            Encoding::Wide => &KERNELS_4_8_WIDE,
-            Encoding::Split => &KERNELS_4_8_SPLIT,
-        }
-    }
-    fn with_u64_keys(encoding: Encoding) -> &'static KernelSet<u64, Self> {
-        match encoding {
-            Encoding::Wide => &KERNELS_8_8_WIDE,
-            Encoding::Split => &KERNELS_8_8_SPLIT,
-        }
+/// The kernels for keys of so many bytes, 4 or 8, values of so many, 0, 4 or 8, and an encoding.
+#[must_use]
+pub const fn kernels_of(
+    [key_bytes, value_bytes]: [u32; 2],
+    encoding: Encoding,
+) -> &'static KernelSet {
+    use Encoding::{Split, Wide};
+    match (key_bytes, value_bytes, encoding) {
+        (4, 0, _) => &KERNELS_4_0,
+        (_, 0, _) => &KERNELS_8_0,
+        (4, 4, _) => &KERNELS_4_4,
+        (4, _, Wide) => &KERNELS_4_8_WIDE,
+        (4, _, Split) => &KERNELS_4_8_SPLIT,
+        (_, 4, Wide) => &KERNELS_8_4_WIDE,
+        (_, 4, Split) => &KERNELS_8_4_SPLIT,
+        (_, _, Wide) => &KERNELS_8_8_WIDE,
+        (_, _, Split) => &KERNELS_8_8_SPLIT,
     }
 }

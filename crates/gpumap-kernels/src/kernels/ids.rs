@@ -43,11 +43,11 @@ unsafe fn withdraw<F: IdFormat>(args: &RemoveArgs<F::Key, u32>) {
 /// What a map of ids has beside its [`KernelSet`](super::KernelSet).
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
-pub struct IdKernels<K: crate::slot::Bits> {
+pub struct IdKernels {
     /// Stores, or replaces ids and reports them; beside no removals.
-    pub exchange: &'static gpumap_simt::kernel::Kernel<StoreArgs<K, u32>>,
+    pub exchange: &'static gpumap_simt::kernel::Kernel<StoreArgs<u8, u8>>,
     /// Removes, and reports ids; beside no exchanges.
-    pub withdraw: &'static gpumap_simt::kernel::Kernel<RemoveArgs<K, u32>>,
+    pub withdraw: &'static gpumap_simt::kernel::Kernel<RemoveArgs<u8, u8>>,
 }
 
 /// Declares the kernels of a format, and their set.
@@ -70,9 +70,9 @@ macro_rules! id_kernels {
             }
             /// The kernels of this format.
             #[cfg(not(target_arch = "nvptx64"))]
-            pub static [<IDS $suffix:upper>]: IdKernels<$k> = IdKernels {
-                exchange: &[<EXCHANGE $suffix:upper>],
-                withdraw: &[<WITHDRAW $suffix:upper>],
+            pub static [<IDS $suffix:upper>]: IdKernels = IdKernels {
+                exchange: erased!([<EXCHANGE $suffix:upper>]),
+                withdraw: erased!([<WITHDRAW $suffix:upper>]),
             };
         }
     )*};
@@ -86,26 +86,13 @@ id_kernels! {
     _8_split: Split<u64, u32>, u64;
 }
 
-/// Choosing a set: implemented by the bits of keys.
+/// The kernels for keys of so many bytes, 4 or 8, and an encoding.
 #[cfg(not(target_arch = "nvptx64"))]
-pub trait IdKeyBits: crate::slot::Bits {
-    /// The kernels for these keys and an encoding.
-    fn id_kernels(encoding: Encoding) -> &'static IdKernels<Self>;
-}
-
-#[cfg(not(target_arch = "nvptx64"))]
-impl IdKeyBits for u32 {
-    fn id_kernels(_: Encoding) -> &'static IdKernels<Self> {
-        &IDS_4
-    }
-}
-
-#[cfg(not(target_arch = "nvptx64"))]
-impl IdKeyBits for u64 {
-    fn id_kernels(encoding: Encoding) -> &'static IdKernels<Self> {
-        match encoding {
-            Encoding::Wide => &IDS_8_WIDE,
-            Encoding::Split => &IDS_8_SPLIT,
-        }
+#[must_use]
+pub const fn id_kernels(key_bytes: u32, encoding: Encoding) -> &'static IdKernels {
+    match (key_bytes, encoding) {
+        (4, _) => &IDS_4,
+        (_, Encoding::Wide) => &IDS_8_WIDE,
+        (_, Encoding::Split) => &IDS_8_SPLIT,
     }
 }

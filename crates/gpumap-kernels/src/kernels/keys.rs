@@ -120,7 +120,7 @@ macro_rules! set_kernels {
                     unsafe { stats::stats::<Keys<$k>>(&args) }
                 }
                 /// Removes what a predicate does not hold for.
-                pub static [<RETAIN $suffix:upper>] = fn [<retain $suffix>](args: RetainArgs<$k, ()>) {
+                pub static [<RETAIN $suffix:upper>] = fn [<retain $suffix>](args: RetainArgs) {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { retain::retain::<Keys<$k>>(&args) }
                 }
@@ -132,42 +132,42 @@ macro_rules! set_kernels {
             }
             /// The kernels of sets with keys of this size.
             #[cfg(not(target_arch = "nvptx64"))]
-            pub static [<KERNELS $suffix:upper>]: KernelSet<$k, ()> = KernelSet {
+            pub static [<KERNELS $suffix:upper>]: KernelSet = KernelSet {
                 slot_bytes: <Keys<$k> as Format>::SLOT_BYTES,
                 slots: <Keys<$k> as Named>::KIND,
-                insert: &[<INSERT $suffix:upper>],
-                merge: &[<INSERT $suffix:upper>],
-                get_or_insert: &[<INSERT $suffix:upper>],
-                assign: &[<ASSIGN $suffix:upper>],
-                get: &[<GET $suffix:upper>],
-                count_absent: &[<COUNT_ABSENT $suffix:upper>],
-                remove: &[<REMOVE $suffix:upper>],
-                take: &[<REMOVE $suffix:upper>],
-                mixed: &[<MIXED $suffix:upper>],
-                undo: &[<UNDO $suffix:upper>],
+                insert: erased!([<INSERT $suffix:upper>]),
+                merge: erased!([<INSERT $suffix:upper>]),
+                get_or_insert: erased!([<INSERT $suffix:upper>]),
+                assign: erased!([<ASSIGN $suffix:upper>]),
+                get: erased!([<GET $suffix:upper>]),
+                count_absent: erased!([<COUNT_ABSENT $suffix:upper>]),
+                remove: erased!([<REMOVE $suffix:upper>]),
+                take: erased!([<REMOVE $suffix:upper>]),
+                mixed: erased!([<MIXED $suffix:upper>]),
+                undo: erased!([<UNDO $suffix:upper>]),
                 bulk: Some(&BulkKernels {
-                    to_bins: <$k as ToBins<()>>::TO_BINS,
+                    to_bins: erased!(<$k as ToBins<()>>::TO_BINS),
                     combined: None,
-                    keys_to_bins: <$k as Partitioned<()>>::KERNELS.scatter,
-                    insert: &[<INSERT_BINS $suffix:upper>],
-                    merge: &[<INSERT_BINS $suffix:upper>],
-                    count_absent: &[<COUNT_ABSENT_BINS $suffix:upper>],
+                    keys_to_bins: erased!(<$k as Partitioned<()>>::KERNELS.scatter),
+                    insert: erased!([<INSERT_BINS $suffix:upper>]),
+                    merge: erased!([<INSERT_BINS $suffix:upper>]),
+                    count_absent: erased!([<COUNT_ABSENT_BINS $suffix:upper>]),
                     assign: None,
-                    get: &[<GET_BINS $suffix:upper>],
-                    remove: &[<REMOVE_BINS $suffix:upper>],
-                    send: <$k as Sent<()>>::SEND,
-                    sort: <$k as Sent<()>>::SEND,
-                    send_keys: <$k as Sent<()>>::SEND,
-                    to_pages: <$k as ToPages<()>>::TO_PAGES,
-                    build: &[<BUILD $suffix:upper>],
-                    fill: &[<FILL $suffix:upper>],
+                    get: erased!([<GET_BINS $suffix:upper>]),
+                    remove: erased!([<REMOVE_BINS $suffix:upper>]),
+                    send: erased!(<$k as Sent<()>>::SEND),
+                    sort: erased!(<$k as Sent<()>>::SEND),
+                    send_keys: erased!(<$k as Sent<()>>::SEND),
+                    to_pages: erased!(<$k as ToPages<()>>::TO_PAGES),
+                    build: erased!([<BUILD $suffix:upper>]),
+                    fill: erased!([<FILL $suffix:upper>]),
                     merged: None,
                 }),
                 rebuild: &[<REBUILD $suffix:upper>],
                 rehash: &[<REHASH $suffix:upper>],
                 retain: &[<RETAIN $suffix:upper>],
                 stats: &[<STATS $suffix:upper>],
-                retrieve_all: &[<RETRIEVE_ALL $suffix:upper>],
+                retrieve_all: erased!([<RETRIEVE_ALL $suffix:upper>]),
             };
         }
     )*};

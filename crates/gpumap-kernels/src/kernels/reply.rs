@@ -6,7 +6,7 @@
 use crate::build::bins::{Bins, PART};
 use crate::mail::Mailbox;
 use crate::probe::{Job, Next, Seen, Verb, serve_batch};
-use crate::slot::Format;
+use crate::slot::{Bits, Format};
 use crate::source::{Input, Source};
 use crate::table::MapView;
 use core::ptr;
@@ -27,8 +27,8 @@ kernel_args! {
         /// At each of them, the places of answers to what it sent here: one for each place of its bins,
         /// one bin behind the other, aligned to 4 bytes. Values may be null, and are not given then.
         pub answers: *const Mailbox,
-        /// What absent keys get for a value.
-        pub default: V,
+        /// What absent keys get for a value: the bits of a `V`.
+        pub default: u64,
     }
 }
 
@@ -69,12 +69,12 @@ impl<F: Format> Source<F> for Parts<F::Key, F::Value> {
 
 /// Looks keys up, and keeps the answers of the warp's part: values, and behind them, for each, 1 if there
 /// is one, or 0.
-struct Reply<'a, V> {
+struct Reply<V> {
     values: SharedPtr<V>,
-    default: &'a V,
+    default: V,
 }
 
-impl<V: SharedWord> Reply<'_, V> {
+impl<V: SharedWord> Reply<V> {
     #[inline(always)]
     fn found(&self) -> SharedPtr<u16> {
         self.values.add(PART).cast()
@@ -90,14 +90,14 @@ impl<V: SharedWord> Reply<'_, V> {
         let i = index as u32 & (PART - 1);
         // SAFETY: there is room for the answers of a part, each of which is one lane's.
         unsafe {
-            let value = if found { value } else { *self.default };
+            let value = if found { value } else { self.default };
             self.values.add(i).store(value);
             self.found().add(i).store(u16::from(found));
         }
     }
 }
 
-impl<F: Format> Verb<F> for Reply<'_, F::Value>
+impl<F: Format> Verb<F> for Reply<F::Value>
 where
     F::Value: SharedWord,
 {
@@ -121,7 +121,7 @@ where
     #[inline(always)]
     unsafe fn walked_off(&mut self, job: &Job<F>, _: bool) -> Next {
         // SAFETY: as above.
-        unsafe { self.keep(job.index, *self.default, false) };
+        unsafe { self.keep(job.index, self.default, false) };
         Next::Done
     }
 }
@@ -146,7 +146,7 @@ where
     let place = SharedPtr::<u8>::dynamic().add(in_block * part_bytes);
     let mut verb = Reply {
         values: place.cast(),
-        default: &args.default,
+        default: F::Value::from_u64(args.default),
     };
     let source = Parts(*bins);
 

@@ -25,50 +25,51 @@ use gpumap_simt::kernel;
 use gpumap_simt::kernel::Kernel;
 use pastey::paste;
 
-/// The kernels of a map with keys of type `K` and values of type `V`.
+/// The kernels of a map with keys of one size and values of one size, for a host that does not know their types: what
+/// pointers in arguments lead to are keys and values of these sizes.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
-pub struct KernelSet<K: crate::slot::Bits, V: crate::slot::Bits> {
+pub struct KernelSet {
     /// Bytes per slot.
     pub slot_bytes: u32,
     /// What the slots are like.
     pub slots: SlotKind,
     /// Stores pairs whose key is absent.
-    pub insert: &'static Kernel<StoreArgs<K, V>>,
+    pub insert: &'static Kernel<StoreArgs<u8, u8>>,
     /// Stores, or updates values.
-    pub merge: &'static Kernel<StoreArgs<K, V>>,
+    pub merge: &'static Kernel<StoreArgs<u8, u8>>,
     /// Stores, or reports values.
-    pub get_or_insert: &'static Kernel<StoreArgs<K, V>>,
+    pub get_or_insert: &'static Kernel<StoreArgs<u8, u8>>,
     /// Updates values of present keys.
-    pub assign: &'static Kernel<AssignArgs<K, V>>,
+    pub assign: &'static Kernel<AssignArgs<u8, u8>>,
     /// Looks up.
-    pub get: &'static Kernel<GetArgs<K, V>>,
+    pub get: &'static Kernel<GetArgs<u8, u8>>,
     /// Counts absent keys.
-    pub count_absent: &'static Kernel<CountArgs<K, V>>,
+    pub count_absent: &'static Kernel<CountArgs<u8, u8>>,
     /// Removes.
-    pub remove: &'static Kernel<RemoveArgs<K, V>>,
+    pub remove: &'static Kernel<RemoveArgs<u8, u8>>,
     /// Removes, and reports values; beside no updates.
-    pub take: &'static Kernel<RemoveArgs<K, V>>,
+    pub take: &'static Kernel<RemoveArgs<u8, u8>>,
     /// Does with each key what its operation says.
-    pub mixed: &'static Kernel<MixedArgs<K, V>>,
+    pub mixed: &'static Kernel<MixedArgs<u8, u8>>,
     /// Takes back what a batch stored.
-    pub undo: &'static Kernel<UndoArgs<K, V>>,
+    pub undo: &'static Kernel<UndoArgs<u8, u8>>,
     /// What large batches are stored by; maps without it store them as they come.
-    pub bulk: Option<&'static BulkKernels<K, V>>,
+    pub bulk: Option<&'static BulkKernels>,
     /// Makes the pages of a submap from those of the one that it replaces.
     pub rebuild: &'static Kernel<RebuildArgs>,
     /// Stores the pairs of a submap that is being replaced, or what was left over.
     pub rehash: &'static Kernel<RehashArgs>,
     /// Removes by predicate.
-    pub retain: &'static Kernel<RetainArgs<K, V>>,
+    pub retain: &'static Kernel<RetainArgs>,
     /// Counts.
     pub stats: &'static Kernel<StatsArgs>,
     /// Dumps.
-    pub retrieve_all: &'static Kernel<RetrieveAllArgs<K, V>>,
+    pub retrieve_all: &'static Kernel<RetrieveAllArgs<u8, u8>>,
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
-impl<K: crate::slot::Bits, V: crate::slot::Bits> KernelSet<K, V> {
+impl KernelSet {
     /// All of its kernels that a map on one device launches: names and signatures.
     #[must_use]
     pub fn entries(&self) -> Vec<(&'static str, u64)> {
@@ -173,7 +174,7 @@ macro_rules! kernel_sets {
                 }
                 /// Removes what two predicates do not hold for.
                 $(#[$cfg])*
-                pub static [<RETAIN $suffix:upper>] = fn [<retain $suffix>](args: RetainArgs<$k, $v>) {
+                pub static [<RETAIN $suffix:upper>] = fn [<retain $suffix>](args: RetainArgs) {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { retain::retain::<$format>(&args) }
                 }
@@ -192,25 +193,25 @@ macro_rules! kernel_sets {
             }
             /// The kernels of this format.
             #[cfg(not(target_arch = "nvptx64"))]
-            pub static [<KERNELS $suffix:upper>]: KernelSet<$k, $v> = KernelSet {
+            pub static [<KERNELS $suffix:upper>]: KernelSet = KernelSet {
                 slot_bytes: <$format as Format>::SLOT_BYTES,
                 slots: <$format as Named>::KIND,
-                insert: &[<INSERT $suffix:upper>],
-                merge: &[<MERGE $suffix:upper>],
-                get_or_insert: &[<GET_OR_INSERT $suffix:upper>],
-                assign: &[<ASSIGN $suffix:upper>],
-                get: &[<GET $suffix:upper>],
-                count_absent: &[<COUNT_ABSENT $suffix:upper>],
-                remove: &[<REMOVE $suffix:upper>],
-                take: &[<TAKE $suffix:upper>],
-                mixed: &[<MIXED $suffix:upper>],
-                undo: &[<UNDO $suffix:upper>],
+                insert: erased!([<INSERT $suffix:upper>]),
+                merge: erased!([<MERGE $suffix:upper>]),
+                get_or_insert: erased!([<GET_OR_INSERT $suffix:upper>]),
+                assign: erased!([<ASSIGN $suffix:upper>]),
+                get: erased!([<GET $suffix:upper>]),
+                count_absent: erased!([<COUNT_ABSENT $suffix:upper>]),
+                remove: erased!([<REMOVE $suffix:upper>]),
+                take: erased!([<TAKE $suffix:upper>]),
+                mixed: erased!([<MIXED $suffix:upper>]),
+                undo: erased!([<UNDO $suffix:upper>]),
                 bulk: Some(&bulk::[<BULK $suffix:upper>]),
                 rebuild: &[<REBUILD $suffix:upper>],
                 rehash: &[<REHASH $suffix:upper>],
                 retain: &[<RETAIN $suffix:upper>],
                 stats: &[<STATS $suffix:upper>],
-                retrieve_all: &[<RETRIEVE_ALL $suffix:upper>],
+                retrieve_all: erased!([<RETRIEVE_ALL $suffix:upper>]),
             };
         }
     )*};

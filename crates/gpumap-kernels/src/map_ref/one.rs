@@ -57,7 +57,7 @@ pub(super) fn remove<V: Bits>() -> Remove<V, false> {
         answers: Answers {
             values: ptr::null_mut(),
             found: ptr::null_mut(),
-            default: V::default(),
+            default: 0,
         },
         removed: 0,
     }

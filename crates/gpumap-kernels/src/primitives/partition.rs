@@ -91,8 +91,8 @@ kernel_args! {
         pub keys: *const K,
         /// `len` values, or nothing. Null, of the kernels that write pairs side by side, if all keys have the same.
         pub values: *const V,
-        /// What comes with every key then.
-        pub value: V,
+        /// What comes with every key then: the bits of a `V`.
+        pub value: u64,
         /// How many there are.
         pub len: u64,
         /// Keys per tile: a multiple of 64, at most what the kernel's threads rank.

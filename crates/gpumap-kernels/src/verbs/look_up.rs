@@ -13,8 +13,8 @@ pub struct Answers<V> {
     pub values: *mut V,
     /// One byte per key: 1 where it is present; may be null.
     pub found: *mut u8,
-    /// What absent keys get in `values`.
-    pub default: V,
+    /// What absent keys get in `values`: the bits of a `V`.
+    pub default: u64,
 }
 layout!(Answers<V> { values, found, default });
 
@@ -29,7 +29,11 @@ impl<V: Bits> Answers<V> {
         // SAFETY: each place is written by the key's lane only.
         unsafe {
             if !self.values.is_null() {
-                let value = if found { value } else { self.default };
+                let value = if found {
+                    value
+                } else {
+                    V::from_u64(self.default)
+                };
                 mem::store_streaming(self.values.add(i), value);
             }
             if !self.found.is_null() {
@@ -64,7 +68,7 @@ impl<F: Format> Verb<F> for Get<F::Value> {
     #[inline(always)]
     unsafe fn walked_off(&mut self, job: &Job<F>, _: bool) -> Next {
         // SAFETY: as above.
-        unsafe { self.0.give(job.index, self.0.default, false) };
+        unsafe { self.0.give(job.index, F::Value::default(), false) };
         Next::Done
     }
 }

@@ -57,7 +57,7 @@ fn collect<F: Format>(map: &mut HostMap<F>, asked: &[(u64, usize)]) -> (Vec<Vec<
         batch: Batch {
             keys: keys.as_ptr(),
             values: ptr::null(),
-            value: F::Value::default(),
+            value: 0,
             len: keys.len() as u64,
             per_warp: warp::SIZE,
         },

@@ -35,7 +35,7 @@ fn launch<F: Format>(
         batch: Batch {
             keys: keys.as_ptr(),
             values: values.as_ptr(),
-            value: F::Value::default(),
+            value: 0,
             len: keys.len() as u64,
             per_warp: 64,
         },
@@ -110,7 +110,7 @@ fn rows<F: Format>(
     let batch = Batch {
         keys: keys.as_ptr(),
         values: ptr::null(),
-        value: F::Value::default(),
+        value: 0,
         len: keys.len() as u64,
         per_warp: 64,
     };

@@ -432,7 +432,7 @@ pub fn serve<F: Format>(
         batch: Batch {
             keys: keys.as_ptr(),
             values: values.as_ptr(),
-            value: F::Value::default(),
+            value: 0,
             len: n as u64,
             per_warp,
         },

@@ -114,6 +114,16 @@ impl<'a, T: Pod> BufferView<'a, T> {
         self.ptr
     }
 
+    /// The bytes of its elements.
+    pub(crate) fn as_bytes(&self) -> BufferView<'a, u8> {
+        BufferView {
+            stream: self.stream,
+            ptr: self.ptr.cast(),
+            len: size_of::<T>() * self.len,
+            _elements: PhantomData,
+        }
+    }
+
     /// A part of it.
     ///
     /// # Errors
@@ -241,6 +251,16 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
             len,
             ..self
         })
+    }
+
+    /// The bytes of its elements.
+    pub(crate) fn into_bytes(self) -> BufferViewMut<'a, u8> {
+        BufferViewMut {
+            stream: self.stream,
+            ptr: self.ptr.cast(),
+            len: size_of::<T>() * self.len,
+            _elements: PhantomData,
+        }
     }
 
     /// Copies a host slice of the same length over it.

@@ -109,7 +109,7 @@ impl<K: Key> Asked<K> {
         Batch {
             keys: self.keys.cast(),
             values: ptr::null(),
-            value: K::Bits::default(),
+            value: 0,
             len: self.len as u64,
             per_warp,
         }

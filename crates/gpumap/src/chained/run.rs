@@ -100,7 +100,7 @@ fn arguments<K: Key, V: Value<Bits = K::Bits>>(
         batch: Batch {
             keys: job.keys.cast(),
             values: job.values.cast(),
-            value: K::Bits::default(),
+            value: 0,
             len: job.len as u64,
             per_warp,
         },

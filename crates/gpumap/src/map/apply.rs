@@ -11,7 +11,8 @@ use gpumap_simt::kernel::Grid;
 
 use super::store::{Job, Progress, Report};
 use super::table::Table;
-use super::{Key, Map, Value};
+use super::{Core, Key, Map, Value};
+use crate::array::{Array, ArrayMut};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
@@ -83,11 +84,11 @@ pub struct Applied {
 
 /// A mixed batch on the device.
 #[derive(Clone, Copy)]
-struct Mix<K: Key, V: Value> {
+struct Mix {
     /// Keys and values.
-    pairs: Job<K, V>,
+    pairs: Job,
     operations: *const u8,
-    told: Told<V::Bits>,
+    told: Told<u8>,
     /// How many of them may store, if that has been counted.
     stores: Option<usize>,
     /// How many of them remove at most.
@@ -172,27 +173,68 @@ impl<K: Key, V: Value> Map<K, V> {
             // Not counted.
             Source::Device(_) => len,
         };
+        let batch = Mixed {
+            operations: operations.into(),
+            keys: keys.into(),
+            values: values.into(),
+            values_told: values_told.into(),
+            outcomes: outcomes.into(),
+            stores,
+            removes,
+        };
+        self.core.apply(batch)
+    }
+}
+
+/// A batch in which each key says what is done with it: as many elements everywhere, and places for as many answers.
+struct Mixed<'a> {
+    operations: Array<'a>,
+    keys: Array<'a>,
+    values: Array<'a>,
+    values_told: ArrayMut<'a>,
+    outcomes: ArrayMut<'a>,
+    /// How many operations may store, if that is known.
+    stores: Option<usize>,
+    /// How many remove at most.
+    removes: usize,
+}
+
+impl Core {
+    fn apply(&self, batch: Mixed<'_>) -> Result<Applied> {
+        let Mixed {
+            operations,
+            keys,
+            values,
+            values_told,
+            outcomes,
+            stores,
+            removes,
+        } = batch;
+        let len = keys.len();
+        let bytes_told = len * values_told.element();
+        let (values_told, outcomes) = (values_told.into_bytes(), outcomes.into_bytes());
         self.scratch.of_batch(|scratch| {
-            let staged = scratch.bytes_of_pairs(keys, values)
-                + scratch.bytes_of_pairs(operations, Source::Host(&[()]))
-                + scratch.bytes_of_sink(&values_told, len)
+            let staged = scratch.bytes_of_pairs(keys.bytes(), values.bytes())
+                + scratch.bytes_of_pairs(operations.bytes(), Source::Host(&[0_u8; 0]))
+                + scratch.bytes_of_sink(&values_told, bytes_told)
                 + scratch.bytes_of_sink(&outcomes, len);
             let stage = || {
-                let mut values_told = scratch.landing(Slot::FirstOutput, values_told, len)?;
+                let mut values_told =
+                    scratch.landing(Slot::FirstOutput, values_told, bytes_told)?;
                 let mut outcomes = scratch.landing(Slot::SecondOutput, outcomes, len)?;
                 let told = Told {
-                    values: values_told.as_mut_ptr().cast(),
+                    values: values_told.as_mut_ptr(),
                     outcomes: outcomes.as_mut_ptr(),
                 };
                 // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
                 let mix = unsafe {
                     Mix {
                         pairs: Job {
-                            keys: scratch.stage(Slot::Keys, keys)?,
-                            values: scratch.stage(Slot::Values, values)?,
-                            ..Job::insert(len)
+                            keys: scratch.stage(Slot::Keys, keys.bytes())?,
+                            values: scratch.stage(Slot::Values, values.bytes())?,
+                            ..Job::insert(self.pair, len)
                         },
-                        operations: scratch.stage(Slot::Tiles, operations)?,
+                        operations: scratch.stage(Slot::Tiles, operations.bytes())?,
                         told,
                         stores,
                         removes,
@@ -204,7 +246,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 stage().map_err(|error| self.too_large_to_stage(error, len, staged))?;
             let applied = self.apply_mix(scratch, mix);
             let applied = applied.map_err(|error| error.of_batch_with(staged))?;
-            scratch.land_both(values_told, outcomes, len)?;
+            scratch.land_all([values_told, outcomes])?;
             Ok(applied)
         })
     }
@@ -233,7 +275,7 @@ impl<K: Key, V: Value> Map<K, V> {
     fn promise_for(
         &self,
         scratch: &mut Workspace,
-        mix: &Mix<K, V>,
+        mix: &Mix,
     ) -> Result<(Option<Promise<'_>>, usize)> {
         let len = mix.pairs.len;
         if let Some(stores) = mix.stores {
@@ -247,7 +289,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Runs a batch: beside other calls if it fits for sure, else alone.
-    fn apply_mix(&self, scratch: &mut Workspace, mix: Mix<K, V>) -> Result<Applied> {
+    fn apply_mix(&self, scratch: &mut Workspace, mix: Mix) -> Result<Applied> {
         let (report, mut applied) = {
             let table = self.table.read();
             let (promise, stores) = self.promise_for(scratch, &mix)?;
@@ -282,7 +324,7 @@ impl<K: Key, V: Value> Map<K, V> {
     fn apply_alone(
         &self,
         scratch: &mut Workspace,
-        mix: Mix<K, V>,
+        mix: Mix,
         stores: usize,
     ) -> Result<(Report, Applied)> {
         let mut table = self.exclusive()?;
@@ -321,7 +363,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        mix: Mix<K, V>,
+        mix: Mix,
         select: Select,
     ) -> Result<(Report, Applied)> {
         self.expect_sound()?;

@@ -7,21 +7,22 @@ use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::Launcher;
 
 use super::merge::Merge;
-use super::operand::{Operand, Values};
+use super::operand::{Operand, Operands, Values};
 use super::table::Table;
-use super::{Key, Map, Value};
+use super::{Core, Key, Map, Value};
+use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::input::{Input, Source};
 use crate::scratch::Slot;
 
 /// A batch on the device with new values for keys that are present.
 #[derive(Clone, Copy)]
-pub(super) struct Assignment<K: Key, V: Value> {
-    pub keys: *const K,
+pub(super) struct Assignment {
+    pub keys: *const u8,
     /// Null if all keys have the same.
-    pub values: *const V,
-    /// What comes with every key then.
-    pub value: V,
+    pub values: *const u8,
+    /// What comes with every key then, as bits.
+    pub value: u64,
     pub len: usize,
     /// What becomes of the value that a key has and of that of the batch.
     pub update: Update,
@@ -82,8 +83,16 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: Source<'_, K>,
         values: impl Into<Values<'a, V>>,
     ) -> Result<usize> {
-        let (len, values) = (keys.len(), values.into());
-        values.expect_for(len)?;
+        let values = values.into();
+        values.expect_for(keys.len())?;
+        self.core.assign(update, keys.into(), values.erased())
+    }
+}
+
+impl Core {
+    /// Updates what is present of pairs, of which there are as many values as keys; returns how many keys were.
+    fn assign(&self, update: Update, keys: Array<'_>, values: Operands<'_>) -> Result<usize> {
+        let len = keys.len();
         if len == 0 {
             return Ok(0);
         }
@@ -95,7 +104,7 @@ impl<K: Key, V: Value> Map<K, V> {
         // SAFETY: the wait below is over before keys and values are given back.
         let assignment = unsafe {
             Assignment {
-                keys: scratch.stage(Slot::Keys, keys)?,
+                keys: scratch.stage(Slot::Keys, keys.bytes())?,
                 values: values.stage(&mut scratch)?,
                 value: values.same(),
                 len,
@@ -124,17 +133,19 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         on: &impl Launcher<Error = Error>,
-        assignment: Assignment<K, V>,
+        assignment: Assignment,
         present: Counters,
     ) -> Result<()> {
         let Assignment {
             keys, values, len, ..
         } = assignment;
         let (grid, batch) = self.share_out(keys, values, len);
-        let value = bytemuck::cast(assignment.value);
         let args = AssignArgs {
             view: table.view(),
-            batch: Batch { value, ..batch },
+            batch: Batch {
+                value: assignment.value,
+                ..batch
+            },
             update: assignment.update,
             present,
         };

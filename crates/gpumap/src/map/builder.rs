@@ -8,7 +8,7 @@ use gpumap_kernels::table::MAX_PAGE_SLABS;
 
 use super::bulk::Thresholds;
 use super::shape::Wish;
-use super::{Key, Map, Value};
+use super::{Config, Core, Key, Map, Pair, Value};
 use crate::device::{Device, Kind};
 use crate::error::{Error, Result, Setting};
 use crate::scratch::Cut;
@@ -201,15 +201,16 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             Some(encoding) if !self.device.is_cuda() => encoding,
             _ => encoding_of(&self.device)?,
         };
-        Map::build(
-            &self.device,
-            self.wish,
-            self.growth,
-            self.bulk,
-            self.cut,
+        let config = Config {
+            wish: self.wish,
+            growth: self.growth,
+            bulk: self.bulk,
+            cut: self.cut,
             seed,
             encoding,
-        )
+        };
+        let core = Core::build(&self.device, Pair::of::<K, V>(), config)?;
+        Ok(Map::of(core))
     }
 
     pub(super) fn check(&self) -> Result<()> {

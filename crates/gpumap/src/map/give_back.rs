@@ -6,13 +6,13 @@
 //! something else on the device took it meanwhile: the table that the last growth left is at least as large as the
 //! one that is made.
 
+use super::Core;
 use super::shape::Shape;
 use super::table::Table;
-use super::{Key, Map, Value};
 use crate::error::{Error, Result};
 use crate::scratch::Workspace;
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// Runs what may make the table grow, alone on the map. If it is refused, the memory that growing took is given
     /// back.
     pub(super) fn or_give_back<T>(

@@ -9,7 +9,7 @@ use gpumap_simt::kernel::Grid;
 use super::launch::share_out;
 use super::shape::{Shape, Wish};
 use super::table::{Slab, Table};
-use super::{Growth, Key, Map, Value};
+use super::{Core, Growth, Key, Map, Value};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::scratch::Workspace;
@@ -51,6 +51,23 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was.
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn reserve(&self, more: usize) -> Result<()> {
+        self.core.reserve(more)
+    }
+
+    /// Gives back the memory that the pairs it has do not need, or most of it if their keys
+    /// collide. Waits for the calls in flight.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] if there is not even room to move a submap: the map is as it was.
+    /// [`Error::Poisoned`], [`Error::Driver`].
+    pub fn shrink_to_fit(&self) -> Result<()> {
+        self.core.shrink_to_fit()
+    }
+}
+
+impl Core {
+    /// See [`Map::reserve`].
+    pub(crate) fn reserve(&self, more: usize) -> Result<()> {
         let mut table = self.exclusive()?;
         self.expect_sound()?;
         if self.books.room.left() >= more {
@@ -62,13 +79,8 @@ impl<K: Key, V: Value> Map<K, V> {
         })
     }
 
-    /// Gives back the memory that the pairs it has do not need, or most of it if their keys
-    /// collide. Waits for the calls in flight.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`] if there is not even room to move a submap: the map is as it was.
-    /// [`Error::Poisoned`], [`Error::Driver`].
-    pub fn shrink_to_fit(&self) -> Result<()> {
+    /// See [`Map::shrink_to_fit`].
+    pub(crate) fn shrink_to_fit(&self) -> Result<()> {
         let mut table = self.exclusive()?;
         let mut capacity = self.books.room.len();
         for _ in 0..TRIES {

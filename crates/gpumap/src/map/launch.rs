@@ -7,7 +7,7 @@ use gpumap_kernels::source::Batch;
 use gpumap_simt::kernel::Grid;
 use gpumap_simt::warp;
 
-use super::{Key, Map, Value};
+use super::Core;
 
 const WARP: u64 = warp::SIZE as u64;
 
@@ -23,19 +23,19 @@ pub(super) const BLOCK_WARPS: u64 = BATCH_THREADS as u64 / WARP;
 /// H200, 2026-11: batches of 1 M keys).
 const WARPS_PER_MULTIPROCESSOR: u64 = 24;
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// The grid for a batch of `len` keys, at least one, and the batch as kernels take it.
     pub(super) fn share_out(
         &self,
-        keys: *const K,
-        values: *const V,
+        keys: *const u8,
+        values: *const u8,
         len: usize,
-    ) -> (Grid, Batch<K::Bits, V::Bits>) {
+    ) -> (Grid, Batch<u8, u8>) {
         let (grid, per_warp) = share_out(len as u64, u64::from(self.device.multiprocessors()));
         let batch = Batch {
-            keys: keys.cast(),
-            values: values.cast(),
-            value: V::Bits::default(),
+            keys,
+            values,
+            value: 0,
             len: len as u64,
             per_warp,
         };
@@ -53,7 +53,7 @@ pub(crate) fn share_out(len: u64, multiprocessors: u64) -> (Grid, u32) {
 }
 
 /// The grid for a batch in bins.
-pub(super) fn grid_of_bins<K, V>(bins: &Bins<K, V>) -> Grid {
+pub(super) fn grid_of_bins(bins: &Bins<u8, u8>) -> Grid {
     let (grid, _) = grid(bins.len(), u64::from(bins.part));
     grid
 }

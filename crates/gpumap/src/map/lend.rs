@@ -1,12 +1,13 @@
 //! Lending a map to kernels of other crates, for one launch at a time.
 
 use gpumap_kernels::kernels::Encoding;
-use gpumap_kernels::map_ref::MapRef;
+use gpumap_kernels::map_ref::{Counts, MapRef};
+use gpumap_kernels::table::MapView;
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::builder::encoding_of;
 use super::table::Table;
-use super::{Key, Map, Value};
+use super::{Core, Key, Map, Value};
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
@@ -101,17 +102,21 @@ impl<K: Key, V: Value> Map<K, V> {
         most_new: usize,
         launch: impl FnOnce(MapRef<K::Bits, V::Bits>) -> Result<()>,
     ) -> Result<Tally> {
-        self.device.expect_same(stream.device())?;
-        let mut scratch = self.scratch.take()?;
-        let (table, promise) = self.table_with_room(most_new)?;
-        let ended = self.lend(&table, &mut scratch, stream, launch)?;
+        self.core.device.expect_same(stream.device())?;
+        let mut scratch = self.core.scratch.take()?;
+        let (table, promise) = self.core.table_with_room(most_new)?;
+        let ended = self
+            .core
+            .lend(&table, &mut scratch, stream, |counts, view| {
+                launch(MapRef::new(view, self.core.kernels.slots, counts))
+            })?;
         // Under the lock still: a call that runs alone must find the figures right.
         let promised = ended.tally.inserted.min(most_new);
         promise.keep(promised);
-        self.books.room.stored(ended.tally.inserted - promised);
-        self.books.room.removed(ended.tally.removed);
+        self.core.books.room.stored(ended.tally.inserted - promised);
+        self.core.books.room.removed(ended.tally.removed);
         drop(table);
-        ended.report(self.kernels.slots)
+        ended.report(self.core.kernels.slots)
     }
 
     /// Lends the map to kernels that store as many pairs as fit: those that find no room get `Full`,
@@ -134,16 +139,22 @@ impl<K: Key, V: Value> Map<K, V> {
         stream: &Stream,
         launch: impl FnOnce(MapRef<K::Bits, V::Bits>) -> Result<()>,
     ) -> Result<Tally> {
-        self.device.expect_same(stream.device())?;
-        let mut scratch = self.scratch.take()?;
-        let table = self.exclusive()?;
-        let ended = self.lend(&table, &mut scratch, stream, launch)?;
-        self.books.room.stored(ended.tally.inserted);
-        self.books.room.removed(ended.tally.removed);
+        self.core.device.expect_same(stream.device())?;
+        let mut scratch = self.core.scratch.take()?;
+        let table = self.core.exclusive()?;
+        let ended = self
+            .core
+            .lend(&table, &mut scratch, stream, |counts, view| {
+                launch(MapRef::new(view, self.core.kernels.slots, counts))
+            })?;
+        self.core.books.room.stored(ended.tally.inserted);
+        self.core.books.room.removed(ended.tally.removed);
         drop(table);
-        ended.report(self.kernels.slots)
+        ended.report(self.core.kernels.slots)
     }
+}
 
+impl Core {
     /// The table with room for so many pairs more, shared with other calls.
     fn table_with_room(&self, pairs: usize) -> Result<(RwLockReadGuard<'_, Table>, Promise<'_>)> {
         {
@@ -167,15 +178,11 @@ impl<K: Key, V: Value> Map<K, V> {
         table: &Table,
         scratch: &mut Workspace,
         stream: &Stream,
-        launch: impl FnOnce(MapRef<K::Bits, V::Bits>) -> Result<()>,
+        launch: impl FnOnce(*mut Counts, MapView) -> Result<()>,
     ) -> Result<Ended> {
         self.expect_sound()?;
         lend(scratch, stream, &self.books.poisoned, |counts| {
-            launch(MapRef::new(
-                table.view_to_store(),
-                self.kernels.slots,
-                counts,
-            ))
+            launch(counts, table.view_to_store())
         })
     }
 }

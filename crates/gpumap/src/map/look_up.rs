@@ -1,5 +1,6 @@
 //! Looking keys up.
 
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use gpumap_kernels::kernels::GetArgs;
@@ -8,32 +9,36 @@ use gpumap_simt::kernel::Launcher;
 
 use super::pieces::Wanted;
 use super::table::Table;
-use super::{Key, Map, Value};
+use super::{Core, Key, Map, Value, bits};
+use crate::array::{Array, ArrayMut};
 use crate::error::{Error, Result, expect_room};
 use crate::input::{Input, Source};
-use crate::output::{Output, found_values};
-use crate::scratch::{HostOutput, Places, Slot, Workspace};
+use crate::memory::{bytes_of_places, host_vec};
+use crate::output::Output;
+use crate::scratch::{Fill, Places, Slot, Workspace, address_of};
+
+/// Bytes that outputs are a multiple of.
+const WORD: usize = size_of::<u64>();
 
 /// Where on the device the answers to a batch go: one place per key, or null where that is not
 /// wanted.
 #[derive(Clone, Copy)]
-pub(super) struct Outputs<V> {
+pub(super) struct Outputs {
     /// The value of each key.
-    pub values: *mut V,
+    pub values: *mut u8,
     /// 1 for each key that was found, 0 for the others.
     pub found: *mut u8,
-    /// What absent keys get for a value.
-    pub default: V,
+    /// What absent keys get for a value, as bits.
+    pub default: u64,
 }
 
-impl<V: Value> Outputs<V> {
+impl Outputs {
     /// Absent keys get zeros.
-    pub fn new(values: *mut V, found: *mut u8) -> Self {
-        let default = V::zeroed();
+    pub fn new(values: *mut u8, found: *mut u8) -> Self {
         Self {
             values,
             found,
-            default,
+            default: 0,
         }
     }
 
@@ -43,21 +48,21 @@ impl<V: Value> Outputs<V> {
     }
 
     /// As kernels take them.
-    pub fn answers(self) -> Answers<V::Bits> {
+    pub fn answers(self) -> Answers<u8> {
         Answers {
-            values: self.values.cast(),
+            values: self.values,
             found: self.found,
-            default: bytemuck::cast(self.default),
+            default: self.default,
         }
     }
 }
 
 /// A batch on the device that is looked up.
 #[derive(Clone, Copy)]
-pub(super) struct LookUp<K, V> {
-    pub keys: *const K,
+pub(super) struct LookUp {
+    pub keys: *const u8,
     pub len: usize,
-    pub outputs: Outputs<V>,
+    pub outputs: Outputs,
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -74,25 +79,9 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
-        let keys = keys.source();
-        let wanted = Wanted {
-            values: true,
-            found: true,
-        };
-        let fill = fill_options::<V>;
+        let wanted = Wanted::BOTH;
         // SAFETY: the places are for options, the answers values and bytes.
-        let answers = unsafe { self.collect_answers::<_, V, u8>(keys, wanted, V::zeroed(), fill) }?;
-        if let Some(answers) = answers {
-            return Ok(answers);
-        }
-        let mut scratch = self.scratch.take()?;
-        let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
-        let mut found = scratch.output::<u8>(Slot::SecondOutput, keys.len())?;
-        let outputs = Outputs::new(values.as_mut_ptr(), found.as_mut_ptr());
-        self.look_up(&mut scratch, keys, outputs)?;
-        let values = scratch.fetch(values, keys.len())?;
-        let found = scratch.fetch(found, keys.len())?;
-        found_values(values, found)
+        unsafe { self.collect(keys.source(), wanted, V::zeroed(), fill_options::<V>) }
     }
 
     /// Looks keys up: for each its value, or `default` where it is absent. The answers of
@@ -110,25 +99,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get_or(&self, keys: &(impl Input<K> + ?Sized), default: V) -> Result<Vec<V>> {
-        let keys = keys.source();
-        let wanted = Wanted {
-            values: true,
-            found: false,
-        };
-        let fill = fill_values::<V>;
         // SAFETY: the places are for values, and so are the answers.
-        let answers = unsafe { self.collect_answers::<_, V, ()>(keys, wanted, default, fill) }?;
-        if let Some(answers) = answers {
-            return Ok(answers);
-        }
-        let mut scratch = self.scratch.take()?;
-        let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
-        let outputs = Outputs {
-            default,
-            ..Outputs::new(values.as_mut_ptr(), ptr::null_mut())
-        };
-        self.look_up(&mut scratch, keys, outputs)?;
-        scratch.fetch(values, keys.len())
+        unsafe { self.collect(keys.source(), Wanted::VALUES, default, fill_values::<V>) }
     }
 
     /// Looks keys up into memory of the host or of the device: `values[i]` is the value of
@@ -153,20 +125,10 @@ impl<K: Key, V: Value> Map<K, V> {
         default: V,
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<()> {
-        let (keys, mut values) = (keys.source(), values.sink());
+        let (keys, values) = (keys.source(), values.sink());
         expect_room(keys.len(), values.len())?;
-        if self.look_up_for_host(keys, Some(&mut values), None, default)? {
-            return Ok(());
-        }
-        let mut scratch = self.scratch.take()?;
-        let mut values = scratch.landing(Slot::FirstOutput, values, keys.len())?;
-        let outputs = Outputs {
-            values: values.as_mut_ptr(),
-            found: ptr::null_mut(),
-            default,
-        };
-        self.look_up(&mut scratch, keys, outputs)?;
-        scratch.land(values, keys.len())
+        let outputs = [Some(values.into()), None];
+        self.core.look_up_into(keys.into(), outputs, bits(default))
     }
 
     /// Looks keys up into memory of the host or of the device: `found[i]` is 1 and `values[i]` the
@@ -191,17 +153,10 @@ impl<K: Key, V: Value> Map<K, V> {
         values: &mut (impl Output<V> + ?Sized),
         found: &mut (impl Output<u8> + ?Sized),
     ) -> Result<()> {
-        let (keys, mut values, mut found) = (keys.source(), values.sink(), found.sink());
+        let (keys, values, found) = (keys.source(), values.sink(), found.sink());
         expect_room(keys.len(), values.len().min(found.len()))?;
-        if self.look_up_for_host(keys, Some(&mut values), Some(&mut found), V::zeroed())? {
-            return Ok(());
-        }
-        let mut scratch = self.scratch.take()?;
-        let mut values = scratch.landing(Slot::FirstOutput, values, keys.len())?;
-        let mut found = scratch.landing(Slot::SecondOutput, found, keys.len())?;
-        let outputs = Outputs::new(values.as_mut_ptr(), found.as_mut_ptr());
-        self.look_up(&mut scratch, keys, outputs)?;
-        scratch.land_both(values, found, keys.len())
+        let outputs = [Some(values.into()), Some(found.into())];
+        self.core.look_up_into(keys.into(), outputs, 0)
     }
 
     /// For each key whether it is present.
@@ -217,23 +172,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn contains(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
-        let keys = keys.source();
-        let wanted = Wanted {
-            values: false,
-            found: true,
-        };
         // SAFETY: the places are for booleans, the answers bytes.
-        let answers =
-            unsafe { self.collect_answers::<_, (), u8>(keys, wanted, V::zeroed(), fill_booleans) }?;
-        if let Some(answers) = answers {
-            return Ok(answers);
-        }
-        let mut scratch = self.scratch.take()?;
-        let mut found: HostOutput<u8> = scratch.output(Slot::FirstOutput, keys.len())?;
-        let outputs = Outputs::new(ptr::null_mut(), found.as_mut_ptr());
-        self.look_up(&mut scratch, keys, outputs)?;
-        let found = scratch.fetch(found, keys.len())?;
-        Ok(found.into_iter().map(|found| found != 0).collect())
+        unsafe { self.collect(keys.source(), Wanted::FOUND, V::zeroed(), fill_booleans) }
     }
 
     /// For each key whether it is present, into memory of the host or of the device: `found[i]` is
@@ -247,31 +187,141 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         found: &mut (impl Output<u8> + ?Sized),
     ) -> Result<()> {
-        let (keys, mut found) = (keys.source(), found.sink());
+        let (keys, found) = (keys.source(), found.sink());
         expect_room(keys.len(), found.len())?;
-        if self.look_up_for_host(keys, None, Some(&mut found), V::zeroed())? {
-            return Ok(());
+        let outputs = [None, Some(found.into())];
+        self.core.look_up_into(keys.into(), outputs, 0)
+    }
+
+    /// Makes something of each answer, in a new vector.
+    ///
+    /// # Safety
+    /// `fill` writes elements of this type, from values and bytes, of which those are there that are wanted.
+    unsafe fn collect<T>(
+        &self,
+        keys: Source<'_, K>,
+        wanted: Wanted,
+        default: V,
+        fill: Fill,
+    ) -> Result<Vec<T>> {
+        let len = keys.len();
+        let mut answers = host_vec::<T>(len)?;
+        let places = bytes_of_places(&mut answers.spare_capacity_mut()[..len]);
+        let into = Collecting {
+            places,
+            element: size_of::<T>(),
+            wanted,
+            default: bits(default),
+            fill,
+        };
+        // SAFETY: the caller's promise. All places have been written to if there is no error.
+        unsafe {
+            self.core.collect_answers(keys.into(), into)?;
+            answers.set_len(len);
         }
+        Ok(answers)
+    }
+}
+
+/// Answers of a lookup that something is made of, each in its place.
+pub(super) struct Collecting<'p> {
+    /// Of as many elements as there are keys,
+    pub places: &'p mut [MaybeUninit<u8>],
+    /// and so many bytes each.
+    pub element: usize,
+    pub wanted: Wanted,
+    pub default: u64,
+    pub fill: Fill,
+}
+
+impl Core {
+    /// Looks keys up, and makes something of each answer.
+    ///
+    /// # Safety
+    /// As for [`Map::collect`].
+    unsafe fn collect_answers(&self, keys: Array<'_>, into: Collecting<'_>) -> Result<()> {
+        let len = keys.len();
+        // SAFETY: the caller's promise.
+        let Some(into) = (unsafe { self.collect_in_pieces(keys, into) })? else {
+            return Ok(());
+        };
+        let Collecting {
+            places,
+            wanted,
+            default,
+            fill,
+            ..
+        } = into;
         let mut scratch = self.scratch.take()?;
-        let mut found = scratch.landing(Slot::FirstOutput, found, keys.len())?;
-        let outputs = Outputs::new(ptr::null_mut(), found.as_mut_ptr());
+        let [of_values, of_found] = wanted.bytes(self.pair, len);
+        let mut values =
+            scratch.output_of_some::<u64>(Slot::FirstOutput, of_values.div_ceil(WORD))?;
+        let mut found =
+            scratch.output_of_some::<u64>(Slot::SecondOutput, of_found.div_ceil(WORD))?;
+        let outputs = Outputs {
+            values: match wanted.values {
+                true => values.as_mut_ptr().cast(),
+                false => ptr::null_mut(),
+            },
+            found: match wanted.found {
+                true => found.as_mut_ptr().cast(),
+                false => ptr::null_mut(),
+            },
+            default,
+        };
         self.look_up(&mut scratch, keys, outputs)?;
-        scratch.land(found, keys.len())
+        if !wanted.found {
+            return scratch.fetch_to(values, places);
+        }
+        let values: Vec<u64> = scratch.fetch(values, usize::MAX)?;
+        let found: Vec<u64> = scratch.fetch(found, usize::MAX)?;
+        let places = Places {
+            to: places.as_mut_ptr().cast(),
+            from: [values.as_ptr().cast(), found.as_ptr().cast()],
+            len,
+        };
+        // SAFETY: the caller's promise; there are as many answers.
+        unsafe { fill(places) };
+        Ok(())
+    }
+
+    /// Looks keys up into memory of the host or of the device, which has room for as many answers: values, if they are wanted,
+    /// and bytes that say which keys were found.
+    pub(crate) fn look_up_into(
+        &self,
+        keys: Array<'_>,
+        outputs: [Option<ArrayMut<'_>>; 2],
+        default: u64,
+    ) -> Result<()> {
+        let Some([values, found]) = self.look_up_for_host(keys, outputs, default)? else {
+            return Ok(());
+        };
+        let len = keys.len();
+        let mut scratch = self.scratch.take()?;
+        let mut values = scratch.landing_if(Slot::FirstOutput, values, len)?;
+        let mut found = scratch.landing_if(Slot::SecondOutput, found, len)?;
+        let outputs = Outputs {
+            values: address_of(&mut values),
+            found: address_of(&mut found),
+            default,
+        };
+        self.look_up(&mut scratch, keys, outputs)?;
+        scratch.land_all(values.into_iter().chain(found))
     }
 
     /// Looks keys up, and waits. Outputs are as long as they.
     pub(super) fn look_up(
         &self,
         scratch: &mut Workspace,
-        keys: Source<'_, K>,
-        outputs: Outputs<V>,
+        keys: Array<'_>,
+        outputs: Outputs,
     ) -> Result<()> {
         let len = keys.len();
         if len == 0 {
             return Ok(());
         }
         // SAFETY: the callers wait for the workspace while they hold `keys`.
-        let keys = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let keys = unsafe { scratch.stage(Slot::Keys, keys.bytes()) }?;
         let table = self.table.read();
         let look_up = LookUp { keys, len, outputs };
         self.look_up_staged(&table, scratch, look_up)
@@ -282,7 +332,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        look_up: LookUp<K, V>,
+        look_up: LookUp,
     ) -> Result<()> {
         if self.look_up_sorted(table, scratch, look_up)? {
             return Ok(());
@@ -304,7 +354,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         on: &impl Launcher<Error = Error>,
-        look_up: LookUp<K, V>,
+        look_up: LookUp,
     ) -> Result<()> {
         let (grid, batch) = self.share_out(look_up.keys, ptr::null(), look_up.len);
         let args = GetArgs {

@@ -43,7 +43,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use gpumap_kernels::kernels::{Encoding, KernelSet, KeyBits};
+use gpumap_kernels::build::pair::are_side_by_side;
+use gpumap_kernels::kernels::{Encoding, KernelSet, kernels_of};
+use gpumap_kernels::slot::Bits;
 use parking_lot::RwLockWriteGuard;
 
 pub use apply::{Answer, Applied, Operation};
@@ -139,8 +141,18 @@ use table::Table;
 /// [`MapBuilder`] has the settings; with [`Growth::Fixed`] a batch that does not fit is refused
 /// with [`Error::Full`].
 pub struct Map<K: Key, V: Value> {
+    core: Core,
+    _pair: PhantomData<fn(K) -> V>,
+}
+
+/// What a [`Map`] is made of, without the types of its keys and values: all that it does is done here, and compiled once.
+///
+/// Keys and values are bytes, of sizes that it knows. Its callers see to it that what they hand it are keys and values of
+/// these sizes.
+pub(crate) struct Core {
     device: Device,
-    kernels: &'static KernelSet<K::Bits, V::Bits>,
+    kernels: &'static KernelSet,
+    pair: Pair,
     scratch: ScratchPool,
     /// Before the table: dropped first, after waiting for calls in flight.
     books: OwnBooks,
@@ -153,7 +165,50 @@ pub struct Map<K: Key, V: Value> {
     bulk: Thresholds,
     seed: u64,
     submaps: AtomicUsize,
-    _pair: PhantomData<fn(K) -> V>,
+}
+
+/// What a map is made with.
+struct Config {
+    wish: Wish,
+    growth: Growth,
+    bulk: Option<Thresholds>,
+    cut: Option<Cut>,
+    seed: u64,
+    encoding: Encoding,
+}
+
+/// How many bytes the keys and the values of a map have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pair {
+    /// 4 or 8.
+    pub key: usize,
+    /// 0, 4 or 8.
+    pub value: usize,
+}
+
+impl Pair {
+    /// Those of these types.
+    pub const fn of<K: Key, V: Value>() -> Self {
+        Self {
+            key: size_of::<K>(),
+            value: size_of::<V>(),
+        }
+    }
+
+    /// Bytes of a key and its value.
+    pub const fn bytes(self) -> usize {
+        self.key + self.value
+    }
+
+    /// The same as kernels take them.
+    pub const fn sizes(self) -> [u32; 2] {
+        [self.key as u32, self.value as u32]
+    }
+
+    /// Whether large batches of such pairs lie in bins with each value beside its key.
+    pub const fn side_by_side(self) -> bool {
+        are_side_by_side(self.key, self.value)
+    }
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -178,54 +233,27 @@ impl<K: Key, V: Value> Map<K, V> {
         MapBuilder::new(device)
     }
 
-    fn build(
-        device: &Device,
-        wish: Wish,
-        growth: Growth,
-        bulk: Option<Thresholds>,
-        cut: Option<Cut>,
-        seed: u64,
-        encoding: Encoding,
-    ) -> Result<Self> {
-        let kernels = K::Bits::kernels::<V::Bits>(encoding);
-        let shape = Shape::new(&wish, kernels.slot_bytes)?;
-        let (needed, available) = (Table::bytes(&shape), device.available_bytes()?);
-        if needed > available {
-            return Err(Error::OutOfMemory { needed, available });
-        }
-        let submaps = shape.pages.len().into();
-        let books = Books {
-            room: Room::new(shape.capacity),
-            slots: shape.slots().into(),
-            poisoned: AtomicBool::new(false),
-            flights: Flights::new(device),
-        };
-        let table = Table::new(&Stream::new(device)?, shape, seed)?;
-        Ok(Self {
-            device: device.clone(),
-            kernels,
-            scratch: ScratchPool::with_cut(device, cut.unwrap_or_else(|| Cut::of(device))),
-            books: OwnBooks(Arc::new(books)),
-            table: Lock::new(table),
-            wish,
-            growth,
-            bulk: bulk.unwrap_or_else(|| Thresholds::of(device, kernels.slot_bytes)),
-            seed,
-            submaps,
+    fn of(core: Core) -> Self {
+        Self {
+            core,
             _pair: PhantomData,
-        })
+        }
+    }
+
+    /// The map without its types.
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
     }
 
     /// The device it lives on.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.core.device
     }
 
     /// How many pairs it holds. Exact when no call is in flight; else every call that has
     /// returned is counted, on a stream every one that has ended. Costs nothing.
     pub fn len(&self) -> usize {
-        self.books.land_ended();
-        self.books.room.len()
+        self.core.len()
     }
 
     /// Whether it holds no pair.
@@ -235,17 +263,17 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// How many pairs fit before it grows: at least what it was built for.
     pub fn capacity(&self) -> usize {
-        self.books.room.capacity()
+        self.core.capacity()
     }
 
     /// How many slots it has, beside the few for keys whose bits mean a state of a slot.
     pub fn slots(&self) -> usize {
-        self.books.slots.load(Ordering::Acquire)
+        self.core.slots()
     }
 
     /// How many submaps it has.
     pub fn submaps(&self) -> usize {
-        self.submaps.load(Ordering::Acquire)
+        self.core.submaps.load(Ordering::Acquire)
     }
 
     /// Pairs per slot.
@@ -269,14 +297,75 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
     pub fn preload(&self) -> Result<()> {
-        self.device.load_kernels(self.kernels.entries())
+        self.core.device.load_kernels(self.core.kernels.entries())
     }
 
     /// Frees the scratch memory that no call is using: what staged batches and results of host
     /// calls were copied through. Later calls allocate it again as they need it. A batch that is refused for want of
     /// memory does the same.
     pub fn trim(&self) {
-        self.scratch.trim();
+        self.core.scratch.trim();
+    }
+}
+
+impl Core {
+    fn build(device: &Device, pair: Pair, config: Config) -> Result<Self> {
+        let Config {
+            wish,
+            growth,
+            bulk,
+            cut,
+            seed,
+            encoding,
+        } = config;
+        let kernels = kernels_of(pair.sizes(), encoding);
+        let shape = Shape::new(&wish, kernels.slot_bytes)?;
+        let (needed, available) = (Table::bytes(&shape), device.available_bytes()?);
+        if needed > available {
+            return Err(Error::OutOfMemory { needed, available });
+        }
+        let submaps = shape.pages.len().into();
+        let books = Books {
+            room: Room::new(shape.capacity),
+            slots: shape.slots().into(),
+            poisoned: AtomicBool::new(false),
+            flights: Flights::new(device),
+        };
+        let table = Table::new(&Stream::new(device)?, shape, seed)?;
+        Ok(Self {
+            device: device.clone(),
+            kernels,
+            pair,
+            scratch: ScratchPool::with_cut(device, cut.unwrap_or_else(|| Cut::of(device))),
+            books: OwnBooks(Arc::new(books)),
+            table: Lock::new(table),
+            wish,
+            growth,
+            bulk: bulk.unwrap_or_else(|| Thresholds::of(device, kernels.slot_bytes)),
+            seed,
+            submaps,
+        })
+    }
+
+    /// See [`Map::len`].
+    pub(crate) fn len(&self) -> usize {
+        self.books.land_ended();
+        self.books.room.len()
+    }
+
+    /// See [`Map::capacity`].
+    pub(crate) fn capacity(&self) -> usize {
+        self.books.room.capacity()
+    }
+
+    /// See [`Map::slots`].
+    fn slots(&self) -> usize {
+        self.books.slots.load(Ordering::Acquire)
+    }
+
+    /// The device it lives on.
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
     }
 
     /// The table alone: no call is in flight, and none begins.
@@ -336,13 +425,24 @@ impl Drop for OwnBooks {
     }
 }
 
-impl<K: Key, V: Value> fmt::Debug for Map<K, V> {
+/// The bits of a value, as the core of a map takes them.
+pub(crate) fn bits<V: Value>(value: V) -> u64 {
+    bytemuck::cast::<V, V::Bits>(value).to_u64()
+}
+
+impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Map")
-            .field("device", &self.device)
+            .field("device", self.device())
             .field("len", &self.len())
             .field("slots", &self.slots())
-            .field("submaps", &self.submaps())
+            .field("submaps", &self.submaps.load(Ordering::Acquire))
             .finish_non_exhaustive()
+    }
+}
+
+impl<K: Key, V: Value> fmt::Debug for Map<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.core.fmt(f)
     }
 }

@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::ptr;
 
-use super::Value;
+use super::{Value, bits};
+use crate::array::Array;
 use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
 use crate::scratch::{Slot, Workspace};
@@ -35,19 +36,11 @@ impl<'a, V: Value> Values<'a, V> {
         }
     }
 
-    /// The common value; zero if there is none.
-    pub(crate) fn same(&self) -> V {
-        match *self {
-            Self::Each(_) => V::zeroed(),
-            Self::Same(value) => value,
-        }
-    }
-
-    /// The values of single keys: none if all keys have the same one.
-    pub(crate) fn each(&self) -> Source<'a, V> {
-        match *self {
-            Self::Each(values) => values,
-            Self::Same(_) => Source::Host(&[]),
+    /// The same without their type.
+    pub(crate) fn erased(self) -> Operands<'a> {
+        match self {
+            Self::Each(values) => Operands::Each(values.into()),
+            Self::Same(value) => Operands::Same(bits(value)),
         }
     }
 
@@ -62,15 +55,42 @@ impl<'a, V: Value> Values<'a, V> {
             Self::Same(value) => Self::Same(value),
         })
     }
+}
+
+/// [`Values`] without their type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operands<'a> {
+    /// One for each key.
+    Each(Array<'a>),
+    /// The bits of the one for all keys.
+    Same(u64),
+}
+
+impl<'a> Operands<'a> {
+    /// The bits of the common value; zero if there is none.
+    pub(crate) fn same(&self) -> u64 {
+        match *self {
+            Self::Each(_) => 0,
+            Self::Same(value) => value,
+        }
+    }
+
+    /// The values of single keys: none if all keys have the same one.
+    pub(crate) fn each(&self) -> Array<'a> {
+        match *self {
+            Self::Each(values) => values,
+            Self::Same(_) => Array::NONE,
+        }
+    }
 
     /// Stages them, as [`Workspace::stage`] does: null if all keys have the same one.
     ///
     /// # Safety
     /// As there.
-    pub(crate) unsafe fn stage(&self, scratch: &mut Workspace) -> Result<*const V> {
+    pub(crate) unsafe fn stage(&self, scratch: &mut Workspace) -> Result<*const u8> {
         match *self {
             // SAFETY: passed on.
-            Self::Each(values) => unsafe { scratch.stage(Slot::Values, values) },
+            Self::Each(values) => unsafe { scratch.stage(Slot::Values, values.bytes()) },
             Self::Same(_) => Ok(ptr::null()),
         }
     }

@@ -79,12 +79,16 @@ fn wakers_may_do_anything() {
         let map = Arc::new(Map::<u64, u64>::with_capacity(device, 100).unwrap());
         let stream = Stream::new(device).unwrap();
         let (tells, told) = channel();
-        let flight = map.books.depart(&stream, Effect::Read, |_| Ok(())).unwrap();
+        let flight = map
+            .core
+            .books
+            .depart(&stream, Effect::Read, |_| Ok(()))
+            .unwrap();
         let waker = Waker::from(Arc::new(Asks {
             map: Mutex::new(Some(map.clone())),
             tells,
         }));
-        map.books.flights.wake(&flight, waker).unwrap();
+        map.core.books.flights.wake(&flight, waker).unwrap();
         drop((flight, map));
         let (thread, new) = told.recv_timeout(Duration::from_secs(20)).expect("woken");
         assert_eq!(thread.as_deref(), Some("gpumap-wakers"));

@@ -9,33 +9,34 @@ use gpumap_simt::kernel::{Kernel, Launcher};
 
 use super::look_up::Outputs;
 use super::table::Table;
-use super::{Key, Map, Value};
+use super::{Core, Key, Map, Value};
+use crate::array::Array;
 use crate::error::{Error, Result};
-use crate::input::{Input, Source};
+use crate::input::Input;
 use crate::memory::host_vec;
 use crate::output::found_values_in;
 use crate::primitives::Order;
 use crate::scratch::{Slot, Workspace};
 
-type RemoveKernel<K, V> = &'static Kernel<RemoveArgs<<K as Key>::Bits, <V as Value>::Bits>>;
+type RemoveKernel = &'static Kernel<RemoveArgs<u8, u8>>;
 
 /// What a removal tells.
 #[derive(Clone, Copy)]
-pub(super) enum Tells<K: Key, V: Value> {
+pub(super) enum Tells {
     /// How many pairs were there.
     Count,
     /// Also of each key whether its pair was removed for it: one byte per key.
     Found(*mut u8),
     /// Also what the values were, by this kernel.
-    Values(RemoveKernel<K, V>, Outputs<V>),
+    Values(RemoveKernel, Outputs),
 }
 
 /// A batch on the device whose pairs are removed.
 #[derive(Clone, Copy)]
-pub(super) struct Removal<K: Key, V: Value> {
-    pub keys: *const K,
+pub(super) struct Removal {
+    pub keys: *const u8,
     pub len: usize,
-    pub tells: Tells<K, V>,
+    pub tells: Tells,
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -58,9 +59,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::WrongDevice`](crate::Error::WrongDevice),
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        let mut scratch = self.scratch.take()?;
-        let table = self.table.read();
-        self.take_away(&table, &mut scratch, keys.source(), Tells::Count)
+        self.core.remove(keys.source().into())
     }
 
     /// As [`remove`](Self::remove), and says for each key whether it was removed. Of several equal
@@ -69,15 +68,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// As for [`remove`](Self::remove).
     pub fn remove_with_outcome(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
-        let keys = keys.source();
-        let mut scratch = self.scratch.take()?;
-        let mut found = scratch.output::<u8>(Slot::FirstOutput, keys.len())?;
-        let found_at = found.as_mut_ptr();
-        {
-            let table = self.table.read();
-            self.take_away(&table, &mut scratch, keys, Tells::Found(found_at))?;
-        }
-        let found = scratch.fetch(found, keys.len())?;
+        let found = self.core.remove_with_outcome(keys.source().into())?;
         Ok(found.into_iter().map(|found| found != 0).collect())
     }
 
@@ -98,16 +89,11 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn remove_with_values(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
         let keys = keys.source();
         let told = host_vec(keys.len())?;
-        let mut scratch = self.scratch.take()?;
+        let mut scratch = self.core.scratch.take()?;
         let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
         let mut found = scratch.output::<u8>(Slot::SecondOutput, keys.len())?;
-        let outputs = Outputs::new(values.as_mut_ptr(), found.as_mut_ptr());
-        {
-            // Alone: a value that is read may be updated before its pair is removed.
-            let table = self.exclusive()?;
-            let tells = Tells::Values(self.kernels.take, outputs);
-            self.take_away(&table, &mut scratch, keys, tells)?;
-        }
+        let outputs = Outputs::new(values.as_mut_ptr().cast(), found.as_mut_ptr());
+        self.core.take(&mut scratch, keys.into(), outputs)?;
         let values = scratch.fetch(values, keys.len())?;
         let found = scratch.fetch(found, keys.len())?;
         Ok(found_values_in(told, values, found))
@@ -128,7 +114,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver).
     pub fn clear(&self) -> Result<()> {
-        self.empty(&mut *self.exclusive()?)
+        self.core.clear()
     }
 
     /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) does.
@@ -147,11 +133,45 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) before anything is removed;
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let mut scratch = self.scratch.take()?;
-        let mut table = self.exclusive()?;
+        let mut scratch = self.core.scratch.take()?;
+        let mut table = self.core.exclusive()?;
         let pairs = self.retrieve_from(&table, Order::Any, &mut scratch)?;
-        self.empty(&mut table)?;
+        self.core.empty(&mut table)?;
         Ok(pairs)
+    }
+}
+
+impl Core {
+    /// See [`Map::remove`].
+    pub(crate) fn remove(&self, keys: Array<'_>) -> Result<usize> {
+        let mut scratch = self.scratch.take()?;
+        let table = self.table.read();
+        self.take_away(&table, &mut scratch, keys, Tells::Count)
+    }
+
+    /// See [`Map::remove_with_outcome`]: a byte for each key.
+    fn remove_with_outcome(&self, keys: Array<'_>) -> Result<Vec<u8>> {
+        let mut scratch = self.scratch.take()?;
+        let mut found = scratch.output::<u8>(Slot::FirstOutput, keys.len())?;
+        let found_at = found.as_mut_ptr();
+        {
+            let table = self.table.read();
+            self.take_away(&table, &mut scratch, keys, Tells::Found(found_at))?;
+        }
+        scratch.fetch(found, keys.len())
+    }
+
+    /// Removes keys, and tells what their values were.
+    fn take(&self, scratch: &mut Workspace, keys: Array<'_>, outputs: Outputs) -> Result<usize> {
+        // Alone: a value that is read may be updated before its pair is removed.
+        let table = self.exclusive()?;
+        let tells = Tells::Values(self.kernels.take, outputs);
+        self.take_away(&table, scratch, keys, tells)
+    }
+
+    /// See [`Map::clear`].
+    pub(crate) fn clear(&self) -> Result<()> {
+        self.empty(&mut *self.exclusive()?)
     }
 
     /// Removes keys, and waits. The caller holds the table's lock, and what is told has places for
@@ -160,8 +180,8 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        keys: Source<'_, K>,
-        tells: Tells<K, V>,
+        keys: Array<'_>,
+        tells: Tells,
     ) -> Result<usize> {
         if keys.is_empty() {
             return Ok(0);
@@ -172,7 +192,7 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         let removal = Removal {
             // SAFETY: the wait below is over before the keys are given back.
-            keys: unsafe { scratch.stage(Slot::Keys, keys) }?,
+            keys: unsafe { scratch.stage(Slot::Keys, keys.bytes()) }?,
             len: keys.len(),
             tells,
         };
@@ -203,7 +223,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         on: &impl Launcher<Error = Error>,
-        removal: Removal<K, V>,
+        removal: Removal,
         removed: Counters,
     ) -> Result<()> {
         let (kernel, outputs) = match removal.tells {

@@ -2,12 +2,10 @@
 
 use gpumap_kernels::chunk::THREADS;
 use gpumap_kernels::primitives::filter::Test;
-use gpumap_kernels::primitives::word::Word;
 use gpumap_kernels::retain::RetainArgs;
-use gpumap_kernels::slot::Bits;
 use gpumap_simt::kernel::Grid;
 
-use super::{Key, Map, Value};
+use super::{Core, Key, Map, Value};
 use crate::error::Result;
 use crate::primitives::{Element, Predicate};
 
@@ -30,7 +28,8 @@ impl<K: Key + Element, V: Value + Element> Map<K, V> {
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
-        self.keep(as_bits(keys.test()), as_bits(values.test()))
+        self.core
+            .retain(keys.test().widened(), values.test().widened())
     }
 }
 
@@ -50,13 +49,13 @@ impl<K: Key + Element> Map<K, ()> {
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retain(&self, keys: Predicate<K>) -> Result<usize> {
-        self.keep(as_bits(keys.test()), Test::NONE)
+        self.core.retain(keys.test().widened(), Test::NONE)
     }
 }
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// Removes what one of two tests does not hold for. Returns how many pairs that were.
-    fn keep(&self, keys: Test<K::Bits>, values: Test<V::Bits>) -> Result<usize> {
+    fn retain(&self, keys: Test<u64>, values: Test<u64>) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
         let table = self.exclusive()?;
         self.expect_sound()?;
@@ -76,17 +75,5 @@ impl<K: Key, V: Value> Map<K, V> {
         })?;
         self.books.room.removed(removed as usize);
         Ok(removed as usize)
-    }
-}
-
-/// The same predicate on words of the same size.
-fn as_bits<A: Word, B: Bits>(test: Test<A>) -> Test<B> {
-    let word = |word: A| B::from_u64(word.to_u64());
-    Test {
-        mask: word(test.mask),
-        fold: word(test.fold),
-        low: word(test.low),
-        span: word(test.span),
-        invert: test.invert,
     }
 }

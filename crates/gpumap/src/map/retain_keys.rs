@@ -6,9 +6,10 @@ use super::grow::TRIES;
 use super::look_up::{LookUp, Outputs};
 use super::store::{Job, Progress};
 use super::table::Table;
-use super::{Key, Map, Value};
+use super::{Core, Key, Map, Value};
+use crate::array::Array;
 use crate::error::{Error, Result};
-use crate::input::{Input, Source};
+use crate::input::Input;
 use crate::scratch::{Slot, Workspace};
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -35,7 +36,13 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::WrongDevice`](crate::Error::WrongDevice),
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        let keys = keys.source();
+        self.core.retain_keys(keys.source().into())
+    }
+}
+
+impl Core {
+    /// See [`Map::retain_keys`].
+    fn retain_keys(&self, keys: Array<'_>) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
         let mut table = self.exclusive()?;
         self.keep_only(&mut table, &mut scratch, keys)
@@ -47,7 +54,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        keys: Source<'_, K>,
+        keys: Array<'_>,
     ) -> Result<usize> {
         let len = keys.len();
         let before = self.len();
@@ -56,8 +63,8 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(before);
         }
         // SAFETY: what is queued is waited for before the keys are given back.
-        let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
-        let values: *mut V = scratch.reserve(Slot::FirstOutput, len)?;
+        let staged = unsafe { scratch.stage(Slot::Keys, keys.bytes()) }?;
+        let values: *mut u8 = scratch.reserve(Slot::FirstOutput, len * self.pair.value)?;
         let found: *mut u8 = scratch.reserve(Slot::SecondOutput, len)?;
         // Allocated now: once the table is empty, nothing may fail for want of memory.
         scratch.clear_bits(len)?;
@@ -71,7 +78,7 @@ impl<K: Key, V: Value> Map<K, V> {
             keys: staged,
             values,
             outcomes: found,
-            ..Job::insert(len)
+            ..Job::insert(self.pair, len)
         };
         let (fresh, stored) = match self.table_of(table, scratch, kept) {
             Ok(made) => made,
@@ -90,18 +97,13 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// Whether the pairs of a batch that are present find room in the emptied table for sure, and
     /// nobody goes on dumping it as it is.
-    fn fits_again(&self, table: &Table, scratch: &mut Workspace, batch: Job<K, V>) -> Result<bool> {
+    fn fits_again(&self, table: &Table, scratch: &mut Workspace, batch: Job) -> Result<bool> {
         let present = batch.len - self.count_absent(table, scratch, batch)?;
         Ok(!table.is_shared() && present <= self.capacity())
     }
 
     /// Empties the table, stores the marked pairs of a batch in it, and returns how many they are.
-    fn put_back(
-        &self,
-        table: &mut Table,
-        scratch: &mut Workspace,
-        marked: Job<K, V>,
-    ) -> Result<usize> {
+    fn put_back(&self, table: &mut Table, scratch: &mut Workspace, marked: Job) -> Result<usize> {
         self.empty(table)?;
         let report = self.or_poison(scratch, |scratch| {
             self.run(table, scratch, marked, Select::Marked)
@@ -121,7 +123,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        marked: Job<K, V>,
+        marked: Job,
     ) -> Result<(Table, usize)> {
         let mut shape = table.shape.clone();
         let mut unplaced = 0;

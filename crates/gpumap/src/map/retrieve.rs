@@ -11,7 +11,7 @@ use gpumap_simt::kernel::{Grid, Kernel, Launcher};
 use gpumap_simt::warp;
 
 use super::table::Table;
-use super::{Key, Map, Value};
+use super::{Core, Key, Map, Value};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::output::Output;
@@ -24,7 +24,7 @@ const WORKERS: u32 = 2 * MAX_WORKERS;
 
 /// What is dumped, and where it goes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dump<K, V> {
+pub(super) struct Dump {
     /// The chunks of a table.
     pub chunks: Chunks,
     /// How many they are.
@@ -32,9 +32,9 @@ pub(super) struct Dump<K, V> {
     /// The order of the pairs: any, or that of the table.
     pub order: Order,
     /// Where keys go.
-    pub keys: *mut K,
+    pub keys: *mut u8,
     /// Where values go.
-    pub values: *mut V,
+    pub values: *mut u8,
     /// How many of each fit.
     pub room: usize,
 }
@@ -48,9 +48,9 @@ fn parts_log2(device: &Device) -> u32 {
     (0..SMALLEST).find(fits).unwrap_or(SMALLEST)
 }
 
-impl<K: Key, V: Value> Dump<K, V> {
+impl Dump {
     /// All of a table.
-    pub fn of(
+    pub fn of<K, V>(
         table: &Table,
         order: Order,
         keys: *mut K,
@@ -62,8 +62,8 @@ impl<K: Key, V: Value> Dump<K, V> {
             chunks,
             count,
             order,
-            keys,
-            values,
+            keys: keys.cast(),
+            values: values.cast(),
             room,
         })
     }
@@ -75,7 +75,7 @@ impl<K: Key, V: Value> Dump<K, V> {
     /// have `room` elements on its device.
     pub unsafe fn queue(
         &self,
-        kernel: &'static Kernel<RetrieveAllArgs<K::Bits, V::Bits>>,
+        kernel: &'static Kernel<RetrieveAllArgs<u8, u8>>,
         on: &impl Launcher<Error = Error>,
         device: &Device,
         pairs: Counters,
@@ -90,8 +90,8 @@ impl<K: Key, V: Value> Dump<K, V> {
             chunks: self.chunks,
             count: self.count,
             parts_log2,
-            keys: self.keys.cast(),
-            values: self.values.cast(),
+            keys: self.keys,
+            values: self.values,
             room: self.room as u64,
             pairs,
             tiles,
@@ -122,8 +122,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Poisoned`](crate::Error::Poisoned),
     /// [`Error::Driver`](crate::Error::Driver).
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let mut scratch = self.scratch.take()?;
-        let table = self.table.read();
+        let mut scratch = self.core.scratch.take()?;
+        let table = self.core.table.read();
         self.retrieve_from(&table, Order::Any, &mut scratch)
     }
 
@@ -147,8 +147,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Poisoned`](crate::Error::Poisoned),
     /// [`Error::Driver`](crate::Error::Driver).
     pub fn retrieve_all_ordered(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let mut scratch = self.scratch.take()?;
-        let table = self.table.read();
+        let mut scratch = self.core.scratch.take()?;
+        let table = self.core.table.read();
         self.retrieve_from(&table, Order::Stable, &mut scratch)
     }
 
@@ -162,7 +162,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let most = self.slots() + RESERVED_WORDS as usize;
         scratch.collect_pairs(self.len(), most, |scratch, (keys, values), room| {
             let dump = Dump::of(table, order, keys, values, room)?;
-            self.dump(&dump, scratch)
+            self.core.dump(&dump, scratch)
         })
     }
 
@@ -216,17 +216,19 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        let mut scratch = self.scratch.take()?;
+        let mut scratch = self.core.scratch.take()?;
         scratch.land_pairs(keys, values, self.len(), |scratch, (keys, values), room| {
-            let table = self.table.read();
+            let table = self.core.table.read();
             let dump = Dump::of(&table, order, keys, values, room)?;
-            self.dump(&dump, scratch)
+            self.core.dump(&dump, scratch)
         })
     }
+}
 
+impl Core {
     /// Writes the pairs, waits, and returns how many there are, also if there is room for fewer. The
     /// caller holds the lock of the table.
-    pub(super) fn dump(&self, dump: &Dump<K, V>, scratch: &mut Workspace) -> Result<usize> {
+    pub(super) fn dump(&self, dump: &Dump, scratch: &mut Workspace) -> Result<usize> {
         let tiles = match dump.order {
             Order::Any => ptr::null_mut(),
             Order::Stable => {

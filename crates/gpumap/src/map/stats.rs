@@ -4,7 +4,7 @@ use gpumap_kernels::chunk::THREADS;
 use gpumap_kernels::stats::{LENGTHS, StatsArgs};
 use gpumap_simt::kernel::Grid;
 
-use super::{Key, Map, Value};
+use super::{Core, Key, Map, Value};
 use crate::error::Result;
 use crate::scratch::Slot;
 
@@ -62,6 +62,13 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory),
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn stats(&self) -> Result<Stats> {
+        self.core.stats()
+    }
+}
+
+impl Core {
+    /// See [`Map::stats`].
+    fn stats(&self) -> Result<Stats> {
         let mut scratch = self.scratch.take()?;
         let mut lengths = scratch.output::<u64>(Slot::FirstOutput, LENGTHS)?;
         let table = self.table.read();

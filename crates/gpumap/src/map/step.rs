@@ -5,10 +5,10 @@ use std::ptr;
 use std::sync::Arc;
 
 use gpumap_kernels::count::Counters;
-use gpumap_kernels::slot::Bits;
 use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::kernel::Launcher;
 
+use super::Core;
 use super::assign::Assignment;
 use super::flight::{Effect, Flight};
 use super::look_up::LookUp;
@@ -16,7 +16,6 @@ use super::remove::{Removal, Tells};
 use super::retrieve::Dump;
 use super::store::{Job, Verb};
 use super::table::Table;
-use super::{Key, Map, Value};
 use crate::error::{Error, Result};
 use crate::primitives::Order;
 use crate::room::Promise;
@@ -24,28 +23,28 @@ use crate::stream::Stream;
 
 /// A verb, and where its batch is.
 #[derive(Clone, Copy)]
-pub(super) enum Step<K: Key, V: Value> {
+pub(super) enum Step {
     /// Without outcomes, and not in bins.
-    Store(Job<K, V>),
-    Assign(Assignment<K, V>),
+    Store(Job),
+    Assign(Assignment),
     Remove {
-        keys: *const K,
+        keys: *const u8,
         len: usize,
     },
-    LookUp(LookUp<K, V>),
+    LookUp(LookUp),
     Dump {
-        keys: *mut K,
-        values: *mut V,
+        keys: *mut u8,
+        values: *mut u8,
         room: usize,
     },
 }
 
 // SAFETY: addresses; who queues a step vouches for what they lead to.
-unsafe impl<K: Key, V: Value> Send for Step<K, V> {}
+unsafe impl Send for Step {}
 // SAFETY: as above.
-unsafe impl<K: Key, V: Value> Sync for Step<K, V> {}
+unsafe impl Sync for Step {}
 
-impl<K: Key, V: Value> Step<K, V> {
+impl Step {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         match self {
@@ -80,7 +79,6 @@ impl<K: Key, V: Value> Step<K, V> {
     /// What tells its launch from others on the same table: kind and kernel, addresses, length, and
     /// two words more.
     fn identity(&self) -> (u8, [usize; 5], [u64; 2]) {
-        let bits = |value: V| bytemuck::cast::<V, V::Bits>(value).to_u64();
         match *self {
             Self::Store(job) => {
                 let (kernel, update) = match job.verb {
@@ -90,17 +88,17 @@ impl<K: Key, V: Value> Step<K, V> {
                     Verb::Exchange(kernel) => (ptr::from_ref(kernel).addr(), 0),
                 };
                 let [keys, values] = [job.keys.addr(), job.values.addr()];
-                let more = [update, bits(job.value)];
+                let more = [update, job.value];
                 (0, [kernel, keys, values, job.held.addr(), job.len], more)
             }
             Self::Assign(assignment) => {
                 let [keys, values] = [assignment.keys.addr(), assignment.values.addr()];
-                let more = [assignment.update as u64, bits(assignment.value)];
+                let more = [assignment.update as u64, assignment.value];
                 (4, [0, keys, values, 0, assignment.len], more)
             }
             Self::Remove { keys, len } => (1, [0, keys.addr(), 0, 0, len], [0; 2]),
             Self::LookUp(LookUp { keys, len, outputs }) => {
-                let more = [bits(outputs.default), 0];
+                let more = [outputs.default, 0];
                 let [values, found] = [outputs.values.addr(), outputs.found.addr()];
                 (2, [0, keys.addr(), values, found, len], more)
             }
@@ -112,13 +110,13 @@ impl<K: Key, V: Value> Step<K, V> {
 }
 
 /// Steps are equal if, on the same table, their kernels have the same arguments.
-impl<K: Key, V: Value> PartialEq for Step<K, V> {
+impl PartialEq for Step {
     fn eq(&self, other: &Self) -> bool {
         self.identity() == other.identity()
     }
 }
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// Room for so many pairs beside other calls, if there is.
     pub(super) fn promise(&self, pairs: usize) -> Option<Promise<'_>> {
         self.books.room.promise(pairs).or_else(|| {
@@ -137,7 +135,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         stream: &Stream,
-        step: &Step<K, V>,
+        step: &Step,
     ) -> Result<Arc<Flight>> {
         self.expect_sound()?;
         self.books.depart(stream, step.effect(), |counters| {
@@ -155,7 +153,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         on: &impl Launcher<Error = Error>,
         table: &Table,
-        step: &Step<K, V>,
+        step: &Step,
         counters: Counters,
     ) -> Result<()> {
         if step.is_empty() {

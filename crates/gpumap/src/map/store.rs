@@ -19,13 +19,15 @@ pub(super) use run::Report;
 use gpumap_simt::atomic::part::Update;
 
 use super::merge::Merge;
-use super::operand::{Operand, Values};
-use super::{Key, Map, Value};
+use super::operand::{Operand, Operands, Values};
+use super::{Core, Key, Map, Value};
+use crate::array::{Array, ArrayMut};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room};
+use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
-use crate::output::{Output, Sink};
+use crate::memory::host_zeroed;
+use crate::output::Output;
 use crate::scratch::{Slot, Workspace};
 
 /// What became of one key of a batch that stores pairs.
@@ -172,22 +174,9 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<V>> {
-        let (keys, values) = (keys.source(), values.source());
-        self.scratch.of_batch(|scratch| {
-            let held = scratch.output::<V>(Slot::FirstOutput, keys.len());
-            let mut held = held.map_err(|error| {
-                let bytes = scratch.bytes_of_pairs(keys, values);
-                let bytes = bytes + scratch.bytes_of_output::<V>(keys.len());
-                self.too_large_to_stage(error, keys.len(), bytes)
-            })?;
-            let held_at = held.as_mut_ptr();
-            self.store_job(scratch, keys, values.into(), |job| Job {
-                verb: Verb::GetOrInsert,
-                held: held_at,
-                ..job
-            })?;
-            scratch.fetch(held, keys.len())
-        })
+        let mut held = host_zeroed(keys.source().len())?;
+        self.get_or_insert_into(keys, values, &mut held)?;
+        Ok(held)
     }
 
     /// As [`get_or_insert`](Self::get_or_insert), into memory of the host or of the device: `held[i]` is the
@@ -211,72 +200,96 @@ impl<K: Key, V: Value> Map<K, V> {
         values: &(impl Input<V> + ?Sized),
         held: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        self.store_and_tell(keys.source(), values.source(), held.sink())
-    }
-
-    /// As [`get_or_insert_into`](Self::get_or_insert_into).
-    pub(super) fn store_and_tell(
-        &self,
-        keys: Source<'_, K>,
-        values: Source<'_, V>,
-        held: Sink<'_, V>,
-    ) -> Result<usize> {
+        let (keys, values, held) = (keys.source(), values.source(), held.sink());
+        expect_same_len(keys.len(), values.len())?;
         expect_room(keys.len(), held.len())?;
-        let len = keys.len();
-        self.scratch.of_batch(|scratch| {
-            let told = scratch.bytes_of_sink(&held, len);
-            let held = scratch.landing(Slot::FirstOutput, held, len);
-            let mut held = held.map_err(|error| {
-                let bytes = scratch.bytes_of_pairs(keys, values);
-                let bytes = bytes + told;
-                self.too_large_to_stage(error, len, bytes)
-            })?;
-            let held_at = held.as_mut_ptr();
-            let stored = self.store_job(scratch, keys, values.into(), |job| Job {
-                verb: Verb::GetOrInsert,
-                held: held_at,
-                ..job
-            })?;
-            scratch.land(held, len)?;
-            Ok(stored)
-        })
+        self.core
+            .store_and_tell(keys.into(), values.into(), held.into())
     }
 
     pub(crate) fn store<'a>(
         &self,
-        verb: Verb<K, V>,
+        verb: Verb,
         keys: Source<'_, K>,
         values: impl Into<Values<'a, V>>,
     ) -> Result<usize> {
         let values = values.into();
-        self.scratch
-            .of_batch(|scratch| self.store_job(scratch, keys, values, |job| Job { verb, ..job }))
+        values.expect_for(keys.len())?;
+        self.core.store(verb, keys.into(), values.erased())
     }
 
     fn store_with_outcome(
         &self,
-        verb: Verb<K, V>,
+        verb: Verb,
         keys: Source<'_, K>,
         values: Source<'_, V>,
     ) -> Result<Vec<Outcome>> {
+        expect_same_len(keys.len(), values.len())?;
+        let outcomes = self
+            .core
+            .store_with_outcome(verb, keys.into(), values.into())?;
+        Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
+    }
+}
+
+impl Core {
+    /// Stores pairs, of which there are as many values as keys; returns how many were stored.
+    pub(crate) fn store(&self, verb: Verb, keys: Array<'_>, values: Operands<'_>) -> Result<usize> {
+        self.scratch
+            .of_batch(|scratch| self.store_job(scratch, keys, values, |job| Job { verb, ..job }))
+    }
+
+    /// The same, and tells what the map holds for each key: there is room for as many values.
+    pub(super) fn store_and_tell(
+        &self,
+        keys: Array<'_>,
+        values: Array<'_>,
+        held: ArrayMut<'_>,
+    ) -> Result<usize> {
+        let bytes = keys.len() * self.pair.value;
+        let held = held.into_bytes();
+        self.scratch.of_batch(|scratch| {
+            let told = scratch.bytes_of_sink(&held, bytes);
+            let held = scratch.landing(Slot::FirstOutput, held, bytes);
+            let mut held = held.map_err(|error| {
+                let bytes = scratch.bytes_of_pairs(keys.bytes(), values.bytes());
+                self.too_large_to_stage(error, keys.len(), bytes + told)
+            })?;
+            let held_at = held.as_mut_ptr();
+            let stored = self.store_job(scratch, keys, Operands::Each(values), |job| Job {
+                verb: Verb::GetOrInsert,
+                held: held_at,
+                ..job
+            })?;
+            scratch.land(held, bytes)?;
+            Ok(stored)
+        })
+    }
+
+    /// Stores pairs, and tells for each whether it was stored.
+    fn store_with_outcome(
+        &self,
+        verb: Verb,
+        keys: Array<'_>,
+        values: Array<'_>,
+    ) -> Result<Vec<u8>> {
         let len = keys.len();
         self.scratch.of_batch(|scratch| {
             let outcomes = scratch.output::<u8>(Slot::FirstOutput, len);
             let mut outcomes = outcomes.map_err(|error| {
-                let bytes = scratch.bytes_of_pairs(keys, values);
+                let bytes = scratch.bytes_of_pairs(keys.bytes(), values.bytes());
                 let bytes = bytes + scratch.bytes_of_output::<u8>(len);
                 self.too_large_to_stage(error, len, bytes)
             })?;
             let outcomes_at = outcomes.as_mut_ptr();
             // SAFETY: one byte per key.
             unsafe { scratch.stream().fill(outcomes_at, 0, len) }?;
-            self.store_job(scratch, keys, values.into(), |job| Job {
+            self.store_job(scratch, keys, Operands::Each(values), |job| Job {
                 verb,
                 outcomes: outcomes_at,
                 ..job
             })?;
-            let outcomes = scratch.fetch(outcomes, len)?;
-            Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
+            scratch.fetch(outcomes, len)
         })
     }
 
@@ -284,16 +297,16 @@ impl<K: Key, V: Value> Map<K, V> {
     fn store_job(
         &self,
         scratch: &mut Workspace,
-        keys: Source<'_, K>,
-        values: Values<'_, V>,
-        with: impl Fn(Job<K, V>) -> Job<K, V>,
+        keys: Array<'_>,
+        values: Operands<'_>,
+        with: impl Fn(Job) -> Job,
     ) -> Result<usize> {
-        values.expect_for(keys.len())?;
         if keys.is_empty() {
             return Ok(0);
         }
-        let told = with(Job::insert(keys.len())).bytes_in(scratch);
-        let bytes = told + scratch.bytes_of_pairs(keys, values.each());
+        let new = Job::insert(self.pair, keys.len());
+        let told = with(new).bytes_in(scratch);
+        let bytes = told + scratch.bytes_of_pairs(keys.bytes(), values.each().bytes());
         let too_large = |error| self.too_large_to_stage(error, keys.len(), bytes);
         let in_pieces = self.store_in_pieces(scratch, keys, values, &with);
         if let Some(stored) = in_pieces.map_err(too_large)? {
@@ -301,15 +314,15 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         // SAFETY: the workspace waits for its stream before this call returns.
         let staged = unsafe {
-            let staged = scratch.stage(Slot::Keys, keys);
+            let staged = scratch.stage(Slot::Keys, keys.bytes());
             staged.and_then(|keys| Ok((keys, values.stage(scratch)?)))
         };
-        let (keys_at, values_at) = staged.map_err(too_large)?;
+        let (keys, values_at) = staged.map_err(too_large)?;
         let job = with(Job {
-            keys: keys_at,
+            keys,
             values: values_at,
             value: values.same(),
-            ..Job::insert(keys.len())
+            ..new
         });
         let staged = job.bytes_in(scratch);
         let stored = self.store_all(scratch, job);

@@ -7,8 +7,10 @@ mod large_pages;
 #[cfg(test)]
 mod tests;
 
+use std::mem::MaybeUninit;
 use std::ptr;
 
+use bytemuck::Pod;
 use cudarc::driver::sys::{CUdeviceptr, CUresult};
 
 use crate::cuda::{Context, cu};
@@ -23,7 +25,11 @@ pub(crate) use large_pages::LARGE_PAGE;
 
 /// The bytes of `len` elements of `T`.
 pub(crate) fn bytes_of<T>(len: usize) -> Result<usize> {
-    let element_bytes = size_of::<T>();
+    bytes_of_each(size_of::<T>(), len)
+}
+
+/// The bytes of `len` elements of so many bytes.
+pub(crate) fn bytes_of_each(element_bytes: usize, len: usize) -> Result<usize> {
     element_bytes
         .checked_mul(len)
         // The most that one Rust object can have, and pointer offsets stay in range.
@@ -32,6 +38,21 @@ pub(crate) fn bytes_of<T>(len: usize) -> Result<usize> {
             elements: len,
             element_bytes,
         })
+}
+
+/// The bytes of some elements, which may have none.
+pub(crate) fn bytes_of_slice<T: Pod>(elements: &[T]) -> &[u8] {
+    if size_of::<T>() == 0 {
+        return &[];
+    }
+    bytemuck::cast_slice(elements)
+}
+
+/// The bytes of some places.
+pub(crate) fn bytes_of_places<T>(places: &mut [MaybeUninit<T>]) -> &mut [MaybeUninit<u8>] {
+    let (start, bytes) = (places.as_mut_ptr().cast(), size_of_val(places));
+    // SAFETY: the same places, which may be written to byte by byte.
+    unsafe { &mut *ptr::slice_from_raw_parts_mut(start, bytes) }
 }
 
 /// A piece of device memory with the stream it is ordered by.

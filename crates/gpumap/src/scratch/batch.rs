@@ -65,7 +65,7 @@ impl Workspace {
 
     /// How many bytes of a new workspace a result for the host takes: none where kernels write to the host's.
     pub(crate) fn bytes_of_output<T>(&self, len: usize) -> u64 {
-        match self.stream.device().has_own_memory() && size_of::<T>() != 0 {
+        match self.stream.device().has_own_memory() && size_of::<T>() * len.min(1) != 0 {
             true => Self::bytes_of(size_of::<T>().saturating_mul(len)),
             false => 0,
         }

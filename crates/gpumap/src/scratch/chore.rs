@@ -73,26 +73,19 @@ impl Chores {
         self.bytes = bytes;
     }
 
-    /// Notes that `len` places are to be filled, in parts, from two arrays.
+    /// Notes that `places` are to be filled, in parts, from two arrays. An element of the places, and of each array, has
+    /// so many bytes.
     ///
     /// # Safety
     /// Until that is [done](Self::are_done) or dropped the places are used by nothing else, and nobody writes to the
-    /// arrays, which have as many elements. `fill` is for elements of these types.
-    pub unsafe fn note<T, A, B>(
-        &mut self,
-        fill: Fill,
-        to: *mut T,
-        from: (*const A, *const B),
-        len: usize,
-    ) {
-        let step = (self.bytes / size_of::<T>().max(1)).max(1);
+    /// arrays, which have as many elements. `fill` is for elements of these sizes.
+    pub unsafe fn note(&mut self, fill: Fill, places: Places, element: usize, of: [usize; 2]) {
+        let Places { to, from, len } = places;
+        let step = (self.bytes / element.max(1)).max(1);
         for first in (0..len).step_by(step) {
             let places = Places {
-                to: to.wrapping_add(first).cast(),
-                from: [
-                    from.0.wrapping_add(first).cast(),
-                    from.1.wrapping_add(first).cast(),
-                ],
+                to: to.wrapping_add(first * element),
+                from: [0, 1].map(|i| from[i].wrapping_add(first * of[i])),
                 len: step.min(len - first),
             };
             self.left.fetch_add(1, Ordering::Relaxed);
@@ -109,8 +102,13 @@ impl Chores {
     /// # Safety
     /// As for [`note`](Self::note).
     pub unsafe fn note_copy(&mut self, to: *mut u8, from: *const u8, bytes: usize) {
+        let places = Places {
+            to,
+            from: [from, ptr::null()],
+            len: bytes,
+        };
         // SAFETY: the caller's promise.
-        unsafe { self.note(copy, to, (from, ptr::null::<()>()), bytes) }
+        unsafe { self.note(copy, places, 1, [1, 0]) }
     }
 
     /// Notes that large pages are to be there that begin in an array which nobody has written to. Each is touched by one
@@ -120,9 +118,13 @@ impl Chores {
     /// Until that is [done](Self::are_done) or dropped the array is used by nothing else.
     pub unsafe fn note_touch(&mut self, array: *mut u8, bytes: usize) {
         for first in (array.align_offset(LARGE_PAGE)..bytes).step_by(LARGE_PAGE) {
-            let byte = array.wrapping_add(first);
+            let byte = Places {
+                to: array.wrapping_add(first),
+                from: [ptr::null(); 2],
+                len: 1,
+            };
             // SAFETY: the caller's promise.
-            unsafe { self.note(touch, byte, (ptr::null::<()>(), ptr::null::<()>()), 1) };
+            unsafe { self.note(touch, byte, 1, [0, 0]) };
         }
     }
 

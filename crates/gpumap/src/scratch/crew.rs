@@ -7,12 +7,10 @@
 //! and the way back runs on the lane's stream: so the link is used both ways at once, and beside the kernels.
 
 use std::mem::{self, MaybeUninit};
-use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytemuck::Pod;
 use parking_lot::Mutex;
 
 use super::Slot;
@@ -21,7 +19,7 @@ use super::cuts::Cuts;
 use super::lane::Lane;
 use crate::device::Device;
 use crate::error::Result;
-use crate::memory::host_vec;
+use crate::map::Pair;
 
 /// What arrays of the host are cut into, and from which size on.
 #[derive(Clone, Copy, Debug)]
@@ -206,17 +204,18 @@ impl Crew {
         self.lanes.len()
     }
 
-    /// The pieces of a batch of so many pairs of elements of these types.
-    pub fn cuts<K, V>(&self, pairs: usize) -> Cuts {
-        let bytes = size_of::<K>().max(size_of::<V>()).max(1);
+    /// The pieces of a batch of so many pairs.
+    pub fn cuts(&self, pair: Pair, pairs: usize) -> Cuts {
+        let bytes = pair.key.max(pair.value).max(1);
         let least = (self.piece_bytes / FIRST_PIECE).max(LEAST_PIECE);
         Cuts::new(pairs, least / bytes, self.piece_bytes / bytes)
     }
 
-    /// Room on every lane for each of some pieces: so memory ends before anything is done, or not at all.
-    pub fn reserve<T: Pod>(&mut self, slot: Slot, cuts: &Cuts) -> Result<()> {
+    /// Room on every lane for each of some pieces of elements of so many bytes: so memory ends before anything is done, or
+    /// not at all.
+    pub fn reserve(&mut self, slot: Slot, element: usize, cuts: &Cuts) -> Result<()> {
         for lane in &mut self.lanes {
-            lane.reserve::<T>(slot, cuts.longest())?;
+            lane.reserve::<u8>(slot, element * cuts.longest())?;
         }
         Ok(())
     }
@@ -279,42 +278,6 @@ impl Crew {
                 (false, false) => hands.wait(),
             }
         }
-    }
-
-    /// A vector of the elements of some pieces, made in these, as by [`each`](Self::each): `load` and `begin` get the indices of a
-    /// piece's elements, and `end` the places.
-    ///
-    /// # Safety
-    /// When `end` returns no error and the chores that it has noted are done, all places of its part have been written to.
-    pub unsafe fn collect<T>(
-        &mut self,
-        cuts: Cuts,
-        load: impl Fn(&mut Lane, Range<usize>),
-        begin: impl Fn(&mut Lane, Range<usize>) -> Result<()>,
-        end: impl Fn(&mut Lane, &mut [MaybeUninit<T>]) -> Result<()>,
-    ) -> Result<Vec<T>> {
-        let len = cuts.elements();
-        let mut vec = host_vec::<T>(len)?;
-        let mut places = &mut vec.spare_capacity_mut()[..len];
-        // By pointers: while chores touch a part, nobody else may have it.
-        let parts = cuts.map(|piece| {
-            let part = places.split_off_mut(..piece.len()).unwrap_or_default();
-            (piece, ptr::from_mut(part))
-        });
-        self.each(
-            parts,
-            |lane, (range, part)| {
-                // SAFETY: the vector lives until chores are done, and the part is first written to when they are.
-                unsafe { lane.touch(&mut **part) };
-                load(lane, range.clone());
-            },
-            |lane, (range, part)| begin(lane, range).map(|()| part),
-            // SAFETY: nobody else has the part, now that the first chores are done.
-            |lane, part| end(lane, unsafe { &mut *part }),
-        )?;
-        // SAFETY: there is room for as many, and all have been written to.
-        unsafe { vec.set_len(len) };
-        Ok(vec)
     }
 
     /// Copies an array to the device, and waits.

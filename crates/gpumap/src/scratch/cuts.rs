@@ -33,11 +33,6 @@ impl Cuts {
         }
     }
 
-    /// Elements of all pieces that are left.
-    pub fn elements(&self) -> usize {
-        self.left.len()
-    }
-
     /// Elements of any piece that is left at most.
     pub fn longest(&self) -> usize {
         self.most.min(self.left.len())

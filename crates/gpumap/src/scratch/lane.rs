@@ -7,10 +7,11 @@ use std::ptr;
 use bytemuck::Pod;
 
 use super::Workspace;
-use super::chore::{Chores, Fill};
+use super::chore::{Chores, Fill, Places};
 use crate::buffer::PinnedBuffer;
 use crate::device::Device;
 use crate::error::Result;
+use crate::memory::bytes_of_slice;
 
 /// Chores of an array of a piece: enough that all threads work on the piece that came first, and that taking one from the
 /// queue costs nothing beside it.
@@ -53,7 +54,7 @@ impl Lane {
     /// # Safety
     /// Until chores are done, nobody frees or writes to the piece.
     pub unsafe fn load<T: Pod>(&mut self, at: usize, piece: &[T]) {
-        let piece = bytes_of(piece);
+        let piece = bytes_of_slice(piece);
         if !self.is_direct(piece.as_ptr(), piece.len()) {
             let berth = &mut self.berth[at..][..piece.len()];
             // SAFETY: the caller's promise; the berth is left alone until chores are done.
@@ -80,7 +81,7 @@ impl Lane {
     /// `to` leads to as many elements of the device that nothing else uses until the lane has been
     /// waited for, and until then nobody frees or writes to the piece.
     pub unsafe fn upload<T: Pod>(&mut self, at: usize, to: *mut T, piece: &[T]) -> Result<()> {
-        let piece = bytes_of(piece);
+        let piece = bytes_of_slice(piece);
         let from = if self.is_direct(piece.as_ptr(), piece.len()) {
             piece
         } else {
@@ -166,14 +167,24 @@ impl Lane {
     /// other, once the lane has been waited for.
     ///
     /// # Safety
-    /// As for [`hand_out`](Self::hand_out). `fill` is for elements of these types, as many of each as there are places.
-    pub unsafe fn fill<T, A: Pod, B: Pod>(&mut self, fill: Fill, places: &mut [MaybeUninit<T>]) {
-        let len = places.len();
-        let [first, second] = [len * size_of::<A>(), len * size_of::<B>()];
+    /// As for [`hand_out`](Self::hand_out). There are places for `len` elements of so many bytes, and `fill` is for these,
+    /// and for elements of the arrays that have `of` bytes.
+    pub unsafe fn fill(
+        &mut self,
+        fill: Fill,
+        (places, element): (&mut [MaybeUninit<u8>], usize),
+        of: [usize; 2],
+        len: usize,
+    ) {
+        let [first, second] = of.map(|bytes| len * bytes);
         let landed = self.berth[..first + second].as_ptr();
-        let from = (landed.cast::<A>(), landed.wrapping_add(first).cast::<B>());
+        let places = Places {
+            to: places[..len * element].as_mut_ptr().cast(),
+            from: [landed, landed.wrapping_add(first)],
+            len,
+        };
         // SAFETY: the caller's promise; the berth is left alone until chores are done.
-        unsafe { self.chores.note(fill, places.as_mut_ptr(), from, len) };
+        unsafe { self.chores.note(fill, places, element, of) };
     }
 
     /// Whether an array goes past the berth: if it is locked, or nothing.
@@ -209,14 +220,6 @@ pub(crate) unsafe fn places_of<T>(elements: &mut [T]) -> &mut [MaybeUninit<T>] {
 /// Where places begin, and how many bytes they have.
 fn extent<T>(places: &mut [MaybeUninit<T>]) -> (*mut u8, usize) {
     (places.as_mut_ptr().cast(), size_of_val(places))
-}
-
-/// The bytes of some elements, which may have none.
-fn bytes_of<T: Pod>(elements: &[T]) -> &[u8] {
-    if size_of::<T>() == 0 {
-        return &[];
-    }
-    bytemuck::cast_slice(elements)
 }
 
 impl Deref for Lane {

@@ -28,11 +28,11 @@ use crate::error::{Error, Result};
 use crate::input::Source;
 use crate::memory::{Memory, bytes_of};
 use crate::stream::{Stream, launches_started};
-pub(crate) use chore::Places;
+pub(crate) use chore::{Fill, Places};
 use crew::Lanes;
 pub(crate) use crew::{Arrays, Crew, Cut};
 pub(crate) use lane::{Lane, places_of};
-pub(crate) use output::HostOutput;
+pub(crate) use output::{HostOutput, address_of};
 
 /// How many counters a workspace has.
 pub(crate) const COUNTERS: usize = 8;
@@ -324,7 +324,7 @@ impl Workspace {
     ) -> Result<*const T> {
         match source {
             Source::Host(elements)
-                if self.stream.device().has_own_memory() && size_of::<T>() != 0 =>
+                if self.stream.device().has_own_memory() && size_of_val(elements) != 0 =>
             {
                 let staged = self.reserve::<T>(slot, elements.len())?;
                 // SAFETY: reserved just now with room for them; the caller keeps the source.

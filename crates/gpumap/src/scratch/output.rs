@@ -6,6 +6,7 @@ use std::ptr;
 use bytemuck::Pod;
 
 use super::{Arrays, Slot, Workspace, places_of};
+use crate::array::ArrayMut;
 use crate::buffer::BufferViewMut;
 use crate::error::{Result, expect_room};
 use crate::memory::{host_vec, host_zeroed};
@@ -74,7 +75,9 @@ impl Workspace {
                 let (ptr, host) = (view.as_mut_ptr(), None);
                 Ok(Landing { ptr, host })
             }
-            Sink::Host(slice) if self.stream.device().has_own_memory() && size_of::<T>() != 0 => {
+            Sink::Host(slice)
+                if self.stream.device().has_own_memory() && size_of::<T>() * len.min(1) != 0 =>
+            {
                 let ptr = self.reserve(slot, len)?;
                 let host = Some(&mut slice[..len]);
                 Ok(Landing { ptr, host })
@@ -103,6 +106,33 @@ impl Workspace {
         let arrays = first.bytes(len).into_iter().chain(second.bytes(len));
         // SAFETY: the slots have as many elements as the slices.
         unsafe { self.download(Arrays::Used, arrays) }
+    }
+
+    /// As [`landing`](Self::landing), of the first `len` elements of an output, if there is one.
+    pub(crate) fn landing_if<'a>(
+        &mut self,
+        slot: Slot,
+        output: Option<ArrayMut<'a>>,
+        len: usize,
+    ) -> Result<Option<Landing<'a, u8>>> {
+        let landing = |output: ArrayMut<'a>| {
+            let bytes = len * output.element();
+            self.landing(slot, output.into_bytes(), bytes)
+        };
+        output.map(landing).transpose()
+    }
+
+    /// As [`land`](Self::land), of results that are wanted whole, at once.
+    pub(crate) fn land_all<'a>(
+        &mut self,
+        landings: impl IntoIterator<Item = Landing<'a, u8>>,
+    ) -> Result<()> {
+        let whole = |landing: Landing<'a, u8>| {
+            let len = landing.host.as_ref().map_or(0, |host| host.len());
+            landing.bytes(len)
+        };
+        // SAFETY: the slots have as many elements as the slices.
+        unsafe { self.download(Arrays::Used, landings.into_iter().filter_map(whole)) }
     }
 
     /// Sees to it that pairs come to two outputs of the caller, which have to have room for `len`, as many as there
@@ -200,6 +230,25 @@ impl Workspace {
         Ok(vec)
     }
 
+    /// Waits for everything queued, and copies the bytes of a result to places for as many, or fewer.
+    pub(crate) fn fetch_to(
+        &mut self,
+        output: HostOutput<u64>,
+        places: &mut [MaybeUninit<u8>],
+    ) -> Result<()> {
+        debug_assert!(places.len() <= output.len * size_of::<u64>());
+        let Some(host) = output.host else {
+            // SAFETY: the slot has at least as many bytes.
+            return unsafe {
+                self.download(Arrays::New, [(places, output.ptr.cast_const().cast())])
+            };
+        };
+        self.wait()?;
+        let bytes: &[u8] = bytemuck::cast_slice(&host);
+        places.write_copy_of_slice(&bytes[..places.len()]);
+        Ok(())
+    }
+
     /// Waits for everything queued, and returns the first `len` elements of a
     /// [reserved](Self::reserve) slot.
     ///
@@ -259,6 +308,13 @@ impl Workspace {
         }
         self.wait()
     }
+}
+
+/// Where kernels write a result that may not be wanted; null if it is not.
+pub(crate) fn address_of(landing: &mut Option<Landing<'_, u8>>) -> *mut u8 {
+    landing
+        .as_mut()
+        .map_or(ptr::null_mut(), Landing::as_mut_ptr)
 }
 
 /// Room for pairs that there were, and some to spare, where `most` is all there can be.

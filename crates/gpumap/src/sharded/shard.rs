@@ -111,7 +111,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             })
         });
         let mut made = rank.together(made)?;
-        let mine = made.map.seed();
+        let mine = made.map.core().seed();
         made.alike = rank.gather(&[mine])?.iter().all(|&seed| seed == mine);
         Ok(made)
     }
@@ -123,7 +123,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     }
 
     /// What the ranks come to a meeting for that begins a call.
-    pub(super) fn step(&self, call: Call<K, V>) -> Step {
+    pub(super) fn step(&self, call: Call) -> Step {
         Step::Shard {
             id: self.id,
             call: call.code(),
@@ -219,7 +219,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         if let Some(post) = self.terms(rank, Call::Remove, Ok(keys.len()))?
             && let Some(came) = self.send(rank, &post, keys, None, false)?
         {
-            let removed = self.map.remove_sent(&came.batch);
+            let removed = self.map.core().remove_sent(&came.batch);
             return total(rank, removed);
         }
         self.one_way(rank, keys, None, |map, keys, _| map.remove(&Given(keys)))
@@ -272,14 +272,14 @@ impl<K: Key, V: Value> Shard<K, V> {
         rank: &mut Rank,
         keys: Source<'_, K>,
         values: Values<'_, V>,
-        verb: Verb<K, V>,
+        verb: Verb,
     ) -> Result<usize> {
         self.at_owners(
             rank,
             keys,
             values,
             Call::Store(verb),
-            |map, sent| map.store_sent(verb, sent),
+            |map, sent| map.core().store_sent(verb, sent),
             |map, keys, values| map.store(verb, keys, values),
         )
     }
@@ -296,7 +296,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             keys,
             values,
             Call::Assign(update),
-            |map, sent| map.assign_sent(update, sent),
+            |map, sent| map.core().assign_sent(update, sent),
             |map, keys, values| map.assign_all(update, keys, values),
         )
     }
@@ -308,8 +308,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         rank: &mut Rank,
         keys: Source<'_, K>,
         values: Values<'_, V>,
-        call: Call<K, V>,
-        sent: impl FnOnce(&Map<K, V>, &InBins<K, V>) -> Result<usize>,
+        call: Call,
+        sent: impl FnOnce(&Map<K, V>, &InBins) -> Result<usize>,
         work: impl Fn(&Map<K, V>, Source<'_, K>, Values<'_, V>) -> Result<usize>,
     ) -> Result<usize> {
         if rank.ranks() == 1 {

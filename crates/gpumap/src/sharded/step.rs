@@ -5,7 +5,7 @@
 
 use gpumap_simt::atomic::part::Update;
 
-use crate::map::{Key, Value, Verb};
+use crate::map::Verb;
 
 /// What a rank has come for. Meetings that follow from another one, where all have agreed upon a verb and a
 /// shard, need not name them again.
@@ -39,8 +39,8 @@ pub(crate) enum Step {
 
 /// What is done with a shard.
 #[derive(Clone, Copy)]
-pub(super) enum Call<K: Key, V: Value> {
-    Store(Verb<K, V>),
+pub(super) enum Call {
+    Store(Verb),
     /// Values of present keys are updated.
     Assign(Update),
     Remove,
@@ -74,7 +74,7 @@ impl Step {
     }
 }
 
-impl<K: Key, V: Value> Call<K, V> {
+impl Call {
     /// A number for each that is another call.
     pub(super) fn code(self) -> u64 {
         match self {
@@ -92,7 +92,7 @@ impl<K: Key, V: Value> Call<K, V> {
     }
 
     /// What it may need room for.
-    pub(super) fn stores(self) -> Option<Verb<K, V>> {
+    pub(super) fn stores(self) -> Option<Verb> {
         match self {
             Self::Store(verb) => Some(verb),
             _ => None,
@@ -106,8 +106,7 @@ mod tests {
 
     #[test]
     fn no_two_steps_are_told_alike() {
-        let mut calls: Vec<Call<u32, u32>> =
-            vec![Call::Len, Call::Clear, Call::Reserve, Call::Remove];
+        let mut calls: Vec<Call> = vec![Call::Len, Call::Clear, Call::Reserve, Call::Remove];
         calls.extend([false, true].map(|values| Call::LookUp { values }));
         let updates = [
             Update::Replace,

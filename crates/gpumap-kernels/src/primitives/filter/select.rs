@@ -3,6 +3,7 @@
 use gpumap_simt::{kernel_args, mem};
 
 use crate::primitives::word::{Span, Word};
+use crate::slot::Bits;
 
 kernel_args! {
     /// A predicate as data: whether the bits of an element, masked by `mask`, folded for floats
@@ -22,15 +23,41 @@ kernel_args! {
     }
 }
 
-impl Test<()> {
+impl Test<u64> {
     /// Of the values of a set, which have no bits to look at.
     pub const NONE: Self = Self {
-        mask: (),
-        fold: (),
-        low: (),
-        span: (),
+        mask: 0,
+        fold: 0,
+        low: 0,
+        span: 0,
         invert: 0,
     };
+
+    /// The test of narrower elements that has these bits.
+    #[inline(always)]
+    pub fn narrowed<W: Bits>(&self) -> Test<W> {
+        Test {
+            mask: W::from_u64(self.mask),
+            fold: W::from_u64(self.fold),
+            low: W::from_u64(self.low),
+            span: W::from_u64(self.span),
+            invert: self.invert,
+        }
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl<W: Word> Test<W> {
+    /// Its bits.
+    pub fn widened(&self) -> Test<u64> {
+        Test {
+            mask: self.mask.to_u64(),
+            fold: self.fold.to_u64(),
+            low: self.low.to_u64(),
+            span: self.span.to_u64(),
+            invert: self.invert,
+        }
+    }
 }
 
 impl<W: Word> Test<W> {

@@ -127,6 +127,23 @@ pub struct ScatterKernel<A: KernelArgs> {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<A: KernelArgs> ScatterKernel<A> {
+    /// The same for a host that does not know what the pointers in its arguments lead to.
+    ///
+    /// # Safety
+    /// As for [`Kernel::erased`].
+    pub const unsafe fn erased<B: KernelArgs>(&self) -> ScatterKernel<B> {
+        ScatterKernel {
+            // SAFETY: the caller's promise.
+            kernel: unsafe { self.kernel.erased() },
+            threads: self.threads,
+            keys_per_thread: self.keys_per_thread,
+            blocks: self.blocks,
+            most_parts: self.most_parts,
+            key_bytes: self.key_bytes,
+            part_bytes: self.part_bytes,
+        }
+    }
+
     /// Bytes of dynamic shared memory for a tile of so many keys.
     pub const fn shared_bytes(&self, tile: u32, parts: u32) -> u32 {
         tile * self.key_bytes + parts * self.part_bytes

@@ -220,7 +220,7 @@ impl<K: Bits, V: Payload, const STABLE: bool, const JOINS: bool> Route<K, V>
     #[inline(always)]
     fn common_value(&self) -> Option<V::Word> {
         if JOINS && self.0.values.is_null() {
-            Some(self.0.value.word())
+            Some(<V::Word as Bits>::from_u64(self.0.value))
         } else {
             None
         }

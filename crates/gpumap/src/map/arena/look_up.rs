@@ -23,7 +23,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
         let keys = keys.source();
         let len = keys.len();
-        let mut scratch = self.ids.scratch.take()?;
+        let mut scratch = self.ids.core().scratch.take()?;
         let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
         let mut found = scratch.output::<u8>(Slot::SecondOutput, len)?;
         let (values_at, found_at) = (values.as_mut_ptr(), found.as_mut_ptr());
@@ -58,7 +58,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let (keys, values, found) = (keys.source(), values.sink(), found.sink());
         let len = keys.len();
         expect_room(len, values.len().min(found.len()))?;
-        let mut scratch = self.ids.scratch.take()?;
+        let mut scratch = self.ids.core().scratch.take()?;
         let mut values = scratch.landing(Slot::FirstOutput, values, len)?;
         let mut found = scratch.landing(Slot::SecondOutput, found, len)?;
         let (values_at, found_at) = (values.as_mut_ptr(), found.as_mut_ptr());
@@ -87,11 +87,11 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         // Until the cells have been read.
         let arena = self.arena.read();
         let outputs = Outputs {
-            values: ids,
+            values: ids.cast(),
             found: ptr::null_mut(),
-            default: NO_CELL,
+            default: u64::from(NO_CELL),
         };
-        self.ids.look_up(scratch, keys, outputs)?;
+        self.ids.core().look_up(scratch, keys.into(), outputs)?;
         self.order();
         let stream = scratch.stream();
         // SAFETY: the ids were found just now, and the arena is shared until the wait is over.

@@ -31,7 +31,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
         let keys = keys.source();
-        let mut scratch = self.ids.scratch.take()?;
+        let mut scratch = self.ids.core().scratch.take()?;
         let ids: *mut u32 = scratch.reserve(Slot::Ids, keys.len())?;
         let _pass = self.gate.enter(Kind::Removes);
         let arena = self.arena.read();
@@ -58,7 +58,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let keys = keys.source();
         let len = keys.len();
         let answers = host_vec(len)?;
-        let mut scratch = self.ids.scratch.take()?;
+        let mut scratch = self.ids.core().scratch.take()?;
         let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
         let mut found = scratch.output::<u8>(Slot::SecondOutput, len)?;
         let ids: *mut u32 = scratch.reserve(Slot::Ids, len)?;
@@ -85,7 +85,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// # Errors
     /// [`Error::Driver`].
     pub fn clear(&self) -> Result<()> {
-        let mut scratch = self.ids.scratch.take()?;
+        let mut scratch = self.ids.core().scratch.take()?;
         self.empty(&mut self.arena.write(), &mut scratch)
     }
 
@@ -95,7 +95,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`] before anything is removed; [`Error::Poisoned`], [`Error::Driver`].
     pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let mut scratch = self.ids.scratch.take()?;
+        let mut scratch = self.ids.core().scratch.take()?;
         let mut arena = self.arena.write();
         let pairs = self.retrieve_from(&arena, &mut scratch)?;
         self.empty(&mut arena, &mut scratch)?;
@@ -127,13 +127,15 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         ids: *mut u32,
     ) -> Result<usize> {
         let outputs = Outputs {
-            values: ids,
+            values: ids.cast(),
             found: ptr::null_mut(),
-            default: NO_CELL,
+            default: u64::from(NO_CELL),
         };
         let tells = Tells::Values(self.kernels.withdraw, outputs);
-        let table = self.ids.table.read();
-        self.ids.take_away(&table, scratch, keys, tells)
+        let table = self.ids.core().table.read();
+        self.ids
+            .core()
+            .take_away(&table, scratch, keys.into(), tells)
     }
 
     /// Gives back the ids of pairs that were removed, and waits.
@@ -145,7 +147,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         len: usize,
         removed: usize,
     ) -> Result<()> {
-        self.ids.or_poison(scratch, |scratch| {
+        self.ids.core().or_poison(scratch, |scratch| {
             if removed != 0 {
                 // SAFETY: as long as the batch. The ids are those of pairs that this call took
                 // away.
@@ -158,6 +160,6 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Empties slots and cells. The caller has the arena alone.
     fn empty(&self, arena: &mut Arena, scratch: &mut Workspace) -> Result<()> {
         self.ids.clear()?;
-        self.ids.or_poison(scratch, |_| arena.clear())
+        self.ids.core().or_poison(scratch, |_| arena.clear())
     }
 }

@@ -22,7 +22,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let mut scratch = self.ids.scratch.take()?;
+        let mut scratch = self.ids.core().scratch.take()?;
         let arena = self.arena.read();
         self.retrieve_from(&arena, &mut scratch)
     }
@@ -49,9 +49,9 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     ) -> Result<usize> {
         let ids: *mut u32 = scratch.reserve(Slot::Ids, room)?;
         let pairs = {
-            let table = self.ids.table.read();
+            let table = self.ids.core().table.read();
             let dump = Dump::of(&table, Order::Any, keys, ids, room)?;
-            self.ids.dump(&dump, scratch)?
+            self.ids.core().dump(&dump, scratch)?
         };
         // Those for which there is no room have not been told their cells.
         self.read_cells(arena, scratch, ids, values, pairs.min(room))?;
@@ -84,7 +84,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        let mut scratch = self.ids.scratch.take()?;
+        let mut scratch = self.ids.core().scratch.take()?;
         scratch.land_pairs(keys, values, self.len(), |scratch, outputs, room| {
             self.write_pairs(&self.arena.read(), scratch, outputs, room)
         })

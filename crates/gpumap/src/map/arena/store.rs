@@ -53,7 +53,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
         let (keys, values) = (keys.source(), values.source());
-        self.ids.scratch.of_batch(|scratch| {
+        self.ids.core().scratch.of_batch(|scratch| {
             let stored = self.store(scratch, Verb::Insert, keys, values, ptr::null_mut())?;
             Ok(stored.new)
         })
@@ -69,7 +69,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<Outcome>> {
         let (keys, values) = (keys.source(), values.source());
-        self.ids.scratch.of_batch(|scratch| {
+        self.ids.core().scratch.of_batch(|scratch| {
             let outcomes = scratch.output(Slot::SecondOutput, keys.len());
             let mut outcomes: HostOutput<u8> = outcomes.map_err(|error| {
                 let told = scratch.bytes_of_output::<u8>(keys.len());
@@ -99,7 +99,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
         let (keys, values) = (keys.source(), values.source());
-        self.ids.scratch.of_batch(|scratch| {
+        self.ids.core().scratch.of_batch(|scratch| {
             let _pass = self.gate.enter(Kind::Replaces);
             let verb = Verb::Exchange(self.kernels.exchange);
             let stored = self.store(scratch, verb, keys, values, ptr::null_mut())?;
@@ -128,7 +128,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     ) -> Result<Vec<V>> {
         let (keys, values) = (keys.source(), values.source());
         let len = keys.len();
-        self.ids.scratch.of_batch(|scratch| {
+        self.ids.core().scratch.of_batch(|scratch| {
             let told = scratch.bytes_of_output::<V>(len);
             let found = scratch.output::<V>(Slot::FirstOutput, len);
             let mut found = found.map_err(|error| {
@@ -152,7 +152,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             arena.bytes_to_grow(batch.saturating_sub(arena.ring.free()))
         };
         let bytes = bytes.saturating_add(cells.unwrap_or(u64::MAX));
-        self.ids.too_large_to_stage(error, batch, bytes)
+        self.ids.core().too_large_to_stage(error, batch, bytes)
     }
 
     /// Stores a batch, and waits. For each key there is a byte for what becomes of it, 1 where its pair was
@@ -160,7 +160,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     fn store(
         &self,
         scratch: &mut Workspace,
-        verb: Verb<K, u32>,
+        verb: Verb,
         keys: Source<'_, K>,
         values: Source<'_, V>,
         outcomes: *mut u8,
@@ -205,7 +205,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             .take_cells(len)
             .map_err(|error| error.of_batch_with(staged))?;
         if len != 0 {
-            self.ids.or_poison(scratch, |scratch| {
+            self.ids.core().or_poison(scratch, |scratch| {
                 let stream = scratch.stream();
                 // SAFETY: all are as long as the batch, and the cells are this call's alone.
                 unsafe {
@@ -218,15 +218,15 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         }
         let job = Job {
             verb,
-            keys,
-            values: ids.own.cast_const(),
-            held: ids.held,
+            keys: keys.cast(),
+            values: ids.own.cast_const().cast(),
+            held: ids.held.cast(),
             outcomes: ids.outcomes,
-            ..Job::insert(len)
+            ..Job::insert(self.ids.core().pair, len)
         };
         let new = match len {
             0 => Ok(0),
-            _ => self.ids.store_all(scratch, job),
+            _ => self.ids.core().store_all(scratch, job),
         };
         let replaces = matches!(verb, Verb::Exchange(_));
         self.give_back(&arena, scratch, ids, replaces, &new)?;
@@ -279,11 +279,11 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             }
             Err(Error::Full { partial: true, .. }) => [Some(not_stored), None],
             // Nobody knows where ids are now; `clear` makes all of them free.
-            Err(_) if self.ids.expect_sound().is_err() => [None, None],
+            Err(_) if self.ids.core().expect_sound().is_err() => [None, None],
             // Nothing of it is there.
             Err(_) => [Some(own), None],
         };
-        self.ids.or_poison(scratch, |scratch| {
+        self.ids.core().or_poison(scratch, |scratch| {
             for returned in returned.into_iter().flatten() {
                 // SAFETY: all are as long as the batch. An id that was not stored is this call's, and so
                 // is one that it replaced; nobody else gives them back.
@@ -298,7 +298,7 @@ impl Ids {
     /// Bytes of a new workspace that the arrays of a batch take, but for its outcomes.
     fn bytes<K: Key, V: Pod>(
         scratch: &Workspace,
-        verb: &Verb<K, u32>,
+        verb: &Verb,
         keys: Source<'_, K>,
         values: Source<'_, V>,
     ) -> u64 {

@@ -54,7 +54,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// holds what it held. [`Poisoned`](Errors::Poisoned), [`Driver`](Errors::Driver).
     pub fn reserve(&self, more: usize) -> Result<()> {
         let mut arena = self.arena.write();
-        let before = self.ids.table.read().shape.clone();
+        let before = self.ids.core().table.read().shape.clone();
         self.ids.reserve(more)?;
         let grown = self.recycle(&mut arena).and_then(|()| {
             let missing = more.saturating_sub(arena.ring.free());
@@ -62,13 +62,13 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         });
         grown.map(drop).map_err(|error| {
             // Nobody else has used the slots: all calls that store share the arena.
-            let Ok(mut table) = self.ids.exclusive() else {
+            let Ok(mut table) = self.ids.core().exclusive() else {
                 return error;
             };
             let taken = table.shape.bytes().saturating_sub(before.bytes());
-            self.ids.give_back(&mut table, before);
+            self.ids.core().give_back(&mut table, before);
             drop(table);
-            self.ids.scratch.freed(error.of_batch_with(taken))
+            self.ids.core().scratch.freed(error.of_batch_with(taken))
         })
     }
 
@@ -108,7 +108,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             // The slots come later. All keys may be new.
             let slots = self
                 .ids
-                .bytes_to_store(&self.ids.table.read(), cells, cells);
+                .core()
+                .bytes_to_store(&self.ids.core().table.read(), cells, cells);
             let bytes = arena.bytes_to_grow(missing).unwrap_or(u64::MAX);
             error.of_batch_of(bytes.saturating_add(slots))
         })?;
@@ -140,10 +141,14 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Makes the cells free that were retired. No call is in flight. If it fails, nobody knows where
     /// the ring on the device begins.
     fn recycle(&self, arena: &mut Arena) -> Result<()> {
-        self.ids.expect_sound()?;
+        self.ids.core().expect_sound()?;
         let recycled = arena.ring.recycle();
         if recycled.is_err() {
-            self.ids.books.poisoned.store(true, Ordering::Release);
+            self.ids
+                .core()
+                .books
+                .poisoned
+                .store(true, Ordering::Release);
         }
         recycled
     }
@@ -166,7 +171,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             Err(Error::OutOfMemory { .. } | Error::CapacityOverflow { .. })
         ) {
             // What earlier calls have left for later ones.
-            self.ids.scratch.trim();
+            self.ids.core().scratch.trim();
             grown = arena.grow(missing);
         }
         self.cells.store(arena.cells.count(), Ordering::Release);

@@ -4,14 +4,11 @@ use std::ptr;
 
 use gpumap_kernels::build::bins::Bins;
 use gpumap_kernels::build::combine::{self, Combine, SampleArgs};
-use gpumap_kernels::build::pair::side_by_side;
 use gpumap_kernels::kernels::{AssignBinsArgs, BulkKernels, RemoveBinsArgs};
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{ScatterArgs, ScatterKernel};
-use gpumap_kernels::slot::Bits;
 use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::{Grid, Kernel, KernelArgs};
-use gpumap_simt::layout::Layout;
 
 use super::grains::Grains;
 use super::stages::Arrival;
@@ -20,8 +17,8 @@ use crate::map::assign::Assignment;
 use crate::map::launch::grid_of_bins;
 use crate::map::store::{Job, Verb};
 use crate::map::table::Table;
-use crate::map::{Key, Map, Value};
-use crate::memory::{Memory, bytes_of};
+use crate::map::{Core, Pair};
+use crate::memory::{Memory, bytes_of, bytes_of_each};
 use crate::primitives::scatter_tile;
 use crate::scratch::Workspace;
 
@@ -35,8 +32,8 @@ const REPEATS: u64 = 8;
 /// Keys, and values if there are any, in bins by the top `bits` bits of their hashes: for each
 /// value of these, one bin after the other from each of `sources`.
 #[derive(Debug)]
-pub(crate) struct InBins<K, V> {
-    pub(crate) bins: Bins<K, V>,
+pub(crate) struct InBins {
+    pub(crate) bins: Bins<u8, u8>,
     pub(crate) bits: u32,
     pub(crate) sources: u32,
     /// Keys in all bins.
@@ -66,11 +63,12 @@ pub(in crate::map) struct Binned {
 }
 
 impl Binned {
-    /// Memory for so many keys in bins by the top `bits` bits of their hashes, and for the values
-    /// of type `P`: none if there is none, or they are too many.
+    /// Memory for so many keys in bins by the top `bits` bits of their hashes, and for their
+    /// values: none if there is none, or they are too many.
     /// Warps have [parts](Bins::part) of what `part` says.
-    fn of<K, P>(
+    fn of(
         scratch: &Workspace,
+        pair: Pair,
         len: usize,
         bits: u32,
         part: impl FnOnce(Grains) -> u32,
@@ -80,9 +78,12 @@ impl Binned {
             return Ok(None);
         };
         let places = grains.places(bins);
-        let (of_keys, of_values) = match side_by_side::<K, P>() {
-            true => (bytes_of::<(K, P)>(places)?, 0),
-            false => (bytes_of::<K>(places)?, bytes_of::<P>(places)?),
+        let (of_keys, of_values) = match pair.side_by_side() {
+            true => (bytes_of_each(pair.bytes(), places)?, 0),
+            false => (
+                bytes_of_each(pair.key, places)?,
+                bytes_of_each(pair.value, places)?,
+            ),
         };
         let Some(keys) = spare(scratch, of_keys)? else {
             return Ok(None);
@@ -113,12 +114,11 @@ impl Binned {
     }
 
     /// The bins as kernels take them, which is valid for as long as this.
-    pub fn bins<K, V: Value>(&self) -> Bins<K, V> {
-        let value = V::Bits::from_u64(self.same.unwrap_or(0));
+    pub fn bins(&self) -> Bins<u8, u8> {
         Bins {
-            keys: self.keys.ptr().cast(),
-            values: self.values.ptr().cast(),
-            value: bytemuck::cast(value),
+            keys: self.keys.ptr(),
+            values: self.values.ptr(),
+            value: self.same.unwrap_or(0),
             counts: self.counts.ptr().cast(),
             bins: 1 << self.bits,
             grains: self.grains.get(),
@@ -128,7 +128,7 @@ impl Binned {
     }
 
     /// The same, and what they are.
-    pub(in crate::map) fn in_bins<K, V: Value>(&self) -> InBins<K, V> {
+    pub(in crate::map) fn in_bins(&self) -> InBins {
         InBins {
             bins: self.bins(),
             bits: self.bits,
@@ -150,14 +150,14 @@ pub(super) fn spare(scratch: &Workspace, bytes: usize) -> Result<Option<Memory>>
     }
 }
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// The batch of a job in bins for a table in use, if that is worth while and can be done. Equal keys are one in them, if it
     /// `combines` and there are many. Waits for the device.
     pub(in crate::map) fn sorted(
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        job: &Job<K, V>,
+        job: &Job,
         combines: bool,
     ) -> Result<Option<Binned>> {
         let answers = !job.outcomes.is_null() || !job.held.is_null();
@@ -172,16 +172,15 @@ impl<K: Key, V: Value> Map<K, V> {
             return self.pairs_to_bins(scratch, job, REGION_BITS, combines);
         }
         let keys = self.keys_to_bins(scratch, kernels, job.keys, job.len, REGION_BITS)?;
-        let value: V::Bits = bytemuck::cast(job.value);
         Ok(keys.map(|keys| Binned {
-            same: Some(value.to_u64()),
+            same: Some(job.value),
             ..keys
         }))
     }
 
     /// Whether many keys of a batch come several times among as many as a tile has, and there are kernels that combine these.
     /// Waits for the device.
-    fn repeats(&self, scratch: &mut Workspace, job: &Job<K, V>) -> Result<bool> {
+    fn repeats(&self, scratch: &mut Workspace, job: &Job) -> Result<bool> {
         let Some(kernels) = self.kernels.bulk.and_then(|bulk| bulk.combined) else {
             return Ok(false);
         };
@@ -189,7 +188,7 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(false);
         }
         let args = SampleArgs {
-            keys: job.keys.cast(),
+            keys: job.keys,
             len: job.len as u64,
             repeats: scratch.counting()?,
         };
@@ -218,7 +217,7 @@ impl<K: Key, V: Value> Map<K, V> {
     pub(super) fn pairs_to_bins(
         &self,
         scratch: &mut Workspace,
-        job: &Job<K, V>,
+        job: &Job,
         bits: u32,
         combines: bool,
     ) -> Result<Option<Binned>> {
@@ -227,7 +226,7 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         let sort = |scratch: &mut Workspace, kernel, combine: Option<Combine>| {
             let how = (kernel, combine.unwrap_or(Combine::KEEP));
-            let values = (job.values.cast(), bytemuck::cast(job.value));
+            let values = (job.values, job.value, self.pair.value);
             let sorted = self.to_bins(scratch, how, job.keys, values, job.len, bits)?;
             Ok(sorted.map(|sorted| Binned {
                 combined: combine,
@@ -260,39 +259,43 @@ impl<K: Key, V: Value> Map<K, V> {
     fn keys_to_bins(
         &self,
         scratch: &mut Workspace,
-        kernels: &BulkKernels<K::Bits, V::Bits>,
-        keys: *const K,
+        kernels: &BulkKernels,
+        keys: *const u8,
         len: usize,
         bits: u32,
     ) -> Result<Option<Binned>> {
-        let values = (ptr::null(), ());
+        let values = (ptr::null(), 0, 0);
         let kernel = (kernels.keys_to_bins, Combine::KEEP);
         self.to_bins(scratch, kernel, keys, values, len, bits)
     }
 
     /// # Errors
     /// As for [`pairs_to_bins`](Self::pairs_to_bins): of the device.
-    fn to_bins<P: Layout + Copy + 'static>(
+    fn to_bins(
         &self,
         scratch: &mut Workspace,
-        (kernel, combine): (ScatterKernel<ScatterArgs<K::Bits, P>>, Combine),
-        keys: *const K,
-        (values, value): (*const P, P),
+        (kernel, combine): (ScatterKernel<ScatterArgs<u8, u8>>, Combine),
+        keys: *const u8,
+        (values, value, value_bytes): (*const u8, u64, usize),
         len: usize,
         bits: u32,
     ) -> Result<Option<Binned>> {
         let part = |grains| self.part_of_bins(len, grains);
-        let Some(binned) = Binned::of::<K, P>(scratch, len, bits, part)? else {
+        let pair = Pair {
+            value: value_bytes,
+            ..self.pair
+        };
+        let Some(binned) = Binned::of(scratch, pair, len, bits, part)? else {
             return Ok(None);
         };
-        let bins = binned.bins::<K, V>();
+        let bins = binned.bins();
         let tile = scatter_tile(&self.device, &kernel, bins.bins);
         let Ok(blocks) = u32::try_from(len.div_ceil(tile as usize)) else {
             return Ok(None);
         };
         let aligned = |address: usize| u32::from(address.is_multiple_of(16));
         let args = ScatterArgs {
-            keys: keys.cast(),
+            keys,
             values,
             value,
             len: len as u64,
@@ -304,8 +307,8 @@ impl<K: Key, V: Value> Map<K, V> {
             matrix: ptr::null(),
             capacity: bins.capacity(),
             combine,
-            out_keys: binned.keys.ptr().cast(),
-            out_values: binned.values.ptr().cast(),
+            out_keys: binned.keys.ptr(),
+            out_values: binned.values.ptr(),
         };
         let grid = Grid {
             blocks,
@@ -342,14 +345,14 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        assignment: Assignment<K, V>,
+        assignment: Assignment,
     ) -> Result<Option<usize>> {
         let update = assignment.update;
         let pairs = Job {
             keys: assignment.keys,
             values: assignment.values,
             value: assignment.value,
-            ..Job::insert(assignment.len)
+            ..Job::insert(self.pair, assignment.len)
         };
         // Each pair whose key is present counts.
         let binned = self.sorted(table, scratch, &pairs, false)?;
@@ -364,17 +367,17 @@ impl<K: Key, V: Value> Map<K, V> {
         table: &Table,
         scratch: &mut Workspace,
         update: Update,
-        batch: &InBins<K, V>,
+        batch: &InBins,
     ) -> Result<usize> {
         let Some(kernel) = self.kernels.bulk.and_then(|bulk| bulk.assign) else {
             // A set, whose keys have no values.
             let job = Job {
                 bins: Some(batch.bins),
-                ..Job::insert(batch.len)
+                ..Job::insert(self.pair, batch.len)
             };
             return Ok(batch.len - self.count_absent(table, scratch, job)?);
         };
-        let bins = batch.bins.cast(bytemuck::cast);
+        let bins = batch.bins;
         let args = AssignBinsArgs {
             view: table.view(),
             bins,
@@ -392,7 +395,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        keys: *const K,
+        keys: *const u8,
         len: usize,
     ) -> Result<Option<usize>> {
         let Some(kernels) = &self.kernels.bulk else {
@@ -402,10 +405,8 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(None);
         }
         let binned = self.keys_to_bins(scratch, kernels, keys, len, REGION_BITS)?;
-        let remove = |binned: Binned| {
-            let bins = binned.bins::<K, V>().cast(bytemuck::cast);
-            self.remove_bins(table, scratch, kernels.remove, bins)
-        };
+        let remove =
+            |binned: Binned| self.remove_bins(table, scratch, kernels.remove, binned.bins());
         binned.map(remove).transpose()
     }
 
@@ -415,8 +416,8 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        kernel: &'static Kernel<RemoveBinsArgs<K::Bits, V::Bits>>,
-        bins: Bins<K::Bits, V::Bits>,
+        kernel: &'static Kernel<RemoveBinsArgs<u8, u8>>,
+        bins: Bins<u8, u8>,
     ) -> Result<usize> {
         let args = RemoveBinsArgs {
             view: table.view(),

@@ -2,7 +2,6 @@
 
 use std::ptr;
 
-use gpumap_kernels::build::pair::side_by_side;
 use gpumap_kernels::kernels::BulkKernels;
 use gpumap_kernels::verbs::store::Select;
 use gpumap_simt::atomic::part::Update;
@@ -13,10 +12,10 @@ use super::make::{Build, Made, PageMerge};
 use super::merge::{Lists, Merged};
 use super::plan::{Before, Plan};
 use crate::error::Result;
+use crate::map::Core;
 use crate::map::store::{Job, Progress, Verb};
 use crate::map::table::Table;
-use crate::map::{Key, Map, Value};
-use crate::memory::{Memory, bytes_of};
+use crate::memory::{Memory, bytes_of, bytes_of_each};
 use crate::scratch::Workspace;
 
 /// How pages are made.
@@ -37,10 +36,10 @@ pub(super) struct Parts {
     pub(super) spilled_values: Memory,
 }
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// Whether pages are made with the batch of a job, as the books have it, and how: none if they are not. Values are
     /// merged only if there is another `copy` of the batch than in bins. `fits` if there is room for all absent keys.
-    pub(super) fn makes_pages(&self, job: &Job<K, V>, copy: bool, fits: bool) -> Option<PageJob> {
+    pub(super) fn makes_pages(&self, job: &Job, copy: bool, fits: bool) -> Option<PageJob> {
         if !job.outcomes.is_null() || !job.held.is_null() {
             return None;
         }
@@ -53,7 +52,7 @@ impl<K: Key, V: Value> Map<K, V> {
             Verb::Merge(update) => self.kernels.bulk?.merged.map(|_| update),
             Verb::GetOrInsert | Verb::Exchange(_) => return None,
         };
-        let can_fill_in_values = side_by_side::<K, V>() || !job.values.is_null();
+        let can_fill_in_values = self.pair.side_by_side() || !job.values.is_null();
         if merge.is_some() && !(copy && can_fill_in_values) {
             return None;
         }
@@ -80,10 +79,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// The table alone, if pages may be made with the batch of a job and no call is in flight:
     /// nobody is waited for.
-    pub(in crate::map) fn alone_to_build(
-        &self,
-        job: &Job<K, V>,
-    ) -> Option<RwLockWriteGuard<'_, Table>> {
+    pub(in crate::map) fn alone_to_build(&self, job: &Job) -> Option<RwLockWriteGuard<'_, Table>> {
         self.makes_pages(job, job.bins.is_none(), false)?;
         let table = self.table.try_write()?;
         self.books.all_landed().then_some(table)
@@ -97,7 +93,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job<K, V>,
+        job: Job,
     ) -> Result<Option<usize>> {
         self.build_from_bins(table, scratch, job, None, false)
     }
@@ -108,8 +104,8 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job<K, V>,
-        given: Option<&InBins<K, V>>,
+        job: Job,
+        given: Option<&InBins>,
         fits: bool,
     ) -> Result<Option<usize>> {
         self.expect_sound()?;
@@ -147,6 +143,7 @@ impl<K: Key, V: Value> Map<K, V> {
             plan,
             merge,
             batch,
+            pair: self.pair,
         };
         let made = self.make_all_pages(scratch, &build)?;
         if let Some(merge) = merge {
@@ -195,13 +192,13 @@ impl<K: Key, V: Value> Map<K, V> {
     fn plan_for(
         &self,
         table: &Table,
-        kernels: &BulkKernels<K::Bits, V::Bits>,
+        kernels: &BulkKernels,
         len: usize,
         before: Before,
         bits: Option<u32>,
     ) -> Option<Plan> {
         let plan = Plan::new(&table.shape, len, kernels.to_pages.most_parts, before, bits)?;
-        let sizes = [size_of::<K>() as u32, size_of::<V>() as u32];
+        let sizes = self.pair.sizes();
         let shared_bytes = plan.shared_bytes(sizes, self.kernels.slot_bytes);
         (shared_bytes <= self.device.shared_memory()).then_some(plan)
     }
@@ -210,21 +207,22 @@ impl<K: Key, V: Value> Map<K, V> {
     fn parts_of(
         &self,
         scratch: &mut Workspace,
-        job: &Job<K, V>,
+        job: &Job,
         plan: Plan,
         sorts: bool,
     ) -> Result<Option<Parts>> {
-        let pair = size_of::<K>() + size_of::<V>();
+        let pair = self.pair.bytes();
         let Some(heads) = spare(scratch, plan.head_bytes(pair))? else {
             return Ok(None);
         };
         let Some(cursors) = spare(scratch, bytes_of::<u64>(plan.cursors())?)? else {
             return Ok(None);
         };
-        let Some(spilled_keys) = spare(scratch, bytes_of::<K>(plan.spill)?)? else {
+        let Some(spilled_keys) = spare(scratch, bytes_of_each(self.pair.key, plan.spill)?)? else {
             return Ok(None);
         };
-        let Some(spilled_values) = spare(scratch, bytes_of::<V>(plan.spill)?)? else {
+        let Some(spilled_values) = spare(scratch, bytes_of_each(self.pair.value, plan.spill)?)?
+        else {
             return Ok(None);
         };
         // Used if the batch is stored once more as it is.
@@ -247,19 +245,14 @@ impl<K: Key, V: Value> Map<K, V> {
 }
 
 /// What is still to be stored of a batch that pages were made with.
-fn rest_of<K: Key, V: Value>(
-    job: Job<K, V>,
-    parts: &Parts,
-    plan: Plan,
-    &Made { spilled, .. }: &Made,
-) -> Option<Job<K, V>> {
+fn rest_of(job: Job, parts: &Parts, plan: Plan, &Made { spilled, .. }: &Made) -> Option<Job> {
     match spilled {
         0 => None,
         // Too many equal keys: those that are in will be found.
         _ if spilled > plan.spill => Some(job),
         _ => Some(Job {
-            keys: parts.spilled_keys.ptr().cast_const().cast(),
-            values: parts.spilled_values.ptr().cast_const().cast(),
+            keys: parts.spilled_keys.ptr(),
+            values: parts.spilled_values.ptr(),
             bins: None,
             len: spilled,
             ..job

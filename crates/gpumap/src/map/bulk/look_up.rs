@@ -15,10 +15,10 @@ use gpumap_simt::kernel::Grid;
 use super::bins::{REGION_BITS, spare};
 use super::grains::Grains;
 use crate::error::Result;
+use crate::map::Core;
 use crate::map::look_up::LookUp;
 use crate::map::table::Table;
-use crate::map::{Key, Map, Value};
-use crate::memory::{Memory, bytes_of};
+use crate::memory::{Memory, bytes_of, bytes_of_each};
 use crate::primitives::scatter_tile;
 use crate::scratch::Workspace;
 use crate::stream::Stream;
@@ -67,14 +67,14 @@ struct Sorted {
     _memory: Vec<Memory>,
 }
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// Looks up keys in the order of the table, and waits. False if that is not worth while, or
     /// cannot be done; then nothing has happened. The caller holds the table's lock.
     pub(in crate::map) fn look_up_sorted(
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        look_up: LookUp<K, V>,
+        look_up: LookUp,
     ) -> Result<bool> {
         let LookUp { keys, len, outputs } = look_up;
         let Some(kernels) = &self.kernels.bulk else {
@@ -86,7 +86,7 @@ impl<K: Key, V: Value> Map<K, V> {
         self.expect_sound()?;
         let value_bytes = match outputs.values.is_null() {
             true => 0,
-            false => size_of::<V>(),
+            false => self.pair.value,
         };
         let tile = scatter_tile(&self.device, &kernels.send_keys, BINS);
         let Some(sorted) = self.room_to_sort(scratch, len, value_bytes, tile)? else {
@@ -97,9 +97,9 @@ impl<K: Key, V: Value> Map<K, V> {
         }
         let mailbox = &sorted.mailbox;
         let bins = Bins {
-            keys: mailbox.keys.cast_const().cast(),
+            keys: mailbox.keys.cast(),
             values: ptr::null(),
-            value: V::Bits::default(),
+            value: 0,
             counts: sorted.counts,
             bins: BINS,
             grains: sorted.grains.get(),
@@ -146,7 +146,7 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(None);
         }
         let sizes = [
-            bytes_of::<K>(places)?,
+            bytes_of_each(self.pair.key, places)?,
             places * value_bytes,
             places,
             bytes_of::<u32>(len)?,
@@ -184,13 +184,13 @@ impl<K: Key, V: Value> Map<K, V> {
     fn sort_keys(
         &self,
         scratch: &mut Workspace,
-        kernel: &ScatterKernel<SendArgs<K::Bits, ()>>,
-        keys: *const K,
+        kernel: &ScatterKernel<SendArgs<u8, u8>>,
+        keys: *const u8,
         len: usize,
         sorted: &Sorted,
     ) -> Result<bool> {
         let args = SendArgs {
-            keys: keys.cast(),
+            keys,
             values: ptr::null(),
             len: len as u64,
             tile: sorted.tile,

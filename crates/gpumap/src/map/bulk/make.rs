@@ -5,7 +5,6 @@ use std::ops::Range;
 use gpumap_kernels::build::combine::Combine;
 use gpumap_kernels::build::page::{BuildArgs, Merging};
 use gpumap_kernels::build::pages::PagesArgs;
-use gpumap_kernels::build::pair::side_by_side;
 use gpumap_kernels::build::spill::Spill;
 use gpumap_kernels::count::Counters;
 use gpumap_kernels::kernels::BulkKernels;
@@ -19,20 +18,21 @@ use super::plan::{Before, Plan};
 use super::stages::{Stage, stages};
 use crate::error::Result;
 use crate::map::table::Table;
-use crate::map::{Key, Map, Value};
+use crate::map::{Core, Pair};
 use crate::primitives::scatter_tile;
 use crate::scratch::Workspace;
 use crate::stream::Stream;
 
 /// What pages are made of, and how.
-pub(super) struct Build<'a, K: Key, V: Value> {
+pub(super) struct Build<'a> {
     pub table: &'a Table,
-    pub kernels: &'a BulkKernels<K::Bits, V::Bits>,
+    pub kernels: &'a BulkKernels,
     pub parts: &'a Parts,
     pub plan: Plan,
     /// What becomes of values, if those of equal keys are merged.
     pub merge: Option<PageMerge>,
-    pub batch: &'a InBins<K, V>,
+    pub batch: &'a InBins,
+    pub pair: Pair,
 }
 
 /// What becomes of the values of equal keys.
@@ -61,20 +61,20 @@ struct Reports {
 }
 
 /// The kernel that sorts bins to pages, with its arguments but for which bins.
-struct Sorting<K: Key, V: Value> {
-    kernel: ScatterKernel<PagesArgs<K::Bits, V::Bits>>,
-    args: PagesArgs<K::Bits, V::Bits>,
+struct Sorting {
+    kernel: ScatterKernel<PagesArgs<u8, u8>>,
+    args: PagesArgs<u8, u8>,
     grid: Grid,
 }
 
 /// The kernel that makes pages, with its arguments but for which pages.
-struct Making<K: Key, V: Value> {
-    kernel: &'static Kernel<BuildArgs<K::Bits, V::Bits>>,
-    args: BuildArgs<K::Bits, V::Bits>,
+struct Making {
+    kernel: &'static Kernel<BuildArgs<u8, u8>>,
+    args: BuildArgs<u8, u8>,
     grid: Grid,
 }
 
-impl<K: Key, V: Value> Sorting<K, V> {
+impl Sorting {
     /// Queues the sorting of some bins.
     ///
     /// # Safety
@@ -91,7 +91,7 @@ impl<K: Key, V: Value> Sorting<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Making<K, V> {
+impl Making {
     /// Queues the making of some pages, which counts what is stored.
     ///
     /// # Safety
@@ -111,12 +111,12 @@ impl<K: Key, V: Value> Making<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Build<'_, K, V> {
+impl Build<'_> {
     /// The list of pairs that are not at the head of their page, or find no place in it.
-    fn spill(&self, count: *mut u64) -> Spill<K::Bits, V::Bits> {
+    fn spill(&self, count: *mut u64) -> Spill<u8, u8> {
         Spill {
-            keys: self.parts.spilled_keys.ptr().cast(),
-            values: self.parts.spilled_values.ptr().cast(),
+            keys: self.parts.spilled_keys.ptr(),
+            values: self.parts.spilled_values.ptr(),
             count,
             room: self.plan.spill as u64,
         }
@@ -124,15 +124,15 @@ impl<K: Key, V: Value> Build<'_, K, V> {
 
     /// The list of pairs that find no place in their page, in the memory of the bins, which nothing reads any more when
     /// all are at the heads of pages: there is room for all.
-    pub fn left(&self, count: *mut u64) -> Spill<K::Bits, V::Bits> {
+    pub fn left(&self, count: *mut u64) -> Spill<u8, u8> {
         let bins = &self.batch.bins;
-        let keys = bins.keys.cast::<K::Bits>().cast_mut();
+        let keys = bins.keys.cast_mut();
         let places = bins.len();
         Spill {
             keys,
-            values: match side_by_side::<K::Bits, V::Bits>() {
-                true => keys.wrapping_add(places as usize).cast(),
-                false => bins.values.cast::<V::Bits>().cast_mut(),
+            values: match self.pair.side_by_side() {
+                true => keys.wrapping_add(places as usize * self.pair.key),
+                false => bins.values.cast_mut(),
             },
             count,
             room: places,
@@ -146,7 +146,7 @@ impl<K: Key, V: Value> Build<'_, K, V> {
     }
 
     /// What sorts the bins, on a device for which tiles have so many keys.
-    fn sorting(&self, tile: u32, reports: Reports) -> Sorting<K, V> {
+    fn sorting(&self, tile: u32, reports: Reports) -> Sorting {
         let (plan, bins) = (&self.plan, &self.batch.bins);
         let combined = self.kernels.combined.zip(self.batch.combined);
         let (kernel, combine) = match combined {
@@ -156,8 +156,8 @@ impl<K: Key, V: Value> Build<'_, K, V> {
         let capacity = bins.capacity();
         let args = PagesArgs {
             view: self.table.view(),
-            keys: bins.keys.cast(),
-            values: bins.values.cast(),
+            keys: bins.keys,
+            values: bins.values,
             counts: bins.counts,
             capacity,
             bits: plan.bits,
@@ -166,7 +166,7 @@ impl<K: Key, V: Value> Build<'_, K, V> {
             tiles: capacity.div_ceil(u64::from(tile)) as u32,
             tile,
             parts: plan.parts,
-            heads: plan.heads(&self.parts.heads, size_of::<K>() + size_of::<V>()),
+            heads: plan.heads(&self.parts.heads, self.pair.bytes()),
             cursors: self.parts.cursors.ptr().cast(),
             combine,
             spill: self.spill(match self.merge {
@@ -183,7 +183,7 @@ impl<K: Key, V: Value> Build<'_, K, V> {
     }
 
     /// What makes the pages of such slots from what was sorted.
-    fn making(&self, slot_bytes: u32, sorted: &Sorting<K, V>, reports: Reports) -> Making<K, V> {
+    fn making(&self, slot_bytes: u32, sorted: &Sorting, reports: Reports) -> Making {
         let plan = &self.plan;
         let plain = [self.kernels.build, self.kernels.fill];
         let [build, fill] = match self.merge {
@@ -214,7 +214,7 @@ impl<K: Key, V: Value> Build<'_, K, V> {
             },
             stored: reports.counters,
         };
-        let sizes = [size_of::<K>() as u32, size_of::<V>() as u32];
+        let sizes = self.pair.sizes();
         let grid = Grid {
             blocks: 0,
             threads: plan.threads(),
@@ -224,12 +224,12 @@ impl<K: Key, V: Value> Build<'_, K, V> {
     }
 }
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// Sorts the bins to the pages and makes these, stage by stage, and waits.
     pub(super) fn make_all_pages(
         &self,
         scratch: &mut Workspace,
-        build: &Build<'_, K, V>,
+        build: &Build<'_>,
     ) -> Result<Made> {
         let reports = Reports {
             counters: scratch.counting()?,
@@ -274,12 +274,12 @@ impl<K: Key, V: Value> Map<K, V> {
 ///
 /// # Safety
 /// As for what is launched, until both streams have come to their ends.
-unsafe fn run_stages<K: Key, V: Value>(
+unsafe fn run_stages(
     stream: &Stream,
     beside: &Stream,
     stages: &[Stage<'_>],
-    sorting: &Sorting<K, V>,
-    making: &Making<K, V>,
+    sorting: &Sorting,
+    making: &Making,
     pages: u32,
 ) -> Result<()> {
     let counters = making.args.stored;

@@ -13,40 +13,40 @@ use super::build::Parts;
 use super::make::{Made, PageMerge};
 use super::plan::{Before, Plan};
 use crate::error::Result;
+use crate::map::Core;
 use crate::map::assign::Assignment;
 use crate::map::store::{Job, Progress};
 use crate::map::table::Table;
-use crate::map::{Key, Map, Value};
 use crate::scratch::Workspace;
 
 /// The pairs of a batch that are in no page.
-pub(super) struct Lists<K: Key, V: Value> {
+pub(super) struct Lists {
     /// How many found no room at the head of their page, on the device.
     pub sent_away: *const u64,
     /// Those that found no place in their page.
-    pub left: Spill<K::Bits, V::Bits>,
+    pub left: Spill<u8, u8>,
 }
 
 /// What came of merging pages with a batch.
-pub(super) struct Merged<K: Key, V: Value> {
+pub(super) struct Merged {
     pub made: Made,
     pub merge: PageMerge,
-    pub lists: Lists<K, V>,
+    pub lists: Lists,
     /// Whether the pages say what passed them, if no pair is stored in another way.
     pub marked: bool,
 }
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// Stores what is in no page of a batch that pages were merged with. Returns how many pairs were stored in all; none
     /// if there is no room for them, and then nothing has happened.
     pub(super) fn end_merge(
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job<K, V>,
+        job: Job,
         parts: &Parts,
         plan: Plan,
-        merged: Merged<K, V>,
+        merged: Merged,
     ) -> Result<Option<usize>> {
         let Merged {
             made,
@@ -75,16 +75,16 @@ impl<K: Key, V: Value> Map<K, V> {
             return Ok(Some(stored));
         }
         self.books.room.stored(made.stored);
-        let list = |keys: *mut K::Bits, values: *mut V::Bits, len| Job {
-            keys: keys.cast_const().cast(),
-            values: values.cast_const().cast(),
+        let list = |keys: *mut u8, values: *mut u8, len| Job {
+            keys,
+            values,
             bins: None,
             len,
             ..job
         };
         let spilled = (&parts.spilled_keys, &parts.spilled_values);
         let lists = [
-            list(spilled.0.ptr().cast(), spilled.1.ptr().cast(), sent_away),
+            list(spilled.0.ptr(), spilled.1.ptr(), sent_away),
             list(lists.left.keys, lists.left.values, made.spilled),
         ];
         let lists = || lists.into_iter().filter(|list| list.len != 0);
@@ -118,7 +118,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        rest: Job<K, V>,
+        rest: Job,
     ) -> Result<(usize, bool)> {
         let report = self.or_poison(scratch, |scratch| {
             self.run(table, scratch, rest, Select::All)
@@ -137,10 +137,10 @@ impl<K: Key, V: Value> Map<K, V> {
         table: &Table,
         scratch: &mut Workspace,
         update: Update,
-        job: Job<K, V>,
-        lists: impl Iterator<Item = Job<K, V>>,
+        job: Job,
+        lists: impl Iterator<Item = Job>,
     ) -> Result<()> {
-        let updates = |job: Job<K, V>, update| Assignment {
+        let updates = |job: Job, update| Assignment {
             keys: job.keys,
             values: job.values,
             value: job.value,

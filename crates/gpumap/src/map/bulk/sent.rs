@@ -9,21 +9,21 @@ use gpumap_simt::kernel::Grid;
 
 use super::bins::InBins;
 use crate::error::Result;
+use crate::map::Core;
 use crate::map::launch::grid_of_bins;
 use crate::map::store::{Job, Verb};
 use crate::map::table::Table;
-use crate::map::{Key, Map, Value};
 use crate::stream::Stream;
 
 /// The kernels that send the batches of a map.
-pub(crate) struct Senders<K: Key, V: Value> {
-    pub(crate) pairs: ScatterKernel<SendArgs<K::Bits, V::Bits>>,
+pub(crate) struct Senders {
+    pub(crate) pairs: ScatterKernel<SendArgs<u8, u8>>,
     /// Of pairs that are fetched.
-    pub(crate) sorted: ScatterKernel<SendArgs<K::Bits, V::Bits>>,
-    pub(crate) keys: ScatterKernel<SendArgs<K::Bits, ()>>,
+    pub(crate) sorted: ScatterKernel<SendArgs<u8, u8>>,
+    pub(crate) keys: ScatterKernel<SendArgs<u8, u8>>,
 }
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// The seed of its hashes.
     pub(crate) fn seed(&self) -> u64 {
         self.seed
@@ -31,7 +31,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// In how many stages so many pairs should come, if pages are made from them.
     pub(crate) fn stages_of(&self, pairs: usize) -> usize {
-        pairs * (size_of::<K>() + size_of::<V>()) / self.bulk.stage_bytes
+        pairs * self.pair.bytes() / self.bulk.stage_bytes
     }
 
     /// Pairs that fit beside those it has and those that are promised room.
@@ -41,7 +41,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// The kernels that batches are sent with, for one of so many keys on this rank: none where
     /// that does not pay.
-    pub(crate) fn senders(&self, len: usize) -> Option<Senders<K, V>> {
+    pub(crate) fn senders(&self, len: usize) -> Option<Senders> {
         let kernels = self.kernels.bulk?;
         self.bulk.sends(len).then_some(Senders {
             pairs: kernels.send,
@@ -51,17 +51,17 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Whether a batch of so many keys would make pages now, if it came in bins.
-    pub(crate) fn would_make_pages(&self, verb: Verb<K, V>, len: usize) -> bool {
+    pub(crate) fn would_make_pages(&self, verb: Verb, len: usize) -> bool {
         let job = Job {
             verb,
-            ..Job::insert(len)
+            ..Job::insert(self.pair, len)
         };
         self.makes_pages(&job, false, false).is_some()
     }
 
     /// Stores what was sent, for which there is [room](Self::room_left), as it comes. Returns how
     /// many pairs were stored.
-    pub(crate) fn store_sent(&self, verb: Verb<K, V>, sent: &InBins<K, V>) -> Result<usize> {
+    pub(crate) fn store_sent(&self, verb: Verb, sent: &InBins) -> Result<usize> {
         if sent.len == 0 {
             return Ok(0);
         }
@@ -69,7 +69,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let job = Job {
             verb,
             bins: Some(sent.bins),
-            ..Job::insert(sent.len)
+            ..Job::insert(self.pair, sent.len)
         };
         if let Some(mut table) = self.alone_to_build(&job)
             && let Some(stored) =
@@ -89,7 +89,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Updates what is present of what was sent; returns how many keys were.
-    pub(crate) fn assign_sent(&self, update: Update, sent: &InBins<K, V>) -> Result<usize> {
+    pub(crate) fn assign_sent(&self, update: Update, sent: &InBins) -> Result<usize> {
         if sent.len == 0 {
             return Ok(0);
         }
@@ -100,15 +100,14 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Removes what was sent; returns how many pairs were.
-    pub(crate) fn remove_sent(&self, sent: &InBins<K, V>) -> Result<usize> {
+    pub(crate) fn remove_sent(&self, sent: &InBins) -> Result<usize> {
         let (Some(kernels), 1..) = (self.kernels.bulk, sent.len) else {
             return Ok(0);
         };
         let mut scratch = self.scratch.take()?;
         let table = self.table.read();
         self.expect_sound()?;
-        let bins = sent.bins.cast(bytemuck::cast);
-        let removed = self.remove_bins(&table, &mut scratch, kernels.remove, bins)?;
+        let removed = self.remove_bins(&table, &mut scratch, kernels.remove, sent.bins)?;
         self.books.room.removed(removed);
         Ok(removed)
     }
@@ -118,21 +117,17 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Safety
     /// `answers` leads to the answers of each source, as [`GetBinsArgs`] says, in memory that this
     /// map's device has mapped.
-    pub(crate) unsafe fn get_sent(
-        &self,
-        sent: &InBins<K, V>,
-        answers: *const Mailbox,
-    ) -> Result<()> {
+    pub(crate) unsafe fn get_sent(&self, sent: &InBins, answers: *const Mailbox) -> Result<()> {
         if sent.len == 0 {
             return Ok(());
         }
         let scratch = self.scratch.take()?;
         let table = self.table.read();
         self.expect_sound()?;
-        let (stream, bins) = (scratch.stream(), sent.bins.cast(bytemuck::cast));
+        let (stream, bins) = (scratch.stream(), sent.bins);
         // SAFETY: the bins and, by the caller's promise, the answers live until the wait.
         unsafe {
-            self.queue_get_bins(&table, stream, bins, sent.sources, answers, V::zeroed())?;
+            self.queue_get_bins(&table, stream, bins, sent.sources, answers, 0)?;
         }
         scratch.wait()
     }
@@ -146,10 +141,10 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         stream: &Stream,
-        bins: Bins<K::Bits, V::Bits>,
+        bins: Bins<u8, u8>,
         sources: u32,
         answers: *const Mailbox,
-        default: V,
+        default: u64,
     ) -> Result<()> {
         let Some(kernels) = self.kernels.bulk else {
             return Ok(());
@@ -161,11 +156,11 @@ impl<K: Key, V: Value> Map<K, V> {
             bins,
             sources,
             answers,
-            default: bytemuck::cast(default),
+            default,
         };
         let grid = grid_of_bins(&bins);
         let grid = Grid {
-            shared_bytes: reply_bytes(grid.threads, size_of::<V>() as u32),
+            shared_bytes: reply_bytes(grid.threads, self.pair.value as u32),
             ..grid
         };
         // SAFETY: the kernel set fits the map's types; the caller's promise.

@@ -33,11 +33,7 @@ pub(super) struct Stage<'a> {
 }
 
 /// The stages in which the pages of a map are made from a batch: one, if that is there.
-pub(super) fn stages<'a, K, V>(
-    shape: &Shape,
-    plan: &Plan,
-    batch: &'a InBins<K, V>,
-) -> Vec<Stage<'a>> {
+pub(super) fn stages<'a>(shape: &Shape, plan: &Plan, batch: &'a InBins) -> Vec<Stage<'a>> {
     let (pages, sources) = (Pages::of(shape), batch.sources);
     let all = 1 << plan.bits;
     let (mut bins, mut made) = (0, 0);
@@ -90,7 +86,7 @@ mod tests {
             };
             let homes = Pages::of(&shape);
             for ends in [&[][..], &[32], &[1, 32], &[8, 16, 24, 32], &[5, 31, 32]] {
-                let batch = InBins::<u64, u64> {
+                let batch = InBins {
                     bins: Bins {
                         keys: ptr::null(),
                         values: ptr::null(),

@@ -3,7 +3,7 @@
 use crate::input::Input;
 use crate::map::look_up::{LookUp, Outputs};
 use crate::map::store::{Job, Verb};
-use crate::map::{Key, Map, Value};
+use crate::map::{Key, Map, Pair, Value};
 use crate::scratch::{Slot, Workspace};
 use crate::testing::on_every_device;
 use crate::{Answer, Buffer, Device, Growth, Merge, Operation, Stream};
@@ -28,13 +28,14 @@ fn map<K: Key, V: Value>(device: &Device) -> Map<K, V> {
 }
 
 /// An insert of some keys, as their own values.
-fn job(scratch: &mut Workspace, keys: &[u64]) -> Job<u64, u64> {
+fn job(scratch: &mut Workspace, keys: &[u64]) -> Job {
     // SAFETY: the keys outlive the workspace's use of them in each test.
     let staged = unsafe { scratch.stage(Slot::Keys, keys.source()) }.unwrap();
     Job {
+        pair: Pair { key: 8, value: 8 },
         verb: Verb::Insert,
-        keys: staged,
-        values: staged,
+        keys: staged.cast(),
+        values: staged.cast(),
         value: 0,
         held: ptr::null_mut(),
         outcomes: ptr::null_mut(),
@@ -47,7 +48,7 @@ fn job(scratch: &mut Workspace, keys: &[u64]) -> Job<u64, u64> {
 fn large_batches_into_empty_maps_are_built_from() {
     on_every_device(|device| {
         let map = map::<u64, u64>(device);
-        let mut scratch = map.scratch.take().unwrap();
+        let mut scratch = map.core.scratch.take().unwrap();
         let keys: Vec<u64> = (0..N as u64).collect();
         let whole = job(&mut scratch, &keys);
         let others = [
@@ -69,20 +70,26 @@ fn large_batches_into_empty_maps_are_built_from() {
             },
         ];
         for (i, other) in others.iter().enumerate() {
-            assert!(map.alone_to_build(other).is_none(), "the job at {i}");
+            assert!(map.core.alone_to_build(other).is_none(), "the job at {i}");
         }
         {
-            let _reader = map.table.read();
-            assert!(map.alone_to_build(&whole).is_none(), "beside a reader");
+            let _reader = map.core.table.read();
+            assert!(map.core.alone_to_build(&whole).is_none(), "beside a reader");
         }
-        let mut table = map.alone_to_build(&whole).unwrap();
-        let stored = map.build_from(&mut table, &mut scratch, whole).unwrap();
+        let mut table = map.core.alone_to_build(&whole).unwrap();
+        let stored = map
+            .core
+            .build_from(&mut table, &mut scratch, whole)
+            .unwrap();
         assert_eq!(stored, Some(N));
         // Now it is not empty any more.
-        let stored = map.build_from(&mut table, &mut scratch, whole).unwrap();
+        let stored = map
+            .core
+            .build_from(&mut table, &mut scratch, whole)
+            .unwrap();
         assert_eq!(stored, None);
         drop(table);
-        assert!(map.alone_to_build(&whole).is_none());
+        assert!(map.core.alone_to_build(&whole).is_none());
         assert_eq!(map.len(), N);
         assert_eq!(
             map.get(&keys).unwrap(),
@@ -149,7 +156,7 @@ fn marks_hold_until_a_pair_is_stored_in_another_way() {
     on_every_device(|device| {
         let keys: Vec<u64> = (0..2 * N as u64).collect();
         let (first, second) = keys.split_at(N);
-        let is_marked = |map: &Map<u64, u64>| map.table.read().is_marked();
+        let is_marked = |map: &Map<u64, u64>| map.core.table.read().is_marked();
         let built = |name| {
             let map: Map<u64, u64> = Map::builder(device)
                 .capacity(4 * N)
@@ -194,7 +201,7 @@ fn emptied_maps_are_built_without_their_tombstones() {
         let second: Vec<u64> = (5 << 32..(5 << 32) + N as u64).collect();
         assert_eq!(map.insert(&second, &second).unwrap(), N);
         assert_eq!(map.stats().unwrap().tombstones, 0);
-        assert_eq!(map.books.room.used(), N);
+        assert_eq!(map.core.books.room.used(), N);
     });
 }
 
@@ -202,18 +209,19 @@ fn emptied_maps_are_built_without_their_tombstones() {
 fn batches_are_sorted_unless_a_bin_runs_over() {
     on_every_device(|device| {
         let map = map::<u64, u64>(device);
-        let mut scratch = map.scratch.take().unwrap();
-        let table = map.table.read();
+        let mut scratch = map.core.scratch.take().unwrap();
+        let table = map.core.table.read();
         let keys: Vec<u64> = (0..N as u64).collect();
         let whole = job(&mut scratch, &keys);
-        let sorted = map.sorted(&table, &mut scratch, &whole, true).unwrap();
+        let sorted = map.core.sorted(&table, &mut scratch, &whole, true).unwrap();
         assert!(sorted.is_some());
         let answered = Job {
             held: ptr::dangling_mut(),
             ..whole
         };
         assert!(
-            map.sorted(&table, &mut scratch, &answered, true)
+            map.core
+                .sorted(&table, &mut scratch, &answered, true)
                 .unwrap()
                 .is_none()
         );
@@ -221,13 +229,17 @@ fn batches_are_sorted_unless_a_bin_runs_over() {
         let equal = vec![7; N];
         let equal = job(&mut scratch, &equal);
         assert!(
-            map.sorted(&table, &mut scratch, &equal, true)
+            map.core
+                .sorted(&table, &mut scratch, &equal, true)
                 .unwrap()
                 .is_none()
         );
         drop(table);
-        let mut table = map.alone_to_build(&equal).unwrap();
-        let stored = map.build_from(&mut table, &mut scratch, equal).unwrap();
+        let mut table = map.core.alone_to_build(&equal).unwrap();
+        let stored = map
+            .core
+            .build_from(&mut table, &mut scratch, equal)
+            .unwrap();
         assert_eq!(stored, None);
     });
 }
@@ -239,19 +251,19 @@ fn lookups_are_sorted_unless_a_bin_runs_over() {
         let keys: Vec<u64> = (0..N as u64).collect();
         map.insert(&keys, &keys).unwrap();
         let asked: Vec<u64> = (N as u64 / 2..).take(N).collect();
-        let mut scratch = map.scratch.take().unwrap();
+        let mut scratch = map.core.scratch.take().unwrap();
         let staged = job(&mut scratch, &asked).keys;
-        let table = map.table.read();
+        let table = map.core.table.read();
         let mut values = Buffer::<u64>::unwritten(scratch.stream(), N).unwrap();
         let mut found = Buffer::<u8>::unwritten(scratch.stream(), N).unwrap();
         let outputs = Outputs {
-            values: values.as_mut_ptr(),
+            values: values.as_mut_ptr().cast(),
             found: found.as_mut_ptr(),
             default: 5,
         };
         let look_up = |scratch: &mut Workspace, keys, len| {
             let look_up = LookUp { keys, len, outputs };
-            map.look_up_sorted(&table, scratch, look_up).unwrap()
+            map.core.look_up_sorted(&table, scratch, look_up).unwrap()
         };
         assert!(look_up(&mut scratch, staged, N));
         let held = |i: usize| i < N / 2;
@@ -317,16 +329,22 @@ fn pages_are_made_if_they_fit_a_block() {
                 .bulk_from([N, N, usize::MAX])
                 .build()
                 .unwrap();
-            let mut scratch = map.scratch.take().unwrap();
+            let mut scratch = map.core.scratch.take().unwrap();
             let whole = job(&mut scratch, &keys);
             {
-                let mut table = map.alone_to_build(&whole).unwrap();
-                let built = map.build_from(&mut table, &mut scratch, whole).unwrap();
+                let mut table = map.core.alone_to_build(&whole).unwrap();
+                let built = map
+                    .core
+                    .build_from(&mut table, &mut scratch, whole)
+                    .unwrap();
                 assert_eq!(built, Some(N), "{kib} KiB");
             }
             map.remove(&keys[1..]).unwrap();
-            let mut table = map.alone_to_build(&whole).unwrap();
-            let filled = map.build_from(&mut table, &mut scratch, whole).unwrap();
+            let mut table = map.core.alone_to_build(&whole).unwrap();
+            let filled = map
+                .core
+                .build_from(&mut table, &mut scratch, whole)
+                .unwrap();
             assert_eq!(filled, fills, "{kib} KiB");
         }
     });
@@ -446,8 +464,8 @@ fn one_value_serves_all_keys_of_a_merge() {
 fn one_value_takes_no_place_in_bins() {
     on_every_device(|device| {
         let map = map::<u64, u64>(device);
-        let mut scratch = map.scratch.take().unwrap();
-        let table = map.table.read();
+        let mut scratch = map.core.scratch.take().unwrap();
+        let table = map.core.table.read();
         let keys: Vec<u64> = (0..N as u64).collect();
         let pairs = job(&mut scratch, &keys);
         let same = Job {
@@ -457,6 +475,7 @@ fn one_value_takes_no_place_in_bins() {
         };
         let mut bytes = |job| {
             let sorted = map
+                .core
                 .sorted(&table, &mut scratch, &job, true)
                 .unwrap()
                 .unwrap();

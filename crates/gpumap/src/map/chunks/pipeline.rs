@@ -48,9 +48,9 @@ struct Flight<K, V> {
 
 impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
     pub fn new(map: &'m Map<K, V>, pairs: usize) -> Result<Self> {
-        let scratch = map.scratch.take()?;
+        let scratch = map.core().scratch.take()?;
         let copies = Stream::new(map.device())?;
-        let table = map.table.read().share(&copies)?;
+        let table = map.core().table.read().share(&copies)?;
         let (_, chunks) = table.chunks()?;
         let chunk_slots = (CHUNK_SLABS * table.shape.slab_slots) as usize;
         let step = u32::try_from(pairs / chunk_slots)
@@ -136,9 +136,9 @@ impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
         let first = u64::from(self.next);
         let count = self.step.min(self.chunks - self.next);
         let (keys, values) = &mut self.buffers[self.turn];
-        let (keys, values) = (keys.as_mut_ptr(), values.as_mut_ptr());
+        let (keys, values) = (keys.as_mut_ptr().cast(), values.as_mut_ptr().cast());
         // Keeps away what empties or frees slabs.
-        let _lock = map.table.read();
+        let _lock = map.core().table.read();
         let dump = Dump {
             chunks: Chunks { first, ..chunks },
             count,
@@ -147,7 +147,7 @@ impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
             values,
             room: self.room,
         };
-        let pairs = map.dump(&dump, &mut self.scratch)?;
+        let pairs = map.core().dump(&dump, &mut self.scratch)?;
         self.next += count;
         Ok(pairs)
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::device::Device;
+use crate::map::{Key, Map, Value};
 use crate::testing::on_every_device;
 use crate::{Buffer, Growth, Merge, Operation, Stream};
 
@@ -192,7 +193,7 @@ fn memory_that_other_calls_left_for_later_ones_is_no_reason_to_refuse() {
         // The scratch memory of calls side by side.
         let spaces: Vec<_> = (0..4)
             .map(|_| {
-                let mut scratch = map.scratch.take().unwrap();
+                let mut scratch = map.core.scratch.take().unwrap();
                 scratch.clear_bits(40_000).unwrap();
                 scratch
             })
@@ -214,7 +215,7 @@ fn a_first_batch_is_grown_for_in_one_go() {
             let peak = device.peak_allocated_bytes() as f64;
             (
                 map.capacity(),
-                peak / Table::bytes(&map.table.read().shape) as f64,
+                peak / Table::bytes(&map.core.table.read().shape) as f64,
             )
         };
         let (keys, _) = pairs::<u64, ()>(0..LARGE);
@@ -289,20 +290,20 @@ fn a_table_becomes_what_it_was_by_way_of_one_with_its_submaps() {
         let device = &device.with_memory_budget(u64::MAX);
         let map = full::<u64, u64>(device, None);
         let (held, shape) = (device.allocated_bytes(), shape_of(&map));
-        let mut table = map.exclusive().unwrap();
+        let mut table = map.core.exclusive().unwrap();
         let before = table.shape.clone();
         // As growing beyond 64 MiB does.
         let several = Shape {
             pages: vec![before.pages[0]; 8],
             ..before.clone()
         };
-        map.rebuild_to(&mut table, several).unwrap();
+        map.core.rebuild_to(&mut table, several).unwrap();
         let stream = Stream::new(device).unwrap();
         let limited = before.in_submaps_of(&table.shape).unwrap();
         assert!(limited.matches(&table.shape) && limited.bytes() < table.shape.bytes());
-        map.rebuild_to(&mut table, limited).unwrap();
+        map.core.rebuild_to(&mut table, limited).unwrap();
         assert!(table.shape.bytes() > before.bytes());
-        map.give_back(&mut table, before.clone());
+        map.core.give_back(&mut table, before.clone());
         assert_eq!(table.shape, before);
         drop((table, stream));
         map.trim();

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::map::Core;
 use crate::map::flight::{Books, Effect, Flight, Ticket};
 use crate::map::step::Step;
 use crate::map::table::{Sight, Table};
-use crate::map::{Key, Map, Value};
 use crate::stream::{Recorded, Recorder, Stream};
 
 /// Kernels that were recorded with their arguments, and where these came from. It is launched again when
 /// the one before has landed: then its counters are zero.
-pub(super) struct Capture<K: Key, V: Value> {
-    steps: Vec<Step<K, V>>,
+pub(super) struct Capture {
+    steps: Vec<Step>,
     effects: Arc<[Effect]>,
     sight: Sight,
     kernels: Recorded,
@@ -21,15 +21,15 @@ pub(super) struct Capture<K: Key, V: Value> {
     flight: Option<Arc<Flight>>,
 }
 
-impl<K: Key, V: Value> Capture<K, V> {
+impl Capture {
     /// Captures steps on a table, with a ticket for as many verbs at least that no launch is using.
     ///
     /// # Safety
     /// It is launched only while the addresses of the steps lead to as many elements as they say.
     pub unsafe fn of(
-        map: &Map<K, V>,
+        map: &Core,
         table: &Table,
-        steps: Vec<Step<K, V>>,
+        steps: Vec<Step>,
         ticket: Arc<Ticket>,
     ) -> Result<Self> {
         // Taken first: what a call beside this one changes meanwhile, that marks hold, shows next time.
@@ -56,12 +56,12 @@ impl<K: Key, V: Value> Capture<K, V> {
     }
 
     /// What it does.
-    pub fn steps(&self) -> &[Step<K, V>] {
+    pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
     /// Whether its kernels would get the same arguments now.
-    pub fn is_of(&self, steps: &[Step<K, V>], table: &Table) -> bool {
+    pub fn is_of(&self, steps: &[Step], table: &Table) -> bool {
         self.steps == steps && self.sight == table.sight()
     }
 
@@ -83,11 +83,7 @@ impl<K: Key, V: Value> Capture<K, V> {
     /// # Safety
     /// [`is_of`](Self::is_of) this table, its last launch has landed, and the addresses of its steps lead to as many
     /// elements as they say until the flight has ended.
-    pub unsafe fn launch(
-        mut self,
-        map: &Map<K, V>,
-        stream: &Stream,
-    ) -> Result<(Self, Arc<Flight>)> {
+    pub unsafe fn launch(mut self, map: &Core, stream: &Stream) -> Result<(Self, Arc<Flight>)> {
         let effects = self.effects.clone();
         let flight = map.books.depart_with(stream, &self.ticket, effects, || {
             // SAFETY: the caller's promise.

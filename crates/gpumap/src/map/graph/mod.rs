@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use recording::Recording;
@@ -19,7 +20,7 @@ pub use recording::Recording;
 use super::flight::{Flight, Ticket};
 use super::pending::Pending;
 use super::step::Step;
-use super::{Key, Map, Value};
+use super::{Core, Key, Map, Value};
 #[cfg(doc)]
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -79,24 +80,22 @@ const MOST: usize = 8;
 /// # Ok::<(), gpumap::Error>(())
 /// ```
 pub struct Graph<'m, K: Key, V: Value> {
-    map: &'m Map<K, V>,
-    stream: Stream,
-    /// In the order in which they were last launched.
-    kept: VecDeque<Capture<K, V>>,
-    /// Of captures to come.
-    tickets: Vec<Arc<Ticket>>,
-    captures: usize,
+    launches: Launches<'m>,
+    _pair: PhantomData<fn(K) -> V>,
 }
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Verbs that are launched together, in the order of a stream. See [`Graph`].
     pub fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
         Graph {
-            map: self,
-            stream: stream.clone(),
-            kept: VecDeque::new(),
-            tickets: Vec::new(),
-            captures: 0,
+            launches: Launches {
+                map: &self.core,
+                stream: stream.clone(),
+                kept: VecDeque::new(),
+                tickets: Vec::new(),
+                captures: 0,
+            },
+            _pair: PhantomData,
         }
     }
 }
@@ -110,15 +109,28 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
     /// How often verbs have been captured. It stays the same from launch to launch if verbs,
     /// buffers and lengths do, once there are as many captures as launches in flight.
     pub fn captures(&self) -> usize {
-        self.captures
+        self.launches.captures
     }
+}
 
+/// A [`Graph`] without its types.
+struct Launches<'m> {
+    map: &'m Core,
+    stream: Stream,
+    /// In the order in which they were last launched.
+    kept: VecDeque<Capture>,
+    /// Of captures to come.
+    tickets: Vec<Arc<Ticket>>,
+    captures: usize,
+}
+
+impl Launches<'_> {
     /// Launches steps, in the order of the stream.
     ///
     /// # Safety
     /// The addresses lead to as many elements as the steps say, which are valid on the map's device
     /// until the flight has ended.
-    unsafe fn launch(&mut self, steps: Vec<Step<K, V>>) -> Result<Launched> {
+    unsafe fn launch(&mut self, steps: Vec<Step>) -> Result<Launched> {
         let counts = steps.len();
         if steps.iter().all(Step::is_empty) {
             return Ok(Launched {
@@ -173,7 +185,7 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
 
     /// Takes out a capture that no launch is using: one of the same steps if there is, or one that
     /// is to be made again if there are enough of them.
-    fn idle(&mut self, steps: &[Step<K, V>]) -> Result<Option<Capture<K, V>>> {
+    fn idle(&mut self, steps: &[Step]) -> Result<Option<Capture>> {
         let books = &self.map.books;
         // They end in the order in which they were launched: the first is that which ends first.
         let first = self.kept.iter().position(|kept| kept.steps() == steps);
@@ -206,8 +218,8 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
     ///
     /// # Safety
     /// As for [`launch`](Self::launch), until this returns.
-    unsafe fn one_by_one(&self, steps: &[Step<K, V>]) -> Result<Vec<usize>> {
-        let step = |step: &Step<K, V>| {
+    unsafe fn one_by_one(&self, steps: &[Step]) -> Result<Vec<usize>> {
+        let step = |step: &Step| {
             if step.is_empty() {
                 return Ok(0);
             }
@@ -227,7 +239,7 @@ impl<'m, K: Key, V: Value> Graph<'m, K, V> {
     }
 
     /// Stores a batch that may not fit.
-    fn store_alone(&self, step: &Step<K, V>) -> Result<usize> {
+    fn store_alone(&self, step: &Step) -> Result<usize> {
         let Step::Store(job) = *step else {
             return Ok(0);
         };
@@ -248,9 +260,9 @@ struct Launched {
 impl<K: Key, V: Value> fmt::Debug for Graph<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Graph")
-            .field("map", &self.map)
-            .field("stream", &self.stream)
-            .field("captures", &self.captures)
+            .field("map", &self.launches.map)
+            .field("stream", &self.launches.stream)
+            .field("captures", &self.launches.captures)
             .finish_non_exhaustive()
     }
 }

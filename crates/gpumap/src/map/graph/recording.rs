@@ -17,7 +17,7 @@ use crate::map::merge::Merge;
 use crate::map::pending::Pending;
 use crate::map::step::Step;
 use crate::map::store::{Job, Verb};
-use crate::map::{Key, Value};
+use crate::map::{Key, Pair, Value, bits};
 use crate::stream::Stream;
 
 /// The verbs of one launch of a [`Graph`], in the order in which they take effect; made by
@@ -29,7 +29,7 @@ use crate::stream::Stream;
 #[must_use = "verbs take effect when they are launched"]
 pub struct Recording<'b, 'm, K: Key, V: Value> {
     graph: &'b mut Graph<'m, K, V>,
-    steps: Vec<Step<K, V>>,
+    steps: Vec<Step>,
     /// Those of the buffers, once each.
     streams: Vec<&'b Stream>,
 }
@@ -134,7 +134,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         self.expect_here([keys.device()])?;
         self.order(keys.stream());
         self.steps.push(Step::Remove {
-            keys: keys.as_ptr(),
+            keys: keys.as_ptr().cast(),
             len: keys.len(),
         });
         Ok(())
@@ -194,8 +194,8 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         self.order(keys.stream());
         self.order(values.stream());
         self.steps.push(Step::Dump {
-            keys: keys.as_mut_ptr(),
-            values: values.as_mut_ptr(),
+            keys: keys.as_mut_ptr().cast(),
+            values: values.as_mut_ptr().cast(),
             room: keys.len().min(values.len()),
         });
         Ok(())
@@ -222,17 +222,17 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         } = self;
         streams
             .iter()
-            .try_for_each(|stream| graph.stream.wait_stream(stream))?;
+            .try_for_each(|stream| graph.launches.stream.wait_stream(stream))?;
         // SAFETY: each step was made of buffers of the map's device that are borrowed until now;
         // they are neither freed nor used by others before their streams come to the end of the
         // launch.
-        let launched = unsafe { graph.launch(steps) }?;
+        let launched = unsafe { graph.launches.launch(steps) }?;
         if let Some(flight) = &launched.flight {
-            let flights = &graph.map.books.flights;
+            let flights = &graph.launches.map.books.flights;
             let mut behind = streams.iter();
             if let Err(error) = behind.try_for_each(|stream| flights.let_wait(stream, flight)) {
                 // The caller must be able to free the buffers.
-                let _ = graph.stream.synchronize();
+                let _ = graph.launches.stream.synchronize();
                 return Err(error);
             }
         }
@@ -250,7 +250,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
 
     fn store(
         &mut self,
-        verb: Verb<K, V>,
+        verb: Verb,
         keys: BufferView<'b, K>,
         values: BufferView<'b, V>,
         held: Option<BufferViewMut<'b, V>>,
@@ -259,10 +259,10 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         let held = self.output(held)?;
         self.steps.push(Step::Store(Job {
             verb,
-            keys: keys.as_ptr(),
-            values: values.as_ptr(),
+            keys: keys.as_ptr().cast(),
+            values: values.as_ptr().cast(),
             held,
-            ..Job::insert(keys.len())
+            ..Job::insert(Pair::of::<K, V>(), keys.len())
         }));
         Ok(())
     }
@@ -275,9 +275,9 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     ) -> Result<()> {
         self.take_pairs(keys, values)?;
         self.steps.push(Step::Assign(Assignment {
-            keys: keys.as_ptr(),
-            values: values.as_ptr(),
-            value: V::zeroed(),
+            keys: keys.as_ptr().cast(),
+            values: values.as_ptr().cast(),
+            value: 0,
             len: keys.len(),
             update,
         }));
@@ -301,11 +301,11 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         let outputs = Outputs {
             values: self.output(values)?,
             found: self.output(found)?,
-            default,
+            default: bits(default),
         };
         self.order(keys.stream());
         self.steps.push(Step::LookUp(LookUp {
-            keys: keys.as_ptr(),
+            keys: keys.as_ptr().cast(),
             len: keys.len(),
             outputs,
         }));
@@ -313,19 +313,19 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     }
 
     /// Where an output is; null if it is not wanted.
-    fn output<T: Pod>(&mut self, output: Option<BufferViewMut<'b, T>>) -> Result<*mut T> {
+    fn output<T: Pod>(&mut self, output: Option<BufferViewMut<'b, T>>) -> Result<*mut u8> {
         let Some(mut output) = output else {
             return Ok(ptr::null_mut());
         };
         self.expect_here([output.device()])?;
         self.order(output.stream());
-        Ok(output.as_mut_ptr())
+        Ok(output.as_mut_ptr().cast())
     }
 
     /// Whether buffers are of the map's device, and the graph's stream as well.
     fn expect_here<const N: usize>(&self, devices: [&Device; N]) -> Result<()> {
-        let here = &self.graph.map.device;
-        here.expect_same(self.graph.stream.device())?;
+        let here = &self.graph.launches.map.device;
+        here.expect_same(self.graph.launches.stream.device())?;
         devices
             .into_iter()
             .try_for_each(|device| here.expect_same(device))
@@ -333,7 +333,11 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
 
     /// Notes the stream of a buffer.
     fn order(&mut self, stream: &'b Stream) {
-        let mut known = self.streams.iter().copied().chain([&self.graph.stream]);
+        let mut known = self
+            .streams
+            .iter()
+            .copied()
+            .chain([&self.graph.launches.stream]);
         if !known.any(|known| known.is_same_as(stream)) {
             self.streams.push(stream);
         }
@@ -351,9 +355,9 @@ impl<'b, K: Key> Recording<'b, '_, K, ()> {
         self.expect_here([keys.device()])?;
         self.order(keys.stream());
         self.steps.push(Step::Store(Job {
-            keys: keys.as_ptr(),
+            keys: keys.as_ptr().cast(),
             values: ptr::dangling(),
-            ..Job::insert(keys.len())
+            ..Job::insert(Pair::of::<K, ()>(), keys.len())
         }));
         Ok(())
     }

@@ -133,7 +133,7 @@ fn a_table_that_moves_is_noticed() {
             verbs.get_or_into(&batch, u64::MAX, &mut found).unwrap();
             assert_eq!(verbs.launch().unwrap().wait().unwrap(), [10, 0]);
             assert_eq!(found.to_vec().unwrap(), few(round));
-            let before = map.table.read().sight();
+            let before = map.core.table.read().sight();
             match round {
                 2 => map.reserve(100 * N).unwrap(),
                 4 => map.shrink_to_fit().unwrap(),
@@ -141,7 +141,7 @@ fn a_table_that_moves_is_noticed() {
                 _ => {}
             }
             // Pages of another size, so all of it is made anew.
-            let moved = map.table.read().sight() != before;
+            let moved = map.core.table.read().sight() != before;
             assert!(moved || round != 2, "the table has not moved");
         }
         assert_eq!(map.len(), 10);
@@ -158,13 +158,13 @@ fn marks_end_with_every_launch_that_stores() {
         let mut there = Buffer::<u8>::zeroed(&stream, N).unwrap();
         let mut graph = map.graph(&stream);
         for _ in 0..3 {
-            map.table.read().set_marked(true);
+            map.core.table.read().set_marked(true);
             let mut verbs = graph.record();
             verbs.contains_into(&batch, &mut there).unwrap();
             verbs.launch().unwrap().wait().unwrap();
-            assert!(map.table.read().is_marked());
+            assert!(map.core.table.read().is_marked());
             insert(&mut graph, &batch).unwrap();
-            assert!(!map.table.read().is_marked());
+            assert!(!map.core.table.read().is_marked());
         }
         // Each of the two for a table with marks; no capture knows whether a call beside it ended them.
         assert_eq!(graph.captures(), 2);

@@ -4,25 +4,24 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-use std::ptr;
+use std::marker::PhantomData;
 
 use gpumap_simt::atomic::part::Update;
 
-use super::look_up::Outputs;
 use super::merge::Merge;
-use super::operand::Operand;
+use super::operand::{Operand, Operands, Values};
 use super::pending::Pending;
 use super::store::Verb;
-use super::{Key, Map, Value};
+use super::{Key, Map, Value, bits};
 #[cfg(doc)]
 use crate::buffer::Buffer;
 use crate::buffer::BufferViewMut;
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room};
-use crate::input::Input;
+use crate::error::{Result, expect_room, expect_same_len};
+use crate::input::{Input, Source};
 use crate::stream::Stream;
-use queue::Call;
+use queue::{Call, Queue};
 
 /// The verbs of a [`Map`] on a stream; made by [`Map::on`].
 ///
@@ -37,8 +36,8 @@ use queue::Call;
 /// call is blocked meanwhile.
 #[derive(Clone, Debug)]
 pub struct OnStream<'m, K: Key, V: Value> {
-    map: &'m Map<K, V>,
-    stream: Stream,
+    queue: Queue<'m>,
+    _pair: PhantomData<fn(K) -> V>,
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -64,8 +63,11 @@ impl<K: Key, V: Value> Map<K, V> {
     /// ```
     pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
         OnStream {
-            map: self,
-            stream: stream.clone(),
+            queue: Queue {
+                map: &self.core,
+                stream: stream.clone(),
+            },
+            _pair: PhantomData,
         }
     }
 }
@@ -81,8 +83,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<usize>> {
-        let call = self.store(Verb::Insert, keys.source(), values.source().into(), None)?;
-        Ok(self.counted(call))
+        let call = self.store(Verb::Insert, keys.source(), values.source().into())?;
+        Ok(self.queue.counted(call))
     }
 
     /// [`Map::upsert`] on the stream.
@@ -95,8 +97,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<usize>> {
         let verb = Verb::Merge(Update::Replace);
-        let call = self.store(verb, keys.source(), values.source().into(), None)?;
-        Ok(self.counted(call))
+        let call = self.store(verb, keys.source(), values.source().into())?;
+        Ok(self.queue.counted(call))
     }
 
     /// [`Map::merge`] on the stream.
@@ -110,8 +112,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         merge: Merge,
     ) -> Result<Pending<usize>> {
         let verb = Verb::Merge(merge.update::<V>());
-        let call = self.store(verb, keys.source(), values.values(), None)?;
-        Ok(self.counted(call))
+        let call = self.store(verb, keys.source(), values.values())?;
+        Ok(self.queue.counted(call))
     }
 
     /// [`Map::get_or_insert_into`] on the stream.
@@ -125,14 +127,11 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         held: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<Pending<usize>> {
         let (keys, values, held) = (keys.source(), values.source(), held.into());
+        expect_same_len(keys.len(), values.len())?;
         expect_room(keys.len(), held.len())?;
-        let stream = held.stream();
-        self.stream.wait_stream(stream)?;
-        let call = self.store(Verb::GetOrInsert, keys, values.into(), Some(held))?;
-        if let Call::Flying(flight) = &call {
-            self.let_wait(flight, stream)?;
-        }
-        Ok(self.counted(call))
+        let pairs = (keys.into(), Operands::Each(values.into()));
+        let call = self.queue.store_and_tell(pairs, held.into_bytes())?;
+        Ok(self.queue.counted(call))
     }
 
     /// [`Map::assign`] on the stream.
@@ -145,7 +144,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<usize>> {
         let call = self.assign_all(Update::Replace, keys.source(), values.source().into())?;
-        Ok(self.counted(call))
+        Ok(self.queue.counted(call))
     }
 
     /// [`Map::merge_present`] on the stream.
@@ -159,7 +158,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         merge: Merge,
     ) -> Result<Pending<usize>> {
         let call = self.assign_all(merge.update::<V>(), keys.source(), values.values())?;
-        Ok(self.counted(call))
+        Ok(self.queue.counted(call))
     }
 
     /// [`Map::remove`] on the stream.
@@ -167,8 +166,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// # Errors
     /// As for [`Map::remove`]; [`Error::WrongDevice`] also for the stream.
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<usize>> {
-        let call = self.take_away(keys.source())?;
-        Ok(self.counted(call))
+        let call = self.queue.take_away(keys.source().into())?;
+        Ok(self.queue.counted(call))
     }
 
     /// [`Map::get_into`] on the stream.
@@ -199,13 +198,10 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         values: impl Into<BufferViewMut<'a, V>>,
         found: impl Into<BufferViewMut<'a, u8>>,
     ) -> Result<Pending<()>> {
-        let (keys, mut values, mut found) = (keys.source(), values.into(), found.into());
+        let (keys, values, found) = (keys.source(), values.into(), found.into());
         expect_room(keys.len(), values.len().min(found.len()))?;
-        self.stream.wait_stream(values.stream())?;
-        self.stream.wait_stream(found.stream())?;
-        let outputs = Outputs::new(values.as_mut_ptr(), found.as_mut_ptr());
-        let flight = self.look_up(keys, outputs)?;
-        self.looked_up(flight, [values.stream(), found.stream()])
+        let outputs = [Some(values.into_bytes()), Some(found)];
+        self.queue.look_up(keys.into(), outputs, 0)
     }
 
     /// [`Map::get_or_into`] on the stream.
@@ -218,16 +214,10 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         default: V,
         values: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<Pending<()>> {
-        let (keys, mut values) = (keys.source(), values.into());
+        let (keys, values) = (keys.source(), values.into());
         expect_room(keys.len(), values.len())?;
-        self.stream.wait_stream(values.stream())?;
-        let outputs = Outputs {
-            values: values.as_mut_ptr(),
-            found: ptr::null_mut(),
-            default,
-        };
-        let flight = self.look_up(keys, outputs)?;
-        self.looked_up(flight, [values.stream()])
+        let outputs = [Some(values.into_bytes()), None];
+        self.queue.look_up(keys.into(), outputs, bits(default))
     }
 
     /// [`Map::contains_into`] on the stream.
@@ -239,12 +229,9 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         found: impl Into<BufferViewMut<'a, u8>>,
     ) -> Result<Pending<()>> {
-        let (keys, mut found) = (keys.source(), found.into());
+        let (keys, found) = (keys.source(), found.into());
         expect_room(keys.len(), found.len())?;
-        self.stream.wait_stream(found.stream())?;
-        let outputs = Outputs::new(ptr::null_mut(), found.as_mut_ptr());
-        let flight = self.look_up(keys, outputs)?;
-        self.looked_up(flight, [found.stream()])
+        self.queue.look_up(keys.into(), [None, Some(found)], 0)
     }
 
     /// [`Map::retrieve_all_into`] on the stream: every pair that is there when the stream comes to
@@ -274,7 +261,26 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: impl Into<BufferViewMut<'a, K>>,
         values: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<Pending<usize>> {
-        let call = self.dump(keys.into(), values.into())?;
-        Ok(self.counted(call))
+        let (keys, values) = (keys.into(), values.into());
+        let room = keys.len().min(values.len());
+        let call = self
+            .queue
+            .dump(keys.into_bytes(), values.into_bytes(), room)?;
+        Ok(self.queue.counted(call))
+    }
+
+    fn store(&self, verb: Verb, keys: Source<'_, K>, values: Values<'_, V>) -> Result<Call> {
+        values.expect_for(keys.len())?;
+        self.queue.store(verb, keys.into(), values.erased(), None)
+    }
+
+    fn assign_all(
+        &self,
+        update: Update,
+        keys: Source<'_, K>,
+        values: Values<'_, V>,
+    ) -> Result<Call> {
+        values.expect_for(keys.len())?;
+        self.queue.assign_all(update, keys.into(), values.erased())
     }
 }

@@ -4,36 +4,35 @@
 use std::ptr;
 use std::sync::Arc;
 
-use bytemuck::Pod;
 use gpumap_simt::atomic::part::Update;
 
-use super::OnStream;
+use crate::array::{Array, ArrayMut};
 use crate::buffer::BufferViewMut;
 use crate::error::Result;
 use crate::input::Source;
+use crate::map::Core;
 use crate::map::assign::Assignment;
 use crate::map::flight::Flight;
 use crate::map::look_up::{LookUp, Outputs};
-use crate::map::operand::Values;
+use crate::map::operand::Operands;
 use crate::map::pending::{Pending, only};
 use crate::map::step::Step;
 use crate::map::store::{Job, Verb};
-use crate::map::{Key, Value};
-use crate::memory::{Memory, bytes_of};
+use crate::memory::Memory;
 use crate::output::Sink;
 use crate::stream::Stream;
 
 /// An input on the device.
-struct Staged<T> {
-    elements: *const T,
+struct Staged {
+    elements: *const u8,
     /// Freed in the order of the stream, so after the kernel that reads it.
     _copy: Option<Memory>,
 }
 
 /// How many bytes a copy of an input on the device takes: none if it is there.
-fn bytes_of_copy<T: Pod>(source: Source<'_, T>) -> usize {
-    match source {
-        Source::Host(elements) => size_of_val(elements),
+fn bytes_of_copy(array: Array<'_>) -> usize {
+    match array.bytes() {
+        Source::Host(bytes) => bytes.len(),
         Source::Device(_) => 0,
     }
 }
@@ -45,16 +44,22 @@ pub(super) enum Call {
     Flying(Arc<Flight>),
 }
 
-impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
+/// The calls of an [`OnStream`](super::OnStream), without their types.
+#[derive(Clone, Debug)]
+pub(super) struct Queue<'m> {
+    pub map: &'m Core,
+    pub stream: Stream,
+}
+
+impl Queue<'_> {
     /// Queues a batch that stores, or stores it here and now if it may not fit.
     pub(super) fn store(
         &self,
-        verb: Verb<K, V>,
-        keys: Source<'_, K>,
-        values: Values<'_, V>,
-        held: Option<BufferViewMut<'_, V>>,
+        verb: Verb,
+        keys: Array<'_>,
+        values: Operands<'_>,
+        held: Option<BufferViewMut<'_, u8>>,
     ) -> Result<Call> {
-        values.expect_for(keys.len())?;
         if keys.is_empty() {
             return Ok(Call::Done(0));
         }
@@ -65,7 +70,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             self.stream.synchronize()?;
             return Ok(Call::Done(match held {
                 Some(held) => {
-                    let held = Sink::Device(held);
+                    let held = ArrayMut::from(Sink::Device(held));
                     self.map.store_and_tell(keys, values.each(), held)?
                 }
                 None => self.map.store(verb, keys, values)?,
@@ -84,7 +89,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             values: staged_values.elements,
             value: values.same(),
             held: held.map_or(ptr::null_mut(), |mut held| held.as_mut_ptr()),
-            ..Job::insert(keys.len())
+            ..Job::insert(self.map.pair, keys.len())
         });
         // SAFETY: keys and values are on the device and the output is as long.
         let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;
@@ -100,10 +105,9 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     pub(super) fn assign_all(
         &self,
         update: Update,
-        keys: Source<'_, K>,
-        values: Values<'_, V>,
+        keys: Array<'_>,
+        values: Operands<'_>,
     ) -> Result<Call> {
-        values.expect_for(keys.len())?;
         if keys.is_empty() {
             return Ok(Call::Done(0));
         }
@@ -123,7 +127,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     }
 
     /// Queues a removal that only counts.
-    pub(super) fn take_away(&self, keys: Source<'_, K>) -> Result<Call> {
+    pub(super) fn take_away(&self, keys: Array<'_>) -> Result<Call> {
         if keys.is_empty() {
             return Ok(Call::Done(0));
         }
@@ -141,8 +145,9 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// Queues a dump of all pairs, if there is room for them.
     pub(super) fn dump(
         &self,
-        mut keys: BufferViewMut<'_, K>,
-        mut values: BufferViewMut<'_, V>,
+        mut keys: BufferViewMut<'_, u8>,
+        mut values: BufferViewMut<'_, u8>,
+        room: usize,
     ) -> Result<Call> {
         self.map.device.expect_same(self.stream.device())?;
         self.stream.wait_stream(keys.stream())?;
@@ -150,7 +155,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         let step = Step::Dump {
             keys: keys.as_mut_ptr(),
             values: values.as_mut_ptr(),
-            room: keys.len().min(values.len()),
+            room,
         };
         // SAFETY: both outputs have as many elements as there is room for.
         let flight = unsafe { self.depart(&step) }?;
@@ -167,41 +172,73 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         }
     }
 
-    /// Queues a lookup into outputs that are as long as the keys.
+    /// Stores pairs, and tells what the map holds for each key, for which there is room.
+    pub(super) fn store_and_tell(
+        &self,
+        (keys, values): (Array<'_>, Operands<'_>),
+        held: BufferViewMut<'_, u8>,
+    ) -> Result<Call> {
+        let stream = held.stream();
+        self.stream.wait_stream(stream)?;
+        let call = self.store(Verb::GetOrInsert, keys, values, Some(held))?;
+        if let Call::Flying(flight) = &call {
+            self.let_wait(flight, stream)?;
+        }
+        Ok(call)
+    }
+
+    /// Looks keys up into outputs, if they are wanted, with room for as many answers: values, and bytes that say which keys
+    /// were found.
     pub(super) fn look_up(
         &self,
-        keys: Source<'_, K>,
-        outputs: Outputs<V>,
-    ) -> Result<Option<Arc<Flight>>> {
+        keys: Array<'_>,
+        mut outputs: [Option<BufferViewMut<'_, u8>>; 2],
+        default: u64,
+    ) -> Result<Pending<()>> {
+        for output in outputs.iter().flatten() {
+            self.stream.wait_stream(output.stream())?;
+        }
         if keys.is_empty() {
-            return Ok(None);
+            return Ok(Pending::ready(Vec::new(), |_| ()));
         }
         let staged = self.stage(keys)?;
+        let [values, found] = outputs.each_mut().map(|output| {
+            output
+                .as_mut()
+                .map_or(ptr::null_mut(), BufferViewMut::as_mut_ptr)
+        });
         let step = Step::LookUp(LookUp {
             keys: staged.elements,
             len: keys.len(),
-            outputs,
+            outputs: Outputs {
+                values,
+                found,
+                default,
+            },
         });
         // SAFETY: the keys are on the device and outputs are as long.
         let flight = unsafe { self.depart(&step) }?;
         self.hold_back(&flight, keys)?;
-        Ok(Some(flight))
+        for output in outputs.iter().flatten() {
+            self.let_wait(&flight, output.stream())?;
+        }
+        Ok(Pending::flying(&self.map.books, flight, |_| ()))
     }
 
     /// Puts a step into the air that stores nothing.
     ///
     /// # Safety
     /// As for `Map::depart`.
-    unsafe fn depart(&self, step: &Step<K, V>) -> Result<Arc<Flight>> {
+    unsafe fn depart(&self, step: &Step) -> Result<Arc<Flight>> {
         let table = self.map.table.read();
         // SAFETY: passed on.
         unsafe { self.map.depart(&table, &self.stream, step) }
     }
 
     /// An input on the device, when what is queued on the stream from now on comes to it.
-    fn stage<T: Pod>(&self, source: Source<'_, T>) -> Result<Staged<T>> {
+    fn stage(&self, array: Array<'_>) -> Result<Staged> {
         self.map.device.expect_same(self.stream.device())?;
-        match source {
+        match array.bytes() {
             Source::Device(view) => {
                 self.stream.wait_stream(view.stream())?;
                 Ok(Staged {
@@ -210,21 +247,18 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
                 })
             }
             // The values of a set: nothing to copy, and nothing to wait for.
-            Source::Host(elements) if size_of::<T>() == 0 => Ok(Staged {
-                elements: elements.as_ptr(),
+            Source::Host([]) => Ok(Staged {
+                elements: ptr::dangling(),
                 _copy: None,
             }),
-            Source::Host(elements) => {
-                let copy = Memory::new(&self.stream, bytes_of::<T>(elements.len())?)?;
+            Source::Host(bytes) => {
+                let copy = Memory::new(&self.stream, bytes.len())?;
                 // SAFETY: as many bytes as were just allocated; waited for while the elements are
                 // borrowed.
-                unsafe {
-                    self.stream
-                        .upload(copy.ptr(), elements.as_ptr().cast(), size_of_val(elements))
-                }?;
+                unsafe { self.stream.upload(copy.ptr(), bytes.as_ptr(), bytes.len()) }?;
                 self.stream.synchronize()?;
                 Ok(Staged {
-                    elements: copy.ptr().cast(),
+                    elements: copy.ptr(),
                     _copy: Some(copy),
                 })
             }
@@ -232,10 +266,10 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     }
 
     /// Values on the device likewise; null if all keys have the same.
-    fn stage_values(&self, values: Values<'_, V>) -> Result<Staged<V>> {
+    fn stage_values(&self, values: Operands<'_>) -> Result<Staged> {
         match values {
-            Values::Each(values) => self.stage(values),
-            Values::Same(_) => Ok(Staged {
+            Operands::Each(values) => self.stage(values),
+            Operands::Same(_) => Ok(Staged {
                 elements: ptr::null(),
                 _copy: None,
             }),
@@ -244,8 +278,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
 
     /// Lets the stream of a device input wait, so that it is neither freed nor overwritten before
     /// the flight has read it.
-    fn hold_back<T: Pod>(&self, flight: &Flight, source: Source<'_, T>) -> Result<()> {
-        match source {
+    fn hold_back(&self, flight: &Flight, array: Array<'_>) -> Result<()> {
+        match array.bytes() {
             Source::Device(view) => self.let_wait(flight, view.stream()),
             Source::Host(_) => Ok(()),
         }
@@ -262,21 +296,5 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
             let _ = self.stream.synchronize();
         }
         waits
-    }
-
-    /// The answer of a lookup, if there was anything to look up, for which the streams of its
-    /// outputs wait.
-    pub(super) fn looked_up<const N: usize>(
-        &self,
-        flight: Option<Arc<Flight>>,
-        outputs: [&Stream; N],
-    ) -> Result<Pending<()>> {
-        let Some(flight) = flight else {
-            return Ok(Pending::ready(Vec::new(), |_| ()));
-        };
-        for stream in outputs {
-            self.let_wait(&flight, stream)?;
-        }
-        Ok(Pending::flying(&self.map.books, flight, |_| ()))
     }
 }

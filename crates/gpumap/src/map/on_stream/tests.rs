@@ -390,11 +390,12 @@ fn wakers_are_called_once_also_if_they_come_late() {
         let stream = Stream::new(device).unwrap();
         // More than there are streams for at once.
         for _ in 0..50 {
-            let flight = map.books.depart(&stream, Effect::Read, |_| Ok(()));
+            let flight = map.core.books.depart(&stream, Effect::Read, |_| Ok(()));
             let flight = flight.unwrap();
             for _ in 0..2 {
                 let calls = Arc::new(Calls::default());
-                map.books
+                map.core
+                    .books
                     .flights
                     .wake(&flight, calls.clone().into())
                     .unwrap();
@@ -405,7 +406,7 @@ fn wakers_are_called_once_also_if_they_come_late() {
                 }
                 assert_eq!(calls.0.load(Ordering::Acquire), 1);
             }
-            map.books.land(&flight).unwrap();
+            map.core.books.land(&flight).unwrap();
         }
     });
 }
@@ -417,17 +418,19 @@ fn who_cannot_be_woken_may_ask_again() {
         let faults = Faults::default();
         let map = map(&Device::cpu().with_faults(&faults), N);
         let stream = Stream::new(map.device()).unwrap();
-        let flight = map.books.depart(&stream, Effect::Read, |_| Ok(()));
+        let flight = map.core.books.depart(&stream, Effect::Read, |_| Ok(()));
         let flight = flight.unwrap();
         let calls = Arc::new(Calls::default());
         faults.plan(call, Fault::Once);
-        map.books
+        map.core
+            .books
             .flights
             .wake(&flight, calls.clone().into())
             .unwrap_err();
         assert_eq!(calls.0.load(Ordering::Acquire), 0);
         faults.heal();
-        map.books
+        map.core
+            .books
             .flights
             .wake(&flight, calls.clone().into())
             .unwrap();
@@ -566,8 +569,8 @@ fn calls_that_nobody_waits_for_take_no_more_tickets_than_are_in_flight() {
             }
             stream.synchronize().unwrap();
         }
-        let flying = map.books.flights.count.load(Ordering::Acquire);
-        let tickets = flying + map.books.flights.idle.lock().len();
+        let flying = map.core.books.flights.count.load(Ordering::Acquire);
+        let tickets = flying + map.core.books.flights.idle.lock().len();
         assert!(tickets <= 256, "{tickets} tickets for 64 calls at a time");
     });
 }

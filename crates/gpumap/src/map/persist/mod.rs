@@ -155,9 +155,9 @@ impl<K: Key, V: Value> Map<K, V> {
     pub(crate) fn header(&self) -> Header {
         let mut header = Header::new::<K, V>(self.len() as u64);
         header.capacity = self.capacity() as u64;
-        header.max_load_factor = self.wish.max_load_factor;
-        header.growth = self.growth;
-        header.submaps = self.wish.submaps;
+        header.max_load_factor = self.core.wish.max_load_factor;
+        header.growth = self.core.growth;
+        header.submaps = self.core.wish.submaps;
         header
     }
 }
@@ -213,7 +213,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         while let Some((keys, values)) = reader.next_block()? {
             map.upsert(keys, values)?;
         }
-        map.growth = growth;
+        map.core.growth = growth;
         Ok(map)
     }
 }

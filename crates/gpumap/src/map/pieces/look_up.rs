@@ -1,17 +1,16 @@
 //! Keys of the host that are looked up, and answers for it.
 
+use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::ptr;
 
-use bytemuck::Pod;
-
 use super::take_there;
+use crate::array::{Array, ArrayMut, HostArray};
 use crate::error::Result;
-use crate::input::Source;
-use crate::map::look_up::{LookUp, Outputs};
+use crate::map::look_up::{Collecting, LookUp, Outputs};
 use crate::map::table::Table;
-use crate::map::{Key, Map, Value};
-use crate::output::Sink;
-use crate::scratch::{Crew, Lane, Places, Slot, places_of};
+use crate::map::{Core, Pair};
+use crate::scratch::{Crew, Lane, Slot, places_of};
 
 /// Which answers of a lookup are wanted.
 #[derive(Clone, Copy, Debug)]
@@ -21,29 +20,42 @@ pub(in crate::map) struct Wanted {
 }
 
 impl Wanted {
+    /// The value of each key, and whether it was found.
+    pub const BOTH: Self = Self {
+        values: true,
+        found: true,
+    };
+
+    /// Only values.
+    pub const VALUES: Self = Self {
+        found: false,
+        ..Self::BOTH
+    };
+
+    /// Only whether keys were found.
+    pub const FOUND: Self = Self {
+        values: false,
+        ..Self::BOTH
+    };
+
     /// Bytes of the answers to so many keys: values, and behind them who was found.
-    fn bytes<V>(self, keys: usize) -> [usize; 2] {
+    pub fn bytes(self, pair: Pair, keys: usize) -> [usize; 2] {
         [
-            usize::from(self.values) * keys * size_of::<V>(),
+            usize::from(self.values) * keys * pair.value,
             usize::from(self.found) * keys,
         ]
     }
 }
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// Threads for a lookup of keys of the host, if they are many.
-    pub(in crate::map) fn crew_for<'a>(
-        &self,
-        keys: Source<'a, K>,
-        wanted: Wanted,
-    ) -> Option<(&'a [K], Crew)> {
-        let Source::Host(keys) = keys else {
-            return None;
+    fn crew_for<'a>(&self, keys: Array<'a>, wanted: Wanted) -> Option<(HostArray<'a>, Crew)> {
+        let per_key = self.pair.key + wanted.bytes(self.pair, 1).iter().sum::<usize>();
+        let crew = |keys_at| {
+            let crew = self.scratch.crew(keys.len().saturating_mul(per_key))?;
+            Some((keys_at, crew))
         };
-        let per_key = size_of::<K>()
-            + usize::from(wanted.values) * size_of::<V>()
-            + usize::from(wanted.found);
-        Some((keys, self.scratch.crew(keys.len().saturating_mul(per_key))?))
+        keys.on_host().and_then(crew)
     }
 
     /// Queues looking up a piece that has been loaded; returns where the answers are then, one
@@ -53,19 +65,20 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         lane: &mut Lane,
-        keys: &[K],
+        keys: &[u8],
         wanted: Wanted,
-        default: V,
+        default: u64,
     ) -> Result<*const u8> {
         let staged = take_there(lane, Slot::Keys, 0, keys)?;
-        let [values, found] = wanted.bytes::<V>(keys.len());
+        let len = keys.len() / self.pair.key;
+        let [values, found] = wanted.bytes(self.pair, len);
         let answers: *mut u8 = lane.reserve(Slot::FirstOutput, values + found)?;
         let unless_none = |is_wanted, at| if is_wanted { at } else { ptr::null_mut() };
         let look_up = LookUp {
             keys: staged,
-            len: keys.len(),
+            len,
             outputs: Outputs {
-                values: unless_none(wanted.values, answers).cast(),
+                values: unless_none(wanted.values, answers),
                 found: unless_none(wanted.found, answers.wrapping_add(values)),
                 default,
             },
@@ -78,110 +91,130 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Looks up keys of the host, if they are many, and makes something of each answer: `fill`
-    /// writes it, from values, `default` where there is none, and from bytes that say which were found. What is not wanted of
-    /// these has elements of no bytes.
+    /// writes it, from values, `default` where there is none, and from bytes that say which were found. Gives back what it
+    /// was to do if it has not.
     ///
     /// # Safety
-    /// `fill` is for elements of these types.
-    pub(in crate::map) unsafe fn collect_answers<T, A: Pod, B: Pod>(
+    /// `fill` is for elements of the places, and such answers.
+    pub(in crate::map) unsafe fn collect_in_pieces<'p>(
         &self,
-        keys: Source<'_, K>,
-        wanted: Wanted,
-        default: V,
-        fill: unsafe fn(Places),
-    ) -> Result<Option<Vec<T>>> {
-        let Some((keys, crew)) = self.crew_for(keys, wanted) else {
-            return Ok(None);
+        keys: Array<'_>,
+        into: Collecting<'p>,
+    ) -> Result<Option<Collecting<'p>>> {
+        let len = keys.len();
+        let Some((keys, crew)) = self.crew_for(keys, into.wanted) else {
+            return Ok(Some(into));
         };
+        let Collecting {
+            mut places,
+            element,
+            wanted,
+            default,
+            fill,
+        } = into;
         let table = self.table.read();
         // Dropped before the lock is opened: after an error kernels of other lanes still read the
         // table.
         let mut crew = crew;
-        let cuts = crew.cuts::<K, V>(keys.len());
-        let [values, found] = wanted.bytes::<V>(1);
-        debug_assert_eq!([values, found], [size_of::<A>(), size_of::<B>()]);
-        // SAFETY: `fill` writes to all places; the keys are borrowed, and the answers in the berth
-        // until they are filled.
-        let answers = unsafe {
-            crew.collect(
-                cuts,
-                |lane, part| lane.load(0, &keys[part]),
-                |lane, part| {
-                    let keys = &keys[part];
-                    let from = self.queue_piece(&table, lane, keys, wanted, default)?;
-                    lane.download(0, from, keys.len() * (values + found))
-                },
-                |lane, places| {
-                    lane.wait()?;
-                    lane.fill::<T, A, B>(fill, places);
-                    Ok(())
-                },
-            )
-        };
-        answers.map(Some)
+        let cuts = crew.cuts(self.pair, len);
+        let [value, found] = wanted.bytes(self.pair, 1);
+        // By pointers: while chores touch a part, nobody else may have it.
+        let parts = cuts.map(|piece| {
+            let part = take(&mut places, piece.len() * element);
+            (piece, ptr::from_mut(part))
+        });
+        crew.each(
+            parts,
+            |lane, (piece, part)| {
+                // SAFETY: the keys are borrowed, and the part is first written to when chores are done.
+                unsafe {
+                    lane.touch(&mut **part);
+                    lane.load(0, keys.part(piece));
+                }
+            },
+            |lane, (piece, part)| {
+                let len = piece.len();
+                let from = self.queue_piece(&table, lane, keys.part(&piece), wanted, default)?;
+                // SAFETY: as many answers, which the kernel before has written.
+                unsafe { lane.download(0, from, len * (value + found)) }?;
+                Ok((part, len))
+            },
+            |lane, (part, len)| {
+                lane.wait()?;
+                // SAFETY: `fill` writes to all places of the part, which nothing else has now; answers stay in the
+                // pinned memory until that is done.
+                unsafe { lane.fill(fill, (&mut *part, element), [value, found], len) };
+                Ok(())
+            },
+        )?;
+        Ok(None)
     }
 
     /// Looks up keys of the host for places of the host, if they are many. To be called without the
-    /// table's lock. Outputs that are there are at least as long as the keys.
-    pub(in crate::map) fn look_up_for_host(
+    /// table's lock. Outputs that are there are at least as long as the keys. Gives them back if it has not.
+    pub(in crate::map) fn look_up_for_host<'o>(
         &self,
-        keys: Source<'_, K>,
-        values: Option<&mut Sink<'_, V>>,
-        found: Option<&mut Sink<'_, u8>>,
-        default: V,
-    ) -> Result<bool> {
+        keys: Array<'_>,
+        mut outputs: [Option<ArrayMut<'o>>; 2],
+        default: u64,
+    ) -> Result<Option<[Option<ArrayMut<'o>>; 2]>> {
         let wanted = Wanted {
-            values: values.is_some(),
-            found: found.is_some(),
+            values: outputs[0].is_some(),
+            found: outputs[1].is_some(),
         };
-        let (Some(mut values), Some(mut found)) = (host_places(values), host_places(found)) else {
-            return Ok(false);
+        let len = keys.len();
+        let [values, found] = &mut outputs;
+        let crew = match (host_places(values), host_places(found)) {
+            (Some(values), Some(found)) => self
+                .crew_for(keys, wanted)
+                .map(|(keys, crew)| (keys, crew, values, found)),
+            _ => None,
         };
-        let Some((keys, crew)) = self.crew_for(keys, wanted) else {
-            return Ok(false);
+        let Some((keys, crew, mut values, mut found)) = crew else {
+            return Ok(Some(outputs));
         };
         let table = self.table.read();
         // Dropped before the lock is opened: after an error kernels of other lanes still read the
         // table.
         let mut crew = crew;
-        let pieces = crew.cuts::<K, V>(keys.len()).map(|piece| {
-            let len = piece.len();
-            (&keys[piece], take(&mut values, len), take(&mut found, len))
+        let pieces = crew.cuts(self.pair, len).map(|piece: Range<usize>| {
+            let [of_values, of_found] = wanted.bytes(self.pair, piece.len());
+            let places = [take(&mut values, of_values), take(&mut found, of_found)];
+            (piece, places)
         });
         crew.each(
             pieces,
             // SAFETY: the keys are borrowed until chores are done.
-            |lane, (keys, ..)| unsafe { lane.load(0, keys) },
-            |lane, (keys, values, found)| {
+            |lane, (piece, _)| unsafe { lane.load(0, keys.part(piece)) },
+            |lane, (piece, [values, found])| {
                 // SAFETY: values and bytes are written, and nothing else.
                 let (values, found) = unsafe { (places_of(values), places_of(found)) };
-                let from = self.queue_piece(&table, lane, keys, wanted, default)?;
+                let from = self.queue_piece(&table, lane, keys.part(&piece), wanted, default)?;
                 // SAFETY: as many answers, which the kernel before has written. The outputs are
                 // borrowed until the crew has waited for its lanes.
                 unsafe { lane.land(from, values, found) }?;
                 Ok((values, found))
             },
-            |lane, (values, found)| {
+            |lane, (values, found): (&mut [MaybeUninit<u8>], &mut [MaybeUninit<u8>])| {
                 lane.wait()?;
                 // SAFETY: the outputs are borrowed until chores are done.
                 unsafe { lane.hand_out(values, found) };
                 Ok(())
             },
         )?;
-        Ok(true)
+        Ok(None)
     }
 }
 
 /// The places of an output on the host, none if there is no output.
-fn host_places<'s, T>(sink: Option<&'s mut Sink<'_, T>>) -> Option<&'s mut [T]> {
-    match sink {
+fn host_places<'s>(output: &'s mut Option<ArrayMut<'_>>) -> Option<&'s mut [u8]> {
+    match output {
         None => Some(&mut []),
-        Some(Sink::Host(places)) => Some(places),
-        Some(Sink::Device(_)) => None,
+        Some(output) => output.on_host(),
     }
 }
 
-/// The next places of an output, as many as a piece has elements; none if it is not wanted.
+/// The next places of an output; none if it is not wanted.
 fn take<'o, T>(output: &mut &'o mut [T], len: usize) -> &'o mut [T] {
     output.split_off_mut(..len).unwrap_or_default()
 }

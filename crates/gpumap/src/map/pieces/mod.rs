@@ -16,16 +16,16 @@ mod store;
 
 use std::ops::Range;
 
-use bytemuck::Pod;
 use gpumap_kernels::count::{Counters, MIRRORED};
 
-use super::{Key, Map, Value};
+use super::Core;
+use crate::array::HostArray;
 use crate::error::Result;
 use crate::scratch::{Crew, Lane, Slot};
 use crate::stream::launches_started;
 pub(super) use look_up::Wanted;
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// Launches a verb that changes the map on each piece, and adds up what its kernels count. Waits for the lanes also
     /// after an error: then nobody knows what the map holds, so memory has to be there before.
     fn change_in_pieces<P>(
@@ -61,27 +61,30 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 }
 
-/// The values of a piece, if there is one for each key: else none.
-fn part_of<'a, V>(values: &'a [V], piece: &Range<usize>) -> &'a [V] {
-    values.get(piece.clone()).unwrap_or(&[])
+/// The bytes of the values of a piece, if there is one for each key: else none.
+fn part_of<'a>(values: HostArray<'a>, piece: &Range<usize>) -> &'a [u8] {
+    match values.bytes() {
+        [] => &[],
+        _ => values.part(piece),
+    }
 }
 
-/// Notes that a piece of keys and values is to be copied to a lane, one right behind the other.
+/// Notes that the keys and values of a piece are to be copied to a lane, one right behind the other.
 ///
 /// # Safety
 /// Until chores are done, nobody frees or writes to them.
-unsafe fn load_pairs<K: Pod, V: Pod>(lane: &mut Lane, (keys, values): (&[K], &[V])) {
+unsafe fn load_pairs(lane: &mut Lane, (keys, values): (&[u8], &[u8])) {
     // SAFETY: passed on.
     unsafe {
         lane.load(0, keys);
-        lane.load(size_of_val(keys), values);
+        lane.load(keys.len(), values);
     }
 }
 
 /// Queues a copy of part of a batch, which has been loaded at byte `at` of a lane, into the lane's own memory of the
 /// device; the lane is waited for while the batch is borrowed.
-fn take_there<T: Pod>(lane: &mut Lane, slot: Slot, at: usize, part: &[T]) -> Result<*const T> {
-    let to: *mut T = lane.reserve(slot, part.len())?;
+fn take_there(lane: &mut Lane, slot: Slot, at: usize, part: &[u8]) -> Result<*const u8> {
+    let to: *mut u8 = lane.reserve(slot, part.len())?;
     // SAFETY: reserved just now. If there is an error before the wait, the crew waits when it is
     // dropped, which is while the whole batch is borrowed.
     unsafe { lane.upload(at, to, part) }?;

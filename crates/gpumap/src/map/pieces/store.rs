@@ -11,45 +11,46 @@ use gpumap_kernels::verbs::store::{Account, Select};
 use parking_lot::RwLockReadGuard;
 
 use super::{load_pairs, part_of};
+use crate::array::{Array, HostArray};
 use crate::error::Result;
-use crate::input::Source;
-use crate::map::operand::Values;
+use crate::map::Core;
+use crate::map::operand::Operands;
 use crate::map::store::{Job, Progress, Report};
 use crate::map::table::Table;
-use crate::map::{Key, Map, Value};
 use crate::room::Promise;
 use crate::scratch::{Crew, Slot, Workspace};
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// Stores a batch of the host, if it is large and there is room for it. Returns how many pairs
     /// were stored.
     pub(in crate::map) fn store_in_pieces(
         &self,
         scratch: &mut Workspace,
-        keys: Source<'_, K>,
-        values: Values<'_, V>,
-        with: impl Fn(Job<K, V>) -> Job<K, V>,
+        keys: Array<'_>,
+        values: Operands<'_>,
+        with: impl Fn(Job) -> Job,
     ) -> Result<Option<usize>> {
-        let (Source::Host(keys), Source::Host(each)) = (keys, values.each()) else {
+        let (len, pair) = (keys.len(), self.pair);
+        let (Some(keys), Some(each)) = (keys.on_host(), values.each().on_host()) else {
             return Ok(None);
         };
-        let bytes = size_of_val(keys) + size_of_val(each);
+        let bytes = keys.bytes().len() + each.bytes().len();
         let Some(crew) = self.scratch.crew(bytes) else {
             return Ok(None);
         };
         let table = self.table.read();
-        let Some(promise) = self.books.room.promise(keys.len()) else {
+        let Some(promise) = self.books.room.promise(len) else {
             return Ok(None);
         };
         self.expect_sound()?;
         let job = with(Job {
-            keys: scratch.reserve(Slot::Keys, keys.len())?,
+            keys: scratch.reserve::<u8>(Slot::Keys, len * pair.key)?,
             values: match values {
-                Values::Each(_) => scratch.reserve(Slot::Values, keys.len())?,
-                Values::Same(_) => ptr::null(),
+                Operands::Each(_) => scratch.reserve::<u8>(Slot::Values, len * pair.value)?,
+                Operands::Same(_) => ptr::null(),
             },
             value: values.same(),
-            ..Job::insert(keys.len())
+            ..Job::insert(pair, len)
         });
         let unplaced = scratch.clear_bits(job.len)?;
         // The lanes have streams of their own.
@@ -65,12 +66,12 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         crew: Crew,
-        job: Job<K, V>,
+        job: Job,
         unplaced: *mut u32,
-        (keys, values): (&[K], &[V]),
+        (keys, values): (HostArray<'_>, HostArray<'_>),
     ) -> Result<Report> {
-        let cuts = crew.cuts::<K, V>(keys.len());
-        let of_piece = |piece: &Range<usize>| (&keys[piece.clone()], part_of(values, piece));
+        let cuts = crew.cuts(self.pair, job.len);
+        let of_piece = |piece: &Range<usize>| (keys.part(piece), part_of(values, piece));
         let [stored, refused] = self.change_in_pieces(
             crew,
             cuts,
@@ -78,11 +79,11 @@ impl<K: Key, V: Value> Map<K, V> {
             |lane, piece| unsafe { load_pairs(lane, of_piece(piece)) },
             |lane, piece, counters| {
                 let (keys, values) = of_piece(&piece);
-                let part = job.after(piece.start).first(keys.len());
+                let part = job.after(piece.start).first(piece.len());
                 // SAFETY: there is room for all pieces, one after the other, until the lanes have been waited for.
                 unsafe {
                     lane.upload(0, part.keys.cast_mut(), keys)?;
-                    lane.upload(size_of_val(keys), part.values.cast_mut(), values)?;
+                    lane.upload(keys.len(), part.values.cast_mut(), values)?;
                 }
                 let account = Account {
                     outcomes: part.outcomes,
@@ -107,7 +108,7 @@ impl<K: Key, V: Value> Map<K, V> {
         table: RwLockReadGuard<'_, Table>,
         promise: Promise<'_>,
         scratch: &mut Workspace,
-        job: Job<K, V>,
+        job: Job,
         report: Report,
     ) -> Result<usize> {
         // Under the lock still: who rebuilds the table next takes the books as they are then.

@@ -8,7 +8,7 @@ use super::run::Report;
 use crate::error::{Error, Result};
 use crate::map::grow::PARTS;
 use crate::map::table::Table;
-use crate::map::{Growth, Key, Map, Value};
+use crate::map::{Core, Growth};
 use crate::scratch::{Slot, Workspace};
 
 /// A map with less than one pair in so many slots does not grow for keys that find no room: they have
@@ -34,13 +34,13 @@ fn helps(factor: f64, stored: usize, unplaced: usize, now: usize) -> bool {
     now != 0 && now as f64 >= room.min(unplaced as f64) / 4.0
 }
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// Stores the pairs of a part that found no room though there was some: their keys collide.
     pub(in crate::map) fn place_colliding(
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        part: Job<K, V>,
+        part: Job,
         report: Report,
         progress: &mut Progress,
     ) -> Result<()> {
@@ -109,7 +109,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job<K, V>,
+        job: Job,
     ) -> Result<usize> {
         let outcomes = if job.outcomes.is_null() {
             let outcomes: *mut u8 = scratch.reserve(Slot::SecondOutput, job.len)?;
@@ -159,7 +159,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        insert: Job<K, V>,
+        insert: Job,
         progress: &mut Progress,
     ) -> Result<()> {
         loop {
@@ -180,7 +180,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        insert: Job<K, V>,
+        insert: Job,
         progress: &mut Progress,
     ) -> Result<()> {
         let mut rest = insert;
@@ -218,7 +218,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        job: Job<K, V>,
+        job: Job,
         Progress { stored, moved }: Progress,
     ) -> Result<()> {
         let (grid, batch) = self.share_out(job.keys, job.values, job.len);

@@ -10,9 +10,9 @@ use gpumap_simt::kernel::Launcher;
 
 use super::job::{Job, StoreKernel, Verb};
 use crate::error::{Error, Result};
+use crate::map::Core;
 use crate::map::launch::grid_of_bins;
 use crate::map::table::Table;
-use crate::map::{Key, Map, Value};
 use crate::scratch::Workspace;
 
 /// What a kernel reports.
@@ -22,13 +22,13 @@ pub(in crate::map) struct Report {
     pub unplaced: usize,
 }
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// How many keys of a batch are absent; of several equal ones each.
     pub(in crate::map) fn count_absent(
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        job: Job<K, V>,
+        job: Job,
     ) -> Result<usize> {
         self.expect_sound()?;
         let (view, absent) = (table.view(), scratch.counting()?);
@@ -39,7 +39,6 @@ impl<K: Key, V: Value> Map<K, V> {
             match (job.bins, &self.kernels.bulk) {
                 (Some(bins), Some(kernels)) => {
                     let grid = grid_of_bins(&bins);
-                    let bins = bins.cast(bytemuck::cast);
                     let args = CountBinsArgs { view, bins, absent };
                     kernels.count_absent.launch(stream, grid, args)
                 }
@@ -65,7 +64,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        job: Job<K, V>,
+        job: Job,
         select: Select,
     ) -> Result<Report> {
         self.expect_sound()?;
@@ -106,19 +105,21 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &Table,
         on: &impl Launcher<Error = Error>,
-        job: Job<K, V>,
+        job: Job,
         account: Account,
     ) -> Result<()> {
         let view = table.view_to_store();
         let (kernel, update) = self.kernel_of(job.verb);
         let (Some(bins), Some(kernels)) = (job.bins, &self.kernels.bulk) else {
             let (grid, batch) = self.share_out(job.keys, job.values, job.len);
-            let value = bytemuck::cast(job.value);
             let args = StoreArgs {
                 view,
-                batch: Batch { value, ..batch },
+                batch: Batch {
+                    value: job.value,
+                    ..batch
+                },
                 update,
-                values: job.held.cast(),
+                values: job.held,
                 account,
             };
             // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
@@ -132,7 +133,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let grid = grid_of_bins(&bins);
         let args = StoreBinsArgs {
             view,
-            bins: bins.cast(bytemuck::cast),
+            bins,
             update,
             account,
         };
@@ -141,7 +142,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// The kernel of a verb, and what it does to values of present keys.
-    pub(in crate::map) fn kernel_of(&self, verb: Verb<K, V>) -> (StoreKernel<K, V>, Update) {
+    pub(in crate::map) fn kernel_of(&self, verb: Verb) -> (StoreKernel, Update) {
         match verb {
             Verb::Insert => (self.kernels.insert, Update::Replace),
             Verb::Merge(update) => (self.kernels.merge, update),

@@ -8,17 +8,13 @@ use super::job::{Job, Verb};
 use crate::error::{Error, Result};
 use crate::map::bulk::Binned;
 use crate::map::table::Table;
-use crate::map::{Growth, Key, Map, Value};
+use crate::map::{Core, Growth};
 use crate::room::Promise;
 use crate::scratch::{Slot, Workspace};
 
-impl<K: Key, V: Value> Map<K, V> {
+impl Core {
     /// Stores a batch: beside other calls if it fits for sure, else alone, growing as need be.
-    pub(in crate::map) fn store_all(
-        &self,
-        scratch: &mut Workspace,
-        job: Job<K, V>,
-    ) -> Result<usize> {
+    pub(in crate::map) fn store_all(&self, scratch: &mut Workspace, job: Job) -> Result<usize> {
         if let Some(mut table) = self.alone_to_build(&job)
             && let Some(stored) = self.build_from(&mut table, scratch, job)?
         {
@@ -59,7 +55,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job<K, V>,
+        job: Job,
         absent: usize,
         sorted: Option<Binned>,
     ) -> Result<usize> {
@@ -82,7 +78,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job<K, V>,
+        job: Job,
         absent: usize,
         error: Error,
     ) -> Result<usize> {
@@ -117,7 +113,7 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job<K, V>,
+        job: Job,
         sorted: Option<&Binned>,
     ) -> Result<usize> {
         let (in_bins, job) = (sorted.map(Binned::in_bins), job.sorted(sorted));
@@ -155,7 +151,7 @@ impl<K: Key, V: Value> Map<K, V> {
         table: RwLockReadGuard<'_, Table>,
         promise: Promise<'_>,
         scratch: &mut Workspace,
-        part: Job<K, V>,
+        part: Job,
     ) -> Result<usize> {
         let sorted = match part.bins {
             Some(_) => None,

@@ -253,7 +253,7 @@ unsafe fn scatter<K: Partitioned<V>, V: Payload>(
     let args = ScatterArgs {
         keys: job.keys,
         values: job.values,
-        value: V::default(),
+        value: 0,
         len: job.len as u64,
         tile,
         parts: job.parts,

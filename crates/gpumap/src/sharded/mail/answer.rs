@@ -17,7 +17,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     pub(in crate::sharded) fn ask(
         &mut self,
         rank: &mut Rank,
-        post: &Post<K, V>,
+        post: &Post,
         keys: Source<'_, K>,
         targets: Targets<V>,
     ) -> Result<bool> {
@@ -28,7 +28,11 @@ impl<K: Key, V: Value> Shard<K, V> {
             .reply(post, targets.values.is_some())
             .and_then(|answers| {
                 // SAFETY: a mailbox of this batch's terms for each rank, mapped by all.
-                unsafe { self.map.get_sent(&came.batch, answers.as_ptr().cast()) }
+                unsafe {
+                    self.map
+                        .core()
+                        .get_sent(&came.batch, answers.as_ptr().cast())
+                }
             });
         rank.together(answered)?;
         let collected = self.collect(post, keys.len(), targets);
@@ -36,7 +40,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     }
 
     /// Where each rank has the answers of this one.
-    fn reply(&self, post: &Post<K, V>, with_values: bool) -> Result<Buffer<u64>> {
+    fn reply(&self, post: &Post, with_values: bool) -> Result<Buffer<u64>> {
         let terms = &post.terms;
         let first = |source| terms.first_bin(source, terms.me) as u64 * terms.capacity();
         let place = |to| {
@@ -53,7 +57,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     }
 
     /// Puts answers in the order of the batch, and waits.
-    fn collect(&mut self, post: &Post<K, V>, len: usize, targets: Targets<V>) -> Result<()> {
+    fn collect(&mut self, post: &Post, len: usize, targets: Targets<V>) -> Result<()> {
         if len == 0 {
             return Ok(());
         }

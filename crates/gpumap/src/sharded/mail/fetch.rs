@@ -1,7 +1,6 @@
 //! Fetching: bins come from the ranks that have sorted them, in the order of their hashes, while pages are
 //! made from those that are there.
 
-use gpumap_kernels::build::pair::side_by_side;
 use gpumap_kernels::mail::{Mailbox, turn};
 
 use super::send::Post;
@@ -58,12 +57,12 @@ impl Terms {
     }
 }
 
-impl<K: Key, V: Value> Post<K, V> {
+impl Post {
     /// Where the pairs that a rank has sorted for the others begin: `first` places further on. They lie as in a mailbox,
     /// which they are as far from as that is long.
     pub(super) fn outbox(&self, rank: usize, first: u64) -> Mailbox {
         let mailbox = self.mailbox_of_pairs(rank, first);
-        let bytes = self.terms.places() as usize * (size_of::<K>() + size_of::<V>());
+        let bytes = self.terms.places() as usize * self.pair.bytes();
         Mailbox {
             keys: mailbox.keys.wrapping_add(bytes),
             values: mailbox.values.wrapping_add(bytes),
@@ -79,11 +78,11 @@ impl<K: Key, V: Value> Post<K, V> {
         let begin = u64::from(regions.first) * bin;
         let from = self.outbox(source, begin + turn * terms.capacity());
         let to = self.mailbox_of_pairs(terms.me, begin + source as u64 * terms.capacity());
-        let arrays: &[_] = match side_by_side::<K, V>() {
-            true => &[(to.keys, from.keys, size_of::<K>() + size_of::<V>())],
+        let arrays: &[_] = match self.pair.side_by_side() {
+            true => &[(to.keys, from.keys, self.pair.bytes())],
             false => &[
-                (to.keys, from.keys, size_of::<K>()),
-                (to.values, from.values, size_of::<V>()),
+                (to.keys, from.keys, self.pair.key),
+                (to.values, from.values, self.pair.value),
             ],
         };
         for &(to, from, size) in arrays {
@@ -100,7 +99,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// Queues copying what the other ranks have sorted for this one, by how many keys went from and to each.
     pub(super) fn fetch(
         &mut self,
-        post: &Post<K, V>,
+        post: &Post,
         counts: &[u64],
     ) -> Result<(Fetching, Vec<Arrival>)> {
         let terms = &post.terms;
@@ -108,7 +107,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         let fetching = Fetching(link.clone());
         let others = || (1..terms.ranks).map(|step| (terms.me + step) % terms.ranks);
         let incoming = terms.incoming(counts, terms.me) as usize;
-        let stages = self.map.stages_of(incoming);
+        let stages = self.map.core().stages_of(incoming);
         let arrivals = Regions::stages(terms.bits, stages).map(|regions| {
             for source in others() {
                 let most = terms.most_from(counts, source, regions);

@@ -38,7 +38,7 @@ use super::transport::Window;
 use super::{Rank, Shard};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::map::{Key, Value};
+use crate::map::{Key, Pair, Value};
 use crate::stream::Stream;
 use send::Post;
 use terms::{Offer, Terms};
@@ -93,9 +93,9 @@ impl<K: Key, V: Value> Shard<K, V> {
     pub(super) fn terms(
         &mut self,
         rank: &mut Rank,
-        call: Call<K, V>,
+        call: Call,
         mine: Result<usize>,
-    ) -> Result<Option<Post<K, V>>> {
+    ) -> Result<Option<Post>> {
         let stores = call.stores();
         let mine = mine.and_then(|len| match self.owners.ranks() == rank.ranks() {
             true => Ok(len),
@@ -105,15 +105,18 @@ impl<K: Key, V: Value> Shard<K, V> {
         let waits = self.mail.pause > 0;
         self.mail.pause = self.mail.pause.saturating_sub(1);
         let maps = rank.transport().has_windows();
-        let senders = mine.as_ref().ok().and_then(|&len| self.map.senders(len));
+        let senders = mine
+            .as_ref()
+            .ok()
+            .and_then(|&len| self.map.core().senders(len));
         let can = self.alike && maps && !waits && senders.is_some();
         let room = match stores {
-            Some(_) => self.map.room_left() as u64,
+            Some(_) => self.map.core().room_left() as u64,
             None => u64::MAX,
         };
         let words = self.mail.words(rank) as u64;
         let offered = mine.map(|len| {
-            let makes = stores.is_some_and(|verb| self.map.would_make_pages(verb, len));
+            let makes = stores.is_some_and(|verb| self.map.core().would_make_pages(verb, len));
             [len as u64, u64::from(can), room, words, u64::from(makes)]
         });
         let all = rank.agree_at(self.step(call), offered)?;
@@ -137,6 +140,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             None => self.map_mailboxes(rank, words)?,
         };
         Ok(window.map(|window| Post {
+            pair: Pair::of::<K, V>(),
             terms,
             senders,
             boxes: window.addresses(),

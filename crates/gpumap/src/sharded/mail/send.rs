@@ -3,19 +3,17 @@
 use std::ptr;
 
 use gpumap_kernels::build::bins::Bins;
-use gpumap_kernels::build::pair::side_by_side;
 use gpumap_kernels::mail::{Mailbox, SendArgs, turn};
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::ScatterKernel;
 use gpumap_simt::kernel::Grid;
-use gpumap_simt::layout::Layout;
 
 use super::fetch::Fetching;
 use super::{PAUSE, Terms};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::Source;
-use crate::map::{InBins, Key, Senders, Value};
+use crate::map::{InBins, Key, Pair, Senders, Value};
 use crate::primitives::scatter_tile;
 use crate::scratch::{Slot, Workspace};
 use crate::sharded::step::Step;
@@ -24,52 +22,53 @@ use crate::sharded::{Rank, Shard};
 use crate::stream::Stream;
 
 /// What has come to a rank, or is on its way.
-pub(in crate::sharded) struct Came<K, V> {
-    pub(in crate::sharded) batch: InBins<K, V>,
+pub(in crate::sharded) struct Came {
+    pub(in crate::sharded) batch: InBins,
     _fetching: Option<Fetching>,
     /// How many keys each bin has.
     _counts: Buffer<u64>,
 }
 
 /// A batch on the device, and the kernel that sends it.
-struct Batch<K: Layout + Copy + 'static, V: Copy + 'static, W: Layout + Copy + 'static> {
-    kernel: ScatterKernel<SendArgs<K, W>>,
-    keys: *const K,
-    values: *const V,
+struct Batch {
+    kernel: ScatterKernel<SendArgs<u8, u8>>,
+    keys: *const u8,
+    values: *const u8,
     len: usize,
     places: *mut u32,
 }
 
 /// What a batch is sent with.
-pub(in crate::sharded) struct Post<K: Key, V: Value> {
+pub(in crate::sharded) struct Post {
+    pub(super) pair: Pair,
     pub(super) terms: Terms,
-    pub(super) senders: Senders<K, V>,
+    pub(super) senders: Senders,
     /// Where the mailbox of each rank is,
     pub(super) boxes: Vec<u64>,
     /// for as long as this is held.
     pub(super) _window: Window,
 }
 
-impl<K: Key, V: Value> Post<K, V> {
+impl Post {
     /// Where the mailbox of a rank begins, or its answers: `first` places further on.
     pub(super) fn mailbox(&self, rank: usize, first: u64) -> Mailbox {
         let base = ptr::with_exposed_provenance_mut::<u8>(self.boxes[rank] as usize);
         let (places, first) = (self.terms.places() as usize, first as usize);
-        let values = base.wrapping_add(places * size_of::<K>());
-        let found = values.wrapping_add(places * size_of::<V>());
+        let values = base.wrapping_add(places * self.pair.key);
+        let found = values.wrapping_add(places * self.pair.value);
         Mailbox {
-            keys: base.wrapping_add(first * size_of::<K>()),
-            values: values.wrapping_add(first * size_of::<V>()),
+            keys: base.wrapping_add(first * self.pair.key),
+            values: values.wrapping_add(first * self.pair.value),
             found: found.wrapping_add(first),
         }
     }
 
     /// The same for pairs, which may lie [side by side](gpumap_kernels::build::pair).
     pub(super) fn mailbox_of_pairs(&self, rank: usize, first: u64) -> Mailbox {
-        match side_by_side::<K, V>() {
+        match self.pair.side_by_side() {
             true => {
                 let mailbox = self.mailbox(rank, 0);
-                let before = first as usize * (size_of::<K>() + size_of::<V>());
+                let before = first as usize * self.pair.bytes();
                 Mailbox {
                     keys: mailbox.keys.wrapping_add(before),
                     ..mailbox
@@ -132,11 +131,11 @@ impl<K: Key, V: Value> Shard<K, V> {
     pub(in crate::sharded) fn send(
         &mut self,
         rank: &mut Rank,
-        post: &Post<K, V>,
+        post: &Post,
         keys: Source<'_, K>,
         values: Option<Source<'_, V>>,
         asks: bool,
-    ) -> Result<Option<Came<K, V>>> {
+    ) -> Result<Option<Came>> {
         let terms = &post.terms;
         let counts = self.post(post, keys, values, asks);
         let counts = rank.agree_on(Step::Counts, counts, terms.bins() as usize)?;
@@ -149,7 +148,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     }
 
     /// What came here, by how many keys went from and to each rank.
-    fn came(&mut self, post: &Post<K, V>, counts: &[u64]) -> Result<Came<K, V>> {
+    fn came(&mut self, post: &Post, counts: &[u64]) -> Result<Came> {
         let terms = &post.terms;
         let (fetching, arrivals) = match terms.fetches {
             true => {
@@ -163,13 +162,13 @@ impl<K: Key, V: Value> Shard<K, V> {
         let mailbox = post.mailbox(terms.me, 0);
         let len = terms.incoming(counts, terms.me) as usize;
         let bins = Bins {
-            keys: mailbox.keys.cast_const().cast(),
-            values: mailbox.values.cast_const().cast(),
-            value: V::zeroed(),
+            keys: mailbox.keys,
+            values: mailbox.values,
+            value: 0,
             counts: of_bins.as_ptr(),
             bins: terms.bins(),
             grains: terms.grains.get(),
-            part: self.map.part_of_bins(len, terms.grains),
+            part: self.map.core().part_of_bins(len, terms.grains),
             same: 0,
         };
         Ok(Came {
@@ -190,7 +189,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// Writes a batch to the mailboxes, and returns how many keys went to each bin of each rank.
     fn post(
         &mut self,
-        post: &Post<K, V>,
+        post: &Post,
         keys: Source<'_, K>,
         values: Option<Source<'_, V>>,
         asks: bool,
@@ -225,7 +224,7 @@ impl<K: Key, V: Value> Shard<K, V> {
                         false => post.senders.pairs,
                     },
                     keys: keys.cast(),
-                    values,
+                    values: values.cast(),
                     len,
                     places: ptr::null_mut(),
                 };
@@ -235,7 +234,7 @@ impl<K: Key, V: Value> Shard<K, V> {
                 let batch = Batch {
                     kernel: post.senders.keys,
                     keys: keys.cast(),
-                    values: ptr::null::<()>(),
+                    values: ptr::null(),
                     len,
                     places,
                 };
@@ -245,12 +244,12 @@ impl<K: Key, V: Value> Shard<K, V> {
     }
 
     /// Runs the kernel that sends a batch, and waits.
-    fn launch<P: Copy + 'static, W: Layout + Copy + 'static>(
+    fn launch(
         &self,
         terms: &Terms,
         scratch: &mut Workspace,
         boxes: &[Mailbox],
-        batch: Batch<K::Bits, P, W>,
+        batch: Batch,
     ) -> Result<Vec<u64>> {
         let bins = terms.bins();
         let mut cursors = scratch.output::<u64>(Slot::FirstOutput, bins as usize)?;
@@ -261,13 +260,13 @@ impl<K: Key, V: Value> Shard<K, V> {
         let aligned = |address: usize| u32::from(address.is_multiple_of(16));
         let args = SendArgs {
             keys: batch.keys,
-            values: batch.values.cast(),
+            values: batch.values,
             len: batch.len as u64,
             tile,
             aligned: aligned(batch.keys.addr()) | aligned(batch.values.addr()) << 1,
             owner: self.owners.kernel(),
             me: terms.me as u32,
-            bin: DigitOf::top_of_hash(self.map.seed(), terms.bits),
+            bin: DigitOf::top_of_hash(self.map.core().seed(), terms.bits),
             bits: terms.bits,
             boxes: boxes.as_ptr().cast(),
             capacity: terms.capacity(),

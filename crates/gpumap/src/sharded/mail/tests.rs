@@ -229,7 +229,7 @@ fn keys_that_do_not_fit_their_bins_go_the_general_way_and_so_do_the_next_batches
         // All of one bin of rank 0.
         let mut keys = (0..).map(|i| key(rank, i));
         let bin = |shard: &Shard<u64, u64>, key| {
-            gpumap_kernels::hash::KeyHash::new(key, shard.local().seed()).bits() >> 57
+            gpumap_kernels::hash::KeyHash::new(key, shard.local().core().seed()).bits() >> 57
         };
         let of_one: Vec<u64> = keys
             .by_ref()

@@ -1,0 +1,130 @@
+//! [`Array`] and [`ArrayMut`]: inputs and outputs without the type of their elements, as the core of a map takes them.
+
+use std::ops::Range;
+use std::ptr;
+
+use bytemuck::Pod;
+
+use crate::input::Source;
+use crate::memory::bytes_of_slice;
+use crate::output::Sink;
+
+/// Elements of an [`Input`](crate::Input).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Array<'a> {
+    bytes: Source<'a, u8>,
+    len: usize,
+    element: usize,
+}
+
+impl<'a, T: Pod> From<Source<'a, T>> for Array<'a> {
+    fn from(source: Source<'a, T>) -> Self {
+        Self {
+            bytes: match source {
+                Source::Host(elements) => Source::Host(bytes_of_slice(elements)),
+                Source::Device(view) => Source::Device(view.as_bytes()),
+            },
+            len: source.len(),
+            element: size_of::<T>(),
+        }
+    }
+}
+
+impl<'a> Array<'a> {
+    /// No element.
+    pub const NONE: Self = Self {
+        bytes: Source::Host(&[]),
+        len: 0,
+        element: 1,
+    };
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All bytes of the elements.
+    pub fn bytes(&self) -> Source<'a, u8> {
+        self.bytes
+    }
+
+    /// The elements, if they are in the memory of the host.
+    pub fn on_host(&self) -> Option<HostArray<'a>> {
+        match self.bytes {
+            Source::Host(bytes) => Some(HostArray {
+                bytes,
+                element: self.element,
+            }),
+            Source::Device(_) => None,
+        }
+    }
+}
+
+/// Elements in the memory of the host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostArray<'a> {
+    bytes: &'a [u8],
+    element: usize,
+}
+
+impl<'a> HostArray<'a> {
+    /// All bytes.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The bytes of some elements.
+    pub fn part(&self, range: &Range<usize>) -> &'a [u8] {
+        &self.bytes[range.start * self.element..range.end * self.element]
+    }
+}
+
+/// Places of an [`Output`](crate::Output).
+#[derive(Debug)]
+pub(crate) struct ArrayMut<'a> {
+    bytes: Sink<'a, u8>,
+    element: usize,
+}
+
+impl<'a, T: Pod> From<Sink<'a, T>> for ArrayMut<'a> {
+    fn from(sink: Sink<'a, T>) -> Self {
+        Self {
+            bytes: match sink {
+                Sink::Host([]) => Sink::Host(&mut []),
+                Sink::Host(elements) if size_of::<T>() == 0 => {
+                    let nowhere = elements.as_mut_ptr().cast::<u8>();
+                    // SAFETY: no bytes, at an address that is not null.
+                    Sink::Host(unsafe { &mut *ptr::slice_from_raw_parts_mut(nowhere, 0) })
+                }
+                Sink::Host(elements) => Sink::Host(bytemuck::cast_slice_mut(elements)),
+                Sink::Device(view) => Sink::Device(view.into_bytes()),
+            },
+            element: size_of::<T>(),
+        }
+    }
+}
+
+impl<'a> ArrayMut<'a> {
+    /// The bytes of the first `len` elements.
+    pub fn into_bytes(self) -> Sink<'a, u8> {
+        self.bytes
+    }
+
+    /// The same for a while.
+    pub fn on_host(&mut self) -> Option<&mut [u8]> {
+        match &mut self.bytes {
+            Sink::Host(bytes) => Some(bytes),
+            Sink::Device(_) => None,
+        }
+    }
+
+    /// Bytes of an element.
+    pub fn element(&self) -> usize {
+        self.element
+    }
+}
