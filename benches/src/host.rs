@@ -17,7 +17,7 @@ use crate::report::Row;
 use crate::verify;
 use link::Link;
 
-/// Bytes of a piece, at most, that are tried beside the default.
+/// Bytes of a chunk, at most, that are tried beside the default.
 const TRIED: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
 
 /// Pairs of smaller batches.
@@ -33,9 +33,9 @@ pub fn run(bench: &mut Bench) -> Result<()> {
         Batch::<u64, u64>::new(link, smaller).basics(bench, "")?;
     }
     let mut batch = Batch::<u64, u64>::new(link, n);
-    for piece in TRIED {
-        batch.cut = Some(piece);
-        batch.basics(bench, &format!(", pieces of {} MiB", piece >> 20))?;
+    for chunk in TRIED {
+        batch.chunk_bytes = Some(chunk);
+        batch.basics(bench, &format!(", chunks of {} MiB", chunk >> 20))?;
     }
     Ok(())
 }
@@ -47,8 +47,8 @@ struct Batch<'a, K, V> {
     values: Vec<V>,
     /// The keys in another order.
     asked: Vec<K>,
-    /// Bytes of a piece at most, if not the default.
-    cut: Option<usize>,
+    /// Bytes of a chunk at most, if not the default.
+    chunk_bytes: Option<usize>,
 }
 
 /// Arrays of the host, of one kind of memory.
@@ -70,14 +70,14 @@ impl<'a, K: BenchKey, V: BenchValue> Batch<'a, K, V> {
             keys: (0..n).map(K::sparse).collect(),
             values: (0..n).map(V::dense).collect(),
             asked: (0..n).map(|i| K::sparse(strided(i, n))).collect(),
-            cut: None,
+            chunk_bytes: None,
         }
     }
 
     fn map(&self, bench: &Bench) -> Result<Map<K, V>> {
         let builder = bench.map(self.keys.len(), DEFAULT_MAX_LOAD_FACTOR);
-        Ok(match self.cut {
-            Some(piece) => builder.cut(1, piece, true),
+        Ok(match self.chunk_bytes {
+            Some(chunk) => builder.chunking(1, chunk, true),
             None => builder,
         }
         .build()?)

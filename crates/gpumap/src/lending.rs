@@ -6,7 +6,7 @@ use gpumap_kernels::map_ref::{Counts, STRIPES, SlotKind};
 
 use crate::device::PtxChoice;
 use crate::error::{Error, Result};
-use crate::scratch::{HostOutput, Slot, Workspace};
+use crate::scratch::{HostOutput, ScratchRole, Workspace};
 use crate::stream::Stream;
 
 /// Words of all counters.
@@ -81,7 +81,7 @@ pub(crate) fn lend(
     poisoned: &AtomicBool,
     launch: impl FnOnce(*mut Counts) -> Result<()>,
 ) -> Result<Ended> {
-    let mut counts: HostOutput<u64> = scratch.output(Slot::FirstOutput, WORDS)?;
+    let mut counts: HostOutput<u64> = scratch.output(ScratchRole::FirstOutput, WORDS)?;
     let counts_at = counts.as_mut_ptr();
     // SAFETY: as many words.
     unsafe {

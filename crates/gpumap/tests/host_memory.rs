@@ -256,7 +256,7 @@ fn run(name: &str, batch: &Batch) -> Option<usize> {
             from_keys = |_, b| Map::<u64, ()>::from_keys(&Device::cpu(), b.keys.iter().copied()).map(drop);
             in_pieces = |_, b| {
                 let builder = Map::<u64, u64>::builder(&Device::cpu()).capacity(LEN);
-                let map = builder.cut(1, LARGE, true).build()?;
+                let map = builder.chunking(1, LARGE, true).build()?;
                 map.insert(&b.keys, &b.values)?;
                 map.get(&b.keys)?;
                 map.retrieve_all().map(drop)

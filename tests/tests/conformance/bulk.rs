@@ -236,7 +236,7 @@ fn pairs_of_a_built_map_lie_near_their_homes() {
             assert_eq!(map.slots(), slots);
             let n = (slots as f64 * load) as u64;
             let batch = Batch::<K, V>::numbered(0..n, 1);
-            // On the device: from the host they would come in pieces.
+            // On the device: from the host they would come in chunks.
             let keys = Buffer::from_slice(&on.stream(), &batch.keys).unwrap();
             let values = Buffer::from_slice(&on.stream(), &batch.values).unwrap();
             assert_eq!(map.insert(&keys, &values).unwrap() as u64, n);

@@ -37,7 +37,7 @@ impl Beside {
 }
 
 fn batch(target: &Target) -> Vec<u64> {
-    // Large enough on a GPU for batches in pieces, sorted, and for pages.
+    // Large enough on a GPU for batches in chunks, sorted, and for pages.
     (0..target.n(2_000, 6_000_000) as u64)
         .map(|i| i * 7)
         .collect()

@@ -23,7 +23,7 @@ fn filled<K: Key, V: Value>(on: &Target, load: f64, batches: u64) -> Map<K, V> {
     let half = (slots as f64 * load / 2.0) as u64;
     let insert = |numbers: std::ops::Range<u64>| {
         let batch = Batch::<K, V>::numbered(numbers, 1);
-        // On the device: from the host they would come in pieces.
+        // On the device: from the host they would come in chunks.
         let keys = Buffer::from_slice(&on.stream(), &batch.keys).unwrap();
         let values = Buffer::from_slice(&on.stream(), &batch.values).unwrap();
         assert_eq!(map.insert(&keys, &values).unwrap(), batch.len());

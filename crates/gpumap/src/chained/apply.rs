@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
 use crate::memory::{host_collect, host_vec};
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 /// What [`ChainedMap::apply`] does with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -120,11 +120,11 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
                 // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
                 unsafe {
                     Ok(Job {
-                        keys: scratch.stage(Slot::Keys, keys)?,
-                        values: scratch.stage(Slot::Values, values)?,
-                        operations: scratch.stage(Slot::Tiles, Source::Host(&codes))?,
-                        outcomes: scratch.reserve(Slot::FirstOutput, len)?,
-                        found: scratch.reserve(Slot::SecondOutput, len)?,
+                        keys: scratch.stage(ScratchRole::Keys, keys)?,
+                        values: scratch.stage(ScratchRole::Values, values)?,
+                        operations: scratch.stage(ScratchRole::Tiles, Source::Host(&codes))?,
+                        outcomes: scratch.reserve(ScratchRole::FirstOutput, len)?,
+                        found: scratch.reserve(ScratchRole::SecondOutput, len)?,
                         len,
                     })
                 }

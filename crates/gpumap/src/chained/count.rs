@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::input::Input;
 use crate::output::Output;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// For each key how many pairs it has.
@@ -31,9 +31,9 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let keys = keys.source();
         let len = keys.len();
         let mut scratch = self.scratch.take()?;
-        let mut counts = scratch.output::<u64>(Slot::FirstOutput, len)?;
+        let mut counts = scratch.output::<u64>(ScratchRole::FirstOutput, len)?;
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-        let keys = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let keys = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
         let asked = Asked { keys, len };
         self.count_each(&*self.shared()?, &mut scratch, asked, counts.as_mut_ptr())?;
         let counts = scratch.fetch(counts, len)?;
@@ -63,12 +63,12 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let keys = keys.source();
         let len = keys.len();
         let mut scratch = self.scratch.take()?;
-        let mut counts = scratch.landing(Slot::FirstOutput, counts.sink(), len)?;
+        let mut counts = scratch.host_target(ScratchRole::FirstOutput, counts.sink(), len)?;
         // SAFETY: as above.
-        let keys = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let keys = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
         let asked = Asked { keys, len };
         self.count_each(&*self.shared()?, &mut scratch, asked, counts.as_mut_ptr())?;
-        scratch.land(counts, len)
+        scratch.copy_to_host(counts, len)
     }
 
     /// Counts the pairs of each key, and waits. The caller holds the lock of the chains; there is a place

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::input::Input;
 use crate::output::Output;
 use crate::primitives::queue_exclusive_sum;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// For each key all values that it has, the one that was stored first first. A key that comes twice
@@ -42,13 +42,13 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let len = keys.len();
         let mut scratch = self.scratch.take()?;
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-        let keys = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let keys = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
         let asked = Asked { keys, len };
         self.beside_or_alone(|chains| {
-            let mut offsets = scratch.output::<u64>(Slot::FirstOutput, len + 1)?;
+            let mut offsets = scratch.output::<u64>(ScratchRole::FirstOutput, len + 1)?;
             let offsets_at = offsets.as_mut_ptr();
             let pairs = self.lay_out(chains, &mut scratch, asked, offsets_at)?;
-            let mut values = scratch.output::<V>(Slot::SecondOutput, pairs)?;
+            let mut values = scratch.output::<V>(ScratchRole::SecondOutput, pairs)?;
             let values_at = values.as_mut_ptr();
             let whole = self.collect(chains, &mut scratch, asked, (offsets_at, values_at))?;
             let offsets = scratch.fetch(offsets, len + 1)?;
@@ -88,17 +88,19 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let len = keys.len();
         let mut scratch = self.scratch.take()?;
         // SAFETY: as above.
-        let keys = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let keys = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
         let asked = Asked { keys, len };
         self.beside_or_alone(|chains| {
-            let mut offsets = scratch.landing(Slot::FirstOutput, offsets.sink(), len + 1)?;
+            let mut offsets =
+                scratch.host_target(ScratchRole::FirstOutput, offsets.sink(), len + 1)?;
             let offsets_at = offsets.as_mut_ptr();
             let pairs = self.lay_out(chains, &mut scratch, asked, offsets_at)?;
-            let mut values = scratch.landing(Slot::SecondOutput, values.sink(), pairs)?;
+            let mut values =
+                scratch.host_target(ScratchRole::SecondOutput, values.sink(), pairs)?;
             let values_at = values.as_mut_ptr();
             let whole = self.collect(chains, &mut scratch, asked, (offsets_at, values_at))?;
-            scratch.land(offsets, len + 1)?;
-            scratch.land(values, pairs)?;
+            scratch.copy_to_host(offsets, len + 1)?;
+            scratch.copy_to_host(values, pairs)?;
             Ok((pairs, whole))
         })
     }

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
 use crate::output::{Output, found_values};
-use crate::scratch::{HostOutput, Slot, Workspace};
+use crate::scratch::{HostOutput, ScratchRole, Workspace};
 
 use gpumap_kernels::chained::answer::Outcome;
 
@@ -26,8 +26,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let keys = keys.source();
         let len = keys.len();
         let mut scratch = self.scratch.take()?;
-        let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
-        let mut outcomes: HostOutput<u8> = scratch.output(Slot::SecondOutput, len)?;
+        let mut values = scratch.output::<V>(ScratchRole::FirstOutput, len)?;
+        let mut outcomes: HostOutput<u8> = scratch.output(ScratchRole::SecondOutput, len)?;
         let answers = (outcomes.as_mut_ptr(), values.as_mut_ptr());
         self.look_up(&mut scratch, keys, answers)?;
         let values = scratch.fetch(values, len)?;
@@ -61,8 +61,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let len = keys.len();
         expect_room(len, values.len().min(found.len()))?;
         let mut scratch = self.scratch.take()?;
-        let mut values = scratch.landing(Slot::FirstOutput, values, len)?;
-        let mut found = scratch.landing(Slot::SecondOutput, found, len)?;
+        let mut values = scratch.host_target(ScratchRole::FirstOutput, values, len)?;
+        let mut found = scratch.host_target(ScratchRole::SecondOutput, found, len)?;
         // The codes of the two outcomes are 0 and 1.
         let answers = (found.as_mut_ptr(), values.as_mut_ptr());
         self.look_up(&mut scratch, keys, answers)?;
@@ -77,7 +77,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let keys = keys.source();
         let len = keys.len();
         let mut scratch = self.scratch.take()?;
-        let mut outcomes: HostOutput<u8> = scratch.output(Slot::FirstOutput, len)?;
+        let mut outcomes: HostOutput<u8> = scratch.output(ScratchRole::FirstOutput, len)?;
         let answers = (outcomes.as_mut_ptr(), std::ptr::null_mut());
         self.look_up(&mut scratch, keys, answers)?;
         let outcomes = scratch.fetch(outcomes, len)?;
@@ -96,7 +96,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             return Ok(());
         }
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-        let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let staged = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
         let job = Job {
             outcomes,
             found,

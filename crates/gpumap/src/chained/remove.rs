@@ -8,7 +8,7 @@ use super::{ChainedMap, Key, Value};
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::Input;
-use crate::scratch::Slot;
+use crate::scratch::ScratchRole;
 
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Removes one pair for each key that is present: the one that was stored first. Returns how many
@@ -28,7 +28,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         }
         let mut scratch = self.scratch.take()?;
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-        let staged = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let staged = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
         let job = Job::of_keys(staged, len);
         let chains = self.shared()?;
         let grid = self.share_out(len);

@@ -15,7 +15,7 @@ use super::run::Job;
 use super::{ChainedMap, Key, Value};
 use crate::error::{Error, Result};
 use crate::input::Source;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 const WARP: usize = warp::SIZE as usize;
 /// Warps per block.
@@ -58,7 +58,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
                 };
             }
             // SAFETY: the codes are left alone until the kernel has ended.
-            let staged = unsafe { scratch.stage(Slot::Tiles, Source::Host(outcomes)) };
+            let staged = unsafe { scratch.stage(ScratchRole::Tiles, Source::Host(outcomes)) };
             let operations = match staged {
                 Err(Error::OutOfMemory { .. }) => return Err(self.full(job.len, full, true)),
                 staged => staged?,

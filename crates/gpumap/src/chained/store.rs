@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
 use crate::memory::host_vec;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Stores pairs whose key is absent; a present key keeps its value. Of several pairs of the batch
@@ -64,10 +64,10 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
                 // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
                 unsafe {
                     Ok(Job {
-                        keys: scratch.stage(Slot::Keys, keys)?,
-                        values: scratch.stage(Slot::Values, values)?,
+                        keys: scratch.stage(ScratchRole::Keys, keys)?,
+                        values: scratch.stage(ScratchRole::Values, values)?,
                         operations: std::ptr::null(),
-                        outcomes: scratch.reserve(Slot::FirstOutput, len)?,
+                        outcomes: scratch.reserve(ScratchRole::FirstOutput, len)?,
                         found: std::ptr::null_mut(),
                         len,
                     })

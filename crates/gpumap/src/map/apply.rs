@@ -20,7 +20,7 @@ use crate::input::{Input, Source};
 use crate::memory::{host_collect, host_vec, host_zeroed};
 use crate::output::Output;
 use crate::room::Promise;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 /// What [`Map::apply`] does with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -220,8 +220,8 @@ impl Core {
                 + scratch.bytes_of_sink(&outcomes, len);
             let stage = || {
                 let mut values_told =
-                    scratch.landing(Slot::FirstOutput, values_told, bytes_told)?;
-                let mut outcomes = scratch.landing(Slot::SecondOutput, outcomes, len)?;
+                    scratch.host_target(ScratchRole::FirstOutput, values_told, bytes_told)?;
+                let mut outcomes = scratch.host_target(ScratchRole::SecondOutput, outcomes, len)?;
                 let told = Told {
                     values: values_told.as_mut_ptr(),
                     outcomes: outcomes.as_mut_ptr(),
@@ -230,11 +230,11 @@ impl Core {
                 let mix = unsafe {
                     Mix {
                         pairs: Job {
-                            keys: scratch.stage(Slot::Keys, keys.bytes())?,
-                            values: scratch.stage(Slot::Values, values.bytes())?,
+                            keys: scratch.stage(ScratchRole::Keys, keys.bytes())?,
+                            values: scratch.stage(ScratchRole::Values, values.bytes())?,
                             ..Job::insert(self.pair, len)
                         },
-                        operations: scratch.stage(Slot::Tiles, operations.bytes())?,
+                        operations: scratch.stage(ScratchRole::Tiles, operations.bytes())?,
                         told,
                         stores,
                         removes,

@@ -13,7 +13,7 @@ use super::{Core, Key, Map, Value};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::input::{Input, Source};
-use crate::scratch::Slot;
+use crate::scratch::ScratchRole;
 
 /// A batch on the device with new values for keys that are present.
 #[derive(Clone, Copy)]
@@ -98,13 +98,13 @@ impl Core {
         }
         let mut scratch = self.scratch.take()?;
         let table = self.table.read();
-        if let Some(present) = self.assign_in_pieces(&table, update, keys, values)? {
+        if let Some(present) = self.assign_in_chunks(&table, update, keys, values)? {
             return Ok(present);
         }
         // SAFETY: the wait below is over before keys and values are given back.
         let assignment = unsafe {
             Assignment {
-                keys: scratch.stage(Slot::Keys, keys.bytes())?,
+                keys: scratch.stage(ScratchRole::Keys, keys.bytes())?,
                 values: values.stage(&mut scratch)?,
                 value: values.same(),
                 len,

@@ -11,7 +11,7 @@ use super::shape::Wish;
 use super::{Config, Core, Key, Map, Pair, Value};
 use crate::device::{Device, Kind};
 use crate::error::{Error, Result, Setting};
-use crate::scratch::Cut;
+use crate::scratch::Chunking;
 
 /// Pairs per slot that a map is planned for unless told otherwise: lookups of present keys take
 /// about a fifth longer than at half full, for three fifths of the memory.
@@ -67,7 +67,7 @@ pub struct MapBuilder<K, V> {
     encoding: Option<Encoding>,
     pub(super) growth: Growth,
     bulk: Option<Thresholds>,
-    cut: Option<Cut>,
+    chunking: Option<Chunking>,
     _pair: PhantomData<fn(K) -> V>,
 }
 
@@ -86,7 +86,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             encoding: None,
             growth: Growth::default(),
             bulk: None,
-            cut: None,
+            chunking: None,
             _pair: PhantomData,
         }
     }
@@ -168,15 +168,15 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self
     }
 
-    /// From how many bytes of the host on a batch is cut into pieces, how many bytes these have at most, and
+    /// From how many bytes of the host on a batch is cut into chunks, how many bytes these have at most, and
     /// whether threads of their own copy them, on any device: for tests and benchmarks.
     #[doc(hidden)]
     #[must_use]
-    pub fn cut(mut self, from_bytes: usize, piece_bytes: usize, has_hands: bool) -> Self {
-        self.cut = Some(Cut {
+    pub fn chunking(mut self, from_bytes: usize, chunk_bytes: usize, has_copy_pool: bool) -> Self {
+        self.chunking = Some(Chunking {
             from_bytes,
-            piece_bytes,
-            has_hands,
+            chunk_bytes,
+            has_copy_pool,
         });
         self
     }
@@ -205,7 +205,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             wish: self.wish,
             growth: self.growth,
             bulk: self.bulk,
-            cut: self.cut,
+            chunking: self.chunking,
             seed,
             encoding,
         };

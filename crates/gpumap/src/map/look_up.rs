@@ -7,7 +7,7 @@ use gpumap_kernels::kernels::GetArgs;
 use gpumap_kernels::verbs::look_up::Answers;
 use gpumap_simt::kernel::Launcher;
 
-use super::pieces::Wanted;
+use super::chunked::Wanted;
 use super::table::Table;
 use super::{Core, Key, Map, Value, bits};
 use crate::array::{Array, ArrayMut};
@@ -15,7 +15,7 @@ use crate::error::{Error, Result, expect_room};
 use crate::input::{Input, Source};
 use crate::memory::{bytes_of_places, host_vec};
 use crate::output::Output;
-use crate::scratch::{Fill, Places, Slot, Workspace, address_of};
+use crate::scratch::{Fill, Places, ScratchRole, Workspace, address_of};
 
 /// Bytes that outputs are a multiple of.
 const WORD: usize = size_of::<u64>();
@@ -242,7 +242,7 @@ impl Core {
     unsafe fn collect_answers(&self, keys: Array<'_>, into: Collecting<'_>) -> Result<()> {
         let len = keys.len();
         // SAFETY: the caller's promise.
-        let Some(into) = (unsafe { self.collect_in_pieces(keys, into) })? else {
+        let Some(into) = (unsafe { self.collect_in_chunks(keys, into) })? else {
             return Ok(());
         };
         let Collecting {
@@ -255,9 +255,9 @@ impl Core {
         let mut scratch = self.scratch.take()?;
         let [of_values, of_found] = wanted.bytes(self.pair, len);
         let mut values =
-            scratch.output_of_some::<u64>(Slot::FirstOutput, of_values.div_ceil(WORD))?;
+            scratch.output_of_some::<u64>(ScratchRole::FirstOutput, of_values.div_ceil(WORD))?;
         let mut found =
-            scratch.output_of_some::<u64>(Slot::SecondOutput, of_found.div_ceil(WORD))?;
+            scratch.output_of_some::<u64>(ScratchRole::SecondOutput, of_found.div_ceil(WORD))?;
         let outputs = Outputs {
             values: match wanted.values {
                 true => values.as_mut_ptr().cast(),
@@ -298,8 +298,8 @@ impl Core {
         };
         let len = keys.len();
         let mut scratch = self.scratch.take()?;
-        let mut values = scratch.landing_if(Slot::FirstOutput, values, len)?;
-        let mut found = scratch.landing_if(Slot::SecondOutput, found, len)?;
+        let mut values = scratch.landing_if(ScratchRole::FirstOutput, values, len)?;
+        let mut found = scratch.landing_if(ScratchRole::SecondOutput, found, len)?;
         let outputs = Outputs {
             values: address_of(&mut values),
             found: address_of(&mut found),
@@ -321,7 +321,7 @@ impl Core {
             return Ok(());
         }
         // SAFETY: the callers wait for the workspace while they hold `keys`.
-        let keys = unsafe { scratch.stage(Slot::Keys, keys.bytes()) }?;
+        let keys = unsafe { scratch.stage(ScratchRole::Keys, keys.bytes()) }?;
         let table = self.table.read();
         let look_up = LookUp { keys, len, outputs };
         self.look_up_staged(&table, scratch, look_up)

@@ -5,6 +5,7 @@ mod arena;
 mod assign;
 mod builder;
 mod bulk;
+mod chunked;
 mod chunks;
 mod collect;
 mod flight;
@@ -22,7 +23,6 @@ mod operand;
 mod order;
 mod pending;
 mod persist;
-mod pieces;
 #[cfg(test)]
 mod refusals;
 mod remove;
@@ -74,7 +74,7 @@ use crate::error::{Error, Result};
 use crate::lock::Lock;
 use crate::poison;
 use crate::room::Room;
-use crate::scratch::{Cut, ScratchPool, Workspace};
+use crate::scratch::{Chunking, ScratchPool, Workspace};
 use crate::stream::Stream;
 use bulk::Thresholds;
 use flight::{Books, Flights};
@@ -172,7 +172,7 @@ struct Config {
     wish: Wish,
     growth: Growth,
     bulk: Option<Thresholds>,
-    cut: Option<Cut>,
+    chunking: Option<Chunking>,
     seed: u64,
     encoding: Encoding,
 }
@@ -314,7 +314,7 @@ impl Core {
             wish,
             growth,
             bulk,
-            cut,
+            chunking,
             seed,
             encoding,
         } = config;
@@ -336,7 +336,10 @@ impl Core {
             device: device.clone(),
             kernels,
             pair,
-            scratch: ScratchPool::with_cut(device, cut.unwrap_or_else(|| Cut::of(device))),
+            scratch: ScratchPool::with_chunking(
+                device,
+                chunking.unwrap_or_else(|| Chunking::of(device)),
+            ),
             books: OwnBooks(Arc::new(books)),
             table: Lock::new(table),
             wish,

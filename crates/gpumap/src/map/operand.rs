@@ -7,7 +7,7 @@ use super::{Value, bits};
 use crate::array::Array;
 use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 /// What comes with the keys of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +90,7 @@ impl<'a> Operands<'a> {
     pub(crate) unsafe fn stage(&self, scratch: &mut Workspace) -> Result<*const u8> {
         match *self {
             // SAFETY: passed on.
-            Self::Each(values) => unsafe { scratch.stage(Slot::Values, values.bytes()) },
+            Self::Each(values) => unsafe { scratch.stage(ScratchRole::Values, values.bytes()) },
             Self::Same(_) => Ok(ptr::null()),
         }
     }

@@ -16,7 +16,7 @@ use crate::input::Input;
 use crate::memory::host_vec;
 use crate::output::found_values_in;
 use crate::primitives::Order;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 type RemoveKernel = &'static Kernel<RemoveArgs<u8, u8>>;
 
@@ -90,8 +90,8 @@ impl<K: Key, V: Value> Map<K, V> {
         let keys = keys.source();
         let told = host_vec(keys.len())?;
         let mut scratch = self.core.scratch.take()?;
-        let mut values = scratch.output::<V>(Slot::FirstOutput, keys.len())?;
-        let mut found = scratch.output::<u8>(Slot::SecondOutput, keys.len())?;
+        let mut values = scratch.output::<V>(ScratchRole::FirstOutput, keys.len())?;
+        let mut found = scratch.output::<u8>(ScratchRole::SecondOutput, keys.len())?;
         let outputs = Outputs::new(values.as_mut_ptr().cast(), found.as_mut_ptr());
         self.core.take(&mut scratch, keys.into(), outputs)?;
         let values = scratch.fetch(values, keys.len())?;
@@ -152,7 +152,7 @@ impl Core {
     /// See [`Map::remove_with_outcome`]: a byte for each key.
     fn remove_with_outcome(&self, keys: Array<'_>) -> Result<Vec<u8>> {
         let mut scratch = self.scratch.take()?;
-        let mut found = scratch.output::<u8>(Slot::FirstOutput, keys.len())?;
+        let mut found = scratch.output::<u8>(ScratchRole::FirstOutput, keys.len())?;
         let found_at = found.as_mut_ptr();
         {
             let table = self.table.read();
@@ -187,12 +187,12 @@ impl Core {
             return Ok(0);
         }
         let only_counts = matches!(tells, Tells::Count);
-        if only_counts && let Some(removed) = self.remove_in_pieces(table, keys)? {
+        if only_counts && let Some(removed) = self.remove_in_chunks(table, keys)? {
             return Ok(removed);
         }
         let removal = Removal {
             // SAFETY: the wait below is over before the keys are given back.
-            keys: unsafe { scratch.stage(Slot::Keys, keys.bytes()) }?,
+            keys: unsafe { scratch.stage(ScratchRole::Keys, keys.bytes()) }?,
             len: keys.len(),
             tells,
         };

@@ -10,7 +10,7 @@ use super::{Core, Key, Map, Value};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::input::Input;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Keeps the pairs whose key is in the batch, and removes all others. Returns how many were
@@ -63,9 +63,9 @@ impl Core {
             return Ok(before);
         }
         // SAFETY: what is queued is waited for before the keys are given back.
-        let staged = unsafe { scratch.stage(Slot::Keys, keys.bytes()) }?;
-        let values: *mut u8 = scratch.reserve(Slot::FirstOutput, len * self.pair.value)?;
-        let found: *mut u8 = scratch.reserve(Slot::SecondOutput, len)?;
+        let staged = unsafe { scratch.stage(ScratchRole::Keys, keys.bytes()) }?;
+        let values: *mut u8 = scratch.reserve(ScratchRole::FirstOutput, len * self.pair.value)?;
+        let found: *mut u8 = scratch.reserve(ScratchRole::SecondOutput, len)?;
         // Allocated now: once the table is empty, nothing may fail for want of memory.
         scratch.clear_bits(len)?;
         let look_up = LookUp {

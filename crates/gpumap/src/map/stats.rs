@@ -6,7 +6,7 @@ use gpumap_simt::kernel::Grid;
 
 use super::{Core, Key, Map, Value};
 use crate::error::Result;
-use crate::scratch::Slot;
+use crate::scratch::ScratchRole;
 
 /// What a map holds and how its pairs lie, as [`Map::stats`] found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Core {
     /// See [`Map::stats`].
     fn stats(&self) -> Result<Stats> {
         let mut scratch = self.scratch.take()?;
-        let mut lengths = scratch.output::<u64>(Slot::FirstOutput, LENGTHS)?;
+        let mut lengths = scratch.output::<u64>(ScratchRole::FirstOutput, LENGTHS)?;
         let table = self.table.read();
         self.expect_sound()?;
         let (chunks, blocks) = table.chunks()?;

@@ -28,7 +28,7 @@ use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
 use crate::memory::host_zeroed;
 use crate::output::Output;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 /// What became of one key of a batch that stores pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -250,7 +250,7 @@ impl Core {
         let held = held.into_bytes();
         self.scratch.of_batch(|scratch| {
             let told = scratch.bytes_of_sink(&held, bytes);
-            let held = scratch.landing(Slot::FirstOutput, held, bytes);
+            let held = scratch.host_target(ScratchRole::FirstOutput, held, bytes);
             let mut held = held.map_err(|error| {
                 let bytes = scratch.bytes_of_pairs(keys.bytes(), values.bytes());
                 self.too_large_to_stage(error, keys.len(), bytes + told)
@@ -261,7 +261,7 @@ impl Core {
                 held: held_at,
                 ..job
             })?;
-            scratch.land(held, bytes)?;
+            scratch.copy_to_host(held, bytes)?;
             Ok(stored)
         })
     }
@@ -275,7 +275,7 @@ impl Core {
     ) -> Result<Vec<u8>> {
         let len = keys.len();
         self.scratch.of_batch(|scratch| {
-            let outcomes = scratch.output::<u8>(Slot::FirstOutput, len);
+            let outcomes = scratch.output::<u8>(ScratchRole::FirstOutput, len);
             let mut outcomes = outcomes.map_err(|error| {
                 let bytes = scratch.bytes_of_pairs(keys.bytes(), values.bytes());
                 let bytes = bytes + scratch.bytes_of_output::<u8>(len);
@@ -308,13 +308,13 @@ impl Core {
         let told = with(new).bytes_in(scratch);
         let bytes = told + scratch.bytes_of_pairs(keys.bytes(), values.each().bytes());
         let too_large = |error| self.too_large_to_stage(error, keys.len(), bytes);
-        let in_pieces = self.store_in_pieces(scratch, keys, values, &with);
-        if let Some(stored) = in_pieces.map_err(too_large)? {
+        let in_chunks = self.store_in_chunks(scratch, keys, values, &with);
+        if let Some(stored) = in_chunks.map_err(too_large)? {
             return Ok(stored);
         }
         // SAFETY: the workspace waits for its stream before this call returns.
         let staged = unsafe {
-            let staged = scratch.stage(Slot::Keys, keys.bytes());
+            let staged = scratch.stage(ScratchRole::Keys, keys.bytes());
             staged.and_then(|keys| Ok((keys, values.stage(scratch)?)))
         };
         let (keys, values_at) = staged.map_err(too_large)?;

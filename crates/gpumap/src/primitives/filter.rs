@@ -18,7 +18,7 @@ use crate::buffer::BufferViewMut;
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 /// The order of what a filter keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -238,7 +238,7 @@ impl<T: Element, O: Layout + Copy + 'static> Call<'_, T, O> {
         self.expect_flags()?;
         let mut scratch = primitives.scratch.take()?;
         let room = self.input.len();
-        let mut output = scratch.output_of_some::<P>(Slot::FirstOutput, room)?;
+        let mut output = scratch.output_of_some::<P>(ScratchRole::FirstOutput, room)?;
         // SAFETY: the output has room for all.
         let kept = unsafe { self.run(&mut scratch, output.as_mut_ptr(), room) }?;
         scratch.fetch(output, kept)
@@ -282,10 +282,14 @@ impl<T: Element, O: Layout + Copy + 'static> Call<'_, T, O> {
         }
         // SAFETY: the counters are waited for while the inputs are borrowed.
         let (input, test, flags) = unsafe {
-            let input = scratch.stage(Slot::Keys, self.input)?;
+            let input = scratch.stage(ScratchRole::Keys, self.input)?;
             match self.asked {
                 Asked::Test(test) => (input, test, ptr::null()),
-                Asked::Flags(flags) => (input, no_test::<T>(), scratch.stage(Slot::Values, flags)?),
+                Asked::Flags(flags) => (
+                    input,
+                    no_test::<T>(),
+                    scratch.stage(ScratchRole::Values, flags)?,
+                ),
             }
         };
         let workers = block_workers(scratch.stream().device(), shared_bytes);

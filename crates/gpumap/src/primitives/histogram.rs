@@ -16,7 +16,7 @@ use super::Primitives;
 use crate::buffer::BufferViewMut;
 use crate::error::{Error, Result, Setting, expect_room};
 use crate::input::{Input, Source};
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 use plan::Plan;
 use sample::Counting;
 pub use sample::Sample;
@@ -179,7 +179,7 @@ impl Primitives {
         input: Source<'_, T>,
         bins: usize,
     ) -> Result<Histogram> {
-        let mut counts = scratch.output::<u64>(Slot::FirstOutput, bins)?;
+        let mut counts = scratch.output::<u64>(ScratchRole::FirstOutput, bins)?;
         let target = counts.as_mut_ptr();
         let Outside { below, above } =
             self.count(scratch, kernels, binning, input, target, bins)?;
@@ -216,7 +216,7 @@ impl Primitives {
     ) -> Result<Outside> {
         let len = input.len();
         // SAFETY: the workspace waits for its stream before this call returns.
-        let at = unsafe { scratch.stage(Slot::Keys, input) }?;
+        let at = unsafe { scratch.stage(ScratchRole::Keys, input) }?;
         scratch.reset_counters()?;
         // SAFETY: the caller has `bins` counters there.
         unsafe {
@@ -366,7 +366,7 @@ fn check_edges<T: Sample>(edges: &[T]) -> Result<usize> {
 unsafe fn stage_edges<T: Sample>(scratch: &mut Workspace, edges: &[T]) -> Result<Edges<T>> {
     Ok(Edges {
         // SAFETY: the contract of this function.
-        edges: unsafe { scratch.stage(Slot::Values, Source::Host(edges)) }?,
+        edges: unsafe { scratch.stage(ScratchRole::Values, Source::Host(edges)) }?,
         len: edges.len() as u32,
     })
 }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::Input;
 use crate::map::{Key, Value};
-use crate::scratch::Slot;
+use crate::scratch::ScratchRole;
 pub use digit::{Digit, MAX_PARTS};
 pub(crate) use run::scatter_tile;
 use run::{Form, Job};
@@ -186,9 +186,9 @@ impl Primitives {
         let mut scratch = self.scratch.take()?;
         let job = Job {
             // SAFETY: the workspace waits for its stream before this call returns.
-            keys: unsafe { scratch.stage(Slot::Keys, keys) }?,
+            keys: unsafe { scratch.stage(ScratchRole::Keys, keys) }?,
             // SAFETY: as above.
-            values: unsafe { scratch.stage(Slot::Values, values) }?,
+            values: unsafe { scratch.stage(ScratchRole::Values, values) }?,
             len,
             digit: kernel_digit,
             parts: digit.parts() as u32,
@@ -222,7 +222,7 @@ impl Primitives {
         let mut scratch = self.scratch.take()?;
         let job = Job {
             // SAFETY: the workspace waits for its stream before this call returns.
-            keys: unsafe { scratch.stage(Slot::Keys, keys) }?,
+            keys: unsafe { scratch.stage(ScratchRole::Keys, keys) }?,
             values: ptr::null::<()>(),
             len,
             digit: kernel_digit,

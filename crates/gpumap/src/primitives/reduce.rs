@@ -9,7 +9,7 @@ use super::element::{BitsOf, Element, Op};
 use super::{Primitives, blocks};
 use crate::error::Result;
 use crate::input::Input;
-use crate::scratch::Slot;
+use crate::scratch::ScratchRole;
 
 /// # Reductions
 impl Primitives {
@@ -50,13 +50,13 @@ impl Primitives {
         let counters = scratch.counters();
         let kernels = T::Scalar::op(op);
         // SAFETY: the counters are read below, after a wait, while the input is borrowed.
-        let staged = unsafe { scratch.stage(Slot::Keys, input) }?;
+        let staged = unsafe { scratch.stage(ScratchRole::Keys, input) }?;
         let args = ReduceArgs {
             input: staged.cast(),
             n: n as u64,
             init: bytemuck::cast(init),
             order: kernels.order,
-            partials: scratch.reserve::<BitsOf<T>>(Slot::Tiles, blocks as usize)?,
+            partials: scratch.reserve::<BitsOf<T>>(ScratchRole::Tiles, blocks as usize)?,
             tickets: counters,
             result: counters.wrapping_add(1).cast(),
         };

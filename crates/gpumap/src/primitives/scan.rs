@@ -10,7 +10,7 @@ use super::{Primitives, block_workers, blocks, grid_of};
 use crate::buffer::BufferViewMut;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 /// Which elements an output counts.
 #[derive(Clone, Copy)]
@@ -142,9 +142,9 @@ impl Primitives {
     fn scan<T: Element>(&self, input: Source<'_, T>, op: Op, kind: Kind<T>) -> Result<Vec<T>> {
         let n = input.len();
         let mut scratch = self.scratch.take()?;
-        let mut output = scratch.output::<T>(Slot::FirstOutput, n)?;
+        let mut output = scratch.output::<T>(ScratchRole::FirstOutput, n)?;
         // SAFETY: `fetch` waits while the input is borrowed.
-        let from = unsafe { scratch.stage(Slot::Keys, input) }?;
+        let from = unsafe { scratch.stage(ScratchRole::Keys, input) }?;
         // SAFETY: staged, and an output of as many elements.
         unsafe { queue_scan(&mut scratch, from, output.as_mut_ptr(), n, op, kind) }?;
         scratch.fetch(output, n)
@@ -162,7 +162,7 @@ impl Primitives {
         let mut scratch = self.scratch.take()?;
         let to = scratch.target(output)?;
         // SAFETY: waited for below, while the input is borrowed.
-        let from = unsafe { scratch.stage(Slot::Keys, input) }?;
+        let from = unsafe { scratch.stage(ScratchRole::Keys, input) }?;
         // SAFETY: staged, and an output of as many elements.
         unsafe { queue_scan(&mut scratch, from, to, n, op, kind) }?;
         scratch.stream().synchronize()
@@ -255,7 +255,7 @@ pub(crate) fn empty_tiles(
     status_bytes: usize,
 ) -> Result<*mut u8> {
     let bytes = HEADER_BYTES + tiles * status_bytes;
-    let words: *mut u8 = scratch.reserve(Slot::Tiles, bytes)?;
+    let words: *mut u8 = scratch.reserve(ScratchRole::Tiles, bytes)?;
     // SAFETY: reserved just now.
     unsafe { scratch.stream().fill(words, 0, bytes) }?;
     Ok(words)

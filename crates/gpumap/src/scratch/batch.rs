@@ -40,7 +40,7 @@ impl Workspace {
     /// How many bytes of a new workspace an array of a call takes: none if it lies elsewhere.
     pub(crate) fn bytes_at<T>(&self, array: *const T, len: usize) -> u64 {
         let at = |memory: &Memory| memory.ptr().addr() == array.addr();
-        match self.slots.iter().flatten().any(at) {
+        match self.buffers.iter().flatten().any(at) {
             true => Self::bytes_of(size_of::<T>().saturating_mul(len)),
             false => 0,
         }
@@ -79,7 +79,7 @@ impl Workspace {
         }
     }
 
-    /// How many bytes a slot of a new workspace has that has room for so many.
+    /// How many bytes a scratch buffer of a new workspace has that has room for so many.
     pub(crate) fn bytes_of(bytes: usize) -> u64 {
         grown(bytes) as u64
     }

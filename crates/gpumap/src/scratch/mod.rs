@@ -5,11 +5,11 @@
 //! run side by side on the device. The pool has as many as were ever in use at once.
 
 mod batch;
-mod chore;
-mod crew;
-mod cuts;
-mod lane;
+mod chunk_ranges;
+mod copy_task;
 mod output;
+mod pipeline;
+mod stage;
 #[cfg(test)]
 mod tests;
 
@@ -28,18 +28,18 @@ use crate::error::{Error, Result};
 use crate::input::Source;
 use crate::memory::{Memory, bytes_of};
 use crate::stream::{Stream, launches_started};
-pub(crate) use chore::{Fill, Places};
-use crew::Lanes;
-pub(crate) use crew::{Arrays, Crew, Cut};
-pub(crate) use lane::{Lane, places_of};
+pub(crate) use copy_task::{Fill, Places};
 pub(crate) use output::{HostOutput, address_of};
+use pipeline::StagePool;
+pub(crate) use pipeline::{Arrays, Chunking, StagingPipeline};
+pub(crate) use stage::{Stage, places_of};
 
 /// How many counters a workspace has.
 pub(crate) const COUNTERS: usize = 8;
 
-/// The named pieces of a workspace. Reserving one again may move it and lose its contents.
+/// The role of a scratch buffer of a workspace. Reserving a buffer again may move it and lose its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slot {
+pub(crate) enum ScratchRole {
     /// Keys on their way in.
     Keys,
     /// Values on their way in.
@@ -56,33 +56,33 @@ pub(crate) enum Slot {
     Held,
 }
 
-const SLOTS: usize = 7;
+const ROLES: usize = 7;
 
-/// The workspaces of one map that nobody uses now.
+/// The workspaces of one map that no call uses now.
 #[derive(Debug)]
 pub(crate) struct ScratchPool {
     device: Device,
-    lanes: Arc<Lanes>,
+    stages: Arc<StagePool>,
     idle: Mutex<Vec<Workspace>>,
 }
 
 impl ScratchPool {
     pub(crate) fn new(device: &Device) -> Self {
-        Self::with_cut(device, Cut::of(device))
+        Self::with_chunking(device, Chunking::of(device))
     }
 
     /// One that cuts arrays of the host in this way.
-    pub(crate) fn with_cut(device: &Device, cut: Cut) -> Self {
+    pub(crate) fn with_chunking(device: &Device, chunking: Chunking) -> Self {
         Self {
             device: device.clone(),
-            lanes: Lanes::new(device, cut),
+            stages: StagePool::new(device, chunking),
             idle: Mutex::new(Vec::new()),
         }
     }
 
     /// Threads for a batch of so many bytes of the host; none if it is not worth it.
-    pub(crate) fn crew(&self, bytes: usize) -> Option<Crew> {
-        self.lanes.crew(bytes)
+    pub(crate) fn pipeline(&self, bytes: usize) -> Option<StagingPipeline> {
+        self.stages.pipeline(bytes)
     }
 
     /// A workspace for one call.
@@ -90,7 +90,7 @@ impl ScratchPool {
         let idle = self.idle.lock().pop();
         let workspace = match idle {
             Some(workspace) => workspace,
-            None => Workspace::new(&self.device, Some(self.lanes.clone()))?,
+            None => Workspace::new(&self.device, Some(self.stages.clone()))?,
         };
         let mut workspace = workspace;
         workspace.begin();
@@ -105,7 +105,7 @@ impl ScratchPool {
         // Freed after the lock is open again: it waits for the device.
         let idle = std::mem::take(&mut *self.idle.lock());
         drop(idle);
-        self.lanes.trim();
+        self.stages.trim();
     }
 }
 
@@ -158,14 +158,14 @@ struct Bits {
 #[derive(Debug)]
 pub(crate) struct Workspace {
     // Dropped before the stream, which they hold anyway.
-    slots: [Option<Memory>; SLOTS],
+    buffers: [Option<Memory>; ROLES],
     bits: Bits,
     counters: Buffer<u64>,
     /// Whether they are zero.
     counters_are_zero: bool,
     mirror: PinnedBuffer<u64>,
-    /// What takes large arrays of the host to the device and back; none if this is itself a lane's.
-    lanes: Option<Arc<Lanes>>,
+    /// What takes large arrays of the host to the device and back; none if this is itself a stage's.
+    stages: Option<Arc<StagePool>>,
     /// Whether something may have been queued since the last wait.
     busy: AtomicBool,
     /// The stream of a buffer that was waited for in this call: as a rule all its buffers have one.
@@ -176,15 +176,15 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    fn new(device: &Device, lanes: Option<Arc<Lanes>>) -> Result<Self> {
+    fn new(device: &Device, stages: Option<Arc<StagePool>>) -> Result<Self> {
         let stream = Stream::new(device)?;
         Ok(Self {
-            slots: [const { None }; SLOTS],
+            buffers: [const { None }; ROLES],
             bits: Bits::default(),
             counters: Buffer::zeroed(&stream, COUNTERS)?,
             counters_are_zero: true,
             mirror: PinnedBuffer::zeroed(device, COUNTERS)?,
-            lanes,
+            stages,
             busy: AtomicBool::new(false),
             awaited: None,
             launches_before: launches_started(),
@@ -202,10 +202,10 @@ impl Workspace {
         launches_started() != self.launches_before
     }
 
-    /// Frees a slot and the bits, which nothing that is queued uses any more.
-    pub(crate) fn free(&mut self, slot: Option<Slot>) {
-        if let Some(slot) = slot {
-            self.slots[slot as usize] = None;
+    /// Frees a scratch buffer and the bits, which nothing that is queued uses any more.
+    pub(crate) fn free(&mut self, role: Option<ScratchRole>) {
+        if let Some(role) = role {
+            self.buffers[role as usize] = None;
         }
         self.bits = Bits::default();
     }
@@ -259,7 +259,7 @@ impl Workspace {
         Ok(counters)
     }
 
-    /// The counters, for a kernel that hands its counts over itself;
+    /// The counters, for a kernel that writes its counts to the mirror itself;
     /// [`counted`](Self::counted) has them then.
     pub(crate) fn counting(&mut self) -> Result<Counters> {
         if !self.counters_are_zero {
@@ -311,7 +311,7 @@ impl Workspace {
     }
 
     /// Where the elements of an input can be read on the device by what is queued from now on:
-    /// host elements are queued to be copied into a slot, except on the CPU, where the slice
+    /// host elements are queued to be copied into a scratch buffer, except on the CPU, where the slice
     /// itself is used; device elements are used where they are.
     ///
     /// # Safety
@@ -319,14 +319,14 @@ impl Workspace {
     /// wait on this workspace, or its return to the pool.
     pub(crate) unsafe fn stage<T: Pod>(
         &mut self,
-        slot: Slot,
+        role: ScratchRole,
         source: Source<'_, T>,
     ) -> Result<*const T> {
         match source {
             Source::Host(elements)
                 if self.stream.device().has_own_memory() && size_of_val(elements) != 0 =>
             {
-                let staged = self.reserve::<T>(slot, elements.len())?;
+                let staged = self.reserve::<T>(role, elements.len())?;
                 // SAFETY: reserved just now with room for them; the caller keeps the source.
                 unsafe { self.upload(staged.cast(), bytemuck::cast_slice(elements)) }?;
                 Ok(staged)
@@ -344,11 +344,11 @@ impl Workspace {
     /// # Safety
     /// As for [`Stream::upload`].
     unsafe fn upload(&mut self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        if let Some(mut crew) = self.crew([bytes]) {
-            // Its lanes have streams of their own.
+        if let Some(mut pipeline) = self.pipeline([bytes]) {
+            // Its stages have streams of their own.
             self.wait()?;
             // SAFETY: the caller's promise, and nothing is queued any more.
-            return unsafe { crew.upload(to, bytes) };
+            return unsafe { pipeline.upload(to, bytes) };
         }
         // SAFETY: passed on.
         unsafe { self.stream().upload(to, bytes.as_ptr(), bytes.len()) }
@@ -356,18 +356,21 @@ impl Workspace {
 
     /// Threads for arrays of the host; none if it is not worth it for those that the device does not
     /// reach by itself.
-    fn crew<'a, T: 'a>(&self, arrays: impl IntoIterator<Item = &'a [T]>) -> Option<Crew> {
-        let lanes = self.lanes.as_ref()?;
+    fn pipeline<'a, T: 'a>(
+        &self,
+        arrays: impl IntoIterator<Item = &'a [T]>,
+    ) -> Option<StagingPipeline> {
+        let stages = self.stages.as_ref()?;
         let device = self.stream.device();
         let far = arrays.into_iter().filter(|array| !device.reaches(array));
-        lanes.crew(far.map(size_of_val).sum())
+        stages.pipeline(far.map(size_of_val).sum())
     }
 
-    /// Room for `len` elements of unspecified contents in a slot, aligned to 256 bytes. The slot
+    /// Room for `len` elements of unspecified contents in a scratch buffer, aligned to 256 bytes. The scratch buffer
     /// keeps its size when it is large enough, and everything in it is lost when it is not.
-    pub(crate) fn reserve<T: Pod>(&mut self, slot: Slot, len: usize) -> Result<*mut T> {
+    pub(crate) fn reserve<T: Pod>(&mut self, role: ScratchRole, len: usize) -> Result<*mut T> {
         let needed = bytes_of::<T>(len)?;
-        let place = &mut self.slots[slot as usize];
+        let place = &mut self.buffers[role as usize];
         if let Some(memory) = place
             && memory.bytes() >= needed
         {
@@ -403,8 +406,8 @@ impl Workspace {
         memory.map_or(std::ptr::null_mut(), |memory| memory.ptr().cast())
     }
 
-    /// Says that some of the bits have been set, or may have been: who wants
-    /// [clear ones](Self::clear_bits) next has them cleared.
+    /// Says that some of the bits have been set, or may have been: the next call of
+    /// [`clear_bits`](Self::clear_bits) clears them.
     pub(crate) fn dirty_bits(&mut self) {
         self.bits.clear = false;
     }
@@ -428,7 +431,7 @@ fn with_slack(stream: &Stream, bytes: usize) -> Result<Memory> {
     }
 }
 
-/// The size of a slot that has to hold `bytes`: some room to spare, so that batches that grow
+/// The size of a scratch buffer that has to hold `bytes`: some room to spare, so that batches that grow
 /// slowly do not allocate each time.
 fn grown(bytes: usize) -> usize {
     const STEP: usize = 2 << 20;

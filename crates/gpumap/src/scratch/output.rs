@@ -5,7 +5,7 @@ use std::ptr;
 
 use bytemuck::Pod;
 
-use super::{Arrays, Slot, Workspace, places_of};
+use super::{Arrays, ScratchRole, Workspace, places_of};
 use crate::array::ArrayMut;
 use crate::buffer::BufferViewMut;
 use crate::error::{Result, expect_room};
@@ -30,13 +30,13 @@ impl<T> HostOutput<T> {
 
 /// A result that is being made, for memory of the caller.
 #[derive(Debug)]
-pub(crate) struct Landing<'a, T> {
+pub(crate) struct HostTarget<'a, T> {
     ptr: *mut T,
     /// Where it is copied to afterwards.
     host: Option<&'a mut [T]>,
 }
 
-impl<'a, T: Pod> Landing<'a, T> {
+impl<'a, T: Pod> HostTarget<'a, T> {
     /// Where kernels write it.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
         self.ptr
@@ -60,78 +60,82 @@ impl Workspace {
     }
 
     /// Where what is queued from now on can write a result of `len` elements for memory of the caller: there, or into a
-    /// slot, from which [`land`](Self::land) copies it. An error if there are fewer places: an output need not say the
+    /// slot, from which [`copy_to_host`](Self::copy_to_host) copies it. An error if there are fewer places: an output need not say the
     /// same each time it is asked.
-    pub(crate) fn landing<'a, T: Pod>(
+    pub(crate) fn host_target<'a, T: Pod>(
         &mut self,
-        slot: Slot,
+        role: ScratchRole,
         sink: Sink<'a, T>,
         len: usize,
-    ) -> Result<Landing<'a, T>> {
+    ) -> Result<HostTarget<'a, T>> {
         expect_room(len, sink.len())?;
         match sink {
             Sink::Device(mut view) => {
                 self.wait_for(view.stream())?;
                 let (ptr, host) = (view.as_mut_ptr(), None);
-                Ok(Landing { ptr, host })
+                Ok(HostTarget { ptr, host })
             }
             Sink::Host(slice)
                 if self.stream.device().has_own_memory() && size_of::<T>() * len.min(1) != 0 =>
             {
-                let ptr = self.reserve(slot, len)?;
+                let ptr = self.reserve(role, len)?;
                 let host = Some(&mut slice[..len]);
-                Ok(Landing { ptr, host })
+                Ok(HostTarget { ptr, host })
             }
             Sink::Host(slice) => {
                 let (ptr, host) = (slice.as_mut_ptr(), None);
-                Ok(Landing { ptr, host })
+                Ok(HostTarget { ptr, host })
             }
         }
     }
 
     /// Sees to it that the first `len` elements of a result, which has been waited for, are where the caller
     /// wants them. There are as many places.
-    pub(crate) fn land<T: Pod>(&mut self, landing: Landing<'_, T>, len: usize) -> Result<()> {
-        // SAFETY: the slot has as many elements as the slice.
-        unsafe { self.download(Arrays::Used, landing.bytes(len)) }
+    pub(crate) fn copy_to_host<T: Pod>(
+        &mut self,
+        target: HostTarget<'_, T>,
+        len: usize,
+    ) -> Result<()> {
+        // SAFETY: the scratch buffer has as many elements as the slice.
+        unsafe { self.download(Arrays::Used, target.bytes(len)) }
     }
 
     /// The same for two results of as many elements, at once.
     pub(crate) fn land_both<T: Pod, U: Pod>(
         &mut self,
-        first: Landing<'_, T>,
-        second: Landing<'_, U>,
+        first: HostTarget<'_, T>,
+        second: HostTarget<'_, U>,
         len: usize,
     ) -> Result<()> {
         let arrays = first.bytes(len).into_iter().chain(second.bytes(len));
-        // SAFETY: the slots have as many elements as the slices.
+        // SAFETY: the scratch buffers have as many elements as the slices.
         unsafe { self.download(Arrays::Used, arrays) }
     }
 
-    /// As [`landing`](Self::landing), of the first `len` elements of an output, if there is one.
+    /// As [`target`](Self::target), of the first `len` elements of an output, if there is one.
     pub(crate) fn landing_if<'a>(
         &mut self,
-        slot: Slot,
+        role: ScratchRole,
         output: Option<ArrayMut<'a>>,
         len: usize,
-    ) -> Result<Option<Landing<'a, u8>>> {
-        let landing = |output: ArrayMut<'a>| {
+    ) -> Result<Option<HostTarget<'a, u8>>> {
+        let target = |output: ArrayMut<'a>| {
             let bytes = len * output.element();
-            self.landing(slot, output.into_bytes(), bytes)
+            self.host_target(role, output.into_bytes(), bytes)
         };
-        output.map(landing).transpose()
+        output.map(target).transpose()
     }
 
-    /// As [`land`](Self::land), of results that are wanted whole, at once.
+    /// As [`copy_to_host`](Self::copy_to_host), of results that are wanted whole, at once.
     pub(crate) fn land_all<'a>(
         &mut self,
-        landings: impl IntoIterator<Item = Landing<'a, u8>>,
+        landings: impl IntoIterator<Item = HostTarget<'a, u8>>,
     ) -> Result<()> {
-        let whole = |landing: Landing<'a, u8>| {
-            let len = landing.host.as_ref().map_or(0, |host| host.len());
-            landing.bytes(len)
+        let whole = |target: HostTarget<'a, u8>| {
+            let len = target.host.as_ref().map_or(0, |host| host.len());
+            target.bytes(len)
         };
-        // SAFETY: the slots have as many elements as the slices.
+        // SAFETY: the scratch buffers have as many elements as the slices.
         unsafe { self.download(Arrays::Used, landings.into_iter().filter_map(whole)) }
     }
 
@@ -152,8 +156,8 @@ impl Workspace {
         expect_room(len, most)?;
         let mut room = len;
         loop {
-            let mut keys = self.landing(Slot::FirstOutput, keys.sink(), room)?;
-            let mut values = self.landing(Slot::SecondOutput, values.sink(), room)?;
+            let mut keys = self.host_target(ScratchRole::FirstOutput, keys.sink(), room)?;
+            let mut values = self.host_target(ScratchRole::SecondOutput, values.sink(), room)?;
             let pairs = write(self, (keys.as_mut_ptr(), values.as_mut_ptr()), room)?;
             expect_room(pairs, most)?;
             if pairs <= room {
@@ -174,8 +178,8 @@ impl Workspace {
     ) -> Result<(Vec<K>, Vec<V>)> {
         let mut room = len;
         loop {
-            let mut keys = self.output_of_some::<K>(Slot::FirstOutput, room)?;
-            let mut values = self.output_of_some::<V>(Slot::SecondOutput, room)?;
+            let mut keys = self.output_of_some::<K>(ScratchRole::FirstOutput, room)?;
+            let mut values = self.output_of_some::<V>(ScratchRole::SecondOutput, room)?;
             let pairs = write(self, (keys.as_mut_ptr(), values.as_mut_ptr()), room)?;
             if pairs <= room || room == most {
                 return Ok((self.fetch(keys, pairs)?, self.fetch(values, pairs)?));
@@ -184,11 +188,15 @@ impl Workspace {
         }
     }
 
-    /// Room for a result of `len` elements that the host wants: a slot, or on the CPU the very
+    /// Room for a result of `len` elements that the host wants: a scratch buffer, or on the CPU the very
     /// vector that [`fetch`](Self::fetch) returns. The host's memory is there as well, so that when kernels
     /// have changed something, no answer is missing for want of it.
-    pub(crate) fn output<T: Pod>(&mut self, slot: Slot, len: usize) -> Result<HostOutput<T>> {
-        let mut output = self.output_of_some(slot, len)?;
+    pub(crate) fn output<T: Pod>(
+        &mut self,
+        role: ScratchRole,
+        len: usize,
+    ) -> Result<HostOutput<T>> {
+        let mut output = self.output_of_some(role, len)?;
         if output.host.is_none() {
             output.host = Some(host_vec(len)?);
         }
@@ -198,11 +206,11 @@ impl Workspace {
     /// The same for a result of which the host may want much less: its memory is had when that is known.
     pub(crate) fn output_of_some<T: Pod>(
         &mut self,
-        slot: Slot,
+        role: ScratchRole,
         len: usize,
     ) -> Result<HostOutput<T>> {
         if self.stream.device().has_own_memory() {
-            let ptr = self.reserve(slot, len)?;
+            let ptr = self.reserve(role, len)?;
             let host = None;
             return Ok(HostOutput { ptr, len, host });
         }
@@ -221,7 +229,7 @@ impl Workspace {
             None => host_vec(len)?,
         };
         if self.stream.device().has_own_memory() {
-            // SAFETY: the slot has at least as many.
+            // SAFETY: the scratch buffer has at least as many.
             unsafe { self.read_to(&mut vec, output.ptr, len) }?;
         } else {
             self.wait()?;
@@ -238,7 +246,7 @@ impl Workspace {
     ) -> Result<()> {
         debug_assert!(places.len() <= output.len * size_of::<u64>());
         let Some(host) = output.host else {
-            // SAFETY: the slot has at least as many bytes.
+            // SAFETY: the scratch buffer has at least as many bytes.
             return unsafe {
                 self.download(Arrays::New, [(places, output.ptr.cast_const().cast())])
             };
@@ -253,7 +261,7 @@ impl Workspace {
     /// [reserved](Self::reserve) slot.
     ///
     /// # Safety
-    /// The slot was not reserved again since, and has as many elements, all of them written to.
+    /// The scratch buffer was not reserved again since, and has as many elements, all of them written to.
     pub(crate) unsafe fn read<T: Pod>(&mut self, from: *const T, len: usize) -> Result<Vec<T>> {
         let mut vec = host_vec(len)?;
         // SAFETY: passed on.
@@ -276,7 +284,7 @@ impl Workspace {
         let bytes = ptr::slice_from_raw_parts_mut(places.as_mut_ptr().cast(), size_of_val(places));
         // SAFETY: the bytes of these places.
         let bytes: &mut [MaybeUninit<u8>] = unsafe { &mut *bytes };
-        // SAFETY: the slot has as many elements, by the caller.
+        // SAFETY: the scratch buffer has as many elements, by the caller.
         unsafe { self.download(Arrays::New, [(bytes, from.cast())]) }?;
         // SAFETY: the copy has ended, so `len` elements are written; `T` takes any bytes.
         unsafe { vec.set_len(len) };
@@ -293,11 +301,11 @@ impl Workspace {
         arrays: impl IntoIterator<Item = (&'a mut [MaybeUninit<u8>], *const u8)>,
     ) -> Result<()> {
         let arrays: Vec<_> = arrays.into_iter().collect();
-        if let Some(mut crew) = self.crew(arrays.iter().map(|(to, _)| &**to)) {
-            // Its lanes have streams of their own.
+        if let Some(mut pipeline) = self.pipeline(arrays.iter().map(|(to, _)| &**to)) {
+            // Its stages have streams of their own.
             self.wait()?;
             // SAFETY: the caller's promise, and nothing is queued any more.
-            return unsafe { crew.download(host, arrays) };
+            return unsafe { pipeline.download(host, arrays) };
         }
         for (to, from) in arrays {
             // SAFETY: the caller's promise; the places are not used until the wait is over.
@@ -311,10 +319,10 @@ impl Workspace {
 }
 
 /// Where kernels write a result that may not be wanted; null if it is not.
-pub(crate) fn address_of(landing: &mut Option<Landing<'_, u8>>) -> *mut u8 {
-    landing
+pub(crate) fn address_of(target: &mut Option<HostTarget<'_, u8>>) -> *mut u8 {
+    target
         .as_mut()
-        .map_or(ptr::null_mut(), Landing::as_mut_ptr)
+        .map_or(ptr::null_mut(), HostTarget::as_mut_ptr)
 }
 
 /// Room for pairs that there were, and some to spare, where `most` is all there can be.
@@ -334,7 +342,9 @@ mod tests {
         on_every_device(|device| {
             let pool = ScratchPool::new(device);
             let mut scratch = pool.take().unwrap();
-            let output = scratch.output::<u32>(Slot::FirstOutput, 1000).unwrap();
+            let output = scratch
+                .output::<u32>(ScratchRole::FirstOutput, 1000)
+                .unwrap();
             let there = output.host.as_ref().map(Vec::as_ptr);
             let fetched = scratch.fetch(output, 900).unwrap();
             assert_eq!((there, fetched.len()), (Some(fetched.as_ptr()), 900));
@@ -348,10 +358,10 @@ mod tests {
             let pool = ScratchPool::new(&device);
             let mut scratch = pool.take().unwrap();
             let mut long = vec![7u64; 1 << 20];
-            let landing = scratch.landing(Slot::FirstOutput, long[..99].sink(), 100);
-            assert!(matches!(landing, Err(Error::OutputTooSmall { .. })));
-            let landing = scratch.landing(Slot::FirstOutput, long.sink(), 100);
-            scratch.land(landing.unwrap(), 100).unwrap();
+            let target = scratch.host_target(ScratchRole::FirstOutput, long[..99].sink(), 100);
+            assert!(matches!(target, Err(Error::OutputTooSmall { .. })));
+            let target = scratch.host_target(ScratchRole::FirstOutput, long.sink(), 100);
+            scratch.copy_to_host(target.unwrap(), 100).unwrap();
             assert!(long[100..].iter().all(|&element| element == 7));
 
             let (mut keys, mut values) = (vec![7u64; 1 << 20], vec![7u64; 1 << 20]);

@@ -9,15 +9,18 @@ fn slots_grow_and_are_reused() {
         let device = device.with_memory_budget(64 << 20);
         let pool = ScratchPool::new(&device);
         let mut scratch = pool.take().unwrap();
-        let first = scratch.reserve::<u64>(Slot::Keys, 1000).unwrap();
-        let again = scratch.reserve::<u32>(Slot::Keys, 2048).unwrap();
+        let first = scratch.reserve::<u64>(ScratchRole::Keys, 1000).unwrap();
+        let again = scratch.reserve::<u32>(ScratchRole::Keys, 2048).unwrap();
         assert_eq!(first.addr(), again.addr());
         assert_eq!(first.addr() % 256, 0);
         drop(scratch);
         let bytes = device.allocated_bytes();
         for len in [0, 1, 1000] {
             let mut scratch = pool.take().unwrap();
-            assert_eq!(scratch.reserve::<u64>(Slot::Keys, len).unwrap(), first);
+            assert_eq!(
+                scratch.reserve::<u64>(ScratchRole::Keys, len).unwrap(),
+                first
+            );
         }
         assert_eq!(
             device.allocated_bytes(),
@@ -35,8 +38,8 @@ fn room_to_spare_is_given_up_before_it_is_an_error() {
         let device = device.with_memory_budget((9 << 20) + 64);
         let pool = ScratchPool::new(&device);
         let mut scratch = pool.take().unwrap();
-        scratch.reserve::<u8>(Slot::Keys, 9 << 20).unwrap();
-        let error = scratch.reserve::<u8>(Slot::Values, 1).unwrap_err();
+        scratch.reserve::<u8>(ScratchRole::Keys, 9 << 20).unwrap();
+        let error = scratch.reserve::<u8>(ScratchRole::Values, 1).unwrap_err();
         assert!(
             matches!(
                 error,
@@ -60,10 +63,10 @@ fn counters_and_results_come_back() {
 
         let keys: Vec<u64> = (0..10_000).collect();
         let mut output = scratch
-            .output::<u64>(Slot::FirstOutput, keys.len())
+            .output::<u64>(ScratchRole::FirstOutput, keys.len())
             .unwrap();
         // SAFETY: `keys` lives until `fetch` has waited.
-        let staged = unsafe { scratch.stage(Slot::Keys, Source::Host(&keys)) }.unwrap();
+        let staged = unsafe { scratch.stage(ScratchRole::Keys, Source::Host(&keys)) }.unwrap();
         // SAFETY: both have as many elements on this device.
         unsafe {
             scratch
@@ -76,7 +79,7 @@ fn counters_and_results_come_back() {
         let buffer = Buffer::from_slice(&Stream::new(device).unwrap(), &keys).unwrap();
         let source = Source::Device(buffer.as_view());
         // SAFETY: `buffer` lives until `scratch` is dropped.
-        let staged = unsafe { scratch.stage(Slot::Keys, source) }.unwrap();
+        let staged = unsafe { scratch.stage(ScratchRole::Keys, source) }.unwrap();
         assert_eq!(staged, buffer.as_ptr());
     });
 }
@@ -89,44 +92,45 @@ fn buffers_of_other_devices_are_refused() {
         let pool = ScratchPool::new(device);
         let mut scratch = pool.take().unwrap();
         // SAFETY: `buffer` outlives `scratch`.
-        let staged = unsafe { scratch.stage(Slot::Keys, Source::Device(buffer.as_view())) };
+        let staged = unsafe { scratch.stage(ScratchRole::Keys, Source::Device(buffer.as_view())) };
         assert!(matches!(staged, Err(Error::WrongDevice { .. })));
     });
 }
 
-/// An array that is copied there and back by several lanes.
-fn there_and_back(device: &Device, len: u32, piece_bytes: usize, has_hands: bool) {
-    let cut = Cut {
+/// An array that is copied there and back by several stages.
+fn there_and_back(device: &Device, len: u32, chunk_bytes: usize, has_copy_pool: bool) {
+    let chunking = Chunking {
         from_bytes: 1,
-        piece_bytes,
-        has_hands,
+        chunk_bytes,
+        has_copy_pool,
     };
     let array: Vec<u8> = (0..len).map(|i| (i % 251 + 1) as u8).collect();
-    let pool = ScratchPool::with_cut(device, cut);
+    let pool = ScratchPool::with_chunking(device, chunking);
     let mut scratch = pool.take().unwrap();
-    let there: *mut u8 = scratch.reserve(Slot::Keys, array.len()).unwrap();
-    // Lanes have streams of their own.
+    let there: *mut u8 = scratch.reserve(ScratchRole::Keys, array.len()).unwrap();
+    // Stages have streams of their own.
     scratch.wait().unwrap();
     let mut back = vec![0u8; array.len()];
-    let mut crew = pool.crew(array.len()).unwrap();
+    let mut pipeline = pool.pipeline(array.len()).unwrap();
     // SAFETY: reserved just now, and used by nothing else.
     unsafe {
-        crew.upload(there, &array).unwrap();
+        pipeline.upload(there, &array).unwrap();
         for host in [Arrays::New, Arrays::Used] {
-            crew.download(host, [(places_of(&mut back), there.cast_const())])
+            pipeline
+                .download(host, [(places_of(&mut back), there.cast_const())])
                 .unwrap();
-            assert!(back == array, "{host:?}, hands: {has_hands}");
+            assert!(back == array, "{host:?}, pool: {has_copy_pool}");
         }
     }
 }
 
 #[test]
-fn arrays_go_there_and_back_piece_by_piece() {
+fn arrays_go_there_and_back_chunk_by_chunk() {
     on_every_device(|device| {
-        for has_hands in [true, false] {
-            // In chores of a few bytes, and with some large pages.
-            there_and_back(device, 20_011, 100, has_hands);
-            there_and_back(device, 5 << 20, 1 << 20, has_hands);
+        for has_copy_pool in [true, false] {
+            // In copy tasks of a few bytes, and with some large pages.
+            there_and_back(device, 20_011, 100, has_copy_pool);
+            there_and_back(device, 5 << 20, 1 << 20, has_copy_pool);
         }
     });
 }
@@ -134,20 +138,20 @@ fn arrays_go_there_and_back_piece_by_piece() {
 #[test]
 fn chores_are_done_also_after_a_panic() {
     on_every_device(|device| {
-        let cut = Cut {
+        let chunking = Chunking {
             from_bytes: 1,
-            piece_bytes: 1 << 20,
-            has_hands: true,
+            chunk_bytes: 1 << 20,
+            has_copy_pool: true,
         };
-        let pool = ScratchPool::with_cut(device, cut);
+        let pool = ScratchPool::with_chunking(device, chunking);
         let array = vec![7u8; 64 << 20];
         let panics = std::panic::AssertUnwindSafe(|| {
-            let mut crew = pool.crew(array.len()).unwrap();
-            crew.each(
+            let mut pipeline = pool.pipeline(array.len()).unwrap();
+            pipeline.each(
                 array.chunks(1 << 20),
-                // SAFETY: the array lives longer than the crew.
-                |lane, piece| unsafe { lane.load(0, piece) },
-                |_, _| -> Result<()> { panic!("at the first piece") },
+                // SAFETY: the array lives longer than the pipeline.
+                |stage, chunk| unsafe { stage.load(0, chunk) },
+                |_, _| -> Result<()> { panic!("at the first chunk") },
                 |_, ()| Ok(()),
             )
         });
@@ -155,7 +159,11 @@ fn chores_are_done_also_after_a_panic() {
         // Nobody reads it any more.
         drop(array);
         there_and_back(device, 20_011, 100, true);
-        assert_eq!(pool.crew(1 << 30).unwrap().lanes(), 8, "no lane is lost");
+        assert_eq!(
+            pool.pipeline(1 << 30).unwrap().stages(),
+            8,
+            "no stage is lost"
+        );
     });
 }
 

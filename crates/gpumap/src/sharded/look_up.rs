@@ -13,7 +13,7 @@ use crate::input::{Input, Source};
 use crate::map::Map;
 use crate::map::{Key, Value};
 use crate::output::{Output, found_values};
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 impl<K: Key, V: Value> Shard<K, V> {
     /// [`Map::get`] over the group: the value of each key of this rank's batch, whoever has it.
@@ -31,8 +31,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         let keys = keys.source();
         let len = keys.len();
         let make = |scratch: &mut Workspace| {
-            let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
-            let mut found = scratch.output::<u8>(Slot::SecondOutput, len)?;
+            let mut values = scratch.output::<V>(ScratchRole::FirstOutput, len)?;
+            let mut found = scratch.output::<u8>(ScratchRole::SecondOutput, len)?;
             let targets = Targets {
                 values: Some(values.as_mut_ptr()),
                 found: found.as_mut_ptr(),
@@ -61,7 +61,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         let keys = keys.source();
         let len = keys.len();
         let make = |scratch: &mut Workspace| {
-            let mut found = scratch.output::<u8>(Slot::FirstOutput, len)?;
+            let mut found = scratch.output::<u8>(ScratchRole::FirstOutput, len)?;
             let targets = Targets {
                 values: None,
                 found: found.as_mut_ptr(),
@@ -92,8 +92,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         let len = keys.len();
         let make = |scratch: &mut Workspace| {
             expect_room(len, values.len().min(found.len()))?;
-            let mut values = scratch.landing(Slot::FirstOutput, values, len)?;
-            let mut found = scratch.landing(Slot::SecondOutput, found, len)?;
+            let mut values = scratch.host_target(ScratchRole::FirstOutput, values, len)?;
+            let mut found = scratch.host_target(ScratchRole::SecondOutput, found, len)?;
             let targets = Targets {
                 values: Some(values.as_mut_ptr()),
                 found: found.as_mut_ptr(),
@@ -123,15 +123,15 @@ impl<K: Key, V: Value> Shard<K, V> {
         let len = keys.len();
         let make = |scratch: &mut Workspace| {
             expect_room(len, found.len())?;
-            let mut found = scratch.landing(Slot::FirstOutput, found, len)?;
+            let mut found = scratch.host_target(ScratchRole::FirstOutput, found, len)?;
             let targets = Targets {
                 values: None,
                 found: found.as_mut_ptr(),
             };
             Ok((targets, found))
         };
-        let land = |scratch: &mut Workspace, found| scratch.land(found, len);
-        self.ask_all(rank, keys, false, make, land)
+        let copy = |scratch: &mut Workspace, found| scratch.copy_to_host(found, len);
+        self.ask_all(rank, keys, false, make, copy)
     }
 
     /// Looks a batch up, for `values` or for whether they are there: `make` finds places for the answers in a

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
 use crate::output::{Output, found_values};
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Looks keys up: for each its value, or none.
@@ -24,8 +24,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let keys = keys.source();
         let len = keys.len();
         let mut scratch = self.ids.core().scratch.take()?;
-        let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
-        let mut found = scratch.output::<u8>(Slot::SecondOutput, len)?;
+        let mut values = scratch.output::<V>(ScratchRole::FirstOutput, len)?;
+        let mut found = scratch.output::<u8>(ScratchRole::SecondOutput, len)?;
         let (values_at, found_at) = (values.as_mut_ptr(), found.as_mut_ptr());
         self.look_up(&mut scratch, keys, values_at, found_at)?;
         let values = scratch.fetch(values, len)?;
@@ -59,8 +59,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let len = keys.len();
         expect_room(len, values.len().min(found.len()))?;
         let mut scratch = self.ids.core().scratch.take()?;
-        let mut values = scratch.landing(Slot::FirstOutput, values, len)?;
-        let mut found = scratch.landing(Slot::SecondOutput, found, len)?;
+        let mut values = scratch.host_target(ScratchRole::FirstOutput, values, len)?;
+        let mut found = scratch.host_target(ScratchRole::SecondOutput, found, len)?;
         let (values_at, found_at) = (values.as_mut_ptr(), found.as_mut_ptr());
         self.look_up(&mut scratch, keys, values_at, found_at)?;
         scratch.land_both(values, found, len)
@@ -83,7 +83,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         found: *mut u8,
     ) -> Result<()> {
         let len = keys.len();
-        let ids: *mut u32 = scratch.reserve(Slot::Ids, len)?;
+        let ids: *mut u32 = scratch.reserve(ScratchRole::Ids, len)?;
         // Until the cells have been read.
         let arena = self.arena.read();
         let outputs = Outputs {

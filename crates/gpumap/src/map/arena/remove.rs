@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::input::{Input, Source};
 use crate::memory::host_vec;
 use crate::output::found_values_in;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Removes keys. Returns how many were present; a key that comes several times counts once.
@@ -32,7 +32,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
         let keys = keys.source();
         let mut scratch = self.ids.core().scratch.take()?;
-        let ids: *mut u32 = scratch.reserve(Slot::Ids, keys.len())?;
+        let ids: *mut u32 = scratch.reserve(ScratchRole::Ids, keys.len())?;
         let _pass = self.gate.enter(Kind::Removes);
         let arena = self.arena.read();
         let removed = self.withdraw(&mut scratch, keys, ids)?;
@@ -59,9 +59,9 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let len = keys.len();
         let answers = host_vec(len)?;
         let mut scratch = self.ids.core().scratch.take()?;
-        let mut values = scratch.output::<V>(Slot::FirstOutput, len)?;
-        let mut found = scratch.output::<u8>(Slot::SecondOutput, len)?;
-        let ids: *mut u32 = scratch.reserve(Slot::Ids, len)?;
+        let mut values = scratch.output::<V>(ScratchRole::FirstOutput, len)?;
+        let mut found = scratch.output::<u8>(ScratchRole::SecondOutput, len)?;
+        let ids: *mut u32 = scratch.reserve(ScratchRole::Ids, len)?;
         {
             let _pass = self.gate.enter(Kind::Removes);
             let arena = self.arena.read();

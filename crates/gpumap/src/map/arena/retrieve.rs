@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::output::Output;
 use crate::primitives::Order;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Every pair: `values[i]` belongs to `keys[i]`, in no order.
@@ -47,7 +47,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         (keys, values): (*mut K, *mut V),
         room: usize,
     ) -> Result<usize> {
-        let ids: *mut u32 = scratch.reserve(Slot::Ids, room)?;
+        let ids: *mut u32 = scratch.reserve(ScratchRole::Ids, room)?;
         let pairs = {
             let table = self.ids.core().table.read();
             let dump = Dump::of(&table, Order::Any, keys, ids, room)?;

@@ -15,7 +15,7 @@ use super::ring::Returned;
 use super::upkeep::Taken;
 use crate::error::{Error, Result, expect_same_len};
 use crate::input::{Input, Source};
-use crate::scratch::{HostOutput, Slot, Workspace};
+use crate::scratch::{HostOutput, ScratchRole, Workspace};
 
 /// What has become of a batch, while the arena is still shared.
 struct Stored<'m> {
@@ -70,7 +70,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     ) -> Result<Vec<Outcome>> {
         let (keys, values) = (keys.source(), values.source());
         self.ids.core().scratch.of_batch(|scratch| {
-            let outcomes = scratch.output(Slot::SecondOutput, keys.len());
+            let outcomes = scratch.output(ScratchRole::SecondOutput, keys.len());
             let mut outcomes: HostOutput<u8> = outcomes.map_err(|error| {
                 let told = scratch.bytes_of_output::<u8>(keys.len());
                 let bytes = told + Ids::bytes(scratch, &Verb::Insert, keys, values);
@@ -130,7 +130,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let len = keys.len();
         self.ids.core().scratch.of_batch(|scratch| {
             let told = scratch.bytes_of_output::<V>(len);
-            let found = scratch.output::<V>(Slot::FirstOutput, len);
+            let found = scratch.output::<V>(ScratchRole::FirstOutput, len);
             let mut found = found.map_err(|error| {
                 let verb = Verb::GetOrInsert;
                 let bytes = told + Ids::bytes(scratch, &verb, keys, values);
@@ -177,18 +177,20 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             // SAFETY: the workspace waits for its stream before the callers return.
             let (keys, values) = unsafe {
                 (
-                    scratch.stage(Slot::Keys, keys)?,
-                    scratch.stage(Slot::Values, values)?,
+                    scratch.stage(ScratchRole::Keys, keys)?,
+                    scratch.stage(ScratchRole::Values, values)?,
                 )
             };
             let ids = Ids {
-                own: scratch.reserve(Slot::Ids, len)?,
+                own: scratch.reserve(ScratchRole::Ids, len)?,
                 held: match verb {
-                    Verb::GetOrInsert | Verb::Exchange(_) => scratch.reserve(Slot::Held, len)?,
+                    Verb::GetOrInsert | Verb::Exchange(_) => {
+                        scratch.reserve(ScratchRole::Held, len)?
+                    }
                     Verb::Insert | Verb::Merge(_) => ptr::null_mut(),
                 },
                 outcomes: match outcomes.is_null() {
-                    true => scratch.reserve(Slot::SecondOutput, len)?,
+                    true => scratch.reserve(ScratchRole::SecondOutput, len)?,
                     false => outcomes,
                 },
                 len,

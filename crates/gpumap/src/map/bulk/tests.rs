@@ -4,7 +4,7 @@ use crate::input::Input;
 use crate::map::look_up::{LookUp, Outputs};
 use crate::map::store::{Job, Verb};
 use crate::map::{Key, Map, Pair, Value};
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 use crate::testing::on_every_device;
 use crate::{Answer, Buffer, Device, Growth, Merge, Operation, Stream};
 
@@ -30,7 +30,7 @@ fn map<K: Key, V: Value>(device: &Device) -> Map<K, V> {
 /// An insert of some keys, as their own values.
 fn job(scratch: &mut Workspace, keys: &[u64]) -> Job {
     // SAFETY: the keys outlive the workspace's use of them in each test.
-    let staged = unsafe { scratch.stage(Slot::Keys, keys.source()) }.unwrap();
+    let staged = unsafe { scratch.stage(ScratchRole::Keys, keys.source()) }.unwrap();
     Job {
         pair: Pair { key: 8, value: 8 },
         verb: Verb::Insert,

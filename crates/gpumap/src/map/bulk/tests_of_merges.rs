@@ -10,7 +10,7 @@ use gpumap_simt::atomic::part::Update;
 use crate::input::Input;
 use crate::map::store::{Job, Verb};
 use crate::map::{Key, Map, Pair, Value};
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 use crate::testing::on_every_device;
 use crate::{Device, Growth, Merge, Number};
 
@@ -35,8 +35,11 @@ fn map<K: Key, V: Value>(device: &Device, capacity: usize, page_slabs: u32) -> M
 fn job<K: Key, V: Value>(scratch: &mut Workspace, keys: &[K], values: &[V], merge: Merge) -> Job {
     // SAFETY: both outlive the workspace's use of them in each test.
     let (keys_at, values_at) = unsafe {
-        let keys = scratch.stage(Slot::Keys, keys.source()).unwrap();
-        (keys, scratch.stage(Slot::Values, values.source()).unwrap())
+        let keys = scratch.stage(ScratchRole::Keys, keys.source()).unwrap();
+        (
+            keys,
+            scratch.stage(ScratchRole::Values, values.source()).unwrap(),
+        )
     };
     Job {
         verb: Verb::Merge(merge.update::<V>()),

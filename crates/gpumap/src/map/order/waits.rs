@@ -1,4 +1,4 @@
-//! What waits for calls in flight: calls that run alone, drops, and pieces that go through pinned memory.
+//! What waits for calls in flight: calls that run alone, drops, and chunks that go through pinned memory.
 
 use super::*;
 use crate::{Chunk, Fault, Faults, PinnedBuffer, Result};
@@ -137,15 +137,15 @@ fn a_call_that_fails_half_way_has_done_with_its_inputs() {
     });
 }
 
-/// Several pieces of the fewest keys that one has.
-const PIECES: u64 = 100;
+/// Several chunks of the fewest keys that one has.
+const CHUNKS: u64 = 100;
 
-/// A map whose batches of the host go through pinned memory in pieces.
-fn map_by_pieces(device: &Device) -> Map<u64, u64> {
+/// A map whose batches of the host go through pinned memory in chunks.
+fn map_by_chunks(device: &Device) -> Map<u64, u64> {
     Map::builder(device)
         .capacity(8 * N)
         .hash_seed(1)
-        .cut(1, 256, false)
+        .chunking(1, 256, false)
         .build()
         .unwrap()
 }
@@ -153,8 +153,8 @@ fn map_by_pieces(device: &Device) -> Map<u64, u64> {
 #[test]
 fn pieces_wait_for_their_lanes() {
     in_many_orders(|device| {
-        let map = map_by_pieces(device);
-        let all: Vec<u64> = (0..PIECES).collect();
+        let map = map_by_chunks(device);
+        let all: Vec<u64> = (0..CHUNKS).collect();
         let (mut keys_in, mut values_in) = (all.clone(), all.clone());
         assert_eq!(map.insert(&keys_in, &values_in).unwrap(), all.len());
         keys_in.fill(7);
@@ -163,7 +163,7 @@ fn pieces_wait_for_their_lanes() {
         map.get_into(&all, &mut found, &mut there).unwrap();
         assert!(found == all && there == vec![1; all.len()]);
         let found = map.get(&all).unwrap();
-        assert!(found.into_iter().flatten().eq(0..PIECES));
+        assert!(found.into_iter().flatten().eq(0..CHUNKS));
         assert_eq!(map.contains(&all).unwrap(), vec![true; all.len()]);
         let (mut all_keys, all_values) = map.retrieve_all().unwrap();
         assert_eq!(all_keys, all_values);
@@ -179,9 +179,9 @@ fn pieces_that_fail_have_done_with_their_lanes() {
     in_many_orders(|device| {
         let faults = Faults::default();
         let device = device.with_faults(&faults);
-        let all: Vec<u64> = (0..PIECES).collect();
+        let all: Vec<u64> = (0..CHUNKS).collect();
         for call in (10..60).step_by(7) {
-            let map = map_by_pieces(&device);
+            let map = map_by_chunks(&device);
             faults.plan(call, Fault::Once);
             let stored = map.insert(&all, &all).and_then(|new| {
                 assert_eq!(new, all.len());
@@ -189,7 +189,7 @@ fn pieces_that_fail_have_done_with_their_lanes() {
             });
             faults.heal();
             if let Ok(found) = stored {
-                assert!(found.into_iter().flatten().eq(0..PIECES));
+                assert!(found.into_iter().flatten().eq(0..CHUNKS));
             }
             // Told of if a copy from or to pinned memory of a lane is to come.
             drop(map);

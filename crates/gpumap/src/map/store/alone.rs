@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::map::grow::PARTS;
 use crate::map::table::Table;
 use crate::map::{Core, Growth};
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 /// A map with less than one pair in so many slots does not grow for keys that find no room: they have
 /// been made to collide.
@@ -112,7 +112,7 @@ impl Core {
         job: Job,
     ) -> Result<usize> {
         let outcomes = if job.outcomes.is_null() {
-            let outcomes: *mut u8 = scratch.reserve(Slot::SecondOutput, job.len)?;
+            let outcomes: *mut u8 = scratch.reserve(ScratchRole::SecondOutput, job.len)?;
             // SAFETY: reserved with one byte per key.
             unsafe { scratch.stream().fill(outcomes, 0, job.len) }?;
             outcomes

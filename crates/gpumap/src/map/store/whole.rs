@@ -10,7 +10,7 @@ use crate::map::bulk::Binned;
 use crate::map::table::Table;
 use crate::map::{Core, Growth};
 use crate::room::Promise;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 impl Core {
     /// Stores a batch: beside other calls if it fits for sure, else alone, growing as need be.
@@ -38,7 +38,7 @@ impl Core {
             let stored = self.store_absent(table, scratch, job, absent, sorted);
             if stored.is_err() {
                 // So that there is memory to shrink.
-                scratch.free(job.outcomes.is_null().then_some(Slot::SecondOutput));
+                scratch.free(job.outcomes.is_null().then_some(ScratchRole::SecondOutput));
             }
             stored
         });

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::input::{Input, Source};
 use crate::primitives::histogram::{Place, even};
 use crate::primitives::{Histogram, Outside, Primitives, Sample};
-use crate::scratch::Slot;
+use crate::scratch::ScratchRole;
 use crate::sharded::{GroupError, Parcel, Plan, Rank, Step, Window};
 use crate::stream::Stream;
 
@@ -201,7 +201,7 @@ fn count<T: Sample>(
     let mut scratch = primitives.scratch.take()?;
     let pieces = Buffer::from_slice(scratch.stream(), &window.addresses())?;
     // SAFETY: the workspace waits for its stream before this call returns.
-    let at = unsafe { scratch.stage(Slot::Keys, input) }?;
+    let at = unsafe { scratch.stage(ScratchRole::Keys, input) }?;
     scratch.reset_counters()?;
     let args = HistogramArgs {
         input: Words {

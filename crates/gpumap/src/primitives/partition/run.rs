@@ -14,7 +14,7 @@ use gpumap_simt::kernel::{Grid, KernelArgs};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::primitives::Primitives;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 
 /// What a block has of shared memory besides its tile: the sums of its warps, and the
 /// driver's.
@@ -70,7 +70,7 @@ impl Primitives {
         form: Form,
     ) -> Result<Vec<u64>> {
         let parts = job.parts as usize;
-        let mut tables = scratch.output::<u64>(Slot::FirstOutput, 3 * parts + 1)?;
+        let mut tables = scratch.output::<u64>(ScratchRole::FirstOutput, 3 * parts + 1)?;
         let offsets = tables.as_mut_ptr();
         let at = Tables {
             offsets,
@@ -197,7 +197,7 @@ unsafe fn matrix<K: Partitioned<V>, V: Payload>(
 ) -> Result<*const u64> {
     let tiles = job.tiles(tile)?;
     let cells = job.parts as usize * tiles as usize;
-    let matrix = scratch.reserve::<u64>(Slot::SecondOutput, cells)?;
+    let matrix = scratch.reserve::<u64>(ScratchRole::SecondOutput, cells)?;
     let counting = Grid {
         blocks: tiles,
         threads: THREADS,

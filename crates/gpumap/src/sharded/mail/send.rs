@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::input::Source;
 use crate::map::{InBins, Key, Pair, Senders, Value};
 use crate::primitives::scatter_tile;
-use crate::scratch::{Slot, Workspace};
+use crate::scratch::{ScratchRole, Workspace};
 use crate::sharded::step::Step;
 use crate::sharded::transport::Window;
 use crate::sharded::{Rank, Shard};
@@ -213,11 +213,11 @@ impl<K: Key, V: Value> Shard<K, V> {
         };
         let boxes: Vec<Mailbox> = (1..=terms.ranks).map(mailbox).collect();
         // SAFETY: the workspace waits for its stream before this call returns.
-        let keys = unsafe { scratch.stage(Slot::Keys, keys) }?;
+        let keys = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
         match values {
             Some(values) => {
                 // SAFETY: as above.
-                let values = unsafe { scratch.stage(Slot::Values, values) }?;
+                let values = unsafe { scratch.stage(ScratchRole::Values, values) }?;
                 let batch = Batch {
                     kernel: match terms.fetches {
                         true => post.senders.sorted,
@@ -252,7 +252,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         batch: Batch,
     ) -> Result<Vec<u64>> {
         let bins = terms.bins();
-        let mut cursors = scratch.output::<u64>(Slot::FirstOutput, bins as usize)?;
+        let mut cursors = scratch.output::<u64>(ScratchRole::FirstOutput, bins as usize)?;
         let at = cursors.as_mut_ptr();
         let boxes = upload(scratch.stream(), boxes)?;
         let kernel = batch.kernel;

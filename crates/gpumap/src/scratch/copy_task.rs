@@ -1,8 +1,8 @@
-//! [`Chore`]: a part of a copy between arrays of the host, for whichever thread has time.
+//! [`CopyTask`]: a part of a copy between arrays of the host, for the first thread that is free.
 //!
 //! The threads that do them are those of the process: so they are there when a batch comes, and several callers have no more of
-//! them than one. They do nothing else, and wait for nothing but chores. (In a pool that callers may themselves be
-//! threads of, all threads could be waiting for chores that none is left to do.)
+//! them than one. They do nothing else, and wait for nothing but copy tasks. (In a pool that callers may themselves be
+//! threads of, all threads could be waiting for copy tasks that none is left to do.)
 
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,39 +27,39 @@ pub(crate) type Fill = unsafe fn(Places);
 
 /// Some places to be filled, which is done once it is dropped.
 #[derive(Debug)]
-pub(crate) struct Chore {
+pub(crate) struct CopyTask {
     fill: Fill,
     places: Places,
     left: Arc<AtomicUsize>,
 }
 
 // SAFETY: who notes it promises that its places are its alone, and that nobody writes where what goes there comes from.
-unsafe impl Send for Chore {}
+unsafe impl Send for CopyTask {}
 
-impl Chore {
+impl CopyTask {
     /// Does it.
     pub fn run(self) {
-        // SAFETY: the promise of who noted it.
+        // SAFETY: the promise of the caller of `note`.
         unsafe { (self.fill)(self.places) }
     }
 }
 
-impl Drop for Chore {
+impl Drop for CopyTask {
     fn drop(&mut self) {
         self.left.fetch_sub(1, Ordering::Release);
     }
 }
 
-/// Chores that have been noted, and how many of all of them are not done.
+/// Copy tasks that have been noted, and how many of all of them are not done.
 #[derive(Debug)]
-pub(crate) struct Chores {
+pub(crate) struct CopyTasks {
     /// Bytes that one writes, at most.
     bytes: usize,
-    noted: Vec<Chore>,
+    noted: Vec<CopyTask>,
     left: Arc<AtomicUsize>,
 }
 
-impl Chores {
+impl CopyTasks {
     pub fn new() -> Self {
         Self {
             bytes: 0,
@@ -69,7 +69,7 @@ impl Chores {
     }
 
     /// From now on each writes so many bytes at most.
-    pub fn cut(&mut self, bytes: usize) {
+    pub fn limit(&mut self, bytes: usize) {
         self.bytes = bytes;
     }
 
@@ -89,7 +89,7 @@ impl Chores {
                 len: step.min(len - first),
             };
             self.left.fetch_add(1, Ordering::Relaxed);
-            self.noted.push(Chore {
+            self.noted.push(CopyTask {
                 fill,
                 places,
                 left: Arc::clone(&self.left),
@@ -111,7 +111,7 @@ impl Chores {
         unsafe { self.note(copy, places, 1, [1, 0]) }
     }
 
-    /// Notes that large pages are to be there that begin in an array which nobody has written to. Each is touched by one
+    /// Notes that large pages are to be there that begin in an unwritten array. Each is touched by one
     /// thread: several that come to it at the same time make it several times.
     ///
     /// # Safety
@@ -129,10 +129,10 @@ impl Chores {
     }
 
     /// Lets those be done that have been noted since.
-    pub fn give(&mut self, hands: &Hands) {
-        for chore in self.noted.drain(..) {
-            // Somebody receives it: the hands do.
-            let _ = hands.given.send(chore);
+    pub fn give(&mut self, pool: &CopyPool) {
+        for task in self.noted.drain(..) {
+            // The pool holds a receiver, so sending cannot fail.
+            let _ = pool.given.send(task);
         }
     }
 
@@ -147,71 +147,71 @@ impl Chores {
     }
 }
 
-/// Who does chores.
+/// The threads that run copy tasks.
 #[derive(Debug)]
-pub(crate) struct Hands {
-    given: Sender<Chore>,
-    chores: Receiver<Chore>,
+pub(crate) struct CopyPool {
+    given: Sender<CopyTask>,
+    tasks: Receiver<CopyTask>,
     /// Threads of their own.
     threads: usize,
 }
 
-/// How long a thread looks for another chore before it sleeps: longer than there is none as a rule while a call lasts.
-/// To wake one takes 3 µs of whoever gives it a chore, and a piece has some thirty.
+/// How long a thread looks for another copy task before it sleeps: longer than there is none as a rule while a call lasts.
+/// Waking a thread costs the submitting thread 3 µs, and a chunk has some thirty copy tasks.
 const PATIENCE: Duration = Duration::from_micros(300);
 
 /// Threads beyond these do not make the link any faster, with that of the caller.
 const MOST_THREADS: usize = 16;
 
-impl Hands {
-    /// The threads of the process that do chores.
+impl CopyPool {
+    /// The copy threads of the process.
     pub fn all() -> &'static Self {
-        static ALL: OnceLock<Hands> = OnceLock::new();
+        static ALL: OnceLock<CopyPool> = OnceLock::new();
         ALL.get_or_init(|| {
             let threads = thread::available_parallelism().map_or(1, usize::from);
             Self::with_threads(threads.min(MOST_THREADS) - 1)
         })
     }
 
-    /// None but the callers, who [wait](Self::wait): for tests.
+    /// No threads: only callers that [wait](Self::wait) run tasks, for tests.
     pub fn none() -> &'static Self {
-        static NONE: OnceLock<Hands> = OnceLock::new();
+        static NONE: OnceLock<CopyPool> = OnceLock::new();
         NONE.get_or_init(|| Self::with_threads(0))
     }
 
     fn with_threads(threads: usize) -> Self {
-        let (given, chores) = unbounded::<Chore>();
+        let (given, tasks) = unbounded::<CopyTask>();
         let start = |_: &usize| {
-            let chores = chores.clone();
+            let tasks = tasks.clone();
             let thread = thread::Builder::new().name("gpumap-copies".to_owned());
-            thread.spawn(move || do_all(&chores)).is_ok()
+            thread.spawn(move || do_all(&tasks)).is_ok()
         };
         // Without a thread the others do its share.
         let threads = (0..threads).take_while(start).count();
         Self {
             given,
-            chores,
+            tasks,
             threads,
         }
     }
 
-    /// What a caller does who has nothing else to do: a chore, if nobody else does them.
+    /// Runs one copy task if the pool has no threads, and else yields: for a caller that has nothing else to do.
     pub fn wait(&self) {
         match self.threads {
-            0 => self.chores.try_iter().take(1).for_each(Chore::run),
+            0 => self.tasks.try_iter().take(1).for_each(CopyTask::run),
             _ => thread::yield_now(),
         }
     }
 }
 
-/// Does what comes, until nobody can give anything any more.
-fn do_all(chores: &Receiver<Chore>) {
-    while let Ok(chore) = chores.recv() {
-        chore.run();
+/// Runs tasks until every sender is gone.
+fn do_all(tasks: &Receiver<CopyTask>) {
+    while let Ok(task) = tasks.recv() {
+        task.run();
         let mut last = Instant::now();
         while last.elapsed() < PATIENCE {
-            if let Ok(chore) = chores.try_recv() {
-                chore.run();
+            if let Ok(task) = tasks.try_recv() {
+                task.run();
                 last = Instant::now();
             } else {
                 thread::yield_now();
@@ -222,12 +222,12 @@ fn do_all(chores: &Receiver<Chore>) {
 
 /// [`Fill`] of a byte that anything may be in.
 unsafe fn touch(places: Places) {
-    // SAFETY: the promise of who noted it.
+    // SAFETY: the promise of the caller of `note`.
     unsafe { places.to.write_volatile(0) }
 }
 
 /// [`Fill`] of bytes.
 unsafe fn copy(places: Places) {
-    // SAFETY: the promise of who noted it.
+    // SAFETY: the promise of the caller of `note`.
     unsafe { ptr::copy_nonoverlapping(places.from[0], places.to, places.len) }
 }

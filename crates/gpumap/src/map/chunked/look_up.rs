@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::map::look_up::{Collecting, LookUp, Outputs};
 use crate::map::table::Table;
 use crate::map::{Core, Pair};
-use crate::scratch::{Crew, Lane, Slot, places_of};
+use crate::scratch::{ScratchRole, Stage, StagingPipeline, places_of};
 
 /// Which answers of a lookup are wanted.
 #[derive(Clone, Copy, Debug)]
@@ -49,30 +49,34 @@ impl Wanted {
 
 impl Core {
     /// Threads for a lookup of keys of the host, if they are many.
-    fn crew_for<'a>(&self, keys: Array<'a>, wanted: Wanted) -> Option<(HostArray<'a>, Crew)> {
+    fn pipeline_for<'a>(
+        &self,
+        keys: Array<'a>,
+        wanted: Wanted,
+    ) -> Option<(HostArray<'a>, StagingPipeline)> {
         let per_key = self.pair.key + wanted.bytes(self.pair, 1).iter().sum::<usize>();
-        let crew = |keys_at| {
-            let crew = self.scratch.crew(keys.len().saturating_mul(per_key))?;
-            Some((keys_at, crew))
+        let pipeline = |keys_at| {
+            let pipeline = self.scratch.pipeline(keys.len().saturating_mul(per_key))?;
+            Some((keys_at, pipeline))
         };
-        keys.on_host().and_then(crew)
+        keys.on_host().and_then(pipeline)
     }
 
-    /// Queues looking up a piece that has been loaded; returns where the answers are then, one
+    /// Queues looking up a chunk that has been loaded; returns where the answers are then, one
     /// array right behind the other. To be called under the table's lock, which is to be held until
-    /// the lane has been waited for.
-    fn queue_piece(
+    /// the stage has been waited for.
+    fn queue_chunk(
         &self,
         table: &Table,
-        lane: &mut Lane,
+        stage: &mut Stage,
         keys: &[u8],
         wanted: Wanted,
         default: u64,
     ) -> Result<*const u8> {
-        let staged = take_there(lane, Slot::Keys, 0, keys)?;
+        let staged = take_there(stage, ScratchRole::Keys, 0, keys)?;
         let len = keys.len() / self.pair.key;
         let [values, found] = wanted.bytes(self.pair, len);
-        let answers: *mut u8 = lane.reserve(Slot::FirstOutput, values + found)?;
+        let answers: *mut u8 = stage.reserve(ScratchRole::FirstOutput, values + found)?;
         let unless_none = |is_wanted, at| if is_wanted { at } else { ptr::null_mut() };
         let look_up = LookUp {
             keys: staged,
@@ -86,7 +90,7 @@ impl Core {
         self.expect_sound()?;
         // SAFETY: the keys are staged, and there are places for as many answers; the caller holds
         // the table's lock until this has ended.
-        unsafe { self.launch_look_up(table, lane.stream(), look_up) }?;
+        unsafe { self.launch_look_up(table, stage.stream(), look_up) }?;
         Ok(answers)
     }
 
@@ -96,13 +100,13 @@ impl Core {
     ///
     /// # Safety
     /// `fill` is for elements of the places, and such answers.
-    pub(in crate::map) unsafe fn collect_in_pieces<'p>(
+    pub(in crate::map) unsafe fn collect_in_chunks<'p>(
         &self,
         keys: Array<'_>,
         into: Collecting<'p>,
     ) -> Result<Option<Collecting<'p>>> {
         let len = keys.len();
-        let Some((keys, crew)) = self.crew_for(keys, into.wanted) else {
+        let Some((keys, pipeline)) = self.pipeline_for(keys, into.wanted) else {
             return Ok(Some(into));
         };
         let Collecting {
@@ -113,37 +117,37 @@ impl Core {
             fill,
         } = into;
         let table = self.table.read();
-        // Dropped before the lock is opened: after an error kernels of other lanes still read the
+        // Dropped before the lock is opened: after an error kernels of other stages still read the
         // table.
-        let mut crew = crew;
-        let cuts = crew.cuts(self.pair, len);
+        let mut pipeline = pipeline;
+        let chunks = pipeline.chunks(self.pair, len);
         let [value, found] = wanted.bytes(self.pair, 1);
-        // By pointers: while chores touch a part, nobody else may have it.
-        let parts = cuts.map(|piece| {
-            let part = take(&mut places, piece.len() * element);
-            (piece, ptr::from_mut(part))
+        // By pointers: while the copy tasks touch a part, nothing else may have it.
+        let parts = chunks.map(|chunk| {
+            let part = take(&mut places, chunk.len() * element);
+            (chunk, ptr::from_mut(part))
         });
-        crew.each(
+        pipeline.each(
             parts,
-            |lane, (piece, part)| {
-                // SAFETY: the keys are borrowed, and the part is first written to when chores are done.
+            |stage, (chunk, part)| {
+                // SAFETY: the keys are borrowed, and the part is first written to when the copy tasks are done.
                 unsafe {
-                    lane.touch(&mut **part);
-                    lane.load(0, keys.part(piece));
+                    stage.touch(&mut **part);
+                    stage.load(0, keys.part(chunk));
                 }
             },
-            |lane, (piece, part)| {
-                let len = piece.len();
-                let from = self.queue_piece(&table, lane, keys.part(&piece), wanted, default)?;
+            |stage, (chunk, part)| {
+                let len = chunk.len();
+                let from = self.queue_chunk(&table, stage, keys.part(&chunk), wanted, default)?;
                 // SAFETY: as many answers, which the kernel before has written.
-                unsafe { lane.download(0, from, len * (value + found)) }?;
+                unsafe { stage.download(0, from, len * (value + found)) }?;
                 Ok((part, len))
             },
-            |lane, (part, len)| {
-                lane.wait()?;
+            |stage, (part, len)| {
+                stage.wait()?;
                 // SAFETY: `fill` writes to all places of the part, which nothing else has now; answers stay in the
                 // pinned memory until that is done.
-                unsafe { lane.fill(fill, (&mut *part, element), [value, found], len) };
+                unsafe { stage.fill(fill, (&mut *part, element), [value, found], len) };
                 Ok(())
             },
         )?;
@@ -164,41 +168,41 @@ impl Core {
         };
         let len = keys.len();
         let [values, found] = &mut outputs;
-        let crew = match (host_places(values), host_places(found)) {
+        let pipeline = match (host_places(values), host_places(found)) {
             (Some(values), Some(found)) => self
-                .crew_for(keys, wanted)
-                .map(|(keys, crew)| (keys, crew, values, found)),
+                .pipeline_for(keys, wanted)
+                .map(|(keys, pipeline)| (keys, pipeline, values, found)),
             _ => None,
         };
-        let Some((keys, crew, mut values, mut found)) = crew else {
+        let Some((keys, pipeline, mut values, mut found)) = pipeline else {
             return Ok(Some(outputs));
         };
         let table = self.table.read();
-        // Dropped before the lock is opened: after an error kernels of other lanes still read the
+        // Dropped before the lock is opened: after an error kernels of other stages still read the
         // table.
-        let mut crew = crew;
-        let pieces = crew.cuts(self.pair, len).map(|piece: Range<usize>| {
-            let [of_values, of_found] = wanted.bytes(self.pair, piece.len());
+        let mut pipeline = pipeline;
+        let chunks = pipeline.chunks(self.pair, len).map(|chunk: Range<usize>| {
+            let [of_values, of_found] = wanted.bytes(self.pair, chunk.len());
             let places = [take(&mut values, of_values), take(&mut found, of_found)];
-            (piece, places)
+            (chunk, places)
         });
-        crew.each(
-            pieces,
-            // SAFETY: the keys are borrowed until chores are done.
-            |lane, (piece, _)| unsafe { lane.load(0, keys.part(piece)) },
-            |lane, (piece, [values, found])| {
+        pipeline.each(
+            chunks,
+            // SAFETY: the keys are borrowed until the copy tasks are done.
+            |stage, (chunk, _)| unsafe { stage.load(0, keys.part(chunk)) },
+            |stage, (chunk, [values, found])| {
                 // SAFETY: values and bytes are written, and nothing else.
                 let (values, found) = unsafe { (places_of(values), places_of(found)) };
-                let from = self.queue_piece(&table, lane, keys.part(&piece), wanted, default)?;
+                let from = self.queue_chunk(&table, stage, keys.part(&chunk), wanted, default)?;
                 // SAFETY: as many answers, which the kernel before has written. The outputs are
-                // borrowed until the crew has waited for its lanes.
-                unsafe { lane.land(from, values, found) }?;
+                // borrowed until the pipeline has waited for its stages.
+                unsafe { stage.copy_to_host(from, values, found) }?;
                 Ok((values, found))
             },
-            |lane, (values, found): (&mut [MaybeUninit<u8>], &mut [MaybeUninit<u8>])| {
-                lane.wait()?;
-                // SAFETY: the outputs are borrowed until chores are done.
-                unsafe { lane.hand_out(values, found) };
+            |stage, (values, found): (&mut [MaybeUninit<u8>], &mut [MaybeUninit<u8>])| {
+                stage.wait()?;
+                // SAFETY: the outputs are borrowed until the copy tasks are done.
+                unsafe { stage.deliver(values, found) };
                 Ok(())
             },
         )?;

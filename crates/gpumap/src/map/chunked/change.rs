@@ -12,12 +12,12 @@ use crate::map::operand::Operands;
 use crate::map::remove::{Removal, Tells};
 use crate::map::table::Table;
 use crate::map::{Core, Pair};
-use crate::scratch::Slot;
+use crate::scratch::ScratchRole;
 
 impl Core {
     /// Gives present keys of the host new values, if they are many. Returns how many were present.
     /// To be called under the table's lock.
-    pub(in crate::map) fn assign_in_pieces(
+    pub(in crate::map) fn assign_in_chunks(
         &self,
         table: &Table,
         update: Update,
@@ -29,25 +29,27 @@ impl Core {
             return Ok(None);
         };
         let bytes = keys.bytes().len() + each.bytes().len();
-        let Some(mut crew) = self.scratch.crew(bytes) else {
+        let Some(mut pipeline) = self.scratch.pipeline(bytes) else {
             return Ok(None);
         };
-        let cuts = crew.cuts(pair, len);
-        crew.reserve(Slot::Keys, pair.key, &cuts)?;
+        let chunks = pipeline.chunks(pair, len);
+        pipeline.reserve(ScratchRole::Keys, pair.key, &chunks)?;
         if let Operands::Each(_) = values {
-            crew.reserve(Slot::Values, pair.value, &cuts)?;
+            pipeline.reserve(ScratchRole::Values, pair.value, &chunks)?;
         }
         self.expect_sound()?;
-        let [present, _] = self.change_in_pieces(
-            crew,
-            cuts.map(|piece| (keys.part(&piece), part_of(each, &piece))),
-            // SAFETY: both are borrowed until chores are done.
-            |lane, &mut pairs| unsafe { load_pairs(lane, pairs) },
-            |lane, (keys, each), present| {
+        let [present, _] = self.change_in_chunks(
+            pipeline,
+            chunks.map(|chunk| (keys.part(&chunk), part_of(each, &chunk))),
+            // SAFETY: both are borrowed until the copy tasks are done.
+            |stage, &mut pairs| unsafe { load_pairs(stage, pairs) },
+            |stage, (keys, each), present| {
                 let assignment = Assignment {
-                    keys: take_there(lane, Slot::Keys, 0, keys)?,
+                    keys: take_there(stage, ScratchRole::Keys, 0, keys)?,
                     values: match values {
-                        Operands::Each(_) => take_there(lane, Slot::Values, keys.len(), each)?,
+                        Operands::Each(_) => {
+                            take_there(stage, ScratchRole::Values, keys.len(), each)?
+                        }
                         Operands::Same(_) => ptr::null(),
                     },
                     value: values.same(),
@@ -56,7 +58,7 @@ impl Core {
                 };
                 // SAFETY: the pairs are staged; the caller holds the table's lock until this has
                 // ended.
-                unsafe { self.launch_assignment(table, lane.stream(), assignment, present) }
+                unsafe { self.launch_assignment(table, stage.stream(), assignment, present) }
             },
         )?;
         Ok(Some(present))
@@ -64,7 +66,7 @@ impl Core {
 
     /// Removes keys of the host, if they are many. Returns how many were present. To be called
     /// under the table's lock.
-    pub(in crate::map) fn remove_in_pieces(
+    pub(in crate::map) fn remove_in_chunks(
         &self,
         table: &Table,
         keys: Array<'_>,
@@ -73,26 +75,26 @@ impl Core {
         let Some(keys) = keys.on_host() else {
             return Ok(None);
         };
-        let Some(mut crew) = self.scratch.crew(keys.bytes().len()) else {
+        let Some(mut pipeline) = self.scratch.pipeline(keys.bytes().len()) else {
             return Ok(None);
         };
-        let cuts = crew.cuts(Pair { key, value: 0 }, len);
-        crew.reserve(Slot::Keys, key, &cuts)?;
+        let chunks = pipeline.chunks(Pair { key, value: 0 }, len);
+        pipeline.reserve(ScratchRole::Keys, key, &chunks)?;
         self.expect_sound()?;
-        let [removed, _] = self.change_in_pieces(
-            crew,
-            cuts.map(|piece| keys.part(&piece)),
-            // SAFETY: they are borrowed until chores are done.
-            |lane, keys| unsafe { lane.load(0, keys) },
-            |lane, keys, removed| {
+        let [removed, _] = self.change_in_chunks(
+            pipeline,
+            chunks.map(|chunk| keys.part(&chunk)),
+            // SAFETY: they are borrowed until the copy tasks are done.
+            |stage, keys| unsafe { stage.load(0, keys) },
+            |stage, keys, removed| {
                 let removal = Removal {
-                    keys: take_there(lane, Slot::Keys, 0, keys)?,
+                    keys: take_there(stage, ScratchRole::Keys, 0, keys)?,
                     len: keys.len() / key,
                     tells: Tells::Count,
                 };
                 // SAFETY: the keys are staged; the caller holds the table's lock until this has
                 // ended.
-                unsafe { self.launch_removal(table, lane.stream(), removal, removed) }
+                unsafe { self.launch_removal(table, stage.stream(), removal, removed) }
             },
         )?;
         self.books.room.removed(removed);

@@ -1,4 +1,4 @@
-//! Large batches of the host, which go to the device in pieces: the same results as for batches that do
+//! Large batches of the host, which go to the device in chunks: the same results as for batches that do
 //! not. Pieces are made small, so that small batches have many.
 
 use gpumap::{Buffer, Error, Growth, Key, Map, Merge, Outcome, PinnedBuffer, Value};
@@ -10,21 +10,21 @@ use gpumap_tests::{
     value, value_bits,
 };
 
-/// Bytes of a piece at most: of 32 to 256 pairs; on a GPU, where batches are larger, of up to 16,384.
+/// Bytes of a chunk at most: of 32 to 256 pairs; on a GPU, where batches are larger, of up to 16,384.
 fn small(on: &Target) -> usize {
     on.n(256, 16 << 10)
 }
 
-/// A map that takes batches in such pieces, and has room for `n` pairs.
+/// A map that takes batches in such chunks, and has room for `n` pairs.
 fn map<K: Key, V: Value>(on: &Target, n: usize) -> Map<K, V> {
     on.builder()
         .capacity(n)
-        .cut(1, small(on), true)
+        .chunking(1, small(on), true)
         .build()
         .unwrap()
 }
 
-/// A batch whose keys come twice, far apart: in two pieces.
+/// A batch whose keys come twice, far apart: in two chunks.
 fn twice<K: Key, V: Value>(first: u64, n: u64, writer: u8) -> Batch<K, V> {
     Batch::numbered((first..first + n).chain(first..first + n), writer)
 }
@@ -181,9 +181,9 @@ fn lookups_tell_the_host() {
         let n = on.n(2_000, 300_000) as u64;
         let batch = Batch::<K, V>::numbered((0..n).step_by(2), 1);
         let held: Oracle = batch.bits().collect();
-        let in_pieces = map::<K, V>(on, n as usize);
+        let in_chunks = map::<K, V>(on, n as usize);
         let as_ever = on.map::<K, V>(n as usize);
-        for map in [&in_pieces, &as_ever] {
+        for map in [&in_chunks, &as_ever] {
             map.insert(&batch.keys, &batch.values).unwrap();
             for asked in [0, 1, 31, 32, 33, 257, n] {
                 let keys: Vec<K> = (0..asked).map(nth_key).collect();
@@ -244,14 +244,14 @@ fn the_host_gets_all_pairs_into_its_own_memory() {
 }
 
 #[test]
-fn keys_without_room_are_placed_after_the_last_piece() {
+fn keys_without_room_are_placed_after_the_last_chunk() {
     fn body<K: Key, V: Value>(on: &Target) {
         // It promises more room than it has.
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
         let builder = shape.builder::<K, V>(on).capacity(1_000);
         let map = builder
             .growth(Growth::By(2.0))
-            .cut(1, small(on), true)
+            .chunking(1, small(on), true)
             .build()
             .unwrap();
         let batch = Batch::<K, V>::numbered((0..700).chain(0..300), 1);
@@ -271,7 +271,7 @@ fn a_batch_without_room_grows_the_map_or_is_refused_as_a_whole() {
     fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(2_000, 2_000_000);
         let batch = Batch::<K, V>::numbered(0..n as u64, 1);
-        let growing = on.builder().cut(1, small(on), true).build().unwrap();
+        let growing = on.builder().chunking(1, small(on), true).build().unwrap();
         assert_eq!(growing.insert(&batch.keys, &batch.values).unwrap(), n);
         assert_holds(&growing, &batch.bits().collect());
 
@@ -279,7 +279,7 @@ fn a_batch_without_room_grows_the_map_or_is_refused_as_a_whole() {
             .builder()
             .submap_slots(&[n / 4])
             .growth(Growth::Fixed)
-            .cut(1, small(on), true)
+            .chunking(1, small(on), true)
             .build()
             .unwrap();
         let (few, many) = (Batch::<K, V>::numbered(0..10, 1), &batch);
@@ -291,37 +291,37 @@ fn a_batch_without_room_grows_the_map_or_is_refused_as_a_whole() {
     on_pairs!(body: u32 => u32, u64 => u64, u64 => ());
 }
 
-/// A map with pairs, which takes all batches in pieces that the caller copies: so the same calls fail.
+/// A map with pairs, which takes all batches in chunks that the caller copies: so the same calls fail.
 fn one_thread<K: Key, V: Value>(on: &Target) -> gpumap::Result<Map<K, V>> {
     let builder = on.builder().hash_seed(1).capacity(1_000);
-    let map = builder.cut(1, 256, false).build()?;
+    let map = builder.chunking(1, 256, false).build()?;
     let pairs = Batch::<K, V>::numbered(0..100, 1);
     map.insert(&pairs.keys, &pairs.values)?;
     Ok(map)
 }
 
 #[test]
-fn calls_fail_between_pieces() {
+fn calls_fail_between_chunks() {
     fn body<K: Key, V: Value>(on: &Target) {
         let more = Batch::<K, V>::numbered(50..250, 2);
         let (keys, values) = (&more.keys, &more.values);
         let build = one_thread::<K, V>;
-        try_every_call(on, "insert in pieces", build, |map| {
+        try_every_call(on, "insert in chunks", build, |map| {
             map.insert(keys, values)
         });
-        try_every_call(on, "merge in pieces", build, |map| {
+        try_every_call(on, "merge in chunks", build, |map| {
             map.merge(keys, values, Merge::Add)
         });
-        try_every_call(on, "assign in pieces", build, |map| {
+        try_every_call(on, "assign in chunks", build, |map| {
             map.assign(keys, values)
         });
-        try_every_call(on, "remove in pieces", build, |map| map.remove(keys));
-        try_every_call(on, "get in pieces", build, |map| {
+        try_every_call(on, "remove in chunks", build, |map| map.remove(keys));
+        try_every_call(on, "get in chunks", build, |map| {
             let values = map.get(keys)?.into_iter();
             Ok(values.map(|v| v.map(value_bits)).collect::<Vec<_>>())
         });
-        try_every_call(on, "contains in pieces", build, |map| map.contains(keys));
-        try_every_call(on, "get_into in pieces", build, |map| {
+        try_every_call(on, "contains in chunks", build, |map| map.contains(keys));
+        try_every_call(on, "get_into in chunks", build, |map| {
             let (mut out, mut found) = (vec![value::<V>(0); 200], vec![0u8; 200]);
             map.get_into(keys, &mut out, &mut found)?;
             Ok((out.into_iter().map(value_bits).collect::<Vec<_>>(), found))

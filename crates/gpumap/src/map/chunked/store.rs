@@ -18,12 +18,12 @@ use crate::map::operand::Operands;
 use crate::map::store::{Job, Progress, Report};
 use crate::map::table::Table;
 use crate::room::Promise;
-use crate::scratch::{Crew, Slot, Workspace};
+use crate::scratch::{ScratchRole, StagingPipeline, Workspace};
 
 impl Core {
     /// Stores a batch of the host, if it is large and there is room for it. Returns how many pairs
     /// were stored.
-    pub(in crate::map) fn store_in_pieces(
+    pub(in crate::map) fn store_in_chunks(
         &self,
         scratch: &mut Workspace,
         keys: Array<'_>,
@@ -35,7 +35,7 @@ impl Core {
             return Ok(None);
         };
         let bytes = keys.bytes().len() + each.bytes().len();
-        let Some(crew) = self.scratch.crew(bytes) else {
+        let Some(pipeline) = self.scratch.pipeline(bytes) else {
             return Ok(None);
         };
         let table = self.table.read();
@@ -44,56 +44,58 @@ impl Core {
         };
         self.expect_sound()?;
         let job = with(Job {
-            keys: scratch.reserve::<u8>(Slot::Keys, len * pair.key)?,
+            keys: scratch.reserve::<u8>(ScratchRole::Keys, len * pair.key)?,
             values: match values {
-                Operands::Each(_) => scratch.reserve::<u8>(Slot::Values, len * pair.value)?,
+                Operands::Each(_) => {
+                    scratch.reserve::<u8>(ScratchRole::Values, len * pair.value)?
+                }
                 Operands::Same(_) => ptr::null(),
             },
             value: values.same(),
             ..Job::insert(pair, len)
         });
         let unplaced = scratch.clear_bits(job.len)?;
-        // The lanes have streams of their own.
+        // The stages have streams of their own.
         scratch.stream().synchronize()?;
         scratch.dirty_bits();
-        let report = self.store_pieces(&table, crew, job, unplaced, (keys, each))?;
-        self.end_pieces(table, promise, scratch, job, report)
+        let report = self.store_chunks(&table, pipeline, job, unplaced, (keys, each))?;
+        self.end_chunks(table, promise, scratch, job, report)
             .map(Some)
     }
 
-    /// Stores pieces on lanes. There is a bit for each pair, and a value, or all keys have the same.
-    fn store_pieces(
+    /// Stores chunks on stages. There is a bit for each pair, and a value, or all keys have the same.
+    fn store_chunks(
         &self,
         table: &Table,
-        crew: Crew,
+        pipeline: StagingPipeline,
         job: Job,
         unplaced: *mut u32,
         (keys, values): (HostArray<'_>, HostArray<'_>),
     ) -> Result<Report> {
-        let cuts = crew.cuts(self.pair, job.len);
-        let of_piece = |piece: &Range<usize>| (keys.part(piece), part_of(values, piece));
-        let [stored, refused] = self.change_in_pieces(
-            crew,
-            cuts,
-            // SAFETY: both are borrowed until chores are done.
-            |lane, piece| unsafe { load_pairs(lane, of_piece(piece)) },
-            |lane, piece, counters| {
-                let (keys, values) = of_piece(&piece);
-                let part = job.after(piece.start).first(piece.len());
-                // SAFETY: there is room for all pieces, one after the other, until the lanes have been waited for.
+        let chunks = pipeline.chunks(self.pair, job.len);
+        let of_chunk = |chunk: &Range<usize>| (keys.part(chunk), part_of(values, chunk));
+        let [stored, refused] = self.change_in_chunks(
+            pipeline,
+            chunks,
+            // SAFETY: both are borrowed until the copy tasks are done.
+            |stage, chunk| unsafe { load_pairs(stage, of_chunk(chunk)) },
+            |stage, chunk, counters| {
+                let (keys, values) = of_chunk(&chunk);
+                let part = job.after(chunk.start).first(chunk.len());
+                // SAFETY: there is room for all chunks, one after the other, until the stages have been waited for.
                 unsafe {
-                    lane.upload(0, part.keys.cast_mut(), keys)?;
-                    lane.upload(keys.len(), part.values.cast_mut(), values)?;
+                    stage.upload(0, part.keys.cast_mut(), keys)?;
+                    stage.upload(keys.len(), part.values.cast_mut(), values)?;
                 }
                 let account = Account {
                     outcomes: part.outcomes,
-                    unplaced: unplaced.wrapping_add(piece.start / 32),
+                    unplaced: unplaced.wrapping_add(chunk.start / 32),
                     counters,
                     select: Select::All,
                 };
                 // SAFETY: the pairs are staged and there is a bit for each; the caller holds the
                 // table's lock until this has ended.
-                unsafe { self.launch_store(table, lane.stream(), part, account) }
+                unsafe { self.launch_store(table, stage.stream(), part, account) }
             },
         )?;
         Ok(Report {
@@ -102,8 +104,8 @@ impl Core {
         })
     }
 
-    /// Enters what pieces came to, and places the pairs whose keys collide.
-    fn end_pieces(
+    /// Enters what chunks came to, and places the pairs whose keys collide.
+    fn end_chunks(
         &self,
         table: RwLockReadGuard<'_, Table>,
         promise: Promise<'_>,
