@@ -12,7 +12,7 @@
 //! | `cells` | reserved keys, whose tombstones are used again |
 //! | `counts` | how the counters come home |
 //! | `chains` | the bitmap of the slab allocator, and the link by CAS |
-//! | `fence` | calls in flight, and what waits for them; promises of room |
+//! | `fence` | calls in flight, and what waits for them; reservations of room |
 //! | `gate` | calls that do not run beside each other |
 //! | `work` | what is known of the work on a stream |
 //!

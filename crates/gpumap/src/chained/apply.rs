@@ -169,12 +169,12 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             _ => self.spare_slots(job.len),
         };
         let chains = self.shared()?;
-        let Some(promise) = self.room.promise(most_new.saturating_add(spare)) else {
+        let Some(reservation) = self.occupancy.reserve_pairs(most_new.saturating_add(spare)) else {
             return Ok(false);
         };
         let [stored, removed] = self.run_mixed(&chains, scratch, job)?;
-        promise.keep(stored);
-        self.room.removed(removed);
+        reservation.commit(stored);
+        self.occupancy.removed(removed);
         Ok(true)
     }
 
@@ -188,8 +188,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         outcomes: &mut Vec<u8>,
     ) -> Result<()> {
         let [stored, removed] = self.run_mixed(chains, scratch, job)?;
-        self.room.stored(stored);
-        self.room.removed(removed);
+        self.occupancy.stored(stored);
+        self.occupancy.removed(removed);
         self.replay(chains, scratch, job, &|i| operations[i], outcomes)?;
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::error::{Error, Result, Setting};
 use crate::lock::Lock;
 use crate::map::{encoding_of, random_seed};
-use crate::room::Room;
+use crate::occupancy::Occupancy;
 use crate::scratch::ScratchPool;
 use crate::stream::Stream;
 
@@ -144,7 +144,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
         let chains = Chains::new(&stream, buckets as u32, slabs, fixed, seed)?;
         Ok(ChainedMap {
             scratch: ScratchPool::new(&self.device),
-            room: Room::new(chains.slabs() * slab_slots),
+            occupancy: Occupancy::new(chains.slabs() * slab_slots),
             chains: Lock::new(chains),
             device: self.device,
             kernels,

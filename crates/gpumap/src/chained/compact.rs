@@ -53,7 +53,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             unsafe { self.kernels.compact.launch(scratch.stream(), grid, args) }?;
             scratch.counted()
         })?;
-        self.room.rebuilt(self.room.len(), self.capacity());
+        self.occupancy
+            .rebuilt(self.occupancy.len(), self.capacity());
         tracing::debug!(freed, pairs = self.len(), "compacted the chains");
         Ok(freed as usize)
     }

@@ -9,7 +9,7 @@ use super::{ChainedMap, Key, Value};
 use crate::error::Error;
 use crate::error::Result;
 use crate::lending::{Ended, Tally, lend};
-use crate::room::Promise;
+use crate::occupancy::Reservation;
 use crate::scratch::Workspace;
 use crate::stream::Stream;
 
@@ -25,7 +25,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// | runs beside | all verbs that may run side by side, and other `launch_with` |
     /// | waits for | those that run alone, if slabs have to be added |
     /// | `launch` must not | call this map: what waits for the calls in flight would wait for `launch` |
-    /// | a kernel that stores more than it promised | counts right; it, or a batch beside it, may find no room |
+    /// | a kernel that stores more than it reserved | counts right; it, or a batch beside it, may find no room |
     /// | the `ChainedRef` after the call | must not be launched with any more |
     /// | an error of `launch` | is returned when what was launched has ended |
     ///
@@ -44,13 +44,13 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     ) -> Result<Tally> {
         self.device.expect_same(stream.device())?;
         let mut scratch = self.scratch.take()?;
-        let (chains, promise) = self.chains_with_room(most_new)?;
+        let (chains, reservation) = self.chains_with_room(most_new)?;
         let ended = self.lend(&chains, &mut scratch, stream, launch)?;
         // Under the lock still: a call that runs alone must find the figures right.
-        let promised = ended.tally.inserted.min(most_new);
-        promise.keep(promised);
-        self.room.stored(ended.tally.inserted - promised);
-        self.room.removed(ended.tally.removed);
+        let within = ended.tally.inserted.min(most_new);
+        reservation.commit(within);
+        self.occupancy.stored(ended.tally.inserted - within);
+        self.occupancy.removed(ended.tally.removed);
         drop(chains);
         ended.report(self.kernels.slots)
     }
@@ -128,14 +128,17 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let mut scratch = self.scratch.take()?;
         let chains = self.exclusive()?;
         let ended = self.lend(&chains, &mut scratch, stream, launch)?;
-        self.room.stored(ended.tally.inserted);
-        self.room.removed(ended.tally.removed);
+        self.occupancy.stored(ended.tally.inserted);
+        self.occupancy.removed(ended.tally.removed);
         drop(chains);
         ended.report(self.kernels.slots)
     }
 
     /// The chains with room for so many pairs more, shared with other calls.
-    fn chains_with_room(&self, pairs: usize) -> Result<(RwLockReadGuard<'_, Chains>, Promise<'_>)> {
+    fn chains_with_room(
+        &self,
+        pairs: usize,
+    ) -> Result<(RwLockReadGuard<'_, Chains>, Reservation<'_>)> {
         // How many warps there will be is not known.
         let spare = match pairs {
             0 => 0,
@@ -144,19 +147,19 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let slots = pairs.saturating_add(spare);
         {
             let chains = self.shared()?;
-            if let Some(promise) = self.room.promise(slots) {
-                return Ok((chains, promise));
+            if let Some(reservation) = self.occupancy.reserve_pairs(slots) {
+                return Ok((chains, reservation));
             }
         }
         let mut chains = self.exclusive()?;
         self.make_room_and_spare(&mut chains, pairs, spare)?;
         let missing = || self.full(pairs, pairs, false);
-        let promise = self
-            .room
-            .promise(slots)
-            .or_else(|| self.room.promise(pairs));
-        let promise = promise.ok_or_else(missing)?;
-        Ok((RwLockWriteGuard::downgrade(chains), promise))
+        let reservation = self
+            .occupancy
+            .reserve_pairs(slots)
+            .or_else(|| self.occupancy.reserve_pairs(pairs));
+        let reservation = reservation.ok_or_else(missing)?;
+        Ok((RwLockWriteGuard::downgrade(chains), reservation))
     }
 
     /// Launches, waits and counts. The caller holds the lock of the chains.

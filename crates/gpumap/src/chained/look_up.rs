@@ -66,7 +66,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         // The codes of the two outcomes are 0 and 1.
         let answers = (found.as_mut_ptr(), values.as_mut_ptr());
         self.look_up(&mut scratch, keys, answers)?;
-        scratch.land_both(values, found, len)
+        scratch.copy_both_to_host(values, found, len)
     }
 
     /// For each key whether it is present.

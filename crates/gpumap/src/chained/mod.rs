@@ -53,8 +53,8 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::lock::Lock;
 use crate::map::{Key, Value};
+use crate::occupancy::Occupancy;
 use crate::poison;
-use crate::room::Room;
 use crate::scratch::{ScratchPool, Workspace};
 use chains::Chains;
 
@@ -114,7 +114,7 @@ pub struct ChainedMap<K: Key, V: Value<Bits = K::Bits>> {
     /// Shared by the verbs; exclusive for what must run alone.
     chains: Lock<Chains>,
     /// Pairs, and the slots that are not empty; its capacity are the pool's slots.
-    room: Room,
+    occupancy: Occupancy,
     /// Whether the pool keeps its size.
     fixed: bool,
     /// Whether a write failed half-way.
@@ -144,7 +144,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// How many pairs it holds. Exact when no call is in flight; else every call that has returned is
     /// counted. Costs nothing.
     pub fn len(&self) -> usize {
-        self.room.len()
+        self.occupancy.len()
     }
 
     /// Whether it holds no pair.
@@ -155,7 +155,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// How many pairs fit in the pool whatever their keys, those that it holds included; slots of
     /// removed pairs count until they are [compacted](Self::compact).
     pub fn capacity(&self) -> usize {
-        self.room.capacity()
+        self.occupancy.capacity()
     }
 
     /// Frees the scratch memory that no call is using; see [`Map::trim`](crate::Map::trim).

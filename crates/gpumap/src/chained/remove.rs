@@ -33,7 +33,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let chains = self.shared()?;
         let grid = self.share_out(len);
         let [removed, _] = self.change(&chains, &mut scratch, self.kernels.remove, job, grid)?;
-        self.room.removed(removed);
+        self.occupancy.removed(removed);
         Ok(removed)
     }
 
@@ -46,7 +46,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         // Half-way through it holds neither what it held nor nothing.
         self.poisoned.store(true, Ordering::Release);
         chains.clear()?;
-        self.room.rebuilt(0, self.capacity());
+        self.occupancy.rebuilt(0, self.capacity());
         self.poisoned.store(false, Ordering::Release);
         Ok(())
     }

@@ -48,7 +48,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
-        scratch.land_pairs(keys, values, self.len(), |scratch, outputs, room| {
+        scratch.copy_pairs_to_host(keys, values, self.len(), |scratch, outputs, room| {
             self.dump(&*self.shared()?, scratch, outputs, room)
         })
     }

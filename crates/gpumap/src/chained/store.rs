@@ -123,12 +123,12 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     ) -> Result<Option<[usize; 2]>> {
         let chains = self.shared()?;
         let slots = job.len.saturating_add(self.spare_slots(job.len));
-        let Some(promise) = self.room.promise(slots) else {
+        let Some(reservation) = self.occupancy.reserve_pairs(slots) else {
             return Ok(None);
         };
         let counts = self.change(&chains, scratch, kernel, job, self.share_out(job.len))?;
-        // Under the lock still: who compacts the map next takes the books as they are then.
-        promise.keep(counts[0]);
+        // Under the lock still: the next compaction takes the occupancy as it is then.
+        reservation.commit(counts[0]);
         Ok(Some(counts))
     }
 
@@ -141,7 +141,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         job: Job<K, V>,
     ) -> Result<[usize; 2]> {
         let counts = self.change(chains, scratch, kernel, job, self.share_out(job.len))?;
-        self.room.stored(counts[0]);
+        self.occupancy.stored(counts[0]);
         Ok(counts)
     }
 
@@ -154,7 +154,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         unique: bool,
     ) -> Result<()> {
         let mut new = job.len;
-        if unique && new > self.room.left() {
+        if unique && new > self.occupancy.left() {
             self.look(chains, scratch, self.kernels.get, job)?;
             // SAFETY: a byte for each key was reserved, and written just now.
             let outcomes = unsafe { scratch.read(job.outcomes, job.len) }?;

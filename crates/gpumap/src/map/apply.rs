@@ -18,8 +18,8 @@ use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
 use crate::memory::{host_collect, host_vec, host_zeroed};
+use crate::occupancy::Reservation;
 use crate::output::Output;
-use crate::room::Promise;
 use crate::scratch::{ScratchRole, Workspace};
 
 /// What [`Map::apply`] does with a key.
@@ -246,7 +246,7 @@ impl Core {
                 stage().map_err(|error| self.too_large_to_stage(error, len, staged))?;
             let applied = self.apply_mix(scratch, mix);
             let applied = applied.map_err(|error| error.of_batch_with(staged))?;
-            scratch.land_all([values_told, outcomes])?;
+            scratch.copy_all_to_host([values_told, outcomes])?;
             Ok(applied)
         })
     }
@@ -272,32 +272,32 @@ impl Core {
 
     /// Room for all that a batch stores, if there is as much for sure, and how much it needs at most. Operations
     /// on the device are counted only if there is no room for all of them.
-    fn promise_for(
+    fn reservation_for(
         &self,
         scratch: &mut Workspace,
         mix: &Mix,
-    ) -> Result<(Option<Promise<'_>>, usize)> {
+    ) -> Result<(Option<Reservation<'_>>, usize)> {
         let len = mix.pairs.len;
         if let Some(stores) = mix.stores {
-            return Ok((self.books.room.promise(stores), stores));
+            return Ok((self.state.occupancy.reserve_pairs(stores), stores));
         }
-        if let Some(promise) = self.books.room.promise(len) {
-            return Ok((Some(promise), len));
+        if let Some(reservation) = self.state.occupancy.reserve_pairs(len) {
+            return Ok((Some(reservation), len));
         }
         let stores = self.count_stores(scratch, mix.operations, len)?;
-        Ok((self.books.room.promise(stores), stores))
+        Ok((self.state.occupancy.reserve_pairs(stores), stores))
     }
 
     /// Runs a batch: beside other calls if it fits for sure, else alone.
     fn apply_mix(&self, scratch: &mut Workspace, mix: Mix) -> Result<Applied> {
         let (report, mut applied) = {
             let table = self.table.read();
-            let (promise, stores) = self.promise_for(scratch, &mix)?;
-            match promise {
-                Some(promise) => {
+            let (reservation, stores) = self.reservation_for(scratch, &mix)?;
+            match reservation {
+                Some(reservation) => {
                     let (report, applied) = self.run_mix(&table, scratch, mix, Select::All)?;
-                    promise.keep(applied.stored);
-                    self.books.room.removed(applied.removed);
+                    reservation.commit(applied.stored);
+                    self.state.occupancy.removed(applied.removed);
                     (report, applied)
                 }
                 None => {
@@ -339,26 +339,26 @@ impl Core {
         let before = table.shape.bytes();
         self.or_give_back(&mut table, |table| {
             let bits = Workspace::bytes_of_bits(len);
-            if new > self.books.room.left() {
+            if new > self.state.occupancy.left() {
                 let grown = self.make_room_for_all(table, new);
                 grown.map_err(|error| error.of_batch_with(bits))?;
             }
             // A pair that is removed and stored again takes a second slot. Those of removed pairs are cleared away
             // then, for which there has to be memory before anything is removed.
             let slots = stores.min(absent.saturating_add(mix.removes));
-            if slots > self.books.room.left() {
+            if slots > self.state.occupancy.left() {
                 let taken = bits + table.shape.bytes().saturating_sub(before);
                 let compactable = self.expect_compactable(table);
                 compactable.map_err(|error| error.of_batch_with(taken))?;
             }
             let (report, applied) = self.run_mix(table, scratch, mix, Select::All)?;
-            self.books.room.stored(applied.stored);
-            self.books.room.removed(applied.removed);
+            self.state.occupancy.stored(applied.stored);
+            self.state.occupancy.removed(applied.removed);
             Ok((report, applied))
         })
     }
 
-    /// Runs the kernel, and waits. The caller holds the table's lock, and keeps the books.
+    /// Runs the kernel, and waits. The caller holds the table's lock, and accounts for the pairs.
     fn run_mix(
         &self,
         table: &Table,

@@ -55,7 +55,7 @@ impl Core {
     /// those of a larger table and of the bits of the batch.
     pub(super) fn bytes_to_store(&self, table: &Table, new: usize, batch: usize) -> u64 {
         let bits = Workspace::bytes_of_bits(batch);
-        let larger = match new <= self.books.room.left() {
+        let larger = match new <= self.state.occupancy.left() {
             true => 0,
             false => self
                 .shape_with_room_for(table, new)
@@ -66,7 +66,7 @@ impl Core {
 
     /// The arrangement in which so many more pairs fit.
     fn shape_with_room_for(&self, table: &Table, more: usize) -> Result<Shape> {
-        let pairs = self.books.room.len().saturating_add(more);
+        let pairs = self.state.occupancy.len().saturating_add(more);
         let shape = self.shape_for(pairs.max(self.capacity()))?;
         Ok(shape.aligned_to(&table.shape))
     }

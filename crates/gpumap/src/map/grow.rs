@@ -70,10 +70,10 @@ impl Core {
     pub(crate) fn reserve(&self, more: usize) -> Result<()> {
         let mut table = self.exclusive()?;
         self.expect_sound()?;
-        if self.books.room.left() >= more {
+        if self.state.occupancy.left() >= more {
             return Ok(());
         }
-        let pairs = self.books.room.len().saturating_add(more);
+        let pairs = self.state.occupancy.len().saturating_add(more);
         self.or_give_back(&mut table, |table| {
             self.rebuild(table, pairs.max(self.capacity()))
         })
@@ -82,7 +82,7 @@ impl Core {
     /// See [`Map::shrink_to_fit`].
     pub(crate) fn shrink_to_fit(&self) -> Result<()> {
         let mut table = self.exclusive()?;
-        let mut capacity = self.books.room.len();
+        let mut capacity = self.state.occupancy.len();
         for _ in 0..TRIES {
             match self.rebuild(&mut table, capacity) {
                 Err(Error::Full { .. }) => capacity += capacity / 4 + 1,
@@ -95,9 +95,9 @@ impl Core {
     /// Makes room for some of the `more` absent keys of a batch at least, by compacting or growing. If it grows, then for
     /// about as many as are `likely` to be new.
     pub(super) fn make_room(&self, table: &mut Table, more: usize, likely: usize) -> Result<()> {
-        let (len, capacity) = (self.books.room.len(), self.capacity());
+        let (len, capacity) = (self.state.occupancy.len(), self.capacity());
         let least = len.saturating_add(more.div_ceil(PARTS).max(1));
-        let has_tombstones = self.books.room.used() > len;
+        let has_tombstones = self.state.occupancy.used() > len;
         let Growth::By(factor) = self.growth else {
             if has_tombstones && least <= capacity {
                 return self.rebuild(table, capacity);
@@ -133,7 +133,7 @@ impl Core {
 
     /// Makes room for all of `pairs`, by compacting or growing, as far as the growth setting allows.
     pub(super) fn make_room_for_all(&self, table: &mut Table, pairs: usize) -> Result<()> {
-        let (len, capacity) = (self.books.room.len(), self.capacity());
+        let (len, capacity) = (self.state.occupancy.len(), self.capacity());
         let needed = len.saturating_add(pairs);
         let Growth::By(factor) = self.growth else {
             return match needed.checked_sub(capacity) {
@@ -241,7 +241,7 @@ impl Core {
         self.device
             .load_kernels([kernels.rebuild.entry(), kernels.rehash.entry()])?;
         tracing::debug!(
-            pairs = self.books.room.len(),
+            pairs = self.state.occupancy.len(),
             from = table.shape.slots(),
             to = shape.slots(),
             "rebuilding the table"
@@ -254,23 +254,25 @@ impl Core {
         } else {
             self.rebuild_whole(table, shape, &mut scratch)
         };
-        self.note_shape(&table.shape);
+        self.set_shape(&table.shape);
         if let Err(error) = rebuilt {
             if one_by_one && capacity < table.shape.capacity {
                 // Some submaps may have shrunk.
                 table.shape.capacity = capacity;
-                self.books.room.resized(capacity);
+                self.state.occupancy.resized(capacity);
             }
             return Err(error);
         }
         table.shape.capacity = capacity;
-        self.books.room.rebuilt(self.books.room.len(), capacity);
+        self.state
+            .occupancy
+            .rebuilt(self.state.occupancy.len(), capacity);
         Ok(())
     }
 
     /// Takes note of the slots and the submaps that the table has now.
-    pub(super) fn note_shape(&self, shape: &Shape) {
-        self.books.slots.store(shape.slots(), Ordering::Release);
+    pub(super) fn set_shape(&self, shape: &Shape) {
+        self.state.slots.store(shape.slots(), Ordering::Release);
         self.submaps.store(shape.pages.len(), Ordering::Release);
     }
 

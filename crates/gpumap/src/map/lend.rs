@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::error::Result;
 use crate::lending::{Ended, Tally, lend};
-use crate::room::Promise;
+use crate::occupancy::Reservation;
 use crate::scratch::Workspace;
 use crate::stream::Stream;
 
@@ -46,7 +46,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// | runs beside | all verbs that may run side by side, and other `launch_with` |
     /// | waits for | those that run alone, if the map has to grow |
     /// | `launch` must not | call this map: what waits for the calls in flight would wait for `launch` |
-    /// | a kernel that stores more than it promised | counts right; it, or a batch beside it, may find no room |
+    /// | a kernel that stores more than it reserved | counts right; it, or a batch beside it, may find no room |
     /// | the `MapRef` after the call | must not be launched with any more |
     /// | an error of `launch` | is returned when what was launched has ended |
     ///
@@ -104,17 +104,20 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<Tally> {
         self.core.device.expect_same(stream.device())?;
         let mut scratch = self.core.scratch.take()?;
-        let (table, promise) = self.core.table_with_room(most_new)?;
+        let (table, reservation) = self.core.table_with_room(most_new)?;
         let ended = self
             .core
             .lend(&table, &mut scratch, stream, |counts, view| {
                 launch(MapRef::new(view, self.core.kernels.slots, counts))
             })?;
         // Under the lock still: a call that runs alone must find the figures right.
-        let promised = ended.tally.inserted.min(most_new);
-        promise.keep(promised);
-        self.core.books.room.stored(ended.tally.inserted - promised);
-        self.core.books.room.removed(ended.tally.removed);
+        let within = ended.tally.inserted.min(most_new);
+        reservation.commit(within);
+        self.core
+            .state
+            .occupancy
+            .stored(ended.tally.inserted - within);
+        self.core.state.occupancy.removed(ended.tally.removed);
         drop(table);
         ended.report(self.core.kernels.slots)
     }
@@ -147,8 +150,8 @@ impl<K: Key, V: Value> Map<K, V> {
             .lend(&table, &mut scratch, stream, |counts, view| {
                 launch(MapRef::new(view, self.core.kernels.slots, counts))
             })?;
-        self.core.books.room.stored(ended.tally.inserted);
-        self.core.books.room.removed(ended.tally.removed);
+        self.core.state.occupancy.stored(ended.tally.inserted);
+        self.core.state.occupancy.removed(ended.tally.removed);
         drop(table);
         ended.report(self.core.kernels.slots)
     }
@@ -156,20 +159,27 @@ impl<K: Key, V: Value> Map<K, V> {
 
 impl Core {
     /// The table with room for so many pairs more, shared with other calls.
-    fn table_with_room(&self, pairs: usize) -> Result<(RwLockReadGuard<'_, Table>, Promise<'_>)> {
+    fn table_with_room(
+        &self,
+        pairs: usize,
+    ) -> Result<(RwLockReadGuard<'_, Table>, Reservation<'_>)> {
         {
             let table = self.table.read();
-            if let Some(promise) = self.promise(pairs) {
-                return Ok((table, promise));
+            if let Some(reservation) = self.reserve_pairs(pairs) {
+                return Ok((table, reservation));
             }
         }
         let mut table = self.exclusive()?;
-        if self.books.room.left() < pairs {
+        if self.state.occupancy.left() < pairs {
             self.make_room_for_all(&mut table, pairs)?;
         }
         let missing = || self.full(pairs, pairs, false);
-        let promise = self.books.room.promise(pairs).ok_or_else(missing)?;
-        Ok((RwLockWriteGuard::downgrade(table), promise))
+        let reservation = self
+            .state
+            .occupancy
+            .reserve_pairs(pairs)
+            .ok_or_else(missing)?;
+        Ok((RwLockWriteGuard::downgrade(table), reservation))
     }
 
     /// Launches, waits and counts. The caller holds the table's lock.
@@ -181,7 +191,7 @@ impl Core {
         launch: impl FnOnce(*mut Counts, MapView) -> Result<()>,
     ) -> Result<Ended> {
         self.expect_sound()?;
-        lend(scratch, stream, &self.books.poisoned, |counts| {
+        lend(scratch, stream, &self.state.poisoned, |counts| {
             launch(counts, table.view_to_store())
         })
     }

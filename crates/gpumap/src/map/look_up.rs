@@ -298,15 +298,15 @@ impl Core {
         };
         let len = keys.len();
         let mut scratch = self.scratch.take()?;
-        let mut values = scratch.landing_if(ScratchRole::FirstOutput, values, len)?;
-        let mut found = scratch.landing_if(ScratchRole::SecondOutput, found, len)?;
+        let mut values = scratch.host_target_if(ScratchRole::FirstOutput, values, len)?;
+        let mut found = scratch.host_target_if(ScratchRole::SecondOutput, found, len)?;
         let outputs = Outputs {
             values: address_of(&mut values),
             found: address_of(&mut found),
             default,
         };
         self.look_up(&mut scratch, keys, outputs)?;
-        scratch.land_all(values.into_iter().chain(found))
+        scratch.copy_all_to_host(values.into_iter().chain(found))
     }
 
     /// Looks keys up, and waits. Outputs are as long as they.
@@ -349,7 +349,7 @@ impl Core {
     /// # Safety
     /// Keys and outputs are as many as it says, on the map's device. They and the table are valid
     /// until what was launched, or will be, has ended: whatever would free or empty the table waits
-    /// for its lock, or for all flights.
+    /// for its lock, or for all pending calls.
     pub(super) unsafe fn launch_look_up(
         &self,
         table: &Table,

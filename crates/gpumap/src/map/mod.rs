@@ -8,10 +8,10 @@ mod bulk;
 mod chunked;
 mod chunks;
 mod collect;
-mod flight;
 mod give_back;
 mod graph;
 mod grow;
+mod in_flight;
 mod key;
 mod launch;
 mod lend;
@@ -72,12 +72,12 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::lock::Lock;
+use crate::occupancy::Occupancy;
 use crate::poison;
-use crate::room::Room;
 use crate::scratch::{Chunking, ScratchPool, Workspace};
 use crate::stream::Stream;
 use bulk::Thresholds;
-use flight::{Books, Flights};
+use in_flight::{InFlight, MapState};
 use shape::{Shape, Wish};
 use table::Table;
 
@@ -155,7 +155,7 @@ pub(crate) struct Core {
     pair: Pair,
     scratch: ScratchPool,
     /// Before the table: dropped first, after waiting for calls in flight.
-    books: OwnBooks,
+    state: OwnState,
     /// Shared by the verbs; exclusive for what must run alone.
     table: Lock<Table>,
     /// What it is meant to be when it grows.
@@ -325,11 +325,11 @@ impl Core {
             return Err(Error::OutOfMemory { needed, available });
         }
         let submaps = shape.pages.len().into();
-        let books = Books {
-            room: Room::new(shape.capacity),
+        let state = MapState {
+            occupancy: Occupancy::new(shape.capacity),
             slots: shape.slots().into(),
             poisoned: AtomicBool::new(false),
-            flights: Flights::new(device),
+            in_flight: InFlight::new(device),
         };
         let table = Table::new(&Stream::new(device)?, shape, seed)?;
         Ok(Self {
@@ -340,7 +340,7 @@ impl Core {
                 device,
                 chunking.unwrap_or_else(|| Chunking::of(device)),
             ),
-            books: OwnBooks(Arc::new(books)),
+            state: OwnState(Arc::new(state)),
             table: Lock::new(table),
             wish,
             growth,
@@ -352,18 +352,18 @@ impl Core {
 
     /// See [`Map::len`].
     pub(crate) fn len(&self) -> usize {
-        self.books.land_ended();
-        self.books.room.len()
+        self.state.retire_ended();
+        self.state.occupancy.len()
     }
 
     /// See [`Map::capacity`].
     pub(crate) fn capacity(&self) -> usize {
-        self.books.room.capacity()
+        self.state.occupancy.capacity()
     }
 
     /// See [`Map::slots`].
     fn slots(&self) -> usize {
-        self.books.slots.load(Ordering::Acquire)
+        self.state.slots.load(Ordering::Acquire)
     }
 
     /// The device it lives on.
@@ -377,18 +377,18 @@ impl Core {
     /// [`Error::Driver`] if the driver refuses to wait for calls in flight.
     fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Table>> {
         let table = self.table.write();
-        self.books.land_all()?;
+        self.state.retire_all()?;
         Ok(table)
     }
 
     /// See [`poison::expect_sound`].
     fn expect_sound(&self) -> Result<()> {
-        poison::expect_sound(&self.books.poisoned)
+        poison::expect_sound(&self.state.poisoned)
     }
 
     /// Says that nobody knows what the map holds.
     fn poison(&self) {
-        self.books.poisoned.store(true, Ordering::Release);
+        self.state.poisoned.store(true, Ordering::Release);
     }
 
     /// See [`poison::or_poison`].
@@ -397,7 +397,7 @@ impl Core {
         scratch: &mut Workspace,
         work: impl FnOnce(&mut Workspace) -> Result<T>,
     ) -> Result<T> {
-        poison::or_poison(&self.books.poisoned, scratch, work)
+        poison::or_poison(&self.state.poisoned, scratch, work)
     }
 
     /// See [`poison::or_poison_if_launched`].
@@ -406,25 +406,25 @@ impl Core {
         scratch: &mut Workspace,
         work: impl FnOnce(&mut Workspace) -> Result<T>,
     ) -> Result<T> {
-        poison::or_poison_if_launched(&self.books.poisoned, scratch, work)
+        poison::or_poison_if_launched(&self.state.poisoned, scratch, work)
     }
 }
 
-/// The books as their map has them.
+/// The state as its map has it.
 #[derive(Debug)]
-struct OwnBooks(Arc<Books>);
+struct OwnState(Arc<MapState>);
 
-impl Deref for OwnBooks {
-    type Target = Arc<Books>;
+impl Deref for OwnState {
+    type Target = Arc<MapState>;
 
-    fn deref(&self) -> &Arc<Books> {
+    fn deref(&self) -> &Arc<MapState> {
         &self.0
     }
 }
 
-impl Drop for OwnBooks {
+impl Drop for OwnState {
     fn drop(&mut self) {
-        self.0.flights.wait();
+        self.0.in_flight.wait();
     }
 }
 

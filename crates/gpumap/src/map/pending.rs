@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::flight::{Books, Flight};
+use super::in_flight::{MapState, PendingOp};
 use crate::error::Result;
 
 /// The answer of a call on a stream: to be waited for, on the host with [`wait`](Self::wait) or as a
@@ -57,7 +57,7 @@ pub struct Pending<T> {
 #[derive(Debug)]
 enum Answer {
     /// The device may still be at it.
-    Flying(Arc<Books>, Arc<Flight>),
+    Pending(Arc<MapState>, Arc<PendingOp>),
     /// The call has waited itself.
     Ready(Option<Result<Vec<usize>>>),
 }
@@ -69,13 +69,13 @@ pub(super) fn only(counts: Vec<usize>) -> usize {
 }
 
 impl<T> Pending<T> {
-    pub(super) fn flying(
-        books: &Arc<Books>,
-        flight: Arc<Flight>,
+    pub(super) fn of_op(
+        state: &Arc<MapState>,
+        op: Arc<PendingOp>,
         of_counts: fn(Vec<usize>) -> T,
     ) -> Self {
         Self {
-            answer: Answer::Flying(books.clone(), flight),
+            answer: Answer::Pending(state.clone(), op),
             of_counts,
         }
     }
@@ -90,7 +90,7 @@ impl<T> Pending<T> {
     /// Whether the answer is there, so that [`wait`](Self::wait) will not wait.
     pub fn is_done(&self) -> bool {
         match &self.answer {
-            Answer::Flying(_, flight) => flight.has_ended(),
+            Answer::Pending(_, op) => op.has_ended(),
             Answer::Ready(_) => true,
         }
     }
@@ -106,9 +106,9 @@ impl<T> Pending<T> {
     /// The counts, waiting if need be.
     fn take(&mut self) -> Result<Vec<usize>> {
         match &mut self.answer {
-            Answer::Flying(books, flight) => {
-                books.land(flight)?;
-                flight.take()
+            Answer::Pending(state, op) => {
+                state.retire(op)?;
+                op.take()
             }
             // Polled after it was ready: its caller has had the answer.
             Answer::Ready(counts) => counts.take().unwrap_or(Ok(Vec::new())),
@@ -121,10 +121,10 @@ impl<T> Future for Pending<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if let Answer::Flying(books, flight) = &this.answer
-            && !flight.has_ended()
+        if let Answer::Pending(state, op) = &this.answer
+            && !op.has_ended()
         {
-            match books.flights.wake(flight, context.waker().clone()) {
+            match state.in_flight.wake(op, context.waker().clone()) {
                 Ok(()) => {}
                 // No way to be woken by the device: the task is polled again at once.
                 Err(error) => {

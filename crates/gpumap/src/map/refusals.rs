@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::device::{Call, Device, Fault, Faults};
 use crate::error::{Error, Result};
-use crate::map::flight::Effect;
+use crate::map::in_flight::Effect;
 use crate::map::{Map, Merge, Operation};
 use crate::primitives::Predicate;
 use crate::stream::Stream;
@@ -79,17 +79,17 @@ fn wakers_may_do_anything() {
         let map = Arc::new(Map::<u64, u64>::with_capacity(device, 100).unwrap());
         let stream = Stream::new(device).unwrap();
         let (tells, told) = channel();
-        let flight = map
+        let op = map
             .core
-            .books
-            .depart(&stream, Effect::Read, |_| Ok(()))
+            .state
+            .submit(&stream, Effect::Read, |_| Ok(()))
             .unwrap();
         let waker = Waker::from(Arc::new(Asks {
             map: Mutex::new(Some(map.clone())),
             tells,
         }));
-        map.core.books.flights.wake(&flight, waker).unwrap();
-        drop((flight, map));
+        map.core.state.in_flight.wake(&op, waker).unwrap();
+        drop((op, map));
         let (thread, new) = told.recv_timeout(Duration::from_secs(20)).expect("woken");
         assert_eq!(thread.as_deref(), Some("gpumap-wakers"));
         assert_eq!(new.unwrap(), 8);

@@ -200,7 +200,7 @@ impl Core {
         if only_counts
             && let Some(removed) = self.remove_sorted(table, scratch, removal.keys, removal.len)?
         {
-            self.books.room.removed(removed);
+            self.state.occupancy.removed(removed);
             return Ok(removed);
         }
         let counters = scratch.counting()?;
@@ -210,7 +210,7 @@ impl Core {
             unsafe { self.launch_removal(table, scratch.stream(), removal, counters) }?;
             scratch.counted()
         })?;
-        self.books.room.removed(removed as usize);
+        self.state.occupancy.removed(removed as usize);
         Ok(removed as usize)
     }
 
@@ -245,14 +245,14 @@ impl Core {
     /// Makes every slot empty, under the exclusive lock.
     pub(super) fn empty(&self, table: &mut Table) -> Result<()> {
         // Half-way through it holds neither what it held nor nothing.
-        let poisoned = self.books.poisoned.swap(true, Ordering::AcqRel);
+        let poisoned = self.state.poisoned.swap(true, Ordering::AcqRel);
         table.clear()?;
         if poisoned {
             // What failed may have been the news of slabs that were replaced.
             table.publish()?;
         }
-        self.books.room.rebuilt(0, self.capacity());
-        self.books.poisoned.store(false, Ordering::Release);
+        self.state.occupancy.rebuilt(0, self.capacity());
+        self.state.poisoned.store(false, Ordering::Release);
         Ok(())
     }
 }

@@ -73,7 +73,7 @@ impl Core {
             unsafe { self.kernels.retain.launch(scratch.stream(), grid, args) }?;
             scratch.counted()
         })?;
-        self.books.room.removed(removed as usize);
+        self.state.occupancy.removed(removed as usize);
         Ok(removed as usize)
     }
 }

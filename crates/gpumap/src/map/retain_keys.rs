@@ -89,9 +89,9 @@ impl Core {
             Err(error) => return Err(error),
         };
         let capacity = fresh.shape.capacity;
-        self.note_shape(&fresh.shape);
+        self.set_shape(&fresh.shape);
         *table = fresh;
-        self.books.room.rebuilt(stored, capacity);
+        self.state.occupancy.rebuilt(stored, capacity);
         Ok(before - stored)
     }
 
@@ -108,7 +108,7 @@ impl Core {
         let report = self.or_poison(scratch, |scratch| {
             self.run(table, scratch, marked, Select::Marked)
         })?;
-        self.books.room.stored(report.stored);
+        self.state.occupancy.stored(report.stored);
         let mut progress = Progress::default();
         if report.unplaced != 0 {
             self.place_colliding(table, scratch, marked, report, &mut progress)?;

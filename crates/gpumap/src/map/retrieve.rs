@@ -217,7 +217,7 @@ impl<K: Key, V: Value> Map<K, V> {
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
         let mut scratch = self.core.scratch.take()?;
-        scratch.land_pairs(keys, values, self.len(), |scratch, (keys, values), room| {
+        scratch.copy_pairs_to_host(keys, values, self.len(), |scratch, (keys, values), room| {
             let table = self.core.table.read();
             let dump = Dump::of(&table, order, keys, values, room)?;
             self.core.dump(&dump, scratch)

@@ -10,15 +10,15 @@ use gpumap_simt::kernel::Launcher;
 
 use super::Core;
 use super::assign::Assignment;
-use super::flight::{Effect, Flight};
+use super::in_flight::{Effect, PendingOp};
 use super::look_up::LookUp;
 use super::remove::{Removal, Tells};
 use super::retrieve::Dump;
 use super::store::{Job, Verb};
 use super::table::Table;
 use crate::error::{Error, Result};
+use crate::occupancy::Reservation;
 use crate::primitives::Order;
-use crate::room::Promise;
 use crate::stream::Stream;
 
 /// A verb, and where its batch is.
@@ -64,7 +64,7 @@ impl Step {
         }
     }
 
-    /// What it does to the books.
+    /// What it changes in the map's state.
     pub fn effect(&self) -> Effect {
         match *self {
             _ if self.is_empty() => Effect::Read,
@@ -118,28 +118,28 @@ impl PartialEq for Step {
 
 impl Core {
     /// Room for so many pairs beside other calls, if there is.
-    pub(super) fn promise(&self, pairs: usize) -> Option<Promise<'_>> {
-        self.books.room.promise(pairs).or_else(|| {
-            // What has ended meanwhile may have needed less than it was promised.
-            self.books.land_ended();
-            self.books.room.promise(pairs)
+    pub(super) fn reserve_pairs(&self, pairs: usize) -> Option<Reservation<'_>> {
+        self.state.occupancy.reserve_pairs(pairs).or_else(|| {
+            // A call that has ended meanwhile may have stored less than it reserved.
+            self.state.retire_ended();
+            self.state.occupancy.reserve_pairs(pairs)
         })
     }
 
     /// Puts a step into the air. The caller has made the table its own, or shares it, and has been
-    /// promised room for what the step stores.
+    /// a reservation for what the step stores.
     ///
     /// # Safety
     /// As for [`queue`](Self::queue).
-    pub(super) unsafe fn depart(
+    pub(super) unsafe fn submit(
         &self,
         table: &Table,
         stream: &Stream,
         step: &Step,
-    ) -> Result<Arc<Flight>> {
+    ) -> Result<Arc<PendingOp>> {
         self.expect_sound()?;
-        self.books.depart(stream, step.effect(), |counters| {
-            // SAFETY: passed on. Who frees or replaces the table lands all flights first.
+        self.state.submit(stream, step.effect(), |counters| {
+            // SAFETY: passed on. A call that frees or replaces the table first waits for all pending calls.
             unsafe { self.queue(stream, table, step, counters) }
         })
     }

@@ -101,7 +101,7 @@ impl Workspace {
     }
 
     /// The same for two results of as many elements, at once.
-    pub(crate) fn land_both<T: Pod, U: Pod>(
+    pub(crate) fn copy_both_to_host<T: Pod, U: Pod>(
         &mut self,
         first: HostTarget<'_, T>,
         second: HostTarget<'_, U>,
@@ -113,7 +113,7 @@ impl Workspace {
     }
 
     /// As [`target`](Self::target), of the first `len` elements of an output, if there is one.
-    pub(crate) fn landing_if<'a>(
+    pub(crate) fn host_target_if<'a>(
         &mut self,
         role: ScratchRole,
         output: Option<ArrayMut<'a>>,
@@ -127,16 +127,16 @@ impl Workspace {
     }
 
     /// As [`copy_to_host`](Self::copy_to_host), of results that are wanted whole, at once.
-    pub(crate) fn land_all<'a>(
+    pub(crate) fn copy_all_to_host<'a>(
         &mut self,
-        landings: impl IntoIterator<Item = HostTarget<'a, u8>>,
+        targets: impl IntoIterator<Item = HostTarget<'a, u8>>,
     ) -> Result<()> {
         let whole = |target: HostTarget<'a, u8>| {
             let len = target.host.as_ref().map_or(0, |host| host.len());
             target.bytes(len)
         };
         // SAFETY: the scratch buffers have as many elements as the slices.
-        unsafe { self.download(Arrays::Used, landings.into_iter().filter_map(whole)) }
+        unsafe { self.download(Arrays::Used, targets.into_iter().filter_map(whole)) }
     }
 
     /// Sees to it that pairs come to two outputs of the caller, which have to have room for `len`, as many as there
@@ -145,7 +145,7 @@ impl Workspace {
     ///
     /// Outputs may be much longer, and the device need not have room for as many; so if calls in flight have stored more
     /// meanwhile, it starts again.
-    pub(crate) fn land_pairs<K: Pod, V: Pod>(
+    pub(crate) fn copy_pairs_to_host<K: Pod, V: Pod>(
         &mut self,
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
@@ -161,7 +161,7 @@ impl Workspace {
             let pairs = write(self, (keys.as_mut_ptr(), values.as_mut_ptr()), room)?;
             expect_room(pairs, most)?;
             if pairs <= room {
-                self.land_both(keys, values, pairs)?;
+                self.copy_both_to_host(keys, values, pairs)?;
                 return Ok(pairs);
             }
             room = with_spare(pairs, most);
@@ -375,13 +375,13 @@ mod tests {
             };
             // There are as many as there seem to be, or more.
             for seem in [9, 5] {
-                let pairs = scratch.land_pairs(&mut keys, &mut values, seem, nine);
+                let pairs = scratch.copy_pairs_to_host(&mut keys, &mut values, seem, nine);
                 assert_eq!(pairs.unwrap(), 9);
                 assert_eq!(keys[..9], [0x0101_0101_0101_0101; 9]);
                 assert_eq!(values[..9], [0x0202_0202_0202_0202; 9]);
                 assert!(keys[9 + 9 / 8 + 1..].iter().all(|&key| key == 7));
             }
-            let refused = scratch.land_pairs(&mut keys[..8], &mut values, 5, nine);
+            let refused = scratch.copy_pairs_to_host(&mut keys[..8], &mut values, 5, nine);
             let Err(Error::OutputTooSmall { needed, given }) = refused else {
                 panic!("{refused:?}")
             };

@@ -101,7 +101,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             Ok((targets, (values, found)))
         };
         self.ask_all(rank, keys, true, make, |scratch, (values, found)| {
-            scratch.land_both(values, found, len)
+            scratch.copy_both_to_host(values, found, len)
         })
     }
 

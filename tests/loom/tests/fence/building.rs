@@ -19,31 +19,34 @@ fn building_meets_no_flight() {
             let map = map.clone();
             thread::spawn(move || map.build())
         };
-        let flight = map.store(1).expect("there is room");
-        map.books.land(&flight).unwrap();
-        assert_eq!(flight.take().unwrap(), [1]);
+        let op = map.store(1).expect("there is room");
+        map.state.retire(&op).unwrap();
+        assert_eq!(op.take().unwrap(), [1]);
         let built = builder.join().unwrap();
         BUILT[usize::from(built)].fetch_add(1, Relaxed);
         let len = if built { 3 } else { 1 };
-        assert_eq!((map.books.room.len(), map.books.room.used()), (len, len));
+        assert_eq!(
+            (map.state.occupancy.len(), map.state.occupancy.used()),
+            (len, len)
+        );
     });
     let [beside, alone] = BUILT.each_ref().map(|orders| orders.load(Relaxed));
     assert!(beside > 0 && alone > 0, "{beside} orders, {alone} orders");
 }
 
-/// Whoever lands the last flight, the builder sees what its kernel did.
+/// Whichever thread retires the last call, the builder sees what its kernel did.
 #[test]
 fn building_after_a_flight_that_another_thread_lands() {
     explore(2, || {
         let map = Map::new(4);
-        let flight = map.store(0).expect("there is room");
+        let op = map.store(0).expect("there is room");
         let builder = {
             let map = map.clone();
             thread::spawn(move || map.build())
         };
-        map.books.land(&flight).unwrap();
+        map.state.retire(&op).unwrap();
         let built = builder.join().unwrap();
-        assert_eq!(map.books.room.len(), if built { 2 } else { 0 });
+        assert_eq!(map.state.occupancy.len(), if built { 2 } else { 0 });
         // Nobody is there any more.
         assert!(built || map.build());
     });
@@ -65,8 +68,8 @@ mod planted {
                     }
                 })
             };
-            let flight = map.store(1).expect("there is room");
-            map.books.land(&flight).unwrap();
+            let op = map.store(1).expect("there is room");
+            map.state.retire(&op).unwrap();
             builder.join().unwrap();
         });
     }
@@ -81,8 +84,8 @@ mod planted {
     #[should_panic(expected = "Causality violation")]
     fn building_asks_for_flights_before_it_is_alone() {
         build_beside_a_call(|map| {
-            let landed = map.books.all_landed();
-            landed.then(|| map.table.try_write()).flatten()
+            let retired = map.state.all_retired();
+            retired.then(|| map.table.try_write()).flatten()
         });
     }
 }

@@ -14,11 +14,14 @@ fn growth_waits_for_flights() {
             let map = map.clone();
             thread::spawn(move || map.grow())
         };
-        let flight = map.store(1).expect("there is room");
-        map.books.land(&flight).unwrap();
-        assert_eq!(flight.take().unwrap(), [1]);
+        let op = map.store(1).expect("there is room");
+        map.state.retire(&op).unwrap();
+        assert_eq!(op.take().unwrap(), [1]);
         grower.join().unwrap();
-        assert_eq!((map.books.room.len(), map.books.room.used()), (1, 1));
+        assert_eq!(
+            (map.state.occupancy.len(), map.state.occupancy.used()),
+            (1, 1)
+        );
     });
 }
 
@@ -34,13 +37,16 @@ fn growth_between_two_calls() {
         drop(map.store(0).expect("there is room"));
         map.grow();
         other.join().unwrap();
-        map.books.land_all().unwrap();
-        assert_eq!((map.books.room.len(), map.books.room.used()), (1, 1));
+        map.state.retire_all().unwrap();
+        assert_eq!(
+            (map.state.occupancy.len(), map.state.occupancy.used()),
+            (1, 1)
+        );
     });
 }
 
 /// Whoever waits for a call, and whoever asks how many pairs there are, count it once together; and
-/// its ticket is not used again before both are done with it.
+/// its completion is not used again before both are done with it.
 #[test]
 fn a_flight_lands_once() {
     explore(2, || {
@@ -48,15 +54,18 @@ fn a_flight_lands_once() {
         let first = map.store(1).expect("there is room");
         let waiter = {
             let (map, first) = (map.clone(), first.clone());
-            thread::spawn(move || map.books.land(&first).unwrap())
+            thread::spawn(move || map.state.retire(&first).unwrap())
         };
-        map.books.land(&first).unwrap();
+        map.state.retire(&first).unwrap();
         assert_eq!(first.take().unwrap(), [1]);
         let second = map.store(0).expect("there is room");
         waiter.join().unwrap();
-        map.books.land(&second).unwrap();
+        map.state.retire(&second).unwrap();
         assert_eq!(second.take().unwrap(), [0]);
-        assert_eq!((map.books.room.len(), map.books.room.used()), (1, 1));
+        assert_eq!(
+            (map.state.occupancy.len(), map.state.occupancy.used()),
+            (1, 1)
+        );
     });
 }
 
@@ -73,8 +82,8 @@ mod planted {
                 let map = map.clone();
                 thread::spawn(move || replace(&map.table.write()))
             };
-            let flight = map.store(1).expect("there is room");
-            map.books.land(&flight).unwrap();
+            let op = map.store(1).expect("there is room");
+            map.state.retire(&op).unwrap();
             grower.join().unwrap();
         });
     }
@@ -89,9 +98,9 @@ mod planted {
                 thread::spawn(move || map.grow())
             };
             let table = map.table.read().clone();
-            let promise = map.books.room.promise(1).expect("there is room");
-            let flight = map.depart(&table, promise, 1);
-            map.books.land(&flight).unwrap();
+            let reservation = map.state.occupancy.reserve_pairs(1).expect("there is room");
+            let op = map.submit(&table, reservation, 1);
+            map.state.retire(&op).unwrap();
             grower.join().unwrap();
         });
     }
@@ -105,16 +114,19 @@ mod planted {
                 let map = map.clone();
                 thread::spawn(move || {
                     let table = map.table.write();
-                    let len = map.books.room.len();
-                    map.books.land_all().unwrap();
+                    let len = map.state.occupancy.len();
+                    map.state.retire_all().unwrap();
                     replace(&table);
-                    map.books.room.rebuilt(len, 4);
+                    map.state.occupancy.rebuilt(len, 4);
                 })
             };
-            let flight = map.store(1).expect("there is room");
-            map.books.land(&flight).unwrap();
+            let op = map.store(1).expect("there is room");
+            map.state.retire(&op).unwrap();
             grower.join().unwrap();
-            assert_eq!((map.books.room.len(), map.books.room.used()), (1, 1));
+            assert_eq!(
+                (map.state.occupancy.len(), map.state.occupancy.used()),
+                (1, 1)
+            );
         });
     }
 }

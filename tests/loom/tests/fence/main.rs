@@ -1,4 +1,4 @@
-//! Calls in flight, and what needs the table alone: `flight/`, `lock.rs` and `room.rs` of `gpumap`
+//! Calls in flight, and what needs the table alone: `in_flight/`, `lock.rs` and `occupancy.rs` of `gpumap`
 //! as they are, compiled against loom's locks and atomics and a device of loom's threads.
 //!
 //! What is modelled by hand are the few lines that put them together: `Map::exclusive` and
@@ -8,7 +8,7 @@
 mod building;
 mod device;
 mod growth;
-mod promises;
+mod reservations;
 
 /// What the library calls its modules.
 mod sync {
@@ -64,14 +64,14 @@ mod error {
 }
 
 #[allow(dead_code, reason = "the models do not use all of it")]
-#[path = "../../../../crates/gpumap/src/map/flight/mod.rs"]
-mod flight;
+#[path = "../../../../crates/gpumap/src/map/in_flight/mod.rs"]
+mod in_flight;
 #[allow(dead_code, reason = "the models do not use all of it")]
 #[path = "../../../../crates/gpumap/src/lock.rs"]
 mod lock;
 #[allow(dead_code, reason = "the models do not use all of it")]
-#[path = "../../../../crates/gpumap/src/room.rs"]
-mod room;
+#[path = "../../../../crates/gpumap/src/occupancy.rs"]
+mod occupancy;
 #[allow(dead_code, reason = "no model has wakers")]
 #[path = "../../../../crates/gpumap/src/map/wakers.rs"]
 mod wakers;
@@ -80,10 +80,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use device::{Device, Stream};
-use flight::{Books, Effect, Flight, Flights};
+use in_flight::{Effect, InFlight, MapState, PendingOp};
 use lock::Lock;
 use loom::cell::UnsafeCell;
-use room::{Promise, Room};
+use occupancy::{Occupancy, Reservation};
 use sync::{AtomicBool, AtomicUsize, RwLockWriteGuard};
 
 /// The slabs: kernels look at them, and who replaces them has them alone. Loom sees to that.
@@ -92,34 +92,34 @@ struct Table(Rc<UnsafeCell<u32>>);
 
 /// The fields of a map that matter here.
 struct Map {
-    books: Books,
+    state: MapState,
     table: Lock<Table>,
 }
 
 impl Drop for Map {
     fn drop(&mut self) {
-        self.books.flights.wait();
+        self.state.in_flight.wait();
     }
 }
 
 impl Map {
     fn new(capacity: usize) -> Rc<Self> {
         Rc::new(Self {
-            books: Books {
-                room: Room::new(capacity),
+            state: MapState {
+                occupancy: Occupancy::new(capacity),
                 slots: AtomicUsize::new(capacity),
                 poisoned: AtomicBool::new(false),
-                flights: Flights::new(&Device),
+                in_flight: InFlight::new(&Device),
             },
             table: Lock::new(Table(Rc::new(UnsafeCell::new(0)))),
         })
     }
 
-    /// Queues a kernel that stores `stored` of the pairs that it was promised room for.
-    fn depart(&self, table: &Table, promise: Promise<'_>, stored: u64) -> Arc<Flight> {
+    /// Queues a kernel that stores `stored` of the pairs that it has reserved room for.
+    fn submit(&self, table: &Table, reservation: Reservation<'_>, stored: u64) -> Arc<PendingOp> {
         let table = table.clone();
         let stream = Stream::new(&Device).unwrap();
-        let depart = |counters: gpumap_kernels::count::Counters| {
+        let submit = |counters: gpumap_kernels::count::Counters| {
             let mirror = counters.mirror.addr();
             stream.launch(move || {
                 table.0.with(|slabs| {
@@ -127,7 +127,7 @@ impl Map {
                     assert!(unsafe { *slabs } < 10);
                 });
                 let mirror = std::ptr::with_exposed_provenance_mut::<u64>(mirror);
-                // SAFETY: two words of the ticket, which is this launch's.
+                // SAFETY: two words of the completion, which is this launch's.
                 unsafe {
                     mirror.write(stored);
                     mirror.add(1).write(0);
@@ -135,37 +135,38 @@ impl Map {
             });
             Ok(())
         };
-        let flight = self
-            .books
-            .depart(&stream, Effect::Store { keys: 1 }, depart);
-        promise.hand_over();
-        flight.unwrap()
+        let op = self
+            .state
+            .submit(&stream, Effect::Store { keys: 1 }, submit);
+        reservation.keep_in_flight();
+        op.unwrap()
     }
 
     /// `OnStream::store`, of a batch of one pair; nothing if there is no room.
-    fn store(&self, stored: u64) -> Option<Arc<Flight>> {
+    fn store(&self, stored: u64) -> Option<Arc<PendingOp>> {
         let table = self.table.read();
-        let promise = self.books.room.promise(1).or_else(|| {
-            self.books.land_ended();
-            self.books.room.promise(1)
+        let reservation = self.state.occupancy.reserve_pairs(1).or_else(|| {
+            self.state.retire_ended();
+            self.state.occupancy.reserve_pairs(1)
         });
-        Some(self.depart(&table, promise?, stored))
+        Some(self.submit(&table, reservation?, stored))
     }
 
     /// `Map::exclusive` and `Map::rebuild`: replaces the slabs.
     fn grow(&self) {
         let table = self.table.write();
-        self.books.land_all().unwrap();
+        self.state.retire_all().unwrap();
         replace(&table);
-        self.books
-            .room
-            .rebuilt(self.books.room.len(), 2 * self.books.room.capacity());
+        self.state.occupancy.rebuilt(
+            self.state.occupancy.len(),
+            2 * self.state.occupancy.capacity(),
+        );
     }
 
     /// `Map::alone_to_build`: the table, if it is to be had without waiting for anybody.
     fn alone(&self) -> Option<RwLockWriteGuard<'_, Table>> {
         let table = self.table.try_write()?;
-        self.books.all_landed().then_some(table)
+        self.state.all_retired().then_some(table)
     }
 
     /// `Map::store_all` of a large batch: makes the pages of an empty map, of two pairs. Says
@@ -175,11 +176,13 @@ impl Map {
             return false;
         };
         // As `Map::build_from` asks again.
-        let is_empty = self.books.room.len() == 0;
+        let is_empty = self.state.occupancy.len() == 0;
         if is_empty {
             replace(&table);
-            self.books.room.rebuilt(0, self.books.room.capacity());
-            self.books.room.stored(2);
+            self.state
+                .occupancy
+                .rebuilt(0, self.state.occupancy.capacity());
+            self.state.occupancy.stored(2);
         }
         is_empty
     }

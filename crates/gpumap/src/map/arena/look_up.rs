@@ -63,7 +63,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let mut found = scratch.host_target(ScratchRole::SecondOutput, found, len)?;
         let (values_at, found_at) = (values.as_mut_ptr(), found.as_mut_ptr());
         self.look_up(&mut scratch, keys, values_at, found_at)?;
-        scratch.land_both(values, found, len)
+        scratch.copy_both_to_host(values, found, len)
     }
 
     /// For each key whether it is present. Does not look at values.

@@ -85,7 +85,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
         let mut scratch = self.ids.core().scratch.take()?;
-        scratch.land_pairs(keys, values, self.len(), |scratch, outputs, room| {
+        scratch.copy_pairs_to_host(keys, values, self.len(), |scratch, outputs, room| {
             self.write_pairs(&self.arena.read(), scratch, outputs, room)
         })
     }

@@ -146,7 +146,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         if recycled.is_err() {
             self.ids
                 .core()
-                .books
+                .state
                 .poisoned
                 .store(true, Ordering::Release);
         }

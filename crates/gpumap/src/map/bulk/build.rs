@@ -37,14 +37,14 @@ pub(super) struct Parts {
 }
 
 impl Core {
-    /// Whether pages are made with the batch of a job, as the books have it, and how: none if they are not. Values are
+    /// Whether pages are made with the batch of a job, as the map's state has it, and how: none if they are not. Values are
     /// merged only if there is another `copy` of the batch than in bins. `fits` if there is room for all absent keys.
     pub(super) fn makes_pages(&self, job: &Job, copy: bool, fits: bool) -> Option<PageJob> {
         if !job.outcomes.is_null() || !job.held.is_null() {
             return None;
         }
         let (len, slots) = (job.len, self.slots());
-        let is_empty = self.books.room.len() == 0;
+        let is_empty = self.state.occupancy.len() == 0;
         let merge = match job.verb {
             Verb::Insert => None,
             // Of several pairs with one key any may be kept.
@@ -63,7 +63,7 @@ impl Core {
                 leaves_absent,
             }),
         };
-        let has_room = fits || len <= self.books.room.left();
+        let has_room = fits || len <= self.state.occupancy.left();
         let can_take_back = merge.and_then(Update::inverse).is_some();
         match is_empty {
             true if len <= self.capacity() && self.bulk.builds(len, slots) => {
@@ -82,7 +82,7 @@ impl Core {
     pub(in crate::map) fn alone_to_build(&self, job: &Job) -> Option<RwLockWriteGuard<'_, Table>> {
         self.makes_pages(job, job.bins.is_none(), false)?;
         let table = self.table.try_write()?;
-        self.books.all_landed().then_some(table)
+        self.state.all_retired().then_some(table)
     }
 
     /// Makes the pages of the map with the batch of a job, and returns how many pairs were stored.
@@ -161,9 +161,9 @@ impl Core {
         }
         if before == Before::Nothing {
             // Whatever tombstones there were are gone.
-            self.books.room.rebuilt(0, self.capacity());
+            self.state.occupancy.rebuilt(0, self.capacity());
         }
-        self.books.room.stored(made.stored);
+        self.state.occupancy.stored(made.stored);
         let Some(rest) = rest_of(job, &parts, plan, &made) else {
             table.set_marked(marked);
             return Ok(Some(made.stored));
@@ -171,7 +171,7 @@ impl Core {
         let report = self.or_poison(scratch, |scratch| {
             self.run(table, scratch, rest, Select::All)
         })?;
-        self.books.room.stored(report.stored);
+        self.state.occupancy.stored(report.stored);
         let mut progress = Progress::default();
         let Made {
             stored,

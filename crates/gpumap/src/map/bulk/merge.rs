@@ -64,7 +64,7 @@ impl Core {
                 // Pairs lie where the pages will be.
                 self.or_poison(scratch, |_| table.clear())?;
             }
-            self.books.room.rebuilt(0, self.capacity());
+            self.state.occupancy.rebuilt(0, self.capacity());
         }
         if !is_whole {
             // Nothing was merged.
@@ -74,7 +74,7 @@ impl Core {
             let (stored, _) = self.store_rest(table, scratch, job)?;
             return Ok(Some(stored));
         }
-        self.books.room.stored(made.stored);
+        self.state.occupancy.stored(made.stored);
         let list = |keys: *mut u8, values: *mut u8, len| Job {
             keys,
             values,
@@ -93,7 +93,7 @@ impl Core {
             for list in lists() {
                 absent += self.count_absent(table, scratch, list)?;
             }
-            if absent > self.books.room.left() {
+            if absent > self.state.occupancy.left() {
                 self.take_back(table, scratch, merge.update, job, lists())?;
                 return Ok(None);
             }
@@ -123,7 +123,7 @@ impl Core {
         let report = self.or_poison(scratch, |scratch| {
             self.run(table, scratch, rest, Select::All)
         })?;
-        self.books.room.stored(report.stored);
+        self.state.occupancy.stored(report.stored);
         let mut progress = Progress::default();
         if report.unplaced != 0 {
             self.place_colliding(table, scratch, rest, report, &mut progress)?;

@@ -34,9 +34,9 @@ impl Core {
         pairs * self.pair.bytes() / self.bulk.stage_bytes
     }
 
-    /// Pairs that fit beside those it has and those that are promised room.
+    /// Pairs that fit beside those it has and those that are reserved.
     pub(crate) fn room_left(&self) -> usize {
-        self.books.room.left()
+        self.state.occupancy.left()
     }
 
     /// The kernels that batches are sent with, for one of so many keys on this rank: none where
@@ -81,8 +81,8 @@ impl Core {
             scratch.stream().wait_event(&last.event)?;
         }
         let table = self.table.read();
-        match self.books.room.promise(sent.len) {
-            Some(promise) => self.store_part(table, promise, &mut scratch, job),
+        match self.state.occupancy.reserve_pairs(sent.len) {
+            Some(reservation) => self.store_part(table, reservation, &mut scratch, job),
             // Somebody else has stored pairs meanwhile, in the rank's own map.
             None => Err(self.full(sent.len, sent.len, false)),
         }
@@ -108,7 +108,7 @@ impl Core {
         let table = self.table.read();
         self.expect_sound()?;
         let removed = self.remove_bins(&table, &mut scratch, kernels.remove, sent.bins)?;
-        self.books.room.removed(removed);
+        self.state.occupancy.removed(removed);
         Ok(removed)
     }
 

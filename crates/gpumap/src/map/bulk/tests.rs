@@ -201,7 +201,7 @@ fn emptied_maps_are_built_without_their_tombstones() {
         let second: Vec<u64> = (5 << 32..(5 << 32) + N as u64).collect();
         assert_eq!(map.insert(&second, &second).unwrap(), N);
         assert_eq!(map.stats().unwrap().tombstones, 0);
-        assert_eq!(map.core.books.room.used(), N);
+        assert_eq!(map.core.state.occupancy.used(), N);
     });
 }
 

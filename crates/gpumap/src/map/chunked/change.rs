@@ -97,7 +97,7 @@ impl Core {
                 unsafe { self.launch_removal(table, stage.stream(), removal, removed) }
             },
         )?;
-        self.books.room.removed(removed);
+        self.state.occupancy.removed(removed);
         Ok(Some(removed))
     }
 }

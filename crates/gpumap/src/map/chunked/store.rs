@@ -17,7 +17,7 @@ use crate::map::Core;
 use crate::map::operand::Operands;
 use crate::map::store::{Job, Progress, Report};
 use crate::map::table::Table;
-use crate::room::Promise;
+use crate::occupancy::Reservation;
 use crate::scratch::{ScratchRole, StagingPipeline, Workspace};
 
 impl Core {
@@ -39,7 +39,7 @@ impl Core {
             return Ok(None);
         };
         let table = self.table.read();
-        let Some(promise) = self.books.room.promise(len) else {
+        let Some(reservation) = self.state.occupancy.reserve_pairs(len) else {
             return Ok(None);
         };
         self.expect_sound()?;
@@ -59,7 +59,7 @@ impl Core {
         scratch.stream().synchronize()?;
         scratch.dirty_bits();
         let report = self.store_chunks(&table, pipeline, job, unplaced, (keys, each))?;
-        self.end_chunks(table, promise, scratch, job, report)
+        self.end_chunks(table, reservation, scratch, job, report)
             .map(Some)
     }
 
@@ -108,13 +108,13 @@ impl Core {
     fn end_chunks(
         &self,
         table: RwLockReadGuard<'_, Table>,
-        promise: Promise<'_>,
+        reservation: Reservation<'_>,
         scratch: &mut Workspace,
         job: Job,
         report: Report,
     ) -> Result<usize> {
-        // Under the lock still: who rebuilds the table next takes the books as they are then.
-        promise.keep(report.stored);
+        // Under the lock still: the next rebuild of the table takes the state as it is then.
+        reservation.commit(report.stored);
         drop(table);
         if report.unplaced == 0 {
             scratch.untouched_bits();

@@ -36,11 +36,11 @@ pub(super) struct Pipeline<'m, K: Key, V: Value> {
     room: usize,
     shelf: Arc<Shelf<K, V>>,
     /// The part that is being copied.
-    flight: Option<Flight<K, V>>,
+    copying: Option<Copying<K, V>>,
 }
 
 /// A copy that was queued.
-struct Flight<K, V> {
+struct Copying<K, V> {
     pinned: Pinned<K, V>,
     len: usize,
     done: Event,
@@ -76,30 +76,30 @@ impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
             step,
             room,
             shelf: Shelf::new(),
-            flight: None,
+            copying: None,
         })
     }
 
     /// The next part, once it has arrived. The one after it is on its way then.
     pub fn advance(&mut self, map: &'m Map<K, V>) -> Result<Option<Chunk<K, V>>> {
-        if self.flight.is_none() {
-            self.flight = self.launch(map)?;
+        if self.copying.is_none() {
+            self.copying = self.launch(map)?;
         }
         let following = self.launch(map)?;
-        let Some(flight) = std::mem::replace(&mut self.flight, following) else {
+        let Some(copying) = std::mem::replace(&mut self.copying, following) else {
             return Ok(None);
         };
-        if let Err(error) = flight.done.synchronize() {
+        if let Err(error) = copying.done.synchronize() {
             // Its memory must not be freed before the copy has ended, and that is not known.
-            std::mem::forget(flight);
+            std::mem::forget(copying);
             return Err(error);
         }
-        let Flight { pinned, len, .. } = flight;
+        let Copying { pinned, len, .. } = copying;
         Ok(Some(Chunk::new(pinned, len, Arc::clone(&self.shelf))))
     }
 
     /// Dumps the next part that is not empty and queues its copy; none at the end of the table.
-    fn launch(&mut self, map: &Map<K, V>) -> Result<Option<Flight<K, V>>> {
+    fn launch(&mut self, map: &Map<K, V>) -> Result<Option<Copying<K, V>>> {
         let len = loop {
             if self.next == self.chunks {
                 return Ok(None);
@@ -114,7 +114,7 @@ impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
         self.turn = 1 - self.turn;
         let done = Event::with_timing(map.device(), Timing::Off)?;
         let (keys, values) = (keys.slice(..len)?, values.slice(..len)?);
-        // SAFETY: the memory stays in the flight, untouched, until `done`, which is waited for
+        // SAFETY: the memory stays in the copying, untouched, until `done`, which is waited for
         // before it is used, and in `drop`; if that cannot be said, below, until all has ended.
         let queued = unsafe {
             keys.copy_to_pinned_async(&mut pinned.keys)
@@ -126,7 +126,7 @@ impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
             }
             return Err(error);
         }
-        Ok(Some(Flight { pinned, len, done }))
+        Ok(Some(Copying { pinned, len, done }))
     }
 
     /// Dumps the next part into the buffers whose turn it is, and waits. Returns how many pairs it
@@ -156,10 +156,10 @@ impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
 impl<K: Key, V: Value> Drop for Pipeline<'_, K, V> {
     fn drop(&mut self) {
         // A copy may be on its way to memory that is freed now.
-        if let Some(flight) = self.flight.take()
+        if let Some(copying) = self.copying.take()
             && self.copies.synchronize().is_err()
         {
-            std::mem::forget(flight);
+            std::mem::forget(copying);
         }
     }
 }

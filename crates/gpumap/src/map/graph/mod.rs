@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub use recording::Recording;
 
-use super::flight::{Flight, Ticket};
+use super::in_flight::{Completion, PendingOp};
 use super::pending::Pending;
 use super::step::Step;
 use super::{Core, Key, Map, Value};
@@ -92,7 +92,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 map: &self.core,
                 stream: stream.clone(),
                 kept: VecDeque::new(),
-                tickets: Vec::new(),
+                completions: Vec::new(),
                 captures: 0,
             },
             _pair: PhantomData,
@@ -120,7 +120,7 @@ struct Launches<'m> {
     /// In the order in which they were last launched.
     kept: VecDeque<Capture>,
     /// Of captures to come.
-    tickets: Vec<Arc<Ticket>>,
+    completions: Vec<Arc<Completion>>,
     captures: usize,
 }
 
@@ -129,13 +129,13 @@ impl Launches<'_> {
     ///
     /// # Safety
     /// The addresses lead to as many elements as the steps say, which are valid on the map's device
-    /// until the flight has ended.
+    /// until the call has ended.
     unsafe fn launch(&mut self, steps: Vec<Step>) -> Result<Launched> {
         let counts = steps.len();
         if steps.iter().all(Step::is_empty) {
             return Ok(Launched {
                 pending: Pending::ready(vec![0; counts], |counts| counts),
-                flight: None,
+                op: None,
             });
         }
         let mut stores = 0usize;
@@ -146,22 +146,22 @@ impl Launches<'_> {
         let kept = self.idle(&steps)?;
         let table = self.map.table.read();
         self.map.expect_sound()?;
-        let Some(promise) = self.map.promise(stores) else {
+        let Some(reservation) = self.map.reserve_pairs(stores) else {
             drop(table);
             self.kept.extend(kept);
             // SAFETY: passed on.
             let counts = unsafe { self.one_by_one(&steps) }?;
             return Ok(Launched {
                 pending: Pending::ready(counts, |counts| counts),
-                flight: None,
+                op: None,
             });
         };
         let capture = match kept {
             Some(kept) if kept.is_of(&steps, &table) => kept,
             kept => {
-                let ticket = self.ticket(kept.map(Capture::into_ticket), steps.len())?;
+                let completion = self.completion(kept.map(Capture::into_ticket), steps.len())?;
                 // SAFETY: launched only while its steps are those that the caller vouches for.
-                let capture = unsafe { Capture::of(self.map, &table, steps, ticket) }?;
+                let capture = unsafe { Capture::of(self.map, &table, steps, completion) }?;
                 self.captures += 1;
                 capture
             }
@@ -171,22 +171,22 @@ impl Launches<'_> {
             table.set_marked(false);
         }
         // SAFETY: the caller vouches for the buffers; the capture is of this very table, and who
-        // frees or replaces that lands all flights first.
-        let (capture, flight) = unsafe { capture.launch(self.map, &self.stream) }?;
-        // The flight keeps it from now on.
-        promise.hand_over();
+        // frees or replaces it first waits for all pending calls.
+        let (capture, op) = unsafe { capture.launch(self.map, &self.stream) }?;
+        // The pending call keeps it from now on.
+        reservation.keep_in_flight();
         drop(table);
         self.kept.push_back(capture);
         Ok(Launched {
-            pending: Pending::flying(&self.map.books, flight.clone(), |counts| counts),
-            flight: Some(flight),
+            pending: Pending::of_op(&self.map.state, op.clone(), |counts| counts),
+            op: Some(op),
         })
     }
 
     /// Takes out a capture that no launch is using: one of the same steps if there is, or one that
     /// is to be made again if there are enough of them.
     fn idle(&mut self, steps: &[Step]) -> Result<Option<Capture>> {
-        let books = &self.map.books;
+        let state = &self.map.state;
         // They end in the order in which they were launched: the first is that which ends first.
         let first = self.kept.iter().position(|kept| kept.steps() == steps);
         let may_wait = self.kept.len() == MOST;
@@ -195,23 +195,29 @@ impl Launches<'_> {
             _ if may_wait => 0,
             _ => return Ok(None),
         };
-        self.kept[taken].land(books)?;
+        self.kept[taken].retire(state)?;
         Ok(self.kept.remove(taken))
     }
 
-    /// A ticket for so many verbs: that of a capture which is not needed any more, if it will do.
-    fn ticket(&mut self, unused: Option<Arc<Ticket>>, verbs: usize) -> Result<Arc<Ticket>> {
-        self.tickets.extend(unused);
-        self.tickets.retain(|ticket| ticket.verbs() >= verbs);
-        if let Some(ticket) = self.tickets.pop() {
-            return Ok(ticket);
+    /// A completion for so many verbs: that of a capture which is not needed any more, if it will do.
+    fn completion(
+        &mut self,
+        unused: Option<Arc<Completion>>,
+        verbs: usize,
+    ) -> Result<Arc<Completion>> {
+        self.completions.extend(unused);
+        self.completions
+            .retain(|completion| completion.verbs() >= verbs);
+        if let Some(completion) = self.completions.pop() {
+            return Ok(completion);
         }
         // All at once: page-locked memory is slow to get, and getting it may wait for the device.
-        let tickets = self.map.books.flights.tickets(MOST, verbs)?;
-        self.tickets.extend(tickets.into_iter().map(Arc::new));
-        self.tickets
+        let completions = self.map.state.in_flight.completions(MOST, verbs)?;
+        self.completions
+            .extend(completions.into_iter().map(Arc::new));
+        self.completions
             .pop()
-            .map_or_else(|| self.ticket(None, verbs), Ok)
+            .map_or_else(|| self.completion(None, verbs), Ok)
     }
 
     /// Does one step after the other, and waits for each: those that store may make the map grow.
@@ -224,16 +230,16 @@ impl Launches<'_> {
                 return Ok(0);
             }
             let table = self.map.table.read();
-            let Some(promise) = self.map.promise(step.stores()) else {
+            let Some(reservation) = self.map.reserve_pairs(step.stores()) else {
                 drop(table);
                 return self.store_alone(step);
             };
             // SAFETY: the caller's promise.
-            let flight = unsafe { self.map.depart(&table, &self.stream, step) }?;
-            promise.hand_over();
+            let op = unsafe { self.map.submit(&table, &self.stream, step) }?;
+            reservation.keep_in_flight();
             drop(table);
-            self.map.books.land(&flight)?;
-            flight.take().map(super::pending::only)
+            self.map.state.retire(&op)?;
+            op.take().map(super::pending::only)
         };
         steps.iter().map(step).collect()
     }
@@ -254,7 +260,7 @@ impl Launches<'_> {
 struct Launched {
     pending: Pending<Vec<usize>>,
     /// None if it is over.
-    flight: Option<Arc<Flight>>,
+    op: Option<Arc<PendingOp>>,
 }
 
 impl<K: Key, V: Value> fmt::Debug for Graph<'_, K, V> {

@@ -227,10 +227,10 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         // they are neither freed nor used by others before their streams come to the end of the
         // launch.
         let launched = unsafe { graph.launches.launch(steps) }?;
-        if let Some(flight) = &launched.flight {
-            let flights = &graph.launches.map.books.flights;
+        if let Some(op) = &launched.op {
+            let in_flight = &graph.launches.map.state.in_flight;
             let mut behind = streams.iter();
-            if let Err(error) = behind.try_for_each(|stream| flights.let_wait(stream, flight)) {
+            if let Err(error) = behind.try_for_each(|stream| in_flight.let_wait(stream, op)) {
                 // The caller must be able to free the buffers.
                 let _ = graph.launches.stream.synchronize();
                 return Err(error);

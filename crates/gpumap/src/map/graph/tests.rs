@@ -365,7 +365,7 @@ fn a_dump_that_does_not_fit_says_so() {
                 verbs.launch().unwrap().wait(),
                 Err(Error::OutputTooSmall { needed: N, .. })
             ));
-            // All verbs have taken effect, and are in the books.
+            // All verbs have taken effect, and are counted.
             assert_eq!(map.len(), N - 10);
         }
     });

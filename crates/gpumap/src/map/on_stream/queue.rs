@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::input::Source;
 use crate::map::Core;
 use crate::map::assign::Assignment;
-use crate::map::flight::Flight;
+use crate::map::in_flight::PendingOp;
 use crate::map::look_up::{LookUp, Outputs};
 use crate::map::operand::Operands;
 use crate::map::pending::{Pending, only};
@@ -41,7 +41,7 @@ fn bytes_of_copy(array: Array<'_>) -> usize {
 pub(super) enum Call {
     /// It had to wait, and is over.
     Done(usize),
-    Flying(Arc<Flight>),
+    Pending(Arc<PendingOp>),
 }
 
 /// The calls of an [`OnStream`](super::OnStream), without their types.
@@ -64,8 +64,8 @@ impl Queue<'_> {
             return Ok(Call::Done(0));
         }
         let table = self.map.table.read();
-        let promise = self.map.promise(keys.len());
-        let Some(promise) = promise else {
+        let reservation = self.map.reserve_pairs(keys.len());
+        let Some(reservation) = reservation else {
             drop(table);
             self.stream.synchronize()?;
             return Ok(Call::Done(match held {
@@ -92,13 +92,13 @@ impl Queue<'_> {
             ..Job::insert(self.map.pair, keys.len())
         });
         // SAFETY: keys and values are on the device and the output is as long.
-        let flight = unsafe { self.map.depart(&table, &self.stream, &step) }?;
-        // The flight keeps it from now on.
-        promise.hand_over();
+        let op = unsafe { self.map.submit(&table, &self.stream, &step) }?;
+        // The pending call keeps it from now on.
+        reservation.keep_in_flight();
         drop(table);
-        self.hold_back(&flight, keys)?;
-        self.hold_back(&flight, values.each())?;
-        Ok(Call::Flying(flight))
+        self.hold_back(&op, keys)?;
+        self.hold_back(&op, values.each())?;
+        Ok(Call::Pending(op))
     }
 
     /// Queues new values for present keys.
@@ -120,10 +120,10 @@ impl Queue<'_> {
             update,
         });
         // SAFETY: keys and values are on the device.
-        let flight = unsafe { self.depart(&step) }?;
-        self.hold_back(&flight, keys)?;
-        self.hold_back(&flight, values.each())?;
-        Ok(Call::Flying(flight))
+        let op = unsafe { self.submit(&step) }?;
+        self.hold_back(&op, keys)?;
+        self.hold_back(&op, values.each())?;
+        Ok(Call::Pending(op))
     }
 
     /// Queues a removal that only counts.
@@ -137,9 +137,9 @@ impl Queue<'_> {
             len: keys.len(),
         };
         // SAFETY: the keys are on the device.
-        let flight = unsafe { self.depart(&step) }?;
-        self.hold_back(&flight, keys)?;
-        Ok(Call::Flying(flight))
+        let op = unsafe { self.submit(&step) }?;
+        self.hold_back(&op, keys)?;
+        Ok(Call::Pending(op))
     }
 
     /// Queues a dump of all pairs, if there is room for them.
@@ -158,16 +158,16 @@ impl Queue<'_> {
             room,
         };
         // SAFETY: both outputs have as many elements as there is room for.
-        let flight = unsafe { self.depart(&step) }?;
-        self.let_wait(&flight, keys.stream())?;
-        self.let_wait(&flight, values.stream())?;
-        Ok(Call::Flying(flight))
+        let op = unsafe { self.submit(&step) }?;
+        self.let_wait(&op, keys.stream())?;
+        self.let_wait(&op, values.stream())?;
+        Ok(Call::Pending(op))
     }
 
     /// The answer of a call that counts.
     pub(super) fn counted(&self, call: Call) -> Pending<usize> {
         match call {
-            Call::Flying(flight) => Pending::flying(&self.map.books, flight, only),
+            Call::Pending(op) => Pending::of_op(&self.map.state, op, only),
             Call::Done(new) => Pending::ready(vec![new], only),
         }
     }
@@ -181,8 +181,8 @@ impl Queue<'_> {
         let stream = held.stream();
         self.stream.wait_stream(stream)?;
         let call = self.store(Verb::GetOrInsert, keys, values, Some(held))?;
-        if let Call::Flying(flight) = &call {
-            self.let_wait(flight, stream)?;
+        if let Call::Pending(op) = &call {
+            self.let_wait(op, stream)?;
         }
         Ok(call)
     }
@@ -217,22 +217,22 @@ impl Queue<'_> {
             },
         });
         // SAFETY: the keys are on the device and outputs are as long.
-        let flight = unsafe { self.depart(&step) }?;
-        self.hold_back(&flight, keys)?;
+        let op = unsafe { self.submit(&step) }?;
+        self.hold_back(&op, keys)?;
         for output in outputs.iter().flatten() {
-            self.let_wait(&flight, output.stream())?;
+            self.let_wait(&op, output.stream())?;
         }
-        Ok(Pending::flying(&self.map.books, flight, |_| ()))
+        Ok(Pending::of_op(&self.map.state, op, |_| ()))
     }
 
     /// Puts a step into the air that stores nothing.
     ///
     /// # Safety
-    /// As for `Map::depart`.
-    unsafe fn depart(&self, step: &Step) -> Result<Arc<Flight>> {
+    /// As for `Map::submit`.
+    unsafe fn submit(&self, step: &Step) -> Result<Arc<PendingOp>> {
         let table = self.map.table.read();
         // SAFETY: passed on.
-        unsafe { self.map.depart(&table, &self.stream, step) }
+        unsafe { self.map.submit(&table, &self.stream, step) }
     }
 
     /// An input on the device, when what is queued on the stream from now on comes to it.
@@ -277,20 +277,20 @@ impl Queue<'_> {
     }
 
     /// Lets the stream of a device input wait, so that it is neither freed nor overwritten before
-    /// the flight has read it.
-    fn hold_back(&self, flight: &Flight, array: Array<'_>) -> Result<()> {
+    /// the call has read it.
+    fn hold_back(&self, op: &PendingOp, array: Array<'_>) -> Result<()> {
         match array.bytes() {
-            Source::Device(view) => self.let_wait(flight, view.stream()),
+            Source::Device(view) => self.let_wait(op, view.stream()),
             Source::Host(_) => Ok(()),
         }
     }
 
     /// The same for the stream of an output.
-    pub(super) fn let_wait(&self, flight: &Flight, stream: &Stream) -> Result<()> {
+    pub(super) fn let_wait(&self, op: &PendingOp, stream: &Stream) -> Result<()> {
         if stream.is_same_as(&self.stream) {
             return Ok(());
         }
-        let waits = self.map.books.flights.let_wait(stream, flight);
+        let waits = self.map.state.in_flight.let_wait(stream, op);
         if waits.is_err() {
             // The caller must be able to free the buffer.
             let _ = self.stream.synchronize();

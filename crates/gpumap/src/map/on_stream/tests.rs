@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use crate::map::flight::Effect;
+use crate::map::in_flight::Effect;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::testing::{alone_on_the_gpu, on_every_device};
 use crate::{Buffer, Device, Error, Fault, Faults, Growth, Map, Merge, Stream};
@@ -390,14 +390,14 @@ fn wakers_are_called_once_also_if_they_come_late() {
         let stream = Stream::new(device).unwrap();
         // More than there are streams for at once.
         for _ in 0..50 {
-            let flight = map.core.books.depart(&stream, Effect::Read, |_| Ok(()));
-            let flight = flight.unwrap();
+            let op = map.core.state.submit(&stream, Effect::Read, |_| Ok(()));
+            let op = op.unwrap();
             for _ in 0..2 {
                 let calls = Arc::new(Calls::default());
                 map.core
-                    .books
-                    .flights
-                    .wake(&flight, calls.clone().into())
+                    .state
+                    .in_flight
+                    .wake(&op, calls.clone().into())
                     .unwrap();
                 let begun = Instant::now();
                 while calls.0.load(Ordering::Acquire) == 0 {
@@ -406,7 +406,7 @@ fn wakers_are_called_once_also_if_they_come_late() {
                 }
                 assert_eq!(calls.0.load(Ordering::Acquire), 1);
             }
-            map.core.books.land(&flight).unwrap();
+            map.core.state.retire(&op).unwrap();
         }
     });
 }
@@ -418,21 +418,21 @@ fn who_cannot_be_woken_may_ask_again() {
         let faults = Faults::default();
         let map = map(&Device::cpu().with_faults(&faults), N);
         let stream = Stream::new(map.device()).unwrap();
-        let flight = map.core.books.depart(&stream, Effect::Read, |_| Ok(()));
-        let flight = flight.unwrap();
+        let op = map.core.state.submit(&stream, Effect::Read, |_| Ok(()));
+        let op = op.unwrap();
         let calls = Arc::new(Calls::default());
         faults.plan(call, Fault::Once);
         map.core
-            .books
-            .flights
-            .wake(&flight, calls.clone().into())
+            .state
+            .in_flight
+            .wake(&op, calls.clone().into())
             .unwrap_err();
         assert_eq!(calls.0.load(Ordering::Acquire), 0);
         faults.heal();
         map.core
-            .books
-            .flights
-            .wake(&flight, calls.clone().into())
+            .state
+            .in_flight
+            .wake(&op, calls.clone().into())
             .unwrap();
         let begun = Instant::now();
         while calls.0.load(Ordering::Acquire) == 0 {
@@ -525,7 +525,7 @@ fn a_steady_call_neither_allocates_nor_waits() {
             read.wait().unwrap();
             calls
         };
-        // Twice: the first call compiles kernels and makes tickets.
+        // Twice: the first call compiles kernels and makes completions.
         steady();
         calls::take();
         let calls = steady();
@@ -569,8 +569,11 @@ fn calls_that_nobody_waits_for_take_no_more_tickets_than_are_in_flight() {
             }
             stream.synchronize().unwrap();
         }
-        let flying = map.core.books.flights.count.load(Ordering::Acquire);
-        let tickets = flying + map.core.books.flights.idle.lock().len();
-        assert!(tickets <= 256, "{tickets} tickets for 64 calls at a time");
+        let pending = map.core.state.in_flight.count.load(Ordering::Acquire);
+        let completions = pending + map.core.state.in_flight.idle.lock().len();
+        assert!(
+            completions <= 256,
+            "{completions} completions for 64 calls at a time"
+        );
     });
 }

@@ -66,12 +66,14 @@ impl Core {
     ) -> Result<()> {
         let mut capacity = self.capacity();
         // Slots of removed pairs first: there may be as many as there are keys without room.
-        let mut compacts = self.books.room.used() > self.books.room.len();
+        let mut compacts = self.state.occupancy.used() > self.state.occupancy.len();
         // Ends when the map is sparse, if not before.
         loop {
             let factor = match self.growth {
                 _ if compacts => None,
-                Growth::By(factor) if self.books.room.len().saturating_mul(SPARSE) >= capacity => {
+                Growth::By(factor)
+                    if self.state.occupancy.len().saturating_mul(SPARSE) >= capacity =>
+                {
                     capacity = (capacity as f64 * factor) as usize + 1;
                     Some(factor)
                 }
@@ -89,7 +91,7 @@ impl Core {
             progress.moved = true;
             // A part of the batch is in the map.
             let report = self.or_poison(scratch, |scratch| again(table, scratch))?;
-            self.books.room.stored(report.stored);
+            self.state.occupancy.stored(report.stored);
             progress.stored += report.stored;
             if report.unplaced == 0 {
                 return Ok(());
@@ -164,7 +166,7 @@ impl Core {
     ) -> Result<()> {
         loop {
             let report = self.run(table, scratch, insert, Select::UntilFull)?;
-            self.books.room.stored(report.stored);
+            self.state.occupancy.stored(report.stored);
             progress.stored += report.stored;
             if report.unplaced == 0 {
                 return Ok(());
@@ -187,7 +189,7 @@ impl Core {
         // Of the keys of the last part, how many were new.
         let mut new = 0.0;
         while rest.len != 0 {
-            let room = self.books.room.left();
+            let room = self.state.occupancy.left();
             if room < rest.len.div_ceil(PARTS) {
                 let likely = (rest.len as f64 * new) as usize;
                 match self.make_room(table, rest.len, likely) {
@@ -197,12 +199,12 @@ impl Core {
                     Err(error) => return Err(error),
                 }
             }
-            let part = rest.first(self.books.room.left().min(rest.len));
+            let part = rest.first(self.state.occupancy.left().min(rest.len));
             if part.len == 0 {
                 return Err(self.full(insert.len, rest.len, false));
             }
             let report = self.run(table, scratch, part, Select::All)?;
-            self.books.room.stored(report.stored);
+            self.state.occupancy.stored(report.stored);
             progress.stored += report.stored;
             if report.unplaced != 0 {
                 self.place_colliding(table, scratch, part, report, progress)?;
@@ -234,9 +236,9 @@ impl Core {
             unsafe { self.kernels.undo.launch(scratch.stream(), grid, args) }?;
             scratch.stream().synchronize()
         })?;
-        self.books.room.removed(stored);
+        self.state.occupancy.removed(stored);
         if !moved {
-            self.books.room.emptied(stored);
+            self.state.occupancy.emptied(stored);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::map::bulk::Binned;
 use crate::map::table::Table;
 use crate::map::{Core, Growth};
-use crate::room::Promise;
+use crate::occupancy::Reservation;
 use crate::scratch::{ScratchRole, Workspace};
 
 impl Core {
@@ -22,8 +22,8 @@ impl Core {
         }
         {
             let table = self.table.read();
-            if let Some(promise) = self.books.room.promise(job.len) {
-                return self.store_part(table, promise, scratch, job);
+            if let Some(reservation) = self.state.occupancy.reserve_pairs(job.len) {
+                return self.store_part(table, reservation, scratch, job);
             }
         }
         let mut table = self.exclusive()?;
@@ -60,10 +60,10 @@ impl Core {
         sorted: Option<Binned>,
     ) -> Result<usize> {
         // Nothing is in flight, so what is left is exact.
-        if absent > self.books.room.left() && self.growth != Growth::Fixed {
+        if absent > self.state.occupancy.left() && self.growth != Growth::Fixed {
             self.try_to_grow(table, absent)?;
         }
-        if absent > self.books.room.left() {
+        if absent > self.state.occupancy.left() {
             // By parts of the batch as it came.
             drop(sorted);
             return self.store_alone(table, scratch, job);
@@ -82,7 +82,7 @@ impl Core {
         absent: usize,
         error: Error,
     ) -> Result<usize> {
-        if absent > self.books.room.left() && self.growth == Growth::Fixed {
+        if absent > self.state.occupancy.left() && self.growth == Growth::Fixed {
             let noted = match job.outcomes.is_null() {
                 true => Workspace::bytes_of(job.len),
                 false => 0,
@@ -95,7 +95,7 @@ impl Core {
         self.or_give_back(table, |table| {
             let bits = scratch.clear_bits(job.places());
             bits.map_err(|error| error.of_batch_of(bytes))?;
-            if absent > self.books.room.left() {
+            if absent > self.state.occupancy.left() {
                 let bits = Workspace::bytes_of_bits(job.len);
                 let grown = self.make_room_for_all(table, absent);
                 grown.map_err(|error| error.of_batch_with(bits))?;
@@ -128,7 +128,7 @@ impl Core {
             return Ok(stored);
         }
         let report = self.run(table, scratch, job, Select::All)?;
-        self.books.room.stored(report.stored);
+        self.state.occupancy.stored(report.stored);
         if report.unplaced == 0 {
             return Ok(report.stored);
         }
@@ -149,7 +149,7 @@ impl Core {
     pub(in crate::map) fn store_part(
         &self,
         table: RwLockReadGuard<'_, Table>,
-        promise: Promise<'_>,
+        reservation: Reservation<'_>,
         scratch: &mut Workspace,
         part: Job,
     ) -> Result<usize> {
@@ -159,8 +159,8 @@ impl Core {
         };
         let part = part.sorted(sorted.as_ref());
         let report = self.run(&table, scratch, part, Select::All)?;
-        // Under the lock still: who rebuilds the table next takes the books as they are then.
-        promise.keep(report.stored);
+        // Under the lock still: the next rebuild of the table takes the state as it is then.
+        reservation.commit(report.stored);
         drop(table);
         if report.unplaced == 0 {
             return Ok(report.stored);

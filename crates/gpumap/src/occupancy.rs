@@ -1,38 +1,38 @@
-//! Who may store how many pairs: the bookkeeping that lets calls run side by side and none of them
-//! find the map full.
+//! [`Occupancy`]: how many pairs a map holds and has reserved, so that concurrent calls never
+//! find it full.
 
 use crate::sync::Ordering::{AcqRel, Acquire, Release};
 use crate::sync::{AtomicIsize, AtomicUsize};
 
 /// Pairs and slots of a map, counted on the host.
 ///
-/// Invariant: while calls are in flight, `spoken_for` is at least the slots that are not empty and
+/// Invariant: while calls are in flight, `reserved` is at least the slots that are not empty and
 /// those that the calls may fill, apart from the ones for reserved keys.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct Occupancy {
     /// Pairs that fit whatever their keys. Changes only while no call is in flight.
     capacity: AtomicUsize,
-    /// Pairs in the map, but for calls in flight. May be below zero for a moment: a pair can be
+    /// Pairs in the map, except those of calls in flight. May be below zero for a moment: a pair can be
     /// stored by one call and removed by another that is counted first.
     len: AtomicIsize,
-    /// Slots that are not empty, and those promised to calls in flight.
-    spoken_for: AtomicUsize,
+    /// Slots that are not empty, and those reserved for calls in flight.
+    reserved: AtomicUsize,
 }
 
-/// Room that a call in flight may use up. As long as all promises together stay within the
-/// capacity, no batch can fail for want of room.
+/// Capacity reserved for a call in flight. While all reservations together stay within the
+/// capacity, no batch fails for lack of room.
 #[derive(Debug)]
-pub(crate) struct Promise<'m> {
-    room: &'m Room,
+pub(crate) struct Reservation<'m> {
+    occupancy: &'m Occupancy,
     pairs: usize,
 }
 
-impl Room {
+impl Occupancy {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity: AtomicUsize::new(capacity),
             len: AtomicIsize::new(0),
-            spoken_for: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
         }
     }
 
@@ -46,7 +46,7 @@ impl Room {
 
     /// Slots that are not empty, when no call is in flight.
     pub(crate) fn used(&self) -> usize {
-        self.spoken_for.load(Acquire)
+        self.reserved.load(Acquire)
     }
 
     /// Room for more pairs, when no call is in flight.
@@ -55,26 +55,30 @@ impl Room {
     }
 
     /// Room for `pairs` more, if there is. There always is for none.
-    pub(crate) fn promise(&self, pairs: usize) -> Option<Promise<'_>> {
+    pub(crate) fn reserve_pairs(&self, pairs: usize) -> Option<Reservation<'_>> {
         let capacity = self.capacity();
-        let within = |spoken_for: usize| {
-            let sum = spoken_for.checked_add(pairs)?;
+        let within = |reserved: usize| {
+            let sum = reserved.checked_add(pairs)?;
             (pairs == 0 || sum <= capacity).then_some(sum)
         };
-        self.spoken_for.fetch_update(AcqRel, Acquire, within).ok()?;
-        Some(Promise { room: self, pairs })
+        self.reserved.fetch_update(AcqRel, Acquire, within).ok()?;
+        Some(Reservation {
+            occupancy: self,
+            pairs,
+        })
     }
 
-    /// Counts pairs that were stored by a call that ran alone, or beyond its promise.
+    /// Counts pairs that were stored by a call that ran alone, or beyond its reservation.
     pub(crate) fn stored(&self, pairs: usize) {
-        self.spoken_for.fetch_add(pairs, AcqRel);
+        self.reserved.fetch_add(pairs, AcqRel);
         self.len.fetch_add(pairs as isize, AcqRel);
     }
 
-    /// Ends a promise of `pairs` that was handed over, of which `stored` are in the map now.
-    pub(crate) fn settle(&self, pairs: usize, stored: usize) {
+    /// Ends a reservation of `pairs` that was [kept in flight](Reservation::keep_in_flight): `stored`
+    /// of them are in the map now.
+    pub(crate) fn release(&self, pairs: usize, stored: usize) {
         self.len.fetch_add(stored as isize, AcqRel);
-        self.spoken_for
+        self.reserved
             .fetch_sub(pairs.saturating_sub(stored), AcqRel);
     }
 
@@ -85,38 +89,38 @@ impl Room {
 
     /// Counts slots that were made empty again, beside what [`removed`](Self::removed) counts.
     pub(crate) fn emptied(&self, slots: usize) {
-        self.spoken_for.fetch_sub(slots, AcqRel);
+        self.reserved.fetch_sub(slots, AcqRel);
     }
 
-    /// Takes note that there is room for `capacity` pairs now. No call is in flight.
+    /// Records that there is room for `capacity` pairs now. No call is in flight.
     pub(crate) fn resized(&self, capacity: usize) {
         self.capacity.store(capacity, Release);
     }
 
-    /// Takes note that the table holds `len` pairs, nothing else, and has room for `capacity`. No
+    /// Records that the table holds `len` pairs, nothing else, and has room for `capacity`. No
     /// call is in flight.
     pub(crate) fn rebuilt(&self, len: usize, capacity: usize) {
         self.len.store(len as isize, Release);
-        self.spoken_for.store(len, Release);
+        self.reserved.store(len, Release);
         self.capacity.store(capacity, Release);
     }
 }
 
-impl Promise<'_> {
-    /// Ends it: `stored` pairs are in the map now, the rest of the room is free again.
-    pub(crate) fn keep(mut self, stored: usize) {
-        self.room.len.fetch_add(stored as isize, AcqRel);
+impl Reservation<'_> {
+    /// Ends it: `stored` pairs are in the map now, the rest of the reservation is released.
+    pub(crate) fn commit(mut self, stored: usize) {
+        self.occupancy.len.fetch_add(stored as isize, AcqRel);
         self.pairs = self.pairs.saturating_sub(stored);
     }
 
-    /// Leaves the room promised, for whoever calls [`Room::settle`] later.
-    pub(crate) fn hand_over(self) {
+    /// Leaves the pairs reserved until [`Occupancy::release`].
+    pub(crate) fn keep_in_flight(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Promise<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        self.room.spoken_for.fetch_sub(self.pairs, AcqRel);
+        self.occupancy.reserved.fetch_sub(self.pairs, AcqRel);
     }
 }

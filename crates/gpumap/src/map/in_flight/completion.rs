@@ -1,4 +1,4 @@
-//! [`Ticket`]: what a flight brings its counts home with.
+//! [`Completion`]: the counters and the event of a pending call.
 
 use std::sync::Arc;
 
@@ -10,55 +10,55 @@ use crate::error::Result;
 use crate::event::{Event, Timing};
 use crate::stream::Stream;
 
-/// The memory of some tickets, held for its drop.
+/// The memory of some completions, held for its drop.
 #[derive(Debug)]
-struct Booklet {
+struct CompletionMemory {
     _counters: Buffer<u64>,
     _mirror: PinnedBuffer<u64>,
 }
 
-/// The counters of the verbs of a flight, and an event; used again and again.
+/// The counters of the verbs of a call, and an event; used again and again.
 #[derive(Debug)]
-pub struct Ticket {
+pub struct Completion {
     /// Those of its first verb, on the device, and where the host finds what they came to: in the
-    /// booklet. Those of the others follow.
+    /// completion memory. Those of the others follow.
     counters: Counters,
     verbs: usize,
-    /// Happens when the device is done with the flight.
+    /// Happens when the device is done with the call.
     pub(super) event: Event,
-    _booklet: Arc<Booklet>,
+    _memory: Arc<CompletionMemory>,
 }
 
-// SAFETY: both addresses lead to memory of the booklet that is this ticket's alone.
-unsafe impl Send for Ticket {}
-// SAFETY: the memory is read under the lock of the flight that has the ticket.
-unsafe impl Sync for Ticket {}
+// SAFETY: both addresses lead to memory that only this completion uses.
+unsafe impl Send for Completion {}
+// SAFETY: the memory is read under the lock of the operation that has the completion.
+unsafe impl Sync for Completion {}
 
-impl Ticket {
-    /// Some new tickets, for so many verbs each.
-    pub(super) fn book(device: &Device, tickets: usize, verbs: usize) -> Result<Vec<Self>> {
+impl Completion {
+    /// Some new completions, for so many verbs each.
+    pub(super) fn allocate(device: &Device, completions: usize, verbs: usize) -> Result<Vec<Self>> {
         let stream = Stream::new(device)?;
-        let mut counters = Buffer::zeroed(&stream, tickets * verbs * WORDS)?;
-        let mut mirror = PinnedBuffer::zeroed(device, tickets * verbs * MIRRORED)?;
+        let mut counters = Buffer::zeroed(&stream, completions * verbs * WORDS)?;
+        let mut mirror = PinnedBuffer::zeroed(device, completions * verbs * MIRRORED)?;
         let first = Counters {
             words: counters.as_mut_ptr(),
             mirror: mirror.as_mut_ptr(),
         };
-        let booklet = Arc::new(Booklet {
+        let memory = Arc::new(CompletionMemory {
             _counters: counters,
             _mirror: mirror,
         });
-        let ticket = |i: usize| {
+        let completion = |i: usize| {
             Ok(Self {
                 counters: nth(first, i * verbs),
                 verbs,
                 event: Event::with_timing(device, Timing::Off)?,
-                _booklet: booklet.clone(),
+                _memory: memory.clone(),
             })
         };
-        let tickets = (0..tickets).map(ticket).collect::<Result<_>>()?;
+        let completions = (0..completions).map(completion).collect::<Result<_>>()?;
         stream.synchronize()?;
-        Ok(tickets)
+        Ok(completions)
     }
 
     /// How many verbs it is for.
@@ -76,7 +76,7 @@ impl Ticket {
     pub(super) fn read(&self, verb: usize) -> [u64; MIRRORED] {
         let mirror = self.counters(verb).mirror;
         // SAFETY: the device wrote there before the event, and does so again only for the next
-        // flight of this ticket.
+        // call of this completion.
         [0, 1].map(|i| unsafe { mirror.wrapping_add(i).read() })
     }
 }

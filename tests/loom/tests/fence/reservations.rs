@@ -1,0 +1,65 @@
+//! Reservations of room.
+
+use std::sync::Arc;
+
+use gpumap_loom::explore;
+use loom::thread;
+
+use super::occupancy::Occupancy;
+use super::sync::{AtomicUsize, Ordering};
+
+/// Two calls and room for one pair: they do not reserve the same room, and the room that one did
+/// not need the other gets.
+#[test]
+fn room_is_reserved_once() {
+    explore(3, || {
+        let occupancy = Arc::new(Occupancy::new(1));
+        let used = Arc::new(AtomicUsize::new(0));
+        let call = |occupancy: &Occupancy, used: &AtomicUsize| {
+            let reservation = occupancy.reserve_pairs(1)?;
+            assert_eq!(used.fetch_add(1, Ordering::AcqRel), 0, "two have one room");
+            used.fetch_sub(1, Ordering::AcqRel);
+            reservation.commit(0);
+            Some(())
+        };
+        let other = {
+            let (occupancy, used) = (occupancy.clone(), used.clone());
+            thread::spawn(move || call(&occupancy, &used))
+        };
+        let mine = call(&occupancy, &used);
+        let theirs = other.join().unwrap();
+        assert!(
+            mine.is_some() || theirs.is_some(),
+            "neither call has the room"
+        );
+        assert_eq!((occupancy.len(), occupancy.used()), (0, 0));
+    });
+}
+
+/// Bugs that loom has to find.
+mod planted {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "two have one room")]
+    fn room_is_looked_at_and_then_taken() {
+        explore(3, || {
+            let reserved = Arc::new(AtomicUsize::new(0));
+            let used = Arc::new(AtomicUsize::new(0));
+            let call = |reserved: &AtomicUsize, used: &AtomicUsize| {
+                if reserved.load(Ordering::Acquire) < 1 {
+                    reserved.fetch_add(1, Ordering::AcqRel);
+                    assert_eq!(used.fetch_add(1, Ordering::AcqRel), 0, "two have one room");
+                    used.fetch_sub(1, Ordering::AcqRel);
+                    reserved.fetch_sub(1, Ordering::AcqRel);
+                }
+            };
+            let other = {
+                let (reserved, used) = (reserved.clone(), used.clone());
+                thread::spawn(move || call(&reserved, &used))
+            };
+            call(&reserved, &used);
+            other.join().unwrap();
+        });
+    }
+}
