@@ -43,7 +43,7 @@ where
         unsafe { by_format!(self, contains(key), false) }
     }
 
-    /// Stores a pair if its key is absent; a present key keeps its value.
+    /// Keeps the present value, unlike `HashMap::insert`: stores a pair if its key is absent.
     ///
     /// | must call | result valid |
     /// |---|---|

@@ -65,6 +65,7 @@ pub enum Answer<V> {
     Count(usize),
 }
 
+/// # Mixed batches
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Does with each key what its operation says, all in one launch, and answers in the same order.
     ///

@@ -18,6 +18,7 @@ pub(super) fn grid_of_chains(bases: u64) -> Grid {
     Grid::covering(bases * u64::from(LANES), CHAIN_THREADS)
 }
 
+/// # Compact
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Moves the pairs of every chain together, over what removed ones left behind, and gives slabs that
     /// are empty then back to the pool. Returns how many. Pairs keep their order. Waits for the calls in

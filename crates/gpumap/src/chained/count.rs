@@ -14,6 +14,7 @@ use crate::input::Input;
 use crate::output::Output;
 use crate::scratch::{ScratchRole, Workspace};
 
+/// # Count the pairs of a key
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// For each key how many pairs it has.
     ///

@@ -17,6 +17,7 @@ use crate::output::Output;
 use crate::primitives::queue_exclusive_sum;
 use crate::scratch::{ScratchRole, Workspace};
 
+/// # Look up all pairs of a key
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// For each key all values that it has, the one that was stored first first. A key that comes twice
     /// in the batch has two rows.

@@ -25,6 +25,7 @@ pub(super) fn spare_slabs(batch: usize, multiprocessors: u32) -> usize {
     HELD_BY_WARP * batch.div_ceil(WARP).min(at_a_time)
 }
 
+/// # Capacity
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Makes room for `more` pairs beyond those it has, whatever their keys. Waits for the calls in
     /// flight. For kernels of your own that found the map full, before they are launched again.

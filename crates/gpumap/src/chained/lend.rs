@@ -13,6 +13,7 @@ use crate::occupancy::Reservation;
 use crate::scratch::Workspace;
 use crate::stream::Stream;
 
+/// # Kernels of your own
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Lends the map to kernels that store `most_new` pairs at most, beside other calls. Adds slabs
     /// first if so many may not fit. Waits until the kernels have ended, and returns what they did.

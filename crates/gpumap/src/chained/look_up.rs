@@ -16,6 +16,7 @@ fn is_present(outcome: u8) -> bool {
     outcome == Outcome::Present as u8
 }
 
+/// # Look up
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Looks keys up: for each its value, or none. Of several pairs with one key, the one that was
     /// stored first is found.

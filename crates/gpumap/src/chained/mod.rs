@@ -61,6 +61,18 @@ use chains::Chains;
 /// A map of buckets that are chains of slabs, in the memory of a device. Keys and values have the same
 /// size, 4 or 8 bytes.
 ///
+/// | group | operations |
+/// |---|---|
+/// | Create | [`with_capacity`](Self::with_capacity), [`builder`](Self::builder) |
+/// | Insert and append | [`insert`](Self::insert), [`append`](Self::append) |
+/// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`get_all`](Self::get_all), [`get_all_into`](Self::get_all_into), [`contains`](Self::contains), [`count`](Self::count), [`count_into`](Self::count_into) |
+/// | Mixed batches | [`apply`](Self::apply) |
+/// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
+/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into) |
+/// | Kernels | [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded) |
+/// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`stats`](Self::stats) |
+/// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`compact`](Self::compact), [`trim`](Self::trim) |
+///
 /// All verbs take batches, as those of [`Map`](crate::Map) do, and return when the device is done.
 ///
 /// ```
@@ -122,6 +134,7 @@ pub struct ChainedMap<K: Key, V: Value<Bits = K::Bits>> {
     _pair: PhantomData<fn(K) -> V>,
 }
 
+/// # Create
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// A map with buckets and a pool for this many pairs.
     ///
@@ -135,7 +148,10 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     pub fn builder(device: &Device) -> ChainedMapBuilder<K, V> {
         ChainedMapBuilder::new(device)
     }
+}
 
+/// # Size and state
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// The device it lives on.
     pub fn device(&self) -> &Device {
         &self.device

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::input::Input;
 use crate::scratch::ScratchRole;
 
+/// # Remove
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Removes one pair for each key that is present: the one that was stored first. Returns how many
     /// were removed; a key that comes twice in the batch removes two, if it has as many.

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::output::Output;
 use crate::scratch::Workspace;
 
+/// # Dump
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Every pair: `values[i]` belongs to `keys[i]`, in no order.
     ///

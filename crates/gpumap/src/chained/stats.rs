@@ -37,6 +37,7 @@ impl ChainedStats {
     }
 }
 
+/// # Statistics
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Looks at every slot and says what the map holds. Beside writers the figures are of no single
     /// moment.

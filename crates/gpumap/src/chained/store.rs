@@ -16,9 +16,11 @@ use crate::input::{Input, Source};
 use crate::memory::host_vec;
 use crate::scratch::{ScratchRole, Workspace};
 
+/// # Insert and append
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
-    /// Stores pairs whose key is absent; a present key keeps its value. Of several pairs of the batch
-    /// with one key, one is stored. Returns how many were.
+    /// Keeps the present value, unlike `HashMap::insert`: stores the pairs whose key is absent, and a present key
+    /// keeps its value ([`append`](Self::append) stores another pair beside it). Of several pairs of the batch with one key, one is
+    /// stored. Returns how many were.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`], or [`Error::Full`] if the pool is fixed, and

@@ -95,6 +95,7 @@ struct Mix {
     removes: usize,
 }
 
+/// # Mixed batches
 impl<K: Key, V: Value> Map<K, V> {
     /// Does with each key what its operation says, all in one launch, and answers in the same order.
     ///

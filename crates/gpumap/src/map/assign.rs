@@ -28,6 +28,7 @@ pub(super) struct Assignment {
     pub update: Update,
 }
 
+/// # Update if present
 impl<K: Key, V: Value> Map<K, V> {
     /// Gives present keys new values; absent keys stay absent, so the map never grows. Of several
     /// pairs of the batch with one key, the value of one is there in the end. Returns how many keys

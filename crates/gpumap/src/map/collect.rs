@@ -12,6 +12,7 @@ use crate::memory::{host_is_full, host_push};
 /// Pairs that are collected on the host before they go to the device together.
 const TOGETHER: usize = 1 << 16;
 
+/// # Iterators
 impl<K: Key, V: Value> Map<K, V> {
     /// A map on a device that has the pairs of an iterator; of several pairs with one key the last
     /// one counts, as in a [`HashMap`](std::collections::HashMap).

@@ -35,6 +35,7 @@ pub(super) const TRIES: usize = 4;
 /// free.
 const WORTHWHILE: usize = 16;
 
+/// # Capacity
 impl<K: Key, V: Value> Map<K, V> {
     /// Makes room for `more` pairs beyond those it has, whatever its growth setting. Waits for the
     /// calls in flight.

@@ -32,6 +32,7 @@ impl Device {
     }
 }
 
+/// # Kernels of your own
 impl<K: Key, V: Value> Map<K, V> {
     /// Lends the map to kernels that store at most `most_new` pairs, beside other calls. Grows first
     /// if so many do not fit. Waits until the kernels have ended, and returns what they did.

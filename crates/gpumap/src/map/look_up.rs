@@ -65,6 +65,7 @@ pub(super) struct LookUp {
     pub outputs: Outputs,
 }
 
+/// # Look up
 impl<K: Key, V: Value> Map<K, V> {
     /// Looks keys up: for each its value, or none.
     ///

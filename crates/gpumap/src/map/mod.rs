@@ -83,6 +83,21 @@ use table::Table;
 
 /// A map from keys to values in the memory of a device.
 ///
+/// | group | operations |
+/// |---|---|
+/// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`builder`](Self::builder), [`from_pairs`](Self::from_pairs), [`load`](Self::load) |
+/// | Insert and update | [`insert`](Self::insert), [`insert_with_outcome`](Self::insert_with_outcome), [`upsert`](Self::upsert), [`upsert_with_outcome`](Self::upsert_with_outcome), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert), [`get_or_insert_into`](Self::get_or_insert_into), [`try_extend`](Self::try_extend) |
+/// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
+/// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`get_or`](Self::get_or), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
+/// | Mixed batches | [`apply`](Self::apply), [`apply_into`](Self::apply_into) |
+/// | Remove | [`remove`](Self::remove), [`remove_with_outcome`](Self::remove_with_outcome), [`remove_with_values`](Self::remove_with_values), [`clear`](Self::clear), [`drain`](Self::drain), [`retain_keys`](Self::retain_keys), [`retain`](#method.retain) |
+/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`retrieve_all_ordered`](Self::retrieve_all_ordered), [`retrieve_all_ordered_into`](Self::retrieve_all_ordered_into), [`chunks`](Self::chunks) |
+/// | Save | [`save`](Self::save), [`save_to`](Self::save_to) |
+/// | Sets | [`from_keys`](Self::from_keys), [`insert_keys`](Self::insert_keys), [`insert_keys_with_outcome`](Self::insert_keys_with_outcome), [`retrieve_keys`](Self::retrieve_keys), [`retrieve_keys_into`](Self::retrieve_keys_into), [`drain_keys`](Self::drain_keys), [`try_extend_keys`](Self::try_extend_keys) |
+/// | Streams, graphs, kernels | [`on`](Self::on), [`graph`](Self::graph), [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded) |
+/// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`slots`](Self::slots), [`submaps`](Self::submaps), [`load_factor`](Self::load_factor), [`stats`](Self::stats) |
+/// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim), [`preload`](Self::preload) |
+///
 /// All verbs take batches: slices, vectors or arrays of the host, which are copied to the
 /// device, or [`Buffer`]s, which are used where they are. They return when the device is done.
 ///
@@ -211,6 +226,7 @@ impl Pair {
     }
 }
 
+/// # Create
 impl<K: Key, V: Value> Map<K, V> {
     /// The smallest map on a device.
     ///
@@ -244,7 +260,10 @@ impl<K: Key, V: Value> Map<K, V> {
     pub(crate) fn core(&self) -> &Core {
         &self.core
     }
+}
 
+/// # Size and state
+impl<K: Key, V: Value> Map<K, V> {
     /// The device it lives on.
     pub fn device(&self) -> &Device {
         &self.core.device
@@ -280,7 +299,10 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn load_factor(&self) -> f64 {
         self.len() as f64 / self.slots() as f64
     }
+}
 
+/// # Preparation and scratch memory
+impl<K: Key, V: Value> Map<K, V> {
     /// Compiles and loads all kernels that the map's operations launch, some 40 ms each the first time on a
     /// machine. Else the driver does that when an operation first needs one, beside what the operation
     /// does; an operation that gets no memory for it is refused, and the map is as it was. On the CPU

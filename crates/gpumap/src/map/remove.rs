@@ -39,6 +39,7 @@ pub(super) struct Removal {
     pub tells: Tells,
 }
 
+/// # Remove
 impl<K: Key, V: Value> Map<K, V> {
     /// Removes keys. Returns how many were present; a key that comes several times counts once.
     ///

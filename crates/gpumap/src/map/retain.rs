@@ -9,6 +9,7 @@ use super::{Core, Key, Map, Value};
 use crate::error::Result;
 use crate::primitives::{Element, Predicate};
 
+/// # Remove by predicate
 impl<K: Key + Element, V: Value + Element> Map<K, V> {
     /// Keeps the pairs whose key and value both satisfy a predicate, and removes all others.
     /// Returns how many were removed. Waits for the calls in flight. Types of your own are compared as the number that
@@ -33,6 +34,7 @@ impl<K: Key + Element, V: Value + Element> Map<K, V> {
     }
 }
 
+/// # Remove by predicate
 impl<K: Key + Element> Map<K, ()> {
     /// Keeps the keys that satisfy a predicate, and removes all others. Returns how many were
     /// removed. Waits for the calls in flight.

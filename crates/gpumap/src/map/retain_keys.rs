@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::input::Input;
 use crate::scratch::{ScratchRole, Workspace};
 
+/// # Remove all other keys
 impl<K: Key, V: Value> Map<K, V> {
     /// Keeps the pairs whose key is in the batch, and removes all others. Returns how many were
     /// removed. Waits for the calls in flight.

@@ -105,6 +105,7 @@ impl Dump {
     }
 }
 
+/// # Dump
 impl<K: Key, V: Value> Map<K, V> {
     /// Every pair: `values[i]` belongs to `keys[i]`, in no order.
     ///

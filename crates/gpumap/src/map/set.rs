@@ -20,6 +20,7 @@ fn nothing(keys: usize) -> Vec<()> {
     vec![(); keys]
 }
 
+/// # Sets
 impl<K: Key> Map<K, ()> {
     /// Stores the keys that are absent. Returns how many were; a key that comes several times
     /// counts once.
@@ -123,6 +124,7 @@ impl<K: Key> Map<K, ()> {
     }
 }
 
+/// # Sets
 impl<'m, K: Key> OnStream<'m, K, ()> {
     /// [`Map::insert_keys`] on the stream.
     ///

@@ -43,6 +43,7 @@ impl Stats {
     }
 }
 
+/// # Statistics
 impl<K: Key, V: Value> Map<K, V> {
     /// Looks at every slot and says what the map holds and how far its pairs lie from home.
     /// Beside writers the figures are of no single moment.

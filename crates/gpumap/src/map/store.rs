@@ -49,9 +49,11 @@ impl Outcome {
     }
 }
 
+/// # Insert and update
 impl<K: Key, V: Value> Map<K, V> {
-    /// Stores pairs whose key is absent; a present key keeps its value. Of several pairs of the
-    /// batch with one key, one is stored. Returns how many were.
+    /// Keeps the present value, unlike `HashMap::insert`: stores the pairs whose key is absent, and a present key
+    /// keeps its value ([`upsert`](Self::upsert) replaces it). Of several pairs of the batch with one key, one is
+    /// stored. Returns how many were.
     ///
     /// ```
     /// use gpumap::{Device, Map};

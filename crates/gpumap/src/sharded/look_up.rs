@@ -15,6 +15,7 @@ use crate::map::{Key, Value};
 use crate::output::{Output, found_values};
 use crate::scratch::{ScratchRole, Workspace};
 
+/// # Look up
 impl<K: Key, V: Value> Shard<K, V> {
     /// [`Map::get`] over the group: the value of each key of this rank's batch, whoever has it.
     ///

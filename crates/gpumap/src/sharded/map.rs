@@ -21,6 +21,18 @@ use crate::memory::host_vec;
 
 /// A map over the devices of a group, driven by one process.
 ///
+/// | group | operations |
+/// |---|---|
+/// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
+/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge) |
+/// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
+/// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
+/// | Remove | [`remove`](Self::remove), [`retain`](Self::retain), [`clear`](Self::clear), [`drain`](Self::drain) |
+/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into) |
+/// | Group | [`ranks`](Self::ranks), [`run`](Self::run) |
+/// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`lens`](Self::lens) |
+/// | Capacity | [`capacity`](Self::capacity), [`reserve`](Self::reserve) |
+///
 /// Batches are slices of the host: each rank takes a stretch of them, and answers come in their order.
 /// Batches that are on the devices already go through the shards themselves, by [`run`](Self::run). What
 /// the map holds, counts and finds is what one [`Map`](Map) would.
@@ -88,6 +100,7 @@ impl<K: Key, V: Value> Seat<K, V> {
     }
 }
 
+/// # Create
 impl<K: Key, V: Value> ShardedMap<K, V> {
     /// The smallest map over a group.
     ///
@@ -133,7 +146,10 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
             calls: RwLock::new(()),
         })
     }
+}
 
+/// # Group
+impl<K: Key, V: Value> ShardedMap<K, V> {
     /// The group.
     pub fn ranks(&self) -> &Ranks {
         &self.ranks
@@ -189,7 +205,10 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         self.ranks
             .run(|rank| self.seats[rank.index()].with(|shard| work(rank, shard)))
     }
+}
 
+/// # Size and state
+impl<K: Key, V: Value> ShardedMap<K, V> {
     /// How many pairs it holds. Waits for nothing: of a call in flight a part may be counted.
     ///
     /// ```

@@ -22,6 +22,16 @@ use crate::stream::Stream;
 
 /// One rank's part of a map that is spread over a group.
 ///
+/// | group | operations |
+/// |---|---|
+/// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
+/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge) |
+/// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
+/// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
+/// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
+/// | Parts of the map | [`local`](Self::local), [`owner`](Self::owner) |
+/// | Size, capacity and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`reserve`](Self::reserve), [`trim`](Self::trim) |
+///
 /// Its verbs are *collectives*: every rank of the group calls them in the same order, each with a
 /// batch of its own, which may be empty. Batches are of the host or of the rank's device. What is
 /// stored once is found from every rank. The pairs themselves are in [`local`](Self::local).
@@ -56,6 +66,7 @@ pub struct Shard<K: Key, V: Value> {
     pub(super) alike: bool,
 }
 
+/// # Create
 impl<K: Key, V: Value> Shard<K, V> {
     /// An empty map over the group. A collective.
     ///
@@ -115,7 +126,10 @@ impl<K: Key, V: Value> Shard<K, V> {
         made.alike = rank.gather(&[mine])?.iter().all(|&seed| seed == mine);
         Ok(made)
     }
+}
 
+/// # Parts of the map
+impl<K: Key, V: Value> Shard<K, V> {
     /// The pairs that this rank has. What it is asked for itself concerns them alone; pairs that
     /// are stored in it directly may be of another's keys, and are then not found.
     pub fn local(&self) -> &Map<K, V> {
@@ -134,8 +148,11 @@ impl<K: Key, V: Value> Shard<K, V> {
     pub fn owner(&self, key: K) -> usize {
         self.owners.of(bytemuck::cast::<K, K::Bits>(key))
     }
+}
 
-    /// [`Map::insert`] over the group: returns how many keys were new, of all ranks together.
+/// # Insert and update
+impl<K: Key, V: Value> Shard<K, V> {
+    /// Keeps the present value, unlike `HashMap::insert`: as [`Map::insert`], over the group. Returns how many keys were new, of all ranks together.
     ///
     /// # Errors
     /// As for [`Map::insert`], of any rank, and [`Error::Group`]. Of a batch that is refused, some
@@ -206,7 +223,10 @@ impl<K: Key, V: Value> Shard<K, V> {
     ) -> Result<usize> {
         self.change(rank, keys.source(), values.values(), merge.update::<V>())
     }
+}
 
+/// # Remove
+impl<K: Key, V: Value> Shard<K, V> {
     /// [`Map::remove`] over the group: returns how many keys were present, of all ranks together.
     ///
     /// # Errors
@@ -224,7 +244,10 @@ impl<K: Key, V: Value> Shard<K, V> {
         }
         self.one_way(rank, keys, None, |map, keys, _| map.remove(&Given(keys)))
     }
+}
 
+/// # Size and state
+impl<K: Key, V: Value> Shard<K, V> {
     /// How many pairs all ranks have together. A collective.
     ///
     /// # Errors
@@ -240,7 +263,10 @@ impl<K: Key, V: Value> Shard<K, V> {
     pub fn is_empty(&self, rank: &mut Rank) -> Result<bool> {
         self.len(rank).map(|len| len == 0)
     }
+}
 
+/// # Clear, reserve and trim
+impl<K: Key, V: Value> Shard<K, V> {
     /// Takes all pairs away. A collective.
     ///
     /// # Errors

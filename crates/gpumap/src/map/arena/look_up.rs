@@ -15,6 +15,7 @@ use crate::input::{Input, Source};
 use crate::output::{Output, found_values};
 use crate::scratch::{ScratchRole, Workspace};
 
+/// # Look up
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Looks keys up: for each its value, or none.
     ///

@@ -60,6 +60,16 @@ const MOST_BYTES: usize = 256;
 
 /// A map from keys to values of 1 to 256 bytes, any [`Pod`] type, in the memory of a device.
 ///
+/// | group | operations |
+/// |---|---|
+/// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`builder`](Self::builder) |
+/// | Insert and update | [`insert`](Self::insert), [`insert_with_outcome`](Self::insert_with_outcome), [`upsert`](Self::upsert), [`get_or_insert`](Self::get_or_insert) |
+/// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`contains`](Self::contains) |
+/// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
+/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into) |
+/// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`stats`](Self::stats) |
+/// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim) |
+///
 /// The verbs are some of those of [`Map`], which is the better choice for values of 4 and 8 bytes: there is no `merge`,
 /// `assign`, `apply`, `retain`, `chunks`, `save`, `load`, stream or graph. A slot has
 /// the number of a **cell**, and the value lies there: a lookup costs one trip to memory more.
@@ -139,6 +149,7 @@ pub struct ArenaMap<K: Key, V> {
     _values: PhantomData<fn(V) -> V>,
 }
 
+/// # Create
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     const SIZE: usize = {
         let size = size_of::<V>();
@@ -188,7 +199,10 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             _values: PhantomData,
         })
     }
+}
 
+/// # Size and state
+impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// The device it lives on.
     pub fn device(&self) -> &Device {
         self.ids.device()

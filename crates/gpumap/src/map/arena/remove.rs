@@ -20,6 +20,7 @@ use crate::memory::host_vec;
 use crate::output::found_values_in;
 use crate::scratch::{ScratchRole, Workspace};
 
+/// # Remove
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Removes keys. Returns how many were present; a key that comes several times counts once.
     /// Waits for the calls that upsert, and holds new ones back.

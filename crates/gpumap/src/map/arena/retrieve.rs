@@ -16,6 +16,7 @@ use crate::output::Output;
 use crate::primitives::Order;
 use crate::scratch::{ScratchRole, Workspace};
 
+/// # Dump
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Every pair: `values[i]` belongs to `keys[i]`, in no order.
     ///

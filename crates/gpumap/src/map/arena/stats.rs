@@ -28,6 +28,7 @@ pub struct ArenaStats {
     pub arena_bytes: u64,
 }
 
+/// # Statistics
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Counts cells, and looks at every slot as [`Map::stats`](crate::Map::stats) does. Waits for the
     /// calls in flight.

@@ -38,9 +38,11 @@ struct Ids {
     len: usize,
 }
 
+/// # Insert and update
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
-    /// Stores pairs whose key is absent; a present key keeps its value. Of several pairs of the batch
-    /// with one key, one is stored. Returns how many were.
+    /// Keeps the present value, unlike `HashMap::insert`: stores the pairs whose key is absent, and a present key
+    /// keeps its value ([`upsert`](Self::upsert) replaces it). Of several pairs of the batch with one key, one is
+    /// stored. Returns how many were.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`], or [`Error::Full`] if the map does not grow,

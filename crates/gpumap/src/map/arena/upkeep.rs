@@ -45,6 +45,7 @@ pub(super) struct Grown {
     pub bytes: u64,
 }
 
+/// # Capacity
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Makes room for `more` pairs beyond those it has, and as many free cells. Waits for the calls in
     /// flight.

@@ -29,6 +29,7 @@ use pipeline::Pipeline;
 use super::{Key, Map, Value};
 use crate::error::Result;
 
+/// # Dump in chunks
 impl<K: Key, V: Value> Map<K, V> {
     /// Streams all pairs to the host: at most about `pairs` of them per item, so that neither the
     /// host nor the device has to hold a second copy of the map. The device dumps the next part

@@ -84,6 +84,7 @@ pub struct Graph<'m, K: Key, V: Value> {
     _pair: PhantomData<fn(K) -> V>,
 }
 
+/// # Graphs
 impl<K: Key, V: Value> Map<K, V> {
     /// Verbs that are launched together, in the order of a stream. See [`Graph`].
     pub fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {

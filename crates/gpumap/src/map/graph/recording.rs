@@ -23,6 +23,16 @@ use crate::stream::Stream;
 /// The verbs of one launch of a [`Graph`], in the order in which they take effect; made by
 /// [`Graph::record`].
 ///
+/// | group | operations |
+/// |---|---|
+/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert_into`](Self::get_or_insert_into) |
+/// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
+/// | Look up | [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains_into`](Self::contains_into) |
+/// | Remove | [`remove`](Self::remove) |
+/// | Dump | [`retrieve_all_into`](Self::retrieve_all_into) |
+/// | Sets | [`insert_keys`](Self::insert_keys) |
+/// | Launch | [`launch`](Self::launch) |
+///
 /// They take [`Buffer`](crate::Buffer)s of the device, or parts of them, and borrow them until the
 /// recording is [launched](Self::launch) or dropped. So an input may be that of several verbs, but
 /// not an output of another one. A verb that returns an error is not recorded.
@@ -34,6 +44,7 @@ pub struct Recording<'b, 'm, K: Key, V: Value> {
     streams: Vec<&'b Stream>,
 }
 
+/// # Insert and update
 impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     pub(super) fn new(graph: &'b mut Graph<'m, K, V>) -> Self {
         Self {
@@ -43,7 +54,8 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         }
     }
 
-    /// [`Map::insert`](crate::Map::insert), to be launched. Its count is that of new keys.
+    /// Keeps the present value, unlike `HashMap::insert`: as [`Map::insert`](crate::Map::insert),
+    /// to be launched. Its count is that of new keys.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::WrongDevice`], also for the stream of the graph.
@@ -124,7 +136,10 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     ) -> Result<()> {
         self.assign_all(merge.update::<V>(), keys.into(), values.into())
     }
+}
 
+/// # Remove
+impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     /// [`Map::remove`](crate::Map::remove), to be launched. Its count is that of removed pairs.
     ///
     /// # Errors
@@ -139,7 +154,10 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         });
         Ok(())
     }
+}
 
+/// # Look up
+impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     /// [`Map::get_into`](crate::Map::get_into), to be launched. Its count is 0.
     ///
     /// # Errors
@@ -178,7 +196,10 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     ) -> Result<()> {
         self.look_up(keys.into(), None, Some(found.into()), V::zeroed())
     }
+}
 
+/// # Dump
+impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     /// [`OnStream::retrieve_all_into`](crate::OnStream::retrieve_all_into), to be launched. Its
     /// count is that of the pairs; [`Error::OutputTooSmall`] shows when the answer is waited for.
     ///
@@ -200,7 +221,10 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         });
         Ok(())
     }
+}
 
+/// # Launch
+impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     /// Launches all verbs, in the order of the graph's stream, after what was queued before on the
     /// streams of their buffers, which are ordered behind the launch. Returns before the device is
     /// done. The answer has a count for each verb, in their order.
@@ -344,6 +368,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     }
 }
 
+/// # Sets
 impl<'b, K: Key> Recording<'b, '_, K, ()> {
     /// [`Map::insert_keys`](crate::Map::insert_keys), to be launched. Its count is that of new
     /// keys.

@@ -25,6 +25,15 @@ use queue::{Call, Queue};
 
 /// The verbs of a [`Map`] on a stream; made by [`Map::on`].
 ///
+/// | group | operations |
+/// |---|---|
+/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert_into`](Self::get_or_insert_into) |
+/// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
+/// | Look up | [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains_into`](Self::contains_into) |
+/// | Remove | [`remove`](Self::remove) |
+/// | Dump | [`retrieve_all_into`](Self::retrieve_all_into) |
+/// | Sets | [`insert_keys`](Self::insert_keys) |
+///
 /// They take effect in the order of the stream, after what was queued on it before and after what
 /// was queued on the streams of their buffers. With device [`Buffer`]s as inputs they return at
 /// once and allocate nothing; those of the host are copied first, which is waited for. What is
@@ -40,6 +49,7 @@ pub struct OnStream<'m, K: Key, V: Value> {
     _pair: PhantomData<fn(K) -> V>,
 }
 
+/// # Streams
 impl<K: Key, V: Value> Map<K, V> {
     /// The same verbs, in the order of a stream: they return before the device is done.
     ///
@@ -72,8 +82,9 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 }
 
+/// # Insert and update
 impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
-    /// [`Map::insert`] on the stream.
+    /// Keeps the present value, unlike `HashMap::insert`: as [`Map::insert`], on the stream.
     ///
     /// # Errors
     /// As for [`Map::insert`]; [`Error::WrongDevice`] also for the stream. Keys that were made to
@@ -160,7 +171,10 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         let call = self.assign_all(merge.update::<V>(), keys.source(), values.values())?;
         Ok(self.queue.counted(call))
     }
+}
 
+/// # Remove
+impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// [`Map::remove`] on the stream.
     ///
     /// # Errors
@@ -169,7 +183,10 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         let call = self.queue.take_away(keys.source().into())?;
         Ok(self.queue.counted(call))
     }
+}
 
+/// # Look up
+impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// [`Map::get_into`] on the stream.
     ///
     /// ```
@@ -233,7 +250,10 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         expect_room(keys.len(), found.len())?;
         self.queue.look_up(keys.into(), [None, Some(found)], 0)
     }
+}
 
+/// # Dump
+impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// [`Map::retrieve_all_into`] on the stream: every pair that is there when the stream comes to
     /// it. What is stored beside it may or may not be among them.
     ///

@@ -24,6 +24,7 @@ const BLOCK_PAIRS: usize = 1 << 15;
 /// the file has fewer, whatever settings the header has.
 const SLOTS_PER_PAIR: f64 = 16.0;
 
+/// # Save and load
 impl<K: Key, V: Value> Map<K, V> {
     /// Saves all pairs to a file, and returns how many. [`load`](Self::load) reads it, on any
     /// device; the guide describes the format.

@@ -11,8 +11,9 @@ use crate::map::Map;
 use crate::map::{Key, Merge, Operand, Value, Verb};
 use crate::primitives::{Element, Predicate};
 
+/// # Insert and update
 impl<K: Key, V: Value> ShardedMap<K, V> {
-    /// As [`Map::insert`](Map::insert).
+    /// Keeps the present value, unlike `HashMap::insert`: as [`Map::insert`](Map::insert).
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; as for [`Shard::insert`].
@@ -99,7 +100,10 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
             shard.change(rank, keys, values, update)
         })
     }
+}
 
+/// # Remove
+impl<K: Key, V: Value> ShardedMap<K, V> {
     /// As [`Map::remove`](Map::remove).
     ///
     /// # Errors
@@ -140,7 +144,10 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         self.at_seats(|rank, shard| shard.clear(rank))?;
         Ok(pairs)
     }
+}
 
+/// # Capacity
+impl<K: Key, V: Value> ShardedMap<K, V> {
     /// Makes room for `more` pairs beyond those it has.
     ///
     /// # Errors
@@ -150,6 +157,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     }
 }
 
+/// # Remove by predicate
 impl<K: Key + Element, V: Value + Element> ShardedMap<K, V> {
     /// As [`Map::retain`](Map::retain), over the pairs of all ranks. No other call is in flight meanwhile.
     ///

@@ -8,6 +8,7 @@ use crate::error::{Result, expect_room};
 use crate::map::Map;
 use crate::map::{Key, Value};
 
+/// # Look up
 impl<K: Key, V: Value> ShardedMap<K, V> {
     /// As [`Map::get`](Map::get).
     ///

@@ -13,6 +13,7 @@ use crate::map::{Key, Value};
 use crate::memory::host_zeroed;
 use crate::sharded::Rank;
 
+/// # Dump
 impl<K: Key, V: Value> ShardedMap<K, V> {
     /// Every pair, in no order: first those of rank 0, then those of rank 1, and so on. For each rank's own,
     /// on its device, there is [`Map::retrieve_all_into`](Map::retrieve_all_into) of
