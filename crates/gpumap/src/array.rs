@@ -5,6 +5,7 @@ use std::ptr;
 
 use bytemuck::Pod;
 
+use crate::buffer::BufferViewMut;
 use crate::input::Source;
 use crate::memory::bytes_of_slice;
 use crate::output::Sink;
@@ -110,6 +111,14 @@ impl<'a, T: Pod> From<Sink<'a, T>> for ArrayMut<'a> {
 }
 
 impl<'a> ArrayMut<'a> {
+    /// The places, if they are in the memory of a device.
+    pub fn on_device(&mut self) -> Option<&mut BufferViewMut<'a, u8>> {
+        match &mut self.bytes {
+            Sink::Device(view) => Some(view),
+            Sink::Host(_) => None,
+        }
+    }
+
     /// The bytes of the first `len` elements.
     pub fn into_bytes(self) -> Sink<'a, u8> {
         self.bytes
@@ -121,6 +130,11 @@ impl<'a> ArrayMut<'a> {
             Sink::Host(bytes) => Some(bytes),
             Sink::Device(_) => None,
         }
+    }
+
+    /// Whether the places are in the memory of the host.
+    pub fn is_on_host(&self) -> bool {
+        matches!(self.bytes, Sink::Host(_))
     }
 
     /// Bytes of an element.

@@ -19,7 +19,7 @@ pub const PART: u32 = 512;
 ///
 /// The bins of a table in use are as many regions of it, in order. Warps that run at the same time
 /// work on few of them, which the L2 has room for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct Bins<K, V> {
     /// The keys of all bins; or the words of pairs that lie [side by side](super::pair).

@@ -9,7 +9,8 @@ use gpumap_kernels::verbs::mixed::{Told, outcome};
 use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::kernel::Grid;
 
-use super::store::{Job, Progress, Report};
+use super::command::{Command, Kind};
+use super::store::{Progress, Report};
 use super::table::Table;
 use super::{Core, Key, Map, Value};
 use crate::array::{Array, ArrayMut};
@@ -86,7 +87,7 @@ pub struct Applied {
 #[derive(Clone, Copy)]
 struct Mix {
     /// Keys and values.
-    pairs: Job,
+    pairs: Command,
     operations: *const u8,
     told: Told<u8>,
     /// How many of them may store, if that has been counted.
@@ -230,10 +231,10 @@ impl Core {
                 // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
                 let mix = unsafe {
                     Mix {
-                        pairs: Job {
+                        pairs: Command {
                             keys: scratch.stage(ScratchRole::Keys, keys.bytes())?,
                             values: scratch.stage(ScratchRole::Values, values.bytes())?,
-                            ..Job::insert(self.pair, len)
+                            ..Command::of(Kind::Insert, self.pair, len)
                         },
                         operations: scratch.stage(ScratchRole::Tiles, operations.bytes())?,
                         told,
@@ -368,7 +369,7 @@ impl Core {
         select: Select,
     ) -> Result<(Report, Applied)> {
         self.expect_sound()?;
-        let Job {
+        let Command {
             keys, values, len, ..
         } = mix.pairs;
         let unplaced = match select {

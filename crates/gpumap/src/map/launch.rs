@@ -1,13 +1,27 @@
-//! How a batch is shared out among warps.
+//! The one place that launches the kernel of a [`Command`], and how a batch is shared out among warps.
+
+use std::ptr;
 
 use gpumap_kernels::build::bins::Bins;
-use gpumap_kernels::count::MOST_BLOCKS;
-use gpumap_kernels::kernels::BATCH_THREADS;
+use gpumap_kernels::count::{Counters, MOST_BLOCKS};
+use gpumap_kernels::kernels::ids::{IdKernels, id_kernels};
+use gpumap_kernels::kernels::{
+    AssignArgs, AssignBinsArgs, BATCH_THREADS, CountArgs, CountBinsArgs, Encoding, GetArgs,
+    RemoveArgs, RemoveBinsArgs, StoreArgs, StoreBinsArgs,
+};
+use gpumap_kernels::map_ref::SlotKind;
 use gpumap_kernels::source::Batch;
-use gpumap_simt::kernel::Grid;
+use gpumap_kernels::verbs::store::{Account, Select};
+use gpumap_simt::atomic::part::Update;
+use gpumap_simt::kernel::{Grid, Kernel, Launcher};
 use gpumap_simt::warp;
 
 use super::Core;
+use super::command::{Command, Kind};
+use super::retrieve::Dump;
+use super::table::Table;
+use crate::error::{Error, Result};
+use crate::primitives::Order;
 
 const WARP: u64 = warp::SIZE as u64;
 
@@ -23,7 +37,245 @@ pub(super) const BLOCK_WARPS: u64 = BATCH_THREADS as u64 / WARP;
 /// H200, 2026-11: batches of 1 M keys).
 const WARPS_PER_MULTIPROCESSOR: u64 = 24;
 
+/// What a kernel notes beside its answers.
+#[derive(Clone, Copy)]
+pub(super) struct Notes {
+    /// What it counts: pairs that were stored or removed, keys that were present or absent.
+    pub counters: Counters,
+    /// A bit for each pair that finds no room; null if nothing can be done about it.
+    pub unplaced: *mut u32,
+    /// Which pairs of the batch are stored.
+    pub select: Select,
+}
+
+impl Notes {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        counters: Counters {
+            words: ptr::null_mut(),
+            mirror: ptr::null_mut(),
+        },
+        unplaced: ptr::null_mut(),
+        select: Select::All,
+    };
+
+    /// Only what it counts.
+    pub fn of(counters: Counters) -> Self {
+        Self {
+            counters,
+            unplaced: ptr::null_mut(),
+            select: Select::All,
+        }
+    }
+}
+
 impl Core {
+    /// Launches the kernel of a command, or records that; nothing if there is nothing to do.
+    ///
+    /// # Safety
+    /// The addresses lead to as many elements as the command says, on the map's device. They, the
+    /// counters and the table are valid until what was launched, or will be, has ended: whatever would free or empty the
+    /// table waits for its lock, or for all pending calls.
+    pub(super) unsafe fn launch(
+        &self,
+        table: &Table,
+        on: &impl Launcher<Error = Error>,
+        command: &Command,
+        notes: Notes,
+    ) -> Result<()> {
+        if command.is_empty() {
+            return Ok(());
+        }
+        match (command.bins, self.kernels.bulk) {
+            // SAFETY: passed on.
+            (Some(bins), Some(_)) => unsafe { self.launch_bins(table, on, command, bins, notes) },
+            // SAFETY: passed on.
+            _ => unsafe { self.launch_batch(table, on, command, notes) },
+        }
+    }
+
+    /// As [`launch`](Self::launch), of a batch as it came.
+    unsafe fn launch_batch(
+        &self,
+        table: &Table,
+        on: &impl Launcher<Error = Error>,
+        command: &Command,
+        Notes {
+            counters,
+            unplaced,
+            select,
+        }: Notes,
+    ) -> Result<()> {
+        let (grid, batch) = self.share_out(command.keys, command.values, command.len);
+        let batch = Batch {
+            value: command.value,
+            ..batch
+        };
+        let answers = command.outputs();
+        // SAFETY: the kernel set is for keys and values of these sizes; the rest is the caller's promise.
+        unsafe {
+            match command.kind {
+                Kind::Get => {
+                    let args = GetArgs {
+                        view: table.view(),
+                        batch,
+                        answers,
+                    };
+                    self.kernels.get.launch(on, grid, args)
+                }
+                Kind::CountAbsent => {
+                    let args = CountArgs {
+                        view: table.view(),
+                        batch,
+                        absent: counters,
+                    };
+                    self.kernels.count_absent.launch(on, grid, args)
+                }
+                Kind::Insert | Kind::Merge(_) | Kind::GetOrInsert | Kind::ExchangeIds => {
+                    let args = StoreArgs {
+                        view: table.view_to_store(),
+                        batch,
+                        update: update_of(command.kind),
+                        values: command.out_values,
+                        account: Account {
+                            outcomes: command.out_flags,
+                            unplaced,
+                            counters,
+                            select,
+                        },
+                    };
+                    self.store_kernel(command.kind).launch(on, grid, args)
+                }
+                Kind::Update(update) => {
+                    let args = AssignArgs {
+                        view: table.view(),
+                        batch,
+                        update,
+                        present: counters,
+                    };
+                    self.kernels.assign.launch(on, grid, args)
+                }
+                Kind::Remove | Kind::Take | Kind::TakeIds => {
+                    let kernel = match command.kind {
+                        Kind::Take => self.kernels.take,
+                        Kind::TakeIds => self.id_kernels().withdraw,
+                        _ => self.kernels.remove,
+                    };
+                    let args = RemoveArgs {
+                        view: table.view(),
+                        batch,
+                        answers,
+                        removed: counters,
+                    };
+                    kernel.launch(on, grid, args)
+                }
+                Kind::Dump => {
+                    let (keys, values) = (command.keys.cast_mut(), command.values.cast_mut());
+                    let dump = Dump::of(table, Order::Any, keys, values, command.len)?;
+                    let kernel = self.kernels.retrieve_all;
+                    dump.queue(kernel, on, &self.device, counters, ptr::null_mut())
+                }
+            }
+        }
+    }
+
+    /// As [`launch`](Self::launch), of a batch in bins: of those kinds that are sorted.
+    unsafe fn launch_bins(
+        &self,
+        table: &Table,
+        on: &impl Launcher<Error = Error>,
+        command: &Command,
+        bins: Bins<u8, u8>,
+        Notes {
+            counters,
+            unplaced,
+            select,
+        }: Notes,
+    ) -> Result<()> {
+        let Some(kernels) = self.kernels.bulk else {
+            return Ok(());
+        };
+        let grid = grid_of_bins(&bins);
+        // SAFETY: as above; the bins live as long as the batch, and there is a bit for each place.
+        unsafe {
+            match (command.kind, kernels.assign) {
+                (Kind::CountAbsent, _) => {
+                    let args = CountBinsArgs {
+                        view: table.view(),
+                        bins,
+                        absent: counters,
+                    };
+                    kernels.count_absent.launch(on, grid, args)
+                }
+                (Kind::Update(update), Some(kernel)) => {
+                    let args = AssignBinsArgs {
+                        view: table.view(),
+                        bins,
+                        update,
+                        present: counters,
+                    };
+                    kernel.launch(on, grid, args)
+                }
+                (Kind::Insert | Kind::Merge(_), _) => {
+                    let args = StoreBinsArgs {
+                        view: table.view_to_store(),
+                        bins,
+                        update: update_of(command.kind),
+                        account: Account {
+                            outcomes: command.out_flags,
+                            unplaced,
+                            counters,
+                            select,
+                        },
+                    };
+                    let kernel = match command.kind {
+                        Kind::Merge(_) => kernels.merge,
+                        _ => kernels.insert,
+                    };
+                    kernel.launch(on, grid, args)
+                }
+                (Kind::Remove, _) => {
+                    let args = RemoveBinsArgs {
+                        view: table.view(),
+                        bins,
+                        removed: counters,
+                    };
+                    kernels.remove.launch(on, grid, args)
+                }
+                // What tells something of each key is not sorted, nor what a set has no values for.
+                _ => self.launch_batch(
+                    table,
+                    on,
+                    command,
+                    Notes {
+                        counters,
+                        unplaced,
+                        select,
+                    },
+                ),
+            }
+        }
+    }
+
+    /// The kernel of a kind that stores.
+    pub(super) fn store_kernel(&self, kind: Kind) -> &'static Kernel<StoreArgs<u8, u8>> {
+        match kind {
+            Kind::Merge(_) => self.kernels.merge,
+            Kind::GetOrInsert => self.kernels.get_or_insert,
+            Kind::ExchangeIds => self.id_kernels().exchange,
+            _ => self.kernels.insert,
+        }
+    }
+
+    /// What a map of ids has beside its other kernels.
+    fn id_kernels(&self) -> &'static IdKernels {
+        let encoding = match self.kernels.slots {
+            SlotKind::Split => Encoding::Split,
+            SlotKind::Packed | SlotKind::Wide | SlotKind::Keys => Encoding::Wide,
+        };
+        id_kernels(self.pair.key as u32, encoding)
+    }
+
     /// The grid for a batch of `len` keys, at least one, and the batch as kernels take it.
     pub(super) fn share_out(
         &self,
@@ -40,6 +292,14 @@ impl Core {
             per_warp,
         };
         (grid, batch)
+    }
+}
+
+/// What a kernel that stores does to values of present keys, if it does.
+fn update_of(kind: Kind) -> Update {
+    match kind {
+        Kind::Merge(update) => update,
+        _ => Update::Replace,
     }
 }
 

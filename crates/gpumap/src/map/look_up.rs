@@ -3,67 +3,20 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use gpumap_kernels::kernels::GetArgs;
-use gpumap_kernels::verbs::look_up::Answers;
-use gpumap_simt::kernel::Launcher;
-
 use super::chunked::Wanted;
-use super::table::Table;
+use super::command::{Batch, Command, Kind};
 use super::{Core, Key, Map, Value, bits};
-use crate::array::{Array, ArrayMut};
-use crate::error::{Error, Result, expect_room};
+use crate::array::Array;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
 use crate::memory::{bytes_of_places, host_vec};
 use crate::output::Output;
-use crate::scratch::{Fill, Places, ScratchRole, Workspace, address_of};
+use crate::scratch::{Fill, Places, ScratchRole};
 
 /// Bytes that outputs are a multiple of.
 const WORD: usize = size_of::<u64>();
-
-/// Where on the device the answers to a batch go: one place per key, or null where that is not
-/// wanted.
-#[derive(Clone, Copy)]
-pub(super) struct Outputs {
-    /// The value of each key.
-    pub values: *mut u8,
-    /// 1 for each key that was found, 0 for the others.
-    pub found: *mut u8,
-    /// What absent keys get for a value, as bits.
-    pub default: u64,
-}
-
-impl Outputs {
-    /// Absent keys get zeros.
-    pub fn new(values: *mut u8, found: *mut u8) -> Self {
-        Self {
-            values,
-            found,
-            default: 0,
-        }
-    }
-
-    /// Nowhere.
-    pub fn none() -> Self {
-        Self::new(ptr::null_mut(), ptr::null_mut())
-    }
-
-    /// As kernels take them.
-    pub fn answers(self) -> Answers<u8> {
-        Answers {
-            values: self.values,
-            found: self.found,
-            default: self.default,
-        }
-    }
-}
-
-/// A batch on the device that is looked up.
-#[derive(Clone, Copy)]
-pub(super) struct LookUp {
-    pub keys: *const u8,
-    pub len: usize,
-    pub outputs: Outputs,
-}
 
 /// # Look up
 impl<K: Key, V: Value> Map<K, V> {
@@ -128,8 +81,12 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<()> {
         let (keys, values) = (keys.source(), values.sink());
         expect_room(keys.len(), values.len())?;
-        let outputs = [Some(values.into()), None];
-        self.core.look_up_into(keys.into(), outputs, bits(default))
+        self.core.run(Batch {
+            default: bits(default),
+            outputs: [Some(values.into()), None],
+            ..Batch::of(Kind::Get, keys.into())
+        })?;
+        Ok(())
     }
 
     /// Looks keys up into memory of the host or of the device: `found[i]` is 1 and `values[i]` the
@@ -156,8 +113,11 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<()> {
         let (keys, values, found) = (keys.source(), values.sink(), found.sink());
         expect_room(keys.len(), values.len().min(found.len()))?;
-        let outputs = [Some(values.into()), Some(found.into())];
-        self.core.look_up_into(keys.into(), outputs, 0)
+        self.core.run(Batch {
+            outputs: [Some(values.into()), Some(found.into())],
+            ..Batch::of(Kind::Get, keys.into())
+        })?;
+        Ok(())
     }
 
     /// For each key whether it is present.
@@ -190,8 +150,11 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<()> {
         let (keys, found) = (keys.source(), found.sink());
         expect_room(keys.len(), found.len())?;
-        let outputs = [None, Some(found.into())];
-        self.core.look_up_into(keys.into(), outputs, 0)
+        self.core.run(Batch {
+            outputs: [None, Some(found.into())],
+            ..Batch::of(Kind::Get, keys.into())
+        })?;
+        Ok(())
     }
 
     /// Makes something of each answer, in a new vector.
@@ -259,18 +222,19 @@ impl Core {
             scratch.output_of_some::<u64>(ScratchRole::FirstOutput, of_values.div_ceil(WORD))?;
         let mut found =
             scratch.output_of_some::<u64>(ScratchRole::SecondOutput, of_found.div_ceil(WORD))?;
-        let outputs = Outputs {
-            values: match wanted.values {
+        let command = Command {
+            value: default,
+            out_values: match wanted.values {
                 true => values.as_mut_ptr().cast(),
                 false => ptr::null_mut(),
             },
-            found: match wanted.found {
+            out_flags: match wanted.found {
                 true => found.as_mut_ptr().cast(),
                 false => ptr::null_mut(),
             },
-            default,
+            ..Command::of(Kind::Get, self.pair, len)
         };
-        self.look_up(&mut scratch, keys, outputs)?;
+        self.look_up(&mut scratch, keys, command)?;
         if !wanted.found {
             return scratch.fetch_to(values, places);
         }
@@ -284,87 +248,6 @@ impl Core {
         // SAFETY: the caller's promise; there are as many answers.
         unsafe { fill(places) };
         Ok(())
-    }
-
-    /// Looks keys up into memory of the host or of the device, which has room for as many answers: values, if they are wanted,
-    /// and bytes that say which keys were found.
-    pub(crate) fn look_up_into(
-        &self,
-        keys: Array<'_>,
-        outputs: [Option<ArrayMut<'_>>; 2],
-        default: u64,
-    ) -> Result<()> {
-        let Some([values, found]) = self.look_up_for_host(keys, outputs, default)? else {
-            return Ok(());
-        };
-        let len = keys.len();
-        let mut scratch = self.scratch.take()?;
-        let mut values = scratch.host_target_if(ScratchRole::FirstOutput, values, len)?;
-        let mut found = scratch.host_target_if(ScratchRole::SecondOutput, found, len)?;
-        let outputs = Outputs {
-            values: address_of(&mut values),
-            found: address_of(&mut found),
-            default,
-        };
-        self.look_up(&mut scratch, keys, outputs)?;
-        scratch.copy_all_to_host(values.into_iter().chain(found))
-    }
-
-    /// Looks keys up, and waits. Outputs are as long as they.
-    pub(super) fn look_up(
-        &self,
-        scratch: &mut Workspace,
-        keys: Array<'_>,
-        outputs: Outputs,
-    ) -> Result<()> {
-        let len = keys.len();
-        if len == 0 {
-            return Ok(());
-        }
-        // SAFETY: the callers wait for the workspace while they hold `keys`.
-        let keys = unsafe { scratch.stage(ScratchRole::Keys, keys.bytes()) }?;
-        let table = self.table.read();
-        let look_up = LookUp { keys, len, outputs };
-        self.look_up_staged(&table, scratch, look_up)
-    }
-
-    /// Looks up keys that are on the device, and waits. To be called under the table's lock.
-    pub(super) fn look_up_staged(
-        &self,
-        table: &Table,
-        scratch: &mut Workspace,
-        look_up: LookUp,
-    ) -> Result<()> {
-        if self.look_up_sorted(table, scratch, look_up)? {
-            return Ok(());
-        }
-        self.expect_sound()?;
-        // SAFETY: the keys are staged and the outputs are as long as the batch; the caller holds
-        // the lock until this has ended.
-        unsafe { self.launch_look_up(table, scratch.stream(), look_up) }?;
-        scratch.wait()
-    }
-
-    /// Launches a lookup, or records that.
-    ///
-    /// # Safety
-    /// Keys and outputs are as many as it says, on the map's device. They and the table are valid
-    /// until what was launched, or will be, has ended: whatever would free or empty the table waits
-    /// for its lock, or for all pending calls.
-    pub(super) unsafe fn launch_look_up(
-        &self,
-        table: &Table,
-        on: &impl Launcher<Error = Error>,
-        look_up: LookUp,
-    ) -> Result<()> {
-        let (grid, batch) = self.share_out(look_up.keys, ptr::null(), look_up.len);
-        let args = GetArgs {
-            view: table.view(),
-            batch,
-            answers: look_up.outputs.answers(),
-        };
-        // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
-        unsafe { self.kernels.get.launch(on, grid, args) }
     }
 }
 

@@ -8,6 +8,7 @@ mod bulk;
 mod chunked;
 mod chunks;
 mod collect;
+mod command;
 mod give_back;
 mod graph;
 mod grow;
@@ -32,8 +33,8 @@ mod retrieve;
 mod set;
 mod shape;
 mod stats;
-mod step;
 mod store;
+mod submit;
 mod table;
 mod wakers;
 
@@ -56,6 +57,7 @@ pub use builder::{DEFAULT_MAX_LOAD_FACTOR, Growth, MapBuilder};
 pub(crate) use builder::{encoding_of, random_seed};
 pub(crate) use bulk::{Arrival, Grains, InBins, Senders, collect};
 pub use chunks::{Chunk, Chunks};
+pub(crate) use command::Kind;
 pub use graph::{Graph, Recording};
 pub use key::{Key, Value};
 pub(crate) use launch::share_out;
@@ -65,7 +67,6 @@ pub use operand::{ForAll, ForEach, Operand, Values};
 pub use pending::Pending;
 pub use stats::Stats;
 pub use store::Outcome;
-pub(crate) use store::Verb;
 
 #[cfg(doc)]
 use crate::buffer::Buffer;

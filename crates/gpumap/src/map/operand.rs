@@ -67,6 +67,9 @@ pub(crate) enum Operands<'a> {
 }
 
 impl<'a> Operands<'a> {
+    /// None are taken.
+    pub(crate) const NONE: Self = Self::Each(Array::NONE);
+
     /// The bits of the common value; zero if there is none.
     pub(crate) fn same(&self) -> u64 {
         match *self {

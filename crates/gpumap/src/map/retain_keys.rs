@@ -2,9 +2,9 @@
 
 use gpumap_kernels::verbs::store::Select;
 
+use super::command::{Command, Kind};
 use super::grow::TRIES;
-use super::look_up::{LookUp, Outputs};
-use super::store::{Job, Progress};
+use super::store::Progress;
 use super::table::Table;
 use super::{Core, Key, Map, Value};
 use crate::array::Array;
@@ -69,17 +69,18 @@ impl Core {
         let found: *mut u8 = scratch.reserve(ScratchRole::SecondOutput, len)?;
         // Allocated now: once the table is empty, nothing may fail for want of memory.
         scratch.clear_bits(len)?;
-        let look_up = LookUp {
+        let look_up = Command {
             keys: staged,
-            len,
-            outputs: Outputs::new(values, found),
+            out_values: values,
+            out_flags: found,
+            ..Command::of(Kind::Get, self.pair, len)
         };
         self.look_up_staged(table, scratch, look_up)?;
-        let kept = Job {
+        let kept = Command {
             keys: staged,
             values,
-            outcomes: found,
-            ..Job::insert(self.pair, len)
+            out_flags: found,
+            ..Command::of(Kind::Insert, self.pair, len)
         };
         let (fresh, stored) = match self.table_of(table, scratch, kept) {
             Ok(made) => made,
@@ -98,16 +99,21 @@ impl Core {
 
     /// Whether the pairs of a batch that are present find room in the emptied table for sure, and
     /// nobody goes on dumping it as it is.
-    fn fits_again(&self, table: &Table, scratch: &mut Workspace, batch: Job) -> Result<bool> {
+    fn fits_again(&self, table: &Table, scratch: &mut Workspace, batch: Command) -> Result<bool> {
         let present = batch.len - self.count_absent(table, scratch, batch)?;
         Ok(!table.is_shared() && present <= self.capacity())
     }
 
     /// Empties the table, stores the marked pairs of a batch in it, and returns how many they are.
-    fn put_back(&self, table: &mut Table, scratch: &mut Workspace, marked: Job) -> Result<usize> {
+    fn put_back(
+        &self,
+        table: &mut Table,
+        scratch: &mut Workspace,
+        marked: Command,
+    ) -> Result<usize> {
         self.empty(table)?;
         let report = self.or_poison(scratch, |scratch| {
-            self.run(table, scratch, marked, Select::Marked)
+            self.run_store(table, scratch, marked, Select::Marked)
         })?;
         self.state.occupancy.stored(report.stored);
         let mut progress = Progress::default();
@@ -124,13 +130,13 @@ impl Core {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        marked: Job,
+        marked: Command,
     ) -> Result<(Table, usize)> {
         let mut shape = table.shape.clone();
         let mut unplaced = 0;
         for _ in 0..TRIES {
             let fresh = Table::new(table.stream(), shape, self.seed)?;
-            let report = self.run(&fresh, scratch, marked, Select::Marked)?;
+            let report = self.run_store(&fresh, scratch, marked, Select::Marked)?;
             if report.unplaced == 0 {
                 return Ok((fresh, report.stored));
             }

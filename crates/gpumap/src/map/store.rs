@@ -7,28 +7,24 @@
 //! ends, or a fixed capacity.
 
 mod alone;
-mod job;
 mod run;
 mod whole;
 
 pub(super) use alone::Progress;
-pub(super) use job::Job;
-pub(crate) use job::Verb;
 pub(super) use run::Report;
 
 use gpumap_simt::atomic::part::Update;
 
+use super::command::{Batch, Kind};
 use super::merge::Merge;
 use super::operand::{Operand, Operands, Values};
-use super::{Core, Key, Map, Value};
-use crate::array::{Array, ArrayMut};
+use super::{Key, Map, Value};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
 use crate::memory::host_zeroed;
 use crate::output::Output;
-use crate::scratch::{ScratchRole, Workspace};
 
 /// What became of one key of a batch that stores pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +69,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.store(Verb::Insert, keys.source(), values.source())
+        self.run(Kind::Insert, keys.source(), values.source())
     }
 
     /// As [`insert`](Self::insert), and says for each pair whether it was stored.
@@ -94,7 +90,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<Outcome>> {
-        self.store_with_outcome(Verb::Insert, keys.source(), values.source())
+        self.store_with_outcome(Kind::Insert, keys.source(), values.source())
     }
 
     /// Stores pairs; a present key gets the new value. Of several pairs of the batch with one key,
@@ -116,7 +112,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.store(Verb::Merge(Update::Replace), keys.source(), values.source())
+        self.run(Kind::Merge(Update::Replace), keys.source(), values.source())
     }
 
     /// As [`upsert`](Self::upsert), and says for each pair whether its key was new.
@@ -128,8 +124,8 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<Outcome>> {
-        let verb = Verb::Merge(Update::Replace);
-        self.store_with_outcome(verb, keys.source(), values.source())
+        let kind = Kind::Merge(Update::Replace);
+        self.store_with_outcome(kind, keys.source(), values.source())
     }
 
     /// Merges values with those of present keys, and stores the pairs whose key is absent. Several
@@ -154,8 +150,8 @@ impl<K: Key, V: Value> Map<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        let verb = Verb::Merge(merge.update::<V>());
-        self.store(verb, keys.source(), values.values())
+        let kind = Kind::Merge(merge.update::<V>());
+        self.run(kind, keys.source(), values.values())
     }
 
     /// Stores pairs whose key is absent, and returns for each key the value that the map holds:
@@ -205,129 +201,39 @@ impl<K: Key, V: Value> Map<K, V> {
         let (keys, values, held) = (keys.source(), values.source(), held.sink());
         expect_same_len(keys.len(), values.len())?;
         expect_room(keys.len(), held.len())?;
-        self.core
-            .store_and_tell(keys.into(), values.into(), held.into())
+        let values = Operands::Each(values.into());
+        self.core.run(Batch {
+            outputs: [Some(held.into()), None],
+            ..Batch::with(Kind::GetOrInsert, keys.into(), values)
+        })
     }
 
-    pub(crate) fn store<'a>(
+    /// Runs an operation on pairs.
+    pub(crate) fn run<'a>(
         &self,
-        verb: Verb,
+        kind: Kind,
         keys: Source<'_, K>,
         values: impl Into<Values<'a, V>>,
     ) -> Result<usize> {
         let values = values.into();
         values.expect_for(keys.len())?;
-        self.core.store(verb, keys.into(), values.erased())
+        self.core
+            .run(Batch::with(kind, keys.into(), values.erased()))
     }
 
     fn store_with_outcome(
         &self,
-        verb: Verb,
+        kind: Kind,
         keys: Source<'_, K>,
         values: Source<'_, V>,
     ) -> Result<Vec<Outcome>> {
         expect_same_len(keys.len(), values.len())?;
-        let outcomes = self
-            .core
-            .store_with_outcome(verb, keys.into(), values.into())?;
+        let mut outcomes = host_zeroed::<u8>(keys.len())?;
+        let values = Operands::Each(values.into());
+        self.core.run(Batch {
+            outputs: [None, Some(outcomes.sink().into())],
+            ..Batch::with(kind, keys.into(), values)
+        })?;
         Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
-    }
-}
-
-impl Core {
-    /// Stores pairs, of which there are as many values as keys; returns how many were stored.
-    pub(crate) fn store(&self, verb: Verb, keys: Array<'_>, values: Operands<'_>) -> Result<usize> {
-        self.scratch
-            .of_batch(|scratch| self.store_job(scratch, keys, values, |job| Job { verb, ..job }))
-    }
-
-    /// The same, and tells what the map holds for each key: there is room for as many values.
-    pub(super) fn store_and_tell(
-        &self,
-        keys: Array<'_>,
-        values: Array<'_>,
-        held: ArrayMut<'_>,
-    ) -> Result<usize> {
-        let bytes = keys.len() * self.pair.value;
-        let held = held.into_bytes();
-        self.scratch.of_batch(|scratch| {
-            let told = scratch.bytes_of_sink(&held, bytes);
-            let held = scratch.host_target(ScratchRole::FirstOutput, held, bytes);
-            let mut held = held.map_err(|error| {
-                let bytes = scratch.bytes_of_pairs(keys.bytes(), values.bytes());
-                self.too_large_to_stage(error, keys.len(), bytes + told)
-            })?;
-            let held_at = held.as_mut_ptr();
-            let stored = self.store_job(scratch, keys, Operands::Each(values), |job| Job {
-                verb: Verb::GetOrInsert,
-                held: held_at,
-                ..job
-            })?;
-            scratch.copy_to_host(held, bytes)?;
-            Ok(stored)
-        })
-    }
-
-    /// Stores pairs, and tells for each whether it was stored.
-    fn store_with_outcome(
-        &self,
-        verb: Verb,
-        keys: Array<'_>,
-        values: Array<'_>,
-    ) -> Result<Vec<u8>> {
-        let len = keys.len();
-        self.scratch.of_batch(|scratch| {
-            let outcomes = scratch.output::<u8>(ScratchRole::FirstOutput, len);
-            let mut outcomes = outcomes.map_err(|error| {
-                let bytes = scratch.bytes_of_pairs(keys.bytes(), values.bytes());
-                let bytes = bytes + scratch.bytes_of_output::<u8>(len);
-                self.too_large_to_stage(error, len, bytes)
-            })?;
-            let outcomes_at = outcomes.as_mut_ptr();
-            // SAFETY: one byte per key.
-            unsafe { scratch.stream().fill(outcomes_at, 0, len) }?;
-            self.store_job(scratch, keys, Operands::Each(values), |job| Job {
-                verb,
-                outcomes: outcomes_at,
-                ..job
-            })?;
-            scratch.fetch(outcomes, len)
-        })
-    }
-
-    /// Stages a batch and stores it; `with` says how. Returns how many pairs were stored.
-    fn store_job(
-        &self,
-        scratch: &mut Workspace,
-        keys: Array<'_>,
-        values: Operands<'_>,
-        with: impl Fn(Job) -> Job,
-    ) -> Result<usize> {
-        if keys.is_empty() {
-            return Ok(0);
-        }
-        let new = Job::insert(self.pair, keys.len());
-        let told = with(new).bytes_in(scratch);
-        let bytes = told + scratch.bytes_of_pairs(keys.bytes(), values.each().bytes());
-        let too_large = |error| self.too_large_to_stage(error, keys.len(), bytes);
-        let in_chunks = self.store_in_chunks(scratch, keys, values, &with);
-        if let Some(stored) = in_chunks.map_err(too_large)? {
-            return Ok(stored);
-        }
-        // SAFETY: the workspace waits for its stream before this call returns.
-        let staged = unsafe {
-            let staged = scratch.stage(ScratchRole::Keys, keys.bytes());
-            staged.and_then(|keys| Ok((keys, values.stage(scratch)?)))
-        };
-        let (keys, values_at) = staged.map_err(too_large)?;
-        let job = with(Job {
-            keys,
-            values: values_at,
-            value: values.same(),
-            ..new
-        });
-        let staged = job.bytes_in(scratch);
-        let stored = self.store_all(scratch, job);
-        stored.map_err(|error| error.of_batch_with(staged))
     }
 }

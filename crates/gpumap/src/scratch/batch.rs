@@ -3,6 +3,7 @@
 use bytemuck::Pod;
 
 use super::{COUNTERS, ScratchPool, Workspace, bits_of, grown};
+use crate::array::ArrayMut;
 use crate::error::{Error, Result};
 use crate::input::Source;
 use crate::memory::Memory;
@@ -67,6 +68,14 @@ impl Workspace {
     pub(crate) fn bytes_of_output<T>(&self, len: usize) -> u64 {
         match self.stream.device().has_own_memory() && size_of::<T>() * len.min(1) != 0 {
             true => Self::bytes_of(size_of::<T>().saturating_mul(len)),
+            false => 0,
+        }
+    }
+
+    /// How many bytes of a new workspace the first `len` elements of an output of the caller take.
+    pub(crate) fn bytes_of_array(&self, output: &ArrayMut<'_>, len: usize) -> u64 {
+        match output.is_on_host() {
+            true => self.bytes_of_output::<u8>(len * output.element()),
             false => 0,
         }
     }

@@ -29,7 +29,7 @@ use crate::input::Source;
 use crate::memory::{Memory, bytes_of};
 use crate::stream::{Stream, launches_started};
 pub(crate) use copy_task::{Fill, Places};
-pub(crate) use output::{HostOutput, address_of};
+pub(crate) use output::{HostOutput, HostTarget, address_of};
 use pipeline::StagePool;
 pub(crate) use pipeline::{Arrays, Chunking, StagingPipeline};
 pub(crate) use stage::{Stage, places_of};

@@ -15,7 +15,7 @@ use super::step::{Call, Step};
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::{Input, Source};
-use crate::map::{InBins, Key, Map, MapBuilder, Merge, Operand, Value, Values, Verb, random_seed};
+use crate::map::{Key, Kind, Map, MapBuilder, Merge, Operand, Value, Values, random_seed};
 use crate::memory::host_collect;
 use crate::primitives::Primitives;
 use crate::stream::Stream;
@@ -163,7 +163,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.store(rank, keys.source(), values.source().into(), Verb::Insert)
+        self.run(rank, Kind::Insert, keys.source(), values.source().into())
     }
 
     /// [`Map::upsert`] over the group: returns how many keys were new, of all ranks together.
@@ -176,8 +176,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        let verb = Verb::Merge(Update::Replace);
-        self.store(rank, keys.source(), values.source().into(), verb)
+        let kind = Kind::Merge(Update::Replace);
+        self.run(rank, kind, keys.source(), values.source().into())
     }
 
     /// [`Map::merge`] over the group: returns how many keys were new, of all ranks together.
@@ -191,8 +191,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        let verb = Verb::Merge(merge.update::<V>());
-        self.store(rank, keys.source(), values.values(), verb)
+        let kind = Kind::Merge(merge.update::<V>());
+        self.run(rank, kind, keys.source(), values.values())
     }
 
     /// [`Map::assign`] over the group: returns how many keys were present, of all ranks together.
@@ -206,7 +206,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.change(rank, keys.source(), values.source().into(), Update::Replace)
+        let kind = Kind::Update(Update::Replace);
+        self.run(rank, kind, keys.source(), values.source().into())
     }
 
     /// [`Map::merge_present`] over the group: returns how many keys were present, of all ranks
@@ -221,7 +222,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        self.change(rank, keys.source(), values.values(), merge.update::<V>())
+        let kind = Kind::Update(merge.update::<V>());
+        self.run(rank, kind, keys.source(), values.values())
     }
 }
 
@@ -236,10 +238,10 @@ impl<K: Key, V: Value> Shard<K, V> {
             return self.map.remove(keys);
         }
         let keys = keys.source();
-        if let Some(post) = self.terms(rank, Call::Remove, Ok(keys.len()))?
+        if let Some(post) = self.terms(rank, Call::Run(Kind::Remove), Ok(keys.len()))?
             && let Some(came) = self.send(rank, &post, keys, None, false)?
         {
-            let removed = self.map.core().remove_sent(&came.batch);
+            let removed = self.map.core().run_sent(Kind::Remove, &came.batch);
             return total(rank, removed);
         }
         self.one_way(rank, keys, None, |map, keys, _| map.remove(&Given(keys)))
@@ -293,53 +295,16 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.map.trim();
     }
 
-    pub(super) fn store(
+    /// Takes each pair to its owner, and runs an operation on it there. Returns the sum of what it counts on all ranks.
+    pub(super) fn run(
         &mut self,
         rank: &mut Rank,
+        kind: Kind,
         keys: Source<'_, K>,
         values: Values<'_, V>,
-        verb: Verb,
-    ) -> Result<usize> {
-        self.at_owners(
-            rank,
-            keys,
-            values,
-            Call::Store(verb),
-            |map, sent| map.core().store_sent(verb, sent),
-            |map, keys, values| map.store(verb, keys, values),
-        )
-    }
-
-    pub(super) fn change(
-        &mut self,
-        rank: &mut Rank,
-        keys: Source<'_, K>,
-        values: Values<'_, V>,
-        update: Update,
-    ) -> Result<usize> {
-        self.at_owners(
-            rank,
-            keys,
-            values,
-            Call::Assign(update),
-            |map, sent| map.core().assign_sent(update, sent),
-            |map, keys, values| map.assign_all(update, keys, values),
-        )
-    }
-
-    /// Takes each pair to its owner, and works on it there: by `sent` on what was sent straight to its memory,
-    /// by `work` on what came the general way. Returns the sum of what they count on all ranks.
-    fn at_owners(
-        &mut self,
-        rank: &mut Rank,
-        keys: Source<'_, K>,
-        values: Values<'_, V>,
-        call: Call,
-        sent: impl FnOnce(&Map<K, V>, &InBins) -> Result<usize>,
-        work: impl Fn(&Map<K, V>, Source<'_, K>, Values<'_, V>) -> Result<usize>,
     ) -> Result<usize> {
         if rank.ranks() == 1 {
-            return work(&self.map, keys, values);
+            return self.map.run(kind, keys, values);
         }
         let len = keys.len();
         // Pairs are sent, so each key takes its copy of a common value with it.
@@ -355,16 +320,16 @@ impl<K: Key, V: Value> Shard<K, V> {
             Values::Each(values) => values,
             Values::Same(_) => Source::Host(&copies),
         };
-        if let Some(post) = self.terms(rank, call, mine)?
+        if let Some(post) = self.terms(rank, Call::Run(kind), mine)?
             && let Some(came) = self.send(rank, &post, keys, Some(values), false)?
         {
-            let done = sent(&self.map, &came.batch);
+            let done = self.map.core().run_sent(kind, &came.batch);
             // What is fetched has been, whatever became of it.
             drop(came);
             return total(rank, done);
         }
         self.one_way(rank, keys, Some(values), |map, keys, values| {
-            work(map, keys, values.into())
+            map.run(kind, keys, Values::Each(values))
         })
     }
 }

@@ -3,9 +3,7 @@
 //! Every post begins with it, so that ranks at different calls find that out, at the latest when they next
 //! meet, and before anybody acts upon what the others have said.
 
-use gpumap_simt::atomic::part::Update;
-
-use crate::map::Verb;
+use crate::map::Kind;
 
 /// What a rank has come for. Meetings that follow from another one, where all have agreed upon a verb and a
 /// shard, need not name them again.
@@ -40,10 +38,8 @@ pub(crate) enum Step {
 /// What is done with a shard.
 #[derive(Clone, Copy)]
 pub(super) enum Call {
-    Store(Verb),
-    /// Values of present keys are updated.
-    Assign(Update),
-    Remove,
+    /// An operation that changes the map.
+    Run(Kind),
     LookUp {
         values: bool,
     },
@@ -81,20 +77,15 @@ impl Call {
             Self::Len => 0,
             Self::Clear => 1,
             Self::Reserve => 2,
-            Self::Remove => 3,
-            Self::LookUp { values } => 4 + u64::from(values),
-            Self::Store(Verb::Insert) => 6,
-            Self::Store(Verb::GetOrInsert) => 7,
-            Self::Store(Verb::Exchange(_)) => 8,
-            Self::Store(Verb::Merge(update)) => 9 + update as u64,
-            Self::Assign(update) => 32 + update as u64,
+            Self::LookUp { values } => 3 + u64::from(values),
+            Self::Run(kind) => 5 + kind.code(),
         }
     }
 
-    /// What it may need room for.
-    pub(super) fn stores(self) -> Option<Verb> {
+    /// What is stored, if anything is.
+    pub(super) fn stores(self) -> Option<Kind> {
         match self {
-            Self::Store(verb) => Some(verb),
+            Self::Run(kind) if kind.traits().stores => Some(kind),
             _ => None,
         }
     }
@@ -102,11 +93,18 @@ impl Call {
 
 #[cfg(test)]
 mod tests {
+    use gpumap_simt::atomic::part::Update;
+
     use super::*;
 
     #[test]
     fn no_two_steps_are_told_alike() {
-        let mut calls: Vec<Call> = vec![Call::Len, Call::Clear, Call::Reserve, Call::Remove];
+        let mut calls: Vec<Call> = vec![
+            Call::Len,
+            Call::Clear,
+            Call::Reserve,
+            Call::Run(Kind::Remove),
+        ];
         calls.extend([false, true].map(|values| Call::LookUp { values }));
         let updates = [
             Update::Replace,
@@ -115,9 +113,9 @@ mod tests {
             Update::MinSigned,
             Update::Xor,
         ];
-        let verbs = [Verb::Insert, Verb::GetOrInsert].into_iter();
-        calls.extend(verbs.chain(updates.map(Verb::Merge)).map(Call::Store));
-        calls.extend(updates.map(Call::Assign));
+        let kinds = [Kind::Insert, Kind::GetOrInsert].into_iter();
+        let kinds = kinds.chain(updates.map(Kind::Merge));
+        calls.extend(kinds.chain(updates.map(Kind::Update)).map(Call::Run));
         let of_shard = |id| {
             calls.iter().map(move |call| Step::Shard {
                 id,

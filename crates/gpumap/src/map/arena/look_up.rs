@@ -1,12 +1,10 @@
 //! Looking keys up.
 
-use std::ptr;
-
 use bytemuck::Pod;
 use gpumap_kernels::cells::NO_CELL;
 
 use super::super::Key;
-use super::super::look_up::Outputs;
+use super::super::command::{Command, Kind};
 use super::ArenaMap;
 #[cfg(doc)]
 use crate::error::Error;
@@ -87,12 +85,13 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let ids: *mut u32 = scratch.reserve(ScratchRole::Ids, len)?;
         // Until the cells have been read.
         let arena = self.arena.read();
-        let outputs = Outputs {
-            values: ids.cast(),
-            found: ptr::null_mut(),
-            default: u64::from(NO_CELL),
+        let core = self.ids.core();
+        let command = Command {
+            value: u64::from(NO_CELL),
+            out_values: ids.cast(),
+            ..Command::of(Kind::Get, core.pair, len)
         };
-        self.ids.core().look_up(scratch, keys.into(), outputs)?;
+        core.look_up(scratch, keys.into(), command)?;
         self.order();
         let stream = scratch.stream();
         // SAFETY: the ids were found just now, and the arena is shared until the wait is over.

@@ -36,9 +36,6 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytemuck::Pod;
-use gpumap_kernels::kernels::Encoding;
-use gpumap_kernels::kernels::ids::{IdKernels, id_kernels};
-use gpumap_kernels::map_ref::SlotKind;
 
 pub use builder::ArenaMapBuilder;
 pub use stats::ArenaStats;
@@ -137,8 +134,6 @@ const MOST_BYTES: usize = 256;
 pub struct ArenaMap<K: Key, V> {
     /// The keys, and for each the id of its value's cell.
     ids: Map<K, u32>,
-    /// What it does with ids beside the verbs of all maps.
-    kernels: &'static IdKernels,
     arena: Lock<Arena>,
     gate: Gate,
     /// How many cells there are, to be asked without the lock.
@@ -184,13 +179,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     fn of(ids: Map<K, u32>, growth: Growth) -> Result<Self> {
         let cells = ids.capacity();
         let arena = Arena::new(Stream::new(ids.device())?, Self::SIZE, cells)?;
-        let encoding = match ids.core().kernels.slots {
-            SlotKind::Split => Encoding::Split,
-            SlotKind::Packed | SlotKind::Wide | SlotKind::Keys => Encoding::Wide,
-        };
         Ok(Self {
             ids,
-            kernels: id_kernels(size_of::<K>() as u32, encoding),
             arena: Lock::new(arena),
             gate: Gate::default(),
             cells: cells.into(),

@@ -1,13 +1,11 @@
 //! The verbs that take pairs away.
 
-use std::ptr;
-
 use bytemuck::Pod;
 use gpumap_kernels::cells::NO_CELL;
 
 use super::super::Key;
-use super::super::look_up::Outputs;
-use super::super::remove::Tells;
+use super::super::command::{Command, Kind as Operation};
+use super::super::operand::Operands;
 use super::ArenaMap;
 use super::gate::Kind;
 use super::memory::Arena;
@@ -127,16 +125,14 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         keys: Source<'_, K>,
         ids: *mut u32,
     ) -> Result<usize> {
-        let outputs = Outputs {
-            values: ids.cast(),
-            found: ptr::null_mut(),
-            default: u64::from(NO_CELL),
+        let core = self.ids.core();
+        let command = Command {
+            value: u64::from(NO_CELL),
+            out_values: ids.cast(),
+            ..Command::of(Operation::TakeIds, core.pair, keys.len())
         };
-        let tells = Tells::Values(self.kernels.withdraw, outputs);
-        let table = self.ids.core().table.read();
-        self.ids
-            .core()
-            .take_away(&table, scratch, keys.into(), tells)
+        let table = core.table.read();
+        core.change_batch(&table, scratch, keys.into(), Operands::NONE, command)
     }
 
     /// Gives back the ids of pairs that were removed, and waits.

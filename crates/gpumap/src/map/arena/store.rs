@@ -7,9 +7,10 @@ use gpumap_kernels::cells::NO_CELL;
 use parking_lot::RwLockReadGuard;
 
 use super::super::Key;
-use super::super::store::{Job, Outcome, Verb};
+use super::super::command::{Command, Kind};
+use super::super::store::Outcome;
 use super::ArenaMap;
-use super::gate::Kind;
+use super::gate::Kind as Gated;
 use super::memory::Arena;
 use super::ring::Returned;
 use super::upkeep::Taken;
@@ -56,7 +57,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     ) -> Result<usize> {
         let (keys, values) = (keys.source(), values.source());
         self.ids.core().scratch.of_batch(|scratch| {
-            let stored = self.store(scratch, Verb::Insert, keys, values, ptr::null_mut())?;
+            let stored = self.store(scratch, Kind::Insert, keys, values, ptr::null_mut())?;
             Ok(stored.new)
         })
     }
@@ -75,11 +76,11 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             let outcomes = scratch.output(ScratchRole::SecondOutput, keys.len());
             let mut outcomes: HostOutput<u8> = outcomes.map_err(|error| {
                 let told = scratch.bytes_of_output::<u8>(keys.len());
-                let bytes = told + Ids::bytes(scratch, &Verb::Insert, keys, values);
+                let bytes = told + Ids::bytes(scratch, &Kind::Insert, keys, values);
                 self.too_large_to_stage(error, keys.len(), bytes)
             })?;
             let outcomes_at = outcomes.as_mut_ptr();
-            self.store(scratch, Verb::Insert, keys, values, outcomes_at)?;
+            self.store(scratch, Kind::Insert, keys, values, outcomes_at)?;
             let outcomes = scratch.fetch(outcomes, keys.len())?;
             Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
         })
@@ -102,9 +103,9 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     ) -> Result<usize> {
         let (keys, values) = (keys.source(), values.source());
         self.ids.core().scratch.of_batch(|scratch| {
-            let _pass = self.gate.enter(Kind::Replaces);
-            let verb = Verb::Exchange(self.kernels.exchange);
-            let stored = self.store(scratch, verb, keys, values, ptr::null_mut())?;
+            let _pass = self.gate.enter(Gated::Replaces);
+            let kind = Kind::ExchangeIds;
+            let stored = self.store(scratch, kind, keys, values, ptr::null_mut())?;
             Ok(stored.new)
         })
     }
@@ -134,11 +135,11 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             let told = scratch.bytes_of_output::<V>(len);
             let found = scratch.output::<V>(ScratchRole::FirstOutput, len);
             let mut found = found.map_err(|error| {
-                let verb = Verb::GetOrInsert;
-                let bytes = told + Ids::bytes(scratch, &verb, keys, values);
+                let kind = Kind::GetOrInsert;
+                let bytes = told + Ids::bytes(scratch, &kind, keys, values);
                 self.too_large_to_stage(error, len, bytes + Workspace::bytes_of(len))
             })?;
-            let stored = self.store(scratch, Verb::GetOrInsert, keys, values, ptr::null_mut());
+            let stored = self.store(scratch, Kind::GetOrInsert, keys, values, ptr::null_mut());
             let stored = stored.map_err(|error| error.of_batch_with(told))?;
             let found_at = found.as_mut_ptr();
             self.read_cells(&stored.arena, scratch, stored.held, found_at, len)?;
@@ -162,14 +163,14 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     fn store(
         &self,
         scratch: &mut Workspace,
-        verb: Verb,
+        kind: Kind,
         keys: Source<'_, K>,
         values: Source<'_, V>,
         outcomes: *mut u8,
     ) -> Result<Stored<'_>> {
         expect_same_len(keys.len(), values.len())?;
         let len = keys.len();
-        let staged = Ids::bytes(scratch, &verb, keys, values)
+        let staged = Ids::bytes(scratch, &kind, keys, values)
             + match outcomes.is_null() {
                 true => Workspace::bytes_of(len),
                 false => scratch.bytes_at(outcomes, len),
@@ -185,11 +186,11 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             };
             let ids = Ids {
                 own: scratch.reserve(ScratchRole::Ids, len)?,
-                held: match verb {
-                    Verb::GetOrInsert | Verb::Exchange(_) => {
+                held: match kind {
+                    Kind::GetOrInsert | Kind::ExchangeIds => {
                         scratch.reserve(ScratchRole::Held, len)?
                     }
-                    Verb::Insert | Verb::Merge(_) => ptr::null_mut(),
+                    _ => ptr::null_mut(),
                 },
                 outcomes: match outcomes.is_null() {
                     true => scratch.reserve(ScratchRole::SecondOutput, len)?,
@@ -220,19 +221,19 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             })?;
             self.order();
         }
-        let job = Job {
-            verb,
+        let job = Command {
+            kind,
             keys: keys.cast(),
             values: ids.own.cast_const().cast(),
-            held: ids.held.cast(),
-            outcomes: ids.outcomes,
-            ..Job::insert(self.ids.core().pair, len)
+            out_values: ids.held.cast(),
+            out_flags: ids.outcomes,
+            ..Command::of(Kind::Insert, self.ids.core().pair, len)
         };
         let new = match len {
             0 => Ok(0),
             _ => self.ids.core().store_all(scratch, job),
         };
-        let replaces = matches!(verb, Verb::Exchange(_));
+        let replaces = matches!(kind, Kind::ExchangeIds);
         self.give_back(&arena, scratch, ids, replaces, &new)?;
         match (new, grown) {
             (Ok(new), _) => Ok(Stored {
@@ -302,14 +303,14 @@ impl Ids {
     /// Bytes of a new workspace that the arrays of a batch take, but for its outcomes.
     fn bytes<K: Key, V: Pod>(
         scratch: &Workspace,
-        verb: &Verb,
+        kind: &Kind,
         keys: Source<'_, K>,
         values: Source<'_, V>,
     ) -> u64 {
         let ids = Workspace::bytes_of(keys.len().saturating_mul(size_of::<u32>()));
-        let told = match verb {
-            Verb::GetOrInsert | Verb::Exchange(_) => ids,
-            Verb::Insert | Verb::Merge(_) => 0,
+        let told = match kind {
+            Kind::GetOrInsert | Kind::ExchangeIds => ids,
+            _ => 0,
         };
         scratch.bytes_of_pairs(keys, values) + ids + told
     }

@@ -48,7 +48,7 @@ pub(super) struct Grown {
 /// # Capacity
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Makes room for `more` pairs beyond those it has, and as many free cells. Waits for the calls in
-    /// flight.
+    /// op.
     ///
     /// # Errors
     /// [`OutOfMemory`](Errors::OutOfMemory), [`CapacityOverflow`](Errors::CapacityOverflow): the map

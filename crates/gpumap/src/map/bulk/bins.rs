@@ -4,18 +4,16 @@ use std::ptr;
 
 use gpumap_kernels::build::bins::Bins;
 use gpumap_kernels::build::combine::{self, Combine, SampleArgs};
-use gpumap_kernels::kernels::{AssignBinsArgs, BulkKernels, RemoveBinsArgs};
+use gpumap_kernels::kernels::BulkKernels;
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{ScatterArgs, ScatterKernel};
 use gpumap_simt::atomic::part::Update;
-use gpumap_simt::kernel::{Grid, Kernel, KernelArgs};
+use gpumap_simt::kernel::Grid;
 
 use super::grains::Grains;
 use super::stages::Arrival;
 use crate::error::{Error, Result};
-use crate::map::assign::Assignment;
-use crate::map::launch::grid_of_bins;
-use crate::map::store::{Job, Verb};
+use crate::map::command::{Command, Kind};
 use crate::map::table::Table;
 use crate::map::{Core, Pair};
 use crate::memory::{Memory, bytes_of, bytes_of_each};
@@ -157,11 +155,10 @@ impl Core {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        job: &Job,
+        job: &Command,
         combines: bool,
     ) -> Result<Option<Binned>> {
-        let answers = !job.outcomes.is_null() || !job.held.is_null();
-        let Some(kernels) = self.kernels.bulk.filter(|_| !answers) else {
+        let Some(kernels) = self.kernels.bulk.filter(|_| !job.answers()) else {
             return Ok(None);
         };
         if !self.bulk.sorts(job.len, table.shape.bytes()) {
@@ -180,7 +177,7 @@ impl Core {
 
     /// Whether many keys of a batch come several times among as many as a tile has, and there are kernels that combine these.
     /// Waits for the device.
-    fn repeats(&self, scratch: &mut Workspace, job: &Job) -> Result<bool> {
+    fn repeats(&self, scratch: &mut Workspace, job: &Command) -> Result<bool> {
         let Some(kernels) = self.kernels.bulk.and_then(|bulk| bulk.combined) else {
             return Ok(false);
         };
@@ -217,7 +214,7 @@ impl Core {
     pub(super) fn pairs_to_bins(
         &self,
         scratch: &mut Workspace,
-        job: &Job,
+        job: &Command,
         bits: u32,
         combines: bool,
     ) -> Result<Option<Binned>> {
@@ -246,11 +243,11 @@ impl Core {
                 return Ok(sorted);
             }
         }
-        let combine = match job.verb {
+        let combine = match job.kind {
             // Of several pairs with one key any may be kept.
-            Verb::Merge(Update::Replace) => Combine::KEEP,
-            Verb::Merge(update) => Combine { update, merges: 1 },
-            Verb::Insert | Verb::GetOrInsert | Verb::Exchange(_) => Combine::KEEP,
+            Kind::Merge(Update::Replace) => Combine::KEEP,
+            Kind::Merge(update) => Combine { update, merges: 1 },
+            _ => Combine::KEEP,
         };
         sort(scratch, combined.to_bins, Some(combine))
     }
@@ -337,115 +334,5 @@ impl Core {
         let capacity = bins.capacity();
         let fits = counts.iter().all(|&count| count <= capacity);
         Ok(fits.then_some(binned))
-    }
-
-    /// Updates what is present of a large batch, in bins; returns how many keys were present. None if that
-    /// is not worth while, or cannot be done; then nothing has happened. The caller holds the table's lock.
-    pub(in crate::map) fn assign_sorted(
-        &self,
-        table: &Table,
-        scratch: &mut Workspace,
-        assignment: Assignment,
-    ) -> Result<Option<usize>> {
-        let update = assignment.update;
-        let pairs = Job {
-            keys: assignment.keys,
-            values: assignment.values,
-            value: assignment.value,
-            ..Job::insert(self.pair, assignment.len)
-        };
-        // Each pair whose key is present counts.
-        let binned = self.sorted(table, scratch, &pairs, false)?;
-        let assign = |binned: Binned| self.assign_bins(table, scratch, update, &binned.in_bins());
-        binned.map(assign).transpose()
-    }
-
-    /// Updates what is present of the pairs in bins, and waits; returns how many keys were. The caller holds the
-    /// table's lock.
-    pub(super) fn assign_bins(
-        &self,
-        table: &Table,
-        scratch: &mut Workspace,
-        update: Update,
-        batch: &InBins,
-    ) -> Result<usize> {
-        let Some(kernel) = self.kernels.bulk.and_then(|bulk| bulk.assign) else {
-            // A set, whose keys have no values.
-            let job = Job {
-                bins: Some(batch.bins),
-                ..Job::insert(self.pair, batch.len)
-            };
-            return Ok(batch.len - self.count_absent(table, scratch, job)?);
-        };
-        let bins = batch.bins;
-        let args = AssignBinsArgs {
-            view: table.view(),
-            bins,
-            update,
-            present: scratch.counting()?,
-        };
-        // SAFETY: the grid is that of the bins, which live until the call is over, as the lock does; what is
-        // counted is of this workspace.
-        unsafe { self.run_bins(scratch, kernel, grid_of_bins(&bins), args) }
-    }
-
-    /// Removes a large batch in bins; returns how many pairs were. None if that is not worth while,
-    /// or cannot be done; then nothing has happened. The caller holds the table's lock.
-    pub(in crate::map) fn remove_sorted(
-        &self,
-        table: &Table,
-        scratch: &mut Workspace,
-        keys: *const u8,
-        len: usize,
-    ) -> Result<Option<usize>> {
-        let Some(kernels) = &self.kernels.bulk else {
-            return Ok(None);
-        };
-        if !self.bulk.sorts(len, table.shape.bytes()) {
-            return Ok(None);
-        }
-        let binned = self.keys_to_bins(scratch, kernels, keys, len, REGION_BITS)?;
-        let remove =
-            |binned: Binned| self.remove_bins(table, scratch, kernels.remove, binned.bins());
-        binned.map(remove).transpose()
-    }
-
-    /// Removes what is in bins, and waits; returns how many pairs were. The caller holds the
-    /// table's lock.
-    pub(super) fn remove_bins(
-        &self,
-        table: &Table,
-        scratch: &mut Workspace,
-        kernel: &'static Kernel<RemoveBinsArgs<u8, u8>>,
-        bins: Bins<u8, u8>,
-    ) -> Result<usize> {
-        let args = RemoveBinsArgs {
-            view: table.view(),
-            bins,
-            removed: scratch.counting()?,
-        };
-        // SAFETY: the grid is that of the bins, which live until the call is over, as the lock does; what is
-        // counted is of this workspace.
-        unsafe { self.run_bins(scratch, kernel, grid_of_bins(&bins), args) }
-    }
-
-    /// Runs a verb over bins, and waits; returns what it counted.
-    ///
-    /// # Safety
-    /// The arguments are for this grid, and count in the workspace; the bins live until this returns, and the caller
-    /// holds the table's lock.
-    unsafe fn run_bins<A: KernelArgs>(
-        &self,
-        scratch: &mut Workspace,
-        kernel: &'static Kernel<A>,
-        grid: Grid,
-        args: A,
-    ) -> Result<usize> {
-        let [counted, _] = self.or_poison_if_launched(scratch, |scratch| {
-            // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
-            unsafe { kernel.launch(scratch.stream(), grid, args) }?;
-            scratch.counted()
-        })?;
-        Ok(counted as usize)
     }
 }

@@ -13,7 +13,8 @@ use super::merge::{Lists, Merged};
 use super::plan::{Before, Plan};
 use crate::error::Result;
 use crate::map::Core;
-use crate::map::store::{Job, Progress, Verb};
+use crate::map::command::{Command, Kind};
+use crate::map::store::Progress;
 use crate::map::table::Table;
 use crate::memory::{Memory, bytes_of, bytes_of_each};
 use crate::scratch::Workspace;
@@ -39,18 +40,18 @@ pub(super) struct Parts {
 impl Core {
     /// Whether pages are made with the batch of a job, as the map's state has it, and how: none if they are not. Values are
     /// merged only if there is another `copy` of the batch than in bins. `fits` if there is room for all absent keys.
-    pub(super) fn makes_pages(&self, job: &Job, copy: bool, fits: bool) -> Option<PageJob> {
-        if !job.outcomes.is_null() || !job.held.is_null() {
+    pub(super) fn makes_pages(&self, job: &Command, copy: bool, fits: bool) -> Option<PageJob> {
+        if job.answers() {
             return None;
         }
         let (len, slots) = (job.len, self.slots());
         let is_empty = self.state.occupancy.len() == 0;
-        let merge = match job.verb {
-            Verb::Insert => None,
+        let merge = match job.kind {
+            Kind::Insert => None,
             // Of several pairs with one key any may be kept.
-            Verb::Merge(Update::Replace) if is_empty => None,
-            Verb::Merge(update) => self.kernels.bulk?.merged.map(|_| update),
-            Verb::GetOrInsert | Verb::Exchange(_) => return None,
+            Kind::Merge(Update::Replace) if is_empty => None,
+            Kind::Merge(update) => self.kernels.bulk?.merged.map(|_| update),
+            _ => return None,
         };
         let can_fill_in_values = self.pair.side_by_side() || !job.values.is_null();
         if merge.is_some() && !(copy && can_fill_in_values) {
@@ -79,7 +80,10 @@ impl Core {
 
     /// The table alone, if pages may be made with the batch of a job and no call is in flight:
     /// nobody is waited for.
-    pub(in crate::map) fn alone_to_build(&self, job: &Job) -> Option<RwLockWriteGuard<'_, Table>> {
+    pub(in crate::map) fn alone_to_build(
+        &self,
+        job: &Command,
+    ) -> Option<RwLockWriteGuard<'_, Table>> {
         self.makes_pages(job, job.bins.is_none(), false)?;
         let table = self.table.try_write()?;
         self.state.all_retired().then_some(table)
@@ -93,7 +97,7 @@ impl Core {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job,
+        job: Command,
     ) -> Result<Option<usize>> {
         self.build_from_bins(table, scratch, job, None, false)
     }
@@ -104,7 +108,7 @@ impl Core {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job,
+        job: Command,
         given: Option<&InBins>,
         fits: bool,
     ) -> Result<Option<usize>> {
@@ -169,7 +173,7 @@ impl Core {
             return Ok(Some(made.stored));
         };
         let report = self.or_poison(scratch, |scratch| {
-            self.run(table, scratch, rest, Select::All)
+            self.run_store(table, scratch, rest, Select::All)
         })?;
         self.state.occupancy.stored(report.stored);
         let mut progress = Progress::default();
@@ -207,7 +211,7 @@ impl Core {
     fn parts_of(
         &self,
         scratch: &mut Workspace,
-        job: &Job,
+        job: &Command,
         plan: Plan,
         sorts: bool,
     ) -> Result<Option<Parts>> {
@@ -245,12 +249,17 @@ impl Core {
 }
 
 /// What is still to be stored of a batch that pages were made with.
-fn rest_of(job: Job, parts: &Parts, plan: Plan, &Made { spilled, .. }: &Made) -> Option<Job> {
+fn rest_of(
+    job: Command,
+    parts: &Parts,
+    plan: Plan,
+    &Made { spilled, .. }: &Made,
+) -> Option<Command> {
     match spilled {
         0 => None,
         // Too many equal keys: those that are in will be found.
         _ if spilled > plan.spill => Some(job),
-        _ => Some(Job {
+        _ => Some(Command {
             keys: parts.spilled_keys.ptr(),
             values: parts.spilled_values.ptr(),
             bins: None,

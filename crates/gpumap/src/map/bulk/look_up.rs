@@ -16,7 +16,7 @@ use super::bins::{REGION_BITS, spare};
 use super::grains::Grains;
 use crate::error::Result;
 use crate::map::Core;
-use crate::map::look_up::LookUp;
+use crate::map::command::Command;
 use crate::map::table::Table;
 use crate::memory::{Memory, bytes_of, bytes_of_each};
 use crate::primitives::scatter_tile;
@@ -74,9 +74,16 @@ impl Core {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        look_up: LookUp,
+        command: Command,
     ) -> Result<bool> {
-        let LookUp { keys, len, outputs } = look_up;
+        let Command {
+            keys,
+            len,
+            value: default,
+            out_values,
+            out_flags,
+            ..
+        } = command;
         let Some(kernels) = &self.kernels.bulk else {
             return Ok(false);
         };
@@ -84,7 +91,7 @@ impl Core {
             return Ok(false);
         }
         self.expect_sound()?;
-        let value_bytes = match outputs.values.is_null() {
+        let value_bytes = match out_values.is_null() {
             true => 0,
             false => self.pair.value,
         };
@@ -112,15 +119,15 @@ impl Core {
             found: mailbox.found,
             len: len as u64,
             tile,
-            out_values: outputs.values.cast(),
-            out_found: outputs.found,
+            out_values: out_values.cast(),
+            out_found: out_flags,
         };
         let (stream, boxes) = (scratch.stream(), sorted.boxes.cast_const().cast());
         // SAFETY: the one source has a mailbox, with a place for each answer; each key has such a
         // place, and outputs are as long as the batch. All of it lives until the wait; the caller
         // holds the lock.
         unsafe {
-            self.queue_get_bins(table, stream, bins, 1, boxes, outputs.default)?;
+            self.queue_get_bins(table, stream, bins, 1, boxes, default)?;
             collect(stream, value_bytes, answers)?;
         }
         scratch.wait()?;

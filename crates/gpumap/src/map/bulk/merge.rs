@@ -14,8 +14,8 @@ use super::make::{Made, PageMerge};
 use super::plan::{Before, Plan};
 use crate::error::Result;
 use crate::map::Core;
-use crate::map::assign::Assignment;
-use crate::map::store::{Job, Progress};
+use crate::map::command::{Command, Kind};
+use crate::map::store::Progress;
 use crate::map::table::Table;
 use crate::scratch::Workspace;
 
@@ -43,7 +43,7 @@ impl Core {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job,
+        job: Command,
         parts: &Parts,
         plan: Plan,
         merged: Merged,
@@ -75,7 +75,7 @@ impl Core {
             return Ok(Some(stored));
         }
         self.state.occupancy.stored(made.stored);
-        let list = |keys: *mut u8, values: *mut u8, len| Job {
+        let list = |keys: *mut u8, values: *mut u8, len| Command {
             keys,
             values,
             bins: None,
@@ -118,10 +118,10 @@ impl Core {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        rest: Job,
+        rest: Command,
     ) -> Result<(usize, bool)> {
         let report = self.or_poison(scratch, |scratch| {
-            self.run(table, scratch, rest, Select::All)
+            self.run_store(table, scratch, rest, Select::All)
         })?;
         self.state.occupancy.stored(report.stored);
         let mut progress = Progress::default();
@@ -137,25 +137,20 @@ impl Core {
         table: &Table,
         scratch: &mut Workspace,
         update: Update,
-        job: Job,
-        lists: impl Iterator<Item = Job>,
+        job: Command,
+        lists: impl Iterator<Item = Command>,
     ) -> Result<()> {
-        let updates = |job: Job, update| Assignment {
-            keys: job.keys,
-            values: job.values,
-            value: job.value,
-            len: job.len,
-            update,
+        // As it came: its bins may be in use for the lists.
+        let updates = |job: Command, update| Command {
+            bins: None,
+            ..job.as_kind(Kind::Update(update))
         };
         // All of the batch whose keys are present; and then again those of the lists that are.
         let whole = update.inverse().map(|inverse| updates(job, inverse));
         let lists = lists.map(|list| updates(list, update));
         for assignment in whole.into_iter().chain(lists) {
             self.or_poison(scratch, |scratch| {
-                let counters = scratch.counting()?;
-                // SAFETY: the batch is staged, and the lists live; the lock is held until this has ended.
-                unsafe { self.launch_assignment(table, scratch.stream(), assignment, counters) }?;
-                scratch.counted()
+                self.run_change(table, scratch, assignment)
             })?;
         }
         Ok(())

@@ -4,14 +4,13 @@ use gpumap_kernels::build::bins::{Bins, PART};
 use gpumap_kernels::kernels::{GetBinsArgs, reply_bytes};
 use gpumap_kernels::mail::{Mailbox, SendArgs};
 use gpumap_kernels::primitives::partition::ScatterKernel;
-use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::Grid;
 
 use super::bins::InBins;
 use crate::error::Result;
 use crate::map::Core;
+use crate::map::command::{Command, Kind};
 use crate::map::launch::grid_of_bins;
-use crate::map::store::{Job, Verb};
 use crate::map::table::Table;
 use crate::stream::Stream;
 
@@ -51,25 +50,27 @@ impl Core {
     }
 
     /// Whether a batch of so many keys would make pages now, if it came in bins.
-    pub(crate) fn would_make_pages(&self, verb: Verb, len: usize) -> bool {
-        let job = Job {
-            verb,
-            ..Job::insert(self.pair, len)
-        };
+    pub(crate) fn would_make_pages(&self, kind: Kind, len: usize) -> bool {
+        let job = Command::of(kind, self.pair, len);
         self.makes_pages(&job, false, false).is_some()
+    }
+
+    /// Runs an operation on what others have sent, and waits; returns what it counts.
+    pub(crate) fn run_sent(&self, kind: Kind, sent: &InBins) -> Result<usize> {
+        match (sent.len, kind.traits().stores) {
+            (0, _) => Ok(0),
+            (_, true) => self.store_sent(kind, sent),
+            (_, false) => self.change_sent(kind, sent),
+        }
     }
 
     /// Stores what was sent, for which there is [room](Self::room_left), as it comes. Returns how
     /// many pairs were stored.
-    pub(crate) fn store_sent(&self, verb: Verb, sent: &InBins) -> Result<usize> {
-        if sent.len == 0 {
-            return Ok(0);
-        }
+    fn store_sent(&self, kind: Kind, sent: &InBins) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
-        let job = Job {
-            verb,
+        let job = Command {
             bins: Some(sent.bins),
-            ..Job::insert(self.pair, sent.len)
+            ..Command::of(kind, self.pair, sent.len)
         };
         if let Some(mut table) = self.alone_to_build(&job)
             && let Some(stored) =
@@ -88,28 +89,16 @@ impl Core {
         }
     }
 
-    /// Updates what is present of what was sent; returns how many keys were.
-    pub(crate) fn assign_sent(&self, update: Update, sent: &InBins) -> Result<usize> {
-        if sent.len == 0 {
-            return Ok(0);
-        }
+    /// Changes or removes what is present of a batch that has come, and waits; returns how many keys were.
+    fn change_sent(&self, kind: Kind, sent: &InBins) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
         let table = self.table.read();
         self.expect_sound()?;
-        self.assign_bins(&table, &mut scratch, update, sent)
-    }
-
-    /// Removes what was sent; returns how many pairs were.
-    pub(crate) fn remove_sent(&self, sent: &InBins) -> Result<usize> {
-        let (Some(kernels), 1..) = (self.kernels.bulk, sent.len) else {
-            return Ok(0);
+        let command = Command {
+            bins: Some(sent.bins),
+            ..Command::of(kind, self.pair, sent.len)
         };
-        let mut scratch = self.scratch.take()?;
-        let table = self.table.read();
-        self.expect_sound()?;
-        let removed = self.remove_bins(&table, &mut scratch, kernels.remove, sent.bins)?;
-        self.state.occupancy.removed(removed);
-        Ok(removed)
+        self.run_change(&table, &mut scratch, command)
     }
 
     /// Looks up what was sent, and waits.

@@ -1,8 +1,7 @@
 //! Which batches take which way: what results cannot tell.
 
 use crate::input::Input;
-use crate::map::look_up::{LookUp, Outputs};
-use crate::map::store::{Job, Verb};
+use crate::map::command::{Command, Kind};
 use crate::map::{Key, Map, Pair, Value};
 use crate::scratch::{ScratchRole, Workspace};
 use crate::testing::on_every_device;
@@ -28,17 +27,17 @@ fn map<K: Key, V: Value>(device: &Device) -> Map<K, V> {
 }
 
 /// An insert of some keys, as their own values.
-fn job(scratch: &mut Workspace, keys: &[u64]) -> Job {
+fn job(scratch: &mut Workspace, keys: &[u64]) -> Command {
     // SAFETY: the keys outlive the workspace's use of them in each test.
     let staged = unsafe { scratch.stage(ScratchRole::Keys, keys.source()) }.unwrap();
-    Job {
+    Command {
         pair: Pair { key: 8, value: 8 },
-        verb: Verb::Insert,
+        kind: Kind::Insert,
         keys: staged.cast(),
         values: staged.cast(),
         value: 0,
-        held: ptr::null_mut(),
-        outcomes: ptr::null_mut(),
+        out_values: ptr::null_mut(),
+        out_flags: ptr::null_mut(),
         bins: None,
         len: keys.len(),
     }
@@ -52,19 +51,19 @@ fn large_batches_into_empty_maps_are_built_from() {
         let keys: Vec<u64> = (0..N as u64).collect();
         let whole = job(&mut scratch, &keys);
         let others = [
-            Job {
+            Command {
                 len: N - 1,
                 ..whole
             },
-            Job {
-                verb: Verb::GetOrInsert,
+            Command {
+                kind: Kind::GetOrInsert,
                 ..whole
             },
-            Job {
-                outcomes: ptr::dangling_mut(),
+            Command {
+                out_flags: ptr::dangling_mut(),
                 ..whole
             },
-            Job {
+            Command {
                 len: 4 * N,
                 ..whole
             },
@@ -215,8 +214,8 @@ fn batches_are_sorted_unless_a_bin_runs_over() {
         let whole = job(&mut scratch, &keys);
         let sorted = map.core.sorted(&table, &mut scratch, &whole, true).unwrap();
         assert!(sorted.is_some());
-        let answered = Job {
-            held: ptr::dangling_mut(),
+        let answered = Command {
+            out_values: ptr::dangling_mut(),
             ..whole
         };
         assert!(
@@ -256,13 +255,15 @@ fn lookups_are_sorted_unless_a_bin_runs_over() {
         let table = map.core.table.read();
         let mut values = Buffer::<u64>::unwritten(scratch.stream(), N).unwrap();
         let mut found = Buffer::<u8>::unwritten(scratch.stream(), N).unwrap();
-        let outputs = Outputs {
-            values: values.as_mut_ptr().cast(),
-            found: found.as_mut_ptr(),
-            default: 5,
-        };
+        let (out_values, out_flags) = (values.as_mut_ptr().cast(), found.as_mut_ptr());
         let look_up = |scratch: &mut Workspace, keys, len| {
-            let look_up = LookUp { keys, len, outputs };
+            let look_up = Command {
+                keys,
+                value: 5,
+                out_values,
+                out_flags,
+                ..Command::of(Kind::Get, map.core.pair, len)
+            };
             map.core.look_up_sorted(&table, scratch, look_up).unwrap()
         };
         assert!(look_up(&mut scratch, staged, N));
@@ -468,7 +469,7 @@ fn one_value_takes_no_place_in_bins() {
         let table = map.core.table.read();
         let keys: Vec<u64> = (0..N as u64).collect();
         let pairs = job(&mut scratch, &keys);
-        let same = Job {
+        let same = Command {
             values: ptr::null(),
             value: 5,
             ..pairs

@@ -8,7 +8,7 @@ use gpumap_kernels::hash::KeyHash;
 use gpumap_simt::atomic::part::Update;
 
 use crate::input::Input;
-use crate::map::store::{Job, Verb};
+use crate::map::command::{Command, Kind};
 use crate::map::{Key, Map, Pair, Value};
 use crate::scratch::{ScratchRole, Workspace};
 use crate::testing::on_every_device;
@@ -32,7 +32,12 @@ fn map<K: Key, V: Value>(device: &Device, capacity: usize, page_slabs: u32) -> M
 }
 
 /// A merge of a batch that lies on the device.
-fn job<K: Key, V: Value>(scratch: &mut Workspace, keys: &[K], values: &[V], merge: Merge) -> Job {
+fn job<K: Key, V: Value>(
+    scratch: &mut Workspace,
+    keys: &[K],
+    values: &[V],
+    merge: Merge,
+) -> Command {
     // SAFETY: both outlive the workspace's use of them in each test.
     let (keys_at, values_at) = unsafe {
         let keys = scratch.stage(ScratchRole::Keys, keys.source()).unwrap();
@@ -41,11 +46,11 @@ fn job<K: Key, V: Value>(scratch: &mut Workspace, keys: &[K], values: &[V], merg
             scratch.stage(ScratchRole::Values, values.source()).unwrap(),
         )
     };
-    Job {
-        verb: Verb::Merge(merge.update::<V>()),
+    Command {
+        kind: Kind::Merge(merge.update::<V>()),
         keys: keys_at.cast(),
         values: values_at.cast(),
-        ..Job::insert(Pair::of::<K, V>(), keys.len())
+        ..Command::of(Kind::Insert, Pair::of::<K, V>(), keys.len())
     }
 }
 
@@ -320,8 +325,8 @@ fn values_of_present_keys_are_replaced_by_pages() {
         map.insert(&keys, &keys).unwrap();
         let upsert = |keys: &[u32], values: &[u32]| {
             let mut scratch = map.core.scratch.take().unwrap();
-            let job = Job {
-                verb: Verb::Merge(Update::Replace),
+            let job = Command {
+                kind: Kind::Merge(Update::Replace),
                 ..job(&mut scratch, keys, values, Merge::Add)
             };
             let mut table = map.core.alone_to_build(&job).unwrap();
@@ -355,7 +360,7 @@ fn one_value_of_all_keys_is_merged_by_pages() {
         let keys: Vec<u64> = (0..2 * N as u64).map(|i| i % N as u64).collect();
         let merge = || {
             let mut scratch = map.core.scratch.take().unwrap();
-            let job = Job {
+            let job = Command {
                 values: ptr::null(),
                 value: 5,
                 ..job(&mut scratch, &keys, &keys, Merge::Add)

@@ -7,7 +7,9 @@ use std::ptr;
 use super::take_there;
 use crate::array::{Array, ArrayMut, HostArray};
 use crate::error::Result;
-use crate::map::look_up::{Collecting, LookUp, Outputs};
+use crate::map::command::{Command, Kind};
+use crate::map::launch::Notes;
+use crate::map::look_up::Collecting;
 use crate::map::table::Table;
 use crate::map::{Core, Pair};
 use crate::scratch::{ScratchRole, Stage, StagingPipeline, places_of};
@@ -78,19 +80,17 @@ impl Core {
         let [values, found] = wanted.bytes(self.pair, len);
         let answers: *mut u8 = stage.reserve(ScratchRole::FirstOutput, values + found)?;
         let unless_none = |is_wanted, at| if is_wanted { at } else { ptr::null_mut() };
-        let look_up = LookUp {
+        let command = Command {
             keys: staged,
-            len,
-            outputs: Outputs {
-                values: unless_none(wanted.values, answers),
-                found: unless_none(wanted.found, answers.wrapping_add(values)),
-                default,
-            },
+            value: default,
+            out_values: unless_none(wanted.values, answers),
+            out_flags: unless_none(wanted.found, answers.wrapping_add(values)),
+            ..Command::of(Kind::Get, self.pair, len)
         };
         self.expect_sound()?;
         // SAFETY: the keys are staged, and there are places for as many answers; the caller holds
         // the table's lock until this has ended.
-        unsafe { self.launch_look_up(table, stage.stream(), look_up) }?;
+        unsafe { self.launch(table, stage.stream(), &command, Notes::NONE) }?;
         Ok(answers)
     }
 

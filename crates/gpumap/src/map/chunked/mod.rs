@@ -28,7 +28,7 @@ pub(super) use look_up::Wanted;
 impl Core {
     /// Launches a verb that changes the map on each chunk, and adds up what its kernels count. Waits for the stages also
     /// after an error: then nobody knows what the map holds, so memory has to be there before.
-    fn change_in_chunks<P>(
+    fn run_in_chunks<P>(
         &self,
         mut pipeline: StagingPipeline,
         chunks: impl IntoIterator<Item = P>,

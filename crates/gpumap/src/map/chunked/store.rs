@@ -7,15 +7,17 @@
 use std::ops::Range;
 use std::ptr;
 
-use gpumap_kernels::verbs::store::{Account, Select};
+use gpumap_kernels::verbs::store::Select;
 use parking_lot::RwLockReadGuard;
 
 use super::{load_pairs, part_of};
 use crate::array::{Array, HostArray};
 use crate::error::Result;
 use crate::map::Core;
+use crate::map::command::Command;
+use crate::map::launch::Notes;
 use crate::map::operand::Operands;
-use crate::map::store::{Job, Progress, Report};
+use crate::map::store::{Progress, Report};
 use crate::map::table::Table;
 use crate::occupancy::Reservation;
 use crate::scratch::{ScratchRole, StagingPipeline, Workspace};
@@ -28,7 +30,7 @@ impl Core {
         scratch: &mut Workspace,
         keys: Array<'_>,
         values: Operands<'_>,
-        with: impl Fn(Job) -> Job,
+        command: Command,
     ) -> Result<Option<usize>> {
         let (len, pair) = (keys.len(), self.pair);
         let (Some(keys), Some(each)) = (keys.on_host(), values.each().on_host()) else {
@@ -43,7 +45,7 @@ impl Core {
             return Ok(None);
         };
         self.expect_sound()?;
-        let job = with(Job {
+        let command = Command {
             keys: scratch.reserve::<u8>(ScratchRole::Keys, len * pair.key)?,
             values: match values {
                 Operands::Each(_) => {
@@ -51,15 +53,14 @@ impl Core {
                 }
                 Operands::Same(_) => ptr::null(),
             },
-            value: values.same(),
-            ..Job::insert(pair, len)
-        });
-        let unplaced = scratch.clear_bits(job.len)?;
+            ..command
+        };
+        let unplaced = scratch.clear_bits(command.len)?;
         // The stages have streams of their own.
         scratch.stream().synchronize()?;
         scratch.dirty_bits();
-        let report = self.store_chunks(&table, pipeline, job, unplaced, (keys, each))?;
-        self.end_chunks(table, reservation, scratch, job, report)
+        let report = self.store_chunks(&table, pipeline, command, unplaced, (keys, each))?;
+        self.end_chunks(table, reservation, scratch, command, report)
             .map(Some)
     }
 
@@ -68,34 +69,33 @@ impl Core {
         &self,
         table: &Table,
         pipeline: StagingPipeline,
-        job: Job,
+        command: Command,
         unplaced: *mut u32,
         (keys, values): (HostArray<'_>, HostArray<'_>),
     ) -> Result<Report> {
-        let chunks = pipeline.chunks(self.pair, job.len);
+        let chunks = pipeline.chunks(self.pair, command.len);
         let of_chunk = |chunk: &Range<usize>| (keys.part(chunk), part_of(values, chunk));
-        let [stored, refused] = self.change_in_chunks(
+        let [stored, refused] = self.run_in_chunks(
             pipeline,
             chunks,
             // SAFETY: both are borrowed until the copy tasks are done.
             |stage, chunk| unsafe { load_pairs(stage, of_chunk(chunk)) },
             |stage, chunk, counters| {
                 let (keys, values) = of_chunk(&chunk);
-                let part = job.after(chunk.start).first(chunk.len());
+                let part = command.after(chunk.start).first(chunk.len());
                 // SAFETY: there is room for all chunks, one after the other, until the stages have been waited for.
                 unsafe {
                     stage.upload(0, part.keys.cast_mut(), keys)?;
                     stage.upload(keys.len(), part.values.cast_mut(), values)?;
                 }
-                let account = Account {
-                    outcomes: part.outcomes,
-                    unplaced: unplaced.wrapping_add(chunk.start / 32),
+                let notes = Notes {
                     counters,
+                    unplaced: unplaced.wrapping_add(chunk.start / 32),
                     select: Select::All,
                 };
                 // SAFETY: the pairs are staged and there is a bit for each; the caller holds the
                 // table's lock until this has ended.
-                unsafe { self.launch_store(table, stage.stream(), part, account) }
+                unsafe { self.launch(table, stage.stream(), &part, notes) }
             },
         )?;
         Ok(Report {
@@ -110,7 +110,7 @@ impl Core {
         table: RwLockReadGuard<'_, Table>,
         reservation: Reservation<'_>,
         scratch: &mut Workspace,
-        job: Job,
+        command: Command,
         report: Report,
     ) -> Result<usize> {
         // Under the lock still: the next rebuild of the table takes the state as it is then.
@@ -121,7 +121,7 @@ impl Core {
             return Ok(report.stored);
         }
         let (mut table, mut progress) = (self.exclusive()?, Progress::default());
-        self.place_colliding(&mut table, scratch, job, report, &mut progress)?;
+        self.place_colliding(&mut table, scratch, command, report, &mut progress)?;
         Ok(report.stored + progress.stored)
     }
 }

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::map::Core;
+use crate::map::command::Command;
 use crate::map::in_flight::{Completion, Effect, MapState, PendingOp};
-use crate::map::step::Step;
+use crate::map::launch::Notes;
 use crate::map::table::{Sight, Table};
 use crate::stream::{Recorded, Recorder, Stream};
 
 /// Kernels that were recorded with their arguments, and where these came from. It is launched again when
 /// the one before is retired: then its counters are zero.
 pub(super) struct Capture {
-    steps: Vec<Step>,
+    steps: Vec<Command>,
     effects: Arc<[Effect]>,
     sight: Sight,
     kernels: Recorded,
@@ -29,7 +30,7 @@ impl Capture {
     pub unsafe fn of(
         map: &Core,
         table: &Table,
-        steps: Vec<Step>,
+        steps: Vec<Command>,
         completion: Arc<Completion>,
     ) -> Result<Self> {
         // Taken first: what a call beside this one changes meanwhile, that marks hold, shows next time.
@@ -38,10 +39,10 @@ impl Capture {
         for (verb, step) in steps.iter().enumerate() {
             // SAFETY: the caller vouches for the addresses whenever this is launched; it is launched on
             // this table only, and the completion is kept.
-            unsafe { map.queue(&recorder, table, step, completion.counters(verb)) }?;
+            unsafe { map.launch(table, &recorder, step, Notes::of(completion.counters(verb))) }?;
         }
         Ok(Self {
-            effects: steps.iter().map(Step::effect).collect(),
+            effects: steps.iter().map(Command::effect).collect(),
             steps,
             sight,
             kernels: recorder.finish()?,
@@ -56,12 +57,12 @@ impl Capture {
     }
 
     /// What it does.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[Command] {
         &self.steps
     }
 
     /// Whether its kernels would get the same arguments now.
-    pub fn is_of(&self, steps: &[Step], table: &Table) -> bool {
+    pub fn is_of(&self, steps: &[Command], table: &Table) -> bool {
         self.steps == steps && self.sight == table.sight()
     }
 

@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 pub use recording::Recording;
 
+use super::command::Command;
 use super::in_flight::{Completion, PendingOp};
 use super::pending::Pending;
-use super::step::Step;
 use super::{Core, Key, Map, Value};
 #[cfg(doc)]
 use crate::buffer::Buffer;
@@ -131,9 +131,9 @@ impl Launches<'_> {
     /// # Safety
     /// The addresses lead to as many elements as the steps say, which are valid on the map's device
     /// until the call has ended.
-    unsafe fn launch(&mut self, steps: Vec<Step>) -> Result<Launched> {
+    unsafe fn launch(&mut self, steps: Vec<Command>) -> Result<Launched> {
         let counts = steps.len();
-        if steps.iter().all(Step::is_empty) {
+        if steps.iter().all(Command::is_empty) {
             return Ok(Launched {
                 pending: Pending::ready(vec![0; counts], |counts| counts),
                 op: None,
@@ -186,7 +186,7 @@ impl Launches<'_> {
 
     /// Takes out a capture that no launch is using: one of the same steps if there is, or one that
     /// is to be made again if there are enough of them.
-    fn idle(&mut self, steps: &[Step]) -> Result<Option<Capture>> {
+    fn idle(&mut self, steps: &[Command]) -> Result<Option<Capture>> {
         let state = &self.map.state;
         // They end in the order in which they were launched: the first is that which ends first.
         let first = self.kept.iter().position(|kept| kept.steps() == steps);
@@ -225,8 +225,8 @@ impl Launches<'_> {
     ///
     /// # Safety
     /// As for [`launch`](Self::launch), until this returns.
-    unsafe fn one_by_one(&self, steps: &[Step]) -> Result<Vec<usize>> {
-        let step = |step: &Step| {
+    unsafe fn one_by_one(&self, steps: &[Command]) -> Result<Vec<usize>> {
+        let step = |step: &Command| {
             if step.is_empty() {
                 return Ok(0);
             }
@@ -246,14 +246,11 @@ impl Launches<'_> {
     }
 
     /// Stores a batch that may not fit.
-    fn store_alone(&self, step: &Step) -> Result<usize> {
-        let Step::Store(job) = *step else {
-            return Ok(0);
-        };
+    fn store_alone(&self, step: &Command) -> Result<usize> {
         // What comes before it on the streams of its buffers as well.
         self.stream.synchronize()?;
         let mut scratch = self.map.scratch.take()?;
-        self.map.store_all(&mut scratch, job)
+        self.map.store_all(&mut scratch, *step)
     }
 }
 

@@ -1,23 +1,19 @@
 //! [`Recording`]: the verbs of one launch of a graph.
 
+use std::marker::PhantomData;
 use std::{fmt, ptr};
 
-use bytemuck::Pod;
 use gpumap_simt::atomic::part::Update;
 
-use super::Graph;
+use super::{Graph, Launches};
 use crate::buffer::{BufferView, BufferViewMut};
-use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
-use crate::map::assign::Assignment;
-use crate::map::look_up::{LookUp, Outputs};
+use crate::map::command::{Command, Kind};
 use crate::map::merge::Merge;
 use crate::map::pending::Pending;
-use crate::map::step::Step;
-use crate::map::store::{Job, Verb};
-use crate::map::{Key, Pair, Value, bits};
+use crate::map::{Key, Value, bits};
 use crate::stream::Stream;
 
 /// The verbs of one launch of a [`Graph`], in the order in which they take effect; made by
@@ -38,19 +34,20 @@ use crate::stream::Stream;
 /// not an output of another one. A verb that returns an error is not recorded.
 #[must_use = "verbs take effect when they are launched"]
 pub struct Recording<'b, 'm, K: Key, V: Value> {
-    graph: &'b mut Graph<'m, K, V>,
-    steps: Vec<Step>,
-    /// Those of the buffers, once each.
-    streams: Vec<&'b Stream>,
+    steps: Steps<'b, 'm>,
+    _pair: PhantomData<fn(K) -> V>,
 }
 
 /// # Insert and update
 impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     pub(super) fn new(graph: &'b mut Graph<'m, K, V>) -> Self {
         Self {
-            graph,
-            steps: Vec::new(),
-            streams: Vec::new(),
+            steps: Steps {
+                launches: &mut graph.launches,
+                commands: Vec::new(),
+                streams: Vec::new(),
+            },
+            _pair: PhantomData,
         }
     }
 
@@ -64,7 +61,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         keys: impl Into<BufferView<'b, K>>,
         values: impl Into<BufferView<'b, V>>,
     ) -> Result<()> {
-        self.store(Verb::Insert, keys.into(), values.into(), None)
+        self.add_pairs(Kind::Insert, keys.into(), values.into(), None)
     }
 
     /// [`Map::upsert`](crate::Map::upsert), to be launched. Its count is that of new keys.
@@ -76,8 +73,8 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         keys: impl Into<BufferView<'b, K>>,
         values: impl Into<BufferView<'b, V>>,
     ) -> Result<()> {
-        let verb = Verb::Merge(Update::Replace);
-        self.store(verb, keys.into(), values.into(), None)
+        let kind = Kind::Merge(Update::Replace);
+        self.add_pairs(kind, keys.into(), values.into(), None)
     }
 
     /// [`Map::merge`](crate::Map::merge), to be launched. Its count is that of new keys.
@@ -90,8 +87,8 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         values: impl Into<BufferView<'b, V>>,
         merge: Merge,
     ) -> Result<()> {
-        let verb = Verb::Merge(merge.update::<V>());
-        self.store(verb, keys.into(), values.into(), None)
+        let kind = Kind::Merge(merge.update::<V>());
+        self.add_pairs(kind, keys.into(), values.into(), None)
     }
 
     /// [`Map::get_or_insert_into`](crate::Map::get_or_insert_into), to be launched. Its count is
@@ -107,7 +104,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     ) -> Result<()> {
         let (keys, values, held) = (keys.into(), values.into(), held.into());
         expect_room(keys.len(), held.len())?;
-        self.store(Verb::GetOrInsert, keys, values, Some(held))
+        self.add_pairs(Kind::GetOrInsert, keys, values, Some(held))
     }
 
     /// [`Map::assign`](crate::Map::assign), to be launched. Its count is that of keys that were
@@ -120,7 +117,8 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         keys: impl Into<BufferView<'b, K>>,
         values: impl Into<BufferView<'b, V>>,
     ) -> Result<()> {
-        self.assign_all(Update::Replace, keys.into(), values.into())
+        let kind = Kind::Update(Update::Replace);
+        self.add_pairs(kind, keys.into(), values.into(), None)
     }
 
     /// [`Map::merge_present`](crate::Map::merge_present), to be launched. Its count is that of keys
@@ -134,7 +132,8 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         values: impl Into<BufferView<'b, V>>,
         merge: Merge,
     ) -> Result<()> {
-        self.assign_all(merge.update::<V>(), keys.into(), values.into())
+        let kind = Kind::Update(merge.update::<V>());
+        self.add_pairs(kind, keys.into(), values.into(), None)
     }
 }
 
@@ -146,13 +145,12 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     /// [`Error::WrongDevice`], also for the stream of the graph.
     pub fn remove(&mut self, keys: impl Into<BufferView<'b, K>>) -> Result<()> {
         let keys = keys.into();
-        self.expect_here([keys.device()])?;
-        self.order(keys.stream());
-        self.steps.push(Step::Remove {
-            keys: keys.as_ptr().cast(),
-            len: keys.len(),
-        });
-        Ok(())
+        self.steps.add(
+            (Kind::Remove, keys.len(), 0),
+            keys.as_bytes(),
+            None,
+            [None, None],
+        )
     }
 }
 
@@ -210,16 +208,10 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         keys: impl Into<BufferViewMut<'b, K>>,
         values: impl Into<BufferViewMut<'b, V>>,
     ) -> Result<()> {
-        let (mut keys, mut values) = (keys.into(), values.into());
-        self.expect_here([keys.device(), values.device()])?;
-        self.order(keys.stream());
-        self.order(values.stream());
-        self.steps.push(Step::Dump {
-            keys: keys.as_mut_ptr().cast(),
-            values: values.as_mut_ptr().cast(),
-            room: keys.len().min(values.len()),
-        });
-        Ok(())
+        let (keys, values) = (keys.into(), values.into());
+        let room = keys.len().min(values.len());
+        self.steps
+            .add_dump(keys.into_bytes(), values.into_bytes(), room)
     }
 }
 
@@ -239,75 +231,25 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     /// to collide, and [`Error::OutputTooSmall`] for a dump: those of the first verb that has one.
     /// All other verbs have taken effect.
     pub fn launch(self) -> Result<Pending<Vec<usize>>> {
-        let Self {
-            graph,
-            steps,
-            streams,
-        } = self;
-        streams
-            .iter()
-            .try_for_each(|stream| graph.launches.stream.wait_stream(stream))?;
-        // SAFETY: each step was made of buffers of the map's device that are borrowed until now;
-        // they are neither freed nor used by others before their streams come to the end of the
-        // launch.
-        let launched = unsafe { graph.launches.launch(steps) }?;
-        if let Some(op) = &launched.op {
-            let in_flight = &graph.launches.map.state.in_flight;
-            let mut behind = streams.iter();
-            if let Err(error) = behind.try_for_each(|stream| in_flight.let_wait(stream, op)) {
-                // The caller must be able to free the buffers.
-                let _ = graph.launches.stream.synchronize();
-                return Err(error);
-            }
-        }
-        Ok(launched.pending)
+        self.steps.launch()
     }
 
-    /// Takes keys and values as inputs of the next step.
-    fn take_pairs(&mut self, keys: BufferView<'b, K>, values: BufferView<'b, V>) -> Result<()> {
-        expect_same_len(keys.len(), values.len())?;
-        self.expect_here([keys.device(), values.device()])?;
-        self.order(keys.stream());
-        self.order(values.stream());
-        Ok(())
-    }
-
-    fn store(
+    /// Notes an operation on pairs.
+    fn add_pairs(
         &mut self,
-        verb: Verb,
+        kind: Kind,
         keys: BufferView<'b, K>,
         values: BufferView<'b, V>,
         held: Option<BufferViewMut<'b, V>>,
     ) -> Result<()> {
-        self.take_pairs(keys, values)?;
-        let held = self.output(held)?;
-        self.steps.push(Step::Store(Job {
-            verb,
-            keys: keys.as_ptr().cast(),
-            values: values.as_ptr().cast(),
-            held,
-            ..Job::insert(Pair::of::<K, V>(), keys.len())
-        }));
-        Ok(())
+        expect_same_len(keys.len(), values.len())?;
+        let outputs = [held.map(BufferViewMut::into_bytes), None];
+        let kind = (kind, keys.len(), 0);
+        self.steps
+            .add(kind, keys.as_bytes(), Some(values.as_bytes()), outputs)
     }
 
-    fn assign_all(
-        &mut self,
-        update: Update,
-        keys: BufferView<'b, K>,
-        values: BufferView<'b, V>,
-    ) -> Result<()> {
-        self.take_pairs(keys, values)?;
-        self.steps.push(Step::Assign(Assignment {
-            keys: keys.as_ptr().cast(),
-            values: values.as_ptr().cast(),
-            value: 0,
-            len: keys.len(),
-            update,
-        }));
-        Ok(())
-    }
-
+    /// Notes a lookup.
     fn look_up(
         &mut self,
         keys: BufferView<'b, K>,
@@ -321,50 +263,104 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         ];
         let least = room.into_iter().flatten().min();
         expect_room(keys.len(), least.unwrap_or(keys.len()))?;
-        self.expect_here([keys.device()])?;
-        let outputs = Outputs {
-            values: self.output(values)?,
-            found: self.output(found)?,
-            default: bits(default),
-        };
-        self.order(keys.stream());
-        self.steps.push(Step::LookUp(LookUp {
-            keys: keys.as_ptr().cast(),
-            len: keys.len(),
-            outputs,
-        }));
+        let outputs = [values.map(BufferViewMut::into_bytes), found];
+        let kind = (Kind::Get, keys.len(), bits(default));
+        self.steps.add(kind, keys.as_bytes(), None, outputs)
+    }
+}
+
+/// What a [`Recording`] has noted, without its types.
+struct Steps<'b, 'm> {
+    launches: &'b mut Launches<'m>,
+    commands: Vec<Command>,
+    /// Of buffers, but for that of the graph; each once.
+    streams: Vec<&'b Stream>,
+}
+
+impl<'b> Steps<'b, '_> {
+    /// Notes an operation on so many keys, with the value that they share, or that absent ones get.
+    fn add(
+        &mut self,
+        (kind, len, value): (Kind, usize, u64),
+        keys: BufferView<'b, u8>,
+        values: Option<BufferView<'b, u8>>,
+        outputs: [Option<BufferViewMut<'b, u8>>; 2],
+    ) -> Result<()> {
+        for stream in [Some(keys.stream()), values.map(|values| values.stream())] {
+            self.order(stream)?;
+        }
+        for output in outputs.iter().flatten() {
+            self.order(Some(output.stream()))?;
+        }
+        let [out_values, out_flags] =
+            outputs.map(|output| output.map_or(ptr::null_mut(), |mut output| output.as_mut_ptr()));
+        self.commands.push(Command {
+            keys: keys.as_ptr(),
+            values: values.map_or(ptr::null(), |values| values.as_ptr()),
+            value,
+            out_values,
+            out_flags,
+            ..Command::of(kind, self.launches.map.pair, len)
+        });
         Ok(())
     }
 
-    /// Where an output is; null if it is not wanted.
-    fn output<T: Pod>(&mut self, output: Option<BufferViewMut<'b, T>>) -> Result<*mut u8> {
-        let Some(mut output) = output else {
-            return Ok(ptr::null_mut());
+    /// Notes a dump into outputs that have room for so many pairs.
+    fn add_dump(
+        &mut self,
+        mut keys: BufferViewMut<'b, u8>,
+        mut values: BufferViewMut<'b, u8>,
+        room: usize,
+    ) -> Result<()> {
+        self.order(Some(keys.stream()))?;
+        self.order(Some(values.stream()))?;
+        self.commands.push(Command {
+            keys: keys.as_mut_ptr(),
+            values: values.as_mut_ptr(),
+            ..Command::of(Kind::Dump, self.launches.map.pair, room)
+        });
+        Ok(())
+    }
+
+    /// Notes the stream of a buffer, which has to be of the map's device, as the graph's.
+    fn order(&mut self, stream: Option<&'b Stream>) -> Result<()> {
+        let Some(stream) = stream else {
+            return Ok(());
         };
-        self.expect_here([output.device()])?;
-        self.order(output.stream());
-        Ok(output.as_mut_ptr().cast())
-    }
-
-    /// Whether buffers are of the map's device, and the graph's stream as well.
-    fn expect_here<const N: usize>(&self, devices: [&Device; N]) -> Result<()> {
-        let here = &self.graph.launches.map.device;
-        here.expect_same(self.graph.launches.stream.device())?;
-        devices
-            .into_iter()
-            .try_for_each(|device| here.expect_same(device))
-    }
-
-    /// Notes the stream of a buffer.
-    fn order(&mut self, stream: &'b Stream) {
-        let mut known = self
-            .streams
-            .iter()
-            .copied()
-            .chain([&self.graph.launches.stream]);
+        let here = &self.launches.map.device;
+        here.expect_same(self.launches.stream.device())?;
+        here.expect_same(stream.device())?;
+        let mut known = self.streams.iter().copied().chain([&self.launches.stream]);
         if !known.any(|known| known.is_same_as(stream)) {
             self.streams.push(stream);
         }
+        Ok(())
+    }
+
+    /// See [`Recording::launch`].
+    fn launch(self) -> Result<Pending<Vec<usize>>> {
+        let Self {
+            launches,
+            commands,
+            streams,
+        } = self;
+        streams
+            .iter()
+            .try_for_each(|stream| launches.stream.wait_stream(stream))?;
+        // SAFETY: each command was made of buffers of the map's device that are borrowed until now;
+        // they are neither freed nor used by others before their streams come to the end of the
+        // launch.
+        let launched = unsafe { launches.launch(commands) }?;
+        if let Some(op) = &launched.op {
+            let in_flight = &launches.map.state.in_flight;
+            let mut behind = streams.iter();
+            if let Err(error) = behind.try_for_each(|stream| in_flight.let_wait(stream, op)) {
+                // The caller must be able to free the buffers.
+                let _ = launches.stream.synchronize();
+                return Err(error);
+            }
+        }
+        Ok(launched.pending)
     }
 }
 
@@ -377,22 +373,17 @@ impl<'b, K: Key> Recording<'b, '_, K, ()> {
     /// [`Error::WrongDevice`], also for the stream of the graph.
     pub fn insert_keys(&mut self, keys: impl Into<BufferView<'b, K>>) -> Result<()> {
         let keys = keys.into();
-        self.expect_here([keys.device()])?;
-        self.order(keys.stream());
-        self.steps.push(Step::Store(Job {
-            keys: keys.as_ptr().cast(),
-            values: ptr::dangling(),
-            ..Job::insert(Pair::of::<K, ()>(), keys.len())
-        }));
-        Ok(())
+        let kind = (Kind::Insert, keys.len(), 0);
+        self.steps.add(kind, keys.as_bytes(), None, [None, None])
     }
 }
 
 impl<K: Key, V: Value> fmt::Debug for Recording<'_, '_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recording")
-            .field("graph", &self.graph)
-            .field("verbs", &self.steps.len())
+            .field("map", &self.steps.launches.map)
+            .field("stream", &self.steps.launches.stream)
+            .field("operations", &self.steps.commands.len())
             .finish_non_exhaustive()
     }
 }

@@ -8,11 +8,12 @@ use std::marker::PhantomData;
 
 use gpumap_simt::atomic::part::Update;
 
+use super::command::{Batch, Kind};
 use super::merge::Merge;
 use super::operand::{Operand, Operands, Values};
-use super::pending::Pending;
-use super::store::Verb;
+use super::pending::{Pending, only};
 use super::{Key, Map, Value, bits};
+use crate::array::{Array, ArrayMut};
 #[cfg(doc)]
 use crate::buffer::Buffer;
 use crate::buffer::BufferViewMut;
@@ -20,8 +21,9 @@ use crate::buffer::BufferViewMut;
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::{Input, Source};
+use crate::output::Sink;
 use crate::stream::Stream;
-use queue::{Call, Queue};
+use queue::Queue;
 
 /// The verbs of a [`Map`] on a stream; made by [`Map::on`].
 ///
@@ -94,8 +96,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<usize>> {
-        let call = self.store(Verb::Insert, keys.source(), values.source().into())?;
-        Ok(self.queue.counted(call))
+        self.counted(Kind::Insert, keys.source(), values.source().into())
     }
 
     /// [`Map::upsert`] on the stream.
@@ -107,9 +108,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<usize>> {
-        let verb = Verb::Merge(Update::Replace);
-        let call = self.store(verb, keys.source(), values.source().into())?;
-        Ok(self.queue.counted(call))
+        let kind = Kind::Merge(Update::Replace);
+        self.counted(kind, keys.source(), values.source().into())
     }
 
     /// [`Map::merge`] on the stream.
@@ -122,9 +122,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<Pending<usize>> {
-        let verb = Verb::Merge(merge.update::<V>());
-        let call = self.store(verb, keys.source(), values.values())?;
-        Ok(self.queue.counted(call))
+        let kind = Kind::Merge(merge.update::<V>());
+        self.counted(kind, keys.source(), values.values())
     }
 
     /// [`Map::get_or_insert_into`] on the stream.
@@ -140,9 +139,12 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         let (keys, values, held) = (keys.source(), values.source(), held.into());
         expect_same_len(keys.len(), values.len())?;
         expect_room(keys.len(), held.len())?;
-        let pairs = (keys.into(), Operands::Each(values.into()));
-        let call = self.queue.store_and_tell(pairs, held.into_bytes())?;
-        Ok(self.queue.counted(call))
+        let values = Operands::Each(values.into());
+        let call = self.queue.submit(Batch {
+            outputs: [Some(Sink::Device(held).into()), None],
+            ..Batch::with(Kind::GetOrInsert, keys.into(), values)
+        })?;
+        Ok(self.queue.counted(call, only))
     }
 
     /// [`Map::assign`] on the stream.
@@ -154,8 +156,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<usize>> {
-        let call = self.assign_all(Update::Replace, keys.source(), values.source().into())?;
-        Ok(self.queue.counted(call))
+        let kind = Kind::Update(Update::Replace);
+        self.counted(kind, keys.source(), values.source().into())
     }
 
     /// [`Map::merge_present`] on the stream.
@@ -168,8 +170,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<Pending<usize>> {
-        let call = self.assign_all(merge.update::<V>(), keys.source(), values.values())?;
-        Ok(self.queue.counted(call))
+        let kind = Kind::Update(merge.update::<V>());
+        self.counted(kind, keys.source(), values.values())
     }
 }
 
@@ -180,8 +182,10 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// # Errors
     /// As for [`Map::remove`]; [`Error::WrongDevice`] also for the stream.
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<usize>> {
-        let call = self.queue.take_away(keys.source().into())?;
-        Ok(self.queue.counted(call))
+        let call = self
+            .queue
+            .submit(Batch::of(Kind::Remove, keys.source().into()))?;
+        Ok(self.queue.counted(call, only))
     }
 }
 
@@ -217,8 +221,11 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     ) -> Result<Pending<()>> {
         let (keys, values, found) = (keys.source(), values.into(), found.into());
         expect_room(keys.len(), values.len().min(found.len()))?;
-        let outputs = [Some(values.into_bytes()), Some(found)];
-        self.queue.look_up(keys.into(), outputs, 0)
+        let outputs = [
+            Some(Sink::Device(values).into()),
+            Some(Sink::Device(found).into()),
+        ];
+        self.look_up(keys.into(), outputs, 0)
     }
 
     /// [`Map::get_or_into`] on the stream.
@@ -233,8 +240,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     ) -> Result<Pending<()>> {
         let (keys, values) = (keys.source(), values.into());
         expect_room(keys.len(), values.len())?;
-        let outputs = [Some(values.into_bytes()), None];
-        self.queue.look_up(keys.into(), outputs, bits(default))
+        let outputs = [Some(Sink::Device(values).into()), None];
+        self.look_up(keys.into(), outputs, bits(default))
     }
 
     /// [`Map::contains_into`] on the stream.
@@ -248,7 +255,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     ) -> Result<Pending<()>> {
         let (keys, found) = (keys.source(), found.into());
         expect_room(keys.len(), found.len())?;
-        self.queue.look_up(keys.into(), [None, Some(found)], 0)
+        self.look_up(keys.into(), [None, Some(Sink::Device(found).into())], 0)
     }
 }
 
@@ -286,21 +293,34 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         let call = self
             .queue
             .dump(keys.into_bytes(), values.into_bytes(), room)?;
-        Ok(self.queue.counted(call))
+        Ok(self.queue.counted(call, only))
     }
 
-    fn store(&self, verb: Verb, keys: Source<'_, K>, values: Values<'_, V>) -> Result<Call> {
-        values.expect_for(keys.len())?;
-        self.queue.store(verb, keys.into(), values.erased(), None)
-    }
-
-    fn assign_all(
+    /// Queues an operation with values that counts.
+    fn counted(
         &self,
-        update: Update,
+        kind: Kind,
         keys: Source<'_, K>,
         values: Values<'_, V>,
-    ) -> Result<Call> {
+    ) -> Result<Pending<usize>> {
         values.expect_for(keys.len())?;
-        self.queue.assign_all(update, keys.into(), values.erased())
+        let batch = Batch::with(kind, keys.into(), values.erased());
+        let call = self.queue.submit(batch)?;
+        Ok(self.queue.counted(call, only))
+    }
+
+    /// Queues a lookup into outputs with room for as many answers.
+    fn look_up(
+        &self,
+        keys: Array<'_>,
+        outputs: [Option<ArrayMut<'_>>; 2],
+        default: u64,
+    ) -> Result<Pending<()>> {
+        let call = self.queue.submit(Batch {
+            default,
+            outputs,
+            ..Batch::of(Kind::Get, keys)
+        })?;
+        Ok(self.queue.counted(call, |_| ()))
     }
 }

@@ -4,22 +4,16 @@
 use std::ptr;
 use std::sync::Arc;
 
-use gpumap_simt::atomic::part::Update;
-
 use crate::array::{Array, ArrayMut};
 use crate::buffer::BufferViewMut;
 use crate::error::Result;
 use crate::input::Source;
 use crate::map::Core;
-use crate::map::assign::Assignment;
+use crate::map::command::{Batch, Command, Kind};
 use crate::map::in_flight::PendingOp;
-use crate::map::look_up::{LookUp, Outputs};
 use crate::map::operand::Operands;
-use crate::map::pending::{Pending, only};
-use crate::map::step::Step;
-use crate::map::store::{Job, Verb};
+use crate::map::pending::Pending;
 use crate::memory::Memory;
-use crate::output::Sink;
 use crate::stream::Stream;
 
 /// An input on the device.
@@ -51,94 +45,95 @@ pub(super) struct Queue<'m> {
     pub stream: Stream,
 }
 
+/// The outputs that are wanted, which are on the device.
+fn views<'o, 'a>(
+    outputs: &'o mut [Option<ArrayMut<'a>>; 2],
+) -> impl Iterator<Item = &'o mut BufferViewMut<'a, u8>> {
+    outputs.iter_mut().flatten().filter_map(ArrayMut::on_device)
+}
+
 impl Queue<'_> {
-    /// Queues a batch that stores, or stores it here and now if it may not fit.
-    pub(super) fn store(
-        &self,
-        verb: Verb,
-        keys: Array<'_>,
-        values: Operands<'_>,
-        held: Option<BufferViewMut<'_, u8>>,
-    ) -> Result<Call> {
+    /// Queues an operation; what it is done with has been checked. The streams of device arrays wait for it.
+    pub(super) fn submit(&self, batch: Batch<'_>) -> Result<Call> {
+        let Batch {
+            kind,
+            keys,
+            values,
+            default,
+            mut outputs,
+        } = batch;
+        let traits = kind.traits();
+        for output in views(&mut outputs) {
+            self.stream.wait_stream(output.stream())?;
+        }
         if keys.is_empty() {
             return Ok(Call::Done(0));
         }
-        let table = self.map.table.read();
-        let reservation = self.map.reserve_pairs(keys.len());
-        let Some(reservation) = reservation else {
-            drop(table);
-            self.stream.synchronize()?;
-            return Ok(Call::Done(match held {
-                Some(held) => {
-                    let held = ArrayMut::from(Sink::Device(held));
-                    self.map.store_and_tell(keys, values.each(), held)?
+        let table = traits.stores.then(|| self.map.table.read());
+        let reservation = match traits.stores {
+            false => None,
+            true => match self.map.reserve_pairs(keys.len()) {
+                Some(reservation) => Some(reservation),
+                // It has to grow, so everything before it ends first.
+                None => {
+                    drop(table);
+                    self.stream.synchronize()?;
+                    let batch = Batch {
+                        kind,
+                        keys,
+                        values,
+                        default,
+                        outputs,
+                    };
+                    return self.map.run(batch).map(Call::Done);
                 }
-                None => self.map.store(verb, keys, values)?,
-            }));
+            },
         };
         self.map.expect_sound()?;
         let staged = self.stage(keys);
-        let staged = staged.and_then(|keys| Ok((keys, self.stage_values(values)?)));
-        let (staged_keys, staged_values) = staged.map_err(|error| {
-            let bytes = bytes_of_copy(keys) + bytes_of_copy(values.each());
-            error.of_batch_of(bytes as u64)
-        })?;
-        let step = Step::Store(Job {
-            verb,
-            keys: staged_keys.elements,
-            values: staged_values.elements,
-            value: values.same(),
-            held: held.map_or(ptr::null_mut(), |mut held| held.as_mut_ptr()),
-            ..Job::insert(self.map.pair, keys.len())
+        let staged = staged.and_then(|keys| match traits.takes_values {
+            true => Ok((keys, Some(self.stage_values(values)?))),
+            false => Ok((keys, None)),
         });
-        // SAFETY: keys and values are on the device and the output is as long.
-        let op = unsafe { self.map.submit(&table, &self.stream, &step) }?;
+        let (staged_keys, staged_values) = staged.map_err(|error| match traits.stores {
+            true => {
+                let bytes = bytes_of_copy(keys) + bytes_of_copy(values.each());
+                error.of_batch_of(bytes as u64)
+            }
+            false => error,
+        })?;
+        let [out_values, out_flags] = outputs.each_mut().map(|output| {
+            let view = output.as_mut().and_then(ArrayMut::on_device);
+            view.map_or(ptr::null_mut(), BufferViewMut::as_mut_ptr)
+        });
+        let command = Command {
+            keys: staged_keys.elements,
+            values: staged_values
+                .as_ref()
+                .map_or(ptr::null(), |staged| staged.elements),
+            value: match traits.takes_values {
+                true => values.same(),
+                false => default,
+            },
+            out_values,
+            out_flags,
+            ..Command::of(kind, self.map.pair, keys.len())
+        };
+        let table = table.unwrap_or_else(|| self.map.table.read());
+        // SAFETY: keys and values are on the device and outputs are as long.
+        let op = unsafe { self.map.submit(&table, &self.stream, &command) }?;
         // The pending call keeps it from now on.
-        reservation.keep_in_flight();
+        if let Some(reservation) = reservation {
+            reservation.keep_in_flight();
+        }
         drop(table);
         self.hold_back(&op, keys)?;
-        self.hold_back(&op, values.each())?;
-        Ok(Call::Pending(op))
-    }
-
-    /// Queues new values for present keys.
-    pub(super) fn assign_all(
-        &self,
-        update: Update,
-        keys: Array<'_>,
-        values: Operands<'_>,
-    ) -> Result<Call> {
-        if keys.is_empty() {
-            return Ok(Call::Done(0));
+        if traits.takes_values {
+            self.hold_back(&op, values.each())?;
         }
-        let (staged_keys, staged_values) = (self.stage(keys)?, self.stage_values(values)?);
-        let step = Step::Assign(Assignment {
-            keys: staged_keys.elements,
-            values: staged_values.elements,
-            value: values.same(),
-            len: keys.len(),
-            update,
-        });
-        // SAFETY: keys and values are on the device.
-        let op = unsafe { self.submit(&step) }?;
-        self.hold_back(&op, keys)?;
-        self.hold_back(&op, values.each())?;
-        Ok(Call::Pending(op))
-    }
-
-    /// Queues a removal that only counts.
-    pub(super) fn take_away(&self, keys: Array<'_>) -> Result<Call> {
-        if keys.is_empty() {
-            return Ok(Call::Done(0));
+        for output in views(&mut outputs) {
+            self.let_wait(&op, output.stream())?;
         }
-        let staged = self.stage(keys)?;
-        let step = Step::Remove {
-            keys: staged.elements,
-            len: keys.len(),
-        };
-        // SAFETY: the keys are on the device.
-        let op = unsafe { self.submit(&step) }?;
-        self.hold_back(&op, keys)?;
         Ok(Call::Pending(op))
     }
 
@@ -152,87 +147,34 @@ impl Queue<'_> {
         self.map.device.expect_same(self.stream.device())?;
         self.stream.wait_stream(keys.stream())?;
         self.stream.wait_stream(values.stream())?;
-        let step = Step::Dump {
-            keys: keys.as_mut_ptr(),
-            values: values.as_mut_ptr(),
-            room,
+        let command = Command {
+            keys: keys.as_mut_ptr().cast_const(),
+            values: values.as_mut_ptr().cast_const(),
+            ..Command::of(Kind::Dump, self.map.pair, room)
         };
         // SAFETY: both outputs have as many elements as there is room for.
-        let op = unsafe { self.submit(&step) }?;
+        let op = unsafe { self.launch(&command) }?;
         self.let_wait(&op, keys.stream())?;
         self.let_wait(&op, values.stream())?;
         Ok(Call::Pending(op))
     }
 
     /// The answer of a call that counts.
-    pub(super) fn counted(&self, call: Call) -> Pending<usize> {
+    pub(super) fn counted<A>(&self, call: Call, answer: fn(Vec<usize>) -> A) -> Pending<A> {
         match call {
-            Call::Pending(op) => Pending::of_op(&self.map.state, op, only),
-            Call::Done(new) => Pending::ready(vec![new], only),
+            Call::Pending(op) => Pending::of_op(&self.map.state, op, answer),
+            Call::Done(new) => Pending::ready(vec![new], answer),
         }
-    }
-
-    /// Stores pairs, and tells what the map holds for each key, for which there is room.
-    pub(super) fn store_and_tell(
-        &self,
-        (keys, values): (Array<'_>, Operands<'_>),
-        held: BufferViewMut<'_, u8>,
-    ) -> Result<Call> {
-        let stream = held.stream();
-        self.stream.wait_stream(stream)?;
-        let call = self.store(Verb::GetOrInsert, keys, values, Some(held))?;
-        if let Call::Pending(op) = &call {
-            self.let_wait(op, stream)?;
-        }
-        Ok(call)
-    }
-
-    /// Looks keys up into outputs, if they are wanted, with room for as many answers: values, and bytes that say which keys
-    /// were found.
-    pub(super) fn look_up(
-        &self,
-        keys: Array<'_>,
-        mut outputs: [Option<BufferViewMut<'_, u8>>; 2],
-        default: u64,
-    ) -> Result<Pending<()>> {
-        for output in outputs.iter().flatten() {
-            self.stream.wait_stream(output.stream())?;
-        }
-        if keys.is_empty() {
-            return Ok(Pending::ready(Vec::new(), |_| ()));
-        }
-        let staged = self.stage(keys)?;
-        let [values, found] = outputs.each_mut().map(|output| {
-            output
-                .as_mut()
-                .map_or(ptr::null_mut(), BufferViewMut::as_mut_ptr)
-        });
-        let step = Step::LookUp(LookUp {
-            keys: staged.elements,
-            len: keys.len(),
-            outputs: Outputs {
-                values,
-                found,
-                default,
-            },
-        });
-        // SAFETY: the keys are on the device and outputs are as long.
-        let op = unsafe { self.submit(&step) }?;
-        self.hold_back(&op, keys)?;
-        for output in outputs.iter().flatten() {
-            self.let_wait(&op, output.stream())?;
-        }
-        Ok(Pending::of_op(&self.map.state, op, |_| ()))
     }
 
     /// Puts a step into the air that stores nothing.
     ///
     /// # Safety
     /// As for `Map::submit`.
-    unsafe fn submit(&self, step: &Step) -> Result<Arc<PendingOp>> {
+    unsafe fn launch(&self, command: &Command) -> Result<Arc<PendingOp>> {
         let table = self.map.table.read();
         // SAFETY: passed on.
-        unsafe { self.map.submit(&table, &self.stream, step) }
+        unsafe { self.map.submit(&table, &self.stream, command) }
     }
 
     /// An input on the device, when what is queued on the stream from now on comes to it.

@@ -2,10 +2,11 @@
 
 use gpumap_kernels::kernels::UndoArgs;
 use gpumap_kernels::verbs::store::Select;
+use gpumap_simt::kernel::Kernel;
 
-use super::job::{Job, Verb};
 use super::run::Report;
 use crate::error::{Error, Result};
+use crate::map::command::{Command, Kind};
 use crate::map::grow::PARTS;
 use crate::map::table::Table;
 use crate::map::{Core, Growth};
@@ -40,12 +41,12 @@ impl Core {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        part: Job,
+        part: Command,
         report: Report,
         progress: &mut Progress,
     ) -> Result<()> {
         let mut again = |table: &Table, scratch: &mut Workspace| {
-            self.run(table, scratch, part, Select::Unplaced)
+            self.run_store(table, scratch, part, Select::Unplaced)
         };
         self.place_by(table, scratch, part.len, report, progress, &mut again)
     }
@@ -111,27 +112,26 @@ impl Core {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job,
+        job: Command,
     ) -> Result<usize> {
-        let outcomes = if job.outcomes.is_null() {
+        let outcomes = if job.out_flags.is_null() {
             let outcomes: *mut u8 = scratch.reserve(ScratchRole::SecondOutput, job.len)?;
             // SAFETY: reserved with one byte per key.
             unsafe { scratch.stream().fill(outcomes, 0, job.len) }?;
             outcomes
         } else {
-            job.outcomes
+            job.out_flags
         };
         // For all of it now: once pairs are stored, nothing may fail for want of memory.
         scratch.clear_bits(job.places())?;
-        let (kernel, _) = self.kernel_of(job.verb);
-        let kernels = [self.kernels.insert.entry(), kernel.entry()];
+        let kernels = [self.kernels.insert, self.store_kernel(job.kind)].map(Kernel::entry);
         self.device.load_kernels(kernels)?;
         self.device.load_kernels([self.kernels.undo])?;
         // First the absent keys. Values of present ones, which could not be taken back, are
         // touched when nothing can fail any more.
-        let insert = Job {
-            verb: Verb::Insert,
-            outcomes,
+        let insert = Command {
+            kind: Kind::Insert,
+            out_flags: outcomes,
             ..job
         };
         let mut progress = Progress::default();
@@ -146,13 +146,18 @@ impl Core {
                 other => other,
             });
         }
-        let select = match job.verb {
-            Verb::Insert => return Ok(progress.stored),
-            Verb::Merge(_) | Verb::Exchange(_) => Select::NotStored,
-            Verb::GetOrInsert => Select::All,
+        let select = match job.kind {
+            Kind::Insert => return Ok(progress.stored),
+            Kind::Merge(_) | Kind::ExchangeIds => Select::NotStored,
+            _ => Select::All,
         };
-        let second = Job { outcomes, ..job };
-        self.or_poison(scratch, |scratch| self.run(table, scratch, second, select))?;
+        let second = Command {
+            out_flags: outcomes,
+            ..job
+        };
+        self.or_poison(scratch, |scratch| {
+            self.run_store(table, scratch, second, select)
+        })?;
         Ok(progress.stored)
     }
 
@@ -161,11 +166,11 @@ impl Core {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        insert: Job,
+        insert: Command,
         progress: &mut Progress,
     ) -> Result<()> {
         loop {
-            let report = self.run(table, scratch, insert, Select::UntilFull)?;
+            let report = self.run_store(table, scratch, insert, Select::UntilFull)?;
             self.state.occupancy.stored(report.stored);
             progress.stored += report.stored;
             if report.unplaced == 0 {
@@ -182,7 +187,7 @@ impl Core {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        insert: Job,
+        insert: Command,
         progress: &mut Progress,
     ) -> Result<()> {
         let mut rest = insert;
@@ -203,7 +208,7 @@ impl Core {
             if part.len == 0 {
                 return Err(self.full(insert.len, rest.len, false));
             }
-            let report = self.run(table, scratch, part, Select::All)?;
+            let report = self.run_store(table, scratch, part, Select::All)?;
             self.state.occupancy.stored(report.stored);
             progress.stored += report.stored;
             if report.unplaced != 0 {
@@ -220,14 +225,14 @@ impl Core {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        job: Job,
+        job: Command,
         Progress { stored, moved }: Progress,
     ) -> Result<()> {
         let (grid, batch) = self.share_out(job.keys, job.values, job.len);
         let args = UndoArgs {
             view: table.view_to_store(),
             batch,
-            outcomes: job.outcomes,
+            outcomes: job.out_flags,
             buries: u32::from(moved),
         };
         self.or_poison(scratch, |scratch| {

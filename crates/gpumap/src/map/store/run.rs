@@ -1,17 +1,11 @@
-//! The kernels that store, and the one that counts before them.
+//! Running commands that store, and the one that counts before them.
 
-use std::ptr;
+use gpumap_kernels::verbs::store::Select;
 
-use gpumap_kernels::kernels::{CountArgs, CountBinsArgs, StoreArgs, StoreBinsArgs};
-use gpumap_kernels::source::Batch;
-use gpumap_kernels::verbs::store::{Account, Select};
-use gpumap_simt::atomic::part::Update;
-use gpumap_simt::kernel::Launcher;
-
-use super::job::{Job, StoreKernel, Verb};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::map::Core;
-use crate::map::launch::grid_of_bins;
+use crate::map::command::{Command, Kind};
+use crate::map::launch::Notes;
 use crate::map::table::Table;
 use crate::scratch::Workspace;
 
@@ -28,31 +22,14 @@ impl Core {
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        job: Job,
+        command: Command,
     ) -> Result<usize> {
         self.expect_sound()?;
-        let (view, absent) = (table.view(), scratch.counting()?);
-        let stream = scratch.stream();
-        // SAFETY: the kernel sets fit the map's types, the keys are staged, and bins live as long as
-        // the job; the caller holds the table's lock until this has ended.
-        unsafe {
-            match (job.bins, &self.kernels.bulk) {
-                (Some(bins), Some(kernels)) => {
-                    let grid = grid_of_bins(&bins);
-                    let args = CountBinsArgs { view, bins, absent };
-                    kernels.count_absent.launch(stream, grid, args)
-                }
-                _ => {
-                    let (grid, batch) = self.share_out(job.keys, ptr::null(), job.len);
-                    let args = CountArgs {
-                        view,
-                        batch,
-                        absent,
-                    };
-                    self.kernels.count_absent.launch(stream, grid, args)
-                }
-            }
-        }?;
+        let notes = Notes::of(scratch.counting()?);
+        let count = command.as_kind(Kind::CountAbsent);
+        // SAFETY: the keys are staged, and bins live as long as the command; the caller holds the table's
+        // lock until this has ended.
+        unsafe { self.launch(table, scratch.stream(), &count, notes) }?;
         let [absent, _] = scratch.counted()?;
         // It only looked.
         scratch.begin();
@@ -60,23 +37,22 @@ impl Core {
     }
 
     /// Runs a kernel that stores, and waits for it. The caller holds the table's lock.
-    pub(in crate::map) fn run(
+    pub(in crate::map) fn run_store(
         &self,
         table: &Table,
         scratch: &mut Workspace,
-        job: Job,
+        command: Command,
         select: Select,
     ) -> Result<Report> {
         self.expect_sound()?;
         let unplaced = match select {
             // As the run before has left them.
             Select::Unplaced => scratch.bits(),
-            _ => scratch.clear_bits(job.places())?,
+            _ => scratch.clear_bits(command.places())?,
         };
-        let account = Account {
-            outcomes: job.outcomes,
-            unplaced,
+        let notes = Notes {
             counters: scratch.counting()?,
+            unplaced,
             select,
         };
         // Until the kernel has ended well, as far as anyone knows.
@@ -84,7 +60,7 @@ impl Core {
         let [stored, unplaced] = self.or_poison_if_launched(scratch, |scratch| {
             // SAFETY: inputs are staged, outputs and bits are as long as the batch; the caller
             // holds the table's lock until this has ended.
-            unsafe { self.launch_store(table, scratch.stream(), job, account) }?;
+            unsafe { self.launch(table, scratch.stream(), &command, notes) }?;
             scratch.counted()
         })?;
         if unplaced == 0 && select != Select::Unplaced {
@@ -94,60 +70,5 @@ impl Core {
             stored: stored as usize,
             unplaced: unplaced as usize,
         })
-    }
-
-    /// Launches a kernel that stores, or records that.
-    ///
-    /// # Safety
-    /// Inputs, outputs and bits are as many as the job says, on the map's device. They, the
-    /// counters and the table are valid until what was launched, or will be, has ended.
-    pub(in crate::map) unsafe fn launch_store(
-        &self,
-        table: &Table,
-        on: &impl Launcher<Error = Error>,
-        job: Job,
-        account: Account,
-    ) -> Result<()> {
-        let view = table.view_to_store();
-        let (kernel, update) = self.kernel_of(job.verb);
-        let (Some(bins), Some(kernels)) = (job.bins, &self.kernels.bulk) else {
-            let (grid, batch) = self.share_out(job.keys, job.values, job.len);
-            let args = StoreArgs {
-                view,
-                batch: Batch {
-                    value: job.value,
-                    ..batch
-                },
-                update,
-                values: job.held,
-                account,
-            };
-            // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
-            return unsafe { kernel.launch(on, grid, args) };
-        };
-        let kernel = match job.verb {
-            Verb::Merge(_) => kernels.merge,
-            // The verbs that tell are not sorted.
-            Verb::Insert | Verb::GetOrInsert | Verb::Exchange(_) => kernels.insert,
-        };
-        let grid = grid_of_bins(&bins);
-        let args = StoreBinsArgs {
-            view,
-            bins,
-            update,
-            account,
-        };
-        // SAFETY: as above; there is a bit for each place, and the bins live as long as the job.
-        unsafe { kernel.launch(on, grid, args) }
-    }
-
-    /// The kernel of a verb, and what it does to values of present keys.
-    pub(in crate::map) fn kernel_of(&self, verb: Verb) -> (StoreKernel, Update) {
-        match verb {
-            Verb::Insert => (self.kernels.insert, Update::Replace),
-            Verb::Merge(update) => (self.kernels.merge, update),
-            Verb::GetOrInsert => (self.kernels.get_or_insert, Update::Replace),
-            Verb::Exchange(kernel) => (kernel, Update::Replace),
-        }
     }
 }

@@ -4,9 +4,9 @@ use gpumap_kernels::verbs::store::Select;
 use parking_lot::RwLockReadGuard;
 
 use super::alone::Progress;
-use super::job::{Job, Verb};
 use crate::error::{Error, Result};
 use crate::map::bulk::Binned;
+use crate::map::command::{Command, Kind};
 use crate::map::table::Table;
 use crate::map::{Core, Growth};
 use crate::occupancy::Reservation;
@@ -14,7 +14,7 @@ use crate::scratch::{ScratchRole, Workspace};
 
 impl Core {
     /// Stores a batch: beside other calls if it fits for sure, else alone, growing as need be.
-    pub(in crate::map) fn store_all(&self, scratch: &mut Workspace, job: Job) -> Result<usize> {
+    pub(in crate::map) fn store_all(&self, scratch: &mut Workspace, job: Command) -> Result<usize> {
         if let Some(mut table) = self.alone_to_build(&job)
             && let Some(stored) = self.build_from(&mut table, scratch, job)?
         {
@@ -30,7 +30,7 @@ impl Core {
         // In order it is counted faster too.
         let sorted = self.sorted(&table, scratch, &job, true)?;
         let absent = self.count_absent(&table, scratch, job.sorted(sorted.as_ref()))?;
-        if absent == 0 && matches!(job.verb, Verb::Insert) {
+        if absent == 0 && matches!(job.kind, Kind::Insert) {
             // Nothing to do, and outcomes say so.
             return Ok(0);
         }
@@ -38,7 +38,7 @@ impl Core {
             let stored = self.store_absent(table, scratch, job, absent, sorted);
             if stored.is_err() {
                 // So that there is memory to shrink.
-                scratch.free(job.outcomes.is_null().then_some(ScratchRole::SecondOutput));
+                scratch.free(job.out_flags.is_null().then_some(ScratchRole::SecondOutput));
             }
             stored
         });
@@ -55,7 +55,7 @@ impl Core {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job,
+        job: Command,
         absent: usize,
         sorted: Option<Binned>,
     ) -> Result<usize> {
@@ -78,12 +78,12 @@ impl Core {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job,
+        job: Command,
         absent: usize,
         error: Error,
     ) -> Result<usize> {
         if absent > self.state.occupancy.left() && self.growth == Growth::Fixed {
-            let noted = match job.outcomes.is_null() {
+            let noted = match job.out_flags.is_null() {
                 true => Workspace::bytes_of(job.len),
                 false => 0,
             };
@@ -113,7 +113,7 @@ impl Core {
         &self,
         table: &mut Table,
         scratch: &mut Workspace,
-        job: Job,
+        job: Command,
         sorted: Option<&Binned>,
     ) -> Result<usize> {
         let (in_bins, job) = (sorted.map(Binned::in_bins), job.sorted(sorted));
@@ -127,7 +127,7 @@ impl Core {
         if let Some(stored) = made {
             return Ok(stored);
         }
-        let report = self.run(table, scratch, job, Select::All)?;
+        let report = self.run_store(table, scratch, job, Select::All)?;
         self.state.occupancy.stored(report.stored);
         if report.unplaced == 0 {
             return Ok(report.stored);
@@ -151,14 +151,14 @@ impl Core {
         table: RwLockReadGuard<'_, Table>,
         reservation: Reservation<'_>,
         scratch: &mut Workspace,
-        part: Job,
+        part: Command,
     ) -> Result<usize> {
         let sorted = match part.bins {
             Some(_) => None,
             None => self.sorted(&table, scratch, &part, true)?,
         };
         let part = part.sorted(sorted.as_ref());
-        let report = self.run(&table, scratch, part, Select::All)?;
+        let report = self.run_store(&table, scratch, part, Select::All)?;
         // Under the lock still: the next rebuild of the table takes the state as it is then.
         reservation.commit(report.stored);
         drop(table);

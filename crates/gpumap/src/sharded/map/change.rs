@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_same_len};
 #[cfg(doc)]
 use crate::map::Map;
-use crate::map::{Key, Merge, Operand, Value, Verb};
+use crate::map::{Key, Kind, Merge, Operand, Value};
 use crate::primitives::{Element, Predicate};
 
 /// # Insert and update
@@ -57,9 +57,9 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        let verb = Verb::Merge(merge.update::<V>());
+        let kind = Kind::Merge(merge.update::<V>());
         self.once_with(keys, values.values(), |rank, shard, keys, values| {
-            shard.store(rank, keys, values, verb)
+            shard.run(rank, kind, keys, values)
         })
     }
 
@@ -95,9 +95,9 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        let update = merge.update::<V>();
+        let kind = Kind::Update(merge.update::<V>());
         self.once_with(keys, values.values(), |rank, shard, keys, values| {
-            shard.change(rank, keys, values, update)
+            shard.run(rank, kind, keys, values)
         })
     }
 }

@@ -1,0 +1,310 @@
+//! How a [`Batch`] is run: one order for all kinds.
+//!
+//! Lengths have been compared by the face of the map, which knows the types. Then: room for outputs on the device, pieces if
+//! the batch is large and the host has it, or else all of it is staged; the table's lock, shared or not; room for what is
+//! stored; the kernel, sorted first where that pays; counts, and outputs to where the caller wants them.
+
+use std::ptr;
+use std::sync::Arc;
+
+use super::Core;
+use super::command::{Batch, Command, Kind};
+use super::in_flight::PendingOp;
+use super::launch::Notes;
+use super::operand::Operands;
+use super::table::Table;
+use crate::array::{Array, ArrayMut};
+use crate::error::Result;
+use crate::occupancy::Reservation;
+use crate::scratch::{HostTarget, ScratchRole, Workspace, address_of};
+use crate::stream::Stream;
+
+impl Core {
+    /// Runs an operation, and waits. Returns what it counts: pairs that were stored or removed, or keys that were present.
+    pub(crate) fn run(&self, batch: Batch<'_>) -> Result<usize> {
+        let traits = batch.kind.traits();
+        match traits {
+            _ if traits.stores => self.store(batch),
+            _ if traits.removes || traits.takes_values => self.change(batch),
+            _ => self.look_up_into(batch),
+        }
+    }
+
+    /// Stores a batch: one that makes no answer for single keys, or makes room for answers first.
+    fn store(&self, batch: Batch<'_>) -> Result<usize> {
+        let Batch {
+            kind,
+            keys,
+            values,
+            outputs,
+            ..
+        } = batch;
+        let len = keys.len();
+        self.scratch.of_batch(|scratch| {
+            let told: u64 = outputs
+                .iter()
+                .flatten()
+                .map(|output| scratch.bytes_of_array(output, len))
+                .sum();
+            let targets = self.targets(scratch, outputs, len);
+            let mut targets = targets.map_err(|error| {
+                let bytes = scratch.bytes_of_pairs(keys.bytes(), values.each().bytes());
+                self.too_large_to_stage(error, len, bytes + told)
+            })?;
+            let [out_values, out_flags] = targets.each_mut().map(address_of);
+            if !out_flags.is_null() {
+                // SAFETY: one byte per key.
+                unsafe { scratch.stream().fill(out_flags, 0, len) }?;
+            }
+            let command = Command {
+                value: values.same(),
+                out_values,
+                out_flags,
+                ..Command::of(kind, self.pair, len)
+            };
+            let stored = self.store_batch(scratch, keys, values, command)?;
+            scratch.copy_all_to_host(targets.into_iter().flatten())?;
+            Ok(stored)
+        })
+    }
+
+    /// Stages a batch and stores it. Returns how many pairs were stored.
+    fn store_batch(
+        &self,
+        scratch: &mut Workspace,
+        keys: Array<'_>,
+        values: Operands<'_>,
+        command: Command,
+    ) -> Result<usize> {
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        let told = command.bytes_in(scratch);
+        let bytes = told + scratch.bytes_of_pairs(keys.bytes(), values.each().bytes());
+        let too_large = |error| self.too_large_to_stage(error, keys.len(), bytes);
+        let in_pieces = self.store_in_chunks(scratch, keys, values, command);
+        if let Some(stored) = in_pieces.map_err(too_large)? {
+            return Ok(stored);
+        }
+        // SAFETY: the workspace waits for its stream before this call returns.
+        let staged = unsafe { stage(scratch, keys, values, command) };
+        let command = staged.map_err(too_large)?;
+        let staged = command.bytes_in(scratch);
+        let stored = self.store_all(scratch, command);
+        stored.map_err(|error| error.of_batch_with(staged))
+    }
+
+    /// Changes pairs that are there, or removes them.
+    fn change(&self, batch: Batch<'_>) -> Result<usize> {
+        let Batch {
+            kind,
+            keys,
+            values,
+            default,
+            outputs,
+        } = batch;
+        let len = keys.len();
+        if len == 0 {
+            return Ok(0);
+        }
+        let traits = kind.traits();
+        let mut scratch = self.scratch.take()?;
+        let mut targets = self.targets(&mut scratch, outputs, len)?;
+        let [out_values, out_flags] = targets.each_mut().map(address_of);
+        let command = Command {
+            value: match traits.takes_values {
+                true => values.same(),
+                false => default,
+            },
+            out_values,
+            out_flags,
+            ..Command::of(kind, self.pair, len)
+        };
+        let changed = match traits.is_alone {
+            true => {
+                let table = self.exclusive()?;
+                self.change_batch(&table, &mut scratch, keys, values, command)
+            }
+            false => {
+                let table = self.table.read();
+                self.change_batch(&table, &mut scratch, keys, values, command)
+            }
+        }?;
+        scratch.copy_all_to_host(targets.into_iter().flatten())?;
+        Ok(changed)
+    }
+
+    /// Changes pairs that are there, or removes them, and waits. The caller holds the table's lock, and outputs have places
+    /// for all keys. Returns how many keys were present.
+    pub(super) fn change_batch(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        keys: Array<'_>,
+        values: Operands<'_>,
+        command: Command,
+    ) -> Result<usize> {
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        let in_pieces = self.change_in_chunks(table, keys, values, command)?;
+        if let Some(changed) = in_pieces {
+            return Ok(changed);
+        }
+        // SAFETY: the wait below is over before keys and values are given back.
+        let command = unsafe { stage(scratch, keys, values, command) }?;
+        self.expect_sound()?;
+        let sorted = self.sorted(table, scratch, &command, false)?;
+        let command = command.sorted(sorted.as_ref());
+        self.run_change(table, scratch, command)
+    }
+
+    /// Runs the kernel of a command that changes pairs that are there, or removes them, and waits. The caller holds the
+    /// table's lock.
+    pub(super) fn run_change(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        command: Command,
+    ) -> Result<usize> {
+        if let (Kind::Update(_), Some(_), 0) = (command.kind, command.bins, self.pair.value) {
+            // The keys of a set have no values.
+            return Ok(command.len - self.count_absent(table, scratch, command)?);
+        }
+        let notes = Notes::of(scratch.counting()?);
+        let [changed, _] = self.or_poison_if_launched(scratch, |scratch| {
+            // SAFETY: the batch is staged, outputs have a place for each key, and bins live as long as the command;
+            // the caller holds the table's lock until this has ended.
+            unsafe { self.launch(table, scratch.stream(), &command, notes) }?;
+            scratch.counted()
+        })?;
+        let changed = changed as usize;
+        if command.kind.traits().removes {
+            self.state.occupancy.removed(changed);
+        }
+        Ok(changed)
+    }
+
+    /// Looks keys up into memory of the host or of the device, which has room for as many answers.
+    fn look_up_into(&self, batch: Batch<'_>) -> Result<usize> {
+        let Batch {
+            kind,
+            keys,
+            default,
+            outputs,
+            ..
+        } = batch;
+        let Some(outputs) = self.look_up_for_host(keys, outputs, default)? else {
+            return Ok(0);
+        };
+        let len = keys.len();
+        let mut scratch = self.scratch.take()?;
+        let mut targets = self.targets(&mut scratch, outputs, len)?;
+        let [out_values, out_flags] = targets.each_mut().map(address_of);
+        let command = Command {
+            value: default,
+            out_values,
+            out_flags,
+            ..Command::of(kind, self.pair, len)
+        };
+        self.look_up(&mut scratch, keys, command)?;
+        scratch.copy_all_to_host(targets.into_iter().flatten())?;
+        Ok(0)
+    }
+
+    /// Looks keys up, and waits. Outputs are as long as they.
+    pub(super) fn look_up(
+        &self,
+        scratch: &mut Workspace,
+        keys: Array<'_>,
+        command: Command,
+    ) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the callers wait for the workspace while they hold `keys`.
+        let command = unsafe { stage(scratch, keys, Operands::Same(command.value), command) }?;
+        let table = self.table.read();
+        self.look_up_staged(&table, scratch, command)
+    }
+
+    /// Looks up keys that are on the device, and waits. To be called under the table's lock.
+    pub(super) fn look_up_staged(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        command: Command,
+    ) -> Result<()> {
+        if self.look_up_sorted(table, scratch, command)? {
+            return Ok(());
+        }
+        self.expect_sound()?;
+        // SAFETY: the keys are staged and the outputs are as long as the batch; the caller holds
+        // the lock until this has ended.
+        unsafe { self.launch(table, scratch.stream(), &command, Notes::NONE) }?;
+        scratch.wait()
+    }
+
+    /// Room for so many pairs beside other calls, if there is.
+    pub(super) fn reserve_pairs(&self, pairs: usize) -> Option<Reservation<'_>> {
+        self.state.occupancy.reserve_pairs(pairs).or_else(|| {
+            // A call that has ended meanwhile may have stored less than it reserved.
+            self.state.retire_ended();
+            self.state.occupancy.reserve_pairs(pairs)
+        })
+    }
+
+    /// Puts a command into the air. The caller has made the table its own, or shares it, and has been
+    /// promised room for what it stores.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch).
+    pub(super) unsafe fn submit(
+        &self,
+        table: &Table,
+        stream: &Stream,
+        command: &Command,
+    ) -> Result<Arc<PendingOp>> {
+        self.expect_sound()?;
+        self.state.submit(stream, command.effect(), |counters| {
+            // SAFETY: passed on. A call that frees or replaces the table first waits for all pending calls.
+            unsafe { self.launch(table, stream, command, Notes::of(counters)) }
+        })
+    }
+
+    /// Where kernels write outputs, with room for as many answers.
+    fn targets<'a>(
+        &self,
+        scratch: &mut Workspace,
+        [values, flags]: [Option<ArrayMut<'a>>; 2],
+        len: usize,
+    ) -> Result<[Option<HostTarget<'a, u8>>; 2]> {
+        Ok([
+            scratch.host_target_if(ScratchRole::FirstOutput, values, len)?,
+            scratch.host_target_if(ScratchRole::SecondOutput, flags, len)?,
+        ])
+    }
+}
+
+/// The command with its batch on the device.
+///
+/// # Safety
+/// As for [`Workspace::stage`].
+unsafe fn stage(
+    scratch: &mut Workspace,
+    keys: Array<'_>,
+    values: Operands<'_>,
+    command: Command,
+) -> Result<Command> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        Ok(Command {
+            keys: scratch.stage(ScratchRole::Keys, keys.bytes())?,
+            values: match command.kind.traits().takes_values {
+                true => values.stage(scratch)?,
+                false => ptr::null(),
+            },
+            ..command
+        })
+    }
+}
