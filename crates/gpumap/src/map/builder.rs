@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use gpumap_kernels::kernels::{Encoding, KERNELS_8_8_WIDE};
 use gpumap_kernels::table::MAX_PAGE_SLABS;
 
-use super::bulk::Thresholds;
 use super::shape::Wish;
+use super::tuning::Tuning;
 use super::{Config, Core, Key, Map, Pair, Value};
 use crate::device::{Device, Kind};
 use crate::error::{Error, Result, Setting};
@@ -66,7 +66,7 @@ pub struct MapBuilder<K, V> {
     seed: Option<u64>,
     encoding: Option<Encoding>,
     pub(super) growth: Growth,
-    bulk: Option<Thresholds>,
+    bulk: Option<Tuning>,
     chunking: Option<Chunking>,
     _pair: PhantomData<fn(K) -> V>,
 }
@@ -153,7 +153,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     #[doc(hidden)]
     #[must_use]
     pub fn bulk_from(mut self, pairs: [usize; 3]) -> Self {
-        self.bulk = Some(Thresholds::from(pairs));
+        self.bulk = Some(Tuning::from(pairs));
         self
     }
 
@@ -204,7 +204,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         let config = Config {
             wish: self.wish,
             growth: self.growth,
-            bulk: self.bulk,
+            tuning: self.bulk,
             chunking: self.chunking,
             seed,
             encoding,

@@ -24,6 +24,7 @@ mod operand;
 mod order;
 mod pending;
 mod persist;
+mod plan;
 #[cfg(test)]
 mod refusals;
 mod remove;
@@ -36,6 +37,7 @@ mod stats;
 mod store;
 mod submit;
 mod table;
+mod tuning;
 mod wakers;
 
 use std::fmt;
@@ -77,10 +79,10 @@ use crate::occupancy::Occupancy;
 use crate::poison;
 use crate::scratch::{Chunking, ScratchPool, Workspace};
 use crate::stream::Stream;
-use bulk::Thresholds;
 use in_flight::{InFlight, MapState};
 use shape::{Shape, Wish};
 use table::Table;
+use tuning::Tuning;
 
 /// A map from keys to values in the memory of a device.
 ///
@@ -178,7 +180,7 @@ pub(crate) struct Core {
     wish: Wish,
     growth: Growth,
     /// When batches are sorted.
-    bulk: Thresholds,
+    tuning: Tuning,
     seed: u64,
     submaps: AtomicUsize,
 }
@@ -187,7 +189,7 @@ pub(crate) struct Core {
 struct Config {
     wish: Wish,
     growth: Growth,
-    bulk: Option<Thresholds>,
+    tuning: Option<Tuning>,
     chunking: Option<Chunking>,
     seed: u64,
     encoding: Encoding,
@@ -336,7 +338,7 @@ impl Core {
         let Config {
             wish,
             growth,
-            bulk,
+            tuning,
             chunking,
             seed,
             encoding,
@@ -367,7 +369,7 @@ impl Core {
             table: Lock::new(table),
             wish,
             growth,
-            bulk: bulk.unwrap_or_else(|| Thresholds::of(device, kernels.slot_bytes)),
+            tuning: tuning.unwrap_or_else(|| Tuning::of(device, kernels.slot_bytes)),
             seed,
             submaps,
         })

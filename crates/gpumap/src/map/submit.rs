@@ -154,7 +154,7 @@ impl Core {
         // SAFETY: the wait below is over before keys and values are given back.
         let command = unsafe { stage(scratch, keys, values, command) }?;
         self.expect_sound()?;
-        let sorted = self.sorted(table, scratch, &command, false)?;
+        let sorted = self.sorted(scratch, &command, false)?;
         let command = command.sorted(sorted.as_ref());
         self.run_change(table, scratch, command)
     }

@@ -14,7 +14,7 @@ use super::grains::Grains;
 use super::stages::Arrival;
 use crate::error::{Error, Result};
 use crate::map::command::{Command, Kind};
-use crate::map::table::Table;
+use crate::map::plan::BatchInfo;
 use crate::map::{Core, Pair};
 use crate::memory::{Memory, bytes_of, bytes_of_each};
 use crate::primitives::scatter_tile;
@@ -153,18 +153,17 @@ impl Core {
     /// `combines` and there are many. Waits for the device.
     pub(in crate::map) fn sorted(
         &self,
-        table: &Table,
         scratch: &mut Workspace,
         job: &Command,
         combines: bool,
     ) -> Result<Option<Binned>> {
-        let Some(kernels) = self.kernels.bulk.filter(|_| !job.answers()) else {
+        let Some(kernels) = self.kernels.bulk else {
             return Ok(None);
         };
-        if !self.bulk.sorts(job.len, table.shape.bytes()) {
+        if !self.plan(job, BatchInfo::of(job)).is_sorted {
             return Ok(None);
         }
-        let looks_first = combines && job.len >= self.bulk.combine;
+        let looks_first = combines && job.len >= self.tuning.combine;
         if !job.values.is_null() || looks_first && self.repeats(scratch, job)? {
             return self.pairs_to_bins(scratch, job, REGION_BITS, combines);
         }
@@ -205,7 +204,7 @@ impl Core {
     /// Consecutive places for each warp, of bins of so many that have `len` keys for this table.
     pub(crate) fn part_of_bins(&self, len: usize, grains: Grains) -> u32 {
         let table_bytes = self.slots() as u64 * u64::from(self.kernels.slot_bytes);
-        self.bulk.part(len, table_bytes, grains)
+        self.tuning.part(len, table_bytes, grains)
     }
 
     /// The batch of a job by the top `bits` bits of its hashes, each key with its value; none if there is no memory
@@ -234,7 +233,7 @@ impl Core {
             return sort(scratch, kernels.to_bins, None);
         };
         // A sample of a small batch takes longer than it saves, unless a bin has run over.
-        let looks_first = job.len >= self.bulk.combine;
+        let looks_first = job.len >= self.tuning.combine;
         let mut repeats = looks_first && self.repeats(scratch, job)?;
         if !repeats {
             let sorted = sort(scratch, kernels.to_bins, None)?;
@@ -318,7 +317,7 @@ impl Core {
         // is staged. The host's counts live until the wait, which is reached unless something
         // failed; then nothing is left to write them.
         unsafe {
-            if self.bulk.zeroes_bins {
+            if self.tuning.zeroes_bins {
                 for memory in [&binned.keys, &binned.values] {
                     stream.fill(memory.ptr(), 0, memory.bytes())?;
                 }

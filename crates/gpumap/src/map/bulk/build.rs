@@ -4,7 +4,6 @@ use std::ptr;
 
 use gpumap_kernels::kernels::BulkKernels;
 use gpumap_kernels::verbs::store::Select;
-use gpumap_simt::atomic::part::Update;
 use parking_lot::RwLockWriteGuard;
 
 use super::bins::{Binned, InBins, spare};
@@ -13,7 +12,8 @@ use super::merge::{Lists, Merged};
 use super::plan::{Before, Plan};
 use crate::error::Result;
 use crate::map::Core;
-use crate::map::command::{Command, Kind};
+use crate::map::command::Command;
+use crate::map::plan::{self, BatchInfo, TableInfo};
 use crate::map::store::Progress;
 use crate::map::table::Table;
 use crate::memory::{Memory, bytes_of, bytes_of_each};
@@ -21,10 +21,10 @@ use crate::scratch::Workspace;
 
 /// How pages are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PageJob {
-    pub(super) before: Before,
+pub(in crate::map) struct PageJob {
+    pub(in crate::map) before: Before,
     /// What becomes of the values of equal keys: none if any pair may be kept, and one that was there before is.
-    pub(super) merge: Option<PageMerge>,
+    pub(in crate::map) merge: Option<PageMerge>,
 }
 
 /// Scratch of a build, all of it there before the table is touched.
@@ -38,44 +38,21 @@ pub(super) struct Parts {
 }
 
 impl Core {
-    /// Whether pages are made with the batch of a job, as the map's state has it, and how: none if they are not. Values are
-    /// merged only if there is another `copy` of the batch than in bins. `fits` if there is room for all absent keys.
-    pub(super) fn makes_pages(&self, job: &Command, copy: bool, fits: bool) -> Option<PageJob> {
-        if job.answers() {
-            return None;
-        }
-        let (len, slots) = (job.len, self.slots());
-        let is_empty = self.state.occupancy.len() == 0;
-        let merge = match job.kind {
-            Kind::Insert => None,
-            // Of several pairs with one key any may be kept.
-            Kind::Merge(Update::Replace) if is_empty => None,
-            Kind::Merge(update) => self.kernels.bulk?.merged.map(|_| update),
-            _ => return None,
+    /// How a command is run on the map as it is.
+    pub(in crate::map) fn plan(&self, command: &Command, batch: BatchInfo) -> plan::Plan {
+        let occupancy = &self.state.occupancy;
+        let slots = self.slots();
+        let bulk = self.kernels.bulk;
+        let table = TableInfo {
+            len: occupancy.len(),
+            capacity: self.capacity(),
+            left: occupancy.left(),
+            slots,
+            bytes: slots as u64 * u64::from(self.kernels.slot_bytes),
+            has_bulk: bulk.is_some(),
+            merges_in_pages: bulk.is_some_and(|bulk| bulk.merged.is_some()),
         };
-        let can_fill_in_values = self.pair.side_by_side() || !job.values.is_null();
-        if merge.is_some() && !(copy && can_fill_in_values) {
-            return None;
-        }
-        let page_job = |before, leaves_absent| PageJob {
-            before,
-            merge: merge.map(|update| PageMerge {
-                update,
-                leaves_absent,
-            }),
-        };
-        let has_room = fits || len <= self.state.occupancy.left();
-        let can_take_back = merge.and_then(Update::inverse).is_some();
-        match is_empty {
-            true if len <= self.capacity() && self.bulk.builds(len, slots) => {
-                Some(page_job(Before::Nothing, false))
-            }
-            true => None,
-            false if !self.bulk.fills(len, slots) => None,
-            false if has_room => Some(page_job(Before::Pairs, false)),
-            false if can_take_back => Some(page_job(Before::Pairs, true)),
-            false => None,
-        }
+        plan::plan(command, batch, &table, &self.tuning)
     }
 
     /// The table alone, if pages may be made with the batch of a job and no call is in flight:
@@ -84,7 +61,7 @@ impl Core {
         &self,
         job: &Command,
     ) -> Option<RwLockWriteGuard<'_, Table>> {
-        self.makes_pages(job, job.bins.is_none(), false)?;
+        self.plan(job, BatchInfo::of(job)).pages?;
         let table = self.table.try_write()?;
         self.state.all_retired().then_some(table)
     }
@@ -113,14 +90,17 @@ impl Core {
         fits: bool,
     ) -> Result<Option<usize>> {
         self.expect_sound()?;
-        let copy = given.is_none_or(|given| given.is_copy);
-        let page_job = self.makes_pages(&job, copy, fits);
+        let batch = BatchInfo {
+            has_copy: given.is_none_or(|given| given.is_copy),
+            fits,
+        };
+        let page_job = self.plan(&job, batch).pages;
         let (Some(PageJob { before, merge }), Some(kernels)) = (page_job, &self.kernels.bulk)
         else {
             return Ok(None);
         };
         let leaves_absent = merge.is_some_and(|merge| merge.leaves_absent);
-        let sample = job.first(job.len.min(self.bulk.sample));
+        let sample = job.first(job.len.min(self.tuning.sample));
         if leaves_absent && self.count_absent(table, scratch, sample)? != 0 {
             // Likely more than there is room for.
             return Ok(None);

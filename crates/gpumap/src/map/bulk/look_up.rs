@@ -17,6 +17,7 @@ use super::grains::Grains;
 use crate::error::Result;
 use crate::map::Core;
 use crate::map::command::Command;
+use crate::map::plan::BatchInfo;
 use crate::map::table::Table;
 use crate::memory::{Memory, bytes_of, bytes_of_each};
 use crate::primitives::scatter_tile;
@@ -87,7 +88,7 @@ impl Core {
         let Some(kernels) = &self.kernels.bulk else {
             return Ok(false);
         };
-        if !self.bulk.sorts_lookups(len, table.shape.bytes()) {
+        if !self.plan(&command, BatchInfo::of(&command)).is_sorted {
             return Ok(false);
         }
         self.expect_sound()?;

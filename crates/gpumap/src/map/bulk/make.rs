@@ -37,7 +37,7 @@ pub(super) struct Build<'a> {
 
 /// What becomes of the values of equal keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PageMerge {
+pub(in crate::map) struct PageMerge {
     pub update: Update,
     /// Whether pairs whose key is absent are left over: there may be no room for them.
     pub leaves_absent: bool,

@@ -14,7 +14,7 @@ const MOST_BITS: u32 = 9;
 
 /// What there is in a map before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Before {
+pub(in crate::map) enum Before {
     /// No pair: pages are made from nothing.
     Nothing,
     /// Pairs, which stay where they are.

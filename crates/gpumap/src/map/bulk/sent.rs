@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::map::Core;
 use crate::map::command::{Command, Kind};
 use crate::map::launch::grid_of_bins;
+use crate::map::plan::BatchInfo;
 use crate::map::table::Table;
 use crate::stream::Stream;
 
@@ -30,7 +31,7 @@ impl Core {
 
     /// In how many stages so many pairs should come, if pages are made from them.
     pub(crate) fn stages_of(&self, pairs: usize) -> usize {
-        pairs * self.pair.bytes() / self.bulk.stage_bytes
+        pairs * self.pair.bytes() / self.tuning.stage_bytes
     }
 
     /// Pairs that fit beside those it has and those that are reserved.
@@ -42,7 +43,7 @@ impl Core {
     /// that does not pay.
     pub(crate) fn senders(&self, len: usize) -> Option<Senders> {
         let kernels = self.kernels.bulk?;
-        self.bulk.sends(len).then_some(Senders {
+        self.tuning.sends(len).then_some(Senders {
             pairs: kernels.send,
             sorted: kernels.sort,
             keys: kernels.send_keys,
@@ -52,7 +53,11 @@ impl Core {
     /// Whether a batch of so many keys would make pages now, if it came in bins.
     pub(crate) fn would_make_pages(&self, kind: Kind, len: usize) -> bool {
         let job = Command::of(kind, self.pair, len);
-        self.makes_pages(&job, false, false).is_some()
+        let batch = BatchInfo {
+            has_copy: false,
+            fits: false,
+        };
+        self.plan(&job, batch).pages.is_some()
     }
 
     /// Runs an operation on what others have sent, and waits; returns what it counts.

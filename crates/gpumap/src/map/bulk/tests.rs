@@ -11,7 +11,8 @@ use std::ptr;
 
 use gpumap_kernels::build::bins::GRAIN;
 
-use super::{Grains, RESIDENT_WARPS, Thresholds};
+use super::Grains;
+use crate::map::tuning::{RESIDENT_WARPS, Tuning};
 
 const N: usize = 2_000;
 
@@ -212,7 +213,7 @@ fn batches_are_sorted_unless_a_bin_runs_over() {
         let table = map.core.table.read();
         let keys: Vec<u64> = (0..N as u64).collect();
         let whole = job(&mut scratch, &keys);
-        let sorted = map.core.sorted(&table, &mut scratch, &whole, true).unwrap();
+        let sorted = map.core.sorted(&mut scratch, &whole, true).unwrap();
         assert!(sorted.is_some());
         let answered = Command {
             out_values: ptr::dangling_mut(),
@@ -220,7 +221,7 @@ fn batches_are_sorted_unless_a_bin_runs_over() {
         };
         assert!(
             map.core
-                .sorted(&table, &mut scratch, &answered, true)
+                .sorted(&mut scratch, &answered, true)
                 .unwrap()
                 .is_none()
         );
@@ -229,7 +230,7 @@ fn batches_are_sorted_unless_a_bin_runs_over() {
         let equal = job(&mut scratch, &equal);
         assert!(
             map.core
-                .sorted(&table, &mut scratch, &equal, true)
+                .sorted(&mut scratch, &equal, true)
                 .unwrap()
                 .is_none()
         );
@@ -283,23 +284,23 @@ fn lookups_are_sorted_unless_a_bin_runs_over() {
 
 #[test]
 fn thresholds_of_the_cpu_are_never_met() {
-    let never = Thresholds::of(&Device::cpu(), 16);
+    let never = Tuning::of(&Device::cpu(), 16);
     assert!(!never.builds(usize::MAX - 1, 0) && !never.sorts(usize::MAX - 1, u64::MAX));
     assert!(!never.sorts(usize::MAX - 1, u64::MAX - 1));
     assert!(!never.sorts_lookups(usize::MAX - 1, u64::MAX - 1));
-    let always = Thresholds::from([1; 3]);
+    let always = Tuning::from([1; 3]);
     assert!(always.builds(1, usize::MAX) && always.sorts(1, 0));
 }
 
 #[test]
 fn batches_for_tables_that_are_far_larger_are_sorted_if_addresses_are_what_takes_time() {
     let of_table = |bytes, far| {
-        let thresholds = Thresholds {
+        let thresholds = Tuning {
             bins: 1_000,
             bins_bytes_per_pair: 256,
             bins_table_bytes: 1 << 16,
             far_table_bytes: far,
-            ..Thresholds::NEVER
+            ..Tuning::NEVER
         };
         assert!(!thresholds.sorts_lookups(999, bytes));
         assert_eq!(thresholds.sorts_lookups(1_000, bytes), bytes >= far);
@@ -354,9 +355,9 @@ fn pages_are_made_if_they_fit_a_block() {
 #[test]
 fn parts_are_as_long_as_the_l2_allows() {
     // An L2 of 60 MiB and 132 multiprocessors, about an H200.
-    let device = Thresholds {
+    let device = Tuning {
         l2_bytes_per_warp: (60 << 20) / 3 * 2 / (132 * RESIDENT_WARPS),
-        ..Thresholds::NEVER
+        ..Tuning::NEVER
     };
     let n = 100_000_000;
     let grains = Grains::of(n, 256).unwrap();
@@ -466,7 +467,6 @@ fn one_value_takes_no_place_in_bins() {
     on_every_device(|device| {
         let map = map::<u64, u64>(device);
         let mut scratch = map.core.scratch.take().unwrap();
-        let table = map.core.table.read();
         let keys: Vec<u64> = (0..N as u64).collect();
         let pairs = job(&mut scratch, &keys);
         let same = Command {
@@ -475,11 +475,7 @@ fn one_value_takes_no_place_in_bins() {
             ..pairs
         };
         let mut bytes = |job| {
-            let sorted = map
-                .core
-                .sorted(&table, &mut scratch, &job, true)
-                .unwrap()
-                .unwrap();
+            let sorted = map.core.sorted(&mut scratch, &job, true).unwrap().unwrap();
             sorted.bytes()
         };
         assert_eq!(bytes(same) * 2, bytes(pairs));

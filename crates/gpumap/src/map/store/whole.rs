@@ -28,7 +28,7 @@ impl Core {
         }
         let mut table = self.exclusive()?;
         // In order it is counted faster too.
-        let sorted = self.sorted(&table, scratch, &job, true)?;
+        let sorted = self.sorted(scratch, &job, true)?;
         let absent = self.count_absent(&table, scratch, job.sorted(sorted.as_ref()))?;
         if absent == 0 && matches!(job.kind, Kind::Insert) {
             // Nothing to do, and outcomes say so.
@@ -155,7 +155,7 @@ impl Core {
     ) -> Result<usize> {
         let sorted = match part.bins {
             Some(_) => None,
-            None => self.sorted(&table, scratch, &part, true)?,
+            None => self.sorted(scratch, &part, true)?,
         };
         let part = part.sorted(sorted.as_ref());
         let report = self.run_store(&table, scratch, part, Select::All)?;
