@@ -189,7 +189,7 @@ pub use device::{
 };
 #[doc(hidden)]
 pub use device::{Call, Fault, Faults};
-pub use error::{DriverCode, Error, PtxError, Result, Setting};
+pub use error::{DriverCode, Error, ErrorKind, PtxError, Result, Setting};
 pub use event::Event;
 pub use input::{Input, Source};
 pub use lending::Tally;

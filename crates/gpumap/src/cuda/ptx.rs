@@ -67,7 +67,7 @@ impl PtxText {
                 let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
                     // What is not UTF-8 is a cubin, a fatbin or no kernel at all.
                     std::io::ErrorKind::InvalidData => failed(PtxError::NotPtx),
-                    _ => failed(PtxError::Read(error)),
+                    _ => failed(PtxError::Read(error.into())),
                 })?;
                 let file = Self::new(text.into(), Some(path.clone()))?;
                 // At once, not when a map is half way through a call.

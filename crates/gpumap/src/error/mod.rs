@@ -5,11 +5,13 @@
 //! do about it. They include their cause, which is a field: `source()` would only say it again.
 
 mod again;
+mod kind;
 mod setting;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
 use gpumap_simt::executor::{Fault, FaultKind};
@@ -18,13 +20,15 @@ use crate::device::PtxChoice;
 use crate::file::FileError;
 use crate::memory::host_memory;
 use crate::sharded::GroupError;
+pub use kind::ErrorKind;
 pub use setting::Setting;
 
 /// A [`std::result::Result`] with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong on the way to a device, and on it.
-#[derive(Debug, thiserror::Error)]
+/// What can go wrong on the way to a device, and on it. [`kind`](Self::kind) says in a few words what a program can do
+/// about it.
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no CUDA driver library on this machine.
@@ -54,7 +58,9 @@ pub enum Error {
     },
 
     /// The device is older than the oldest one the kernels are built for.
-    #[error("{name} has compute capability {major}.{minor}: 7.0 or newer is needed")]
+    #[error(
+        "{name} has compute capability {major}.{minor}, and 7.0 or newer is needed: choose another device by GPUMAP_DEVICE, or use Device::cpu()"
+    )]
     UnsupportedDevice {
         /// The driver's name of the device.
         name: String,
@@ -178,7 +184,7 @@ pub enum Error {
     },
 
     /// An output has no room for the result.
-    #[error("the output has room for {given} elements and {needed} are needed")]
+    #[error("the output has room for {given} elements, and {needed} are needed: pass a longer one")]
     OutputTooSmall {
         /// Elements needed.
         needed: usize,
@@ -187,7 +193,9 @@ pub enum Error {
     },
 
     /// A range does not lie inside a buffer.
-    #[error("range {start}..{end} is not inside a buffer of {len} elements")]
+    #[error(
+        "range {start}..{end} is not inside a buffer of {len} elements: choose one inside 0..{len}"
+    )]
     OutOfRange {
         /// First element.
         start: usize,
@@ -299,7 +307,7 @@ pub enum Error {
 
     /// A call into the CUDA driver failed. An error of a kernel shows up here at the next call
     /// that waits for it, and leaves the device unusable for this process.
-    #[error("{call} failed: {code}")]
+    #[error("{call} failed: {code}; {}", remedy_of_driver(*.code))]
     Driver {
         /// The driver's function.
         call: &'static str,
@@ -312,7 +320,7 @@ pub enum Error {
     Group(GroupError),
 
     /// A kernel broke a rule on the CPU executor.
-    #[error(transparent)]
+    #[error("{0}; correct the kernel, or the launch")]
     Kernel(Box<Fault>),
 }
 
@@ -372,6 +380,14 @@ impl From<FileError> for Error {
     }
 }
 
+/// What to do when a call of the driver failed.
+fn remedy_of_driver(code: DriverCode) -> &'static str {
+    match code.is_refusal() {
+        true => "call again when the graph capture or the callback of the driver has ended",
+        false => "start the process again; compute-sanitizer finds the kernel if one is wrong",
+    }
+}
+
 fn file_name(path: Option<&PathBuf>) -> String {
     path.map_or_else(
         || "the saved map: ".to_owned(),
@@ -389,12 +405,12 @@ fn of_another_device(expected: &str, found: &str) -> String {
 }
 
 /// What was wrong with a PTX text.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PtxError {
     /// The file could not be read.
     #[error("cannot be read: {0}; check GPUMAP_PTX, which takes auto, sm_70, sm_90 or a path")]
-    Read(std::io::Error),
+    Read(Arc<std::io::Error>),
     /// The text has no PTX header.
     #[error("is not PTX: a text with .version and .target lines is needed")]
     NotPtx,
@@ -420,7 +436,9 @@ pub enum PtxError {
         found: u64,
     },
     /// The driver would not compile it for the device.
-    #[error("the driver rejected it, {code}: {log}")]
+    #[error(
+        "the driver rejected it, {code}: {log}; install a newer driver, or choose other kernels by GPUMAP_PTX"
+    )]
     Rejected {
         /// What the driver returned.
         code: DriverCode,

@@ -24,12 +24,12 @@ fn causes_are_said_once() {
     let errors = [
         Error::File {
             path: path(),
-            cause: FileError::Io(denied()),
+            cause: denied().into(),
         },
         Error::from(FileError::NotAMap),
         Error::Ptx {
             path: path(),
-            cause: PtxError::Read(denied()),
+            cause: PtxError::Read(denied().into()),
         },
         Error::Group(GroupError::Empty),
         fault(),
@@ -39,7 +39,10 @@ fn causes_are_said_once() {
         assert_eq!(said.len(), 1, "{said:?}");
     }
     let said = errors[0].to_string();
-    assert_eq!(said, "a.file: not for you");
+    assert_eq!(
+        said,
+        "a.file: cannot be read or written: not for you; check the path, its permissions and the free space"
+    );
 }
 
 /// What a kernel that runs out of steps gives.
@@ -97,49 +100,50 @@ fn devices_of_one_name_are_told_apart() {
     );
 }
 
-/// Audit finding 7: nothing said which errors are worth another try.
-#[test]
-fn each_error_says_whether_it_passes() {
-    let io = |kind: io::ErrorKind| FileError::Io(kind.into());
+/// One error of each variant at least: those that are worth another try, and the others.
+fn of_each_variant() -> [Vec<Error>; 2] {
+    let io = |kind: io::ErrorKind| FileError::from(io::Error::from(kind));
     let file = |cause| Error::File { path: None, cause };
     let ptx = |cause| Error::Ptx { path: None, cause };
     let code = DriverCode(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
     let waited = std::time::Duration::from_secs(120);
-    let transient = [
+    let transient = vec![
         Error::OutOfMemory {
             needed: 2,
             available: 1,
         },
         file(io(io::ErrorKind::Interrupted)),
         file(io(io::ErrorKind::TimedOut)),
-        ptx(PtxError::Read(io::ErrorKind::WouldBlock.into())),
+        ptx(PtxError::Read(Arc::new(io::ErrorKind::WouldBlock.into()))),
         Error::StreamIsCaptured,
         Error::Driver {
-            call: "",
+            call: "cuStreamSynchronize",
             code: DriverCode(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED),
         },
     ];
-    let lasting = [
+    let lasting = vec![
         Error::NoDriver,
-        Error::DriverTooOld { missing: "" },
+        Error::DriverTooOld {
+            missing: "cuGraphLaunch",
+        },
         Error::NoDevice {
             ordinal: 1,
             count: 1,
         },
         Error::UnsupportedDevice {
-            name: String::new(),
+            name: "an old card".to_owned(),
             major: 6,
             minor: 1,
         },
         Error::DeviceChoice {
-            value: OsString::new(),
+            value: "gpu".into(),
         },
         Error::CpuChosen,
         ptx(PtxError::NotPtx),
-        ptx(PtxError::Read(io::ErrorKind::NotFound.into())),
-        Error::KernelMissing { kernel: "" },
+        ptx(PtxError::Read(Arc::new(io::ErrorKind::NotFound.into()))),
+        Error::KernelMissing { kernel: "insert" },
         Error::LaunchShape {
-            kernel: "",
+            kernel: "insert",
             blocks: 1,
             threads: 0,
             shared_bytes: 0,
@@ -189,16 +193,29 @@ fn each_error_says_whether_it_passes() {
         },
         Error::UnsortedEdges { at: 1 },
         Error::WrongDevice {
-            expected: String::new(),
-            found: String::new(),
+            expected: "CUDA device 0".to_owned(),
+            found: "CPU executor".to_owned(),
         },
         Error::EventNotRecorded,
-        Error::Driver { call: "", code },
+        Error::Driver {
+            call: "cuStreamSynchronize",
+            code,
+        },
         GroupError::Silent { waited }.into(),
         fault(),
     ];
+    [transient, lasting]
+}
+
+#[test]
+fn each_error_says_whether_it_passes() {
+    let [transient, lasting] = of_each_variant();
     for error in &transient {
         assert!(error.is_transient(), "{error}");
+        assert!(
+            matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::Busy),
+            "{error}"
+        );
     }
     for error in &lasting {
         assert!(!error.is_transient(), "{error}");
@@ -207,4 +224,124 @@ fn each_error_says_whether_it_passes() {
     let kinds: std::collections::HashSet<_> = kinds.collect();
     // A new one belongs in one of the lists: they have all of them.
     assert_eq!(kinds.len(), 29);
+}
+
+/// What a group, a file and a PTX text can have.
+fn causes() -> [Vec<Error>; 3] {
+    use GroupError as Group;
+    let io = || Arc::new(io::Error::other("no such thing"));
+    let text = || "x".to_owned();
+    let waited = std::time::Duration::from_secs(120);
+    let group = [
+        Group::Empty,
+        Group::Mixed { rank: 1 },
+        Group::SameDevice {
+            first: 0,
+            second: 1,
+        },
+        Group::TooMany {
+            ranks: 99,
+            most: 64,
+        },
+        Group::NoSuchRank { rank: 2, ranks: 2 },
+        Group::DeviceList { text: "x".into() },
+        Group::Variable {
+            name: "GPUMAP_RANK",
+            expected: "a number",
+        },
+        Group::Failed { rank: 1 },
+        Group::Left { rank: 1 },
+        Group::Panicked { rank: 1 },
+        Group::Silent { waited },
+        Group::NoThread { cause: io() },
+        Group::Ended,
+        Group::Nested,
+        Group::OutOfStep,
+        Group::BatchTooLong { len: 1 << 33 },
+        Group::NoPeerAccess { from: 0, to: 1 },
+        Group::OtherProcess,
+        Group::NoNccl,
+        Group::NcclTooOld {
+            missing: "ncclCommInitRankConfig",
+        },
+        Group::Multicast,
+        Group::IdFile {
+            path: text().into(),
+            cause: io(),
+        },
+    ];
+    let file = [
+        FileError::Io(io()),
+        FileError::NotAMap,
+        FileError::Version { found: 9, known: 2 },
+        FileError::ByteOrder,
+        FileError::KeySize {
+            found: 4,
+            expected: 8,
+        },
+        FileError::ValueSize {
+            found: 4,
+            expected: 8,
+        },
+        FileError::Field { field: "capacity" },
+        FileError::Slots {
+            slots: 9,
+            pairs: 1,
+            most: 2,
+        },
+        FileError::BlockSize {
+            block: 1,
+            pairs: 9,
+            most: 8,
+        },
+        FileError::Checksum {
+            part: crate::file::FilePart::Block(3),
+        },
+        FileError::Pairs {
+            found: 1,
+            expected: 2,
+        },
+        FileError::Truncated { bytes: 5 },
+        FileError::TrailingBytes { at: 5 },
+    ];
+    let ptx = [
+        PtxError::Read(io()),
+        PtxError::NotPtx,
+        PtxError::NoLayout { kernel: text() },
+        PtxError::Layout {
+            kernel: text(),
+            expected: 1,
+            found: 2,
+        },
+        PtxError::Rejected {
+            code: DriverCode(CUresult::CUDA_ERROR_INVALID_PTX),
+            log: text(),
+        },
+    ];
+    [
+        group.map(Error::from).into(),
+        file.map(Error::from).into(),
+        ptx.map(|cause| Error::Ptx { path: None, cause }).into(),
+    ]
+}
+
+/// The parts of a text that say what to do begin behind a colon or a semicolon.
+#[test]
+fn each_text_says_what_happened_and_what_to_do() {
+    let errors = of_each_variant().into_iter().chain(causes()).flatten();
+    for error in errors {
+        let said = error.to_string();
+        println!("{:?}: {said}", error.kind());
+        let cut = said
+            .rfind(": ")
+            .max(said.rfind("; "))
+            .unwrap_or(said.len() - 1);
+        let rest = &said[cut + 1..];
+        let words = rest.split_whitespace().count();
+        assert!(words > 1, "no remedy: {said}");
+        assert!(!said.contains('\n') && !said.contains("  "), "{said}");
+        assert!(!said.ends_with('.'), "{said}");
+        assert_eq!(error.clone().to_string(), said);
+        assert_eq!(chain(&error).len(), 1, "{said}");
+    }
 }

@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 /// What was wrong with a file of a saved map.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
     /// It could not be read or written.
-    #[error(transparent)]
-    Io(io::Error),
+    #[error("cannot be read or written: {0}; check the path, its permissions and the free space")]
+    Io(Arc<io::Error>),
     /// It does not begin as a saved map does.
-    #[error("is not a saved map")]
+    #[error("is not a saved map: pass a file that Map::save wrote")]
     NotAMap,
     /// Its format is of another version, most likely a newer one.
     #[error(
@@ -62,7 +63,9 @@ pub enum FileError {
         most: u64,
     },
     /// A block claims to have more pairs than a block may have.
-    #[error("is damaged: block {block} claims {pairs} pairs, and {most} is the most")]
+    #[error(
+        "is damaged: block {block} claims {pairs} pairs, and {most} is the most; restore the file, or save the map again"
+    )]
     BlockSize {
         /// Which block, from 0.
         block: u64,
@@ -72,13 +75,15 @@ pub enum FileError {
         most: u32,
     },
     /// A checksum is wrong: the bytes have changed since they were written.
-    #[error("is damaged: the checksum of {part} is wrong")]
+    #[error("is damaged: the checksum of {part} is wrong; restore the file, or save the map again")]
     Checksum {
         /// What it is the checksum of.
         part: FilePart,
     },
     /// The blocks have another number of pairs than the end record says.
-    #[error("is damaged: {found} pairs where {expected} were written")]
+    #[error(
+        "is damaged: {found} pairs where {expected} were written; restore the file, or save the map again"
+    )]
     Pairs {
         /// Pairs in the blocks.
         found: u64,
@@ -86,13 +91,13 @@ pub enum FileError {
         expected: u64,
     },
     /// It ends too early.
-    #[error("is cut off after {bytes} bytes")]
+    #[error("is cut off after {bytes} bytes: restore the file, or save the map again")]
     Truncated {
         /// Bytes that there are.
         bytes: u64,
     },
     /// There is something behind its end.
-    #[error("goes on after its end, at byte {at}")]
+    #[error("goes on after its end, at byte {at}: cut it off there if the rest is not of a map")]
     TrailingBytes {
         /// Where it should end.
         at: u64,
@@ -101,7 +106,7 @@ pub enum FileError {
 
 impl From<io::Error> for FileError {
     fn from(error: io::Error) -> Self {
-        Self::Io(error)
+        Self::Io(Arc::new(error))
     }
 }
 

@@ -31,7 +31,7 @@ impl<K: Key, V: Value, W: Write> Writer<K, V, W> {
     pub fn new(mut writer: W, header: &Header) -> Result<Self> {
         header.expect::<K, V>()?;
         let (frame, bytes) = Frame::begin(header);
-        writer.write_all(&bytes).map_err(FileError::Io)?;
+        writer.write_all(&bytes).map_err(FileError::from)?;
         Ok(Self {
             writer,
             frame,
@@ -56,7 +56,7 @@ impl<K: Key, V: Value, W: Write> Writer<K, V, W> {
                 bytemuck::cast_slice(values),
             ];
             for part in parts {
-                self.writer.write_all(part).map_err(FileError::Io)?;
+                self.writer.write_all(part).map_err(FileError::from)?;
             }
             self.frame.add(&block);
         }
@@ -69,8 +69,8 @@ impl<K: Key, V: Value, W: Write> Writer<K, V, W> {
     /// [`Error::File`].
     pub fn finish(mut self) -> Result<W> {
         let end = self.frame.end();
-        self.writer.write_all(&end).map_err(FileError::Io)?;
-        self.writer.flush().map_err(FileError::Io)?;
+        self.writer.write_all(&end).map_err(FileError::from)?;
+        self.writer.flush().map_err(FileError::from)?;
         Ok(self.writer)
     }
 

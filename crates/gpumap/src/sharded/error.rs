@@ -4,14 +4,15 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What was wrong with a group of ranks, or went wrong between them.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
     /// A group of no devices.
-    #[error("a group needs one device at least")]
+    #[error("a group of 0 devices was asked for: pass one device at least")]
     Empty,
     /// CUDA devices and the CPU in one group.
     #[error(
@@ -32,7 +33,7 @@ pub enum GroupError {
         second: usize,
     },
     /// More ranks than a batch can be split for.
-    #[error("{ranks} ranks are more than the {most} that a batch is split for")]
+    #[error("{ranks} ranks are more than the {most} that a batch is split for: use fewer")]
     TooMany {
         /// How many were asked for.
         ranks: usize,
@@ -40,7 +41,9 @@ pub enum GroupError {
         most: usize,
     },
     /// A rank that is not in its group.
-    #[error("there is no rank {rank} in a group of {ranks}: ranks count from 0")]
+    #[error(
+        "there is no rank {rank} in a group of {ranks}: ranks count from 0, so choose one below {ranks}"
+    )]
     NoSuchRank {
         /// Which one.
         rank: usize,
@@ -54,7 +57,7 @@ pub enum GroupError {
         text: OsString,
     },
     /// `GPUMAP_RANK`, `GPUMAP_RANKS`, `GPUMAP_ID` or `GPUMAP_ID_FILE` is missing or makes no sense.
-    #[error("{name} is not set or makes no sense: expected {expected}")]
+    #[error("{name} is not set or makes no sense: set it to {expected}")]
     Variable {
         /// Which one.
         name: &'static str,
@@ -63,7 +66,9 @@ pub enum GroupError {
     },
     /// Another rank failed at the same step, so that this one could not go on. The other has the
     /// error that says why.
-    #[error("rank {rank} failed, and its own error says why; this one could not go on without it")]
+    #[error(
+        "rank {rank} failed in the same call, and this rank cannot go on without it: read the error of rank {rank}"
+    )]
     Failed {
         /// Which one.
         rank: usize,
@@ -96,7 +101,7 @@ pub enum GroupError {
     )]
     NoThread {
         /// What the system said.
-        cause: io::Error,
+        cause: Arc<io::Error>,
     },
     /// The group was given up after an earlier failure.
     #[error("the group was given up after an earlier failure: make a new one")]
@@ -110,7 +115,7 @@ pub enum GroupError {
     /// Ranks came to different collectives, or to the same with different settings: their calls are not in the
     /// same order.
     #[error(
-        "ranks came to different calls: each must make the same calls in the same order, with the same settings"
+        "mismatched collective, the ranks made different calls: each must make the same calls in the same order, with the same settings"
     )]
     OutOfStep,
     /// A batch of one rank is too long for the places of its answers.
@@ -121,7 +126,7 @@ pub enum GroupError {
     },
     /// Devices that cannot reach each other's memory.
     #[error(
-        "device {from} cannot reach the memory of device {to}: there is no peer access between them"
+        "device {from} cannot reach the memory of device {to}: there is no peer access between them; use other devices, or a process for each rank"
     )]
     NoPeerAccess {
         /// The number of the device that would.
@@ -149,7 +154,7 @@ pub enum GroupError {
     #[error("NVLink multicast must be off: set NCCL_NVLS_ENABLE=0 before the program starts")]
     Multicast,
     /// A call into NCCL failed. The group has been given up.
-    #[error("{call} failed: {code}")]
+    #[error("{call} failed: {code}; make a new group, and set NCCL_DEBUG=WARN to see why")]
     Nccl {
         /// NCCL's function.
         call: &'static str,
@@ -162,8 +167,16 @@ pub enum GroupError {
         /// Which file.
         path: PathBuf,
         /// What the system said.
-        cause: io::Error,
+        cause: Arc<io::Error>,
     },
+}
+
+impl GroupError {
+    /// That the system has no thread.
+    pub(super) fn no_thread(cause: io::Error) -> Self {
+        let cause = Arc::new(cause);
+        Self::NoThread { cause }
+    }
 }
 
 /// What a call into NCCL returned: an `ncclResult_t`.
@@ -208,7 +221,7 @@ mod tests {
     #[test]
     fn a_variable_that_makes_no_sense_says_what_was_expected() {
         let error = "x".parse::<GroupId>().unwrap_err();
-        let said = "GPUMAP_ID is not set or makes no sense: expected 256 hexadecimal digits";
+        let said = "GPUMAP_ID is not set or makes no sense: set it to 256 hexadecimal digits";
         assert!(error.to_string().starts_with(said), "{error}");
     }
 }

@@ -184,7 +184,7 @@ impl Membership {
 fn id_file(path: &Path, cause: io::Error) -> Error {
     Error::Group(GroupError::IdFile {
         path: path.to_owned(),
-        cause,
+        cause: cause.into(),
     })
 }
 

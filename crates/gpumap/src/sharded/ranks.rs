@@ -224,8 +224,7 @@ impl Ranks {
                 .collect();
             let joined = threads.into_iter().enumerate().map(|(index, thread)| {
                 let panicked = Error::Group(GroupError::Panicked { rank: index });
-                let thread =
-                    thread.map_err(|cause| Error::Group(GroupError::NoThread { cause }))?;
+                let thread = thread.map_err(GroupError::no_thread)?;
                 thread.join().unwrap_or(Err(panicked))
             });
             joined.collect()

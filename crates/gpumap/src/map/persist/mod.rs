@@ -53,7 +53,7 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
         let path = path.as_ref();
         let in_file = |error| with_path(error, path);
-        let failed = |error| in_file(FileError::Io(error).into());
+        let failed = |error| in_file(FileError::from(error).into());
         let mut file = AtomicFile::create(path).map_err(failed)?;
         let pairs = match file.target() {
             Some(_) => self.save_by_parts(&file),
@@ -67,7 +67,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// As [`save_to`](Self::save_to), by several threads.
     fn save_by_parts(&self, file: &AtomicFile) -> Result<u64> {
         let (mut frame, header) = Frame::begin(&self.header());
-        file.write_all_at(&header, 0).map_err(FileError::Io)?;
+        file.write_all_at(&header, 0).map_err(FileError::from)?;
         let mut at = header.len() as u64;
         let mut pairs = 0;
         for chunk in self.chunks(MAX_BLOCK_PAIRS) {
@@ -88,12 +88,13 @@ impl<K: Key, V: Value> Map<K, V> {
                     bytemuck::cast_slice(values),
                 ]);
             }
-            file.append_parts(&parts, at).map_err(FileError::Io)?;
+            file.append_parts(&parts, at).map_err(FileError::from)?;
             at += parts.iter().map(|part| part.len() as u64).sum::<u64>();
             pairs += chunk.len() as u64;
             blocks.iter().for_each(|block| frame.add(block));
         }
-        file.write_all_at(&frame.end(), at).map_err(FileError::Io)?;
+        file.write_all_at(&frame.end(), at)
+            .map_err(FileError::from)?;
         Ok(pairs)
     }
 
@@ -243,8 +244,8 @@ fn expect_slots(header: &Header, pairs: u64) -> Result<(), FileError> {
 
 /// Opens a file, and says how many pairs its length has room for, if it has a length.
 fn open<K: Key, V: Value>(path: &Path) -> Result<(BufReader<File>, Option<u64>)> {
-    let file = File::open(path).map_err(FileError::Io)?;
-    let metadata = file.metadata().map_err(FileError::Io)?;
+    let file = File::open(path).map_err(FileError::from)?;
+    let metadata = file.metadata().map_err(FileError::from)?;
     let pair = (size_of::<K>() + size_of::<V>()) as u64;
     let most = metadata.is_file().then(|| metadata.len() / pair);
     Ok((BufReader::with_capacity(1 << 16, file), most))

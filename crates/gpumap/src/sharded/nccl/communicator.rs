@@ -94,7 +94,7 @@ impl Communicator {
         let late = Arc::clone(&shared);
         let watch = Watch::new(move || late.late());
         let joined = watch
-            .map_err(|cause| Error::Group(GroupError::NoThread { cause }))
+            .map_err(|cause| Error::from(GroupError::no_thread(cause)))
             .and_then(|watch| {
                 let left = limits.joining.saturating_sub(begin.elapsed());
                 shared.settle("ncclCommInitRankConfig", left)?;
