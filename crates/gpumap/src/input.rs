@@ -9,6 +9,18 @@ use crate::buffer::{Buffer, BufferView, BufferViewMut, PinnedBuffer};
 /// Slices, arrays, vectors and pinned buffers of the host are copied to the device by the verb
 /// they are passed to; a [`Buffer`] or a view of one, which must be of the map's device, is used
 /// where it is.
+///
+/// ```compile_fail,E0277
+/// # use gpumap::{Device, Map};
+/// let map = Map::<u32, u32>::new(&Device::cpu())?;
+/// map.get(&7)?; // a single key is a batch of one: &[7]
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a batch of `{T}`",
+    label = "not a batch of `{T}`",
+    note = "pass a reference to a slice, array, Vec or Buffer of `{T}`: `&[x]` for a single one"
+)]
 pub trait Input<T: Pod> {
     /// Where the elements are.
     fn source(&self) -> Source<'_, T>;

@@ -11,6 +11,18 @@ use crate::memory::host_vec;
 /// The device writes to a [`Buffer`] or a part of one, which must be of the map's device, where it is;
 /// results for slices, vectors and pinned buffers of the host are copied there. Memory of the host that
 /// has been written to before is quicker than new memory, whose pages the system has yet to find.
+///
+/// ```compile_fail,E0277
+/// # use gpumap::{Device, Map};
+/// let map = Map::<u32, u32>::new(&Device::cpu())?;
+/// map.get_or_into(&[7], 0, &mut 0u32)?; // a single place is &mut [0]
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no places for results of type `{T}`",
+    label = "not an output of `{T}`",
+    note = "pass a mutable reference to a slice, array, Vec or Buffer of `{T}` that is as long as the batch"
+)]
 pub trait Output<T: Pod> {
     /// Where the places are.
     fn sink(&mut self) -> Sink<'_, T>;

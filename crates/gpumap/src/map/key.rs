@@ -12,6 +12,18 @@ use super::merge::Number;
 ///
 /// # Safety
 /// `Self` has the size and the alignment of `Bits`.
+///
+/// Another type does not compile, with a message that says what to do:
+///
+/// ```compile_fail,E0277
+/// # use gpumap::{Device, Map};
+/// let map = Map::<u128, u32>::new(&Device::cpu());
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a key: keys are plain data of 4 or 8 bytes",
+    label = "not a key of a map",
+    note = "use u32, i32, u64 or i64, or write `gpumap::key_type!({Self}: u64);` for a `bytemuck::Pod` type of your own"
+)]
 pub unsafe trait Key: Pod + Send + Sync {
     /// The unsigned integer of this size: `u32` or `u64`.
     type Bits: KeyBits + Pod;
@@ -25,6 +37,19 @@ pub unsafe trait Key: Pod + Send + Sync {
 ///
 /// # Safety
 /// `Self` has the size and the alignment of `Bits`.
+///
+/// Another type does not compile, with a message that says what to do:
+///
+/// ```compile_fail,E0277
+/// # use gpumap::{Device, Map};
+/// let map = Map::<u32, [f32; 3]>::new(&Device::cpu());
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a value of a map: values are plain data of 4 or 8 bytes, or `()`",
+    label = "not a value of a map",
+    note = "use u32, i32, f32, u64, i64, f64 or (), or write `gpumap::value_type!({Self}: u64);` for a `bytemuck::Pod` type of your own",
+    note = "values of up to 256 bytes are what `gpumap::ArenaMap` is for"
+)]
 pub unsafe trait Value: Pod + Send + Sync {
     /// The unsigned integer of this size, `u32` or `u64`, or `()`.
     type Bits: ValueBits + Pod;
@@ -49,6 +74,22 @@ pub unsafe trait Value: Pod + Send + Sync {
 /// map.insert(&[UserId(7)], &[70])?;
 /// assert_eq!(map.get(&[UserId(7), UserId(8)])?, [Some(70), None]);
 /// # Ok::<(), gpumap::Error>(())
+/// ```
+///
+/// A type of another size, or of another alignment, does not compile:
+///
+/// ```compile_fail,E0080
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(C)]
+/// struct Uuid([u64; 2]);
+/// gpumap::key_type!(Uuid: u64);
+/// ```
+///
+/// ```compile_fail,E0080
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(C)] // and align(8) is missing
+/// struct Cell(u32, u32);
+/// gpumap::key_type!(Cell: u64);
 /// ```
 #[macro_export]
 macro_rules! key_type {
@@ -78,6 +119,13 @@ macro_rules! key_type {
 /// assert_eq!(map.get(&[1])?, [Some(Celsius(-8.5))]);
 /// # Ok::<(), gpumap::Error>(())
 /// ```
+///
+/// ```compile_fail,E0080
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(transparent)]
+/// struct Point([f32; 3]);
+/// gpumap::value_type!(Point: u64);
+/// ```
 #[macro_export]
 macro_rules! value_type {
     ($t:ty: $bits:ty) => {
@@ -98,10 +146,28 @@ macro_rules! value_type {
 #[macro_export]
 macro_rules! same_layout {
     ($a:ty, $b:ty) => {
-        const _: () = assert!(
-            ::core::mem::size_of::<$a>() == ::core::mem::size_of::<$b>()
-                && ::core::mem::align_of::<$a>() == ::core::mem::align_of::<$b>()
-        );
+        const _: () = {
+            assert!(
+                ::core::mem::size_of::<$a>() == ::core::mem::size_of::<$b>(),
+                concat!(
+                    "`",
+                    stringify!($a),
+                    "` and `",
+                    stringify!($b),
+                    "` differ in size: keys, values and elements have 4 bytes (u32) or 8 bytes (u64)"
+                )
+            );
+            assert!(
+                ::core::mem::align_of::<$a>() == ::core::mem::align_of::<$b>(),
+                concat!(
+                    "`",
+                    stringify!($a),
+                    "` and `",
+                    stringify!($b),
+                    "` differ in alignment: add #[repr(align(8))] for u64, or #[repr(align(4))] for u32, to the type"
+                )
+            );
+        };
     };
 }
 
