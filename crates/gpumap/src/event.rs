@@ -1,5 +1,6 @@
 //! [`Event`]: a point in a stream's order that can be waited for and timed.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUresult;
@@ -31,12 +32,20 @@ pub(crate) enum Timing {
 /// println!("4 MiB in {:?}", end.elapsed_since(&start)?);
 /// # Ok::<(), gpumap::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct Event {
     device: Device,
     /// Null on the CPU.
     handle: CUevent,
     recorded: Mutex<Option<Recorded>>,
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("device", &self.device)
+            .field("is_recorded", &self.recorded.lock().is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 /// When and where an event was last recorded.

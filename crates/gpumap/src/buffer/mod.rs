@@ -5,6 +5,7 @@ mod pinned;
 mod tests;
 mod view;
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
@@ -35,11 +36,28 @@ use crate::stream::Stream;
 /// assert_eq!(buffer.to_vec()?, [1, 20, 30, 4]);
 /// # Ok::<(), gpumap::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct Buffer<T> {
     memory: Memory,
     len: usize,
     _elements: PhantomData<T>,
+}
+
+impl<T> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe::<T>(f, "Buffer", self.len, self.memory.stream().device())
+    }
+}
+
+/// What `Debug` shows of elements on a device: never the elements, which are not the host's to read.
+fn describe<T>(f: &mut fmt::Formatter<'_>, name: &str, len: usize, on: &Device) -> fmt::Result {
+    f.debug_struct(name)
+        .field(
+            "elements",
+            &format_args!("{len} x {}", std::any::type_name::<T>()),
+        )
+        .field("bytes", &(len * size_of::<T>()))
+        .field("device", on)
+        .finish()
 }
 
 impl<T: Pod> Buffer<T> {

@@ -1,10 +1,12 @@
 //! Parts of buffers, borrowed.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
 use bytemuck::Pod;
 
+use super::describe;
 use super::{Buffer, PinnedBuffer};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -12,7 +14,6 @@ use crate::memory::host_vec;
 use crate::stream::Stream;
 
 /// Elements of a [`Buffer`](super::Buffer), to read.
-#[derive(Debug)]
 pub struct BufferView<'a, T> {
     stream: &'a Stream,
     ptr: *const T,
@@ -21,12 +22,23 @@ pub struct BufferView<'a, T> {
 }
 
 /// Elements of a [`Buffer`](super::Buffer), to read and write.
-#[derive(Debug)]
 pub struct BufferViewMut<'a, T> {
     stream: &'a Stream,
     ptr: *mut T,
     len: usize,
     _elements: PhantomData<&'a mut [T]>,
+}
+
+impl<T> fmt::Debug for BufferView<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe::<T>(f, "BufferView", self.len, self.stream.device())
+    }
+}
+
+impl<T> fmt::Debug for BufferViewMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe::<T>(f, "BufferViewMut", self.len, self.stream.device())
+    }
 }
 
 // SAFETY: a view is a borrow of a buffer, whose memory is not tied to a thread.

@@ -1,5 +1,6 @@
 //! [`Pending`]: the answer of a call that may still be running.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -48,18 +49,28 @@ use crate::error::Result;
 /// It needs no particular executor. When the device is done, the task's waker is called on a thread of
 /// this library: it may call any operation and drop anything, but other tasks wait while it runs.
 #[must_use = "the answer says how many keys were new or removed, and whether all went well"]
-#[derive(Debug)]
 pub struct Pending<T> {
     answer: Answer,
     of_counts: fn(Vec<usize>) -> T,
 }
 
-#[derive(Debug)]
 enum Answer {
     /// The device may still be at it.
     Pending(Arc<MapState>, Arc<PendingOp>),
     /// The call has waited itself.
     Ready(Option<Result<Vec<usize>>>),
+}
+
+impl<T> fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_done = match &self.answer {
+            Answer::Pending(_, op) => op.has_ended(),
+            Answer::Ready(_) => true,
+        };
+        f.debug_struct("Pending")
+            .field("is_done", &is_done)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The count of a call that is one verb.

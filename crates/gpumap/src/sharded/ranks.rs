@@ -1,5 +1,6 @@
 //! [`Ranks`]: a group of devices that one process drives.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
@@ -43,16 +44,23 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// # Several groups
 /// There may be any number of groups over the same devices, made, used and dropped by any threads at the same
 /// time. None waits for another one on a device.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Ranks {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     hub: Arc<Hub>,
     seats: Mutex<Vec<Rank>>,
     devices: Vec<Device>,
+}
+
+impl fmt::Debug for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ranks")
+            .field("devices", &self.inner.devices)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Ranks {

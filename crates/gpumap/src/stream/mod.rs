@@ -9,8 +9,8 @@ mod tests;
 mod transfer;
 mod work;
 
-use std::ptr;
 use std::sync::{Arc, OnceLock, Weak};
+use std::{fmt, ptr};
 
 use cudarc::driver::sys::{CUresult, CUstreamCaptureStatus};
 use gpumap_simt::executor::{Executor, Fault};
@@ -33,12 +33,26 @@ use work::Work;
 /// Cheap to clone: clones are the same queue. On the CPU every call is finished when it returns.
 /// Streams do not wait for the legacy default stream of CUDA: data that another library makes
 /// there must be waited for, or that stream be passed to [`from_raw`](Self::from_raw).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Stream {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.inner, f)
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("device", &self.device)
+            .field("queue", &self.queue)
+            .finish()
+    }
+}
+
 struct Inner {
     device: Device,
     queue: Queue,
@@ -47,10 +61,19 @@ struct Inner {
     order: OnceLock<Event>,
 }
 
-#[derive(Debug)]
 enum Queue {
     Cpu(HostQueue),
     Cuda { handle: CUstream, owned: bool },
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu(HostQueue::Immediate(_)) => f.write_str("immediate"),
+            Self::Cpu(_) => f.write_str("deferred"),
+            Self::Cuda { handle, .. } => write!(f, "{handle:p}"),
+        }
+    }
 }
 
 // SAFETY: a CUstream is a handle that the driver lets any thread use.

@@ -350,3 +350,30 @@ fn raw_streams_are_used_and_not_destroyed() {
         assert_eq!(buffer.to_vec().unwrap(), [1, 2]);
     });
 }
+
+#[test]
+fn debug_is_a_short_line() {
+    let stream = Stream::new(&Device::cpu()).unwrap();
+    let buffer = Buffer::from_slice(&stream, &[1u32, 2, 3]).unwrap();
+    assert_eq!(
+        format!("{stream:?}"),
+        "Stream { device: Device(CPU executor), queue: immediate }"
+    );
+    assert_eq!(
+        format!("{buffer:?}"),
+        "Buffer { elements: 3 x u32, bytes: 12, device: Device(CPU executor) }"
+    );
+    let map = crate::Map::<u32, u32>::new(stream.device()).unwrap();
+    let on = map.on(&stream);
+    let event = crate::Event::new(stream.device()).unwrap();
+    let pending = on.insert(&buffer, &buffer).unwrap();
+    for shown in [
+        format!("{:?}", buffer.as_view()),
+        format!("{on:?}"),
+        format!("{map:?}"),
+        format!("{event:?}"),
+        format!("{pending:?}"),
+    ] {
+        assert!(shown.len() < 120, "{shown}");
+    }
+}

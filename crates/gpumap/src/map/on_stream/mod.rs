@@ -4,6 +4,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::marker::PhantomData;
 
 use gpumap_simt::atomic::part::Update;
@@ -45,10 +46,18 @@ use queue::Queue;
 /// A batch that may not fit makes the call wait and grow the map, as without a stream. On the CPU the call itself runs
 /// the kernel, whatever there is room for, and its answer is ready when it returns: an executor of futures that makes the
 /// call is blocked meanwhile.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct OnStream<'m, K: Key, V: Value> {
     queue: Queue<'m>,
     _pair: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Key, V: Value> fmt::Debug for OnStream<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnStream")
+            .field("stream", &self.queue.stream)
+            .finish_non_exhaustive()
+    }
 }
 
 /// # Streams
