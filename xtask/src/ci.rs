@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::grid::Grid;
 use crate::process;
 use crate::workspace::Workspace;
-use crate::{deny, explore, links, lint, msrv, ptx_command, toolkit};
+use crate::{api, deny, explore, links, lint, msrv, ptx_command, toolkit};
 
 /// What to leave out.
 #[derive(clap::Args)]
@@ -57,6 +57,7 @@ const STEPS: &[Step] = &[
         )
     }),
     ("doc", doc),
+    ("api", |w| all(api::check(w))),
     ("msrv", msrv::check),
     ("toolkit", |w| all(toolkit::check(w))),
     ("ptx --check", |w| all(ptx_command::check_shipped(w))),

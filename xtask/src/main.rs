@@ -1,6 +1,7 @@
 //! The project's own tool, run as `cargo xtask ...`: builds, checks and lints the PTX that
 //! `gpumap` ships, bundles the tests for a GPU machine without Rust, runs what CI runs.
 
+mod api;
 mod arch;
 mod bench_report;
 mod bundle;
@@ -55,6 +56,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Check that every link of the documents leads somewhere.
     Links,
+    /// List the public names of the library in docs/public-api.txt.
+    Api,
     /// Plant bugs, one at a time, and see that the tests find each.
     Mutants(mutants::Options),
     /// Run every check that CI runs.
@@ -82,6 +85,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Explore(options) => explore::run(&workspace, options),
         Command::Fuzz(options) => fuzz::run(&workspace, options),
         Command::Links => links::check(&workspace),
+        Command::Api => api::write(&workspace),
         Command::Mutants(options) => mutants::run(&workspace, options),
         Command::Ci(options) => ci::run(&workspace, options),
     }
