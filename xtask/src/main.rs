@@ -36,8 +36,9 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Cli {
+    /// None shows the everyday commands.
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand)]
@@ -65,7 +66,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(&Cli::parse().command) {
+    let Some(command) = Cli::parse().command else {
+        print!("{}", everyday());
+        return ExitCode::SUCCESS;
+    };
+    match run(&command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Not the Debug form: its stack trace would bury what there is to do.
@@ -73,6 +78,20 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The table of everyday commands, as CONTRIBUTING.md has it.
+fn everyday() -> String {
+    let rows = include_str!("../../CONTRIBUTING.md").lines();
+    let rows = rows.filter_map(|line| line.strip_prefix("| `c")?.split_once("` | "));
+    rows.map(|(command, what)| format!("c{command}\n    {}\n", what.trim_end_matches(" |")))
+        .collect()
+}
+
+#[cfg(test)]
+#[test]
+fn everyday_commands_are_those_of_the_page() {
+    assert!(everyday().contains("cargo xtask ci\n    everything"));
 }
 
 fn run(command: &Command) -> anyhow::Result<()> {
