@@ -19,7 +19,7 @@
 //! | [`retrieve_all`] | dump of all pairs, one atomic per block |
 //! | [`rebuild`] | moving the pairs of a submap to a new one, page by page |
 //! | [`build`] | large batches, in bins by hash, and pages made from them |
-//! | [`mail`] | batches that go to the devices that own their keys |
+//! | [`p2p`] | batches that go to the devices that own their keys |
 //! | [`retain`] | removal by predicate |
 //! | [`stats`] | tombstones and probe lengths |
 //! | [`cells`] | values too large for a slot, which has the id of their cell |
@@ -50,10 +50,10 @@ pub mod count;
 pub mod hash;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod kernels;
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
-pub mod mail;
 pub mod map_ref;
 pub mod marks;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+pub mod p2p;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod primitives;
 pub mod probe;

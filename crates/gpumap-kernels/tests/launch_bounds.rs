@@ -2,7 +2,7 @@
 //! registers that fewer blocks fit on a multiprocessor than share its memory, and nobody sees it but by the time.
 
 use gpumap_kernels::build::{ToBins, ToPages};
-use gpumap_kernels::mail::{Sent, Sorted};
+use gpumap_kernels::p2p::{Sent, Sorted};
 use gpumap_kernels::primitives::partition::{Partitioned, Payload, ScatterKernel};
 use gpumap_simt::kernel::KernelArgs;
 use toml::{Table, Value};

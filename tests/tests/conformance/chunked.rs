@@ -1,5 +1,5 @@
 //! Large batches of the host, which go to the device in chunks: the same results as for batches that do
-//! not. Pieces are made small, so that small batches have many.
+//! not. Chunks are made small, so that small batches have many.
 
 use gpumap::{Buffer, Error, Growth, Key, Map, Merge, Outcome, PinnedBuffer, Value};
 use gpumap_tests::device::noting;

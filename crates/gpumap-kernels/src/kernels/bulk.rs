@@ -10,7 +10,7 @@ use crate::build::page::{self, BuildArgs};
 use crate::build::{ToBins, ToPages, pages::PagesArgs};
 use crate::count::Counters;
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::mail::{SendArgs, Sent, Sorted};
+use crate::p2p::{SendArgs, Sent, Sorted};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::primitives::partition::{Partitioned, ScatterArgs, ScatterKernel};
 use crate::probe::serve_batch;

@@ -19,9 +19,9 @@ use crate::build::page::{self, BuildArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::build::{ToBins, ToPages};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::mail::Sent;
-#[cfg(not(target_arch = "nvptx64"))]
 use crate::map_ref::Named;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::p2p::Sent;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::primitives::partition::Partitioned;
 use crate::rebuild::{self, RebuildArgs};

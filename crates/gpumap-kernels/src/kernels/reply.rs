@@ -4,7 +4,7 @@
 //! answers wait in shared memory until the warp is through with its part, and then leave together.
 
 use crate::build::bins::{Bins, PART};
-use crate::mail::Mailbox;
+use crate::p2p::ReceiveBuffer;
 use crate::probe::{Job, Next, Seen, Verb, serve_batch};
 use crate::slot::{Bits, Format};
 use crate::source::{Input, Source};
@@ -26,7 +26,7 @@ kernel_args! {
         pub sources: u32,
         /// At each of them, the places of answers to what it sent here: one for each place of its bins,
         /// one bin behind the other, aligned to 4 bytes. Values may be null, and are not given then.
-        pub answers: *const Mailbox,
+        pub answers: *const ReceiveBuffer,
         /// What absent keys get for a value: the bits of a `V`.
         pub default: u64,
     }

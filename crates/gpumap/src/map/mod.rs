@@ -57,7 +57,7 @@ pub use arena::Audit;
 pub use arena::{ArenaMap, ArenaMapBuilder, ArenaStats};
 pub use builder::{DEFAULT_MAX_LOAD_FACTOR, Growth, MapBuilder};
 pub(crate) use builder::{encoding_of, random_seed};
-pub(crate) use bulk::{Arrival, Grains, InBins, Senders, collect};
+pub(crate) use bulk::{Arrival, Grains, InBins, SendKernels, collect};
 pub use chunks::{Chunk, Chunks};
 pub(crate) use command::Kind;
 pub use graph::{Graph, Recording};

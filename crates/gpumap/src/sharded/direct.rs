@@ -5,7 +5,7 @@
 //!
 //! # Why groups cannot deadlock
 //! Invariant: no kernel and no copy waits on its device for another device. The rank threads meet on the host
-//! ([`Hub`]), and every meeting has a timeout. So whatever is queued on a device ends by itself, in whatever order
+//! ([`Rendezvous`]), and every meeting has a timeout. So whatever is queued on a device ends by itself, in whatever order
 //! groups queue it, and each call of the driver that waits for a device (freeing memory, destroying a stream,
 //! loading a kernel) returns. Collectives of NCCL break this invariant: their kernels spin until the kernel of the
 //! peer runs, and the launch of that one may wait behind a call that waits for the first. Therefore NCCL links
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::error::GroupError;
-use super::hub::{End, Hub};
+use super::rendezvous::{End, Rendezvous};
 use super::transport::{Parcel, Plan, Transport, Window};
 use crate::buffer::Buffer;
 use crate::cuda::allow_peer;
@@ -32,7 +32,7 @@ use crate::stream::Stream;
 /// The link of a rank that reaches the others' memory.
 #[derive(Debug)]
 pub(super) struct Direct {
-    hub: Arc<Hub>,
+    rendezvous: Arc<Rendezvous>,
     rank: usize,
     ranks: usize,
     /// Two devices of the group of which the first cannot map the memory of the second, if there are such.
@@ -82,31 +82,39 @@ impl Transport for Direct {
     }
 
     fn gather(&mut self, mine: &[u64]) -> Result<Vec<u64>> {
-        gather(&self.hub, self.rank, mine)
+        gather(&self.rendezvous, self.rank, mine)
     }
 
     unsafe fn exchange(&mut self, stream: &Stream, plan: &Plan, parcels: &[Parcel]) -> Result<()> {
-        let post = stream.synchronize().map(|()| Exchange {
+        let contribution = stream.synchronize().map(|()| Exchange {
             stream: stream.clone(),
             plan: plan.clone(),
             parcels: parcels.to_vec(),
         });
         // SAFETY: every rank's parcels are as this function's contract says, they fit together, and all
         // ranks wait.
-        self.copying = self.all(post, fit, |posts| unsafe { copy_all(posts) })?;
+        self.copying = self.all(contribution, fit, |contributions| unsafe {
+            copy_all(contributions)
+        })?;
         Ok(())
     }
 
     unsafe fn sum(&mut self, stream: &Stream, words: *mut u64, len: usize) -> Result<()> {
-        let post = stream.synchronize().map(|()| Words {
+        let contribution = stream.synchronize().map(|()| Words {
             stream: stream.clone(),
             at: words,
             len,
         });
-        let alike = |posts: &[Words]| posts.iter().all(|post| post.len == len);
+        let alike = |contributions: &[Words]| {
+            contributions
+                .iter()
+                .all(|contribution| contribution.len == len)
+        };
         // SAFETY: every rank's words are as this function's contract says, they are as many, and all ranks
         // wait.
-        self.all(post, alike, |posts| unsafe { sum_all(posts) })
+        self.all(contribution, alike, |contributions| unsafe {
+            sum_all(contributions)
+        })
     }
 
     fn wait(&mut self, stream: &Stream) -> Result<()> {
@@ -134,28 +142,35 @@ impl Transport for Direct {
         if let Some((from, to)) = self.apart {
             return Err(Error::Group(GroupError::NoPeerAccess { from, to }));
         }
-        let parts = self
-            .hub
-            .meet(self.rank, mine, |posts: Vec<Arc<Buffer<u64>>>| Some(posts))?;
+        let parts =
+            self.rendezvous
+                .meet(self.rank, mine, |contributions: Vec<Arc<Buffer<u64>>>| {
+                    Some(contributions)
+                })?;
         Ok(Window {
             parts: parts.to_vec(),
         })
     }
 
     fn abort(&mut self) {
-        self.hub.end(End::Aborted(self.rank));
+        self.rendezvous.end(End::Aborted(self.rank));
     }
 }
 
 impl Direct {
     /// The link of a group of one rank.
-    pub(super) fn alone(hub: Arc<Hub>) -> Self {
-        Self::new(hub, 0, 1, None)
+    pub(super) fn alone(rendezvous: Arc<Rendezvous>) -> Self {
+        Self::new(rendezvous, 0, 1, None)
     }
 
-    fn new(hub: Arc<Hub>, rank: usize, ranks: usize, apart: Option<(usize, usize)>) -> Self {
+    fn new(
+        rendezvous: Arc<Rendezvous>,
+        rank: usize,
+        ranks: usize,
+        apart: Option<(usize, usize)>,
+    ) -> Self {
         Self {
-            hub,
+            rendezvous,
             rank,
             ranks,
             apart,
@@ -163,12 +178,12 @@ impl Direct {
         }
     }
 
-    /// The links of all ranks of a group, which meet at `hub`; the memory of each device is mapped into the others
+    /// The links of all ranks of a group, which meet at `rendezvous`; the memory of each device is mapped into the others
     /// where that can be done.
-    pub(super) fn all_of(devices: &[Device], hub: &Arc<Hub>) -> Result<Vec<Self>> {
+    pub(super) fn all_of(devices: &[Device], rendezvous: &Arc<Rendezvous>) -> Result<Vec<Self>> {
         let ranks = devices.len();
         let apart = map_memory(devices)?;
-        let link = |rank| Self::new(Arc::clone(hub), rank, ranks, apart);
+        let link = |rank| Self::new(Arc::clone(rendezvous), rank, ranks, apart);
         Ok((0..ranks).map(link).collect())
     }
 
@@ -176,28 +191,30 @@ impl Direct {
     /// one rank is its own there, and [`GroupError::Failed`] on the others.
     fn all<P: Send + 'static, R: Clone + Send + Sync + 'static>(
         &self,
-        post: Result<P>,
+        contribution: Result<P>,
         fit: impl FnOnce(&[P]) -> bool,
         work: impl FnOnce(&[P]) -> Of<R>,
     ) -> Result<R> {
-        let (post, mine) = match post {
-            Ok(post) => (Some(post), Ok(())),
+        let (contribution, mine) = match contribution {
+            Ok(contribution) => (Some(contribution), Ok(())),
             Err(error) => (None, Err(error)),
         };
-        let met = self.hub.meet(self.rank, post, |posts: Vec<Option<P>>| {
-            let unready = posts.iter().position(Option::is_none);
-            let posts: Vec<P> = posts.into_iter().flatten().collect();
-            let (result, error) = match unready {
-                Some(rank) => (Err(rank), None),
-                None if !fit(&posts) => return None,
-                None => match work(&posts) {
-                    Ok(result) => (Ok(result), None),
-                    Err((rank, error)) => (Err(rank), Some(error)),
-                },
-            };
-            let error = Mutex::new(error);
-            Some(Met { result, error })
-        });
+        let met = self
+            .rendezvous
+            .meet(self.rank, contribution, |contributions: Vec<Option<P>>| {
+                let unready = contributions.iter().position(Option::is_none);
+                let contributions: Vec<P> = contributions.into_iter().flatten().collect();
+                let (result, error) = match unready {
+                    Some(rank) => (Err(rank), None),
+                    None if !fit(&contributions) => return None,
+                    None => match work(&contributions) {
+                        Ok(result) => (Ok(result), None),
+                        Err((rank, error)) => (Err(rank), Some(error)),
+                    },
+                };
+                let error = Mutex::new(error);
+                Some(Met { result, error })
+            });
         // One's own error tells more.
         mine?;
         let met = met?;
@@ -232,62 +249,74 @@ fn map_memory(devices: &[Device]) -> Result<Option<(usize, usize)>> {
     Ok(None)
 }
 
-/// What each rank of a hub brings, if all bring as many words.
-pub(super) fn gather(hub: &Hub, rank: usize, mine: &[u64]) -> Result<Vec<u64>> {
-    let all = hub.meet(rank, mine.to_vec(), |posts: Vec<Vec<u64>>| {
-        let alike = posts.iter().all(|post| post.len() == mine.len());
-        alike.then(|| posts.concat())
+/// What each rank of a rendezvous brings, if all bring as many words.
+pub(super) fn gather(rendezvous: &Rendezvous, rank: usize, mine: &[u64]) -> Result<Vec<u64>> {
+    let all = rendezvous.meet(rank, mine.to_vec(), |contributions: Vec<Vec<u64>>| {
+        let alike = contributions
+            .iter()
+            .all(|contribution| contribution.len() == mine.len());
+        alike.then(|| contributions.concat())
     })?;
     Ok(all.to_vec())
 }
 
 /// Whether each rank sends what the others expect of it.
-fn fit(posts: &[Exchange]) -> bool {
-    let planned = |len: usize| len == posts.len();
-    let whole =
-        |post: &Exchange| planned(post.plan.sends.len()) && planned(post.plan.receives.len());
-    let bytes = |post: &Exchange| -> Vec<usize> {
-        post.parcels.iter().map(|parcel| parcel.bytes).collect()
+fn fit(contributions: &[Exchange]) -> bool {
+    let planned = |len: usize| len == contributions.len();
+    let whole = |contribution: &Exchange| {
+        planned(contribution.plan.sends.len()) && planned(contribution.plan.receives.len())
+    };
+    let bytes = |contribution: &Exchange| -> Vec<usize> {
+        contribution
+            .parcels
+            .iter()
+            .map(|parcel| parcel.bytes)
+            .collect()
     };
     let sent = |(from, source): (usize, &Exchange)| {
         let len = |to: usize| source.plan.sends[to].len();
-        let mut targets = posts.iter().enumerate();
+        let mut targets = contributions.iter().enumerate();
         targets.all(|(to, target)| len(to) == target.plan.receives[from].len())
     };
-    posts.iter().all(whole)
-        && posts.iter().all(|post| bytes(post) == bytes(&posts[0]))
-        && posts.iter().enumerate().all(sent)
+    contributions.iter().all(whole)
+        && contributions
+            .iter()
+            .all(|contribution| bytes(contribution) == bytes(&contributions[0]))
+        && contributions.iter().enumerate().all(sent)
 }
 
 /// Queues the copies of all ranks, and returns their streams.
 ///
 /// # Safety
-/// Every post's parcels lead to memory that has the elements of its plan, and that its rank lends until these
+/// Every contribution's parcels lead to memory that has the elements of its plan, and that its rank lends until these
 /// streams have ended. They [fit] together.
-unsafe fn copy_all(posts: &[Exchange]) -> Of<Vec<Stream>> {
-    let ranks = posts.len();
+unsafe fn copy_all(contributions: &[Exchange]) -> Of<Vec<Stream>> {
+    let ranks = contributions.len();
     // Each begins with the next one, and with what it has for itself last.
     for step in 1..=ranks {
         for to in 0..ranks {
             // SAFETY: passed on.
-            if let Err(error) = unsafe { copy(posts, (to + step) % ranks, to) } {
+            if let Err(error) = unsafe { copy(contributions, (to + step) % ranks, to) } {
                 // All have an error then, and none of them waits.
-                for post in posts {
-                    let _ = post.stream.drain();
+                for contribution in contributions {
+                    let _ = contribution.stream.drain();
                 }
                 return Err((to, error));
             }
         }
     }
-    Ok(posts.iter().map(|post| post.stream.clone()).collect())
+    Ok(contributions
+        .iter()
+        .map(|contribution| contribution.stream.clone())
+        .collect())
 }
 
 /// Queues the copies from one rank to another one.
 ///
 /// # Safety
 /// As for [`copy_all`].
-unsafe fn copy(posts: &[Exchange], from: usize, to: usize) -> Result<()> {
-    let (source, target) = (&posts[from], &posts[to]);
+unsafe fn copy(contributions: &[Exchange], from: usize, to: usize) -> Result<()> {
+    let (source, target) = (&contributions[from], &contributions[to]);
     let (sent, received) = (&source.plan.sends[to], &target.plan.receives[from]);
     for (out, into) in source.parcels.iter().zip(&target.parcels) {
         let bytes = sent.len() * into.bytes;
@@ -301,41 +330,43 @@ unsafe fn copy(posts: &[Exchange], from: usize, to: usize) -> Result<()> {
 }
 
 /// # Safety
-/// Every post's words are lent by its rank, and there are as many.
-unsafe fn sum_all(posts: &[Words]) -> Of<()> {
-    let len = posts.first().map_or(0, |post| post.len);
+/// Every contribution's words are lent by its rank, and there are as many.
+unsafe fn sum_all(contributions: &[Words]) -> Of<()> {
+    let len = contributions
+        .first()
+        .map_or(0, |contribution| contribution.len);
     let mut sums = vec![0u64; len];
     let mut of_one = vec![0u64; len];
-    for (rank, post) in posts.iter().enumerate() {
+    for (rank, contribution) in contributions.iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { download(post, &mut of_one) }.map_err(|error| (rank, error))?;
+        unsafe { download(contribution, &mut of_one) }.map_err(|error| (rank, error))?;
         for (sum, word) in sums.iter_mut().zip(&of_one) {
             *sum = sum.wrapping_add(*word);
         }
     }
-    for (rank, post) in posts.iter().enumerate() {
+    for (rank, contribution) in contributions.iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { upload(post, &sums) }.map_err(|error| (rank, error))?;
+        unsafe { upload(contribution, &sums) }.map_err(|error| (rank, error))?;
     }
     Ok(())
 }
 
 /// # Safety
 /// As for [`sum_all`]; the slice is as long.
-unsafe fn download(post: &Words, words: &mut [u64]) -> Result<()> {
-    let (to, from) = (words.as_mut_ptr().cast(), post.at.cast());
+unsafe fn download(contribution: &Words, words: &mut [u64]) -> Result<()> {
+    let (to, from) = (words.as_mut_ptr().cast(), contribution.at.cast());
     // SAFETY: the slice has as many bytes, and is not used before the wait.
-    unsafe { post.stream.download(to, from, size_of_val(words)) }?;
-    post.stream.synchronize()
+    unsafe { contribution.stream.download(to, from, size_of_val(words)) }?;
+    contribution.stream.synchronize()
 }
 
 /// # Safety
 /// As for [`download`].
-unsafe fn upload(post: &Words, words: &[u64]) -> Result<()> {
-    let (to, from) = (post.at.cast(), words.as_ptr().cast());
+unsafe fn upload(contribution: &Words, words: &[u64]) -> Result<()> {
+    let (to, from) = (contribution.at.cast(), words.as_ptr().cast());
     // SAFETY: as above; the slice lives until the wait.
-    unsafe { post.stream.upload(to, from, size_of_val(words)) }?;
-    post.stream.synchronize()
+    unsafe { contribution.stream.upload(to, from, size_of_val(words)) }?;
+    contribution.stream.synchronize()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::error::GroupError;
 use super::exchange::attempt;
-use super::round_trip::Targets;
+use super::scatter_gather::Targets;
 use super::step::Call;
 use super::{Rank, Shard};
 use crate::error::{Error, Result, expect_room};
@@ -161,15 +161,15 @@ impl<K: Key, V: Value> Shard<K, V> {
             Ok(made) => (Ok(len), Some(made)),
             Err(error) => (Err(error), None),
         };
-        let post = self.terms(rank, Call::LookUp { values }, ready)?;
+        let session = self.negotiate(rank, Call::LookUp { values }, ready)?;
         // Without places, that was an error.
         let (mut scratch, targets, places) = made.ok_or(Error::Group(GroupError::OutOfStep))?;
-        let sent = match post {
-            Some(post) => self.ask(rank, &post, keys, targets)?,
+        let sent = match session {
+            Some(session) => self.ask(rank, &session, keys, targets)?,
             None => false,
         };
         if !sent {
-            self.round_trip(rank, keys, targets)?;
+            self.scatter_gather(rank, keys, targets)?;
         }
         take(&mut scratch, places)
     }

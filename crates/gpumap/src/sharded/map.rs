@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::stretches::{Stretches, stretch};
+use super::host_chunks::{HostChunks, chunk};
 use super::{Rank, Ranks, Shard};
 #[cfg(doc)]
 use crate::error::Error;
@@ -33,7 +33,7 @@ use crate::memory::host_vec;
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`lens`](Self::lens) |
 /// | Capacity | [`capacity`](Self::capacity), [`reserve`](Self::reserve) |
 ///
-/// Batches are slices of the host: each rank takes a stretch of them, and answers come in their order.
+/// Batches are slices of the host: each rank takes a chunk of them, and answers come in their order.
 /// Batches that are on the devices already go through the shards themselves, by [`run`](Self::run). What
 /// the map holds, counts and finds is what one [`Map`](Map) would.
 ///
@@ -240,23 +240,23 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         self.seats.iter().map(|seat| seat.map().len()).collect()
     }
 
-    /// Runs work on every rank with the stretch of a batch of the host that it takes.
+    /// Runs work on every rank with the chunk of a batch of the host that it takes.
     fn split<R: Send>(
         &self,
         len: usize,
         work: impl Fn(&mut Rank, &mut Shard<K, V>, Range<usize>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
         self.run(|rank, shard| {
-            let range = stretch(len, rank.index(), self.ranks.len());
+            let range = chunk(len, rank.index(), self.ranks.len());
             work(rank, shard, range)
         })
     }
 
-    /// What each rank writes to of an output, for the stretch that it takes of a batch of `len`.
-    fn shares<'a, T>(&self, output: &'a mut [T], len: usize) -> Stretches<'a, T> {
+    /// What each rank writes to of an output, for the chunk that it takes of a batch of `len`.
+    fn shares<'a, T>(&self, output: &'a mut [T], len: usize) -> HostChunks<'a, T> {
         let ranks = self.ranks.len();
-        let len_of = |rank| stretch(len, rank, ranks).len();
-        Stretches::new(output, (0..ranks).map(len_of))
+        let len_of = |rank| chunk(len, rank, ranks).len();
+        HostChunks::new(output, (0..ranks).map(len_of))
     }
 
     /// As [`split`](Self::split), and returns the answers of all ranks in the order of the batch.
@@ -277,7 +277,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
             Ok(())
         })?;
         drop(places);
-        // SAFETY: each rank has written its stretch, and the stretches are the whole batch.
+        // SAFETY: each rank has written its chunk, and the chunks are the whole batch.
         unsafe { all.set_len(len) };
         Ok(all)
     }

@@ -4,7 +4,7 @@
 //! say nothing about the submap, page or slab that the owner's map puts a key in. Ranks have
 //! consecutive parts: what goes to one lies together.
 
-use gpumap_kernels::mail::OwnerOf;
+use gpumap_kernels::p2p::OwnerOf;
 use gpumap_kernels::slot::Bits;
 
 use crate::primitives::{Digit, MAX_PARTS};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::direct::Direct;
 use super::error::GroupError;
-use super::hub::Hub;
 use super::membership::Membership;
 use super::nccl::Nccl;
+use super::rendezvous::Rendezvous;
 use super::step::Step;
 use super::transport::{Plan, Transport};
 use crate::device::Device;
@@ -40,8 +40,8 @@ impl Rank {
     /// [`Error::Group`].
     pub fn join(device: &Device, membership: &Membership) -> Result<Self> {
         let transport: Box<dyn Transport> = if membership.ranks() == 1 {
-            let hub = Arc::new(Hub::new(1, membership.timeout()));
-            Box::new(Direct::alone(hub))
+            let rendezvous = Arc::new(Rendezvous::new(1, membership.timeout()));
+            Box::new(Direct::alone(rendezvous))
         } else {
             Box::new(Nccl::join(device, membership)?)
         };
@@ -129,12 +129,12 @@ impl Rank {
         mine: Result<Vec<u64>>,
         words: usize,
     ) -> Result<Vec<u64>> {
-        let (mut post, mine) = match mine {
-            Ok(post) => (post, Ok(())),
+        let (mut contribution, mine) = match mine {
+            Ok(contribution) => (contribution, Ok(())),
             Err(error) => (Vec::new(), Err(error)),
         };
-        post.resize(words, 0);
-        self.meet(step, mine, &post)
+        contribution.resize(words, 0);
+        self.meet(step, mine, &contribution)
     }
 
     /// Tells all ranks what goes where, from what this one has for each; for itself nothing is
@@ -145,16 +145,16 @@ impl Rank {
             Ok(sends) => (sends, Ok(())),
             Err(error) => (vec![0..0; ranks], Err(error)),
         };
-        let post: Vec<u64> = sends.iter().map(|range| range.len() as u64).collect();
-        let all = self.meet(Step::Plan, mine, &post)?;
+        let contribution: Vec<u64> = sends.iter().map(|range| range.len() as u64).collect();
+        let all = self.meet(Step::Plan, mine, &contribution)?;
         sends[index] = 0..0;
         let mut receives = Vec::with_capacity(ranks);
         let mut start = 0;
-        for (from, post) in all.chunks(ranks).enumerate() {
+        for (from, contribution) in all.chunks(ranks).enumerate() {
             let len = if from == index {
                 0
             } else {
-                post[index] as usize
+                contribution[index] as usize
             };
             receives.push(start..start + len);
             start += len;
@@ -166,20 +166,20 @@ impl Rank {
     /// error on every rank, its own on one that has failed. A collective.
     fn meet(&mut self, step: Step, mine: Result<()>, words: &[u64]) -> Result<Vec<u64>> {
         let [code, of] = step.words();
-        let mut post = Vec::with_capacity(Step::WORDS + words.len());
-        post.extend([code | u64::from(mine.is_err()), of]);
-        post.extend(words);
-        let all = self.transport.gather(&post);
+        let mut contribution = Vec::with_capacity(Step::WORDS + words.len());
+        contribution.extend([code | u64::from(mine.is_err()), of]);
+        contribution.extend(words);
+        let all = self.transport.gather(&contribution);
         // One's own error tells more.
         mine?;
         let all = all?;
-        if all.len() != self.ranks() * post.len() {
+        if all.len() != self.ranks() * contribution.len() {
             return Err(Error::Group(GroupError::OutOfStep));
         }
         let mut failed = None;
         let mut of_ranks = Vec::with_capacity(self.ranks() * words.len());
-        for (rank, post) in all.chunks(post.len()).enumerate() {
-            let (head, words) = post.split_at(Step::WORDS);
+        for (rank, contribution) in all.chunks(contribution.len()).enumerate() {
+            let (head, words) = contribution.split_at(Step::WORDS);
             if [head[0] & !1, head[1]] != [code, of] {
                 return Err(Error::Group(GroupError::OutOfStep));
             }

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use super::direct::Direct;
 use super::error::GroupError;
-use super::hub::{End, Hub};
 use super::rank::Rank;
+use super::rendezvous::{End, Rendezvous};
 use super::within::{self, Turn};
 use crate::device::{Device, DeviceChoice};
 use crate::error::{Error, Result};
@@ -50,7 +50,7 @@ pub struct Ranks {
 }
 
 struct Inner {
-    hub: Arc<Hub>,
+    rendezvous: Arc<Rendezvous>,
     seats: Mutex<Vec<Rank>>,
     devices: Vec<Device>,
 }
@@ -131,14 +131,14 @@ impl Ranks {
     }
 
     fn of(devices: Vec<Device>, timeout: Duration) -> Result<Self> {
-        let hub = Arc::new(Hub::new(devices.len(), timeout));
-        let links = Direct::all_of(&devices, &hub)?;
+        let rendezvous = Arc::new(Rendezvous::new(devices.len(), timeout));
+        let links = Direct::all_of(&devices, &rendezvous)?;
         let seats = devices.iter().zip(links);
         let seats = seats.map(|(device, link)| Rank::new(device, Box::new(link)));
         let seats = Mutex::new(seats.collect::<Result<_>>()?);
         Ok(Self {
             inner: Arc::new(Inner {
-                hub,
+                rendezvous,
                 seats,
                 devices,
             }),
@@ -200,17 +200,17 @@ impl Ranks {
         let within = within::with(self.number());
         let mut seats = self.inner.seats.lock();
         drop(turn);
-        let hub = &*self.inner.hub;
+        let rendezvous = &*self.inner.rendezvous;
         let in_seat = |index: usize, rank: &mut Rank| {
             // What it leaves half done is the group's, which is given up.
             let result = catch_unwind(AssertUnwindSafe(|| work(rank))).unwrap_or_else(|_| {
-                hub.end(End::Panicked(index));
+                rendezvous.end(End::Panicked(index));
                 Err(Error::Group(GroupError::Panicked { rank: index }))
             });
-            hub.leave(index, result.is_ok());
+            rendezvous.leave(index, result.is_ok());
             result
         };
-        if hub.open().is_err() {
+        if rendezvous.open().is_err() {
             let ended = |_| Err(Error::Group(GroupError::Ended));
             return seats.iter().map(ended).collect();
         }
@@ -227,7 +227,7 @@ impl Ranks {
                     let named = thread::Builder::new().name(format!("gpumap-rank-{index}"));
                     // The others need not wait for a rank that has no thread.
                     let started = named.spawn_scoped(scope, work);
-                    started.inspect_err(|_| hub.leave(index, false))
+                    started.inspect_err(|_| rendezvous.leave(index, false))
                 })
                 .collect();
             let joined = threads.into_iter().enumerate().map(|(index, thread)| {

@@ -59,7 +59,7 @@ pub(super) struct CallBuffers<K, V> {
     /// Answers to what others sent, to the own part, and from others.
     pub(super) answers: Answers<V>,
     pub(super) own: Answers<V>,
-    pub(super) came: Answers<V>,
+    pub(super) received: Answers<V>,
 }
 
 impl<K, V> Default for CallBuffers<K, V> {
@@ -72,7 +72,7 @@ impl<K, V> Default for CallBuffers<K, V> {
             numbered: 0,
             answers: Answers::default(),
             own: Answers::default(),
-            came: Answers::default(),
+            received: Answers::default(),
         }
     }
 }

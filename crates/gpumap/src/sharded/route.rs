@@ -1,4 +1,4 @@
-//! [`Routed`]: where the parts of a batch go. The general way of every verb begins with it.
+//! [`Routed`]: where the parts of a batch go. The all-to-all exchange of every verb begins with it.
 
 use std::ops::Range;
 

@@ -7,8 +7,8 @@ use gpumap_simt::atomic::part::Update;
 
 use super::Rank;
 use super::exchange::{Given, total, total_at};
-use super::mail::Mail;
 use super::owner::Owners;
+use super::p2p::PeerExchange;
 use super::reused::CallBuffers;
 use super::step::{Call, Step};
 #[cfg(doc)]
@@ -61,7 +61,7 @@ pub struct Shard<K: Key, V: Value> {
     /// on.
     pub(super) stream: Stream,
     pub(super) buffers: CallBuffers<K, V>,
-    pub(super) mail: Mail,
+    pub(super) p2p: PeerExchange,
     /// Whether the maps of all ranks have the same seed, so that each knows the bins of all.
     pub(super) alike: bool,
 }
@@ -117,7 +117,7 @@ impl<K: Key, V: Value> Shard<K, V> {
                 primitives: Arc::new(Primitives::new(rank.device())),
                 stream: Stream::new(rank.device())?,
                 buffers: CallBuffers::default(),
-                mail: Mail::default(),
+                p2p: PeerExchange::default(),
                 alike: false,
             })
         });
@@ -238,13 +238,13 @@ impl<K: Key, V: Value> Shard<K, V> {
             return self.map.remove(keys);
         }
         let keys = keys.source();
-        if let Some(post) = self.terms(rank, Call::Run(Kind::Remove), Ok(keys.len()))?
-            && let Some(came) = self.send(rank, &post, keys, None, false)?
+        if let Some(session) = self.negotiate(rank, Call::Run(Kind::Remove), Ok(keys.len()))?
+            && let Some(received) = self.send(rank, &session, keys, None, false)?
         {
-            let removed = self.map.core().run_sent(Kind::Remove, &came.batch);
+            let removed = self.map.core().run_sent(Kind::Remove, &received.batch);
             return total(rank, removed);
         }
-        self.one_way(rank, keys, None, |map, keys, _| map.remove(&Given(keys)))
+        self.scatter(rank, keys, None, |map, keys, _| map.remove(&Given(keys)))
     }
 }
 
@@ -291,7 +291,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// done so. Later ones allocate them again as they need them.
     pub fn trim(&mut self) {
         self.buffers = CallBuffers::default();
-        self.mail.trim();
+        self.p2p.trim();
         self.map.trim();
     }
 
@@ -320,15 +320,15 @@ impl<K: Key, V: Value> Shard<K, V> {
             Values::Each(values) => values,
             Values::Same(_) => Source::Host(&copies),
         };
-        if let Some(post) = self.terms(rank, Call::Run(kind), mine)?
-            && let Some(came) = self.send(rank, &post, keys, Some(values), false)?
+        if let Some(session) = self.negotiate(rank, Call::Run(kind), mine)?
+            && let Some(received) = self.send(rank, &session, keys, Some(values), false)?
         {
-            let done = self.map.core().run_sent(kind, &came.batch);
+            let done = self.map.core().run_sent(kind, &received.batch);
             // What is fetched has been, whatever became of it.
-            drop(came);
+            drop(received);
             return total(rank, done);
         }
-        self.one_way(rank, keys, Some(values), |map, keys, values| {
+        self.scatter(rank, keys, Some(values), |map, keys, values| {
             map.run(kind, keys, Values::Each(values))
         })
     }

@@ -1,6 +1,6 @@
 //! [`Step`]: what a rank has come to a meeting for.
 //!
-//! Every post begins with it, so that ranks at different calls find that out, at the latest when they next
+//! Every contribution begins with it, so that ranks at different calls find that out, at the latest when they next
 //! meet, and before anybody acts upon what the others have said.
 
 use crate::map::Kind;

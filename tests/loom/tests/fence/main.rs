@@ -2,7 +2,7 @@
 //! as they are, compiled against loom's locks and atomics and a device of loom's threads.
 //!
 //! What is modelled by hand are the few lines that put them together: `Map::exclusive` and
-//! `Map::books` of `map/mod.rs`, `OnStream::store` of `map/on_stream/queue.rs`, `Map::rebuild` of
+//! `Map::state` of `map/mod.rs`, `OnStream::store` of `map/on_stream/queue.rs`, `Map::rebuild` of
 //! `map/grow.rs`, `Map::alone_to_build` of `map/bulk/build.rs`.
 
 mod building;

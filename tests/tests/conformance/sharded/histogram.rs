@@ -13,7 +13,7 @@ use super::steps::last_differs;
 const FORMS: [Form; 2] = [Form::Replicated, Form::Distributed];
 
 /// Which values a rank has.
-fn stretch(len: usize, rank: usize, ranks: usize) -> Range<usize> {
+fn chunk(len: usize, rank: usize, ranks: usize) -> Range<usize> {
     len * rank / ranks..len * (rank + 1) / ranks
 }
 
@@ -31,7 +31,7 @@ fn check<T: Sample + PartialEq>(
     for form in FORMS {
         let of_each = on.ranks().run(|rank| {
             let primitives = Primitives::new(rank.device());
-            let mine = &values[stretch(values.len(), rank.index(), rank.ranks())];
+            let mine = &values[chunk(values.len(), rank.index(), rank.ranks())];
             let found = histogram_even(&primitives, rank, mine, range.clone(), bins, form)?;
 
             let stream = Stream::new(rank.device())?;

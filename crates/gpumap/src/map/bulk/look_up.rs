@@ -5,8 +5,8 @@
 use std::ptr;
 
 use gpumap_kernels::build::bins::{Bins, PART};
-use gpumap_kernels::mail::{
-    COLLECT_0, COLLECT_4, COLLECT_8, CollectArgs, Mailbox, OwnerOf, SendArgs,
+use gpumap_kernels::p2p::{
+    COLLECT_0, COLLECT_4, COLLECT_8, CollectArgs, OwnerOf, ReceiveBuffer, SendArgs,
 };
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::ScatterKernel;
@@ -56,7 +56,7 @@ struct Sorted {
     /// How much room each bin has.
     grains: Grains,
     /// Room for as many keys, values and bytes that say which are found,
-    mailbox: Mailbox,
+    receive_buffer: ReceiveBuffer,
     /// and where on the device that is told.
     boxes: *mut u8,
     /// How many keys each bin has.
@@ -103,9 +103,9 @@ impl Core {
         if !self.sort_keys(scratch, &kernels.send_keys, keys, len, &sorted)? {
             return Ok(false);
         }
-        let mailbox = &sorted.mailbox;
+        let receive_buffer = &sorted.receive_buffer;
         let bins = Bins {
-            keys: mailbox.keys.cast(),
+            keys: receive_buffer.keys.cast(),
             values: ptr::null(),
             value: 0,
             counts: sorted.counts,
@@ -116,15 +116,15 @@ impl Core {
         };
         let answers = CollectArgs {
             places: sorted.places,
-            values: mailbox.values.cast_const().cast(),
-            found: mailbox.found,
+            values: receive_buffer.values.cast_const().cast(),
+            found: receive_buffer.found,
             len: len as u64,
             tile,
             out_values: out_values.cast(),
             out_found: out_flags,
         };
         let (stream, boxes) = (scratch.stream(), sorted.boxes.cast_const().cast());
-        // SAFETY: the one source has a mailbox, with a place for each answer; each key has such a
+        // SAFETY: the one source has a receive buffer, with a place for each answer; each key has such a
         // place, and outputs are as long as the batch. All of it lives until the wait; the caller
         // holds the lock.
         unsafe {
@@ -159,7 +159,7 @@ impl Core {
             places,
             bytes_of::<u32>(len)?,
             bytes_of::<u64>(bins)?,
-            size_of::<Mailbox>(),
+            size_of::<ReceiveBuffer>(),
         ];
         let mut memory = Vec::with_capacity(sizes.len());
         for bytes in sizes {
@@ -171,7 +171,7 @@ impl Core {
         let at = |i: usize| memory[i].ptr();
         Ok(Some(Sorted {
             grains,
-            mailbox: Mailbox {
+            receive_buffer: ReceiveBuffer {
                 keys: at(0),
                 values: if value_bytes == 0 {
                     ptr::null_mut()
@@ -219,19 +219,30 @@ impl Core {
             threads: kernel.threads,
             shared_bytes: kernel.shared_bytes(sorted.tile, BINS),
         };
-        let mut came = vec![0u64; BINS as usize];
-        let (counts, mailbox) = (sorted.counts.cast(), ptr::from_ref(&sorted.mailbox));
+        let mut received = vec![0u64; BINS as usize];
+        let (counts, receive_buffer) =
+            (sorted.counts.cast(), ptr::from_ref(&sorted.receive_buffer));
         let stream = scratch.stream();
-        // SAFETY: the keys are staged, the mailbox has `capacity` places for each bin, and there is
+        // SAFETY: the keys are staged, the receive buffer has `capacity` places for each bin, and there is
         // one for each key's answer and a count for each bin. What the host gives and takes lives
         // until the wait, which is reached unless something failed; then nothing is left to use it.
         unsafe {
-            stream.fill(counts, 0, size_of_val(&*came))?;
-            stream.upload(sorted.boxes, mailbox.cast(), size_of::<Mailbox>())?;
+            stream.fill(counts, 0, size_of_val(&*received))?;
+            stream.upload(
+                sorted.boxes,
+                receive_buffer.cast(),
+                size_of::<ReceiveBuffer>(),
+            )?;
             kernel.kernel.launch(stream, grid, args)?;
-            stream.download(came.as_mut_ptr().cast(), counts, size_of_val(&*came))?;
+            stream.download(
+                received.as_mut_ptr().cast(),
+                counts,
+                size_of_val(&*received),
+            )?;
         }
         stream.synchronize()?;
-        Ok(came.iter().all(|&keys| keys <= sorted.grains.capacity()))
+        Ok(received
+            .iter()
+            .all(|&keys| keys <= sorted.grains.capacity()))
     }
 }

@@ -45,5 +45,5 @@ pub(crate) use grains::Grains;
 pub(crate) use look_up::collect;
 pub(in crate::map) use make::PageMerge;
 pub(in crate::map) use plan::Before;
-pub(crate) use sent::Senders;
+pub(crate) use sent::SendKernels;
 pub(crate) use stages::Arrival;

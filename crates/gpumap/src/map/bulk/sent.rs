@@ -2,7 +2,7 @@
 
 use gpumap_kernels::build::bins::{Bins, PART};
 use gpumap_kernels::kernels::{GetBinsArgs, reply_bytes};
-use gpumap_kernels::mail::{Mailbox, SendArgs};
+use gpumap_kernels::p2p::{ReceiveBuffer, SendArgs};
 use gpumap_kernels::primitives::partition::ScatterKernel;
 use gpumap_simt::kernel::Grid;
 
@@ -16,7 +16,7 @@ use crate::map::table::Table;
 use crate::stream::Stream;
 
 /// The kernels that send the batches of a map.
-pub(crate) struct Senders {
+pub(crate) struct SendKernels {
     pub(crate) pairs: ScatterKernel<SendArgs<u8, u8>>,
     /// Of pairs that are fetched.
     pub(crate) sorted: ScatterKernel<SendArgs<u8, u8>>,
@@ -41,9 +41,9 @@ impl Core {
 
     /// The kernels that batches are sent with, for one of so many keys on this rank: none where
     /// that does not pay.
-    pub(crate) fn senders(&self, len: usize) -> Option<Senders> {
+    pub(crate) fn send_kernels(&self, len: usize) -> Option<SendKernels> {
         let kernels = self.kernels.bulk?;
-        self.tuning.sends(len).then_some(Senders {
+        self.tuning.sends(len).then_some(SendKernels {
             pairs: kernels.send,
             sorted: kernels.sort,
             keys: kernels.send_keys,
@@ -111,7 +111,11 @@ impl Core {
     /// # Safety
     /// `answers` leads to the answers of each source, as [`GetBinsArgs`] says, in memory that this
     /// map's device has mapped.
-    pub(crate) unsafe fn get_sent(&self, sent: &InBins, answers: *const Mailbox) -> Result<()> {
+    pub(crate) unsafe fn get_sent(
+        &self,
+        sent: &InBins,
+        answers: *const ReceiveBuffer,
+    ) -> Result<()> {
         if sent.len == 0 {
             return Ok(());
         }
@@ -137,7 +141,7 @@ impl Core {
         stream: &Stream,
         bins: Bins<u8, u8>,
         sources: u32,
-        answers: *const Mailbox,
+        answers: *const ReceiveBuffer,
         default: u64,
     ) -> Result<()> {
         let Some(kernels) = self.kernels.bulk else {

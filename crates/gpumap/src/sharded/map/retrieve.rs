@@ -2,7 +2,7 @@
 
 #[cfg(doc)]
 use super::super::Shard;
-use super::super::stretches::Stretches;
+use super::super::host_chunks::HostChunks;
 use super::ShardedMap;
 #[cfg(doc)]
 use crate::error::Error;
@@ -52,8 +52,8 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
 
     /// Every pair; of each rank as many as it has. No other call is in flight.
     fn dump(&self, lens: &[usize], keys: &mut [K], values: &mut [V]) -> Result<()> {
-        let keys = Stretches::new(keys, lens.iter().copied());
-        let values = Stretches::new(values, lens.iter().copied());
+        let keys = HostChunks::new(keys, lens.iter().copied());
+        let values = HostChunks::new(values, lens.iter().copied());
         let of_rank = |rank: &mut Rank| {
             let (keys, values) = (keys.take(rank.index()), values.take(rank.index()));
             let map = self.seats[rank.index()].map();

@@ -47,19 +47,19 @@ mod tests {
 
     use super::*;
     use crate::sharded::direct;
-    use crate::sharded::hub::Hub;
+    use crate::sharded::rendezvous::Rendezvous;
 
     /// What ranks that bring so many words get.
     fn gathered(lens: &[usize]) -> Vec<Result<Vec<u64>>> {
         let ranks = lens.len();
-        let hub = &Hub::new(ranks, Duration::from_secs(60));
+        let rendezvous = &Rendezvous::new(ranks, Duration::from_secs(60));
         thread::scope(|scope| {
             let of = |(rank, &len): (usize, &usize)| {
                 scope.spawn(move || {
                     let mine: Vec<u64> = (0..len).map(|i| (rank * 1_000 + i) as u64).collect();
                     gather(&mine, ranks, |words| {
                         assert!(!words.is_empty());
-                        direct::gather(hub, rank, words)
+                        direct::gather(rendezvous, rank, words)
                     })
                 })
             };

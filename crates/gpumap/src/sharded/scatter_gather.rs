@@ -1,4 +1,4 @@
-//! The general way of a lookup: keys go to their owners, answers come back.
+//! Scatter and gather, for lookups: keys go to their owners, answers come back.
 
 use std::ops::Range;
 use std::ptr;
@@ -44,7 +44,7 @@ impl<V: Value> Targets<V> {
 impl<K: Key, V: Value> Shard<K, V> {
     /// Asks the owner of each key, puts the answers in the order of the keys, and waits. A
     /// collective. What is queued on this shard's stream may write to the targets.
-    pub(super) fn round_trip(
+    pub(super) fn scatter_gather(
         &mut self,
         rank: &mut Rank,
         keys: Source<'_, K>,
@@ -68,7 +68,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             numbered,
             answers,
             own,
-            came,
+            received,
         } = buffers;
         let (sent, arrived) = (&mut sent.keys, &mut arrived.keys);
         let Routed {
@@ -91,12 +91,12 @@ impl<K: Key, V: Value> Shard<K, V> {
                 arrived.of(stream, incoming)?,
                 answers.of(stream, incoming, with_values)?,
                 own.of(stream, mine.len(), with_values)?,
-                came.of(stream, len, with_values)?,
+                received.of(stream, len, with_values)?,
             );
             link.wait_stream(stream)?;
             Ok(made)
         });
-        let (sent, places, arrived, mut answers, mut own, mut came) = rank.together(made)?;
+        let (sent, places, arrived, mut answers, mut own, mut received) = rank.together(made)?;
         // SAFETY: the buffers have what is planned, and are left alone until the wait below is
         // over.
         let under_way = unsafe { exchange(rank, &plan, &[parcel(sent, arrived)]) }?;
@@ -106,7 +106,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         let asked = there.and_then(|()| answers.ask(map, arrived, 0..incoming));
         rank.together(asked.and_then(|()| link.wait_stream(stream)))?;
 
-        let parcels = answers.parcels(&mut came);
+        let parcels = answers.parcels(&mut received);
         // SAFETY: as above.
         let under_way = unsafe { exchange(rank, &plan.reversed(), &parcels) }?;
         let order = BatchOrder {
@@ -117,8 +117,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         let returned = order.put_back(&own, mine.start, mine.clone());
         let returned = under_way.wait().and(returned);
         let returned = returned
-            .and_then(|()| order.put_back(&came, 0, 0..mine.start))
-            .and_then(|()| order.put_back(&came, 0, mine.end..len));
+            .and_then(|()| order.put_back(&received, 0, 0..mine.start))
+            .and_then(|()| order.put_back(&received, 0, mine.end..len));
         // Also after an error: the targets are the caller's again.
         let ended = stream.synchronize();
         rank.together(returned.and(ended))

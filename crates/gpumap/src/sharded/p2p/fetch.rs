@@ -1,10 +1,10 @@
 //! Fetching: bins come from the ranks that have sorted them, in the order of their hashes, while pages are
 //! made from those that are there.
 
-use gpumap_kernels::mail::{Mailbox, turn};
+use gpumap_kernels::p2p::{ReceiveBuffer, turn};
 
-use super::send::Post;
-use super::terms::Terms;
+use super::agreement::Agreement;
+use super::send::Session;
 use crate::error::Result;
 use crate::event::{Event, Timing};
 use crate::map::{Arrival, Key, Value};
@@ -15,7 +15,7 @@ use crate::stream::Stream;
 /// do.
 const MOST_STAGES: usize = 16;
 
-/// Copies on the link: waited for before anybody may write what they read.
+/// Copies on the link: waited for before any rank may write what they read.
 #[derive(Debug)]
 pub(super) struct Fetching(Stream);
 
@@ -27,7 +27,7 @@ impl Drop for Fetching {
     }
 }
 
-/// Some bins of a rank's mailbox, for consecutive values of the bits that bins are by.
+/// Some bins of a rank's receive buffer, for consecutive values of the bits that bins are by.
 #[derive(Clone, Copy, Debug)]
 struct Regions {
     first: u32,
@@ -47,7 +47,7 @@ impl Regions {
     }
 }
 
-impl Terms {
+impl Agreement {
     /// How many pairs the fullest of some bins has that `source` has sorted for this rank.
     fn most_from(&self, counts: &[u64], source: usize, regions: Regions) -> u64 {
         let first = source * self.bins() as usize + self.first_bin(source, self.me);
@@ -57,27 +57,32 @@ impl Terms {
     }
 }
 
-impl Post {
-    /// Where the pairs that a rank has sorted for the others begin: `first` places further on. They lie as in a mailbox,
+impl Session {
+    /// Where the pairs that a rank has sorted for the others begin: `first` places further on. They lie as in a receive buffer,
     /// which they are as far from as that is long.
-    pub(super) fn outbox(&self, rank: usize, first: u64) -> Mailbox {
-        let mailbox = self.mailbox_of_pairs(rank, first);
-        let bytes = self.terms.places() as usize * self.pair.bytes();
-        Mailbox {
-            keys: mailbox.keys.wrapping_add(bytes),
-            values: mailbox.values.wrapping_add(bytes),
-            ..mailbox
+    pub(super) fn send_buffer(&self, rank: usize, first: u64) -> ReceiveBuffer {
+        let receive_buffer = self.receive_buffer_of_pairs(rank, first);
+        let bytes = self.agreement.places() as usize * self.pair.bytes();
+        ReceiveBuffer {
+            keys: receive_buffer.keys.wrapping_add(bytes),
+            values: receive_buffer.values.wrapping_add(bytes),
+            ..receive_buffer
         }
     }
 
     /// Queues copying what another rank has sorted for some bins, of which none has more than `most` pairs.
     fn fetch_from(&self, link: &Stream, source: usize, regions: Regions, most: u64) -> Result<()> {
-        let terms = &self.terms;
-        let turn = u64::from(turn(source as u32, terms.me as u32, terms.ranks as u32));
-        let bin = terms.capacity() * terms.ranks as u64;
+        let agreement = &self.agreement;
+        let turn = u64::from(turn(
+            source as u32,
+            agreement.me as u32,
+            agreement.ranks as u32,
+        ));
+        let bin = agreement.capacity() * agreement.ranks as u64;
         let begin = u64::from(regions.first) * bin;
-        let from = self.outbox(source, begin + turn * terms.capacity());
-        let to = self.mailbox_of_pairs(terms.me, begin + source as u64 * terms.capacity());
+        let from = self.send_buffer(source, begin + turn * agreement.capacity());
+        let to = self
+            .receive_buffer_of_pairs(agreement.me, begin + source as u64 * agreement.capacity());
         let arrays: &[_] = match self.pair.side_by_side() {
             true => &[(to.keys, from.keys, self.pair.bytes())],
             false => &[
@@ -99,19 +104,19 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// Queues copying what the other ranks have sorted for this one, by how many keys went from and to each.
     pub(super) fn fetch(
         &mut self,
-        post: &Post,
+        session: &Session,
         counts: &[u64],
     ) -> Result<(Fetching, Vec<Arrival>)> {
-        let terms = &post.terms;
-        let link = self.mail.link(&self.stream)?;
+        let agreement = &session.agreement;
+        let link = self.p2p.link(&self.stream)?;
         let fetching = Fetching(link.clone());
-        let others = || (1..terms.ranks).map(|step| (terms.me + step) % terms.ranks);
-        let incoming = terms.incoming(counts, terms.me) as usize;
+        let others = || (1..agreement.ranks).map(|step| (agreement.me + step) % agreement.ranks);
+        let incoming = agreement.incoming(counts, agreement.me) as usize;
         let stages = self.map.core().stages_of(incoming);
-        let arrivals = Regions::stages(terms.bits, stages).map(|regions| {
+        let arrivals = Regions::stages(agreement.bits, stages).map(|regions| {
             for source in others() {
-                let most = terms.most_from(counts, source, regions);
-                post.fetch_from(&link, source, regions, most)?;
+                let most = agreement.most_from(counts, source, regions);
+                session.fetch_from(&link, source, regions, most)?;
             }
             let event = Event::with_timing(link.device(), Timing::Off)?;
             event.record(&link)?;

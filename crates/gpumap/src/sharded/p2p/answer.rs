@@ -1,72 +1,73 @@
 //! Answers: written by the ranks that own the keys, collected by the one that asked.
 
-use gpumap_kernels::mail::{CollectArgs, Mailbox};
+use gpumap_kernels::p2p::{CollectArgs, ReceiveBuffer};
 
-use super::send::{Post, upload};
+use super::send::{Session, upload};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::Source;
 use crate::map::{Key, Value, collect};
 use crate::primitives::scatter_tile;
-use crate::sharded::round_trip::Targets;
+use crate::sharded::scatter_gather::Targets;
 use crate::sharded::{Rank, Shard};
 
 impl<K: Key, V: Value> Shard<K, V> {
-    /// Looks a batch up by mail; false if it did not fit, and nothing has been written. A collective. The
+    /// Looks a batch up over peer memory; false if it did not fit, and nothing has been written. A collective. The
     /// targets may be written to by what is queued on this shard's stream.
     pub(in crate::sharded) fn ask(
         &mut self,
         rank: &mut Rank,
-        post: &Post,
+        session: &Session,
         keys: Source<'_, K>,
         targets: Targets<V>,
     ) -> Result<bool> {
-        let Some(came) = self.send(rank, post, keys, None, true)? else {
+        let Some(received) = self.send(rank, session, keys, None, true)? else {
             return Ok(false);
         };
         let answered = self
-            .reply(post, targets.values.is_some())
+            .reply(session, targets.values.is_some())
             .and_then(|answers| {
-                // SAFETY: a mailbox of this batch's terms for each rank, mapped by all.
+                // SAFETY: a receive buffer of this batch's agreement for each rank, mapped by all.
                 unsafe {
                     self.map
                         .core()
-                        .get_sent(&came.batch, answers.as_ptr().cast())
+                        .get_sent(&received.batch, answers.as_ptr().cast())
                 }
             });
         rank.together(answered)?;
-        let collected = self.collect(post, keys.len(), targets);
+        let collected = self.collect(session, keys.len(), targets);
         rank.together(collected).map(|()| true)
     }
 
     /// Where each rank has the answers of this one.
-    fn reply(&self, post: &Post, with_values: bool) -> Result<Buffer<u64>> {
-        let terms = &post.terms;
-        let first = |source| terms.first_bin(source, terms.me) as u64 * terms.capacity();
+    fn reply(&self, session: &Session, with_values: bool) -> Result<Buffer<u64>> {
+        let agreement = &session.agreement;
+        let first =
+            |source| agreement.first_bin(source, agreement.me) as u64 * agreement.capacity();
         let place = |to| {
-            let mut place = post.mailbox(to, first(to));
+            let mut place = session.receive_buffer(to, first(to));
             if !with_values {
                 place.values = std::ptr::null_mut();
             }
             place
         };
-        let places: Vec<Mailbox> = (0..terms.ranks).map(place).collect();
+        let places: Vec<ReceiveBuffer> = (0..agreement.ranks).map(place).collect();
         let places = upload(&self.stream, &places)?;
         self.stream.synchronize()?;
         Ok(places)
     }
 
     /// Puts answers in the order of the batch, and waits.
-    fn collect(&mut self, post: &Post, len: usize, targets: Targets<V>) -> Result<()> {
+    fn collect(&mut self, session: &Session, len: usize, targets: Targets<V>) -> Result<()> {
         if len == 0 {
             return Ok(());
         }
-        let answers = post.mailbox(post.terms.me, 0);
+        let answers = session.receive_buffer(session.agreement.me, 0);
         // As it was sent.
-        let (device, kernel) = (self.map.device(), &post.senders.keys);
-        let tile = scatter_tile(device, kernel, post.terms.bins());
+        let (device, kernel) = (self.map.device(), &session.send_kernels.keys);
+        let tile = scatter_tile(device, kernel, session.agreement.bins());
         let args = CollectArgs::<()> {
-            places: self.mail.places.of(&self.stream, len)?.as_ptr(),
+            places: self.p2p.places.of(&self.stream, len)?.as_ptr(),
             values: answers.values.cast_const().cast(),
             found: answers.found,
             len: len as u64,

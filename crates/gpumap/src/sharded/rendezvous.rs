@@ -1,4 +1,4 @@
-//! [`Hub`]: where the ranks of one process meet.
+//! [`Rendezvous`]: where the ranks of one process meet.
 //!
 //! A meeting is over when every rank has come. The last one does what there is to do with what they
 //! brought, while the others wait and cannot leave: so their memory may be read and written in it.
@@ -16,7 +16,7 @@ use super::error::GroupError;
 use crate::error::{Error, Result};
 
 /// What a rank brings; of one type for all ranks that come to the same call.
-type Post = Box<dyn Any + Send>;
+type Contribution = Box<dyn Any + Send>;
 /// What comes of it.
 type Outcome = Arc<dyn Any + Send + Sync>;
 /// What comes of a meeting of ranks at different calls.
@@ -26,7 +26,7 @@ struct OutOfStep;
 const ALERT: Duration = Duration::from_micros(200);
 
 /// Where the ranks of one process meet.
-pub(super) struct Hub {
+pub(super) struct Rendezvous {
     timeout: Duration,
     /// How long a rank looks for the others before it goes to sleep: for that takes the system longer than
     /// most meetings.
@@ -40,7 +40,7 @@ pub(super) struct Hub {
 struct State {
     /// How many meetings there have been.
     meeting: u64,
-    posts: Vec<Option<Post>>,
+    contributions: Vec<Option<Contribution>>,
     outcome: Option<Outcome>,
     /// Ranks whose work is over, in the order in which they left, and whether it went well.
     left: Vec<(usize, bool)>,
@@ -58,7 +58,7 @@ pub(super) enum End {
     Silent,
 }
 
-impl Hub {
+impl Rendezvous {
     pub(super) fn new(ranks: usize, timeout: Duration) -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Self {
@@ -67,7 +67,7 @@ impl Hub {
             met: AtomicU64::new(0),
             state: Mutex::new(State {
                 meeting: 0,
-                posts: (0..ranks).map(|_| None).collect(),
+                contributions: (0..ranks).map(|_| None).collect(),
                 outcome: None,
                 left: Vec::new(),
                 ended: None,
@@ -82,18 +82,23 @@ impl Hub {
     pub(super) fn meet<P: Send + 'static, R: Send + Sync + 'static>(
         &self,
         rank: usize,
-        post: P,
+        contribution: P,
         finish: impl FnOnce(Vec<P>) -> Option<R>,
     ) -> Result<Arc<R>> {
         let mut state = self.state.lock();
         self.expect_all(&state)?;
-        state.posts[rank] = Some(Box::new(post));
-        if state.posts.iter().all(Option::is_some) {
-            let posts = state.posts.iter_mut().filter_map(Option::take);
-            let posts: Option<Vec<P>> = posts
-                .map(|post| post.downcast().ok().map(|post| *post))
+        state.contributions[rank] = Some(Box::new(contribution));
+        if state.contributions.iter().all(Option::is_some) {
+            let contributions = state.contributions.iter_mut().filter_map(Option::take);
+            let contributions: Option<Vec<P>> = contributions
+                .map(|contribution| {
+                    contribution
+                        .downcast()
+                        .ok()
+                        .map(|contribution| *contribution)
+                })
                 .collect();
-            let outcome: Outcome = match posts.and_then(finish) {
+            let outcome: Outcome = match contributions.and_then(finish) {
                 Some(outcome) => Arc::new(outcome),
                 None => Arc::new(OutOfStep),
             };
@@ -112,7 +117,7 @@ impl Hub {
             let deadline = Instant::now().checked_add(self.timeout);
             while state.meeting == meeting {
                 if let Err(error) = self.expect_all(&state) {
-                    state.posts[rank] = None;
+                    state.contributions[rank] = None;
                     return Err(error);
                 }
                 let late = match deadline {
@@ -165,7 +170,7 @@ impl Hub {
             return Err(Error::Group(GroupError::Ended));
         }
         state.left.clear();
-        state.posts.fill_with(|| None);
+        state.contributions.fill_with(|| None);
         Ok(())
     }
 
@@ -182,10 +187,10 @@ impl Hub {
     }
 }
 
-impl std::fmt::Debug for Hub {
+impl std::fmt::Debug for Rendezvous {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = self.state.lock();
-        f.debug_struct("Hub")
+        f.debug_struct("Rendezvous")
             .field("meeting", &state.meeting)
             .field("ended", &state.ended)
             .finish_non_exhaustive()
@@ -196,25 +201,28 @@ impl std::fmt::Debug for Hub {
 mod tests {
     use super::*;
 
-    fn hub(ranks: usize) -> Hub {
-        Hub::new(ranks, Duration::from_secs(60))
+    fn rendezvous(ranks: usize) -> Rendezvous {
+        Rendezvous::new(ranks, Duration::from_secs(60))
     }
 
     #[test]
     fn every_rank_gets_what_came_of_each_meeting() {
         for alert in [Duration::ZERO, ALERT] {
-            let hub = Hub { alert, ..hub(3) };
-            meet_often(&hub);
+            let rendezvous = Rendezvous {
+                alert,
+                ..rendezvous(3)
+            };
+            meet_often(&rendezvous);
         }
     }
 
-    fn meet_often(hub: &Hub) {
+    fn meet_often(rendezvous: &Rendezvous) {
         thread::scope(|scope| {
             for rank in 0..3u64 {
                 scope.spawn(move || {
                     for round in 0..1000 {
-                        let post = round * 10 + rank;
-                        let all = hub.meet(rank as usize, post, Some).unwrap();
+                        let contribution = round * 10 + rank;
+                        let all = rendezvous.meet(rank as usize, contribution, Some).unwrap();
                         assert_eq!(*all, [round * 10, round * 10 + 1, round * 10 + 2]);
                     }
                 });
@@ -224,31 +232,32 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_who_has_left_panicked_or_is_late() {
-        let of_two = |act: &(dyn Fn(&Hub) + Sync), timeout| {
-            let hub = Hub::new(2, timeout);
+        let of_two = |act: &(dyn Fn(&Rendezvous) + Sync), timeout| {
+            let rendezvous = Rendezvous::new(2, timeout);
             thread::scope(|scope| {
-                let waiting = scope.spawn(|| hub.meet(0, 1, |posts: Vec<i32>| Some(posts)));
-                act(&hub);
+                let waiting = scope
+                    .spawn(|| rendezvous.meet(0, 1, |contributions: Vec<i32>| Some(contributions)));
+                act(&rendezvous);
                 waiting.join().unwrap().unwrap_err()
             })
         };
         let long = Duration::from_secs(600);
-        let left = of_two(&|hub| hub.leave(1, true), long);
+        let left = of_two(&|rendezvous| rendezvous.leave(1, true), long);
         assert!(
             matches!(left, Error::Group(GroupError::Left { rank: 1 })),
             "{left}"
         );
-        let failed = of_two(&|hub| hub.leave(1, false), long);
+        let failed = of_two(&|rendezvous| rendezvous.leave(1, false), long);
         assert!(
             matches!(failed, Error::Group(GroupError::Failed { rank: 1 })),
             "{failed}"
         );
-        let ever = of_two(&|hub| hub.leave(1, true), Duration::MAX);
+        let ever = of_two(&|rendezvous| rendezvous.leave(1, true), Duration::MAX);
         assert!(
             matches!(ever, Error::Group(GroupError::Left { rank: 1 })),
             "{ever}"
         );
-        let panicked = of_two(&|hub| hub.end(End::Panicked(1)), long);
+        let panicked = of_two(&|rendezvous| rendezvous.end(End::Panicked(1)), long);
         assert!(
             matches!(panicked, Error::Group(GroupError::Panicked { rank: 1 })),
             "{panicked}"
@@ -263,14 +272,16 @@ mod tests {
     #[test]
     fn different_calls_are_found_out() {
         let out_of_step = |error| matches!(error, Some(Error::Group(GroupError::OutOfStep)));
-        let two = hub(2);
+        let two = rendezvous(2);
         thread::scope(|scope| {
             let one = scope.spawn(|| two.meet(0, 1u8, |_| Some(())).err());
-            let other = two.meet(1, "one", |posts| Some(posts.len())).err();
+            let other = two
+                .meet(1, "one", |contributions| Some(contributions.len()))
+                .err();
             assert!(out_of_step(one.join().unwrap()) && out_of_step(other));
         });
         // The same call, with what does not fit together.
-        let three = hub(3);
+        let three = rendezvous(3);
         thread::scope(|scope| {
             let gather =
                 |rank: usize| crate::sharded::direct::gather(&three, rank, &[7; 4][..rank]);

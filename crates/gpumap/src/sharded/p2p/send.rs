@@ -1,19 +1,19 @@
-//! Sending a batch: one pass of the partition, into the mailboxes of all ranks.
+//! Sending a batch: one pass of the partition, into the receive buffers of all ranks.
 
 use std::ptr;
 
 use gpumap_kernels::build::bins::Bins;
-use gpumap_kernels::mail::{Mailbox, SendArgs, turn};
+use gpumap_kernels::p2p::{ReceiveBuffer, SendArgs, turn};
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::ScatterKernel;
 use gpumap_simt::kernel::Grid;
 
 use super::fetch::Fetching;
-use super::{PAUSE, Terms};
+use super::{Agreement, PAUSE};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::Source;
-use crate::map::{InBins, Key, Pair, Senders, Value};
+use crate::map::{InBins, Key, Pair, SendKernels, Value};
 use crate::primitives::scatter_tile;
 use crate::scratch::{ScratchRole, Workspace};
 use crate::sharded::step::Step;
@@ -22,7 +22,7 @@ use crate::sharded::{Rank, Shard};
 use crate::stream::Stream;
 
 /// What has come to a rank, or is on its way.
-pub(in crate::sharded) struct Came {
+pub(in crate::sharded) struct Received {
     pub(in crate::sharded) batch: InBins,
     _fetching: Option<Fetching>,
     /// How many keys each bin has.
@@ -39,24 +39,24 @@ struct Batch {
 }
 
 /// What a batch is sent with.
-pub(in crate::sharded) struct Post {
+pub(in crate::sharded) struct Session {
     pub(super) pair: Pair,
-    pub(super) terms: Terms,
-    pub(super) senders: Senders,
-    /// Where the mailbox of each rank is,
+    pub(super) agreement: Agreement,
+    pub(super) send_kernels: SendKernels,
+    /// Where the receive buffer of each rank is,
     pub(super) boxes: Vec<u64>,
     /// for as long as this is held.
     pub(super) _window: Window,
 }
 
-impl Post {
-    /// Where the mailbox of a rank begins, or its answers: `first` places further on.
-    pub(super) fn mailbox(&self, rank: usize, first: u64) -> Mailbox {
+impl Session {
+    /// Where the receive buffer of a rank begins, or its answers: `first` places further on.
+    pub(super) fn receive_buffer(&self, rank: usize, first: u64) -> ReceiveBuffer {
         let base = ptr::with_exposed_provenance_mut::<u8>(self.boxes[rank] as usize);
-        let (places, first) = (self.terms.places() as usize, first as usize);
+        let (places, first) = (self.agreement.places() as usize, first as usize);
         let values = base.wrapping_add(places * self.pair.key);
         let found = values.wrapping_add(places * self.pair.value);
-        Mailbox {
+        ReceiveBuffer {
             keys: base.wrapping_add(first * self.pair.key),
             values: values.wrapping_add(first * self.pair.value),
             found: found.wrapping_add(first),
@@ -64,22 +64,22 @@ impl Post {
     }
 
     /// The same for pairs, which may lie [side by side](gpumap_kernels::build::pair).
-    pub(super) fn mailbox_of_pairs(&self, rank: usize, first: u64) -> Mailbox {
+    pub(super) fn receive_buffer_of_pairs(&self, rank: usize, first: u64) -> ReceiveBuffer {
         match self.pair.side_by_side() {
             true => {
-                let mailbox = self.mailbox(rank, 0);
+                let receive_buffer = self.receive_buffer(rank, 0);
                 let before = first as usize * self.pair.bytes();
-                Mailbox {
-                    keys: mailbox.keys.wrapping_add(before),
-                    ..mailbox
+                ReceiveBuffer {
+                    keys: receive_buffer.keys.wrapping_add(before),
+                    ..receive_buffer
                 }
             }
-            false => self.mailbox(rank, first),
+            false => self.receive_buffer(rank, first),
         }
     }
 }
 
-impl Terms {
+impl Agreement {
     /// The bins of a rank begin so far into what another one counts, and keeps for answers.
     pub(super) fn first_bin(&self, source: usize, owner: usize) -> usize {
         (turn(source as u32, owner as u32, self.ranks as u32) as usize) << self.bits
@@ -103,7 +103,7 @@ impl Terms {
         by_source.map(of_source).sum()
     }
 
-    /// How many keys each bin of this rank's mailbox has.
+    /// How many keys each bin of this rank's receive buffer has.
     fn of_bins(&self, counts: &[u64]) -> Vec<u64> {
         let bins = self.bins() as usize;
         let count = |i: usize| {
@@ -114,68 +114,73 @@ impl Terms {
     }
 }
 
-/// Mailboxes on the device.
-pub(super) fn upload(stream: &Stream, boxes: &[Mailbox]) -> Result<Buffer<u64>> {
-    const { assert!(size_of::<Mailbox>() == 3 * size_of::<u64>()) };
+/// Receive buffers on the device.
+pub(super) fn upload(stream: &Stream, boxes: &[ReceiveBuffer]) -> Result<Buffer<u64>> {
+    const { assert!(size_of::<ReceiveBuffer>() == 3 * size_of::<u64>()) };
     let word = |at: *mut u8| at.expose_provenance() as u64;
-    let words = boxes
-        .iter()
-        .flat_map(|mailbox| [mailbox.keys, mailbox.values, mailbox.found].map(word));
+    let words = boxes.iter().flat_map(|receive_buffer| {
+        [
+            receive_buffer.keys,
+            receive_buffer.values,
+            receive_buffer.found,
+        ]
+        .map(word)
+    });
     Buffer::from_slice(stream, &words.collect::<Vec<_>>())
 }
 
 impl<K: Key, V: Value> Shard<K, V> {
-    /// Sends a batch, or sorts it for those who fetch it; without values, notes the place of each
+    /// Sends a batch, or sorts it for the ranks that fetch it; without values, notes the place of each
     /// key's answer if `asks`. Returns what came here, or none if it does not fit, and then batches
-    /// go the general way for a while. A collective.
+    /// go through the all-to-all exchange for a while. A collective.
     pub(in crate::sharded) fn send(
         &mut self,
         rank: &mut Rank,
-        post: &Post,
+        session: &Session,
         keys: Source<'_, K>,
         values: Option<Source<'_, V>>,
         asks: bool,
-    ) -> Result<Option<Came>> {
-        let terms = &post.terms;
-        let counts = self.post(post, keys, values, asks);
-        let counts = rank.agree_on(Step::Counts, counts, terms.bins() as usize)?;
-        if !terms.fits(&counts) {
-            self.mail.pause = PAUSE;
+    ) -> Result<Option<Received>> {
+        let agreement = &session.agreement;
+        let counts = self.send_batch(session, keys, values, asks);
+        let counts = rank.agree_on(Step::Counts, counts, agreement.bins() as usize)?;
+        if !agreement.fits(&counts) {
+            self.p2p.pause = PAUSE;
             return Ok(None);
         }
-        let came = self.came(post, &counts);
-        rank.together(came).map(Some)
+        let received = self.received(session, &counts);
+        rank.together(received).map(Some)
     }
 
     /// What came here, by how many keys went from and to each rank.
-    fn came(&mut self, post: &Post, counts: &[u64]) -> Result<Came> {
-        let terms = &post.terms;
-        let (fetching, arrivals) = match terms.fetches {
+    fn received(&mut self, session: &Session, counts: &[u64]) -> Result<Received> {
+        let agreement = &session.agreement;
+        let (fetching, arrivals) = match agreement.fetches {
             true => {
-                let (fetching, arrivals) = self.fetch(post, counts)?;
+                let (fetching, arrivals) = self.fetch(session, counts)?;
                 (Some(fetching), arrivals)
             }
             false => (None, Vec::new()),
         };
-        let of_bins = Buffer::from_slice(&self.stream, &terms.of_bins(counts))?;
+        let of_bins = Buffer::from_slice(&self.stream, &agreement.of_bins(counts))?;
         self.stream.synchronize()?;
-        let mailbox = post.mailbox(terms.me, 0);
-        let len = terms.incoming(counts, terms.me) as usize;
+        let receive_buffer = session.receive_buffer(agreement.me, 0);
+        let len = agreement.incoming(counts, agreement.me) as usize;
         let bins = Bins {
-            keys: mailbox.keys,
-            values: mailbox.values,
+            keys: receive_buffer.keys,
+            values: receive_buffer.values,
             value: 0,
             counts: of_bins.as_ptr(),
-            bins: terms.bins(),
-            grains: terms.grains.get(),
-            part: self.map.core().part_of_bins(len, terms.grains),
+            bins: agreement.bins(),
+            grains: agreement.grains.get(),
+            part: self.map.core().part_of_bins(len, agreement.grains),
             same: 0,
         };
-        Ok(Came {
+        Ok(Received {
             batch: InBins {
                 bins,
-                bits: terms.bits,
-                sources: terms.ranks as u32,
+                bits: agreement.bits,
+                sources: agreement.ranks as u32,
                 len,
                 arrivals,
                 combined: None,
@@ -186,32 +191,32 @@ impl<K: Key, V: Value> Shard<K, V> {
         })
     }
 
-    /// Writes a batch to the mailboxes, and returns how many keys went to each bin of each rank.
-    fn post(
+    /// Writes a batch to the receive buffers, and returns how many keys went to each bin of each rank.
+    fn send_batch(
         &mut self,
-        post: &Post,
+        session: &Session,
         keys: Source<'_, K>,
         values: Option<Source<'_, V>>,
         asks: bool,
     ) -> Result<Vec<u64>> {
-        let (len, terms) = (keys.len(), &post.terms);
+        let (len, agreement) = (keys.len(), &session.agreement);
         let places = match asks {
-            true => self.mail.places.of(&self.stream, len)?.as_mut_ptr(),
+            true => self.p2p.places.of(&self.stream, len)?.as_mut_ptr(),
             false => ptr::null_mut(),
         };
         let mut scratch = self.primitives.scratch.take()?;
         scratch.stream().wait_stream(&self.stream)?;
         // This rank's part of the first bin of each.
-        let first = terms.me as u64 * terms.capacity();
-        let mailbox = |step| match (terms.me + step) % terms.ranks {
-            to if values.is_none() => post.mailbox(to, first),
-            to if terms.fetches && to != terms.me => {
+        let first = agreement.me as u64 * agreement.capacity();
+        let receive_buffer = |step| match (agreement.me + step) % agreement.ranks {
+            to if values.is_none() => session.receive_buffer(to, first),
+            to if agreement.fetches && to != agreement.me => {
                 let turn = step as u64 - 1;
-                post.outbox(terms.me, turn * terms.capacity())
+                session.send_buffer(agreement.me, turn * agreement.capacity())
             }
-            to => post.mailbox_of_pairs(to, first),
+            to => session.receive_buffer_of_pairs(to, first),
         };
-        let boxes: Vec<Mailbox> = (1..=terms.ranks).map(mailbox).collect();
+        let boxes: Vec<ReceiveBuffer> = (1..=agreement.ranks).map(receive_buffer).collect();
         // SAFETY: the workspace waits for its stream before this call returns.
         let keys = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
         match values {
@@ -219,26 +224,26 @@ impl<K: Key, V: Value> Shard<K, V> {
                 // SAFETY: as above.
                 let values = unsafe { scratch.stage(ScratchRole::Values, values) }?;
                 let batch = Batch {
-                    kernel: match terms.fetches {
-                        true => post.senders.sorted,
-                        false => post.senders.pairs,
+                    kernel: match agreement.fetches {
+                        true => session.send_kernels.sorted,
+                        false => session.send_kernels.pairs,
                     },
                     keys: keys.cast(),
                     values: values.cast(),
                     len,
                     places: ptr::null_mut(),
                 };
-                self.launch(terms, &mut scratch, &boxes, batch)
+                self.launch(agreement, &mut scratch, &boxes, batch)
             }
             None => {
                 let batch = Batch {
-                    kernel: post.senders.keys,
+                    kernel: session.send_kernels.keys,
                     keys: keys.cast(),
                     values: ptr::null(),
                     len,
                     places,
                 };
-                self.launch(terms, &mut scratch, &boxes, batch)
+                self.launch(agreement, &mut scratch, &boxes, batch)
             }
         }
     }
@@ -246,12 +251,12 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// Runs the kernel that sends a batch, and waits.
     fn launch(
         &self,
-        terms: &Terms,
+        agreement: &Agreement,
         scratch: &mut Workspace,
-        boxes: &[Mailbox],
+        boxes: &[ReceiveBuffer],
         batch: Batch,
     ) -> Result<Vec<u64>> {
-        let bins = terms.bins();
+        let bins = agreement.bins();
         let mut cursors = scratch.output::<u64>(ScratchRole::FirstOutput, bins as usize)?;
         let at = cursors.as_mut_ptr();
         let boxes = upload(scratch.stream(), boxes)?;
@@ -265,12 +270,12 @@ impl<K: Key, V: Value> Shard<K, V> {
             tile,
             aligned: aligned(batch.keys.addr()) | aligned(batch.values.addr()) << 1,
             owner: self.owners.kernel(),
-            me: terms.me as u32,
-            bin: DigitOf::top_of_hash(self.map.core().seed(), terms.bits),
-            bits: terms.bits,
+            me: agreement.me as u32,
+            bin: DigitOf::top_of_hash(self.map.core().seed(), agreement.bits),
+            bits: agreement.bits,
             boxes: boxes.as_ptr().cast(),
-            capacity: terms.capacity(),
-            stride: terms.capacity() * terms.ranks as u64,
+            capacity: agreement.capacity(),
+            stride: agreement.capacity() * agreement.ranks as u64,
             cursors: at,
             places: batch.places,
         };
@@ -281,7 +286,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             shared_bytes: kernel.shared_bytes(tile, bins),
         };
         let stream = scratch.stream();
-        // SAFETY: the batch is staged, the mailboxes of all ranks have places for what is counted
+        // SAFETY: the batch is staged, the receive buffers of all ranks have places for what is counted
         // below their capacity, and no rank reads or writes this one's part of them before all have
         // met again; the tables live until the wait.
         unsafe {

@@ -1,4 +1,4 @@
-//! The general way of stores and removals: keys go to their owners, which work on them there.
+//! Scatter, for stores and removals: keys go to their owners, which work on them there.
 
 use super::exchange::{Given, attempt, exchange, total};
 use super::reused::CallBuffers;
@@ -13,7 +13,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// Sends each key to its owner, with its value if there are any, and does `work` there: on the
     /// own part while the others are on their way, then on what has come. Returns the sum of what
     /// it counts on all ranks. A collective.
-    pub(super) fn one_way(
+    pub(super) fn scatter(
         &mut self,
         rank: &mut Rank,
         keys: Source<'_, K>,

@@ -1,6 +1,6 @@
-//! Sending: from a batch to the mailboxes of its owners, or to an outbox.
+//! Sending: from a batch to the receive buffers of its owners, or to a send buffer.
 
-use super::{Mailbox, OwnerOf, turn};
+use super::{OwnerOf, ReceiveBuffer, turn};
 use crate::build::pair::{self, side_by_side};
 use crate::primitives::binning::DigitOf;
 use crate::primitives::partition::{Payload, Route, Run, Tile, scatter};
@@ -33,15 +33,15 @@ kernel_args! {
         pub owner: OwnerOf,
         /// The rank that sends.
         pub me: u32,
-        /// The bin of a key in the mailbox of its rank.
+        /// The bin of a key in the receive buffer of its rank.
         pub bin: DigitOf,
-        /// A mailbox has `1 << bits` bins: at most as many in all as the block has threads.
+        /// A receive buffer has `1 << bits` bins: at most as many in all as the block has threads.
         pub bits: u32,
-        /// For each rank, by turn, where this one's part of the first bin begins in the mailbox there.
-        pub boxes: *const Mailbox,
+        /// For each rank, by turn, where this one's part of the first bin begins in the receive buffer there.
+        pub boxes: *const ReceiveBuffer,
         /// Places of such a part.
         pub capacity: u64,
-        /// Places from one bin of a mailbox to the next.
+        /// Places from one bin of a receive buffer to the next.
         pub stride: u64,
         /// In: zero; out: for each bin of each rank, by turn, how many keys went there.
         pub cursors: *mut u64,
@@ -50,7 +50,7 @@ kernel_args! {
     }
 }
 
-/// From the tile of a block to the mailboxes; if `LINES`, over a link.
+/// From the tile of a block to the receive buffers; if `LINES`, over a link.
 struct ToOwners<'a, K, V, const LINES: bool>(&'a SendArgs<K, V>);
 
 /// The place of runs that find no room.
@@ -60,10 +60,10 @@ const DROPPED: u64 = 0;
 const LINE: u64 = 128;
 
 impl<K, V: Payload, const LINES: bool> ToOwners<'_, K, V, LINES> {
-    /// Whether pairs lie side by side in mailboxes.
+    /// Whether pairs lie side by side in receive buffers.
     const JOINED: bool = side_by_side::<K, V>();
 
-    /// Bytes from one key of a mailbox to the next.
+    /// Bytes from one key of a receive buffer to the next.
     const STEP: u64 = size_of::<K>() as u64 + if Self::JOINED { V::BYTES as u64 } else { 0 };
 
     /// Where the tile of the calling block begins.
@@ -114,17 +114,20 @@ impl<K: Bits, V: Payload, const LINES: bool> Route<K, V> for ToOwners<'_, K, V, 
             return U64x2::new(DROPPED, 0);
         }
         let (turn, bin) = (part >> self.0.bits, part & ((1 << self.0.bits) - 1));
-        // SAFETY: a mailbox for each rank.
-        let mailbox = unsafe { ptr::read(self.0.boxes.add(turn as usize)) };
+        // SAFETY: a receive buffer for each rank.
+        let receive_buffer = unsafe { ptr::read(self.0.boxes.add(turn as usize)) };
         let start = u64::from(start);
         let at = (u64::from(bin) * self.0.stride + to).wrapping_sub(start);
-        let keys = mailbox
+        let keys = receive_buffer
             .keys
             .wrapping_add(at.wrapping_mul(Self::STEP) as usize);
         let beside = if V::BYTES == 0 {
             (u64::from(part) * self.0.capacity + to).wrapping_sub(start)
         } else {
-            let values = mailbox.values.cast::<V::Word>().wrapping_add(at as usize);
+            let values = receive_buffer
+                .values
+                .cast::<V::Word>()
+                .wrapping_add(at as usize);
             values.expose_provenance() as u64
         };
         U64x2::new(keys.expose_provenance() as u64, beside)
@@ -238,7 +241,7 @@ macro_rules! send_kernels {
 
 // One block with all of the shared memory, for keys alone as well: what goes over a link goes in long runs.
 send_kernels! {
-    Sent::SEND, true, "Writes a batch to the mailboxes of its owners.":
+    Sent::SEND, true, "Writes a batch to the receive_buffers of its owners.":
     u32, (): SEND_4_0 = mail_send_4_0, 1024 x 18 x 1;
     u32, u32: SEND_4_4 = mail_send_4_4, 1024 x 18 x 1;
     u32, u64: SEND_4_8 = mail_send_4_8, 1024 x 15 x 1;
@@ -256,6 +259,6 @@ send_kernels! {
     u64, u64: SORT_8_8 = mail_sort_8_8, 512 x 11 x 2;
 }
 
-/// The most bins that a batch is sent to, of all mailboxes together.
+/// The most bins that a batch is sent to, of all receive buffers together.
 #[cfg(not(target_arch = "nvptx64"))]
 pub const MOST_BINS: u32 = THREADS;

@@ -1,13 +1,13 @@
 //! Batches that go to the devices that own their keys, straight into memory there: the one-sided
 //! exchange.
 //!
-//! Each device has a *mailbox* that all others have mapped. One pass of the radix
+//! Each device has a *receive buffer* that all others have mapped. One pass of the radix
 //! [partition](crate::primitives::partition) sorts a batch by owner, and in the same pass by the region
 //! of the owner's table, and writes each run where it belongs. What arrives is thus in
 //! [bins](crate::build::bins) already, and the verbs run over these in the order of the table:
 //!
 //! ```text
-//! mailbox of an owner:   bin 0: from rank 0, rank 1, ..   bin 1: from rank 0, rank 1, ..   ..
+//! receive buffer of an owner:  bin 0: from rank 0, rank 1, ..   bin 1: from rank 0, rank 1, ..   ..
 //! answers of a sender:   next rank: bin 0, bin 1, ..      the one after: bin 0, bin 1, ..  ..
 //! ```
 //!
@@ -17,8 +17,8 @@
 //! A lookup leaves each answer at the sender, where it has kept a place for it; the sender noted these
 //! places when it sent the keys, and collects the answers from there in the order in which it asked.
 //!
-//! What is fetched rather than sent goes the same way, as far as an *outbox* in the memory of the rank that sorts it,
-//! where it lies as in a mailbox, for each of the others.
+//! What is fetched rather than sent goes the same way, as far as an *send buffer* in the memory of the rank that sorts it,
+//! where it lies as in a receive buffer, for each of the others.
 //!
 //! Every place is written by one thread of one device, and read by another launch, after a meeting of
 //! the hosts. A bin has room for what a uniform hash sends there. One that runs over is counted, not written,
@@ -73,10 +73,10 @@ pub const fn turn(me: u32, owner: u32, ranks: u32) -> u32 {
     if ahead < ranks { ahead } else { ahead - ranks }
 }
 
-/// What a rank writes of a mailbox, or a sender's places for answers.
+/// What a rank writes of a receive buffer, or a sender's places for answers.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Mailbox {
+pub struct ReceiveBuffer {
     /// The first key; or pair, of those that lie [side by side](crate::build::pair).
     pub keys: *mut u8,
     /// The first value of those that do not.
@@ -84,7 +84,7 @@ pub struct Mailbox {
     /// The first byte that says whether there is a value; not used by what is sent.
     pub found: *mut u8,
 }
-layout!(Mailbox {
+layout!(ReceiveBuffer {
     keys,
     values,
     found
