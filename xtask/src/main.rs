@@ -26,6 +26,7 @@ mod spills;
 mod toolchain;
 mod toolkit;
 mod wheel;
+mod words;
 mod workspace;
 
 use std::process::ExitCode;
@@ -57,6 +58,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Check that every link of the documents leads somewhere.
     Links,
+    /// Check that words which the project has given up do not come back.
+    Words,
     /// List the public names of the library in docs/public-api.txt.
     Api,
     /// Plant bugs, one at a time, and see that the tests find each.
@@ -104,6 +107,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Explore(options) => explore::run(&workspace, options),
         Command::Fuzz(options) => fuzz::run(&workspace, options),
         Command::Links => links::check(&workspace),
+        Command::Words => words::check(&workspace),
         Command::Api => api::write(&workspace),
         Command::Mutants(options) => mutants::run(&workspace, options),
         Command::Ci(options) => ci::run(&workspace, options),
