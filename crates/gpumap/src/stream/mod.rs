@@ -149,7 +149,9 @@ impl Stream {
     /// # Errors
     /// [`Error::Driver`], also for a kernel of this stream that went wrong earlier.
     pub fn synchronize(&self) -> Result<()> {
-        self.inner.wait()
+        self.inner.expect_not_captured()?;
+        let wait = || self.inner.wait_once();
+        until_answered(|| self.device().wait(Call::WaitForStream, wait))
     }
 
     /// As [`synchronize`](Self::synchronize), for a thread that works for another device: where calls of devices are
@@ -382,9 +384,11 @@ impl Inner {
 }
 
 impl Awaited for Inner {
+    /// A call of the device that is waited for, and none of the handle that the stream was made by: what that handle is
+    /// made to fail is not the error of another one.
     fn wait(&self) -> Result<()> {
         self.expect_not_captured()?;
-        until_answered(|| self.device.wait(Call::WaitForStream, || self.wait_once()))
+        until_answered(|| self.wait_once())
     }
 }
 

@@ -212,6 +212,24 @@ fn every_later_call_is_an_error() {
     });
 }
 
+/// A device is waited for with all its streams, those of other handles among them.
+#[test]
+fn another_handle_waits_for_the_same_device() {
+    on_every_target(|on: &Target| {
+        let faults = Faults::default();
+        let device = on.device().with_faults(&faults);
+        let all = Inhabitants::of(&device).unwrap();
+        for fault in [Fault::Once, Fault::Forbidden, Fault::Lost] {
+            faults.plan(0, fault);
+            on.device().synchronize().unwrap();
+            assert_eq!(faults.calls(), 0, "{fault:?}");
+            device.synchronize().unwrap_err();
+        }
+        faults.heal();
+        drop(all);
+    });
+}
+
 #[test]
 fn a_call_that_hangs_is_noticed() {
     const NAME: &str = "faults::lost::a_call_that_hangs_is_noticed";
