@@ -56,7 +56,7 @@ fn arrays_of_the_host() {
     run(
         "host",
         "0.5",
-        &[("link, ", 5), ("pinned get_into", 2), ("pieces of", 10)],
+        &[("link, ", 5), ("pinned get_into", 2), ("chunks of", 10)],
     );
 }
 
