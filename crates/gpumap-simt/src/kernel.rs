@@ -84,8 +84,8 @@ impl<A: KernelArgs> Kernel<A> {
         }
     }
 
-    /// The same kernel for a host that does not know what the pointers in its arguments lead to: `B` is `A` but for
-    /// that, which is checked when this is compiled.
+    /// The same kernel for a host that does not know what the pointers in its arguments lead to: `B` is `A` except
+    /// for that, which is checked when this is compiled.
     ///
     /// # Safety
     /// It is launched with arguments that are an `A`: what the pointers lead to is what they lead to in `A`.

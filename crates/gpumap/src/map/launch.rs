@@ -63,8 +63,17 @@ impl Notes {
     pub fn of(counters: Counters) -> Self {
         Self {
             counters,
-            unplaced: ptr::null_mut(),
-            select: Select::All,
+            ..Self::NONE
+        }
+    }
+
+    /// The same as kernels that store take it, with a byte for each key that is stored, or none.
+    fn account(self, outcomes: *mut u8) -> Account {
+        Account {
+            outcomes,
+            unplaced: self.unplaced,
+            counters: self.counters,
+            select: self.select,
         }
     }
 }
@@ -100,11 +109,7 @@ impl Core {
         table: &Table,
         on: &impl Launcher<Error = Error>,
         command: &Command,
-        Notes {
-            counters,
-            unplaced,
-            select,
-        }: Notes,
+        notes: Notes,
     ) -> Result<()> {
         let (grid, batch) = self.share_out(command.keys, command.values, command.len);
         let batch = Batch {
@@ -127,7 +132,7 @@ impl Core {
                     let args = CountArgs {
                         view: table.view(),
                         batch,
-                        absent: counters,
+                        absent: notes.counters,
                     };
                     self.kernels.count_absent.launch(on, grid, args)
                 }
@@ -137,12 +142,7 @@ impl Core {
                         batch,
                         update: update_of(command.kind),
                         values: command.out_values,
-                        account: Account {
-                            outcomes: command.out_flags,
-                            unplaced,
-                            counters,
-                            select,
-                        },
+                        account: notes.account(command.out_flags),
                     };
                     self.store_kernel(command.kind).launch(on, grid, args)
                 }
@@ -151,7 +151,7 @@ impl Core {
                         view: table.view(),
                         batch,
                         update,
-                        present: counters,
+                        present: notes.counters,
                     };
                     self.kernels.assign.launch(on, grid, args)
                 }
@@ -165,7 +165,7 @@ impl Core {
                         view: table.view(),
                         batch,
                         answers,
-                        removed: counters,
+                        removed: notes.counters,
                     };
                     kernel.launch(on, grid, args)
                 }
@@ -173,7 +173,7 @@ impl Core {
                     let (keys, values) = (command.keys.cast_mut(), command.values.cast_mut());
                     let dump = Dump::of(table, Order::Any, keys, values, command.len)?;
                     let kernel = self.kernels.retrieve_all;
-                    dump.queue(kernel, on, &self.device, counters, ptr::null_mut())
+                    dump.queue(kernel, on, &self.device, notes.counters, ptr::null_mut())
                 }
             }
         }
@@ -186,11 +186,7 @@ impl Core {
         on: &impl Launcher<Error = Error>,
         command: &Command,
         bins: Bins<u8, u8>,
-        Notes {
-            counters,
-            unplaced,
-            select,
-        }: Notes,
+        notes: Notes,
     ) -> Result<()> {
         let Some(kernels) = self.kernels.bulk else {
             return Ok(());
@@ -203,7 +199,7 @@ impl Core {
                     let args = CountBinsArgs {
                         view: table.view(),
                         bins,
-                        absent: counters,
+                        absent: notes.counters,
                     };
                     kernels.count_absent.launch(on, grid, args)
                 }
@@ -212,7 +208,7 @@ impl Core {
                         view: table.view(),
                         bins,
                         update,
-                        present: counters,
+                        present: notes.counters,
                     };
                     kernel.launch(on, grid, args)
                 }
@@ -221,12 +217,7 @@ impl Core {
                         view: table.view_to_store(),
                         bins,
                         update: update_of(command.kind),
-                        account: Account {
-                            outcomes: command.out_flags,
-                            unplaced,
-                            counters,
-                            select,
-                        },
+                        account: notes.account(command.out_flags),
                     };
                     let kernel = match command.kind {
                         Kind::Merge(_) => kernels.merge,
@@ -238,21 +229,12 @@ impl Core {
                     let args = RemoveBinsArgs {
                         view: table.view(),
                         bins,
-                        removed: counters,
+                        removed: notes.counters,
                     };
                     kernels.remove.launch(on, grid, args)
                 }
                 // What tells something of each key is not sorted, nor what a set has no values for.
-                _ => self.launch_batch(
-                    table,
-                    on,
-                    command,
-                    Notes {
-                        counters,
-                        unplaced,
-                        select,
-                    },
-                ),
+                _ => self.launch_batch(table, on, command, notes),
             }
         }
     }

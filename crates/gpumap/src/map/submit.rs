@@ -46,22 +46,17 @@ impl Core {
                 .flatten()
                 .map(|output| scratch.bytes_of_array(output, len))
                 .sum();
-            let targets = self.targets(scratch, outputs, len);
-            let mut targets = targets.map_err(|error| {
+            let answered = self.answered(scratch, kind, len, outputs);
+            let (targets, command) = answered.map_err(|error| {
                 let bytes = scratch.bytes_of_pairs(keys.bytes(), values.each().bytes());
                 self.too_large_to_stage(error, len, bytes + told)
             })?;
-            let [out_values, out_flags] = targets.each_mut().map(address_of);
-            if !out_flags.is_null() {
+            if !command.out_flags.is_null() {
                 // SAFETY: one byte per key.
-                unsafe { scratch.stream().fill(out_flags, 0, len) }?;
+                unsafe { scratch.stream().fill(command.out_flags, 0, len) }?;
             }
-            let command = Command {
-                value: values.same(),
-                out_values,
-                out_flags,
-                ..Command::of(kind, self.pair, len)
-            };
+            let value = values.same();
+            let command = Command { value, ..command };
             let stored = self.store_batch(scratch, keys, values, command)?;
             scratch.copy_all_to_host(targets.into_iter().flatten())?;
             Ok(stored)
@@ -82,8 +77,8 @@ impl Core {
         let told = command.bytes_in(scratch);
         let bytes = told + scratch.bytes_of_pairs(keys.bytes(), values.each().bytes());
         let too_large = |error| self.too_large_to_stage(error, keys.len(), bytes);
-        let in_pieces = self.store_in_chunks(scratch, keys, values, command);
-        if let Some(stored) = in_pieces.map_err(too_large)? {
+        let in_chunks = self.store_in_chunks(scratch, keys, values, command);
+        if let Some(stored) = in_chunks.map_err(too_large)? {
             return Ok(stored);
         }
         // SAFETY: the workspace waits for its stream before this call returns.
@@ -109,17 +104,12 @@ impl Core {
         }
         let traits = kind.traits();
         let mut scratch = self.scratch.take()?;
-        let mut targets = self.targets(&mut scratch, outputs, len)?;
-        let [out_values, out_flags] = targets.each_mut().map(address_of);
-        let command = Command {
-            value: match traits.takes_values {
-                true => values.same(),
-                false => default,
-            },
-            out_values,
-            out_flags,
-            ..Command::of(kind, self.pair, len)
+        let (targets, command) = self.answered(&mut scratch, kind, len, outputs)?;
+        let value = match traits.takes_values {
+            true => values.same(),
+            false => default,
         };
+        let command = Command { value, ..command };
         let changed = match traits.is_alone {
             true => {
                 let table = self.exclusive()?;
@@ -147,8 +137,8 @@ impl Core {
         if keys.is_empty() {
             return Ok(0);
         }
-        let in_pieces = self.change_in_chunks(table, keys, values, command)?;
-        if let Some(changed) = in_pieces {
+        let in_chunks = self.change_in_chunks(table, keys, values, command)?;
+        if let Some(changed) = in_chunks {
             return Ok(changed);
         }
         // SAFETY: the wait below is over before keys and values are given back.
@@ -199,15 +189,9 @@ impl Core {
         };
         let len = keys.len();
         let mut scratch = self.scratch.take()?;
-        let mut targets = self.targets(&mut scratch, outputs, len)?;
-        let [out_values, out_flags] = targets.each_mut().map(address_of);
-        let command = Command {
-            value: default,
-            out_values,
-            out_flags,
-            ..Command::of(kind, self.pair, len)
-        };
-        self.look_up(&mut scratch, keys, command)?;
+        let (targets, command) = self.answered(&mut scratch, kind, len, outputs)?;
+        let value = default;
+        self.look_up(&mut scratch, keys, Command { value, ..command })?;
         scratch.copy_all_to_host(targets.into_iter().flatten())?;
         Ok(0)
     }
@@ -272,17 +256,25 @@ impl Core {
         })
     }
 
-    /// Where kernels write outputs, with room for as many answers.
-    fn targets<'a>(
+    /// Room for the answers to `len` keys, and the command that has its addresses; where its batch is, is still to be said.
+    fn answered<'a>(
         &self,
         scratch: &mut Workspace,
-        [values, flags]: [Option<ArrayMut<'a>>; 2],
+        kind: Kind,
         len: usize,
-    ) -> Result<[Option<HostTarget<'a, u8>>; 2]> {
-        Ok([
+        [values, flags]: [Option<ArrayMut<'a>>; 2],
+    ) -> Result<([Option<HostTarget<'a, u8>>; 2], Command)> {
+        let mut targets = [
             scratch.host_target_if(ScratchRole::FirstOutput, values, len)?,
             scratch.host_target_if(ScratchRole::SecondOutput, flags, len)?,
-        ])
+        ];
+        let [out_values, out_flags] = targets.each_mut().map(address_of);
+        let command = Command {
+            out_values,
+            out_flags,
+            ..Command::of(kind, self.pair, len)
+        };
+        Ok((targets, command))
     }
 }
 

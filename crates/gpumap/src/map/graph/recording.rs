@@ -273,7 +273,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
 struct Steps<'b, 'm> {
     launches: &'b mut Launches<'m>,
     commands: Vec<Command>,
-    /// Of buffers, but for that of the graph; each once.
+    /// Of buffers, except that of the graph; each once.
     streams: Vec<&'b Stream>,
 }
 
