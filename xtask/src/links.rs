@@ -1,4 +1,5 @@
 //! `cargo xtask links`: every link of the documents leads somewhere, and those of the guide stay in the guide.
+//! A document that a comment in the source names by its path is there too.
 //!
 //! The guide is also read as a book, whose pages are copied to another place: a link from there to a file of the
 //! repository is dead. Such a file is named by its path from the root, in backquotes, and that is checked too.
@@ -9,7 +10,9 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use regex::Regex;
 
+use crate::process::capture;
 use crate::workspace::Workspace;
 
 /// The pages of the book, from the root.
@@ -20,6 +23,12 @@ const SUMMARY: &str = "SUMMARY.md";
 
 /// Folders of the root that a path in backquotes may begin with.
 const FOLDERS: &[&str] = &["benches", "crates", "docs", "examples", "tests", "xtask"];
+
+/// How the names of sources end.
+const SOURCES: &[&str] = &[".rs", ".toml", ".sh"];
+
+/// Files whose tests name documents that are not there.
+const EXCEPT: &[&str] = &["xtask/src/links.rs", "xtask/src/words.rs"];
 
 /// What a document refers to, and what can be referred to in it.
 #[derive(Debug, Default)]
@@ -168,11 +177,46 @@ fn documents(root: &Path) -> Result<BTreeMap<PathBuf, String>> {
     Ok(documents)
 }
 
+/// What is wrong with the documents that a source names, as `path:line: ..`; `exists` looks from the root.
+fn dead_names(path: &str, text: &str, exists: impl Fn(&Path) -> bool) -> Vec<String> {
+    let document =
+        Regex::new(r"(?:^|[^\w./-])(docs/[\w./-]*\.(?:md|svg|txt|json))").expect("an expression");
+    let mut found = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        for name in document.captures_iter(line).filter_map(|all| all.get(1)) {
+            let name = name.as_str();
+            if !exists(Path::new(name)) {
+                found.push(format!("{path}:{}: {name} is no file", i + 1));
+            }
+        }
+    }
+    found
+}
+
+/// [`dead_names`] of every source that git tracks.
+fn dead_names_of_sources(root: &Path) -> Result<Vec<String>> {
+    let mut git = std::process::Command::new("git");
+    let tracked = capture(git.current_dir(root).args(["ls-files", "-z"]))?;
+    let tracked = String::from_utf8(tracked.stdout)?;
+    let is_source =
+        |path: &&str| !EXCEPT.contains(path) && SOURCES.iter().any(|end| path.ends_with(end));
+    let mut all = Vec::new();
+    for path in tracked.split_terminator('\0').filter(is_source) {
+        // One that is removed but not yet committed is tracked still.
+        if root.join(path).is_file() {
+            let text = fs::read_to_string(root.join(path)).with_context(|| path.to_owned())?;
+            all.extend(dead_names(path, &text, |name| root.join(name).exists()));
+        }
+    }
+    Ok(all)
+}
+
 /// Runs the command.
 pub fn check(workspace: &Workspace) -> Result<()> {
     let root = &workspace.root;
     let documents = documents(root)?;
-    let found = findings(&documents, |path| root.join(path).exists());
+    let mut found = findings(&documents, |path| root.join(path).exists());
+    found.extend(dead_names_of_sources(root)?);
     if !found.is_empty() {
         bail!("{} dead links:\n  {}", found.len(), found.join("\n  "));
     }
@@ -238,6 +282,13 @@ mod tests {
         for (found, expected) in found.iter().zip(expected) {
             assert!(found.starts_with(expected), "{found}, not {expected}");
         }
+    }
+
+    #[test]
+    fn dead_names_in_sources_are_found() {
+        let text = "//! (`docs/b.md`)\n// see docs/decisions/c.md.\n// https://x.y/docs/d.md\n";
+        let found = dead_names("a.rs", text, |path| path == Path::new("docs/b.md"));
+        assert_eq!(found, ["a.rs:2: docs/decisions/c.md is no file"]);
     }
 
     #[test]

@@ -37,7 +37,7 @@ layout!(Counters { words, mirror });
 /// All of it is one word: so the atomic by which a block says that it is done tells the last one
 /// what all have counted, and orders nothing. A block that adds to a counter first, and then to
 /// that of blocks, waits for its addition in between, and the last one for what it reads, at the
-/// end of every launch (measured in `docs/decisions/0009`).
+/// end of every launch (measured in `docs/decisions/host-path.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Report(u64);
 

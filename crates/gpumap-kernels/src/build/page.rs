@@ -146,7 +146,7 @@ where
     F::Word: SharedWord,
 {
     /// Whether pairs are placed by counters as long as keys seem to differ. Where keys are stored already each has to be
-    /// looked for first, and then claims are faster in slabs of few slots (`docs/decisions/0026`).
+    /// looked for first, and then claims are faster in slabs of few slots (`docs/decisions/bulk-build.md`).
     const RANKS: bool = !IN_USE || F::SLOTS > 1;
 
     /// The hash of a key, and the word that stands in a slot for the pair with it that is staged at

@@ -38,7 +38,7 @@
 //! One process may have any number of groups on the same devices, and any number of threads may make,
 //! use and drop them at the same time. No kernel and no copy of a group in one process waits on its
 //! device for another device; ranks wait for each other on the host alone, and each such wait has a
-//! timeout. So groups cannot deadlock on the devices (`docs/decisions/0027-ranks-meet-on-the-host.md`).
+//! timeout. So groups cannot deadlock on the devices (`docs/decisions/rendezvous.md`).
 //!
 //! # Failures
 //! A step that fails on one rank, for want of memory for instance, is an error on every rank: its
