@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::grid::Grid;
 use crate::process;
 use crate::workspace::Workspace;
-use crate::{api, deny, explore, links, lint, msrv, ptx_command, toolkit, words};
+use crate::{api, deny, explore, links, lint, msrv, ptx_command, tables, toolkit, words};
 
 /// What to leave out.
 #[derive(clap::Args)]
@@ -49,6 +49,7 @@ const STEPS: &[Step] = &[
     ("fmt", |w| cargo(w, "fmt --all --check")),
     ("links", |w| all(links::check(w))),
     ("words", |w| all(words::check(w))),
+    ("tables", |w| all(tables::check(w))),
     ("deny", deny::check),
     ("clippy", |w| {
         cargo(

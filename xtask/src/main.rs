@@ -23,6 +23,7 @@ mod ptx;
 mod ptx_command;
 mod ptxas;
 mod spills;
+mod tables;
 mod toolchain;
 mod toolkit;
 mod wheel;
@@ -62,6 +63,8 @@ enum Command {
     Words,
     /// List the public names of the library in docs/public-api.txt.
     Api,
+    /// Write the tables of the documents from the reports in docs/data.
+    Tables,
     /// Plant bugs, one at a time, and see that the tests find each.
     Mutants(mutants::Options),
     /// Run every check that CI runs.
@@ -109,6 +112,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Links => links::check(&workspace),
         Command::Words => words::check(&workspace),
         Command::Api => api::write(&workspace),
+        Command::Tables => tables::write(&workspace),
         Command::Mutants(options) => mutants::run(&workspace, options),
         Command::Ci(options) => ci::run(&workspace, options),
     }

@@ -20,7 +20,7 @@
 //! no branches, shared memory is addressed by 32 bits, and integers take a shorter test.
 //!
 //! An atomic per element or per warp on the one counter was measured at ten and more times the
-//! time (`docs/performance.md`).
+//! time (`docs/tried.md`).
 
 mod pack;
 mod select;

@@ -24,7 +24,7 @@
 //!
 //! # Latency
 //! A look-back right after the publication waits for words that are not there yet, and takes as
-//! long as the rest of a scan (`docs/performance.md`). It is therefore put off for a turn ([`LAG`]),
+//! long as the rest of a scan (`docs/tried.md`). It is therefore put off for a turn ([`LAG`]),
 //! by when they have long arrived, and done by a warp that has nothing else to do.
 //!
 //! # Memory order

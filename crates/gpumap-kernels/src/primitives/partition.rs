@@ -5,7 +5,7 @@
 //! indices, and writes each part's share as one run, so that stores of neighbours go to
 //! neighbouring places. Values come in together with the keys, or, where pairs are large and go to two arrays, when
 //! all keys are written, to where the keys were: tiles and runs are much longer so, and the block reads
-//! and writes by turns, which the memory prefers to both at once (`docs/performance.md`). Pairs that are written
+//! and writes by turns, which the memory prefers to both at once (`docs/tried.md`). Pairs that are written
 //! [side by side](crate::build::pair) come in together whatever their size.
 //!
 //! | form | rank in the tile | room in the output | before it |

@@ -1,0 +1,360 @@
+//! `cargo xtask tables`: the tables of `docs/performance.md`, and the list of all figures in `docs/data`, written from the
+//! reports that are checked in there. So a figure stands in one place, with its device, its date and its command.
+//!
+//! A report is what `gpumap-bench --json` writes, with a `title`, a `date` and perhaps a `note`. Nothing is measured here.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+use crate::workspace::Workspace;
+
+/// The reports, and what the tables are made of.
+const DATA: &str = "docs/data";
+
+/// The page whose tables stand between [`BEGIN`] and [`END`].
+const PAGE: &str = "docs/performance.md";
+
+/// The page that is written as a whole.
+const LIST: &str = "docs/data/README.md";
+
+const BEGIN: &str = "<!-- tables: written by `cargo xtask tables` from docs/data -->\n";
+const END: &str = "<!-- end of tables -->\n";
+
+/// Results of one command.
+#[derive(Debug, Deserialize)]
+struct Report {
+    title: String,
+    device: String,
+    date: String,
+    #[serde(default)]
+    note: String,
+    command: String,
+    rows: Vec<Row>,
+}
+
+/// A measurement: a time or a rate.
+#[derive(Debug, Deserialize)]
+struct Row {
+    name: String,
+    ms: Option<f64>,
+    /// 10^9 operations per second.
+    g_per_s: Option<f64>,
+    ceiling_ms: Option<f64>,
+    /// Ceiling over figure.
+    ratio: Option<f64>,
+}
+
+impl Row {
+    /// Of the ceiling, in per cent.
+    fn share(&self) -> Option<f64> {
+        let of_times = || Some(self.ceiling_ms? / self.ms?);
+        Some(self.ratio.or_else(of_times)? * 100.0)
+    }
+}
+
+/// What the cells of a group are in.
+#[derive(Clone, Copy, Debug, Deserialize)]
+enum Unit {
+    #[serde(rename = "ms")]
+    Milliseconds,
+    #[serde(rename = "us")]
+    Microseconds,
+    #[serde(rename = "s")]
+    Seconds,
+    #[serde(rename = "G/s")]
+    Billions,
+}
+
+impl Unit {
+    fn of(self, row: &Row) -> Option<String> {
+        let value = match self {
+            Self::Milliseconds => row.ms?,
+            Self::Microseconds => row.ms? * 1e3,
+            Self::Seconds => row.ms? / 1e3,
+            Self::Billions => row.g_per_s?,
+        };
+        let decimals = match value {
+            _ if value >= 100.0 => 0,
+            _ if value >= 10.0 => 1,
+            _ if value >= 1.0 => 2,
+            _ => 3,
+        };
+        let mut text = format!("{value:.decimals$}");
+        // Digits that nobody has measured.
+        let least = if matches!(self, Self::Milliseconds) {
+            2
+        } else {
+            0
+        };
+        while text.ends_with('0')
+            && text
+                .find('.')
+                .is_some_and(|dot| text.len() > dot + 1 + least)
+        {
+            text.pop();
+        }
+        text.truncate(text.trim_end_matches('.').len());
+        Some(text)
+    }
+}
+
+/// `tables.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    group: Vec<Group>,
+}
+
+/// A table.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    title: String,
+    data: Vec<String>,
+    unit: Unit,
+    /// What stands for `{column}`, and the heading.
+    columns: Vec<[String; 2]>,
+    /// What stands for `{series}`, in one cell.
+    #[serde(default)]
+    series: Vec<String>,
+    /// Label, ceiling, name in the report.
+    rows: Vec<[String; 3]>,
+}
+
+/// The reports by the names of their files.
+type Reports = BTreeMap<String, Report>;
+
+/// Writes the tables.
+pub fn write(workspace: &Workspace) -> Result<()> {
+    for (path, text) in pages(&workspace.root)? {
+        fs::write(workspace.root.join(path), text).with_context(|| path.to_owned())?;
+        println!("{path}");
+    }
+    Ok(())
+}
+
+/// Fails if the tables are not those of the reports.
+pub fn check(workspace: &Workspace) -> Result<()> {
+    for (path, text) in pages(&workspace.root)? {
+        let old = fs::read_to_string(workspace.root.join(path)).unwrap_or_default();
+        let same = old == text;
+        ensure!(
+            same,
+            "{path} is not what {DATA} says: run `cargo xtask tables`, and commit what it writes"
+        );
+    }
+    println!("the tables are those of {DATA}");
+    Ok(())
+}
+
+/// The pages with tables, as they should be.
+fn pages(root: &Path) -> Result<[(&'static str, String); 2]> {
+    let folder = root.join(DATA);
+    let mut reports = Reports::new();
+    for entry in fs::read_dir(&folder).with_context(|| DATA.to_owned())? {
+        let path = entry?.path();
+        let name = path.file_stem().and_then(|name| name.to_str());
+        if let (Some(name), Some("json")) = (name, path.extension().and_then(|e| e.to_str())) {
+            let read = || anyhow::Ok(serde_json::from_slice(&fs::read(&path)?)?);
+            let report = read().with_context(|| path.display().to_string())?;
+            reports.insert(name.to_owned(), report);
+        }
+    }
+    let text = fs::read_to_string(folder.join("tables.toml"))?;
+    let tables: Tables = toml::from_str(&text).context("tables.toml")?;
+    let page = fs::read_to_string(root.join(PAGE)).with_context(|| PAGE.to_owned())?;
+    Ok([
+        (PAGE, with_tables(&page, &tables, &reports)?),
+        (LIST, list(&reports)),
+    ])
+}
+
+/// The page with its tables written anew.
+fn with_tables(page: &str, tables: &Tables, reports: &Reports) -> Result<String> {
+    let (Some((before, rest)), true) = (page.split_once(BEGIN), page.contains(END)) else {
+        bail!("{PAGE} has no place for tables");
+    };
+    let (_, after) = rest.split_once(END).context("the end of the tables")?;
+    let mut text = format!("{before}{BEGIN}");
+    for group in &tables.group {
+        text += &table(group, reports).with_context(|| group.title.clone())?;
+    }
+    Ok(text + "\n" + END + after)
+}
+
+/// One table, with its title and what it was measured by.
+fn table(group: &Group, reports: &Reports) -> Result<String> {
+    let find = |name: &String| reports.get(name).with_context(|| format!("no {name}.json"));
+    let reports = group.data.iter().map(find).collect::<Result<Vec<_>>>()?;
+    let mut text = format!("\n**{}.**", group.title);
+    let mut command = None;
+    for report in &reports {
+        let same = command == Some(&report.command);
+        let by = if same {
+            "the same command".to_owned()
+        } else {
+            format!("`{}`", report.command)
+        };
+        let separator = if command.is_some() { ";" } else { "" };
+        write!(text, "{separator} {}, {}, {by}", report.device, report.date)?;
+        command = Some(&report.command);
+    }
+    text += ".\n\n";
+    // What is bound by nothing in particular has no column for it.
+    let bounded = group.rows.iter().any(|[_, ceiling, _]| !ceiling.is_empty());
+    let mut heads = vec![String::new()];
+    heads.extend(bounded.then(|| "ceiling".to_owned()));
+    for [_, head] in &group.columns {
+        let unit = if head.contains("bytes") && !head.contains("G/s") {
+            ", ms"
+        } else {
+            ""
+        };
+        heads.push(format!("{head}{unit}"));
+        heads.extend(bounded.then(|| "of it, %".to_owned()));
+    }
+    line(&mut text, &heads);
+    line(&mut text, &vec!["---".to_owned(); heads.len()]);
+    for [label, ceiling, pattern] in &group.rows {
+        let mut cells = vec![label.clone()];
+        cells.extend(bounded.then(|| ceiling.clone()));
+        for [column, _] in &group.columns {
+            let names = names(pattern, column, &group.series);
+            let rows: Vec<Option<&Row>> = names.iter().map(|name| row(&reports, name)).collect();
+            ensure!(rows.iter().any(Option::is_some), "no row {names:?}");
+            cells.push(cell(&rows, |row| group.unit.of(row)));
+            let shares = || cell(&rows, |row| row.share().map(|share| format!("{share:.0}")));
+            let has_ceiling = !ceiling.is_empty();
+            cells.extend(bounded.then(|| if has_ceiling { shares() } else { String::new() }));
+        }
+        line(&mut text, &cells);
+    }
+    Ok(text)
+}
+
+/// The names in a report that a cell is made of.
+fn names(pattern: &str, column: &str, series: &[String]) -> Vec<String> {
+    let name = pattern.replace("{column}", column);
+    match name.contains("{series}") {
+        true => series
+            .iter()
+            .map(|one| name.replace("{series}", one))
+            .collect(),
+        false => vec![name],
+    }
+}
+
+fn row<'r>(reports: &[&'r Report], name: &str) -> Option<&'r Row> {
+    reports
+        .iter()
+        .flat_map(|report| &report.rows)
+        .find(|row| row.name == name)
+}
+
+/// One figure, or those of a series; a dash for what was not measured, nothing if none was.
+fn cell(rows: &[Option<&Row>], figure: impl Fn(&Row) -> Option<String>) -> String {
+    let figures: Vec<_> = rows.iter().map(|row| row.and_then(&figure)).collect();
+    if figures.iter().all(Option::is_none) {
+        return String::new();
+    }
+    let shown = figures.iter().map(|one| one.as_deref().unwrap_or("-"));
+    shown.collect::<Vec<_>>().join(" / ")
+}
+
+fn line(text: &mut String, cells: &[String]) {
+    *text += &format!("| {} |\n", cells.join(" | "));
+}
+
+/// Every figure of every report.
+fn list(reports: &Reports) -> String {
+    let mut text = "# Measurements\n\nAll figures of the reports in this folder, written by `cargo xtask tables`. \
+        A report is what `gpumap-bench --json FILE` writes,\nwith `title`, `date` and `note` added. Reports that are \
+        older than this folder have the digits that were written down then.\n[performance.md](../performance.md) \
+        explains what bounds each operation.\n"
+        .to_owned();
+    for (name, report) in reports {
+        let Report {
+            title,
+            device,
+            date,
+            note,
+            command,
+            rows,
+        } = report;
+        text += &format!(
+            "\n## {title}\n\n{device}, {date}; `{name}.json`. {note}\n\n    {command}\n\n"
+        );
+        let cells = |cells: [&str; 4]| cells.map(str::to_owned);
+        line(&mut text, &cells(["", "ms", "ceiling, ms", "of it"]));
+        line(&mut text, &cells(["---"; 4]));
+        for row in rows {
+            let rate = row.g_per_s.map(|rate| format!("{rate} G/s"));
+            let took = row.ms.map(|ms| ms.to_string()).or(rate).unwrap_or_default();
+            let ceiling = row.ceiling_ms.map_or(String::new(), |ms| ms.to_string());
+            let share = row
+                .share()
+                .map_or(String::new(), |share| format!("{share:.1} %"));
+            line(&mut text, &[row.name.clone(), took, ceiling, share]);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reports() -> Reports {
+        let report = r#"{"title": "T", "device": "D", "date": "2026-11-01", "command": "c", "runs": 3, "rows": [
+            {"name": "8+8 load 0.5 get", "ms": 2.5, "ceiling_ms": 2.0, "ms_least": 2.4},
+            {"name": "8+8 load 0.8 get", "ms": 12.34, "ratio": 0.5},
+            {"name": "4+4 load 0.8 get", "ms": 0.1}]}"#;
+        [("r".to_owned(), serde_json::from_str(report).unwrap())].into()
+    }
+
+    fn group(row: &str) -> Tables {
+        let text = format!(
+            "[[group]]\ntitle = 'G'\ndata = ['r']\nunit = 'ms'\ncolumns = [['8+8', '8 + 8 bytes'], ['4+4', '4 + 4 bytes']]\n\
+             series = ['0.5', '0.8']\nrows = [['`get`', 'gather', '{row}']]"
+        );
+        toml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_table_has_the_figures_of_the_reports() {
+        let page = format!("before\n{BEGIN}old\n{END}after\n");
+        let tables = group("{column} load {series} get");
+        let text = with_tables(&page, &tables, &reports()).unwrap();
+        assert!(text.starts_with("before\n") && text.ends_with("after\n"));
+        assert!(!text.contains("old"));
+        assert!(
+            text.contains("| `get` | gather | 2.50 / 12.3 | 80 / 50 | - / 0.10 |  |\n"),
+            "{text}"
+        );
+        assert!(text.contains("**G.** D, 2026-11-01, `c`.\n"), "{text}");
+        // Writing them again changes nothing.
+        assert_eq!(with_tables(&text, &tables, &reports()).unwrap(), text);
+    }
+
+    #[test]
+    fn what_no_report_has_is_an_error() {
+        let page = format!("{BEGIN}{END}");
+        let missing = with_tables(&page, &group("{column} load {series} put"), &reports());
+        assert!(format!("{:#}", missing.unwrap_err()).contains("no row"));
+        assert!(with_tables("no place", &group("x"), &reports()).is_err());
+    }
+
+    #[test]
+    fn the_list_has_every_row() {
+        let text = list(&reports());
+        assert!(
+            text.contains("| 8+8 load 0.5 get | 2.5 | 2 | 80.0 % |\n"),
+            "{text}"
+        );
+    }
+}
