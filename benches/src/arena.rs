@@ -1,4 +1,4 @@
-//! The verbs of arena maps, 8-byte keys and values of 16, 64 and 256 bytes, each beside its ceiling.
+//! The operations of arena maps, 8-byte keys and values of 16, 64 and 256 bytes, each beside its ceiling.
 //!
 //! A ceiling here is the sum of two: what the slots cost at best, and what the cells do ([`copies`]).
 

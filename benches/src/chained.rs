@@ -1,4 +1,4 @@
-//! The verbs of chained maps, each beside its ceiling: sparse keys, in maps whose chains have one slab as
+//! The operations of chained maps, each beside its ceiling: sparse keys, in maps whose chains have one slab as
 //! a rule, and two.
 
 use anyhow::{Result, ensure};
@@ -18,7 +18,7 @@ const SLAB_BYTES: usize = 128;
 /// about as full.
 pub const LOADS: [f64; 2] = [0.7, 1.4];
 
-/// Measures and verifies the verbs on a map with so many pairs per slot of its base slabs.
+/// Measures and verifies the operations on a map with so many pairs per slot of its base slabs.
 pub fn run<K: BenchKey, V: BenchValue + Value<Bits = K::Bits>>(
     bench: &mut Bench,
     load: f64,

@@ -1,6 +1,6 @@
-//! Arrays of the host: what verbs make of the link, beside plain copies to and from page-locked memory.
+//! Arrays of the host: what operations make of the link, beside plain copies to and from page-locked memory.
 //!
-//! The ceiling of a verb is the time that its bytes take on the link: those that go to the device, those
+//! The ceiling of an operation is the time that its bytes take on the link: those that go to the device, those
 //! that come back, or both at once, whichever is longest.
 
 mod link;
@@ -83,7 +83,7 @@ impl<'a, K: BenchKey, V: BenchValue> Batch<'a, K, V> {
         .build()?)
     }
 
-    /// A verb that takes so many bytes of each pair to the device, and so many back.
+    /// An operation that takes so many bytes of each pair to the device, and so many back.
     fn row(&self, verb: &str, took: Time, there: usize, back: usize) -> Row {
         let n = self.keys.len();
         let ceiling = self.link.ceiling(n * there, n * back);
@@ -113,7 +113,7 @@ impl<'a, K: BenchKey, V: BenchValue> Batch<'a, K, V> {
         Ok(())
     }
 
-    /// All verbs, from and to plain memory and page-locked memory.
+    /// All operations, from and to plain memory and page-locked memory.
     fn verbs(&self, bench: &mut Bench) -> Result<()> {
         let n = self.keys.len();
         let device = bench.device().clone();

@@ -2,7 +2,7 @@
 //! `gpumap bench`.
 
 pub mod data;
-mod ink;
 pub mod ladder;
 pub mod measure;
 pub mod plots;
+mod style;

@@ -1,4 +1,4 @@
-//! The verbs, each beside its ceiling.
+//! The operations, each beside its ceiling.
 
 use anyhow::{Result, ensure};
 use gpumap::{Buffer, Key, Map, Merge, Value};
@@ -30,14 +30,14 @@ impl Case {
         Ok(builder.submaps(self.submaps).build()?)
     }
 
-    /// What rows call a verb.
+    /// What rows call an operation.
     pub fn name<K, V>(&self, verb: &str) -> String {
         let (sizes, keys) = (sizes::<K, V>(), self.keys.name());
         format!("{sizes} {keys} load {} {verb}", self.load)
     }
 }
 
-/// Measures and verifies every verb in one case.
+/// Measures and verifies every operation in one case.
 pub fn run<K: BenchKey, V: BenchValue>(bench: &mut Bench, case: Case) -> Result<()> {
     let n = bench.n;
     let mut verbs = Verbs::<K, V> {

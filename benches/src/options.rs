@@ -10,7 +10,7 @@ use crate::data::BenchKey;
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
-    /// The map's verbs.
+    /// The map's operations.
     Ops,
     /// Maps of values of 16, 64 and 256 bytes.
     Arena,
@@ -32,7 +32,7 @@ pub enum Suite {
     Host,
     /// Batches from arrays of the host, of a thousand to `n` pairs, beside hash maps of the host.
     Peers,
-    /// The verbs of chained maps, of 4 + 4 and of 8 + 8 bytes.
+    /// The operations of chained maps, of 4 + 4 and of 8 + 8 bytes.
     Chained,
     /// Inserts until memory ends.
     Limit,

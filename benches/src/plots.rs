@@ -10,7 +10,7 @@ use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::ink::{GRID, INK, text};
+use crate::style::{GRID, INK, text};
 
 const SIZE: (u32, u32) = (960, 460);
 
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// So a page made of a file is the one that was made with it: the parser is told to be exact.
+    /// So a page made of a file is the one that was made with it: the parser is set to be exact.
     #[test]
     fn times_are_read_as_they_were_written() {
         for i in 1..1000 {

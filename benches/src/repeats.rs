@@ -68,7 +68,7 @@ impl Batch {
         Self { numbers, distinct }
     }
 
-    /// What each verb took, and its ceiling.
+    /// What each operation took, and its ceiling.
     fn measure<K: BenchKey, V: BenchValue>(
         &self,
         bench: &Bench,

@@ -51,7 +51,7 @@ impl Row {
         }
     }
 
-    /// A verb beside its ceiling in milliseconds.
+    /// An operation beside its ceiling in milliseconds.
     pub fn op(name: impl Into<String>, time: Time, n: usize, ceiling_ms: f64) -> Self {
         Self {
             ceiling_ms: Some(ceiling_ms),

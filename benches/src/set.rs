@@ -1,4 +1,4 @@
-//! The verbs of a set, each beside its ceiling: the rows of `8+8`, without the values.
+//! The operations of a set, each beside its ceiling: the rows of `8+8`, without the values.
 
 use anyhow::{Result, ensure};
 use gpumap::{Buffer, Map};

@@ -86,7 +86,7 @@ struct Verbs<'a, 'b> {
 }
 
 impl Verbs<'_, '_> {
-    /// A row of a verb, beside its share of a ceiling.
+    /// A row of an operation, beside its share of a ceiling.
     fn add(&mut self, verb: &str, took: Time, ceiling: f64) {
         let Self { pairs, load, .. } = *self;
         let keys = self.batch.keys.len();

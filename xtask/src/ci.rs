@@ -14,7 +14,7 @@ use crate::{api, deny, explore, links, lint, msrv, ptx_command, tables, toolkit,
 /// What to leave out.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Leave the tests to whoever calls this: `.ci/run` runs the README's own test command.
+    /// Leave out the tests: `.ci/run` runs the README's own test command.
     #[arg(long)]
     skip_tests: bool,
     /// Only these steps.

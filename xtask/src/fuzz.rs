@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: the tests that read what nobody meant, for as long as there is time.
+//! `cargo xtask fuzz`: the tests that read damaged and forged input, for as long as there is time.
 
 use anyhow::Result;
 

@@ -55,7 +55,7 @@ enum Command {
     BenchReport(bench_report::Options),
     /// Run small configurations of the map under many interleavings.
     Explore(explore::Options),
-    /// Read files and command lines that nobody meant.
+    /// Fuzz the readers of files and command lines.
     Fuzz(fuzz::Options),
     /// Check that every link of the documents leads somewhere.
     Links,
@@ -89,15 +89,29 @@ fn main() -> ExitCode {
 /// The table of everyday commands, as CONTRIBUTING.md has it.
 fn everyday() -> String {
     let rows = include_str!("../../CONTRIBUTING.md").lines();
-    let rows = rows.filter_map(|line| line.strip_prefix("| `c")?.split_once("` | "));
-    rows.map(|(command, what)| format!("c{command}\n    {}\n", what.trim_end_matches(" |")))
-        .collect()
+    let cells = |row: &'static str| {
+        row.strip_prefix("| `")?
+            .strip_suffix(" |")?
+            .split_once("` | ")
+    };
+    let rows = rows
+        .filter_map(cells)
+        .filter(|(command, _)| command.starts_with("cargo") || command.contains(" cargo "));
+    rows.map(|(command, rest)| {
+        let (what, time) = rest.rsplit_once(" | ").unwrap_or((rest, ""));
+        format!("{command}\n    {what} ({time})\n")
+    })
+    .collect()
 }
 
 #[cfg(test)]
 #[test]
 fn everyday_commands_are_those_of_the_page() {
-    assert!(everyday().contains("cargo xtask ci\n    everything"));
+    let commands = everyday();
+    assert!(commands.contains("cargo xtask ci\n    everything"));
+    assert!(
+        commands.contains("GPUMAP_TEST_SEEDS=100 cargo test") && commands.contains(" (12 s)\n")
+    );
 }
 
 fn run(command: &Command) -> anyhow::Result<()> {

@@ -85,7 +85,7 @@ impl Unit {
             _ => 3,
         };
         let mut text = format!("{value:.decimals$}");
-        // Digits that nobody has measured.
+        // Digits beyond those of the measurement.
         let least = if matches!(self, Self::Milliseconds) {
             2
         } else {

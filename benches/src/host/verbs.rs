@@ -1,4 +1,4 @@
-//! Every verb on arrays of one kind of memory.
+//! Every operation on arrays of one kind of memory.
 
 use anyhow::{Result, ensure};
 use gpumap::Map;
@@ -9,7 +9,7 @@ use crate::data::{BenchKey, BenchValue, pair_bytes};
 use crate::measure::Time;
 use crate::verify;
 
-/// Measures and verifies the verbs on a map of its own.
+/// Measures and verifies the operations on a map of its own.
 pub fn run<K: BenchKey, V: BenchValue>(
     bench: &mut Bench,
     batch: &Batch<'_, K, V>,
@@ -37,7 +37,7 @@ struct Verbs<'a, 'b, K: BenchKey, V: BenchValue> {
 }
 
 impl<K: BenchKey, V: BenchValue> Verbs<'_, '_, K, V> {
-    /// A row of a verb that takes so many bytes of each pair to the device, and so many back.
+    /// A row of an operation that takes so many bytes of each pair to the device, and so many back.
     fn add(&mut self, verb: &str, took: Time, there: usize, back: usize) {
         let verb = format!("{} {verb}", self.arrays.kind);
         let row = self.batch.row(&verb, took, there, back);

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::report::{Report, Row};
-use crate::ink::{GRID, INK, text};
+use crate::style::{GRID, INK, text};
 
 const WIDTH: u32 = 960;
 const TITLE: u32 = 64;

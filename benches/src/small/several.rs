@@ -1,4 +1,4 @@
-//! Three verbs one after the other, none of which changes the map: by a call each, and as a graph. Next to
+//! Three operations one after the other, none of which changes the map: by a call each, and as a graph. Next to
 //! an empty kernel, waited for and queued, and to three.
 
 use anyhow::{Result, ensure};
@@ -11,10 +11,10 @@ use crate::measure::Time;
 use crate::report::Row;
 use crate::verify;
 
-/// Keys of each verb.
+/// Keys of each operation.
 pub const KEYS: usize = 1_000;
 
-/// Measures and verifies three verbs on a map of fewer than 2^40 pairs, with so many first keys at least.
+/// Measures and verifies three operations on a map of fewer than 2^40 pairs, with so many first keys at least.
 pub fn run(bench: &mut Bench, map: &Map<u64, u64>, empty: Empty) -> Result<()> {
     let keys = bench.buffer((0..KEYS as u64).map(u64::sparse))?;
     let absent = bench.buffer((1 << 40..(1 << 40) + KEYS as u64).map(u64::sparse))?;

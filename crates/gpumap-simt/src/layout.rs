@@ -218,7 +218,7 @@ mod tests {
             signature_of!("k", { b: u32, a: u32, c: *mut u64 }),
             signature_of!("k", { a: u32, b: u64, c: *mut u64 }),
             signature_of!("k", { a: u32, b: i32, c: *mut u64 }),
-            // What a pointer leads to; an array in place of two fields; a field less.
+            // The pointee; an array instead of two fields; one field fewer.
             signature_of!("k", { a: u32, b: u32, c: *mut u32 }),
             signature_of!("k", { a: [u32; 2], c: *mut u64 }),
             signature_of!("k", { a: u32, c: *mut u64 }),

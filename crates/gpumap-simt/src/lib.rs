@@ -6,7 +6,7 @@
 //! where a mismatched collective, a divergent barrier or a hang is an error that names kernel,
 //! block, lanes and source lines instead of undefined behaviour.
 //!
-//! | module | what it has | who may call it |
+//! | module | what it has | which lanes may call it |
 //! |---|---|---|
 //! | [`thread`] | indices of thread, block and grid; block barrier; spin hint | any lane; the barrier: every thread of the block |
 //! | [`warp`] | votes, shuffles, matches over a lane mask | every lane named by the mask |

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::{BitAnd, BitOr, BitXor, Not};
 
-/// A set of lanes, bit `i` for lane `i`: what a vote returns and what a collective is told.
+/// A set of lanes, bit `i` for lane `i`: what a vote returns and what a collective takes.
 ///
 /// ```
 /// use gpumap_simt::mask::LaneMask;

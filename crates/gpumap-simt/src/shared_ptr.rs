@@ -5,13 +5,13 @@
 //! 32-bit address inside the state space; each access is one instruction. On the executor it is
 //! an ordinary pointer.
 //!
-//! | function | who else may access the word meanwhile |
+//! | function | which other accesses of the word are allowed meanwhile |
 //! |---|---|
-//! | [`load`](SharedPtr::load), [`store`](SharedPtr::store) | nobody writes it: a barrier lies between |
+//! | [`load`](SharedPtr::load), [`store`](SharedPtr::store) | reads; writes only beyond a barrier |
 //! | [`fetch_add`](SharedPtr::fetch_add), [`count`](SharedPtr::count), [`set_bits`](SharedPtr::set_bits), [`fetch_or`](SharedPtr::fetch_or), [`compare_exchange`](SharedPtr::compare_exchange) | any thread of the block, by these |
 //! | [`update`](SharedPtr::update) | any thread of the block, by this |
 //! | [`peek`](SharedPtr::peek) | any thread of the block, by atomics on words |
-//! | [`copy_async`](SharedPtr::copy_async) | nobody, until it is [waited for](wait_copies) and a barrier passed |
+//! | [`copy_async`](SharedPtr::copy_async) | none, until it is [waited for](wait_copies) and a barrier passed |
 //!
 //! Any lane may call them; no other lane is involved.
 
@@ -116,7 +116,7 @@ impl<T> SharedPtr<T> {
     /// registers. GPUs before sm_80 copy at once.
     ///
     /// # Safety
-    /// Both sides are aligned to `BYTES` and valid; nobody writes the source, and nobody touches
+    /// Both sides are aligned to `BYTES` and valid; no thread writes the source, and none touches
     /// the target, until [`wait_copies`] and, for other threads, a barrier.
     #[inline(always)]
     pub unsafe fn copy_async<const BYTES: u32>(self, source: *const u8) {

@@ -234,7 +234,7 @@ pub unsafe fn warp_inclusive_sum(value: u32) -> u32 {
 }
 
 /// What a shuffle can move: 32-bit and 64-bit plain values, and `()`, for which it does nothing and
-/// waits for nobody.
+/// waits for no lane.
 pub trait ShuffleValue: Copy + sealed::Shuffle {}
 
 mod sealed {

@@ -37,7 +37,7 @@ impl Position for BlockScan {
 /// Makes of each warp's sum what is before it, and takes room for all of them.
 ///
 /// # Safety
-/// One whole warp calls it, and nobody else touches the memory meanwhile.
+/// One whole warp calls it, and no other warp accesses the memory meanwhile.
 #[inline(always)]
 pub(super) unsafe fn scan_sums(memory: BlockMemory, counter: *mut u64) {
     let lane = warp::lane_id();

@@ -47,7 +47,7 @@ pub const SHARED_BYTES: u32 = 32 * 4 + 8 + 4;
 
 /// What is compacted: elements by number, a predicate, an output.
 pub trait Source {
-    /// An element. The default stands for those beyond the end, which nobody keeps.
+    /// An element. The default stands for those beyond the end, which are never kept.
     type Item: Copy + Default;
 
     /// Element `i`.

@@ -6,7 +6,7 @@ use gpumap_simt::shared_ptr::SharedPtr;
 use gpumap_simt::{thread, warp};
 
 /// Hillis and Steele's scan: in step `k` each lane adds what the lane 2^k below it has. 160
-/// additions in place of 32, but in five steps in place of 32, and lanes would be idle otherwise.
+/// additions instead of 32, but in five steps instead of 32, and lanes would be idle otherwise.
 ///
 /// Between reading and writing every lane waits for the others: on GPUs since Volta the lanes of
 /// a warp do not run in step by themselves.
@@ -22,7 +22,7 @@ impl BlockScan for HillisSteele {
         let lane = warp::lane_id();
         let warp_id = t / warp::SIZE;
         // SAFETY: every thread comes to each barrier, every lane to each scan of its warp, whose
-        // segment nobody else touches meanwhile.
+        // segment that no other warp accesses meanwhile.
         unsafe {
             let of_warp = warp_scan(stage.add(warp_id * warp::SIZE), x);
             thread::sync_threads();

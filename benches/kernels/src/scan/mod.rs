@@ -20,7 +20,7 @@
 //! | [`Warps`] | one thread per warp, and one for the warps' sums |
 //! | [`HillisSteele`] | all lanes, in five steps in shared memory |
 //! | [`Padded`] | the same without branches and without bank conflicts |
-//! | [`Shuffles`] | the same by shuffles, without shared memory but for the warps' sums |
+//! | [`Shuffles`] | the same by shuffles, without shared memory except for the warps' sums |
 //! | [`vectors`] | the same with four elements a thread, of 16 bytes |
 
 pub mod fan;
@@ -116,7 +116,7 @@ pub trait BlockScan {
     /// | every thread of the block | in every thread |
     ///
     /// # Safety
-    /// As the table says; blocks have [`TILE`] threads and [`SHARED_BYTES`]. Nobody uses the shared
+    /// As the table says; blocks have [`TILE`] threads and [`SHARED_BYTES`]. No other thread uses the shared
     /// memory for anything else until the block's next barrier.
     unsafe fn scan(x: u32) -> (u32, u32);
 }

@@ -5,7 +5,7 @@ use gpumap_simt::shared_ptr::SharedPtr;
 use gpumap_simt::thread;
 
 /// Loads and stores are coalesced now, 32 words an instruction, and the serial part waits for
-/// shared memory, some 30 cycles, in place of global memory, many hundreds.
+/// shared memory, some 30 cycles, instead of global memory, many hundreds.
 #[derive(Clone, Copy, Debug)]
 pub struct Staged;
 

@@ -34,7 +34,7 @@ pub(super) unsafe fn load(from: *const u32, i: u64, end: u64) -> U32x4 {
 /// The inverse of [`load`]: nothing is written from `end` on.
 ///
 /// # Safety
-/// As for [`load`]; what is below `end` can be written, and is nobody else's.
+/// As for [`load`]; memory below `end` can be written, and no other thread accesses it.
 #[inline(always)]
 unsafe fn store(to: *mut u32, i: u64, end: u64, four: U32x4) {
     let at = to.wrapping_add(i as usize);

@@ -45,7 +45,7 @@ impl BlockScan for Warps {
 /// Scans 32 words, `stride` apart, by one thread, to 32 words side by side.
 ///
 /// # Safety
-/// Nobody else touches them meanwhile.
+/// No other thread accesses them meanwhile.
 #[inline(always)]
 unsafe fn add_up(from: SharedPtr<u32>, stride: u32, to: SharedPtr<u32>) {
     let mut sum = 0u32;

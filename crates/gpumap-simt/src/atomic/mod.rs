@@ -41,7 +41,7 @@ pub struct Relaxed;
 /// What the thread does after it sees what was released by the write it read.
 #[derive(Clone, Copy, Debug)]
 pub struct Acquire;
-/// What the thread did before it is seen by whoever acquires the written value.
+/// What the thread did before is visible to every thread that acquires the written value.
 #[derive(Clone, Copy, Debug)]
 pub struct Release;
 /// [`Acquire`] and [`Release`].

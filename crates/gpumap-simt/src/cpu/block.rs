@@ -1,4 +1,4 @@
-//! The state of one block: its lanes and warps, who waits, and what went wrong.
+//! The state of one block: its lanes and warps, which lanes wait, and what went wrong.
 //!
 //! Everything is in `Cell`s: the scheduler and the lanes take turns on one OS thread, and none holds
 //! a reference into a cell while another runs.

@@ -41,7 +41,7 @@ enum Doing {
 }
 
 struct State {
-    /// Whose turn it is; nobody's is the executor's.
+    /// The caller whose turn it is; none while it is the executor's.
     turn: Option<usize>,
     doing: Vec<Doing>,
     /// The caller of each launch, in the order in which they came.
@@ -87,7 +87,7 @@ impl Executor {
     /// ```
     ///
     /// # Panics
-    /// With the panic of a caller, when all have ended; if callers wait and nobody runs.
+    /// With the panic of a caller, when all have ended; if callers wait and none runs.
     pub fn run_callers(&self, callers: Vec<Caller<'_>>) -> Trace {
         let meeting = Arc::new(Meeting::of(callers.len()));
         let takes_turns = self.config().schedule != Schedule::RoundRobin;

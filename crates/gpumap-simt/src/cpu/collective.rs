@@ -1,5 +1,5 @@
 //! Warp collectives: a lane leaves its operand, waits for the other lanes of its mask, and the one
-//! that comes last works out everybody's result.
+//! that comes last computes the results of all.
 
 use super::fault::{FaultKind, Operation, Site};
 use super::lane::{Lane, Next};

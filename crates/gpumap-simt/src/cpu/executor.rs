@@ -95,7 +95,7 @@ impl Executor {
         Self { config, pool }
     }
 
-    /// The executor that everybody shares, with the default configuration.
+    /// The executor that all callers share, with the default configuration.
     pub fn global() -> &'static Self {
         static GLOBAL: OnceLock<Executor> = OnceLock::new();
         GLOBAL.get_or_init(|| Self::new(Config::default()))

@@ -17,7 +17,7 @@ use super::weak::{self, Memory};
 #[non_exhaustive]
 pub struct Trace {
     /// A digest of which lane ran at which step. Equal for equal interleavings, and different for
-    /// different ones but for a chance of 2^-64. Always 0 under round robin, where several workers
+    /// different ones except with a chance of 2^-64. Always 0 under round robin, where several workers
     /// run at once and there is no one order.
     pub digest: u64,
     /// Lane resumes; 0 under round robin.

@@ -137,7 +137,7 @@ pub enum FaultKind {
     /// Every lane that is left waits for another in a ring.
     #[error("deadlock: {}", List(waiting))]
     Deadlock {
-        /// Who waits where.
+        /// Which lanes wait, and where.
         waiting: Vec<Waiting>,
     },
     /// The block took more steps than [`Config::step_budget`](crate::executor::Config) allows:

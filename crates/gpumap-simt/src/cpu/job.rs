@@ -61,7 +61,7 @@ impl Job {
         unsafe { &*self.body }
     }
 
-    /// Hands out the next block that nobody has started, in order.
+    /// The next block that was not started yet, in order.
     pub(super) fn next_block(&self) -> Option<u32> {
         if self.cancelled() {
             return None;

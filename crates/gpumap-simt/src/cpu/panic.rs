@@ -43,7 +43,7 @@ fn record(info: &PanicHookInfo<'_>) -> PanicRecord {
     }
 }
 
-/// Whether the panic is one of those after which the process aborts, so that nobody will read the
+/// Whether the panic is one of those after which the process aborts, so that no thread will read the
 /// record. (`PanicHookInfo::can_unwind` is not stable.)
 fn aborts(message: &str) -> bool {
     const ABORTING: [&str; 5] = [

@@ -1,4 +1,4 @@
-//! Who waits, in which operation, on which line: the words that faults are made of.
+//! Which lane waits, in which operation, on which line: the text of faults.
 
 use core::fmt;
 use core::panic::Location;
@@ -51,7 +51,7 @@ impl fmt::Display for WarpLanes {
 /// Lanes of one warp that wait in the same call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Waiting {
-    /// Who waits.
+    /// Which lanes wait.
     pub lanes: WarpLanes,
     /// In which collective.
     pub operation: Operation,

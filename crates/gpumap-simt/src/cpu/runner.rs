@@ -148,7 +148,7 @@ impl Runner {
     }
 }
 
-/// Ends a block that cannot go on: by its own fault, because nobody in it can run, or because the
+/// Ends a block that cannot go on: by its own fault, because no lane of it can run, or because the
 /// launch has been cancelled.
 #[cold]
 pub(super) fn settle(job: &Job, resident: &mut Resident, stacks: &mut StackPool) {

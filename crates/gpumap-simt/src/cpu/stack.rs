@@ -112,7 +112,7 @@ impl StackPool {
         Ok(stack)
     }
 
-    /// Sees to it that the next so many [taken](Self::take) are there.
+    /// Allocates stacks so that as many can be [taken](Self::take) without a failure.
     pub(super) fn reserve(&mut self, stacks: usize) -> io::Result<()> {
         while self.free.len() < stacks {
             let stack = self.make()?;

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | [`load`], [`store`] | none | data used again soon |
 //! | [`load_streaming`], [`store_streaming`] | evict first (`.cs`) | data touched once |
-//! | [`load_readonly`] | `.nc`, the read-only path | inputs nobody writes during the launch |
+//! | [`load_readonly`] | `.nc`, the read-only path | inputs that no thread writes during the launch |
 //!
 //! Any lane may call them. Addresses are in global memory; copies from there to shared memory are
 //! [`SharedPtr::copy_async`](crate::shared_ptr::SharedPtr::copy_async).

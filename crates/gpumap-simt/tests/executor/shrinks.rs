@@ -72,7 +72,7 @@ fn expect_few_turns(most: usize, acts: &[Act<'_>], fails: impl Fn(u32) -> bool) 
         assert!(before > 2000, "{before} turns");
         assert!(after <= most, "{after} of {before}: {}", shrunk.script);
         assert!(shrunk.runs < 200, "{} runs", shrunk.runs);
-        // As a test has it that somebody pasted.
+        // As a pasted test has it.
         let pasted: Script = shrunk.script.to_string().parse().unwrap();
         assert!(fails(replay(&pasted)));
         found += 1;
@@ -111,6 +111,6 @@ fn updates_between_reads_take_four_turns() {
             }
         }
     };
-    // The reader, one who adds, the reader again, and the other one who adds.
+    // The reader, one adder, the reader again, and the other adder.
     expect_few_turns(4, &[&read_on, &add, &add], |word| word >= TORN);
 }

@@ -187,7 +187,7 @@ fn callers_wait_for_locks_by_taking_turns() {
                 }
             };
             executor.run_callers(vec![Box::new(alone), Box::new(alone), Box::new(alone)]);
-            assert_eq!(word.0, 9, "nobody was alone");
+            assert_eq!(word.0, 9, "no caller was alone");
         }
     }
     assert!(take_turns(|| Some(())).is_none(), "not a caller");

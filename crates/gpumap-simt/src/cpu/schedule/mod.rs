@@ -3,7 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `ready` | the lanes that can run |
-//! | `policy` | who is next, and whether a lane goes on at a preemption point |
+//! | `policy` | which lane is next, and whether a lane goes on at a preemption point |
 //! | `pct` | priorities that change a few times |
 //! | `progress` | how far each lane has come |
 //! | `replay` | a script followed, also one that does not quite fit |

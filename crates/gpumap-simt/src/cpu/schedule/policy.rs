@@ -1,4 +1,4 @@
-//! Who is next, and whether a lane goes on at a preemption point.
+//! Which lane is next, and whether a lane goes on at a preemption point.
 
 use std::cell::{Cell, RefCell};
 
@@ -19,7 +19,7 @@ pub(in super::super) struct Seat {
     pub(in super::super) block: u32,
 }
 
-/// A seat that nobody has taken yet.
+/// A seat that is not taken yet.
 const NOBODY: Seat = Seat {
     launch: u32::MAX,
     block: u32::MAX,

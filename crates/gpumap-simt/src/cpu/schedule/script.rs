@@ -19,7 +19,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Who runs: launch, block and thread.
+    /// The lane that runs: launch, block and thread.
     pub(super) fn lane(&self) -> (u32, u32, u32) {
         (self.launch, self.block, self.thread)
     }

@@ -126,7 +126,7 @@ pub(super) fn synchronise(releases: bool, acquires: bool) {
 /// The running lane is about to write `len` bytes, at most [`UNIT`], aligned to their number.
 ///
 /// # Safety
-/// They may be read, and nobody else is writing them.
+/// They may be read, and no other thread writes them.
 #[inline]
 pub(crate) unsafe fn will_write(p: *const u8, len: usize, atomically: bool) {
     ask(|notes| {

@@ -33,7 +33,7 @@ struct Since {
     loads: u64,
 }
 
-/// Among whom a barrier is.
+/// The threads of a barrier.
 #[derive(Clone, Copy)]
 pub(super) enum Level {
     Block,
