@@ -1,4 +1,4 @@
-//! `cargo xtask tables`: the tables of `docs/performance.md`, and the list of all figures in `docs/data`, written from the
+//! `cargo xtask tables`: the tables of `docs/performance.md` and of the README, and the list of all figures in `docs/data`, written from the
 //! reports that are checked in there. So a figure stands in one place, with its device, its date and its command.
 //!
 //! A report is what `gpumap-bench --json` writes, with a `title`, a `date` and perhaps a `note`. Nothing is measured here.
@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// The reports, and what the tables are made of.
 const DATA: &str = "docs/data";
 
-/// The page whose tables stand between [`BEGIN`] and [`END`].
+/// The page of a group that names none. Tables of a page stand between [`BEGIN`] and [`END`].
 const PAGE: &str = "docs/performance.md";
 
 /// The page that is written as a whole.
@@ -86,7 +86,7 @@ impl Unit {
         };
         let mut text = format!("{value:.decimals$}");
         // Digits beyond those of the measurement.
-        let least = if matches!(self, Self::Milliseconds) {
+        let least = if matches!(self, Self::Milliseconds) && value < 10.0 {
             2
         } else {
             0
@@ -114,6 +114,9 @@ struct Tables {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Group {
+    /// The document that it stands in, from the root.
+    #[serde(default = "performance")]
+    page: String,
     title: String,
     data: Vec<String>,
     unit: Unit,
@@ -126,13 +129,17 @@ struct Group {
     rows: Vec<[String; 3]>,
 }
 
+fn performance() -> String {
+    PAGE.to_owned()
+}
+
 /// The reports by the names of their files.
 type Reports = BTreeMap<String, Report>;
 
 /// Writes the tables.
 pub fn write(workspace: &Workspace) -> Result<()> {
     for (path, text) in pages(&workspace.root)? {
-        fs::write(workspace.root.join(path), text).with_context(|| path.to_owned())?;
+        fs::write(workspace.root.join(&path), text).with_context(|| path.clone())?;
         println!("{path}");
     }
     Ok(())
@@ -141,7 +148,7 @@ pub fn write(workspace: &Workspace) -> Result<()> {
 /// Fails if the tables are not those of the reports.
 pub fn check(workspace: &Workspace) -> Result<()> {
     for (path, text) in pages(&workspace.root)? {
-        let old = fs::read_to_string(workspace.root.join(path)).unwrap_or_default();
+        let old = fs::read_to_string(workspace.root.join(&path)).unwrap_or_default();
         let same = old == text;
         ensure!(
             same,
@@ -153,7 +160,7 @@ pub fn check(workspace: &Workspace) -> Result<()> {
 }
 
 /// The pages with tables, as they should be.
-fn pages(root: &Path) -> Result<[(&'static str, String); 2]> {
+fn pages(root: &Path) -> Result<BTreeMap<String, String>> {
     let folder = root.join(DATA);
     let mut reports = Reports::new();
     for entry in fs::read_dir(&folder).with_context(|| DATA.to_owned())? {
@@ -167,21 +174,25 @@ fn pages(root: &Path) -> Result<[(&'static str, String); 2]> {
     }
     let text = fs::read_to_string(folder.join("tables.toml"))?;
     let tables: Tables = toml::from_str(&text).context("tables.toml")?;
-    let page = fs::read_to_string(root.join(PAGE)).with_context(|| PAGE.to_owned())?;
-    Ok([
-        (PAGE, with_tables(&page, &tables, &reports)?),
-        (LIST, list(&reports)),
-    ])
+    let mut pages = BTreeMap::from([(LIST.to_owned(), list(&reports))]);
+    for Group { page, .. } in &tables.group {
+        if !pages.contains_key(page) {
+            let text = fs::read_to_string(root.join(page)).with_context(|| page.clone())?;
+            let text = with_tables(page, &text, &tables, &reports)?;
+            pages.insert(page.clone(), text);
+        }
+    }
+    Ok(pages)
 }
 
-/// The page with its tables written anew.
-fn with_tables(page: &str, tables: &Tables, reports: &Reports) -> Result<String> {
-    let (Some((before, rest)), true) = (page.split_once(BEGIN), page.contains(END)) else {
-        bail!("{PAGE} has no place for tables");
+/// The text of a page with its tables written anew.
+fn with_tables(page: &str, text: &str, tables: &Tables, reports: &Reports) -> Result<String> {
+    let (Some((before, rest)), true) = (text.split_once(BEGIN), text.contains(END)) else {
+        bail!("{page} has no place for tables");
     };
     let (_, after) = rest.split_once(END).context("the end of the tables")?;
     let mut text = format!("{before}{BEGIN}");
-    for group in &tables.group {
+    for group in tables.group.iter().filter(|group| group.page == page) {
         text += &table(group, reports).with_context(|| group.title.clone())?;
     }
     Ok(text + "\n" + END + after)
@@ -329,7 +340,7 @@ mod tests {
     fn a_table_has_the_figures_of_the_reports() {
         let page = format!("before\n{BEGIN}old\n{END}after\n");
         let tables = group("{column} load {series} get");
-        let text = with_tables(&page, &tables, &reports()).unwrap();
+        let text = with_tables(PAGE, &page, &tables, &reports()).unwrap();
         assert!(text.starts_with("before\n") && text.ends_with("after\n"));
         assert!(!text.contains("old"));
         assert!(
@@ -338,15 +349,20 @@ mod tests {
         );
         assert!(text.contains("**G.** D, 2026-11-01, `c`.\n"), "{text}");
         // Writing them again changes nothing.
-        assert_eq!(with_tables(&text, &tables, &reports()).unwrap(), text);
+        assert_eq!(with_tables(PAGE, &text, &tables, &reports()).unwrap(), text);
     }
 
     #[test]
     fn what_no_report_has_is_an_error() {
         let page = format!("{BEGIN}{END}");
-        let missing = with_tables(&page, &group("{column} load {series} put"), &reports());
+        let missing = with_tables(
+            PAGE,
+            &page,
+            &group("{column} load {series} put"),
+            &reports(),
+        );
         assert!(format!("{:#}", missing.unwrap_err()).contains("no row"));
-        assert!(with_tables("no place", &group("x"), &reports()).is_err());
+        assert!(with_tables(PAGE, "no place", &group("x"), &reports()).is_err());
     }
 
     #[test]
