@@ -1,7 +1,7 @@
 //! An example: which words of a text stand near each other, counted on the device.
 //!
 //! The kernels are in the crate `word-pairs-kernels`; this one has the host's side. The kernel that
-//! counts inserts into a map whose final size nobody knows: it stores what fits, the map grows, and
+//! counts inserts into a map whose final size is not known: it stores what fits, the map grows, and
 //! the kernel goes on where it stopped.
 
 use std::collections::HashMap;

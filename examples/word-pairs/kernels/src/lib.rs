@@ -1,7 +1,7 @@
 //! Which words of a text stand near each other, counted on the device.
 //!
 //! The text comes as numbers, one per word. [`COUNT`] counts every pair of words that are at most
-//! `window` apart in a map; how many different pairs there will be, nobody knows before. [`LOOK_UP`]
+//! `window` apart in a map; the number of different pairs is not known before. [`LOOK_UP`]
 //! asks that map about the pairs of neighbours.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
