@@ -67,18 +67,21 @@ struct About {
     signature: u64,
     /// Takes the address of the arguments.
     body: unsafe fn(*const c_void),
+    /// Whether the body may do the work of a whole block natively.
+    by_block: bool,
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<A: KernelArgs> Kernel<A> {
     /// A kernel of this name. [`kernel!`](crate::kernel!) calls it.
     #[doc(hidden)]
-    pub const fn new(name: &'static str, body: unsafe fn(*const c_void)) -> Self {
+    pub const fn new(name: &'static str, body: unsafe fn(*const c_void), by_block: bool) -> Self {
         Self {
             about: About {
                 name,
                 signature: signature::<A>(name),
                 body,
+                by_block,
             },
             _args: PhantomData,
         }
@@ -142,9 +145,20 @@ impl<A: KernelArgs> Kernel<A> {
         }
 
         let args = Shared(args);
-        let body = self.about.body;
+        let About {
+            name,
+            body,
+            by_block,
+            ..
+        } = self.about;
         // SAFETY: the caller vouches for `args`.
-        unsafe { executor.launch(self.about.name, grid, &|| body(args.at())) }
+        unsafe {
+            if by_block && executor.is_native() {
+                executor.launch_by_block(name, grid, &|| body(args.at()))
+            } else {
+                executor.launch(name, grid, &|| body(args.at()))
+            }
+        }
     }
 
     /// Launches it on a stream or whatever else can launch.
@@ -208,6 +222,18 @@ macro_rules! __list_kernel {
     ($entry:ident, $t:ty) => {};
 }
 
+/// Whether a kernel is declared `by block`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __by_block {
+    () => {
+        false
+    };
+    (block) => {
+        true
+    };
+}
+
 /// Something that launches kernels: a stream of a device.
 #[cfg(not(target_arch = "nvptx64"))]
 pub trait Launcher {
@@ -253,9 +279,13 @@ macro_rules! kernel_args {
 /// For `nvptx64` each becomes the entry point `entry_point` of the PTX module and the symbol
 /// `gpumap_layout_entry_point` with its [`signature`](crate::layout::signature), for the host the
 /// static `NAME` of type [`Kernel<Args>`](Kernel).
+///
+/// `fn entry_point(args: Args) by block { body }` says that a CPU may also run the body once for each block, on
+/// one thread, which then does the work of all threads of the block: where [`native`](crate::native)`::block()`
+/// is something, in it and in what it calls.
 #[macro_export]
 macro_rules! kernel {
-    ($($(#[$meta:meta])* $vis:vis static $name:ident = fn $entry:ident($args:ident: $t:ty) $body:block)*) => {$(
+    ($($(#[$meta:meta])* $vis:vis static $name:ident = fn $entry:ident($args:ident: $t:ty) $(by $by:ident)? $body:block)*) => {$(
         $(#[$meta])*
         #[cfg(target_arch = "nvptx64")]
         #[unsafe(no_mangle)]
@@ -278,7 +308,7 @@ macro_rules! kernel {
                 $body
             }
             $crate::__list_kernel!($entry, $t);
-            $crate::kernel::Kernel::new(stringify!($entry), $entry)
+            $crate::kernel::Kernel::new(stringify!($entry), $entry, $crate::__by_block!($($by)?))
         };
     )*};
 }

@@ -16,6 +16,7 @@
 //! | [`atomic`] | device-scope atomics of 32, 64 and 128 bits with typed orderings | any lane |
 //! | [`aggregate`] | one atomic for all lanes that count in one counter | any lane |
 //! | [`mem`] | vector loads and stores with cache hints | any lane |
+//! | [`native`] | blocks that a CPU runs as one call, without lanes | device functions |
 //! | [`mod@kernel`] | [`kernel!`], [`kernel_args!`], typed launches | the host |
 //! | [`mod@layout`] | layouts of arguments as numbers, which PTX and host compare | the host |
 //!
@@ -72,6 +73,8 @@ pub mod kernel;
 pub mod layout;
 pub mod mask;
 pub mod mem;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod native;
 pub mod shared;
 pub mod shared_ptr;
 pub mod thread;

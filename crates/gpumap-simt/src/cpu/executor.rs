@@ -14,6 +14,7 @@ use super::panic::install_hook;
 use super::pool::Pool;
 use super::schedule::Schedule;
 use super::weak::Memory;
+use crate::native;
 
 /// The most threads a block can have.
 pub(super) const MAX_THREADS: u32 = 1024;
@@ -37,6 +38,11 @@ pub struct Config {
     /// Stack of one lane, in bytes; at least 16 KiB. Default 64 KiB. A body that needs more dies of
     /// a segmentation fault on the guard page.
     pub stack_bytes: usize,
+    /// Whether kernels that are declared `by block` run [natively](crate::native): one call for each block, on
+    /// as many threads as there are `workers`. Only under [`Schedule::RoundRobin`], and where the processor has
+    /// atomics of 128 bits. Default: no.
+    #[doc(hidden)]
+    pub native: bool,
 }
 
 impl Default for Config {
@@ -48,6 +54,7 @@ impl Default for Config {
             record: false,
             step_budget: 1 << 32,
             stack_bytes: 64 * 1024,
+            native: false,
         }
     }
 }
@@ -144,7 +151,7 @@ impl Executor {
         if grid.blocks == 0 {
             return (Ok(()), Trace::default());
         }
-        let job = self.job(&launch);
+        let job = self.job(&launch, false);
         if self.config.schedule == Schedule::RoundRobin {
             // SAFETY: the caller vouches for the body, which is borrowed until this returns.
             unsafe { self.pool.run(&job) };
@@ -156,6 +163,37 @@ impl Executor {
         // SAFETY: as above.
         let trace = unsafe { self.explore(&mut |ended| first(ended, &[Arc::clone(&job)])) };
         (job.outcome(), trace)
+    }
+
+    /// Whether kernels that are declared `by block` run natively here.
+    pub(crate) fn is_native(&self) -> bool {
+        self.config.native
+            && self.config.schedule == Schedule::RoundRobin
+            && portable_atomic::AtomicU128::is_lock_free()
+    }
+
+    /// Runs `body` once for every block of `grid`.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch), with blocks in the place of threads.
+    ///
+    /// # Errors
+    /// As for [`launch`](Self::launch).
+    pub(crate) unsafe fn launch_by_block(
+        &self,
+        kernel: &'static str,
+        grid: Grid,
+        body: &(dyn Fn() + Sync),
+    ) -> Result<(), Fault> {
+        let launch = Launch { kernel, grid, body };
+        check(&launch)?;
+        if grid.blocks == 0 {
+            return Ok(());
+        }
+        let job = self.job(&launch, true);
+        // SAFETY: the caller vouches for the body, which is borrowed until this returns.
+        unsafe { self.pool.run(&job) };
+        job.outcome()
     }
 
     /// Runs several kernels at the same time, as streams do, and returns when all have ended. Under
@@ -195,7 +233,7 @@ impl Executor {
             return (Err(fault), Trace::default());
         }
         let started = launches.iter().filter(|launch| launch.grid.blocks > 0);
-        let jobs: Vec<Arc<Job>> = started.map(|launch| self.job(launch)).collect();
+        let jobs: Vec<Arc<Job>> = started.map(|launch| self.job(launch, false)).collect();
         let trace = if self.config.schedule == Schedule::RoundRobin {
             thread::scope(|scope| {
                 for job in &jobs {
@@ -213,9 +251,10 @@ impl Executor {
         (outcomes.into_iter().collect(), trace)
     }
 
-    fn job(&self, launch: &Launch<'_>) -> Arc<Job> {
+    fn job(&self, launch: &Launch<'_>, by_block: bool) -> Arc<Job> {
         let budget = self.config.step_budget;
-        Arc::new(Job::new(launch.kernel, launch.grid, budget, launch.body))
+        let Launch { kernel, grid, body } = *launch;
+        Arc::new(Job::new(kernel, grid, budget, by_block, body))
     }
 
     /// Runs launches on this thread, one interleaving of all.
@@ -249,7 +288,7 @@ fn first(ended: Option<u32>, jobs: &[Arc<Job>]) -> Vec<Arc<Job>> {
 /// Whether it can be launched here at all.
 fn check(launch: &Launch<'_>) -> Result<(), Fault> {
     let threads = launch.grid.threads;
-    let kind = if try_current().is_some() {
+    let kind = if try_current().is_some() || native::is_here() {
         FaultKind::NestedLaunch
     } else if !(1..=MAX_THREADS).contains(&threads) {
         FaultKind::InvalidGrid { threads }

@@ -17,6 +17,8 @@ pub(super) struct Job {
     pub(super) kernel: &'static str,
     pub(super) grid: Grid,
     pub(super) step_budget: u64,
+    /// Whether the body does the work of a whole block.
+    pub(super) by_block: bool,
     body: *const (dyn Fn() + Sync),
     next: AtomicU64,
     cancelled: AtomicBool,
@@ -31,12 +33,19 @@ unsafe impl Send for Job {}
 unsafe impl Sync for Job {}
 
 impl Job {
-    pub(super) fn new(kernel: &'static str, grid: Grid, step_budget: u64, body: Body<'_>) -> Self {
+    pub(super) fn new(
+        kernel: &'static str,
+        grid: Grid,
+        step_budget: u64,
+        by_block: bool,
+        body: Body<'_>,
+    ) -> Self {
         let body: *const (dyn Fn() + Sync + '_) = body;
         Self {
             kernel,
             grid,
             step_budget,
+            by_block,
             // SAFETY: only the lifetime changes, and by the invariant above no use outlives it.
             body: unsafe {
                 core::mem::transmute::<*const (dyn Fn() + Sync + '_), *const (dyn Fn() + Sync)>(

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `executor` | configuration and launching |
 //! | `pool`, `job` | OS threads; one launch and its blocks |
+//! | `blocks` | the loop over blocks that run [natively](crate::native) |
 //! | `runner`, `resident` | the loop that resumes lanes; a block with its coroutines |
 //! | `explore` | the same for several launches at once, in one interleaving |
 //! | `schedule` | which lane is next: the policies, their scripts, and how those shrink |
@@ -27,6 +28,7 @@
 //! fence shows.
 
 mod block;
+mod blocks;
 mod callers;
 mod collective;
 mod diagnose;
@@ -61,6 +63,7 @@ pub use schedule::{Changes, ParseScriptError, Schedule, Script, Shrunk, Turn};
 pub use weak::Memory;
 
 use crate::atomic::Order;
+use crate::native;
 
 use collective::meet;
 use lane::{current, try_current};
@@ -70,6 +73,9 @@ use shuffle::{Mode, shuffle};
 #[inline]
 #[track_caller]
 pub(crate) fn thread_idx_x() -> u32 {
+    if native::is_here() {
+        return 0;
+    }
     current().thread
 }
 
@@ -77,20 +83,23 @@ pub(crate) fn thread_idx_x() -> u32 {
 #[inline]
 #[track_caller]
 pub(crate) fn block_idx_x() -> u32 {
-    current().block_index.get()
+    native::block().map_or_else(|| current().block_index.get(), |block| block.index)
 }
 
 /// Threads per block.
 #[inline]
 #[track_caller]
 pub(crate) fn block_dim_x() -> u32 {
-    current().block_dim.get()
+    native::block().map_or_else(|| current().block_dim.get(), |block| block.threads)
 }
 
 /// Blocks in the grid.
 #[inline]
 #[track_caller]
 pub(crate) fn grid_dim_x() -> u32 {
+    if let Some(block) = native::block() {
+        return block.blocks;
+    }
     try_current().map_or_else(model::blocks, |lane| lane.grid_dim.get())
 }
 
@@ -208,22 +217,22 @@ pub(crate) fn converged_mask() -> u32 {
     1 << current().index()
 }
 
-/// Before an atomic that reads: the lane may be preempted here. Returns whether there is one; if not,
-/// the atomic is the [`model`]'s.
+/// Before an atomic that reads: the lane may be preempted here. Returns whether there is one, or a
+/// [native] block; if not, the atomic is the [`model`]'s.
 #[inline]
 #[track_caller]
 #[must_use]
 pub(crate) fn before_load(order: Order) -> bool {
     let Some(lane) = try_current() else {
-        return false;
+        return native::is_here();
     };
     preempt(lane, false);
     weak::synchronise(false, matches!(order, Order::Acquire | Order::AcqRel));
     true
 }
 
-/// Before an atomic that may write `p`: the lane may be preempted here. Returns whether there is one;
-/// if not, the atomic is the [`model`]'s.
+/// Before an atomic that may write `p`: the lane may be preempted here. Returns whether there is one, or a
+/// [native] block; if not, the atomic is the [`model`]'s.
 ///
 /// # Safety
 /// `p` may be read, and what other threads do there meanwhile is atomic.
@@ -232,7 +241,7 @@ pub(crate) fn before_load(order: Order) -> bool {
 #[must_use]
 pub(crate) unsafe fn before_write<T>(p: *const T, order: Order) -> bool {
     let Some(lane) = try_current() else {
-        return false;
+        return native::is_here();
     };
     preempt(lane, true);
     weak::synchronise(
@@ -244,14 +253,14 @@ pub(crate) unsafe fn before_write<T>(p: *const T, order: Order) -> bool {
     true
 }
 
-/// Before a fence: the lane may be preempted here. Returns whether there is one; if not, the fence is
-/// the [`model`]'s.
+/// Before a fence: the lane may be preempted here. Returns whether there is one, or a [native] block; if
+/// not, the fence is the [`model`]'s.
 #[inline]
 #[track_caller]
 #[must_use]
 pub(crate) fn before_fence() -> bool {
     let Some(lane) = try_current() else {
-        return false;
+        return native::is_here();
     };
     preempt(lane, true);
     weak::synchronise(true, true);

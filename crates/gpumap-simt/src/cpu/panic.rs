@@ -5,8 +5,10 @@ use std::any::Any;
 use std::panic::{self, PanicHookInfo};
 use std::sync::Once;
 
+use super::blocks::note_panic;
 use super::fault::PanicSite;
 use super::lane::{PanicRecord, try_current};
+use crate::native;
 
 /// Puts a panic hook in front of the one that is installed; it acts only inside a lane and hands
 /// every other panic on. Without it (a program may install its own later) a fault keeps the message
@@ -20,6 +22,7 @@ pub(super) fn install_hook() {
     ONCE.call_once(|| {
         let next = panic::take_hook();
         panic::set_hook(Box::new(move |info| match try_current() {
+            None if native::is_here() => note_panic(record(info)),
             Some(lane) => {
                 let record = record(info);
                 if aborts(&record.message) {

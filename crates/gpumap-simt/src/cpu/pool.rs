@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use super::blocks;
 use super::job::{Job, lock};
 use super::runner::IdleRunner;
 
@@ -59,29 +60,60 @@ impl Pool {
     /// The job's body is fit to run on its grid and is alive until this returns.
     pub(super) unsafe fn run(&self, job: &Arc<Job>) {
         let helpers = (self.workers - 1).min((job.grid.blocks - 1) as usize);
+        if job.by_block {
+            // SAFETY: passed on.
+            unsafe { self.run_by_block(job, helpers) };
+            return;
+        }
         self.with_runner(|runner| {
             if let Err(kind) = runner.reserve(job) {
                 return job.fail(0, kind);
             }
-            if helpers != 0 {
-                self.start();
-                lock(&self.inner.queue).jobs.push_back(Wanted {
-                    job: Arc::clone(job),
-                    helpers,
-                });
-                for _ in 0..helpers {
-                    self.inner.more.notify_one();
-                }
-            }
+            self.call(job, helpers);
             // SAFETY: passed on.
             unsafe { runner.run(job) }
         });
-        if helpers != 0 {
-            lock(&self.inner.queue)
-                .jobs
-                .retain(|wanted| !Arc::ptr_eq(&wanted.job, job));
-            job.wait();
+        self.dismiss(job, helpers);
+    }
+
+    /// As [`run`](Self::run), of a job whose blocks run natively. A short one stays on this thread.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run).
+    unsafe fn run_by_block(&self, job: &Arc<Job>, helpers: usize) {
+        // SAFETY: passed on.
+        if unsafe { blocks::run_first(job) } {
+            self.call(job, helpers);
+            // SAFETY: passed on.
+            unsafe { blocks::run(job) };
+            self.dismiss(job, helpers);
         }
+    }
+
+    /// Calls for so many helpers.
+    fn call(&self, job: &Arc<Job>, helpers: usize) {
+        if helpers == 0 {
+            return;
+        }
+        self.start();
+        lock(&self.inner.queue).jobs.push_back(Wanted {
+            job: Arc::clone(job),
+            helpers,
+        });
+        for _ in 0..helpers {
+            self.inner.more.notify_one();
+        }
+    }
+
+    /// Takes a job back for which so many helpers were called, and waits for those that came.
+    fn dismiss(&self, job: &Arc<Job>, helpers: usize) {
+        if helpers == 0 {
+            return;
+        }
+        lock(&self.inner.queue)
+            .jobs
+            .retain(|wanted| !Arc::ptr_eq(&wanted.job, job));
+        job.wait();
     }
 
     /// Lends an idle runner to `f`.
@@ -151,6 +183,13 @@ impl Inner {
                 // the job out of the queue before it waits, cannot miss it.
                 let helper = job.help();
                 drop(queue);
+                if job.by_block {
+                    // SAFETY: the launching thread promised it, and waits for this helper.
+                    unsafe { blocks::run(&job) };
+                    drop(helper);
+                    queue = lock(&self.queue);
+                    continue;
+                }
                 self.with_runner(|runner| {
                     // Without stacks of its own it leaves the blocks to the others.
                     if runner.reserve(&job).is_ok() {

@@ -14,7 +14,7 @@ fn run(pool: &Pool, blocks: u32, threads: u32, body: &(dyn Fn() + Sync)) -> bool
         threads,
         shared_bytes: 0,
     };
-    let job = Arc::new(Job::new("test", grid, 1 << 20, body));
+    let job = Arc::new(Job::new("test", grid, 1 << 20, false, body));
     // SAFETY: the bodies of these tests touch no memory, and they outlive the call.
     unsafe { pool.run(&job) };
     job.outcome().is_ok()

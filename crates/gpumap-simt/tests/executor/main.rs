@@ -2,6 +2,7 @@
 //! schedules, and launches from many threads.
 
 mod barriers;
+mod by_block;
 mod collectives;
 mod faults;
 mod launches;

@@ -1,11 +1,13 @@
 //! Parts of words on the executor: loops of exchanges of the whole word, so that accesses of
-//! different sizes never meet.
+//! different sizes never meet. In a [native](crate::native) block they are atomics of the part's size:
+//! processors keep accesses of different sizes to one cache line in one order.
 
 use super::Update;
 use crate::U64x2;
 use crate::atomic::Order;
 use crate::cpu::{self, model};
-use portable_atomic::{AtomicU64, AtomicU128, Ordering::Relaxed};
+use crate::native;
+use portable_atomic::{AtomicU32, AtomicU64, AtomicU128, Ordering::Relaxed};
 
 /// A word that has parts.
 pub trait Whole: Copy {
@@ -48,6 +50,26 @@ pub trait Part: Copy {
     fn from_bits(bits: u128) -> Self;
     fn is_negative(self) -> bool;
     fn updated(self, update: Update, value: Self) -> Self;
+    /// Updates it where it lies, by an atomic of its size.
+    ///
+    /// # Safety
+    /// As for [`update`].
+    unsafe fn update_alone(p: *mut Self, update: Update, value: Self);
+    /// Likewise, as [`compare_exchange`].
+    ///
+    /// # Safety
+    /// As for [`compare_exchange`].
+    unsafe fn compare_exchange_alone(p: *mut Self, current: Self, new: Self) -> Self;
+    /// Likewise, as [`exchange`].
+    ///
+    /// # Safety
+    /// As for [`exchange`].
+    unsafe fn exchange_alone(p: *mut Self, value: Self) -> Self;
+}
+
+/// Where a part lies.
+fn part_of<W, P>(word: *mut W, at: u32) -> *mut P {
+    word.cast::<u8>().wrapping_add(at as usize).cast()
 }
 
 /// Sums as a GPU's L2 makes them.
@@ -75,7 +97,7 @@ impl Float for f64 {
 }
 
 macro_rules! parts {
-    ($($t:ty, $signed:ty, $float:ty;)*) => {$(
+    ($($t:ty, $atomic:ident, $signed:ty, $float:ty;)*) => {$(
         impl Part for $t {
             const MASK: u128 = <$t>::MAX as u128;
             #[inline(always)]
@@ -110,12 +132,46 @@ macro_rules! parts {
                     Update::Xor => self ^ value,
                 }
             }
+            #[inline(always)]
+            unsafe fn update_alone(p: *mut Self, update: Update, value: Self) {
+                // SAFETY: aligned to its size in a valid word, and accessed atomically only, by the caller.
+                let part = unsafe { $atomic::from_ptr(p) };
+                match update {
+                    Update::Replace => part.store(value, Relaxed),
+                    Update::Add => {
+                        part.fetch_add(value, Relaxed);
+                    }
+                    Update::Subtract => {
+                        part.fetch_sub(value, Relaxed);
+                    }
+                    other => {
+                        // Goes round again only when another thread changed the part.
+                        let _ = part.fetch_update(Relaxed, Relaxed, |old| {
+                            let new = old.updated(other, value);
+                            (new != old).then_some(new)
+                        });
+                    }
+                }
+            }
+            #[inline(always)]
+            unsafe fn compare_exchange_alone(p: *mut Self, current: Self, new: Self) -> Self {
+                // SAFETY: as above.
+                let part = unsafe { $atomic::from_ptr(p) };
+                match part.compare_exchange(current, new, Relaxed, Relaxed) {
+                    Ok(old) | Err(old) => old,
+                }
+            }
+            #[inline(always)]
+            unsafe fn exchange_alone(p: *mut Self, value: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $atomic::from_ptr(p) }.swap(value, Relaxed)
+            }
         }
     )*};
 }
 parts! {
-    u32, i32, f32;
-    u64, i64, f64;
+    u32, AtomicU32, i32, f32;
+    u64, AtomicU64, i64, f64;
 }
 
 /// Updates a part, where a lane may be preempted; returns the old one.
@@ -146,6 +202,10 @@ unsafe fn replace<W: Whole, P: Part>(
 #[inline(always)]
 #[track_caller]
 pub unsafe fn update<W: Whole, P: Part>(word: *mut W, at: u32, update: Update, value: P) {
+    if native::is_here() {
+        // SAFETY: the part of the caller's word.
+        return unsafe { P::update_alone(part_of(word, at), update, value) };
+    }
     // SAFETY: the caller's promise.
     unsafe { replace(word, at, |old: P| Some(old.updated(update, value))) };
 }
@@ -153,6 +213,10 @@ pub unsafe fn update<W: Whole, P: Part>(word: *mut W, at: u32, update: Update, v
 #[inline(always)]
 #[track_caller]
 pub unsafe fn compare_exchange<W: Whole, P: Part>(word: *mut W, at: u32, current: P, new: P) -> P {
+    if native::is_here() {
+        // SAFETY: the part of the caller's word.
+        return unsafe { P::compare_exchange_alone(part_of(word, at), current, new) };
+    }
     let same = |old: P| (old.to_bits() == current.to_bits()).then_some(new);
     // SAFETY: the caller's promise.
     unsafe { replace(word, at, same) }
@@ -161,6 +225,10 @@ pub unsafe fn compare_exchange<W: Whole, P: Part>(word: *mut W, at: u32, current
 #[inline(always)]
 #[track_caller]
 pub unsafe fn exchange<W: Whole, P: Part>(word: *mut W, at: u32, value: P) -> P {
+    if native::is_here() {
+        // SAFETY: the part of the caller's word.
+        return unsafe { P::exchange_alone(part_of(word, at), value) };
+    }
     // SAFETY: the caller's promise.
     unsafe { replace(word, at, |_: P| Some(value)) }
 }

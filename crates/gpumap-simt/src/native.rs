@@ -1,0 +1,81 @@
+//! Blocks that run natively: one call of the kernel's body by one thread, without lanes.
+//!
+//! The checked executor makes a coroutine of each lane. A body that [`kernel!`](crate::kernel!) declares
+//! `by block` can do without: where [`block`] says so, the functions that its lanes would do together have
+//! an implementation for one thread that does the work of the whole block. Atomics are the processor's,
+//! without a point where another lane may run, and loads see what was written last.
+//!
+//! | in a native block | is |
+//! |---|---|
+//! | [`thread::block_idx_x`](crate::thread::block_idx_x), [`grid_dim_x`](crate::thread::grid_dim_x), [`block_dim_x`](crate::thread::block_dim_x) | what they are of the grid that was launched |
+//! | [`thread::thread_idx_x`](crate::thread::thread_idx_x) | 0 |
+//! | a barrier, a vote, a shuffle, shared memory | a panic: there is no lane |
+
+use std::cell::Cell;
+
+/// The block that a thread runs natively.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Its index in the grid.
+    pub index: u32,
+    /// Threads of a block of the grid, whose work it does.
+    pub threads: u32,
+    /// Blocks of the grid, at least one.
+    pub blocks: u32,
+}
+
+/// No block.
+const NONE: Block = Block {
+    index: 0,
+    threads: 0,
+    blocks: 0,
+};
+
+thread_local! {
+    static HERE: Cell<Block> = const { Cell::new(NONE) };
+}
+
+/// The block that this thread runs natively, if it does.
+#[inline(always)]
+#[must_use]
+pub fn block() -> Option<Block> {
+    let block = HERE.get();
+    (block.blocks != 0).then_some(block)
+}
+
+/// Whether this thread runs a block natively.
+#[inline(always)]
+pub(crate) fn is_here() -> bool {
+    HERE.get().blocks != 0
+}
+
+/// Runs `f` as a block.
+pub(crate) fn enter(block: Block, f: impl FnOnce()) {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            HERE.set(NONE);
+        }
+    }
+    let _leave = Leave;
+    HERE.set(block);
+    f();
+}
+
+/// Has the cache line of an address fetched, to be read or written soon. Any address will do.
+#[inline(always)]
+pub fn prefetch<T>(p: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has the instruction, and it does nothing for an address that is not mapped.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(p.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) p, options(nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = p;
+}
