@@ -4,6 +4,7 @@
 //! |---|---|
 //! | not set | the CPU executor, and the first CUDA device if there is one |
 //! | `cpu` | the CPU executor |
+//! | `native` | the CPU, with kernels that run natively where they can |
 //! | `deferred:N` | the CPU executor, with streams whose work runs later, in the order of this seed |
 //! | `cuda` | the first CUDA device; a panic if there is none |
 //!
@@ -159,13 +160,16 @@ pub fn targets() -> &'static [Target] {
             targets
         }
         "cpu" => cpu(),
+        "native" => of_cpu(Device::cpu_native),
         "cuda" => match Device::cuda(0) {
             Ok(device) => vec![Target::new(device, None)],
             Err(error) => panic!("GPUMAP_TEST_DEVICE=cuda, but: {error}"),
         },
         other => match deferred_seed(other) {
             Some(seed) => of_cpu(|| Device::cpu_deferred(seed)),
-            None => panic!("GPUMAP_TEST_DEVICE={other} is none of cpu, cuda and deferred:N"),
+            None => {
+                panic!("GPUMAP_TEST_DEVICE={other} is none of cpu, native, cuda and deferred:N")
+            }
         },
     });
     if wish.is_empty() && !targets.iter().any(|target| target.device.is_cuda()) {

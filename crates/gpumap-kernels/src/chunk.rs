@@ -14,7 +14,7 @@ pub const CHUNK_SLABS: u32 = 512;
 /// Vectors of 16 bytes per chunk.
 const CHUNK_VECTORS: u32 = CHUNK_SLABS * VECTORS_PER_SLAB;
 
-const VECTORS_PER_SLAB: u32 = SLAB_BYTES / 16;
+pub(crate) const VECTORS_PER_SLAB: u32 = SLAB_BYTES / 16;
 
 /// Vectors that each thread loads.
 pub const VECTORS: u32 = 4;
@@ -82,6 +82,20 @@ impl Chunks {
         }
         // SAFETY: `low < entries`.
         unsafe { self.run(low).chunk(chunk) }
+    }
+
+    /// The chunk of this number.
+    ///
+    /// # Safety
+    /// The chunks are of a live map, and there are more.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub(crate) unsafe fn at(&self, chunk: u64) -> Chunk {
+        // SAFETY: the ends of all entries, the last of which is beyond all chunks.
+        unsafe {
+            let ends = core::slice::from_raw_parts(self.ends, self.entries as usize);
+            let entry = ends.partition_point(|&end| end <= chunk);
+            self.run(entry as u32).chunk(chunk)
+        }
     }
 
     /// The run of chunk `i`, which is not before entry `from`: 32 entries with every load.

@@ -52,6 +52,8 @@ pub mod hash;
 pub mod kernels;
 pub mod map_ref;
 pub mod marks;
+#[cfg(not(target_arch = "nvptx64"))]
+mod native;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod p2p;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]

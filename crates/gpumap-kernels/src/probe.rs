@@ -99,6 +99,14 @@ pub trait Verb<F: Format> {
         true
     }
 
+    /// The key at this place of the batch, one of several in flight, is about to be served: what the verb keeps of
+    /// the key at hand is to be of this one. A lane of a GPU has one key in flight, and does not call it.
+    ///
+    /// # Safety
+    /// As for [`wants`](Self::wants), which has said yes.
+    #[inline(always)]
+    unsafe fn resume(&mut self, _index: u64) {}
+
     /// Serves the key with what was seen of one slab.
     ///
     /// # Safety
@@ -129,6 +137,11 @@ pub unsafe fn serve_batch<F: Format, S: Source<F>, V: Verb<F>>(
     batch: &S,
     verb: &mut V,
 ) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if let Some(block) = gpumap_simt::native::block() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::serve(view, batch, verb, block) };
+    }
     let lane = warp::lane_id();
     let tile = Tile::<TILE>::converged();
     let start = (thread::index() >> 5) * u64::from(batch.per_warp());

@@ -82,7 +82,7 @@ kernel_args! {
 impl RebuildArgs {
     /// The first and the last old page that pairs of a new page call home.
     #[inline(always)]
-    fn range(&self, new_page: u32) -> (u32, u32) {
+    pub(crate) fn range(&self, new_page: u32) -> (u32, u32) {
         let (old, new) = (u64::from(self.old_pages), u64::from(self.new_pages));
         // No map has no pages; the other branch would be a panic.
         let over_new = |n: u64| n.checked_div(new).unwrap_or(0) as u32;
@@ -93,7 +93,7 @@ impl RebuildArgs {
 
     /// Whether an old page is in the range of a new one, without a division.
     #[inline(always)]
-    fn reads(&self, new_page: u32, old_page: u32) -> bool {
+    pub(crate) fn reads(&self, new_page: u32, old_page: u32) -> bool {
         let (old, new) = (u64::from(self.old_pages), u64::from(self.new_pages));
         let (p, q) = (u64::from(new_page), u64::from(old_page));
         p * old < (q + 1) * new && q * new < (p + 1) * old
@@ -102,7 +102,7 @@ impl RebuildArgs {
     /// Whether a block whose new pages begin with this one is the first that reads an old page which it
     /// does read: it answers for the pairs that are not in the range of their home.
     #[inline(always)]
-    fn owns(&self, first: u32, old_page: u32) -> bool {
+    pub(crate) fn owns(&self, first: u32, old_page: u32) -> bool {
         first == 0 || !self.reads(first - 1, old_page)
     }
 }
@@ -113,6 +113,11 @@ impl RebuildArgs {
 /// See [`RebuildArgs`].
 #[inline(always)]
 pub unsafe fn rebuild<F: Format>(args: &RebuildArgs) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if let Some(block) = gpumap_simt::native::block() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::rebuild::rebuild::<F>(args, block) };
+    }
     let vectors = VECTORS_PER_SLAB << args.page_log2;
     let pages = NewPages::of_block(args);
     let t = thread::thread_idx_x();

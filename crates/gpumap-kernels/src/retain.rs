@@ -54,6 +54,11 @@ where
     F::Key: Asked,
     F::Value: Asked,
 {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { retain_natively::<F>(args) };
+    }
     let mut removed = 0;
     // SAFETY: each vector is one thread's, below the chunk's length; the whole block comes to the
     // count.
@@ -82,6 +87,34 @@ where
                 }
             }
             r += 1;
+        }
+        args.removed.add_from_block(removed);
+    }
+}
+
+/// What all threads of a block do.
+///
+/// # Safety
+/// See [`RetainArgs`].
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe fn retain_natively<F: Format>(args: &RetainArgs)
+where
+    F::Key: Asked,
+    F::Value: Asked,
+{
+    let mut removed = 0;
+    // SAFETY: slots of the block's chunk, which nothing else writes.
+    unsafe {
+        let chunk = args.chunks.of_block();
+        let slots = chunk.vectors.cast::<u8>();
+        for i in 0..chunk.len * F::SLOTS {
+            let (word, value) = F::read(slots, u64::from(i));
+            if word.is_key()
+                && !(chunk.key::<F>(word).passes(&args.keys) && value.passes(&args.values))
+            {
+                let slot = slots.wrapping_add((i * F::SLOT_BYTES) as usize);
+                removed += u32::from(F::bury(slot, word));
+            }
         }
         args.removed.add_from_block(removed);
     }

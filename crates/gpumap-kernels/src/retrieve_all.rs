@@ -89,6 +89,11 @@ pub const fn shared_bytes(workers: u32) -> u32 {
 /// `room` elements.
 #[inline(always)]
 pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::dump::dump::<F>(args) };
+    }
     let workers = MAX_WORKERS >> args.parts_log2;
     let words = Words::behind(SharedPtr::dynamic().add(PACKED * workers * ROUNDS));
     let plan = Plan {

@@ -28,6 +28,11 @@ kernel_args! {
 /// See [`StatsArgs`].
 #[inline(always)]
 pub unsafe fn stats<F: Format>(args: &StatsArgs) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { count_natively::<F>(args) };
+    }
     let of_block = shared_array![u32; LENGTHS];
     let t = thread::thread_idx_x();
     // SAFETY: shared words are set to zero by one thread, added to between the barriers, and read
@@ -72,6 +77,38 @@ pub unsafe fn stats<F: Format>(args: &StatsArgs) {
                 atomic::fetch_add(args.lengths.add(i), u64::from(count), Relaxed);
             }
             i += THREADS as usize;
+        }
+    }
+}
+
+/// What all threads of a block do.
+///
+/// # Safety
+/// See [`StatsArgs`].
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe fn count_natively<F: Format>(args: &StatsArgs) {
+    let mut lengths = [0u64; LENGTHS];
+    // SAFETY: below the chunk's length; there are as many entries.
+    unsafe {
+        let chunk = args.chunks.of_block();
+        for i in 0..chunk.len {
+            let place = chunk.vectors.wrapping_add(i as usize);
+            let vector: U64x2 = atomic::load(place, Relaxed);
+            for s in 0..F::SLOTS {
+                let word = F::word(vector, s);
+                if word == F::Word::TOMBSTONE {
+                    lengths[LENGTHS - 1] += 1;
+                } else if word.is_key() {
+                    let before = match chunk.reserved {
+                        true => 0,
+                        false => slabs_before::<F>(&args.view, word, place as u64),
+                    };
+                    lengths[before as usize] += 1;
+                }
+            }
+        }
+        for (i, &count) in lengths.iter().enumerate().filter(|&(_, &count)| count != 0) {
+            atomic::fetch_add(args.lengths.add(i), count, Relaxed);
         }
     }
 }

@@ -205,25 +205,25 @@ macro_rules! bulk_kernels {
             kernel! {
                 /// Stores pairs in bins whose key is absent.
                 $(#[$cfg])*
-                pub static [<INSERT_BINS $suffix:upper>] = fn [<insert_bins $suffix>](args: StoreBinsArgs<$k, $v>) {
+                pub static [<INSERT_BINS $suffix:upper>] = fn [<insert_bins $suffix>](args: StoreBinsArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<$format, _, _>(&args.view, &args.bins, &args.account, Keep) }
                 }
                 /// Updates values; stores pairs in bins whose key is absent.
                 $(#[$cfg])*
-                pub static [<MERGE_BINS $suffix:upper>] = fn [<merge_bins $suffix>](args: StoreBinsArgs<$k, $v>) {
+                pub static [<MERGE_BINS $suffix:upper>] = fn [<merge_bins $suffix>](args: StoreBinsArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<$format, _, _>(&args.view, &args.bins, &args.account, Merge(args.update)) }
                 }
                 /// Counts keys in bins that are absent.
                 $(#[$cfg])*
-                pub static [<COUNT_ABSENT_BINS $suffix:upper>] = fn [<count_absent_bins $suffix>](args: CountBinsArgs<$k, $v>) {
+                pub static [<COUNT_ABSENT_BINS $suffix:upper>] = fn [<count_absent_bins $suffix>](args: CountBinsArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { count_absent::<$format, _>(&args.view, &KeysOfPairs(&args.bins), args.absent) }
                 }
                 /// Updates values of keys in bins that are present.
                 $(#[$cfg])*
-                pub static [<ASSIGN_BINS $suffix:upper>] = fn [<assign_bins $suffix>](args: AssignBinsArgs<$k, $v>) {
+                pub static [<ASSIGN_BINS $suffix:upper>] = fn [<assign_bins $suffix>](args: AssignBinsArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { assign::<$format, _>(&args.view, &args.bins, args.update, args.present) }
                 }
@@ -235,7 +235,7 @@ macro_rules! bulk_kernels {
                 }
                 /// Removes keys in bins.
                 $(#[$cfg])*
-                pub static [<REMOVE_BINS $suffix:upper>] = fn [<remove_bins $suffix>](args: RemoveBinsArgs<$k, $v>) {
+                pub static [<REMOVE_BINS $suffix:upper>] = fn [<remove_bins $suffix>](args: RemoveBinsArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { remove_bins::<$format>(&args) }
                 }

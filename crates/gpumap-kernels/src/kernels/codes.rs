@@ -24,8 +24,18 @@ kernel_args! {
 
 kernel! {
     /// Counts the operations that may store a pair.
-    pub static COUNT_STORES = fn count_stores(args: CountStoresArgs) {
+    pub static COUNT_STORES = fn count_stores(args: CountStoresArgs) by block {
         let first = u64::from(thread::block_idx_x()) * u64::from(CODES);
+        #[cfg(not(target_arch = "nvptx64"))]
+        if crate::native::is_here() {
+            let len = args.n.saturating_sub(first).min(u64::from(CODES));
+            // SAFETY: below `n`; the block comes to the count.
+            unsafe {
+                let codes = core::slice::from_raw_parts(args.codes.add(first as usize), len as usize);
+                let stores = codes.iter().filter(|&&code| may_store(code)).count();
+                return args.stores.add_from_block(stores as u32);
+            }
+        }
         let mut i = first + u64::from(thread::thread_idx_x());
         let mut stores = 0;
         let mut r = 0;

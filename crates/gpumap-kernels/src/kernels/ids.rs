@@ -57,13 +57,13 @@ macro_rules! id_kernels {
             kernel! {
                 /// Replaces ids and reports them; stores pairs whose key is absent.
                 $(#[$cfg])*
-                pub static [<EXCHANGE $suffix:upper>] = fn [<exchange $suffix>](args: StoreArgs<$k, u32>) {
+                pub static [<EXCHANGE $suffix:upper>] = fn [<exchange $suffix>](args: StoreArgs<$k, u32>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { exchange::<$format>(&args) }
                 }
                 /// Removes pairs and reports their ids.
                 $(#[$cfg])*
-                pub static [<WITHDRAW $suffix:upper>] = fn [<withdraw $suffix>](args: RemoveArgs<$k, u32>) {
+                pub static [<WITHDRAW $suffix:upper>] = fn [<withdraw $suffix>](args: RemoveArgs<$k, u32>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { withdraw::<$format>(&args) }
                 }

@@ -40,47 +40,47 @@ macro_rules! set_kernels {
         paste! {
             kernel! {
                 /// Stores keys that are absent.
-                pub static [<INSERT $suffix:upper>] = fn [<insert $suffix>](args: StoreArgs<$k, ()>) {
+                pub static [<INSERT $suffix:upper>] = fn [<insert $suffix>](args: StoreArgs<$k, ()>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<Keys<$k>, _, _>(&args.view, &args.batch, &args.account, Keep) }
                 }
                 /// Counts keys that are present: they have no values to update.
-                pub static [<ASSIGN $suffix:upper>] = fn [<assign $suffix>](args: AssignArgs<$k, ()>) {
+                pub static [<ASSIGN $suffix:upper>] = fn [<assign $suffix>](args: AssignArgs<$k, ()>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { assign::<Keys<$k>, _>(&args.view, &args.batch, args.update, args.present) }
                 }
                 /// Looks keys up.
-                pub static [<GET $suffix:upper>] = fn [<get $suffix>](args: GetArgs<$k, ()>) {
+                pub static [<GET $suffix:upper>] = fn [<get $suffix>](args: GetArgs<$k, ()>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { get::<Keys<$k>>(&args) }
                 }
                 /// Counts absent keys.
-                pub static [<COUNT_ABSENT $suffix:upper>] = fn [<count_absent $suffix>](args: CountArgs<$k, ()>) {
+                pub static [<COUNT_ABSENT $suffix:upper>] = fn [<count_absent $suffix>](args: CountArgs<$k, ()>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { count_absent::<Keys<$k>, _>(&args.view, &args.batch, args.absent) }
                 }
                 /// Removes keys.
-                pub static [<REMOVE $suffix:upper>] = fn [<remove $suffix>](args: RemoveArgs<$k, ()>) {
+                pub static [<REMOVE $suffix:upper>] = fn [<remove $suffix>](args: RemoveArgs<$k, ()>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { remove::<Keys<$k>, false>(&args) }
                 }
                 /// Does with each key what its operation says.
-                pub static [<MIXED $suffix:upper>] = fn [<mixed $suffix>](args: MixedArgs<$k, ()>) {
+                pub static [<MIXED $suffix:upper>] = fn [<mixed $suffix>](args: MixedArgs<$k, ()>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { mixed::<Keys<$k>>(&args) }
                 }
                 /// Takes back what a batch stored.
-                pub static [<UNDO $suffix:upper>] = fn [<undo $suffix>](args: UndoArgs<$k, ()>) {
+                pub static [<UNDO $suffix:upper>] = fn [<undo $suffix>](args: UndoArgs<$k, ()>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { undo::<Keys<$k>>(&args) }
                 }
                 /// Stores keys in bins that are absent.
-                pub static [<INSERT_BINS $suffix:upper>] = fn [<insert_bins $suffix>](args: StoreBinsArgs<$k, ()>) {
+                pub static [<INSERT_BINS $suffix:upper>] = fn [<insert_bins $suffix>](args: StoreBinsArgs<$k, ()>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<Keys<$k>, _, _>(&args.view, &args.bins, &args.account, Keep) }
                 }
                 /// Counts keys in bins that are absent.
-                pub static [<COUNT_ABSENT_BINS $suffix:upper>] = fn [<count_absent_bins $suffix>](args: CountBinsArgs<$k, ()>) {
+                pub static [<COUNT_ABSENT_BINS $suffix:upper>] = fn [<count_absent_bins $suffix>](args: CountBinsArgs<$k, ()>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { count_absent::<Keys<$k>, _>(&args.view, &KeysOfPairs(&args.bins), args.absent) }
                 }
@@ -90,7 +90,7 @@ macro_rules! set_kernels {
                     unsafe { get_bins::<Keys<$k>>(&args) }
                 }
                 /// Removes keys in bins.
-                pub static [<REMOVE_BINS $suffix:upper>] = fn [<remove_bins $suffix>](args: RemoveBinsArgs<$k, ()>) {
+                pub static [<REMOVE_BINS $suffix:upper>] = fn [<remove_bins $suffix>](args: RemoveBinsArgs<$k, ()>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { remove_bins::<Keys<$k>>(&args) }
                 }
@@ -105,27 +105,27 @@ macro_rules! set_kernels {
                     unsafe { page::build::<Keys<$k>, true, false>(&args) }
                 }
                 /// Makes the pages of a submap from those of the one that it replaces.
-                pub static [<REBUILD $suffix:upper>] = fn [<rebuild $suffix>](args: RebuildArgs) {
+                pub static [<REBUILD $suffix:upper>] = fn [<rebuild $suffix>](args: RebuildArgs) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { rebuild::rebuild::<Keys<$k>>(&args) }
                 }
                 /// Stores the keys of a submap that is being replaced, or what was left over.
-                pub static [<REHASH $suffix:upper>] = fn [<rehash $suffix>](args: RehashArgs) {
+                pub static [<REHASH $suffix:upper>] = fn [<rehash $suffix>](args: RehashArgs) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<Keys<$k>, _, _>(&args.view, &args.slots, &args.account, Keep) }
                 }
                 /// Counts tombstones, and keys by probe length.
-                pub static [<STATS $suffix:upper>] = fn [<stats $suffix>](args: StatsArgs) {
+                pub static [<STATS $suffix:upper>] = fn [<stats $suffix>](args: StatsArgs) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { stats::stats::<Keys<$k>>(&args) }
                 }
                 /// Removes what a predicate does not hold for.
-                pub static [<RETAIN $suffix:upper>] = fn [<retain $suffix>](args: RetainArgs) {
+                pub static [<RETAIN $suffix:upper>] = fn [<retain $suffix>](args: RetainArgs) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { retain::retain::<Keys<$k>>(&args) }
                 }
                 /// Dumps all keys.
-                pub static [<RETRIEVE_ALL $suffix:upper>] = fn [<retrieve_all $suffix>](args: RetrieveAllArgs<$k, ()>) {
+                pub static [<RETRIEVE_ALL $suffix:upper>] = fn [<retrieve_all $suffix>](args: RetrieveAllArgs<$k, ()>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { retrieve_all::dump::<Keys<$k>>(&args) }
                 }

@@ -102,91 +102,91 @@ macro_rules! kernel_sets {
             kernel! {
                 /// Stores pairs whose key is absent.
                 $(#[$cfg])*
-                pub static [<INSERT $suffix:upper>] = fn [<insert $suffix>](args: StoreArgs<$k, $v>) {
+                pub static [<INSERT $suffix:upper>] = fn [<insert $suffix>](args: StoreArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<$format, _, _>(&args.view, &args.batch, &args.account, Keep) }
                 }
                 /// Updates values; stores pairs whose key is absent.
                 $(#[$cfg])*
-                pub static [<MERGE $suffix:upper>] = fn [<merge $suffix>](args: StoreArgs<$k, $v>) {
+                pub static [<MERGE $suffix:upper>] = fn [<merge $suffix>](args: StoreArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<$format, _, _>(&args.view, &args.batch, &args.account, Merge(args.update)) }
                 }
                 /// Reports values; stores pairs whose key is absent.
                 $(#[$cfg])*
-                pub static [<GET_OR_INSERT $suffix:upper>] = fn [<get_or_insert $suffix>](args: StoreArgs<$k, $v>) {
+                pub static [<GET_OR_INSERT $suffix:upper>] = fn [<get_or_insert $suffix>](args: StoreArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { get_or_insert::<$format>(&args) }
                 }
                 /// Updates values of present keys.
                 $(#[$cfg])*
-                pub static [<ASSIGN $suffix:upper>] = fn [<assign $suffix>](args: AssignArgs<$k, $v>) {
+                pub static [<ASSIGN $suffix:upper>] = fn [<assign $suffix>](args: AssignArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { assign::<$format, _>(&args.view, &args.batch, args.update, args.present) }
                 }
                 /// Looks keys up.
                 $(#[$cfg])*
-                pub static [<GET $suffix:upper>] = fn [<get $suffix>](args: GetArgs<$k, $v>) {
+                pub static [<GET $suffix:upper>] = fn [<get $suffix>](args: GetArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { get::<$format>(&args) }
                 }
                 /// Counts absent keys.
                 $(#[$cfg])*
-                pub static [<COUNT_ABSENT $suffix:upper>] = fn [<count_absent $suffix>](args: CountArgs<$k, $v>) {
+                pub static [<COUNT_ABSENT $suffix:upper>] = fn [<count_absent $suffix>](args: CountArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { count_absent::<$format, _>(&args.view, &args.batch, args.absent) }
                 }
                 /// Removes pairs.
                 $(#[$cfg])*
-                pub static [<REMOVE $suffix:upper>] = fn [<remove $suffix>](args: RemoveArgs<$k, $v>) {
+                pub static [<REMOVE $suffix:upper>] = fn [<remove $suffix>](args: RemoveArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { remove::<$format, false>(&args) }
                 }
                 /// Removes pairs and reports their values.
                 $(#[$cfg])*
-                pub static [<TAKE $suffix:upper>] = fn [<take $suffix>](args: RemoveArgs<$k, $v>) {
+                pub static [<TAKE $suffix:upper>] = fn [<take $suffix>](args: RemoveArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { remove::<$format, true>(&args) }
                 }
                 /// Does with each key what its operation says.
                 $(#[$cfg])*
-                pub static [<MIXED $suffix:upper>] = fn [<mixed $suffix>](args: MixedArgs<$k, $v>) {
+                pub static [<MIXED $suffix:upper>] = fn [<mixed $suffix>](args: MixedArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { mixed::<$format>(&args) }
                 }
                 /// Takes back what a batch stored.
                 $(#[$cfg])*
-                pub static [<UNDO $suffix:upper>] = fn [<undo $suffix>](args: UndoArgs<$k, $v>) {
+                pub static [<UNDO $suffix:upper>] = fn [<undo $suffix>](args: UndoArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { undo::<$format>(&args) }
                 }
                 /// Makes the pages of a submap from those of the one that it replaces.
                 $(#[$cfg])*
-                pub static [<REBUILD $suffix:upper>] = fn [<rebuild $suffix>](args: RebuildArgs) {
+                pub static [<REBUILD $suffix:upper>] = fn [<rebuild $suffix>](args: RebuildArgs) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { rebuild::rebuild::<$format>(&args) }
                 }
                 /// Stores the pairs of a submap that is being replaced, or what was left over.
                 $(#[$cfg])*
-                pub static [<REHASH $suffix:upper>] = fn [<rehash $suffix>](args: RehashArgs) {
+                pub static [<REHASH $suffix:upper>] = fn [<rehash $suffix>](args: RehashArgs) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { store::<$format, _, _>(&args.view, &args.slots, &args.account, Keep) }
                 }
                 /// Removes what two predicates do not hold for.
                 $(#[$cfg])*
-                pub static [<RETAIN $suffix:upper>] = fn [<retain $suffix>](args: RetainArgs) {
+                pub static [<RETAIN $suffix:upper>] = fn [<retain $suffix>](args: RetainArgs) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { retain::retain::<$format>(&args) }
                 }
                 /// Counts tombstones, and pairs by probe length.
                 $(#[$cfg])*
-                pub static [<STATS $suffix:upper>] = fn [<stats $suffix>](args: StatsArgs) {
+                pub static [<STATS $suffix:upper>] = fn [<stats $suffix>](args: StatsArgs) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { stats::stats::<$format>(&args) }
                 }
                 /// Dumps all pairs.
                 $(#[$cfg])*
-                pub static [<RETRIEVE_ALL $suffix:upper>] = fn [<retrieve_all $suffix>](args: RetrieveAllArgs<$k, $v>) {
+                pub static [<RETRIEVE_ALL $suffix:upper>] = fn [<retrieve_all $suffix>](args: RetrieveAllArgs<$k, $v>) by block {
                     // SAFETY: the launcher keeps the contract of the arguments.
                     unsafe { retrieve_all::dump::<$format>(&args) }
                 }

@@ -178,6 +178,12 @@ impl<F: Format> Verb<F> for Mixed<F::Value> {
     }
 
     #[inline(always)]
+    unsafe fn resume(&mut self, index: u64) {
+        // SAFETY: as above.
+        self.store.present.operation = unsafe { mem::load(self.operations.add(index as usize)) };
+    }
+
+    #[inline(always)]
     unsafe fn serve(&mut self, job: &Job<F>, seen: Seen<F::Value>) -> Next {
         if self.stores() {
             // A pair goes to an empty slot, whatever marks say.

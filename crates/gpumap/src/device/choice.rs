@@ -86,6 +86,22 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
+/// How many threads `GPUMAP_THREADS` asks for, if it does. What is no such number is left aside with a warning: the
+/// CPU is there whatever the environment says.
+pub(super) fn threads() -> Option<u32> {
+    let value = variable("GPUMAP_THREADS")?;
+    let threads = value.to_str().and_then(parse_threads);
+    if threads.is_none() {
+        tracing::warn!(?value, "GPUMAP_THREADS is no number of threads: taking all");
+    }
+    threads
+}
+
+fn parse_threads(text: &str) -> Option<u32> {
+    let threads = u32::try_from(ordinal(text)?).ok()?;
+    (threads > 0).then_some(threads)
+}
+
 /// The number of a CUDA device.
 pub(crate) fn ordinal(text: &str) -> Option<usize> {
     // `parse` alone would take a sign.
@@ -213,6 +229,14 @@ mod tests {
                 Err(Error::DeviceChoice { value }) => assert_eq!(value, text),
                 other => panic!("{text}: {other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn threads_are_parsed() {
+        assert_eq!(["1", "64"].map(parse_threads), [Some(1), Some(64)]);
+        for text in ["", "0", "-1", "+1", "two", "4294967296"] {
+            assert_eq!(parse_threads(text), None, "{text}");
         }
     }
 

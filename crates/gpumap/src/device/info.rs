@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZero;
+use std::sync::LazyLock;
 
 use super::PtxChoice;
 use crate::cuda::Context;
@@ -112,8 +113,12 @@ impl DeviceInfo {
     }
 }
 
-/// Threads that the CPU runs at once.
+/// Threads that the CPU runs at once. Asked for once: to find it the system reads several files, which takes longer than a
+/// small batch.
 pub(super) fn host_threads() -> u32 {
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    u32::try_from(threads).unwrap_or(u32::MAX)
+    static THREADS: LazyLock<u32> = LazyLock::new(|| {
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        u32::try_from(threads).unwrap_or(u32::MAX)
+    });
+    *THREADS
 }

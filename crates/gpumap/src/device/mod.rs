@@ -66,6 +66,33 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
+    fn native(threads: u32) -> Self {
+        let config = executor::Config {
+            workers: threads as usize,
+            native: true,
+            ..executor::Config::default()
+        };
+        Self {
+            own: Some(Executor::new(config)),
+            scheduler: None,
+        }
+    }
+
+    /// How many blocks run side by side at least: the threads of a native back end, or those that the CPU runs.
+    fn threads(&self) -> u32 {
+        match &self.own {
+            Some(executor) if self.is_native() => {
+                u32::try_from(executor.config().workers).unwrap_or(u32::MAX)
+            }
+            _ => info::host_threads(),
+        }
+    }
+
+    fn is_native(&self) -> bool {
+        let own = self.own.as_ref();
+        own.is_some_and(|executor| executor.config().native)
+    }
+
     /// What runs the work of streams, if that is not done at once.
     pub(crate) fn scheduler(&self) -> Option<&Scheduler> {
         self.scheduler.as_ref()
@@ -199,6 +226,27 @@ impl Device {
         Self::of(Kind::Cpu(Arc::new(Cpu { own, scheduler })))
     }
 
+    /// The CPU with the native back end: kernels that can do without lanes run as plain code on as many threads as
+    /// `GPUMAP_THREADS` says, or as the CPU runs at once; all others run on the executor. Threads are started by the
+    /// first launch that takes longer than to wake one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cpu_native() -> Self {
+        static CPU: LazyLock<Arc<Cpu>> = LazyLock::new(|| {
+            let threads = choice::threads().unwrap_or_else(info::host_threads);
+            Arc::new(Cpu::native(threads))
+        });
+        Self::of(Kind::Cpu(Arc::clone(&CPU)))
+    }
+
+    /// As [`cpu_native`](Self::cpu_native), as a device of its own, with so many threads: that of the caller counts,
+    /// and is there always.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cpu_with_threads(threads: u32) -> Self {
+        Self::of(Kind::Cpu(Arc::new(Cpu::native(threads))))
+    }
+
     /// The CPU as a device of its own, whose streams run later, in an order drawn from a seed: a test mode in which a
     /// missing ordering is a wrong answer, and a missing wait too. Memory of the host is copied to it and back, as to a
     /// GPU. What its streams promise is what CUDA promises.
@@ -210,6 +258,14 @@ impl Device {
             own: None,
             scheduler,
         })))
+    }
+
+    /// Whether it is the CPU with its native back end.
+    pub(crate) fn is_native(&self) -> bool {
+        match self.kind() {
+            Kind::Cpu(cpu) => cpu.is_native(),
+            Kind::Cuda(_) => false,
+        }
     }
 
     fn scheduler(&self) -> Option<&Scheduler> {
@@ -363,7 +419,7 @@ impl Device {
     /// How many blocks run side by side at least: multiprocessors, or the CPU's threads.
     pub fn multiprocessors(&self) -> u32 {
         match &self.inner.kind {
-            Kind::Cpu(_) => info::host_threads(),
+            Kind::Cpu(cpu) => cpu.threads(),
             Kind::Cuda(context) => context.multiprocessors,
         }
     }

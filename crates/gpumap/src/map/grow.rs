@@ -316,7 +316,8 @@ impl Core {
             })??;
         }
         self.or_poison(scratch, |_| table.publish())?;
-        table.set_marked(marked);
+        // Blocks that run natively make none.
+        table.set_marked(marked && !self.device.is_native());
         Ok(())
     }
 

@@ -1,0 +1,277 @@
+//! What blocks do [natively](gpumap_simt::native), each as one thread: the verbs here, the rest in files of its own.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `slots` | slots, read word by word |
+//! | `dump` | all pairs of a table |
+//! | `rebuild` | the pages of a table that grows |
+//!
+//! # Verbs
+//! One thread serves the keys of all warps of a block.
+//!
+//! The same [`Verb`]s over the same slots as on a GPU. What hides the latency of memory there, many warps, is
+//! here a ring of keys: while one is served, the slabs of the others are on their way to the cache. A key that
+//! has to walk on has its next slab fetched and lets the others go first.
+//!
+//! Slots are read word by word, the key word first. A value beside a key that was seen is one that the key had at
+//! that time or later: between two pairs of one key a slot is a tombstone, and no slot gets another key. (In the
+//! cell of a reserved key, too: it has one key.)
+
+pub(crate) mod dump;
+pub(crate) mod rebuild;
+mod slots;
+
+use core::hint::spin_loop;
+use core::mem::MaybeUninit;
+use std::thread::yield_now;
+
+use gpumap_simt::native::{Block, prefetch};
+use gpumap_simt::{U64x2, warp};
+
+use crate::probe::{Job, Next, Seen, Verb};
+use crate::slot::{Format, KeyWord, Stored};
+use crate::source::Source;
+use crate::table::{MapView, SLAB_BYTES};
+
+/// Keys in flight.
+const AHEAD: usize = 24;
+
+/// Reads of busy slots after which another thread is let in: the one that is writing there may wait for this
+/// processor.
+const PATIENCE: u32 = 128;
+
+/// A key that is being served.
+#[derive(Clone, Copy)]
+struct Flight<F: Format> {
+    job: Job<F>,
+    /// Whether its slab is the reserved one.
+    reserved: bool,
+    /// The slab's number in the walk.
+    probe: u32,
+    /// How many slabs the walk has.
+    walk: u32,
+}
+
+impl<F: Format> Flight<F> {
+    /// Sends for slab number `probe` of the walk.
+    ///
+    /// # Safety
+    /// The view is of a live map, and the walk has such a slab.
+    #[inline(always)]
+    unsafe fn go_to(&mut self, view: &MapView, probe: u32) {
+        let stored = if self.reserved {
+            Stored::Reserved(self.job.word)
+        } else {
+            Stored::Table(self.job.word)
+        };
+        // SAFETY: the caller's promise.
+        let place = unsafe { view.place::<F>(stored, probe) };
+        self.job.slab = place.slab;
+        self.walk = place.walk;
+        self.probe = probe;
+        prefetch(place.slab);
+    }
+}
+
+/// The places of a block's part of a batch.
+struct Places<'a, S> {
+    batch: &'a S,
+    /// Warps whose parts have not begun, and the first place of the next of them.
+    warps: u32,
+    start: u64,
+    /// What is left of the part at hand.
+    next: u64,
+    end: u64,
+}
+
+impl<'a, S> Places<'a, S> {
+    fn of_block<F: Format>(batch: &'a S, block: Block) -> Self
+    where
+        S: Source<F>,
+    {
+        let warps = block.threads / warp::SIZE;
+        let of_block = u64::from(warps) * u64::from(batch.per_warp());
+        Self {
+            batch,
+            warps,
+            start: u64::from(block.index) * of_block,
+            next: 0,
+            end: 0,
+        }
+    }
+
+    /// # Safety
+    /// The source is valid.
+    #[inline(always)]
+    unsafe fn next<F: Format>(&mut self) -> Option<u64>
+    where
+        S: Source<F>,
+    {
+        while self.next == self.end {
+            if self.warps == 0 || self.start >= self.batch.places() {
+                return None;
+            }
+            self.next = self.start;
+            // SAFETY: the first place of a warp; the source is valid.
+            self.end = self.start + u64::from(unsafe { self.batch.part(self.start) });
+            self.start += u64::from(self.batch.per_warp());
+            self.warps -= 1;
+        }
+        self.next += 1;
+        Some(self.next - 1)
+    }
+
+    /// Begins to serve the next key that the verb wants.
+    ///
+    /// # Safety
+    /// As for [`serve`].
+    #[inline(always)]
+    unsafe fn take<F: Format, V: Verb<F>>(
+        &mut self,
+        view: &MapView,
+        verb: &mut V,
+    ) -> Option<Flight<F>>
+    where
+        S: Source<F>,
+    {
+        // SAFETY: places are in the batch; the rest is the caller's promise.
+        unsafe {
+            while let Some(index) = self.next::<F>() {
+                let input = self.batch.load(index, V::TAKES);
+                if !(input.live && verb.wants(index)) {
+                    continue;
+                }
+                let (word, reserved) = match F::stored(input.key) {
+                    Stored::Table(word) => (word, false),
+                    Stored::Reserved(word) => (word, true),
+                };
+                let mut flight = Flight {
+                    job: Job {
+                        word,
+                        value: input.value,
+                        index,
+                        slab: view.reserved,
+                    },
+                    reserved,
+                    probe: 0,
+                    walk: 0,
+                };
+                flight.go_to(view, 0);
+                return Some(flight);
+            }
+        }
+        None
+    }
+}
+
+/// Serves a block's part of a batch.
+///
+/// # Safety
+/// As for [`serve_batch`](crate::probe::serve_batch), of which this is what all threads of the block do.
+#[inline(always)]
+pub(crate) unsafe fn serve<F: Format, S: Source<F>, V: Verb<F>>(
+    view: &MapView,
+    batch: &S,
+    verb: &mut V,
+    block: Block,
+) {
+    let mut places = Places::of_block::<F>(batch, block);
+    let mut ring = [const { MaybeUninit::<Flight<F>>::uninit() }; AHEAD];
+    // SAFETY: the first `flying` of the ring are initialised; slabs are of the map, by `go_to`.
+    unsafe {
+        let mut flying = 0;
+        while flying < AHEAD
+            && let Some(flight) = places.take(view, verb)
+        {
+            ring[flying].write(flight);
+            flying += 1;
+        }
+        let (mut i, mut waits) = (0, 0);
+        while flying != 0 {
+            let flight = ring[i].assume_init_mut();
+            verb.resume(flight.job.index);
+            let seen = look::<F, V>(flight.job.slab, flight.job.word);
+            let mut next = verb.serve(&flight.job, seen);
+            if next == Next::Walk {
+                if flight.probe + 1 < flight.walk {
+                    flight.go_to(view, flight.probe + 1);
+                } else {
+                    next = verb.walked_off(&flight.job, flight.reserved);
+                }
+            }
+            match next {
+                Next::Done => match places.take(view, verb) {
+                    Some(flight) => {
+                        ring[i].write(flight);
+                    }
+                    None => {
+                        flying -= 1;
+                        ring[i] = ring[flying];
+                    }
+                },
+                Next::Walk => {}
+                Next::Again => {
+                    waits += 1;
+                    if waits % PATIENCE == 0 {
+                        yield_now();
+                    }
+                    spin_loop();
+                }
+            }
+            i += 1;
+            if i >= flying {
+                i = 0;
+            }
+        }
+    }
+}
+
+/// What the slots of a slab hold for a key. No branch depends on it: where the key lies is anyone's guess.
+///
+/// # Safety
+/// It is a slab of a live map of this format.
+#[inline(always)]
+unsafe fn look<F: Format, V: Verb<F>>(slab: *mut u8, word: F::Word) -> Seen<F::Value> {
+    let mut seen = Seen {
+        holds: 0,
+        empty: 0,
+        busy: false,
+        value: F::Value::default(),
+    };
+    let mut held = 0;
+    let mut i = 0;
+    while i < SLAB_BYTES / F::SLOT_BYTES {
+        // SAFETY: a slot of the slab.
+        let first = unsafe { slots::load(slab, (i * F::SLOT_BYTES) as usize) };
+        let found = F::word(U64x2::new(first, 0), 0);
+        seen.holds |= u32::from(found == word) << i;
+        seen.empty |= u32::from(found == F::Word::EMPTY) << i;
+        if F::HAS_BUSY && V::CLAIMS {
+            seen.busy |= found == F::Word::BUSY;
+        }
+        if V::READS && F::SLOTS == 2 && found == word {
+            held = first;
+        }
+        i += 1;
+    }
+    if V::READS && seen.holds != 0 {
+        let second = match F::SLOTS {
+            // SAFETY: the other half of a slot of the slab.
+            1 => unsafe {
+                slots::load(
+                    slab,
+                    (seen.holds.trailing_zeros() * F::SLOT_BYTES + 8) as usize,
+                )
+            },
+            _ => 0,
+        };
+        seen.value = F::value(U64x2::new(held, second), 0);
+    }
+    seen
+}
+
+/// Whether this thread runs a native block.
+#[inline(always)]
+pub(crate) fn is_here() -> bool {
+    gpumap_simt::native::block().is_some()
+}
