@@ -2,7 +2,7 @@
 //! arguments of its kernels are laid out; the same number is computed by this machine's compiler from
 //! the source as it is now. It needs no compiler of PTX.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result, bail};
@@ -35,18 +35,15 @@ pub fn check(workspace: &Workspace, crates: &[KernelCrate]) -> Result<()> {
         let host = host
             .get(name)
             .with_context(|| format!("gpumap-layouts lists no kernel of {name}"))?;
-        let mut missing: BTreeSet<_> = host.keys().collect();
         for arch in Arch::ALL {
             let path = workspace.ptx_file(kernels, arch);
             let file = workspace.relative(&path).display().to_string();
             let text = fs::read_to_string(&path)
                 .with_context(|| format!("{file} is missing: run `cargo xtask ptx`"))?;
             let device = of_text(&text).with_context(|| format!("in {file}"))?;
-            missing.retain(|kernel| !device.contains_key(*kernel));
-            let found = differences(host, &device);
+            let found = differences(host, &device, arch);
             problems.extend(found.into_iter().map(|found| format!("{file}: {found}")));
         }
-        problems.extend(missing.iter().map(|k| format!("{name}: {k} is in no PTX")));
         println!("{name}: the arguments of {} kernels compared", host.len());
     }
     if problems.is_empty() {
@@ -97,16 +94,33 @@ fn of_line(line: &str) -> Option<(String, u64)> {
     Some((kernel.to_owned(), u64::from_le_bytes(signature)))
 }
 
-/// What the device has otherwise than the host, a line for each.
-fn differences(host: &Signatures, device: &Signatures) -> Vec<String> {
+/// Whether the PTX of an architecture has this kernel: those with 128-bit atomics are for newer GPUs, and those that do
+/// without them for older ones.
+fn is_for(kernel: &str, arch: Arch) -> bool {
+    match arch {
+        Arch::Sm70 => !kernel.ends_with("_wide") && !kernel.ends_with("_128"),
+        Arch::Sm90 => !kernel.ends_with("_split"),
+    }
+}
+
+/// What the PTX of an architecture has otherwise than the host, a line for each: kernels that only one of them has, and those
+/// with another layout.
+fn differences(host: &Signatures, device: &Signatures, arch: Arch) -> Vec<String> {
     let differs = |(kernel, &found): (&String, &u64)| match host.get(kernel) {
+        Some(_) if !is_for(kernel, arch) => Some(format!("{kernel} is not for {arch}")),
         Some(&expected) if expected == found => None,
         Some(&expected) => Some(format!(
             "{kernel} has layout {found:016x}, the source {expected:016x}"
         )),
         None => Some(format!("{kernel} is no longer in the source")),
     };
-    device.iter().filter_map(differs).collect()
+    let is_missing = |kernel: &&String| is_for(kernel, arch) && !device.contains_key(*kernel);
+    let missing = host.keys().filter(is_missing);
+    device
+        .iter()
+        .filter_map(differs)
+        .chain(missing.map(|kernel| format!("{kernel} is missing")))
+        .collect()
 }
 
 #[cfg(test)]
@@ -132,16 +146,37 @@ mod tests {
         let symbol = ".visible .global .align 1 .b8 gpumap_layout_one[8] = {2, 1};\n";
         let device = of_text(&format!("{symbol}{entry}")).unwrap();
         assert_eq!(device, signatures(&[("one", 258)]));
-        assert!(differences(&device, &device).is_empty());
+        assert!(differences(&device, &device, Arch::Sm70).is_empty());
         assert_eq!(
-            differences(&signatures(&[("one", 259)]), &device),
+            differences(&signatures(&[("one", 259)]), &device, Arch::Sm70),
             ["one has layout 0000000000000102, the source 0000000000000103"]
-        );
-        assert_eq!(
-            differences(&signatures(&[("two", 258)]), &device),
-            ["one is no longer in the source"]
         );
         let error = of_text(entry).unwrap_err().to_string();
         assert!(error.starts_with("one does not say"), "{error}");
+    }
+
+    #[test]
+    fn each_ptx_has_the_kernels_of_the_source_for_its_gpus_and_no_others() {
+        let host = signatures(&[("a", 1), ("b_split", 2), ("b_wide", 3), ("cas_128", 4)]);
+        let old = signatures(&[("a", 1), ("b_split", 2)]);
+        let new = signatures(&[("a", 1), ("b_wide", 3), ("cas_128", 4)]);
+        assert!(differences(&host, &old, Arch::Sm70).is_empty());
+        assert!(differences(&host, &new, Arch::Sm90).is_empty());
+        assert_eq!(
+            differences(&host, &new, Arch::Sm70),
+            [
+                "b_wide is not for sm_70",
+                "cas_128 is not for sm_70",
+                "b_split is missing"
+            ]
+        );
+        assert_eq!(
+            differences(
+                &signatures(&[("two", 1)]),
+                &signatures(&[("a", 1)]),
+                Arch::Sm90
+            ),
+            ["a is no longer in the source", "two is missing"]
+        );
     }
 }

@@ -90,6 +90,43 @@ impl<A: KernelArgs> Kernel<A> {
     /// The same kernel for a host that does not know what the pointers in its arguments lead to: `B` is `A` except
     /// for that, which is checked when this is compiled.
     ///
+    /// ```
+    /// use gpumap_simt::kernel::Kernel;
+    /// use gpumap_simt::{kernel, kernel_args};
+    ///
+    /// kernel_args! {
+    ///     /// Words.
+    ///     pub struct Args<W> { pub words: *mut W, pub n: u64 }
+    /// }
+    /// kernel! {
+    ///     /// Looks at nothing.
+    ///     pub static NOTHING = fn nothing(args: Args<u32>) { let _ = args; }
+    /// }
+    /// // SAFETY: it is launched with words of 4 bytes only.
+    /// let erased: &Kernel<Args<u8>> = unsafe { NOTHING.erased() };
+    /// assert_eq!(erased.signature(), NOTHING.signature());
+    /// ```
+    ///
+    /// Arguments whose fields lie elsewhere, or have other names, do not compile:
+    ///
+    /// ```compile_fail,E0080
+    /// # use gpumap_simt::kernel::Kernel;
+    /// # use gpumap_simt::{kernel, kernel_args};
+    /// # kernel_args! {
+    /// #     /// Words.
+    /// #     pub struct Args<W> { pub words: *mut W, pub n: u64 }
+    /// # }
+    /// # kernel! {
+    /// #     /// Looks at nothing.
+    /// #     pub static NOTHING = fn nothing(args: Args<u32>) { let _ = args; }
+    /// # }
+    /// kernel_args! {
+    ///     /// The same sizes in another order.
+    ///     pub struct Other { pub n: u64, pub words: *mut u8 }
+    /// }
+    /// let erased: &Kernel<Other> = unsafe { NOTHING.erased() };
+    /// ```
+    ///
     /// # Safety
     /// It is launched with arguments that are an `A`: what the pointers lead to is what they lead to in `A`.
     pub const unsafe fn erased<B: KernelArgs>(&'static self) -> &'static Kernel<B> {
