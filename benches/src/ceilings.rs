@@ -2,7 +2,7 @@
 
 use anyhow::{Error, Result};
 use gpumap::{Buffer, Stream};
-use gpumap_kernels::ceilings::{ADD_64, CAS_64, CAS_128, COPY_16, CeilingArgs, GATHER_8};
+use gpumap_bench_kernels::ceilings::{ADD_64, CAS_64, CAS_128, COPY_16, CeilingArgs, GATHER_8};
 use gpumap_simt::U64x2;
 use gpumap_simt::kernel::{Grid, Kernel};
 

@@ -47,6 +47,7 @@ fn main() -> Result<()> {
         return report::write_page(html, &options.results);
     }
     let device = Device::best()?;
+    ladder::register_kernels(&device)?;
     let stream = Stream::new(&device)?;
     let n = options.pairs_on(&device);
     let clock = Clock::new(options.runs as usize);

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use gpumap::Buffer;
 use gpumap::primitives::{Op, Order, Predicate, Primitives};
-use gpumap_kernels::ceilings::{COPY_16, CeilingArgs};
+use gpumap_bench_kernels::ceilings::{COPY_16, CeilingArgs};
 use gpumap_simt::kernel::{Grid, Launcher};
 
 use crate::bench::Bench;

@@ -8,8 +8,8 @@ use std::ops::Range;
 use anyhow::{Error, Result, ensure};
 use gpumap::simt::kernel::Grid;
 use gpumap::{Buffer, Map};
+use gpumap_bench_kernels::ceilings::{COPY_16, CeilingArgs};
 use gpumap_benches::plots::Axis;
-use gpumap_kernels::ceilings::{COPY_16, CeilingArgs};
 
 use crate::bench::Bench;
 use crate::data::{Word, strided};

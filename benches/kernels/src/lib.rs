@@ -12,12 +12,14 @@
 //! | [`retrieve_all`] | the same rungs over the slots of several submaps |
 //! | [`scan`] | inclusive sums |
 //!
-//! [`pairs`] is none of them: it makes what the benchmarks fill maps with.
+//! [`pairs`] and [`ceilings`] are none of them: the first makes what the benchmarks fill maps with, the second measures what the
+//! device can do at best.
 //!
 //! They are for measuring and reading, not for use: inputs are aligned to 16 bytes, grids cover
 //! them exactly, and nothing is checked but the end of the input.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
+pub mod ceilings;
 pub mod compact;
 pub mod filter;
 pub mod pairs;

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use gpumap::bytemuck::Pod;
 use gpumap::simt::kernel::{Grid, Kernel};
-use gpumap_kernels::cells::{CHUNK, CopyArgs, GATHER_16, SCATTER_16, THREADS};
+use gpumap_kernels::cells::{CHUNK, CopyArgs, GATHER, SCATTER, THREADS};
 
 use crate::bench::Bench;
 use crate::data::strided;
@@ -31,6 +31,7 @@ impl Copies {
             found: std::ptr::null_mut(),
             chunks: chunks.as_ptr(),
             len: n as u64,
+            word: 16,
             words: (bytes / 16) as u32,
             stride: bytes as u32,
         };
@@ -48,8 +49,8 @@ impl Copies {
             anyhow::Ok(took.median)
         };
         Ok(Self {
-            gather: measure("gather", &GATHER_16)?,
-            scatter: measure("scatter", &SCATTER_16)?,
+            gather: measure("gather", &GATHER)?,
+            scatter: measure("scatter", &SCATTER)?,
         })
     }
 }

@@ -20,7 +20,7 @@ pub use scan::{SCAN_RUNGS, Scan, ScanRung};
 
 use anyhow::{Result, ensure};
 use gpumap::{Buffer, Device, PtxChoice, Stream};
-use gpumap_kernels::ceilings::{COPY_16, CeilingArgs};
+use gpumap_bench_kernels::ceilings::{COPY_16, CeilingArgs};
 use gpumap_simt::kernel::Grid;
 
 use crate::measure::{Clock, Time};
@@ -64,7 +64,7 @@ const KEPT: [u32; 3] = [50, 5, 95];
 /// Over how many submaps `retrieve_all` goes, in turn.
 const SUBMAPS: [usize; 2] = [1, 9];
 
-/// Makes the kernels of the ladders known to a device.
+/// Makes the kernels of the benchmarks known to a device.
 ///
 /// # Errors
 /// What the driver has to say about them.

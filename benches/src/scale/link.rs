@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use gpumap::sharded::{Parcel, Plan, Rank, Ranks, Window};
 use gpumap::{Buffer, Stream};
-use gpumap_kernels::ceilings::{ADD_64, COPY_16, CeilingArgs};
+use gpumap_bench_kernels::ceilings::{ADD_64, COPY_16, CeilingArgs};
 use gpumap_simt::U64x2;
 use gpumap_simt::kernel::{Grid, Kernel};
 

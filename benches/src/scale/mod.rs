@@ -12,6 +12,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use gpumap::sharded::{Rank, Ranks, devices, devices_from_env};
 use gpumap::{Buffer, Device, Stream};
+use gpumap_benches::ladder::register_kernels;
 
 use crate::bench::Bench;
 use crate::measure::{Clock, Time};
@@ -41,6 +42,7 @@ fn group() -> Result<Ranks> {
                 .collect::<gpumap::Result<_>>()?,
         },
     };
+    devices.iter().try_for_each(register_kernels)?;
     Ranks::new(&devices).context("the group of GPUMAP_DEVICES")
 }
 

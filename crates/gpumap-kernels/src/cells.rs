@@ -43,6 +43,8 @@ kernel_args! {
         pub chunks: *const u64,
         /// How many.
         pub len: u64,
+        /// Bytes of a word: 16, 8, 4 or 1.
+        pub word: u32,
         /// Words per value, at least one.
         pub words: u32,
         /// Bytes from cell to cell, a multiple of the word.
@@ -96,10 +98,10 @@ unsafe fn cell_of(args: &CopyArgs, id: u32) -> u64 {
 /// Copies values to their cells, or from them; then an id of no cell gives zeros.
 ///
 /// # Safety
-/// See [`CopyArgs`]. Cells, values and strides are aligned to `W`, and as large as `words` of it. No
-/// cell is written by this launch that another one accesses.
+/// See [`CopyArgs`]. Cells, values and strides are aligned to the word. No cell is written by this launch that another one
+/// accesses.
 #[inline(always)]
-unsafe fn copy<W: Vector + Default, const FROM_CELLS: bool>(args: &CopyArgs) {
+unsafe fn copy<const FROM_CELLS: bool>(args: &CopyArgs) {
     let cells = shared_array![u64; THREADS as usize];
     let t = thread::thread_idx_x();
     let first = u64::from(thread::block_idx_x()) * u64::from(THREADS);
@@ -122,15 +124,39 @@ unsafe fn copy<W: Vector + Default, const FROM_CELLS: bool>(args: &CopyArgs) {
         *cells.add(t as usize) = cell;
         thread::sync_threads();
 
-        let words = args.words;
-        let values = (args.values.cast::<W>()).wrapping_add((first * u64::from(words)) as usize);
-        // Never divides by zero, and has no branch to a panic.
-        let value_step = THREADS.checked_div(words).unwrap_or(0);
-        let word_step = THREADS - value_step * words;
-        let mut value = t.checked_div(words).unwrap_or(0);
-        let mut word = t - value * words;
-        let mut i = t;
-        while i < len * words {
+        let values = args
+            .values
+            .wrapping_add((first * u64::from(args.words) * u64::from(args.word)) as usize);
+        match args.word {
+            16 => copy_words::<U64x2, FROM_CELLS>(args.words, cells, values.cast(), len),
+            8 => copy_words::<u64, FROM_CELLS>(args.words, cells, values.cast(), len),
+            4 => copy_words::<u32, FROM_CELLS>(args.words, cells, values.cast(), len),
+            _ => copy_words::<u8, FROM_CELLS>(args.words, cells, values, len),
+        }
+    }
+}
+
+/// Copies the block's values, of so many words each.
+///
+/// # Safety
+/// As for [`copy`]; `cells` are the addresses of the cells of `len` values.
+#[inline(always)]
+unsafe fn copy_words<W: Vector + Default, const FROM_CELLS: bool>(
+    words: u32,
+    cells: *const u64,
+    values: *mut W,
+    len: u32,
+) {
+    let t = thread::thread_idx_x();
+    // Never divides by zero, and has no branch to a panic.
+    let value_step = THREADS.checked_div(words).unwrap_or(0);
+    let word_step = THREADS - value_step * words;
+    let mut value = t.checked_div(words).unwrap_or(0);
+    let mut word = t - value * words;
+    let mut i = t;
+    while i < len * words {
+        // SAFETY: the value is one of the block's, and the word one of the value's.
+        unsafe {
             let cell = ptr::with_exposed_provenance_mut::<W>(*cells.add(value as usize) as usize);
             if FROM_CELLS {
                 let mut read = W::default();
@@ -142,13 +168,13 @@ unsafe fn copy<W: Vector + Default, const FROM_CELLS: bool>(args: &CopyArgs) {
                 let read = mem::load_streaming(values.add(i as usize));
                 mem::store(cell.add(word as usize), read);
             }
-            i += THREADS;
-            value += value_step;
-            word += word_step;
-            if word >= words {
-                word -= words;
-                value += 1;
-            }
+        }
+        i += THREADS;
+        value += value_step;
+        word += word_step;
+        if word >= words {
+            word -= words;
+            value += 1;
         }
     }
 }
@@ -209,32 +235,17 @@ unsafe fn retire(args: &RetireArgs) {
     }
 }
 
-/// Declares the two directions of copying by words of one size.
-macro_rules! copies {
-    ($($word:ty: $GATHER:ident $gather:ident $SCATTER:ident $scatter:ident)*) => {
-        kernel! {$(
-            /// Copies values from their cells.
-            pub static $GATHER = fn $gather(args: CopyArgs) {
-                // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { copy::<$word, true>(&args) }
-            }
-            /// Copies values to their cells.
-            pub static $SCATTER = fn $scatter(args: CopyArgs) {
-                // SAFETY: the launcher keeps the contract of the arguments.
-                unsafe { copy::<$word, false>(&args) }
-            }
-        )*}
-    };
-}
-
-copies! {
-    U64x2: GATHER_16 cells_gather_16 SCATTER_16 cells_scatter_16
-    u64: GATHER_8 cells_gather_8 SCATTER_8 cells_scatter_8
-    u32: GATHER_4 cells_gather_4 SCATTER_4 cells_scatter_4
-    u8: GATHER_1 cells_gather_1 SCATTER_1 cells_scatter_1
-}
-
 kernel! {
+    /// Copies values from their cells.
+    pub static GATHER = fn cells_gather(args: CopyArgs) {
+        // SAFETY: the launcher keeps the contract of the arguments.
+        unsafe { copy::<true>(&args) }
+    }
+    /// Copies values to their cells.
+    pub static SCATTER = fn cells_scatter(args: CopyArgs) {
+        // SAFETY: the launcher keeps the contract of the arguments.
+        unsafe { copy::<false>(&args) }
+    }
     /// Writes consecutive ids.
     pub static NUMBER = fn cells_number(args: NumberArgs) {
         let i = thread::index();

@@ -40,8 +40,6 @@
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod build;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
-pub mod ceilings;
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod cells;
 pub mod chained;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]

@@ -27,9 +27,9 @@
 mod collect;
 mod send;
 
-pub use collect::CollectArgs;
 #[cfg(not(target_arch = "nvptx64"))]
-pub use collect::{COLLECT_0, COLLECT_4, COLLECT_8};
+pub use collect::COLLECT;
+pub use collect::CollectArgs;
 pub use send::SendArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use send::{MOST_BINS, Sent, Sorted};

@@ -6,10 +6,8 @@
 use crate::count::Counters;
 use crate::slot::Bits;
 use gpumap_simt::atomic::part::Update;
-#[cfg(not(target_arch = "nvptx64"))]
-use gpumap_simt::kernel::Kernel;
 use gpumap_simt::layout;
-use gpumap_simt::mem::{self, Vector};
+use gpumap_simt::mem;
 use gpumap_simt::shared_ptr::{SharedPtr, SharedValue};
 use gpumap_simt::{kernel, kernel_args, thread};
 
@@ -71,11 +69,12 @@ const PLACES: u32 = SAMPLE;
 pub const SAMPLE_BYTES: u32 = 4 * PLACES;
 
 kernel_args! {
-    /// Arguments of the kernels that look at a sample: one block of [`SAMPLE_THREADS`] with [`SAMPLE_BYTES`] of dynamic shared
-    /// memory.
-    pub struct SampleArgs<K> {
+    /// Arguments of [`COUNT_REPEATS`]: one block of [`SAMPLE_THREADS`] with [`SAMPLE_BYTES`] of dynamic shared memory.
+    pub struct SampleArgs {
         /// `len` keys, at least [`SAMPLE`].
-        pub keys: *const K,
+        pub keys: *const u8,
+        /// Bytes of a key, 4 or 8.
+        pub key_bytes: u32,
         /// How many.
         pub len: u64,
         /// Those of the sample that would be combined with others.
@@ -88,7 +87,7 @@ kernel_args! {
 /// # Safety
 /// See [`SampleArgs`].
 #[inline(always)]
-unsafe fn count_repeats<K: Bits + Vector>(args: &SampleArgs<K>) {
+unsafe fn count(args: &SampleArgs) {
     let seen = SharedPtr::<u32>::dynamic();
     let t = thread::thread_idx_x();
     // Runs lie at no regular distance, in which a batch may repeat as a whole.
@@ -108,10 +107,13 @@ unsafe fn count_repeats<K: Bits + Vector>(args: &SampleArgs<K>) {
         let mut repeats = 0;
         let mut run = 0;
         while run < RUNS {
-            let key = mem::load_readonly(args.keys.add(at(run)));
+            let key = match args.key_bytes {
+                4 => u64::from(mem::load_readonly(args.keys.cast::<u32>().add(at(run)))),
+                _ => mem::load_readonly(args.keys.cast::<u64>().add(at(run))),
+            };
             let hash = place_of(key);
             // What tells it from other keys at its place.
-            let word = (key.to_u64().wrapping_mul(0xd1b5_4a32_d192_ed03) >> 33) as u32;
+            let word = (key.wrapping_mul(0xd1b5_4a32_d192_ed03) >> 33) as u32;
             let place = seen.add(hash & (PLACES - 1));
             let mut there = place.peek();
             if there == u32::MAX {
@@ -125,31 +127,9 @@ unsafe fn count_repeats<K: Bits + Vector>(args: &SampleArgs<K>) {
 }
 
 kernel! {
-    /// Counts repeats among keys of 4 bytes.
-    pub static COUNT_REPEATS_4 = fn count_repeats_4(args: SampleArgs<u32>) {
+    /// Counts repeats among keys.
+    pub static COUNT_REPEATS = fn count_repeats(args: SampleArgs) {
         // SAFETY: the launch is as the arguments say.
-        unsafe { count_repeats(&args) };
+        unsafe { count(&args) };
     }
-    /// Counts repeats among keys of 8 bytes.
-    pub static COUNT_REPEATS_8 = fn count_repeats_8(args: SampleArgs<u64>) {
-        // SAFETY: the launch is as the arguments say.
-        unsafe { count_repeats(&args) };
-    }
-}
-
-/// Keys that there is a kernel for that looks at a sample of them.
-#[cfg(not(target_arch = "nvptx64"))]
-pub trait Sampled: gpumap_simt::layout::Layout + Copy + 'static {
-    /// The kernel.
-    const COUNT_REPEATS: &'static Kernel<SampleArgs<Self>>;
-}
-
-#[cfg(not(target_arch = "nvptx64"))]
-impl Sampled for u32 {
-    const COUNT_REPEATS: &'static Kernel<SampleArgs<Self>> = &COUNT_REPEATS_4;
-}
-
-#[cfg(not(target_arch = "nvptx64"))]
-impl Sampled for u64 {
-    const COUNT_REPEATS: &'static Kernel<SampleArgs<Self>> = &COUNT_REPEATS_8;
 }

@@ -4,7 +4,7 @@ use super::batch::{assign, count_absent, store};
 use super::reply::{GetBinsArgs, get_bins};
 use crate::build::bins::{Bins, KeysOfPairs};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::build::combine::{SampleArgs, Sampled};
+use crate::build::combine::{COUNT_REPEATS, SampleArgs};
 use crate::build::page::{self, BuildArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::build::{ToBins, ToPages, pages::PagesArgs};
@@ -110,7 +110,7 @@ pub(super) unsafe fn remove_bins<F: Format>(args: &RemoveBinsArgs<F::Key, F::Val
 #[derive(Clone, Copy, Debug)]
 pub struct Combined {
     /// Counts keys that would be combined, of a sample.
-    pub count_repeats: &'static Kernel<SampleArgs<u8>>,
+    pub count_repeats: &'static Kernel<SampleArgs>,
     /// Sorts pairs into bins.
     pub to_bins: ScatterKernel<ScatterArgs<u8, u8>>,
     /// Sorts bins into pages.
@@ -119,14 +119,14 @@ pub struct Combined {
 
 /// Those for keys and values that there are such kernels for.
 #[cfg(not(target_arch = "nvptx64"))]
-const fn combined<K, V>(count_repeats: &'static Kernel<SampleArgs<K>>) -> Option<Combined>
+const fn combined<K, V>() -> Option<Combined>
 where
     K: crate::slot::Bits + ToBins<V> + ToPages<V>,
     V: crate::slot::Bits,
 {
     match (<K as ToBins<V>>::COMBINED, <K as ToPages<V>>::COMBINED) {
         (Some(to_bins), Some(to_pages)) => Some(Combined {
-            count_repeats: erased!(count_repeats),
+            count_repeats: &COUNT_REPEATS,
             to_bins: erased!(to_bins),
             to_pages: erased!(to_pages),
         }),
@@ -268,7 +268,7 @@ macro_rules! bulk_kernels {
             #[cfg(not(target_arch = "nvptx64"))]
             pub(super) static [<BULK $suffix:upper>]: BulkKernels = BulkKernels {
                 to_bins: erased!(<$k as ToBins<$v>>::TO_BINS),
-                combined: combined::<$k, $v>(<$k as Sampled>::COUNT_REPEATS),
+                combined: combined::<$k, $v>(),
                 keys_to_bins: erased!(<$k as Partitioned<()>>::KERNELS.scatter),
                 insert: erased!([<INSERT_BINS $suffix:upper>]),
                 merge: erased!([<MERGE_BINS $suffix:upper>]),

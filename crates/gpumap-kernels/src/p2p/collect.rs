@@ -6,11 +6,13 @@ use gpumap_simt::{kernel, kernel_args, thread};
 kernel_args! {
     /// Arguments of the kernels that collect answers: one block per tile of the batch as it was sent. The
     /// answers of a tile lie in runs, of which the block uses every line several times.
-    pub struct CollectArgs<V> {
+    pub struct CollectArgs {
         /// For each key the place of its answer.
         pub places: *const u32,
         /// The values of the answers.
-        pub values: *const V,
+        pub values: *const u8,
+        /// Bytes of a value: 8, 4, or 0 if none are collected.
+        pub value_bytes: u32,
         /// Beside each value whether there is one.
         pub found: *const u8,
         /// How many keys there are.
@@ -18,37 +20,21 @@ kernel_args! {
         /// Keys per tile.
         pub tile: u32,
         /// Out: the values.
-        pub out_values: *mut V,
+        pub out_values: *mut u8,
         /// Out, unless null: whether there is one.
         pub out_found: *mut u8,
-    }
-}
-
-impl<V: Copy + 'static> CollectArgs<V> {
-    /// The same for values of another type.
-    #[cfg(not(target_arch = "nvptx64"))]
-    pub fn of<W: Copy + 'static>(self) -> CollectArgs<W> {
-        CollectArgs {
-            places: self.places,
-            values: self.values.cast(),
-            found: self.found,
-            len: self.len,
-            tile: self.tile,
-            out_values: self.out_values.cast(),
-            out_found: self.out_found,
-        }
     }
 }
 
 /// Keys whose places a thread has at once.
 const IN_FLIGHT: usize = 6;
 
-/// Collects the answers of a tile.
+/// Collects the answers of a tile, with values of this type.
 ///
 /// # Safety
 /// As [`CollectArgs`] says.
 #[inline(always)]
-unsafe fn collect<V: Vector + Default + 'static>(args: &CollectArgs<V>) {
+unsafe fn collect<V: Vector + Default + 'static>(args: &CollectArgs) {
     let tile = u64::from(args.tile);
     let begin = u64::from(thread::block_idx_x()) * tile;
     let left = args.len - begin;
@@ -80,7 +66,7 @@ unsafe fn collect<V: Vector + Default + 'static>(args: &CollectArgs<V>) {
                         found[e] = mem::load_readonly(args.found.add(from));
                     }
                     if size_of::<V>() != 0 {
-                        values[e] = mem::load_readonly(args.values.add(from));
+                        values[e] = mem::load_readonly(args.values.cast::<V>().add(from));
                     }
                 }
                 e += 1;
@@ -90,7 +76,7 @@ unsafe fn collect<V: Vector + Default + 'static>(args: &CollectArgs<V>) {
                 let i = first + e as u32 * step;
                 if i < len {
                     if size_of::<V>() != 0 {
-                        let out = args.out_values.add(begin as usize);
+                        let out = args.out_values.cast::<V>().add(begin as usize);
                         mem::store_streaming(out.add(i as usize), values[e]);
                     }
                     if tells {
@@ -105,19 +91,15 @@ unsafe fn collect<V: Vector + Default + 'static>(args: &CollectArgs<V>) {
 }
 
 kernel! {
-    /// Collects whether there are values, and no values.
-    pub static COLLECT_0 = fn mail_collect_0(args: CollectArgs<()>) {
+    /// Collects answers.
+    pub static COLLECT = fn mail_collect(args: CollectArgs) {
         // SAFETY: the launch is as the arguments say.
-        unsafe { collect(&args) };
-    }
-    /// Collects values of 4 bytes.
-    pub static COLLECT_4 = fn mail_collect_4(args: CollectArgs<u32>) {
-        // SAFETY: the launch is as the arguments say.
-        unsafe { collect(&args) };
-    }
-    /// Collects values of 8 bytes.
-    pub static COLLECT_8 = fn mail_collect_8(args: CollectArgs<u64>) {
-        // SAFETY: the launch is as the arguments say.
-        unsafe { collect(&args) };
+        unsafe {
+            match args.value_bytes {
+                0 => collect::<()>(&args),
+                4 => collect::<u32>(&args),
+                _ => collect::<u64>(&args),
+            }
+        }
     }
 }

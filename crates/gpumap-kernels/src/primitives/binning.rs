@@ -148,7 +148,7 @@ impl Binning<u64> for EvenFloats {
     }
 }
 
-/// A type whose values lie between edges.
+/// A type whose values lie between edges; signed integers do so by other bits, see [`Edges::flip`].
 pub trait Ordered: Layout + Copy + PartialOrd + Send + Sync + 'static {
     /// The unsigned integer of this size.
     type Word: Bits;
@@ -170,10 +170,8 @@ macro_rules! ordered {
 
 ordered! {
     u32: u32, |w| w;
-    i32: u32, |w| w as i32;
     f32: u32, f32::from_bits;
     u64: u64, |w| w;
-    i64: u64, |w| w as i64;
     f64: u64, f64::from_bits;
 }
 
@@ -185,8 +183,11 @@ pub struct Edges<T> {
     pub edges: *const T,
     /// One more than there are bins.
     pub len: u32,
+    /// What words are exclusively or-ed with before they are compared with edges, which have been so already: for signed
+    /// integers the sign bit, which puts their bits in the order of unsigned ones.
+    pub flip: u64,
 }
-layout!(Edges<T> { edges, len });
+layout!(Edges<T> { edges, len, flip });
 
 // SAFETY: a pointer for kernels, which say what they do with it.
 unsafe impl<T> Send for Edges<T> {}
@@ -196,7 +197,7 @@ unsafe impl<T> Sync for Edges<T> {}
 impl<T: Ordered> Binning<T::Word> for Edges<T> {
     #[inline(always)]
     unsafe fn bin(&self, word: T::Word) -> u32 {
-        let v = T::of(word);
+        let v = T::of(T::Word::from_u64(word.to_u64() ^ self.flip));
         // How many edges are at most `v`: each step halves `left`, so the search ends.
         let (mut below, mut left) = (0, self.len);
         while left > 0 {
@@ -393,6 +394,7 @@ mod tests {
         let between = Edges {
             edges: edges.as_ptr(),
             len: 3,
+            flip: 0,
         };
         for (v, bin) in [
             (-2.0, 2),
@@ -404,6 +406,24 @@ mod tests {
         ] {
             // SAFETY: the edges live.
             assert_eq!(unsafe { between.bin(f32::to_bits(v)) }, bin, "{v}");
+        }
+        let sign = 1 << 31;
+        let edges = [-1i32, 0, i32::MAX].map(|v| v as u32 ^ sign);
+        let signed = Edges {
+            edges: edges.as_ptr(),
+            len: 3,
+            flip: sign.into(),
+        };
+        for (v, bin) in [
+            (i32::MIN, 2),
+            (-2, 2),
+            (-1, 0),
+            (0, 1),
+            (5, 1),
+            (i32::MAX, 3),
+        ] {
+            // SAFETY: as above.
+            assert_eq!(unsafe { signed.bin(v as u32) }, bin, "{v}");
         }
     }
 }

@@ -10,13 +10,14 @@
 //! overflow: a block sees less than 2^32 words.
 
 use super::binning::{Binning, DigitOf, Edges, EvenFloats, EvenIntegers};
+use super::spread::Split;
 use super::sweep::{IN_FLIGHT, Words, nth, per_vector};
 use crate::hash::mix64;
 use crate::slot::Bits;
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::shared_ptr::SharedPtr;
-use gpumap_simt::{kernel, kernel_args, thread, warp};
+use gpumap_simt::{kernel, kernel_args, mem, thread, warp};
 
 kernel_args! {
     /// Arguments of a histogram kernel: blocks of whole warps, each with less than 2^32 words.
@@ -34,20 +35,43 @@ kernel_args! {
         /// Shared kernels: two to the power of this are the copies of each counter, up to 5. The
         /// launch has `4 * count << copies_log2` bytes of dynamic shared memory.
         pub copies_log2: u32,
-        /// Added to: `bins` counters.
+        /// Added to: `bins` counters. Null if they lie on several devices.
         pub counts: *mut u64,
         /// Added to: what lies below, what lies above. Null if nothing can.
         pub outside: *mut u64,
+        /// How the bins are split, if they lie on several devices.
+        pub split: Split,
+        /// The address of each piece then, as this device sees it.
+        pub pieces: *const u64,
     }
 }
 
 impl<B: Copy + 'static, W: Copy + 'static> HistogramArgs<B, W> {
-    /// Adds to the counter of a bin.
+    /// Adds to the counter of a bin, on the device that has it.
+    ///
+    /// # Safety
+    /// `bin` is below `bins + 2`, and the counters are only added to during the launch: those of pieces, which are mapped, by
+    /// [`atomic::system_add`] during the launches of all devices.
+    #[inline(always)]
+    unsafe fn add_where_it_lies(&self, bin: u32, words: u32) {
+        // SAFETY: a bin lies in one of the pieces; otherwise the caller's promise.
+        unsafe {
+            if bin >= self.bins || !self.counts.is_null() {
+                return self.add(bin, words);
+            }
+            let (piece, at) = self.split.place(bin);
+            let address = mem::load_readonly(self.pieces.add(piece as usize));
+            let counters = core::ptr::with_exposed_provenance_mut::<u64>(address as usize);
+            atomic::system_add(counters.wrapping_add(at as usize), u64::from(words));
+        }
+    }
+
+    /// Adds to the counter of a bin, which lies on this device.
     ///
     /// # Safety
     /// `bin` is below `bins + 2`, and the counters are only added to during the launch.
     #[inline(always)]
-    pub(super) unsafe fn add(&self, bin: u32, words: u32) {
+    unsafe fn add(&self, bin: u32, words: u32) {
         let (counters, at) = if bin < self.bins {
             (self.counts, bin)
         } else {
@@ -73,10 +97,7 @@ impl<B: Copy + 'static, W: Copy + 'static> HistogramArgs<B, W> {
 /// # Safety
 /// As [`HistogramArgs`] says, but for where the counters are.
 #[inline(always)]
-pub(super) unsafe fn count_shared<B: Binning<W>, W: Bits>(
-    args: &HistogramArgs<B, W>,
-    put: impl Fn(u32, u32),
-) {
+unsafe fn count_shared<B: Binning<W>, W: Bits>(args: &HistogramArgs<B, W>, put: impl Fn(u32, u32)) {
     let counters = SharedPtr::<u32>::dynamic();
     let (t, threads) = (thread::thread_idx_x(), thread::block_dim_x());
     let (first, count, copies_log2) = (args.first, args.count, args.copies_log2);
@@ -236,10 +257,7 @@ impl Cache {
 /// As [`HistogramArgs`] says, but for where the counters are, with [`CACHE_BYTES`] of dynamic shared
 /// memory.
 #[inline(always)]
-pub(super) unsafe fn count_global<B: Binning<W>, W: Bits>(
-    args: &HistogramArgs<B, W>,
-    add: impl Fn(u32, u32),
-) {
+unsafe fn count_global<B: Binning<W>, W: Bits>(args: &HistogramArgs<B, W>, add: impl Fn(u32, u32)) {
     let cache = Cache::new();
     let mut tiles = 0;
     // SAFETY: bins are below `bins + 2`; all threads of a block run a tile together, so the
@@ -289,32 +307,33 @@ pub(super) unsafe fn count_global<B: Binning<W>, W: Bits>(
 }
 
 macro_rules! histogram_kernels {
-    ($($binning:ty, $word:ty: $shared:ident = $shared_entry:ident, $global:ident = $global_entry:ident;)*) => {$(
+    ($add:ident: $($binning:ty, $word:ty: $shared:ident = $shared_entry:ident, $global:ident = $global_entry:ident;)*) => {$(
         kernel! {
             /// Counts in shared memory.
             pub static $shared = fn $shared_entry(args: HistogramArgs<$binning, $word>) {
                 // SAFETY: the launch is as the arguments say.
-                unsafe { count_shared(&args, |bin, words| args.add(bin, words)) };
+                unsafe { count_shared(&args, |bin, words| args.$add(bin, words)) };
             }
             /// Counts in global memory.
             pub static $global = fn $global_entry(args: HistogramArgs<$binning, $word>) {
                 // SAFETY: the launch is as the arguments say.
-                unsafe { count_global(&args, |bin, words| args.add(bin, words)) };
+                unsafe { count_global(&args, |bin, words| args.$add(bin, words)) };
             }
         }
     )*};
 }
 
-histogram_kernels! {
+histogram_kernels! { add_where_it_lies:
     EvenIntegers<u32>, u32: EVEN_INTEGERS_4 = histogram_even_integers_4, EVEN_INTEGERS_4_GLOBAL = histogram_even_integers_4_global;
     EvenIntegers<u64>, u64: EVEN_INTEGERS_8 = histogram_even_integers_8, EVEN_INTEGERS_8_GLOBAL = histogram_even_integers_8_global;
     EvenFloats, u32: EVEN_F32 = histogram_even_f32, EVEN_F32_GLOBAL = histogram_even_f32_global;
     EvenFloats, u64: EVEN_F64 = histogram_even_f64, EVEN_F64_GLOBAL = histogram_even_f64_global;
-    Edges<u32>, u32: EDGES_U32 = histogram_edges_u32, EDGES_U32_GLOBAL = histogram_edges_u32_global;
-    Edges<i32>, u32: EDGES_I32 = histogram_edges_i32, EDGES_I32_GLOBAL = histogram_edges_i32_global;
+}
+
+histogram_kernels! { add:
+    Edges<u32>, u32: EDGES_INTEGERS_4 = histogram_edges_integers_4, EDGES_INTEGERS_4_GLOBAL = histogram_edges_integers_4_global;
     Edges<f32>, u32: EDGES_F32 = histogram_edges_f32, EDGES_F32_GLOBAL = histogram_edges_f32_global;
-    Edges<u64>, u64: EDGES_U64 = histogram_edges_u64, EDGES_U64_GLOBAL = histogram_edges_u64_global;
-    Edges<i64>, u64: EDGES_I64 = histogram_edges_i64, EDGES_I64_GLOBAL = histogram_edges_i64_global;
+    Edges<u64>, u64: EDGES_INTEGERS_8 = histogram_edges_integers_8, EDGES_INTEGERS_8_GLOBAL = histogram_edges_integers_8_global;
     Edges<f64>, u64: EDGES_F64 = histogram_edges_f64, EDGES_F64_GLOBAL = histogram_edges_f64_global;
 }
 

@@ -16,34 +16,22 @@ kernel_args! {
 }
 
 kernel_args! {
-    /// Arguments of the kernels that put answers back; one thread for each.
-    pub struct ReturnArgs<V> {
+    /// Arguments of [`RETURN`]; one thread for each answer.
+    pub struct ReturnArgs {
         /// For each answer the place it belongs to: below the length of the outputs, no place twice.
         pub places: *const u32,
         /// The values of the answers.
-        pub values: *const V,
+        pub values: *const u8,
+        /// Bytes of a value: 8, 4, or 0 if there are none.
+        pub value_bytes: u32,
         /// Beside each value whether there is one; null if that is not asked for.
         pub found: *const u8,
         /// How many answers there are.
         pub n: u64,
         /// Out: the values.
-        pub out_values: *mut V,
+        pub out_values: *mut u8,
         /// Out: whether there is one; not used where `found` is null.
         pub out_found: *mut u8,
-    }
-}
-
-impl<V: Copy + 'static> ReturnArgs<V> {
-    /// The same for values of another type.
-    pub fn of<W: Copy + 'static>(self) -> ReturnArgs<W> {
-        ReturnArgs {
-            places: self.places,
-            values: self.values.cast(),
-            found: self.found,
-            n: self.n,
-            out_values: self.out_values.cast(),
-            out_found: self.out_found,
-        }
     }
 }
 
@@ -52,22 +40,36 @@ impl<V: Copy + 'static> ReturnArgs<V> {
 /// # Safety
 /// As [`ReturnArgs`] says.
 #[inline(always)]
-unsafe fn put_back<V: mem::Vector + 'static>(args: &ReturnArgs<V>) {
+unsafe fn put_back(args: &ReturnArgs) {
     let i = thread::index();
     if i < args.n {
         // SAFETY: `i` is below the number of answers; each place is that of one of them.
         unsafe {
             let i = i as usize;
             let place = mem::load_readonly(args.places.add(i)) as usize;
-            if size_of::<V>() != 0 {
-                let value = mem::load_streaming(args.values.add(i));
-                mem::store(args.out_values.add(place), value);
+            match args.value_bytes {
+                0 => {}
+                4 => move_value::<u32>(args, i, place),
+                _ => move_value::<u64>(args, i, place),
             }
             if !args.found.is_null() {
                 let found = mem::load_streaming(args.found.add(i));
                 mem::store(args.out_found.add(place), found);
             }
         }
+    }
+}
+
+/// Puts the value of an answer where it belongs.
+///
+/// # Safety
+/// As [`ReturnArgs`] says, with values of this type; there is an answer `i`, and `place` is its place.
+#[inline(always)]
+unsafe fn move_value<V: mem::Vector>(args: &ReturnArgs, i: usize, place: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let value = mem::load_streaming(args.values.cast::<V>().add(i));
+        mem::store(args.out_values.cast::<V>().add(place), value);
     }
 }
 
@@ -80,18 +82,8 @@ kernel! {
             unsafe { mem::store(args.places.add(i as usize), i as u32) };
         }
     }
-    /// Puts back whether there are values, and no values.
-    pub static RETURN_0 = fn order_return_0(args: ReturnArgs<()>) {
-        // SAFETY: the launch is as the arguments say.
-        unsafe { put_back(&args) };
-    }
-    /// Puts back values of 4 bytes.
-    pub static RETURN_4 = fn order_return_4(args: ReturnArgs<u32>) {
-        // SAFETY: the launch is as the arguments say.
-        unsafe { put_back(&args) };
-    }
-    /// Puts back values of 8 bytes.
-    pub static RETURN_8 = fn order_return_8(args: ReturnArgs<u64>) {
+    /// Puts answers back.
+    pub static RETURN = fn order_return(args: ReturnArgs) {
         // SAFETY: the launch is as the arguments say.
         unsafe { put_back(&args) };
     }

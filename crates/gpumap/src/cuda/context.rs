@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUmemPool_attribute, CUmemoryPool,
 };
-use gpumap_kernels::ceilings;
+use gpumap_kernels::primitives::order;
 use parking_lot::Mutex;
 
 use super::driver::{cu, device_count, ensure};
@@ -185,7 +185,7 @@ impl Context {
             let current = context.enter()?;
             context
                 .modules
-                .add_by_kernel(&current, text, Symbol::from(&ceilings::COPY_16))?;
+                .add_by_kernel(&current, text, Symbol::from(&order::NUMBER))?;
         } else {
             context.add_module(text)?;
         }

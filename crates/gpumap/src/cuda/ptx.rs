@@ -196,7 +196,7 @@ fn is_ptx(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpumap_kernels::ceilings;
+    use gpumap_kernels::primitives::order;
     use gpumap_simt::layout;
 
     #[test]
@@ -337,21 +337,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("other.ptx");
         let choice = PtxChoice::File(path.clone());
-        let copy = Symbol::from(&ceilings::COPY_16);
+        let number = Symbol::from(&order::NUMBER);
         let one = |signature| {
-            let symbol = declaration(Symbol { signature, ..copy });
+            let symbol = declaration(Symbol {
+                signature,
+                ..number
+            });
             let header = ".version 7.0\n.target sm_70\n";
-            format!("{header}{symbol}{ENTRY}{}()\n{{ ret; }}\n", copy.name)
+            format!("{header}{symbol}{ENTRY}{}()\n{{ ret; }}\n", number.name)
         };
-        std::fs::write(&path, one(copy.signature)).unwrap();
+        std::fs::write(&path, one(number.signature)).unwrap();
         PtxText::of(&choice).unwrap();
-        std::fs::write(&path, one(!copy.signature)).unwrap();
+        std::fs::write(&path, one(!number.signature)).unwrap();
         let error = PtxText::of(&choice).unwrap_err();
         assert!(
             matches!(
                 &error,
                 Error::Ptx { path: Some(named), cause: PtxError::Layout { kernel, .. } }
-                    if *named == path && kernel == copy.name
+                    if *named == path && kernel == number.name
             ),
             "{error}"
         );
@@ -369,7 +372,7 @@ mod tests {
         assert!(sm_70.find(wide).is_none());
         for text in [sm_70, sm_90] {
             assert!(text.find(packed).unwrap().is_ok());
-            assert!(text.find(Symbol::from(&ceilings::COPY_16)).unwrap().is_ok());
+            assert!(text.find(Symbol::from(&order::NUMBER)).unwrap().is_ok());
         }
     }
 

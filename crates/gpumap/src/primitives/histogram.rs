@@ -8,6 +8,7 @@ use std::ptr;
 
 use gpumap_kernels::primitives::binning::{Binning, Edges};
 use gpumap_kernels::primitives::histogram::HistogramArgs;
+use gpumap_kernels::primitives::spread::Split;
 use gpumap_kernels::primitives::sweep::Words;
 use gpumap_kernels::slot::Bits;
 use gpumap_simt::kernel::Grid;
@@ -139,8 +140,9 @@ impl Primitives {
     ) -> Result<Histogram> {
         let bins = check_edges(edges)?;
         let mut scratch = self.scratch.take()?;
+        let edges = flipped(edges);
         // SAFETY: the edges live as long as this call, which waits for the stream.
-        let binning = unsafe { stage_edges(&mut scratch, edges) }?;
+        let binning = unsafe { stage_edges::<T>(&mut scratch, &edges) }?;
         self.counted(&mut scratch, T::EDGES, binning, input.source(), bins)
     }
 
@@ -158,8 +160,9 @@ impl Primitives {
         let (counts, bins) = (counts.into(), check_edges(edges)?);
         expect_room(bins, counts.len())?;
         let mut scratch = self.scratch.take()?;
+        let edges = flipped(edges);
         // SAFETY: the edges live as long as this call, which waits for the stream.
-        let binning = unsafe { stage_edges(&mut scratch, edges) }?;
+        let binning = unsafe { stage_edges::<T>(&mut scratch, &edges) }?;
         let target = scratch.target(counts)?;
         self.count(
             &mut scratch,
@@ -271,12 +274,12 @@ impl Primitives {
             copies_log2: 0,
             counts,
             outside,
+            split: Split::new(0, 1),
+            pieces: ptr::null(),
         };
-        let launch = |place, grid, args| match place {
+        let launch = |place, grid, args| {
             // SAFETY: the caller's promise; the grid is the plan's.
-            Place::Shared => unsafe { kernels.shared.launch(scratch.stream(), grid, args) },
-            // SAFETY: as above.
-            Place::Global => unsafe { kernels.global.launch(scratch.stream(), grid, args) },
+            unsafe { kernels.of(place).launch(scratch.stream(), grid, args) }
         };
         self.passes(args, launch)
     }
@@ -361,12 +364,19 @@ fn check_edges<T: Sample>(edges: &[T]) -> Result<usize> {
     }
 }
 
+/// Edges as kernels compare them.
+fn flipped<T: Sample>(edges: &[T]) -> Vec<T> {
+    edges.iter().map(|edge| edge.flipped()).collect()
+}
+
 /// # Safety
-/// The edges live until everything queued has ended.
-unsafe fn stage_edges<T: Sample>(scratch: &mut Workspace, edges: &[T]) -> Result<Edges<T>> {
+/// The edges, which are flipped, live until everything queued has ended.
+unsafe fn stage_edges<T: Sample>(scratch: &mut Workspace, edges: &[T]) -> Result<Edges<T::Edge>> {
+    // SAFETY: the contract of this function.
+    let staged = unsafe { scratch.stage(ScratchRole::Values, Source::Host(edges)) }?;
     Ok(Edges {
-        // SAFETY: the contract of this function.
-        edges: unsafe { scratch.stage(ScratchRole::Values, Source::Host(edges)) }?,
+        edges: staged.cast(),
         len: edges.len() as u32,
+        flip: T::FLIP,
     })
 }

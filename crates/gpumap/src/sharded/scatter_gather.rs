@@ -3,9 +3,7 @@
 use std::ops::Range;
 use std::ptr;
 
-use gpumap_kernels::primitives::order::{
-    NUMBER, NumberArgs, RETURN_0, RETURN_4, RETURN_8, ReturnArgs,
-};
+use gpumap_kernels::primitives::order::{NUMBER, NumberArgs, RETURN, ReturnArgs};
 use gpumap_simt::kernel::Grid;
 
 use super::exchange::{Given, attempt, exchange, parcel};
@@ -184,26 +182,21 @@ impl<V: Value> BatchOrder<'_, V> {
             return Ok(());
         }
         let skip = range.start - first;
-        let args = ReturnArgs::<()> {
+        let args = ReturnArgs {
             places: self.places.slice(range.clone())?.as_ptr(),
             values: answers.values.as_ref().map_or(ptr::null(), |values| {
                 values.as_ptr().wrapping_add(skip).cast()
             }),
+            value_bytes: self.targets.value_bytes() as u32,
             found: answers.found.as_ptr().wrapping_add(skip),
             n: range.len() as u64,
-            out_values: self.targets.values_at(),
+            out_values: self.targets.values_at().cast(),
             out_found: self.targets.found,
         };
         let grid = Grid::covering(args.n, THREADS);
         // SAFETY: places are below the length of the batch, which the targets have room for; answers
         // have the range. Values are of the size that the kernel is for. All of it lives until the
         // caller's wait.
-        unsafe {
-            match self.targets.value_bytes() {
-                0 => RETURN_0.launch(self.stream, grid, args),
-                4 => RETURN_4.launch(self.stream, grid, args.of()),
-                _ => RETURN_8.launch(self.stream, grid, args.of()),
-            }
-        }
+        unsafe { RETURN.launch(self.stream, grid, args) }
     }
 }

@@ -3,11 +3,8 @@
 use std::ops::Range;
 use std::ptr;
 
-use gpumap_kernels::cells::{
-    CHUNK, CopyArgs, GATHER_1, GATHER_4, GATHER_8, GATHER_16, SCATTER_1, SCATTER_4, SCATTER_8,
-    SCATTER_16, THREADS,
-};
-use gpumap_simt::kernel::{Grid, Kernel};
+use gpumap_kernels::cells::{CHUNK, CopyArgs, GATHER, SCATTER, THREADS};
+use gpumap_simt::kernel::Grid;
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -201,13 +198,18 @@ impl Cells {
         found: *mut u8,
         len: usize,
     ) -> Result<()> {
-        let (word, kernel) = self.kernel(way, values);
+        let word = self.word(values);
+        let kernel = match way {
+            Way::ToCells => &SCATTER,
+            Way::FromCells => &GATHER,
+        };
         let args = CopyArgs {
             ids,
             values,
             found,
             chunks: self.directory.as_ptr(),
             len: len as u64,
+            word: word as u32,
             words: (self.value / word) as u32,
             stride: self.stride() as u32,
         };
@@ -216,19 +218,14 @@ impl Cells {
         unsafe { kernel.launch(stream, Grid::new(blocks, THREADS), args) }
     }
 
-    /// The largest word that values can be copied by, and the kernel. A slice of the host that the CPU
-    /// reads where it is may be aligned to less than its elements' size.
-    fn kernel(&self, way: Way, values: *const u8) -> (usize, &'static Kernel<CopyArgs>) {
-        let aligned = (self.value | values.addr()).trailing_zeros();
-        match (way, aligned) {
-            (Way::ToCells, 4..) => (16, &SCATTER_16),
-            (Way::ToCells, 3) => (8, &SCATTER_8),
-            (Way::ToCells, 2) => (4, &SCATTER_4),
-            (Way::ToCells, _) => (1, &SCATTER_1),
-            (Way::FromCells, 4..) => (16, &GATHER_16),
-            (Way::FromCells, 3) => (8, &GATHER_8),
-            (Way::FromCells, 2) => (4, &GATHER_4),
-            (Way::FromCells, _) => (1, &GATHER_1),
+    /// Bytes of the largest word that values can be copied by. A slice of the host that the CPU reads where it is may be aligned
+    /// to less than its elements' size.
+    fn word(&self, values: *const u8) -> usize {
+        match (self.value | values.addr()).trailing_zeros() {
+            4.. => 16,
+            3 => 8,
+            2 => 4,
+            _ => 1,
         }
     }
 }

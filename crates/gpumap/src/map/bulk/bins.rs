@@ -185,6 +185,7 @@ impl Core {
         }
         let args = SampleArgs {
             keys: job.keys,
+            key_bytes: self.pair.key as u32,
             len: job.len as u64,
             repeats: scratch.counting()?,
         };

@@ -5,9 +5,7 @@
 use std::ptr;
 
 use gpumap_kernels::build::bins::{Bins, PART};
-use gpumap_kernels::p2p::{
-    COLLECT_0, COLLECT_4, COLLECT_8, CollectArgs, OwnerOf, ReceiveBuffer, SendArgs,
-};
+use gpumap_kernels::p2p::{COLLECT, CollectArgs, OwnerOf, ReceiveBuffer, SendArgs};
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::ScatterKernel;
 use gpumap_simt::kernel::Grid;
@@ -30,25 +28,14 @@ const BINS: u32 = 1 << REGION_BITS;
 /// Threads per block of what collects answers.
 const THREADS: u32 = 1024;
 
-/// Queues collecting answers: values of `value_bytes` bytes, none if that is 0.
+/// Queues collecting answers.
 ///
 /// # Safety
-/// As [`CollectArgs`] says, until the stream has come to its end; values are of the type of those
-/// bytes.
-pub(crate) unsafe fn collect(
-    stream: &Stream,
-    value_bytes: usize,
-    args: CollectArgs<()>,
-) -> Result<()> {
+/// As [`CollectArgs`] says, until the stream has come to its end.
+pub(crate) unsafe fn collect(stream: &Stream, args: CollectArgs) -> Result<()> {
     let grid = Grid::new(args.len.div_ceil(args.tile.into()) as u32, THREADS);
     // SAFETY: the caller's promise.
-    unsafe {
-        match value_bytes {
-            0 => COLLECT_0.launch(stream, grid, args),
-            4 => COLLECT_4.launch(stream, grid, args.of()),
-            _ => COLLECT_8.launch(stream, grid, args.of()),
-        }
-    }
+    unsafe { COLLECT.launch(stream, grid, args) }
 }
 
 /// Keys that have been sorted into bins, and where their answers will be.
@@ -116,11 +103,12 @@ impl Core {
         };
         let answers = CollectArgs {
             places: sorted.places,
-            values: receive_buffer.values.cast_const().cast(),
+            values: receive_buffer.values.cast_const(),
+            value_bytes: value_bytes as u32,
             found: receive_buffer.found,
             len: len as u64,
             tile,
-            out_values: out_values.cast(),
+            out_values,
             out_found: out_flags,
         };
         let (stream, boxes) = (scratch.stream(), sorted.boxes.cast_const().cast());
@@ -129,7 +117,7 @@ impl Core {
         // holds the lock.
         unsafe {
             self.queue_get_bins(table, stream, bins, 1, boxes, default)?;
-            collect(stream, value_bytes, answers)?;
+            collect(stream, answers)?;
         }
         scratch.wait()?;
         Ok(true)

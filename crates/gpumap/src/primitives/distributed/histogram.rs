@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gpumap_kernels::primitives::histogram::HistogramArgs;
-use gpumap_kernels::primitives::spread::{Split, SpreadArgs};
+use gpumap_kernels::primitives::spread::Split;
 use gpumap_kernels::primitives::sweep::Words;
 
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::{Input, Source};
-use crate::primitives::histogram::{Place, even};
+use crate::primitives::histogram::even;
 use crate::primitives::{Histogram, Outside, Primitives, Sample};
 use crate::scratch::ScratchRole;
 use crate::sharded::{GroupError, Parcel, Plan, Rank, Step, Window};
@@ -215,17 +215,11 @@ fn count<T: Sample>(
         copies_log2: 0,
         counts: std::ptr::null_mut(),
         outside: scratch.counters(),
+        split,
+        pieces: pieces.as_ptr(),
     };
-    primitives.passes(args, |place, grid, of| {
-        let kernel = match place {
-            Place::Shared => T::SPREAD.shared,
-            Place::Global => T::SPREAD.global,
-        };
-        let args = SpreadArgs {
-            of,
-            split,
-            pieces: pieces.as_ptr(),
-        };
+    primitives.passes(args, |place, grid, args| {
+        let kernel = T::EVEN.of(place);
         // SAFETY: `len` words, two counters, and the pieces of all bins, which the window maps; the
         // counters are read below, after everything has ended.
         unsafe { kernel.launch(scratch.stream(), grid, args) }

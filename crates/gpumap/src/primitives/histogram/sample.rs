@@ -5,9 +5,11 @@ use std::ops::Range;
 use bytemuck::Pod;
 use gpumap_kernels::primitives::binning::{Binning, Edges, EvenFloats, EvenIntegers, Ordered};
 use gpumap_kernels::primitives::histogram::{self as kernels, HistogramArgs};
-use gpumap_kernels::primitives::spread::{self, SpreadArgs};
+use gpumap_kernels::slot::Bits;
 use gpumap_simt::kernel::Kernel;
 use gpumap_simt::layout::Layout;
+
+use super::Place;
 
 /// A kernel that counts.
 pub(crate) type CountKernel<B, W> = &'static Kernel<HistogramArgs<B, W>>;
@@ -21,16 +23,14 @@ pub struct Counting<B: Layout + Copy + 'static, W: Layout + Copy + 'static> {
     pub(super) global: CountKernel<B, W>,
 }
 
-/// A kernel that counts on several devices.
-type SpreadKernel<B, W> = &'static Kernel<SpreadArgs<B, W>>;
-
-/// The kernels for one binning over several devices.
-#[derive(Debug)]
-pub struct Spreading<B: Layout + Copy + 'static, W: Layout + Copy + 'static> {
-    /// Counts in shared memory first.
-    pub(in crate::primitives) shared: SpreadKernel<B, W>,
-    /// Counts through a cache.
-    pub(in crate::primitives) global: SpreadKernel<B, W>,
+impl<B: Layout + Copy + 'static, W: Layout + Copy + 'static> Counting<B, W> {
+    /// The one that counts there.
+    pub(in crate::primitives) fn of(&self, place: Place) -> CountKernel<B, W> {
+        match place {
+            Place::Shared => self.shared,
+            Place::Global => self.global,
+        }
+    }
 }
 
 /// A value that histograms count: `u32`, `i32`, `u64`, `i64`, `f32`, `f64`.
@@ -41,32 +41,47 @@ pub(in crate::primitives) mod sealed {
     use super::*;
 
     /// How values of a type are counted.
-    pub trait Counted: Ordered {
+    pub trait Counted: PartialOrd + Send + Sync + 'static {
+        /// The unsigned integer of this size.
+        type Word: Bits;
+        /// What edges are compared as.
+        type Edge: Ordered<Word = Self::Word>;
         /// Bins of one width.
         type Even: Binning<Self::Word>;
         /// The kernels for bins of one width.
         const EVEN: Counting<Self::Even, Self::Word>;
-        /// Those for bins of one width over several devices.
-        const SPREAD: Spreading<Self::Even, Self::Word>;
         /// The kernels for bins between edges.
-        const EDGES: Counting<Edges<Self>, Self::Word>;
+        const EDGES: Counting<Edges<Self::Edge>, Self::Word>;
+        /// See [`Edges::flip`].
+        const FLIP: u64;
+        /// The value with these bits other than they are.
+        #[must_use]
+        fn flipped(self) -> Self;
         /// Bins of one width over a range, if it has any values.
-        fn even(range: &Range<Self>, bins: u32) -> Option<Self::Even>;
+        fn even(range: &Range<Self>, bins: u32) -> Option<Self::Even>
+        where
+            Self: Sized;
         /// About its value, for messages.
         fn to_f64(self) -> f64;
     }
 }
 
 macro_rules! integers {
-    ($($t:ty: $word:ty, $even:ident $even_global:ident $edges:ident $edges_global:ident $spread:ident $spread_global:ident;)*) => {$(
+    ($($t:ty: $word:ty, $even:ident $even_global:ident $edges:ident $edges_global:ident;)*) => {$(
         impl sealed::Counted for $t {
+            type Word = $word;
+            type Edge = $word;
             type Even = EvenIntegers<$word>;
             const EVEN: Counting<Self::Even, $word> =
                 Counting { shared: &kernels::$even, global: &kernels::$even_global };
-            const SPREAD: Spreading<Self::Even, $word> =
-                Spreading { shared: &spread::$spread, global: &spread::$spread_global };
-            const EDGES: Counting<Edges<$t>, $word> =
+            const EDGES: Counting<Edges<$word>, $word> =
                 Counting { shared: &kernels::$edges, global: &kernels::$edges_global };
+            // The sign bit, if there is one.
+            const FLIP: u64 = <$t>::MIN as $word as u64;
+
+            fn flipped(self) -> Self {
+                self ^ <$t>::MIN
+            }
 
             fn even(range: &Range<$t>, bins: u32) -> Option<Self::Even> {
                 let span = range.end.wrapping_sub(range.start) as $word;
@@ -83,22 +98,27 @@ macro_rules! integers {
 }
 
 integers! {
-    u32: u32, EVEN_INTEGERS_4 EVEN_INTEGERS_4_GLOBAL EDGES_U32 EDGES_U32_GLOBAL SPREAD_INTEGERS_4 SPREAD_INTEGERS_4_GLOBAL;
-    i32: u32, EVEN_INTEGERS_4 EVEN_INTEGERS_4_GLOBAL EDGES_I32 EDGES_I32_GLOBAL SPREAD_INTEGERS_4 SPREAD_INTEGERS_4_GLOBAL;
-    u64: u64, EVEN_INTEGERS_8 EVEN_INTEGERS_8_GLOBAL EDGES_U64 EDGES_U64_GLOBAL SPREAD_INTEGERS_8 SPREAD_INTEGERS_8_GLOBAL;
-    i64: u64, EVEN_INTEGERS_8 EVEN_INTEGERS_8_GLOBAL EDGES_I64 EDGES_I64_GLOBAL SPREAD_INTEGERS_8 SPREAD_INTEGERS_8_GLOBAL;
+    u32: u32, EVEN_INTEGERS_4 EVEN_INTEGERS_4_GLOBAL EDGES_INTEGERS_4 EDGES_INTEGERS_4_GLOBAL;
+    i32: u32, EVEN_INTEGERS_4 EVEN_INTEGERS_4_GLOBAL EDGES_INTEGERS_4 EDGES_INTEGERS_4_GLOBAL;
+    u64: u64, EVEN_INTEGERS_8 EVEN_INTEGERS_8_GLOBAL EDGES_INTEGERS_8 EDGES_INTEGERS_8_GLOBAL;
+    i64: u64, EVEN_INTEGERS_8 EVEN_INTEGERS_8_GLOBAL EDGES_INTEGERS_8 EDGES_INTEGERS_8_GLOBAL;
 }
 
 macro_rules! floats {
-    ($($t:ty: $word:ty, $even:ident $even_global:ident $edges:ident $edges_global:ident $spread:ident $spread_global:ident;)*) => {$(
+    ($($t:ty: $word:ty, $even:ident $even_global:ident $edges:ident $edges_global:ident;)*) => {$(
         impl sealed::Counted for $t {
+            type Word = $word;
+            type Edge = $t;
             type Even = EvenFloats;
             const EVEN: Counting<Self::Even, $word> =
                 Counting { shared: &kernels::$even, global: &kernels::$even_global };
-            const SPREAD: Spreading<Self::Even, $word> =
-                Spreading { shared: &spread::$spread, global: &spread::$spread_global };
             const EDGES: Counting<Edges<$t>, $word> =
                 Counting { shared: &kernels::$edges, global: &kernels::$edges_global };
+            const FLIP: u64 = 0;
+
+            fn flipped(self) -> Self {
+                self
+            }
 
             fn even(range: &Range<$t>, bins: u32) -> Option<Self::Even> {
                 let (low, high) = (f64::from(range.start), f64::from(range.end));
@@ -116,6 +136,6 @@ macro_rules! floats {
 }
 
 floats! {
-    f32: u32, EVEN_F32 EVEN_F32_GLOBAL EDGES_F32 EDGES_F32_GLOBAL SPREAD_F32 SPREAD_F32_GLOBAL;
-    f64: u64, EVEN_F64 EVEN_F64_GLOBAL EDGES_F64 EDGES_F64_GLOBAL SPREAD_F64 SPREAD_F64_GLOBAL;
+    f32: u32, EVEN_F32 EVEN_F32_GLOBAL EDGES_F32 EDGES_F32_GLOBAL;
+    f64: u64, EVEN_F64 EVEN_F64_GLOBAL EDGES_F64 EDGES_F64_GLOBAL;
 }

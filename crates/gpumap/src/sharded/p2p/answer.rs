@@ -66,19 +66,20 @@ impl<K: Key, V: Value> Shard<K, V> {
         // As it was sent.
         let (device, kernel) = (self.map.device(), &session.send_kernels.keys);
         let tile = scatter_tile(device, kernel, session.agreement.bins());
-        let args = CollectArgs::<()> {
+        let args = CollectArgs {
             places: self.p2p.places.of(&self.stream, len)?.as_ptr(),
-            values: answers.values.cast_const().cast(),
+            values: answers.values.cast_const(),
+            value_bytes: targets.value_bytes() as u32,
             found: answers.found,
             len: len as u64,
             tile,
-            out_values: targets.values_at(),
+            out_values: targets.values_at().cast(),
             out_found: targets.found,
         };
         let stream = &self.stream;
         // SAFETY: each key has a place, each place an answer, and a target. All of it
         // lives until the wait.
-        unsafe { collect(stream, targets.value_bytes(), args) }?;
+        unsafe { collect(stream, args) }?;
         stream.synchronize()
     }
 }

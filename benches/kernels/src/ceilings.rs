@@ -4,7 +4,7 @@
 //! Each random access goes to `mix64(i)`, reduced to the table without a division; tables are
 //! meant to be much larger than the L2.
 
-use crate::hash::mix64;
+use gpumap_kernels::hash::mix64;
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::{U64x2, kernel, kernel_args, mem, thread};
 
