@@ -1,52 +1,30 @@
 //! The entry points, and the sets of them that the host chooses from.
 //!
-//! A set has one kernel per verb for one size of key, one size of value and one [`Encoding`].
-//! The types of a set's arguments depend on the sizes alone, so that a host that picked the
-//! set by the device cannot mix up keys and values.
-//!
 //! | file | idea |
 //! |---|---|
-//! | `batch` | the verbs over a batch as it comes |
-//! | `bulk` | the verbs over a batch in bins, and the kernels that make pages |
+//! | `table` | which kernels there are: operation, input, format |
+//! | `operations` | the operations on batches: arguments and bodies |
+//! | `any_keys` | sources for kernels that work on keys of either size |
 //! | `reply` | lookups whose answers go to other devices |
-//! | `set`, `keys`, [`ids`] | the kernels of maps with values, of sets, of maps of ids |
+//! | `set` | from the sizes of keys and values and an encoding to the kernels of a map |
 //! | [`codes`] | how many operations of a mixed batch may store |
-//! | `choose` | from sizes and encoding to a set |
 //!
-//! Entry points are named after the verb, the bytes of a key and of a value, and the encoding where
-//! there are two: `insert_8_8_wide`.
+//! A host that knows the types of keys and values by their sizes alone passes addresses of bytes: see
+//! [`Kernel::erased`](gpumap_simt::kernel::Kernel::erased).
 
-/// A kernel of a set, for hosts that know only the sizes of keys and values.
-#[cfg(not(target_arch = "nvptx64"))]
-macro_rules! erased {
-    ($kernel:expr) => {
-        // SAFETY: the set says what sizes its keys and values have, and its users keep to them.
-        unsafe { $kernel.erased() }
-    };
-}
-
-mod batch;
-mod bulk;
-#[cfg(not(target_arch = "nvptx64"))]
-mod choose;
+mod any_keys;
 pub mod codes;
-pub mod ids;
-mod keys;
+mod operations;
 mod reply;
+#[cfg(not(target_arch = "nvptx64"))]
 mod set;
+mod table;
 
-pub use batch::{
-    AssignArgs, BATCH_THREADS, CountArgs, GetArgs, MixedArgs, RehashArgs, RemoveArgs, StoreArgs,
-    UndoArgs,
-};
-#[cfg(not(target_arch = "nvptx64"))]
-pub use bulk::BulkKernels;
-pub use bulk::{AssignBinsArgs, CountBinsArgs, RemoveBinsArgs, StoreBinsArgs};
-#[cfg(not(target_arch = "nvptx64"))]
-pub use choose::{KeyBits, ValueBits, kernels_of};
-pub use keys::*;
+pub use operations::{BATCH_THREADS, OperationArgs};
 pub use reply::{GetBinsArgs, reply_bytes};
-pub use set::*;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use set::{BulkKernels, Combined, KernelSet, KeyBits, ValueBits, kernels_of};
+pub use table::*;
 
 /// How the host's device claims a 16-byte slot.
 #[cfg(not(target_arch = "nvptx64"))]

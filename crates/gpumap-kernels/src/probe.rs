@@ -220,7 +220,7 @@ pub unsafe fn serve_batch<F: Format, S: Source<F>, V: Verb<F>>(
                 } else {
                     Stored::Table(job.word)
                 };
-                let place = view.place::<F>(stored, probe);
+                let place = view.place_of::<F>(stored, probe, batch.has_narrow_keys());
                 job.slab = place.slab;
                 last = probe + 1 >= place.walk;
                 moved = false;

@@ -3,7 +3,6 @@
 use crate::chunk::{Chunks, THREADS, VECTORS};
 use crate::count::Counters;
 use crate::primitives::filter::Test;
-use crate::primitives::word::Word;
 use crate::slot::{Bits, Format, KeyWord};
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::{U64x2, kernel_args, thread};
@@ -14,33 +13,24 @@ kernel_args! {
     pub struct RetainArgs {
         /// The chunks to look at.
         pub chunks: Chunks,
-        /// What holds for the keys that stay: the bits of a test of their type.
+        /// What holds for the keys that stay, when their bits have been shifted up to the highest of 64.
         pub keys: Test<u64>,
-        /// What holds for the values that stay: the bits of a test of their type.
+        /// What holds for the values that stay, likewise.
         pub values: Test<u64>,
+        /// By how many bits keys are shifted.
+        pub key_shift: u32,
+        /// By how many bits values are.
+        pub value_shift: u32,
         /// Added to: pairs removed.
         pub removed: Counters,
     }
 }
 
-/// A value that a predicate may be asked about.
-pub trait Asked: Copy {
-    /// Whether the predicate holds for it.
-    fn passes(self, test: &Test<u64>) -> bool;
-}
-
-impl<W: Word + Bits> Asked for W {
+impl RetainArgs {
+    /// Whether a pair with these bits stays.
     #[inline(always)]
-    fn passes(self, test: &Test<u64>) -> bool {
-        test.narrowed::<W>().holds(self)
-    }
-}
-
-/// There is nothing to ask about: the keys of a set stay for their own sake.
-impl Asked for () {
-    #[inline(always)]
-    fn passes(self, _: &Test<u64>) -> bool {
-        true
+    fn stays(&self, key: u64, value: u64) -> bool {
+        self.keys.holds(key << self.key_shift) && self.values.holds(value << self.value_shift)
     }
 }
 
@@ -49,11 +39,7 @@ impl Asked for () {
 /// # Safety
 /// See [`RetainArgs`].
 #[inline(always)]
-pub unsafe fn retain<F: Format>(args: &RetainArgs)
-where
-    F::Key: Asked,
-    F::Value: Asked,
-{
+pub unsafe fn retain<F: Format>(args: &RetainArgs) {
     #[cfg(not(target_arch = "nvptx64"))]
     if crate::native::is_here() {
         // SAFETY: passed on.
@@ -74,9 +60,9 @@ where
                 while s < F::SLOTS {
                     let word = F::word(vector, s);
                     if word.is_key() {
-                        let stays = chunk.key::<F>(word).passes(&args.keys)
-                            && F::value(vector, s).passes(&args.values);
-                        if !stays {
+                        let key = chunk.key::<F>(word).to_u64();
+                        let value = F::value(vector, s).to_u64();
+                        if !args.stays(key, value) {
                             let slot = place
                                 .cast::<u8>()
                                 .wrapping_add((s * F::SLOT_BYTES) as usize);
@@ -97,11 +83,7 @@ where
 /// # Safety
 /// See [`RetainArgs`].
 #[cfg(not(target_arch = "nvptx64"))]
-unsafe fn retain_natively<F: Format>(args: &RetainArgs)
-where
-    F::Key: Asked,
-    F::Value: Asked,
-{
+unsafe fn retain_natively<F: Format>(args: &RetainArgs) {
     let mut removed = 0;
     // SAFETY: slots of the block's chunk, which nothing else writes.
     unsafe {
@@ -109,9 +91,7 @@ where
         let slots = chunk.vectors.cast::<u8>();
         for i in 0..chunk.len * F::SLOTS {
             let (word, value) = F::read(slots, u64::from(i));
-            if word.is_key()
-                && !(chunk.key::<F>(word).passes(&args.keys) && value.passes(&args.values))
-            {
+            if word.is_key() && !args.stays(chunk.key::<F>(word).to_u64(), value.to_u64()) {
                 let slot = slots.wrapping_add((i * F::SLOT_BYTES) as usize);
                 removed += u32::from(F::bury(slot, word));
             }

@@ -1,6 +1,6 @@
 //! Where the keys of a batch come from: arrays, or the slots of another table.
 
-use crate::slot::{Bits, Format, KeyWord};
+use crate::slot::{Bits, Format};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::{layout, mem, warp};
 
@@ -87,6 +87,11 @@ pub trait Source<F: Format>: Copy {
     unsafe fn part(&self, start: u64) -> u32 {
         u64::from(self.per_warp()).min(self.places() - start) as u32
     }
+    /// Whether keys are of 4 bytes, though the type of the format's keys has 8.
+    #[inline(always)]
+    fn has_narrow_keys(&self) -> bool {
+        false
+    }
     /// The input at place `i`.
     ///
     /// # Safety
@@ -156,28 +161,3 @@ layout!(Slots {
     len,
     per_warp
 });
-
-impl<F: Format> Source<F> for Slots {
-    const HAS_GAPS: bool = true;
-
-    #[inline(always)]
-    fn places(&self) -> u64 {
-        self.len
-    }
-
-    #[inline(always)]
-    fn per_warp(&self) -> u32 {
-        self.per_warp
-    }
-
-    #[inline(always)]
-    unsafe fn load(&self, i: u64, _: bool) -> Input<F> {
-        // SAFETY: `i < len`.
-        let (word, value) = unsafe { F::read(self.slabs, i) };
-        Input {
-            key: F::key(word),
-            value,
-            live: word.is_key(),
-        }
-    }
-}

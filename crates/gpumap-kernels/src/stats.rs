@@ -16,6 +16,8 @@ kernel_args! {
         pub view: MapView,
         /// The chunks to look at.
         pub chunks: Chunks,
+        /// Bytes of a key, 4 or 8.
+        pub key_bytes: u32,
         /// Added to: `[i]` pairs that a search finds in slab `i + 1` of their walk; the last of
         /// the [`LENGTHS`] entries counts tombstones.
         pub lengths: *mut u64,
@@ -60,7 +62,7 @@ pub unsafe fn stats<F: Format>(args: &StatsArgs) {
                         let before = if chunk.reserved {
                             0
                         } else {
-                            slabs_before::<F>(&args.view, word, place as u64)
+                            slabs_before::<F>(args, word, place as u64)
                         };
                         atomic::block_fetch_add(of_block.add(before as usize), 1);
                     }
@@ -101,7 +103,7 @@ unsafe fn count_natively<F: Format>(args: &StatsArgs) {
                 } else if word.is_key() {
                     let before = match chunk.reserved {
                         true => 0,
-                        false => slabs_before::<F>(&args.view, word, place as u64),
+                        false => slabs_before::<F>(args, word, place as u64),
                     };
                     lengths[before as usize] += 1;
                 }
@@ -118,12 +120,13 @@ unsafe fn count_natively<F: Format>(args: &StatsArgs) {
 /// # Safety
 /// The view is of a live map, and the key lies there.
 #[inline(always)]
-unsafe fn slabs_before<F: Format>(view: &MapView, word: F::Word, address: u64) -> u32 {
+unsafe fn slabs_before<F: Format>(args: &StatsArgs, word: F::Word, address: u64) -> u32 {
+    let narrow = size_of::<F::Key>() != 4 && args.key_bytes == 4;
     let slab = address & !u64::from(SLAB_BYTES - 1);
     let mut probe = 0;
     loop {
         // SAFETY: the probe is below the length of the walk.
-        let place = unsafe { view.place::<F>(Stored::Table(word), probe) };
+        let place = unsafe { args.view.place_of::<F>(Stored::Table(word), probe, narrow) };
         // A key lies on its walk; the bound is for a table that something else wrote to.
         if place.slab as u64 == slab || probe + 1 == place.walk {
             return probe;

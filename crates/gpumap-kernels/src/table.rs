@@ -98,6 +98,21 @@ impl MapView {
     /// The view is of a live map, and `probe` is 0 or less than the walk's length.
     #[inline(always)]
     pub unsafe fn place<F: Format>(&self, stored: Stored<F::Word>, probe: u32) -> Place {
+        // SAFETY: passed on.
+        unsafe { self.place_of::<F>(stored, probe, false) }
+    }
+
+    /// As [`place`](Self::place), of a key that may be `narrow`: of 4 bytes, though the type of the format's keys has 8.
+    ///
+    /// # Safety
+    /// As for [`place`](Self::place).
+    #[inline(always)]
+    pub unsafe fn place_of<F: Format>(
+        &self,
+        stored: Stored<F::Word>,
+        probe: u32,
+        narrow: bool,
+    ) -> Place {
         match stored {
             Stored::Reserved(alias) => Place {
                 slab: self
@@ -106,7 +121,12 @@ impl MapView {
                 walk: 1,
             },
             Stored::Table(word) => {
-                let hash = KeyHash::new(F::key(word), self.seed);
+                let key = F::key(word);
+                let hash = if narrow {
+                    KeyHash::new(key.to_u64() as u32, self.seed)
+                } else {
+                    KeyHash::new(key, self.seed)
+                };
                 let (index, rest) = hash.submap(self.submap_count);
                 // SAFETY: `index < submap_count` by construction. The directory is not written
                 // while operations run.

@@ -123,33 +123,3 @@ impl<F: Format> Source<F> for Bins<F::Key, F::Value> {
         }
     }
 }
-
-/// The keys of a batch of pairs in bins, as a source of the verbs that take no values.
-#[derive(Clone, Copy, Debug)]
-pub struct KeysOfPairs<'a, K, V>(pub &'a Bins<K, V>);
-
-impl<F: Format> Source<F> for KeysOfPairs<'_, F::Key, F::Value> {
-    const HAS_GAPS: bool = <Bins<F::Key, F::Value> as Source<F>>::HAS_GAPS;
-
-    #[inline(always)]
-    fn places(&self) -> u64 {
-        self.0.len()
-    }
-
-    #[inline(always)]
-    fn per_warp(&self) -> u32 {
-        self.0.part
-    }
-
-    #[inline(always)]
-    unsafe fn part(&self, start: u64) -> u32 {
-        // SAFETY: passed on.
-        unsafe { self.0.used(start, self.0.part) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(&self, i: u64, _: bool) -> Input<F> {
-        // SAFETY: passed on. What lies there is a pair.
-        unsafe { Source::<F>::load(self.0, i, true) }
-    }
-}

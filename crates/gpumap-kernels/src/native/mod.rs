@@ -53,19 +53,19 @@ struct Flight<F: Format> {
 }
 
 impl<F: Format> Flight<F> {
-    /// Sends for slab number `probe` of the walk.
+    /// Sends for slab number `probe` of the walk of a key that may be [narrow](MapView::place_of).
     ///
     /// # Safety
     /// The view is of a live map, and the walk has such a slab.
     #[inline(always)]
-    unsafe fn go_to(&mut self, view: &MapView, probe: u32) {
+    unsafe fn go_to(&mut self, view: &MapView, probe: u32, narrow: bool) {
         let stored = if self.reserved {
             Stored::Reserved(self.job.word)
         } else {
             Stored::Table(self.job.word)
         };
         // SAFETY: the caller's promise.
-        let place = unsafe { view.place::<F>(stored, probe) };
+        let place = unsafe { view.place_of::<F>(stored, probe, narrow) };
         self.job.slab = place.slab;
         self.walk = place.walk;
         self.probe = probe;
@@ -156,7 +156,7 @@ impl<'a, S> Places<'a, S> {
                     probe: 0,
                     walk: 0,
                 };
-                flight.go_to(view, 0);
+                flight.go_to(view, 0, self.batch.has_narrow_keys());
                 return Some(flight);
             }
         }
@@ -194,7 +194,7 @@ pub(crate) unsafe fn serve<F: Format, S: Source<F>, V: Verb<F>>(
             let mut next = verb.serve(&flight.job, seen);
             if next == Next::Walk {
                 if flight.probe + 1 < flight.walk {
-                    flight.go_to(view, flight.probe + 1);
+                    flight.go_to(view, flight.probe + 1, batch.has_narrow_keys());
                 } else {
                     next = verb.walked_off(&flight.job, flight.reserved);
                 }

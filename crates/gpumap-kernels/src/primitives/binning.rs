@@ -152,14 +152,17 @@ impl Binning<u64> for EvenFloats {
 pub trait Ordered: Layout + Copy + PartialOrd + Send + Sync + 'static {
     /// The unsigned integer of this size.
     type Word: Bits;
+    /// Whether words are [flipped](Edges::flip).
+    const FLIPS: bool;
     /// The value with these bits.
     fn of(word: Self::Word) -> Self;
 }
 
 macro_rules! ordered {
-    ($($t:ty: $word:ty, $of:expr;)*) => {$(
+    ($($t:ty: $word:ty, $flips:literal, $of:expr;)*) => {$(
         impl Ordered for $t {
             type Word = $word;
+            const FLIPS: bool = $flips;
             #[inline(always)]
             fn of(word: $word) -> Self {
                 $of(word)
@@ -169,10 +172,10 @@ macro_rules! ordered {
 }
 
 ordered! {
-    u32: u32, |w| w;
-    f32: u32, f32::from_bits;
-    u64: u64, |w| w;
-    f64: u64, f64::from_bits;
+    u32: u32, true, |w| w;
+    f32: u32, false, f32::from_bits;
+    u64: u64, true, |w| w;
+    f64: u64, false, f64::from_bits;
 }
 
 /// Bins between sorted edges: `v` lies in bin `i` if `edges[i] <= v < edges[i + 1]`.
@@ -197,7 +200,8 @@ unsafe impl<T> Sync for Edges<T> {}
 impl<T: Ordered> Binning<T::Word> for Edges<T> {
     #[inline(always)]
     unsafe fn bin(&self, word: T::Word) -> u32 {
-        let v = T::of(T::Word::from_u64(word.to_u64() ^ self.flip));
+        let flip = if T::FLIPS { self.flip } else { 0 };
+        let v = T::of(T::Word::from_u64(word.to_u64() ^ flip));
         // How many edges are at most `v`: each step halves `left`, so the search ends.
         let (mut below, mut left) = (0, self.len);
         while left > 0 {

@@ -1,4 +1,4 @@
-//! Looking keys up, and counting those that are absent.
+//! Looking keys up, and counting those that are there or absent.
 
 use crate::probe::{Job, Next, Seen, Verb};
 use crate::slot::{Bits, Format};
@@ -73,14 +73,16 @@ impl<F: Format> Verb<F> for Get<F::Value> {
     }
 }
 
-/// Counts absent keys; of several equal ones each.
+/// Counts keys that are present, or absent; of several equal ones each.
 #[derive(Clone, Copy, Debug)]
-pub struct CountAbsent {
-    /// This lane's absent keys.
-    pub absent: u32,
+pub struct Count {
+    /// Whether those that are present.
+    pub present: bool,
+    /// How many this lane has counted.
+    pub keys: u32,
 }
 
-impl<F: Format> Verb<F> for CountAbsent {
+impl<F: Format> Verb<F> for Count {
     const TAKES: bool = false;
     const READS: bool = false;
     const LOCATES: bool = false;
@@ -89,18 +91,17 @@ impl<F: Format> Verb<F> for CountAbsent {
 
     #[inline(always)]
     unsafe fn serve(&mut self, _: &Job<F>, seen: Seen<F::Value>) -> Next {
-        if seen.holds == 0 {
-            if seen.empty == 0 {
-                return Next::Walk;
-            }
-            self.absent += 1;
+        let found = seen.holds != 0;
+        if !found && seen.empty == 0 {
+            return Next::Walk;
         }
+        self.keys += u32::from(found == self.present);
         Next::Done
     }
 
     #[inline(always)]
     unsafe fn walked_off(&mut self, _: &Job<F>, _: bool) -> Next {
-        self.absent += 1;
+        self.keys += u32::from(!self.present);
         Next::Done
     }
 }

@@ -196,6 +196,7 @@ fn is_ptx(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpumap_kernels::kernels::{Encoding, kernels_of, pairs_8_8_wide};
     use gpumap_kernels::primitives::order;
     use gpumap_simt::layout;
 
@@ -364,14 +365,30 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_texts_take_the_arguments_of_this_program() {
-        let wide = Symbol::from(gpumap_kernels::kernels::KERNELS_8_8_WIDE.insert);
-        let packed = Symbol::from(gpumap_kernels::kernels::KERNELS_4_4.insert);
-        let [sm_70, sm_90] = [PtxChoice::Sm70, PtxChoice::Sm90].map(|c| PtxText::of(&c).unwrap());
-        assert!(sm_90.find(wide).unwrap().is_ok());
-        assert!(sm_70.find(wide).is_none());
-        for text in [sm_70, sm_90] {
-            assert!(text.find(packed).unwrap().is_ok());
+    fn the_built_in_texts_have_the_kernels_of_every_map_and_take_their_arguments() {
+        let text = |choice| PtxText::of(&choice).unwrap();
+        let texts = [
+            (Encoding::Split, text(PtxChoice::Sm70)),
+            (Encoding::Wide, text(PtxChoice::Sm90)),
+        ];
+        for key_bytes in [4, 8] {
+            for (value_bytes, (encoding, text)) in [0, 4, 8]
+                .into_iter()
+                .flat_map(|bytes| texts.iter().map(move |text| (bytes, text)))
+            {
+                let set = kernels_of([key_bytes, value_bytes], *encoding);
+                for entry in set.entries() {
+                    let symbol = Symbol::from(entry);
+                    assert!(
+                        text.find(symbol).is_some_and(|found| found.is_ok()),
+                        "{entry:?}"
+                    );
+                }
+            }
+        }
+        let wide = Symbol::from(&pairs_8_8_wide::INSERT_8_8_WIDE);
+        assert!(texts[0].1.find(wide).is_none());
+        for (_, text) in &texts {
             assert!(text.find(Symbol::from(&order::NUMBER)).unwrap().is_ok());
         }
     }

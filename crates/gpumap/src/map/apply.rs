@@ -2,14 +2,16 @@
 
 use std::ptr;
 
-use gpumap_kernels::kernels::MixedArgs;
 use gpumap_kernels::kernels::codes::{self, CODES, COUNT_STORES, CountStoresArgs};
+use gpumap_kernels::kernels::{self, OperationArgs};
+use gpumap_kernels::verbs::look_up::Answers;
 use gpumap_kernels::verbs::mixed::operation::{self, may_store};
-use gpumap_kernels::verbs::mixed::{Told, outcome};
-use gpumap_kernels::verbs::store::{Account, Select};
+use gpumap_kernels::verbs::mixed::outcome;
+use gpumap_kernels::verbs::store::Select;
 use gpumap_simt::kernel::Grid;
 
 use super::command::{Command, Kind};
+use super::launch::Notes;
 use super::store::{Progress, Report};
 use super::table::Table;
 use super::{Core, Key, Map, Value};
@@ -89,7 +91,7 @@ struct Mix {
     /// Keys and values.
     pairs: Command,
     operations: *const u8,
-    told: Told<u8>,
+    answers: Answers<u8>,
     /// How many of them may store, if that has been counted.
     stores: Option<usize>,
     /// How many of them remove at most.
@@ -224,9 +226,10 @@ impl Core {
                 let mut values_told =
                     scratch.host_target(ScratchRole::FirstOutput, values_told, bytes_told)?;
                 let mut outcomes = scratch.host_target(ScratchRole::SecondOutput, outcomes, len)?;
-                let told = Told {
+                let answers = Answers {
                     values: values_told.as_mut_ptr(),
-                    outcomes: outcomes.as_mut_ptr(),
+                    found: outcomes.as_mut_ptr(),
+                    default: 0,
                 };
                 // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
                 let mix = unsafe {
@@ -237,7 +240,7 @@ impl Core {
                             ..Command::of(Kind::Insert, self.pair, len)
                         },
                         operations: scratch.stage(ScratchRole::Tiles, operations.bytes())?,
-                        told,
+                        answers,
                         stores,
                         removes,
                     }
@@ -379,21 +382,21 @@ impl Core {
         };
         let (counters, removed) = scratch.counting_two()?;
         let (grid, batch) = self.share_out(keys, values, len);
-        let args = MixedArgs {
-            view: match mix.stores {
-                Some(0) => table.view(),
-                _ => table.view_to_mix(),
-            },
-            batch,
+        let view = match mix.stores {
+            Some(0) => table.view(),
+            _ => table.view_to_mix(),
+        };
+        let notes = Notes {
+            counters,
+            unplaced,
+            select,
+        };
+        let kernel = self.batch_kernel(kernels::Operation::Mixed)?;
+        let args = OperationArgs {
+            answers: mix.answers,
             operations: mix.operations,
-            told: mix.told,
-            account: Account {
-                outcomes: ptr::null_mut(),
-                unplaced,
-                counters,
-                select,
-            },
             removed,
+            ..self.operation_args(view, batch, notes.account(ptr::null_mut()))
         };
         // Until the kernel has ended well, as far as anyone knows.
         scratch.dirty_bits();
@@ -401,7 +404,7 @@ impl Core {
             self.or_poison_if_launched(scratch, |scratch| {
                 // SAFETY: the kernel set fits the map's types; inputs are staged, outputs and bits are as
                 // long as the batch; the caller holds the table's lock until this has ended.
-                unsafe { self.kernels.mixed.launch(scratch.stream(), grid, args) }?;
+                unsafe { kernel.launch(scratch.stream(), grid, args) }?;
                 scratch.counted_two()
             })?;
         if unplaced == 0 && select != Select::Unplaced {

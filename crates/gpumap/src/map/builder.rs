@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::marker::PhantomData;
 
-use gpumap_kernels::kernels::{Encoding, KERNELS_8_8_WIDE};
+use gpumap_kernels::kernels::{Encoding, pairs_8_8_wide};
 use gpumap_kernels::table::MAX_PAGE_SLABS;
 
 use super::shape::Wish;
@@ -244,7 +244,7 @@ pub(crate) fn encoding_of(device: &Device) -> Result<Encoding> {
         return Ok(Encoding::Wide);
     };
     let current = context.enter()?;
-    match context.function(&current, KERNELS_8_8_WIDE.insert) {
+    match context.function(&current, &pairs_8_8_wide::INSERT_8_8_WIDE) {
         Ok(_) => Ok(Encoding::Wide),
         Err(Error::KernelMissing { .. }) => Ok(Encoding::Split),
         Err(error) => Err(error),

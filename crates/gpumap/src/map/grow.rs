@@ -1,12 +1,10 @@
 //! Growing, shrinking and compacting: moving the pairs to new slabs, one submap after the other.
 
-use gpumap_kernels::kernels::RehashArgs;
 use gpumap_kernels::rebuild::{self, RebuildArgs};
 use gpumap_kernels::source::Slots;
-use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::kernel::Grid;
 
-use super::launch::share_out;
+use super::launch::{Notes, share_out};
 use super::shape::{Shape, Wish};
 use super::table::{Slab, Table};
 use super::{Core, Growth, Key, Map, Value};
@@ -415,20 +413,13 @@ impl Core {
     ) -> Result<usize> {
         let slots = slots as u64;
         let (grid, per_warp) = share_out(slots, u64::from(self.device.multiprocessors()));
-        let args = RehashArgs {
-            view: table.view_to_store(),
-            slots: Slots {
-                slabs,
-                len: slots,
-                per_warp,
-            },
-            account: Account {
-                outcomes: ptr::null_mut(),
-                unplaced: ptr::null_mut(),
-                counters: scratch.counting()?,
-                select: Select::All,
-            },
+        let slots = Slots {
+            slabs,
+            len: slots,
+            per_warp,
         };
+        let account = Notes::of(scratch.counting()?).account(ptr::null_mut());
+        let args = self.operation_args(table.view_to_store(), slots, account);
         // SAFETY: the kernel set fits the map's types; both tables are live, and the caller keeps
         // all other operations away until this has ended.
         unsafe { self.kernels.rehash.launch(scratch.stream(), grid, args) }?;

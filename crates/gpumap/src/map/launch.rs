@@ -4,13 +4,10 @@ use std::ptr;
 
 use gpumap_kernels::build::bins::Bins;
 use gpumap_kernels::count::{Counters, MOST_BLOCKS};
-use gpumap_kernels::kernels::ids::{IdKernels, id_kernels};
-use gpumap_kernels::kernels::{
-    AssignArgs, AssignBinsArgs, BATCH_THREADS, CountArgs, CountBinsArgs, Encoding, GetArgs,
-    RemoveArgs, RemoveBinsArgs, StoreArgs, StoreBinsArgs,
-};
-use gpumap_kernels::map_ref::SlotKind;
+use gpumap_kernels::kernels::{BATCH_THREADS, BatchArgs, Operation, OperationArgs};
 use gpumap_kernels::source::Batch;
+use gpumap_kernels::table::MapView;
+use gpumap_kernels::verbs::look_up::Answers;
 use gpumap_kernels::verbs::store::{Account, Select};
 use gpumap_simt::atomic::part::Update;
 use gpumap_simt::kernel::{Grid, Kernel, Launcher};
@@ -68,7 +65,7 @@ impl Notes {
     }
 
     /// The same as kernels that store take it, with a byte for each key that is stored, or none.
-    fn account(self, outcomes: *mut u8) -> Account {
+    pub fn account(self, outcomes: *mut u8) -> Account {
         Account {
             outcomes,
             unplaced: self.unplaced,
@@ -95,167 +92,104 @@ impl Core {
         if command.is_empty() {
             return Ok(());
         }
-        match (command.bins, self.kernels.bulk) {
+        if command.kind == Kind::Dump {
+            let (keys, values) = (command.keys.cast_mut(), command.values.cast_mut());
+            let dump = Dump::of(table, Order::Any, keys, values, command.len)?;
+            let (kernel, counters) = (self.kernels.retrieve_all, notes.counters);
             // SAFETY: passed on.
-            (Some(bins), Some(_)) => unsafe { self.launch_bins(table, on, command, bins, notes) },
-            // SAFETY: passed on.
-            _ => unsafe { self.launch_batch(table, on, command, notes) },
+            return unsafe { dump.queue(kernel, on, &self.device, counters, ptr::null_mut()) };
         }
-    }
-
-    /// As [`launch`](Self::launch), of a batch as it came.
-    unsafe fn launch_batch(
-        &self,
-        table: &Table,
-        on: &impl Launcher<Error = Error>,
-        command: &Command,
-        notes: Notes,
-    ) -> Result<()> {
-        let (grid, batch) = self.share_out(command.keys, command.values, command.len);
-        let batch = Batch {
-            value: command.value,
-            ..batch
+        let (operation, mode) = self.operation(command.kind);
+        let view = match command.kind.traits().stores {
+            true => table.view_to_store(),
+            false => table.view(),
         };
-        let answers = command.outputs();
-        // SAFETY: the kernel set is for keys and values of these sizes; the rest is the caller's promise.
+        let update = match command.kind {
+            Kind::Merge(update) | Kind::Update(update) => update,
+            _ => Update::Replace,
+        };
+        // SAFETY: the kernels are for keys and values of these sizes; bins live as long as the batch, and there is a bit for
+        // each place; the rest is the caller's promise.
         unsafe {
-            match command.kind {
-                Kind::Get => {
-                    let args = GetArgs {
-                        view: table.view(),
-                        batch,
-                        answers,
-                    };
-                    self.kernels.get.launch(on, grid, args)
-                }
-                Kind::CountAbsent => {
-                    let args = CountArgs {
-                        view: table.view(),
-                        batch,
-                        absent: notes.counters,
-                    };
-                    self.kernels.count_absent.launch(on, grid, args)
-                }
-                Kind::Insert | Kind::Merge(_) | Kind::GetOrInsert | Kind::ExchangeIds => {
-                    let args = StoreArgs {
-                        view: table.view_to_store(),
-                        batch,
-                        update: update_of(command.kind),
-                        values: command.out_values,
-                        account: notes.account(command.out_flags),
-                    };
-                    self.store_kernel(command.kind).launch(on, grid, args)
-                }
-                Kind::Update(update) => {
-                    let args = AssignArgs {
-                        view: table.view(),
-                        batch,
-                        update,
-                        present: notes.counters,
-                    };
-                    self.kernels.assign.launch(on, grid, args)
-                }
-                Kind::Remove | Kind::Take | Kind::TakeIds => {
-                    let kernel = match command.kind {
-                        Kind::Take => self.kernels.take,
-                        Kind::TakeIds => self.id_kernels().withdraw,
-                        _ => self.kernels.remove,
-                    };
-                    let args = RemoveArgs {
-                        view: table.view(),
-                        batch,
-                        answers,
-                        removed: notes.counters,
-                    };
-                    kernel.launch(on, grid, args)
-                }
-                Kind::Dump => {
-                    let (keys, values) = (command.keys.cast_mut(), command.values.cast_mut());
-                    let dump = Dump::of(table, Order::Any, keys, values, command.len)?;
-                    let kernel = self.kernels.retrieve_all;
-                    dump.queue(kernel, on, &self.device, notes.counters, ptr::null_mut())
-                }
+            if let (Some(bins), Some(kernel)) = (command.bins, self.kernels.bins(operation)) {
+                let args = OperationArgs {
+                    update,
+                    mode,
+                    ..self.operation_args(view, bins, notes.account(command.out_flags))
+                };
+                return kernel.launch(on, grid_of_bins(&bins), args);
             }
+            let (grid, batch) = self.share_out(command.keys, command.values, command.len);
+            let batch = Batch {
+                value: command.value,
+                ..batch
+            };
+            let args = OperationArgs {
+                update,
+                mode,
+                answers: command.outputs(),
+                ..self.operation_args(view, batch, notes.account(command.out_flags))
+            };
+            self.batch_kernel(operation)?.launch(on, grid, args)
         }
     }
 
-    /// As [`launch`](Self::launch), of a batch in bins: of those kinds that are sorted.
-    unsafe fn launch_bins(
+    /// The operation of a kind, and which of its [modes](OperationArgs::mode).
+    const fn operation(&self, kind: Kind) -> (Operation, u32) {
+        let operation = match kind {
+            Kind::Get | Kind::Dump => Operation::Get,
+            Kind::CountAbsent => Operation::Count,
+            Kind::Insert => Operation::Insert,
+            Kind::Merge(_) => Operation::Merge,
+            Kind::GetOrInsert => Operation::GetOrInsert,
+            Kind::ExchangeIds => Operation::Exchange,
+            // The keys of a set have no values: those that are present are counted.
+            Kind::Update(_) if self.pair.value == 0 => return (Operation::Count, 1),
+            Kind::Update(_) => Operation::Assign,
+            Kind::Remove => Operation::Remove,
+            Kind::Take => Operation::Take,
+            Kind::TakeIds => Operation::Withdraw,
+        };
+        (operation, 0)
+    }
+
+    /// The kernel of an operation on a batch as it comes.
+    ///
+    /// # Errors
+    /// [`Error::KernelMissing`] for one on ids in a map that has none.
+    pub(super) fn batch_kernel(&self, operation: Operation) -> Result<&'static Kernel<BatchArgs>> {
+        let kernel = self.kernels.batch(operation);
+        kernel.ok_or(Error::KernelMissing { kernel: "of ids" })
+    }
+
+    /// The kernel of a kind on a batch as it comes.
+    pub(super) fn kernel_of(&self, kind: Kind) -> Result<&'static Kernel<BatchArgs>> {
+        self.batch_kernel(self.operation(kind).0)
+    }
+
+    /// Arguments of an operation that tells nothing.
+    pub(super) fn operation_args<S>(
         &self,
-        table: &Table,
-        on: &impl Launcher<Error = Error>,
-        command: &Command,
-        bins: Bins<u8, u8>,
-        notes: Notes,
-    ) -> Result<()> {
-        let Some(kernels) = self.kernels.bulk else {
-            return Ok(());
-        };
-        let grid = grid_of_bins(&bins);
-        // SAFETY: as above; the bins live as long as the batch, and there is a bit for each place.
-        unsafe {
-            match (command.kind, kernels.assign) {
-                (Kind::CountAbsent, _) => {
-                    let args = CountBinsArgs {
-                        view: table.view(),
-                        bins,
-                        absent: notes.counters,
-                    };
-                    kernels.count_absent.launch(on, grid, args)
-                }
-                (Kind::Update(update), Some(kernel)) => {
-                    let args = AssignBinsArgs {
-                        view: table.view(),
-                        bins,
-                        update,
-                        present: notes.counters,
-                    };
-                    kernel.launch(on, grid, args)
-                }
-                (Kind::Insert | Kind::Merge(_), _) => {
-                    let args = StoreBinsArgs {
-                        view: table.view_to_store(),
-                        bins,
-                        update: update_of(command.kind),
-                        account: notes.account(command.out_flags),
-                    };
-                    let kernel = match command.kind {
-                        Kind::Merge(_) => kernels.merge,
-                        _ => kernels.insert,
-                    };
-                    kernel.launch(on, grid, args)
-                }
-                (Kind::Remove, _) => {
-                    let args = RemoveBinsArgs {
-                        view: table.view(),
-                        bins,
-                        removed: notes.counters,
-                    };
-                    kernels.remove.launch(on, grid, args)
-                }
-                // What tells something of each key is not sorted, nor what a set has no values for.
-                _ => self.launch_batch(table, on, command, notes),
-            }
+        view: MapView,
+        input: S,
+        account: Account,
+    ) -> OperationArgs<S, u8> {
+        OperationArgs {
+            view,
+            input,
+            key_bytes: self.pair.key as u32,
+            value_bytes: self.pair.value as u32,
+            update: Update::Replace,
+            mode: 0,
+            answers: Answers {
+                values: ptr::null_mut(),
+                found: ptr::null_mut(),
+                default: 0,
+            },
+            account,
+            operations: ptr::null(),
+            removed: Notes::NONE.counters,
         }
-    }
-
-    /// The kernel of a kind that stores.
-    pub(super) fn store_kernel(&self, kind: Kind) -> &'static Kernel<StoreArgs<u8, u8>> {
-        match kind {
-            Kind::Merge(_) => self.kernels.merge,
-            Kind::GetOrInsert => self.kernels.get_or_insert,
-            Kind::ExchangeIds => self.id_kernels().exchange,
-            _ => self.kernels.insert,
-        }
-    }
-
-    /// What a map of ids has beside its other kernels.
-    fn id_kernels(&self) -> &'static IdKernels {
-        let encoding = match self.kernels.slots {
-            SlotKind::Split => Encoding::Split,
-            SlotKind::Packed | SlotKind::Wide | SlotKind::Keys => Encoding::Wide,
-        };
-        id_kernels(self.pair.key as u32, encoding)
     }
 
     /// The grid for a batch of `len` keys, at least one, and the batch as kernels take it.
@@ -274,14 +208,6 @@ impl Core {
             per_warp,
         };
         (grid, batch)
-    }
-}
-
-/// What a kernel that stores does to values of present keys, if it does.
-fn update_of(kind: Kind) -> Update {
-    match kind {
-        Kind::Merge(update) => update,
-        _ => Update::Replace,
     }
 }
 

@@ -24,9 +24,7 @@ pub(super) struct TableInfo {
     pub left: usize,
     pub slots: usize,
     pub bytes: u64,
-    /// Whether there are kernels for bins and pages,
-    pub has_bulk: bool,
-    /// and such as merge values in pages.
+    /// Whether there are kernels that merge values in pages.
     pub merges_in_pages: bool,
 }
 
@@ -67,7 +65,6 @@ pub(super) fn plan(
 ) -> Plan {
     let len = command.len;
     let is_sorted = match command.kind {
-        _ if !table.has_bulk => false,
         Kind::Get => tuning.sorts_lookups(len, table.bytes),
         _ => !command.answers() && tuning.sorts(len, table.bytes),
     };
@@ -84,7 +81,7 @@ fn pages(
     table: &TableInfo,
     tuning: &Tuning,
 ) -> Option<PageJob> {
-    if command.answers() || !table.has_bulk {
+    if command.answers() {
         return None;
     }
     let (len, is_empty) = (command.len, table.len == 0);
@@ -138,7 +135,6 @@ mod tests {
             left: 500,
             slots: 1_000,
             bytes: 16_000,
-            has_bulk: true,
             merges_in_pages: true,
         };
         (table, Tuning::from([100, 200, 50]))
@@ -197,8 +193,6 @@ mod tests {
         for kind in [Kind::Insert, Kind::Merge(Update::Add), Kind::Remove] {
             assert_eq!(ways(kind, 500, answers), ".", "{kind:?}");
         }
-        let plain = |_: &mut Command, table: &mut TableInfo| table.has_bulk = false;
-        assert_eq!(ways(Kind::Insert, 500, plain), ".");
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl<K: Key + Element, V: Value + Element> Map<K, V> {
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
         self.core
-            .retain(keys.test().widened(), values.test().widened())
+            .retain(keys.test().raised(), values.test().raised())
     }
 }
 
@@ -51,21 +51,27 @@ impl<K: Key + Element> Map<K, ()> {
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retain(&self, keys: Predicate<K>) -> Result<usize> {
-        self.core.retain(keys.test().widened(), Test::NONE)
+        self.core.retain(keys.test().raised(), Test::NONE)
     }
 }
 
 impl Core {
-    /// Removes what one of two tests does not hold for. Returns how many pairs that were.
+    /// Removes what one of two [raised](Test::raised) tests does not hold for. Returns how many pairs that were.
     fn retain(&self, keys: Test<u64>, values: Test<u64>) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
         let table = self.exclusive()?;
         self.expect_sound()?;
         let (chunks, blocks) = table.chunks()?;
+        let shift = |bytes: usize| match bytes {
+            4 => 32,
+            _ => 0,
+        };
         let args = RetainArgs {
             chunks,
             keys,
             values,
+            key_shift: shift(self.pair.key),
+            value_shift: shift(self.pair.value),
             removed: scratch.counting()?,
         };
         let grid = Grid::new(blocks, THREADS);

@@ -78,6 +78,7 @@ impl Core {
         let args = StatsArgs {
             view: table.view(),
             chunks,
+            key_bytes: self.pair.key as u32,
             lengths: lengths.as_mut_ptr(),
         };
         // SAFETY: all of the output.

@@ -157,10 +157,6 @@ impl Core {
         scratch: &mut Workspace,
         command: Command,
     ) -> Result<usize> {
-        if let (Kind::Update(_), Some(_), 0) = (command.kind, command.bins, self.pair.value) {
-            // The keys of a set have no values.
-            return Ok(command.len - self.count_absent(table, scratch, command)?);
-        }
         let notes = Notes::of(scratch.counting()?);
         let [changed, _] = self.or_poison_if_launched(scratch, |scratch| {
             // SAFETY: the batch is staged, outputs have a place for each key, and bins live as long as the command;

@@ -3,7 +3,6 @@
 use gpumap_simt::{kernel_args, mem};
 
 use crate::primitives::word::{Span, Word};
-use crate::slot::Bits;
 
 kernel_args! {
     /// A predicate as data: whether the bits of an element, masked by `mask`, folded for floats
@@ -32,29 +31,18 @@ impl Test<u64> {
         span: 0,
         invert: 0,
     };
-
-    /// The test of narrower elements that has these bits.
-    #[inline(always)]
-    pub fn narrowed<W: Bits>(&self) -> Test<W> {
-        Test {
-            mask: W::from_u64(self.mask),
-            fold: W::from_u64(self.fold),
-            low: W::from_u64(self.low),
-            span: W::from_u64(self.span),
-            invert: self.invert,
-        }
-    }
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<W: Word> Test<W> {
-    /// Its bits.
-    pub fn widened(&self) -> Test<u64> {
+    /// The same test of elements whose bits have been shifted up to the highest of 64.
+    pub fn raised(&self) -> Test<u64> {
+        let raised = |word: W| word.to_u64() << (64 - 8 * size_of::<W>());
         Test {
-            mask: self.mask.to_u64(),
-            fold: self.fold.to_u64(),
-            low: self.low.to_u64(),
-            span: self.span.to_u64(),
+            mask: raised(self.mask),
+            fold: raised(self.fold),
+            low: raised(self.low),
+            span: raised(self.span),
             invert: self.invert,
         }
     }

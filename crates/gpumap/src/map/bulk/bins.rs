@@ -4,7 +4,6 @@ use std::ptr;
 
 use gpumap_kernels::build::bins::Bins;
 use gpumap_kernels::build::combine::{self, Combine, SampleArgs};
-use gpumap_kernels::kernels::BulkKernels;
 use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::{ScatterArgs, ScatterKernel};
 use gpumap_simt::atomic::part::Update;
@@ -157,9 +156,6 @@ impl Core {
         job: &Command,
         combines: bool,
     ) -> Result<Option<Binned>> {
-        let Some(kernels) = self.kernels.bulk else {
-            return Ok(None);
-        };
         if !self.plan(job, BatchInfo::of(job)).is_sorted {
             return Ok(None);
         }
@@ -167,7 +163,7 @@ impl Core {
         if !job.values.is_null() || looks_first && self.repeats(scratch, job)? {
             return self.pairs_to_bins(scratch, job, REGION_BITS, combines);
         }
-        let keys = self.keys_to_bins(scratch, kernels, job.keys, job.len, REGION_BITS)?;
+        let keys = self.keys_to_bins(scratch, job.keys, job.len, REGION_BITS)?;
         Ok(keys.map(|keys| Binned {
             same: Some(job.value),
             ..keys
@@ -177,7 +173,7 @@ impl Core {
     /// Whether many keys of a batch come several times among as many as a tile has, and there are kernels that combine these.
     /// Waits for the device.
     fn repeats(&self, scratch: &mut Workspace, job: &Command) -> Result<bool> {
-        let Some(kernels) = self.kernels.bulk.and_then(|bulk| bulk.combined) else {
+        let Some(kernels) = self.kernels.bulk.combined else {
             return Ok(false);
         };
         if job.len < combine::SAMPLE as usize {
@@ -218,9 +214,7 @@ impl Core {
         bits: u32,
         combines: bool,
     ) -> Result<Option<Binned>> {
-        let Some(kernels) = &self.kernels.bulk else {
-            return Ok(None);
-        };
+        let kernels = &self.kernels.bulk;
         let sort = |scratch: &mut Workspace, kernel, combine: Option<Combine>| {
             let how = (kernel, combine.unwrap_or(Combine::KEEP));
             let values = (job.values, job.value, self.pair.value);
@@ -256,13 +250,12 @@ impl Core {
     fn keys_to_bins(
         &self,
         scratch: &mut Workspace,
-        kernels: &BulkKernels,
         keys: *const u8,
         len: usize,
         bits: u32,
     ) -> Result<Option<Binned>> {
         let values = (ptr::null(), 0, 0);
-        let kernel = (kernels.keys_to_bins, Combine::KEEP);
+        let kernel = (self.kernels.bulk.keys_to_bins, Combine::KEEP);
         self.to_bins(scratch, kernel, keys, values, len, bits)
     }
 

@@ -42,15 +42,13 @@ impl Core {
     pub(in crate::map) fn plan(&self, command: &Command, batch: BatchInfo) -> plan::Plan {
         let occupancy = &self.state.occupancy;
         let slots = self.slots();
-        let bulk = self.kernels.bulk;
         let table = TableInfo {
             len: occupancy.len(),
             capacity: self.capacity(),
             left: occupancy.left(),
             slots,
             bytes: slots as u64 * u64::from(self.kernels.slot_bytes),
-            has_bulk: bulk.is_some(),
-            merges_in_pages: bulk.is_some_and(|bulk| bulk.merged.is_some()),
+            merges_in_pages: self.kernels.bulk.merged.is_some(),
         };
         plan::plan(command, batch, &table, &self.tuning)
     }
@@ -95,10 +93,10 @@ impl Core {
             fits,
         };
         let page_job = self.plan(&job, batch).pages;
-        let (Some(PageJob { before, merge }), Some(kernels)) = (page_job, &self.kernels.bulk)
-        else {
+        let Some(PageJob { before, merge }) = page_job else {
             return Ok(None);
         };
+        let kernels = &self.kernels.bulk;
         let leaves_absent = merge.is_some_and(|merge| merge.leaves_absent);
         let sample = job.first(job.len.min(self.tuning.sample));
         if leaves_absent && self.count_absent(table, scratch, sample)? != 0 {

@@ -72,9 +72,7 @@ impl Core {
             out_flags,
             ..
         } = command;
-        let Some(kernels) = &self.kernels.bulk else {
-            return Ok(false);
-        };
+        let kernels = &self.kernels.bulk;
         if !self.plan(&command, BatchInfo::of(&command)).is_sorted {
             return Ok(false);
         }

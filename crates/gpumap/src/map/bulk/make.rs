@@ -185,11 +185,8 @@ impl Build<'_> {
     /// What makes the pages of such slots from what was sorted.
     fn making(&self, slot_bytes: u32, sorted: &Sorting, reports: Reports) -> Making {
         let plan = &self.plan;
-        let plain = [self.kernels.build, self.kernels.fill];
-        let [build, fill] = match self.merge {
-            Some(_) => self.kernels.merged.unwrap_or(plain),
-            None => plain,
-        };
+        let merged = self.merge.and(self.kernels.merged);
+        let [build, fill] = merged.unwrap_or(self.kernels.pages);
         let kernel = match plan.before {
             Before::Nothing => build,
             Before::Pairs => fill,

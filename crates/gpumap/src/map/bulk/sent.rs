@@ -42,7 +42,7 @@ impl Core {
     /// The kernels that batches are sent with, for one of so many keys on this rank: none where
     /// that does not pay.
     pub(crate) fn send_kernels(&self, len: usize) -> Option<SendKernels> {
-        let kernels = self.kernels.bulk?;
+        let kernels = &self.kernels.bulk;
         self.tuning.sends(len).then_some(SendKernels {
             pairs: kernels.send,
             sorted: kernels.sort,
@@ -144,9 +144,6 @@ impl Core {
         answers: *const ReceiveBuffer,
         default: u64,
     ) -> Result<()> {
-        let Some(kernels) = self.kernels.bulk else {
-            return Ok(());
-        };
         // What a warp has answers for.
         let bins = Bins { part: PART, ..bins };
         let args = GetBinsArgs {
@@ -162,6 +159,6 @@ impl Core {
             ..grid
         };
         // SAFETY: the kernel set fits the map's types; the caller's promise.
-        unsafe { kernels.get.launch(stream, grid, args) }
+        unsafe { self.kernels.bulk.get.launch(stream, grid, args) }
     }
 }

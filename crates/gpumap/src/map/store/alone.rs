@@ -1,13 +1,13 @@
 //! Batches that may not fit, alone on the map: growing, filling up, taking back.
 
-use gpumap_kernels::kernels::UndoArgs;
+use gpumap_kernels::kernels::{Operation, OperationArgs};
 use gpumap_kernels::verbs::store::Select;
-use gpumap_simt::kernel::Kernel;
 
 use super::run::Report;
 use crate::error::{Error, Result};
 use crate::map::command::{Command, Kind};
 use crate::map::grow::PARTS;
+use crate::map::launch::Notes;
 use crate::map::table::Table;
 use crate::map::{Core, Growth};
 use crate::scratch::{ScratchRole, Workspace};
@@ -124,9 +124,12 @@ impl Core {
         };
         // For all of it now: once pairs are stored, nothing may fail for want of memory.
         scratch.clear_bits(job.places())?;
-        let kernels = [self.kernels.insert, self.store_kernel(job.kind)].map(Kernel::entry);
+        let kernels = [
+            self.batch_kernel(Operation::Insert)?,
+            self.kernel_of(job.kind)?,
+            self.batch_kernel(Operation::Undo)?,
+        ];
         self.device.load_kernels(kernels)?;
-        self.device.load_kernels([self.kernels.undo])?;
         // First the absent keys. Values of present ones, which could not be taken back, are
         // touched when nothing can fail any more.
         let insert = Command {
@@ -229,16 +232,16 @@ impl Core {
         Progress { stored, moved }: Progress,
     ) -> Result<()> {
         let (grid, batch) = self.share_out(job.keys, job.values, job.len);
-        let args = UndoArgs {
-            view: table.view_to_store(),
-            batch,
-            outcomes: job.out_flags,
-            buries: u32::from(moved),
+        let kernel = self.batch_kernel(Operation::Undo)?;
+        let account = Notes::NONE.account(job.out_flags);
+        let args = OperationArgs {
+            mode: u32::from(moved),
+            ..self.operation_args(table.view_to_store(), batch, account)
         };
         self.or_poison(scratch, |scratch| {
             // SAFETY: the batch has ended and left its outcomes; the exclusive lock keeps all
             // other operations away.
-            unsafe { self.kernels.undo.launch(scratch.stream(), grid, args) }?;
+            unsafe { kernel.launch(scratch.stream(), grid, args) }?;
             scratch.stream().synchronize()
         })?;
         self.state.occupancy.removed(stored);
