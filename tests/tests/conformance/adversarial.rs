@@ -263,3 +263,58 @@ fn keys_of_one_region_find_room_down_to_the_last_few() {
     }
     on_pairs!(body: u64 => u64);
 }
+
+#[test]
+fn keys_of_one_region_say_what_memory_they_lack() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = 20_000;
+        let in_region = |&i: &u64| KeyHash::new(i, KNOWN).submap(7).0 == 0;
+        let keys: Vec<K> = (1..).filter(in_region).take(n).map(key).collect();
+        let values: Vec<V> = keys.iter().map(|&k| value_by(k, 1)).collect();
+        let expected: Oracle = keys
+            .iter()
+            .map(|&k| key_bits(k))
+            .zip(values.iter().map(|&v| value_bits(v)))
+            .collect();
+        let map = |on: &Target| -> Map<K, V> {
+            let builder = on.builder().hash_seed(KNOWN);
+            builder.capacity(0).build().unwrap()
+        };
+        let free = on.with_memory_budget(u64::MAX);
+        map(&free).insert(&keys, &values).unwrap();
+        let most = free.device().peak_allocated_bytes();
+        // Stored; refused, and nothing stored; refused, and a part stored.
+        let mut seen = [0; 3];
+        for step in 0..=24 {
+            let on = on.with_memory_budget(most * step / 20);
+            let Ok(map) = on.builder::<K, V>().hash_seed(KNOWN).capacity(0).build() else {
+                continue;
+            };
+            match map.insert(&keys, &values) {
+                Ok(stored) => {
+                    seen[0] += 1;
+                    assert_eq!(stored, n);
+                    assert_eq!(contents(&map), expected);
+                }
+                Err(Error::OutOfMemory { needed, available }) => {
+                    seen[1] += 1;
+                    assert!(needed > available, "{needed} of {available}");
+                    assert_eq!(map.len(), 0);
+                }
+                Err(Error::Full {
+                    partial: true,
+                    unplaced,
+                    growth: Some(growth),
+                    ..
+                }) => {
+                    seen[2] += 1;
+                    assert!(matches!(*growth, Error::OutOfMemory { .. }), "{growth}");
+                    assert_eq!(map.len(), n - unplaced);
+                }
+                Err(other) => panic!("of {most} bytes, step {step}: {other:?}"),
+            }
+        }
+        assert!(seen[0] > 0 && seen[1] > 0 && seen[2] > 0, "{seen:?}");
+    }
+    on_pairs!(body: u64 => u64);
+}

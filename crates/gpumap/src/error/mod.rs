@@ -225,6 +225,9 @@ pub enum Error {
         unplaced: usize,
         /// Whether the rest of the batch is in the map all the same.
         partial: bool,
+        /// Why it did not grow, if it tried to and that failed: most often [`OutOfMemory`](Self::OutOfMemory).
+        #[source]
+        growth: Option<Box<Self>>,
     },
 
     /// A saved map cannot be read or written.

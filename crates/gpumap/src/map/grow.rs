@@ -103,7 +103,7 @@ impl Core {
             if has_tombstones && least <= capacity {
                 return self.rebuild(table, capacity);
             }
-            return Err(self.full(more, more, false));
+            return Err(self.full(more, more));
         };
         if has_tombstones && least <= capacity - capacity / WORTHWHILE {
             return self.rebuild(table, capacity);
@@ -139,7 +139,7 @@ impl Core {
         let Growth::By(factor) = self.growth else {
             return match needed.checked_sub(capacity) {
                 None | Some(0) => self.rebuild(table, capacity),
-                Some(missing) => Err(self.full(pairs, missing, false)),
+                Some(missing) => Err(self.full(pairs, missing)),
             };
         };
         if needed <= capacity - capacity / WORTHWHILE {
@@ -310,7 +310,7 @@ impl Core {
                     // Keys that collide, in a smaller table than they were in.
                     table.replace(submap, old);
                     table.publish()?;
-                    return Ok(Err(self.full(0, unplaced, false)));
+                    return Ok(Err(self.full(0, unplaced)));
                 }
                 Ok(Ok(()))
             })??;
@@ -398,7 +398,7 @@ impl Core {
             unplaced += self.rehash(&new, old.as_ptr().cast(), slots, scratch)?;
         }
         if unplaced != 0 {
-            return Err(self.full(0, unplaced, false));
+            return Err(self.full(0, unplaced));
         }
         *table = new;
         Ok(())

@@ -174,7 +174,7 @@ impl Core {
         if self.state.occupancy.left() < pairs {
             self.make_room_for_all(&mut table, pairs)?;
         }
-        let missing = || self.full(pairs, pairs, false);
+        let missing = || self.full(pairs, pairs);
         let reservation = self
             .state
             .occupancy

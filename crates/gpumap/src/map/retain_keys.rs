@@ -146,6 +146,6 @@ impl Core {
                 .shape_for(capacity + capacity / 4 + 1)?
                 .aligned_to(&table.shape);
         }
-        Err(self.full(marked.len, unplaced, false))
+        Err(self.full(marked.len, unplaced))
     }
 }

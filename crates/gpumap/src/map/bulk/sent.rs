@@ -90,7 +90,7 @@ impl Core {
         match self.state.occupancy.reserve_pairs(sent.len) {
             Some(reservation) => self.store_part(table, reservation, &mut scratch, job),
             // Somebody else has stored pairs meanwhile, in the rank's own map.
-            None => Err(self.full(sent.len, sent.len, false)),
+            None => Err(self.full(sent.len, sent.len)),
         }
     }
 

@@ -187,6 +187,7 @@ impl MapState {
                         batch: keys,
                         unplaced: unplaced as usize,
                         partial: true,
+                        growth: None,
                     });
                 }
             }

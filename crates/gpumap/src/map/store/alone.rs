@@ -68,6 +68,7 @@ impl Core {
         let mut capacity = self.capacity();
         // Slots of removed pairs first: there may be as many as there are keys without room.
         let mut compacts = self.state.occupancy.used() > self.state.occupancy.len();
+        let mut growth = None;
         // Ends when the map is sparse, if not before.
         loop {
             let factor = match self.growth {
@@ -87,7 +88,10 @@ impl Core {
                 Err(Error::Full { .. }) => continue,
                 // Nobody knows what the map holds.
                 Err(error) if self.expect_sound().is_err() => return Err(error),
-                Err(_) => break,
+                Err(error) => {
+                    growth = Some(Box::new(error));
+                    break;
+                }
             }
             progress.moved = true;
             // A part of the batch is in the map.
@@ -104,7 +108,14 @@ impl Core {
             }
             stored += report.stored;
         }
-        Err(self.full(batch, unplaced, true))
+        Err(Error::Full {
+            len: self.len(),
+            slots: self.slots(),
+            batch,
+            unplaced,
+            partial: true,
+            growth,
+        })
     }
 
     /// Stores a batch that may find no room, and takes it back if it does: all or nothing.
@@ -142,7 +153,12 @@ impl Core {
         if let Err(error) = stored {
             self.undo(table, scratch, insert, progress)?;
             return Err(match error {
-                Error::Full { unplaced, .. } => self.full(job.len, unplaced, false),
+                // Room there would be, if there were memory for it.
+                Error::Full {
+                    growth: Some(error),
+                    ..
+                } => *error,
+                Error::Full { unplaced, .. } => self.full(job.len, unplaced),
                 other => other,
             });
         }
@@ -206,7 +222,7 @@ impl Core {
             }
             let part = rest.first(self.state.occupancy.left().min(rest.len));
             if part.len == 0 {
-                return Err(self.full(insert.len, rest.len, false));
+                return Err(self.full(insert.len, rest.len));
             }
             let report = self.run_store(table, scratch, part, Select::All)?;
             self.state.occupancy.stored(report.stored);
@@ -248,13 +264,14 @@ impl Core {
         Ok(())
     }
 
-    pub(in crate::map) fn full(&self, batch: usize, unplaced: usize, partial: bool) -> Error {
+    pub(in crate::map) fn full(&self, batch: usize, unplaced: usize) -> Error {
         Error::Full {
             len: self.len(),
             slots: self.slots(),
             batch,
             unplaced,
-            partial,
+            partial: false,
+            growth: None,
         }
     }
 }
