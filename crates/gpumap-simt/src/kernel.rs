@@ -124,6 +124,7 @@ impl<A: KernelArgs> Kernel<A> {
     ///     /// The same sizes in another order.
     ///     pub struct Other { pub n: u64, pub words: *mut u8 }
     /// }
+    /// // SAFETY: it is not launched.
     /// let erased: &Kernel<Other> = unsafe { NOTHING.erased() };
     /// ```
     ///
