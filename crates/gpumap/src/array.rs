@@ -54,6 +54,34 @@ impl<'a> Array<'a> {
         self.bytes
     }
 
+    /// The elements, which are of this type.
+    pub fn elements<T: Pod>(&self) -> Source<'a, T> {
+        debug_assert_eq!(self.element, size_of::<T>());
+        match self.bytes {
+            Source::Host(bytes) => {
+                assert!(self.len * size_of::<T>() <= bytes.len());
+                assert!(bytes.as_ptr().cast::<T>().is_aligned() || bytes.is_empty());
+                let start = match bytes.is_empty() {
+                    true => ptr::dangling(),
+                    false => bytes.as_ptr().cast(),
+                };
+                // SAFETY: so many bytes, borrowed as long, and a `T` takes any.
+                Source::Host(unsafe { &*ptr::slice_from_raw_parts(start, self.len) })
+            }
+            // SAFETY: made of a view of such elements, or of as many bytes at the same place.
+            Source::Device(view) => Source::Device(unsafe { view.cast(self.len) }),
+        }
+    }
+
+    /// Some elements, if they are in the memory of the host.
+    pub fn part(&self, range: Range<usize>) -> Option<Self> {
+        Some(Self {
+            bytes: Source::Host(self.on_host()?.part(&range)),
+            len: range.len(),
+            element: self.element,
+        })
+    }
+
     /// The elements, if they are in the memory of the host.
     pub fn on_host(&self) -> Option<HostArray<'a>> {
         match self.bytes {
@@ -89,12 +117,14 @@ impl<'a> HostArray<'a> {
 #[derive(Debug)]
 pub(crate) struct ArrayMut<'a> {
     bytes: Sink<'a, u8>,
+    len: usize,
     element: usize,
 }
 
 impl<'a, T: Pod> From<Sink<'a, T>> for ArrayMut<'a> {
     fn from(sink: Sink<'a, T>) -> Self {
         Self {
+            len: sink.len(),
             bytes: match sink {
                 Sink::Host([]) => Sink::Host(&mut []),
                 Sink::Host(elements) if size_of::<T>() == 0 => {
@@ -111,6 +141,35 @@ impl<'a, T: Pod> From<Sink<'a, T>> for ArrayMut<'a> {
 }
 
 impl<'a> ArrayMut<'a> {
+    /// Places for `len` elements of so many bytes.
+    pub fn of_bytes(bytes: Sink<'a, u8>, element: usize, len: usize) -> Self {
+        debug_assert!(bytes.len() >= element * len);
+        Self {
+            bytes,
+            len,
+            element,
+        }
+    }
+
+    /// How many places there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Takes the first `len` places out, if they are in the memory of the host.
+    pub fn split_off(&mut self, len: usize) -> Option<Self> {
+        let Sink::Host(bytes) = &mut self.bytes else {
+            return None;
+        };
+        let part = bytes.split_off_mut(..len * self.element)?;
+        self.len -= len;
+        Some(Self {
+            bytes: Sink::Host(part),
+            len,
+            element: self.element,
+        })
+    }
+
     /// The places, if they are in the memory of a device.
     pub fn on_device(&mut self) -> Option<&mut BufferViewMut<'a, u8>> {
         match &mut self.bytes {

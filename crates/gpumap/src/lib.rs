@@ -171,6 +171,7 @@ mod lock;
 mod map;
 mod memory;
 mod occupancy;
+pub mod op;
 mod output;
 mod poison;
 pub mod primitives;

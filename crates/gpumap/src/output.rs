@@ -3,8 +3,6 @@
 use bytemuck::Pod;
 
 use crate::buffer::{Buffer, BufferViewMut, PinnedBuffer};
-use crate::error::Result;
-use crate::memory::host_vec;
 
 /// Places for the results of a batch, on the host or on the device.
 ///
@@ -50,25 +48,6 @@ impl<T: Pod> Sink<'_, T> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
-
-/// The values of keys that were found, from values and bytes that are not 0 where one was; or an error where the host has no
-/// memory for them.
-pub(crate) fn found_values<V>(values: Vec<V>, found: Vec<u8>) -> Result<Vec<Option<V>>> {
-    Ok(found_values_in(host_vec(values.len())?, values, found))
-}
-
-/// The same in an empty vector that has room for as many, since an answer that is needed after something was removed must not
-/// fail for want of memory.
-pub(crate) fn found_values_in<V>(
-    mut answers: Vec<Option<V>>,
-    values: Vec<V>,
-    found: Vec<u8>,
-) -> Vec<Option<V>> {
-    debug_assert!(answers.capacity() >= values.len());
-    let answer = |(value, found)| (found != 0).then_some(value);
-    answers.extend(values.into_iter().zip(found).map(answer));
-    answers
 }
 
 impl<T: Pod> Output<T> for [T] {

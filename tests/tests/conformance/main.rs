@@ -38,6 +38,7 @@ mod interleavings;
 mod ladder;
 mod memory;
 mod merge;
+mod operations;
 mod outcomes;
 mod pages_in_use;
 mod primitives;

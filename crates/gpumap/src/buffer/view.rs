@@ -126,6 +126,19 @@ impl<'a, T: Pod> BufferView<'a, T> {
         self.ptr
     }
 
+    /// The same memory as `len` elements of another type.
+    ///
+    /// # Safety
+    /// It has as many, is aligned to them, and any bytes are such an element.
+    pub(crate) unsafe fn cast<U: Pod>(&self, len: usize) -> BufferView<'a, U> {
+        BufferView {
+            stream: self.stream,
+            ptr: self.ptr.cast(),
+            len,
+            _elements: PhantomData,
+        }
+    }
+
     /// The bytes of its elements.
     pub(crate) fn as_bytes(&self) -> BufferView<'a, u8> {
         BufferView {

@@ -4,17 +4,14 @@ use super::run::Job;
 use super::{ChainedMap, Key, Value};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room};
+use crate::error::Result;
 use crate::input::{Input, Source};
-use crate::output::{Output, found_values};
-use crate::scratch::{HostOutput, ScratchRole, Workspace};
+use crate::map::Arrays;
+use crate::op::{self, Execute};
+use crate::output::Output;
+use crate::scratch::{ScratchRole, address_of};
 
 use gpumap_kernels::chained::answer::Outcome;
-
-/// Whether a key was found.
-fn is_present(outcome: u8) -> bool {
-    outcome == Outcome::Present as u8
-}
 
 /// # Look up
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
@@ -24,17 +21,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
-        let keys = keys.source();
-        let len = keys.len();
-        let mut scratch = self.scratch.take()?;
-        let mut values = scratch.output::<V>(ScratchRole::FirstOutput, len)?;
-        let mut outcomes: HostOutput<u8> = scratch.output(ScratchRole::SecondOutput, len)?;
-        let answers = (outcomes.as_mut_ptr(), values.as_mut_ptr());
-        self.look_up(&mut scratch, keys, answers)?;
-        let values = scratch.fetch(values, len)?;
-        let outcomes = scratch.fetch(outcomes, len)?;
-        // The codes of the two outcomes are 0 and 1.
-        found_values(values, outcomes)
+        self.execute(op::get(keys))
     }
 
     /// Looks keys up into memory of the host or of the device: where `keys[i]` is present, `found[i]` is 1 and
@@ -58,16 +45,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         values: &mut (impl Output<V> + ?Sized),
         found: &mut (impl Output<u8> + ?Sized),
     ) -> Result<()> {
-        let (keys, values, found) = (keys.source(), values.sink(), found.sink());
-        let len = keys.len();
-        expect_room(len, values.len().min(found.len()))?;
-        let mut scratch = self.scratch.take()?;
-        let mut values = scratch.host_target(ScratchRole::FirstOutput, values, len)?;
-        let mut found = scratch.host_target(ScratchRole::SecondOutput, found, len)?;
-        // The codes of the two outcomes are 0 and 1.
-        let answers = (found.as_mut_ptr(), values.as_mut_ptr());
-        self.look_up(&mut scratch, keys, answers)?;
-        scratch.copy_both_to_host(values, found, len)
+        self.execute(op::get(keys).into(values).found(found))
     }
 
     /// For each key whether it is present.
@@ -75,34 +53,29 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// # Errors
     /// As for [`get`](Self::get).
     pub fn contains(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
-        let keys = keys.source();
-        let len = keys.len();
-        let mut scratch = self.scratch.take()?;
-        let mut outcomes: HostOutput<u8> = scratch.output(ScratchRole::FirstOutput, len)?;
-        let answers = (outcomes.as_mut_ptr(), std::ptr::null_mut());
-        self.look_up(&mut scratch, keys, answers)?;
-        let outcomes = scratch.fetch(outcomes, len)?;
-        Ok(outcomes.into_iter().map(is_present).collect())
+        self.execute(op::contains(keys))
     }
 
-    /// Looks keys up, and waits. Outputs may be null.
-    fn look_up(
-        &self,
-        scratch: &mut Workspace,
-        keys: Source<'_, K>,
-        (outcomes, found): (*mut u8, *mut V),
-    ) -> Result<()> {
+    /// Looks keys up, and waits. The outputs are at least as long as the keys.
+    pub(super) fn look_up(&self, keys: Source<'_, K>, outputs: Arrays<'_>) -> Result<()> {
         let len = keys.len();
+        let mut scratch = self.scratch.take()?;
+        let mut targets = scratch.host_targets(outputs, len)?;
+        let [values, found] = targets.each_mut().map(address_of);
         if len == 0 {
             return Ok(());
         }
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
         let staged = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
         let job = Job {
-            outcomes,
-            found,
+            // The codes of the two outcomes are 0 and 1.
+            outcomes: found,
+            found: values.cast(),
             ..Job::of_keys(staged, len)
         };
-        self.look(&*self.shared()?, scratch, self.kernels.get, job)
+        self.look(&*self.shared()?, &mut scratch, self.kernels.get, job)?;
+        scratch.copy_all_to_host(targets.into_iter().flatten())
     }
 }
+
+const _: () = assert!(Outcome::Absent as u8 == 0 && Outcome::Present as u8 == 1);

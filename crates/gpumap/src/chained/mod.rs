@@ -52,8 +52,9 @@ pub use stats::ChainedStats;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::lock::Lock;
-use crate::map::{Key, Value};
+use crate::map::{Key, Kind, Receiver, Value};
 use crate::occupancy::Occupancy;
+use crate::op::{Execute, Op};
 use crate::poison;
 use crate::scratch::{ScratchPool, Workspace};
 use chains::Chains;
@@ -147,6 +148,24 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// A map with settings.
     pub fn builder(device: &Device) -> ChainedMapBuilder<K, V> {
         ChainedMapBuilder::new(device)
+    }
+}
+
+impl<K: Key, V: Value<Bits = K::Bits>> Execute<K, V> for ChainedMap<K, V> {
+    fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
+        op.run(Receiver::Chained, |batch, outputs| {
+            let keys = batch.keys.elements();
+            match batch.kind {
+                Kind::Insert => {
+                    let values = batch.values.each().elements();
+                    self.store(Operation::Insert, keys, values)
+                }
+                Kind::Remove => self.take_away(keys),
+                _ => outputs.through_arrays(batch.keys.len(), |arrays| {
+                    self.look_up(keys, arrays).map(|()| 0)
+                }),
+            }
+        })
     }
 }
 

@@ -7,7 +7,8 @@ use super::{ChainedMap, Key, Value};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::input::Input;
+use crate::input::{Input, Source};
+use crate::op::{self, Execute};
 use crate::scratch::ScratchRole;
 
 /// # Remove
@@ -22,7 +23,11 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// [`Error::OutOfMemory`] before anything is removed; [`Error::WrongDevice`],
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        let keys = keys.source();
+        self.execute(op::remove(keys))
+    }
+
+    /// Removes one pair for each key that is present, and waits.
+    pub(super) fn take_away(&self, keys: Source<'_, K>) -> Result<usize> {
         let len = keys.len();
         if len == 0 {
             return Ok(0);

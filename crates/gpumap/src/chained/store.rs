@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
 use crate::memory::host_vec;
+use crate::op::{self, Execute};
 use crate::scratch::{ScratchRole, Workspace};
 
 /// # Insert and append
@@ -32,7 +33,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.store(Operation::Insert, keys.source(), values.source())
+        self.execute(op::insert(keys, values))
     }
 
     /// Stores all pairs, whatever is there: a key may have several, and each takes a slot.
@@ -49,7 +50,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     }
 
     /// Stages a batch and stores it. Returns how many pairs were stored.
-    fn store(
+    pub(super) fn store(
         &self,
         operation: Operation,
         keys: Source<'_, K>,

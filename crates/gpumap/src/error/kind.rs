@@ -76,6 +76,7 @@ impl Error {
             Self::LaunchShape { .. }
             | Self::CapacityOverflow { .. }
             | Self::LengthMismatch { .. }
+            | Self::Unsupported { .. }
             | Self::CopyLength { .. }
             | Self::OutputTooSmall { .. }
             | Self::OutOfRange { .. }

@@ -172,6 +172,19 @@ pub enum Error {
         values: usize,
     },
 
+    /// What runs operations does not run this one, or not in this form.
+    #[error(
+        "{receiver} has no {operation}{form}: the table in the documentation of gpumap::op says what has it"
+    )]
+    Unsupported {
+        /// The name of the operation, as in [`op`](crate::op).
+        operation: &'static str,
+        /// The form in which it is lacking, as " with outcomes"; empty if it is in all.
+        form: &'static str,
+        /// What was to run it.
+        receiver: &'static str,
+    },
+
     /// The two sides of a copy differ in length.
     #[error(
         "the two sides of a copy have {needed} and {given} elements: both need the same length"

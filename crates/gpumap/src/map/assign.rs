@@ -1,8 +1,5 @@
 //! The verbs that change values of present keys, and store nothing.
 
-use gpumap_simt::atomic::part::Update;
-
-use super::command::Kind;
 use super::merge::Merge;
 use super::operand::Operand;
 use super::{Key, Map, Value};
@@ -10,6 +7,7 @@ use super::{Key, Map, Value};
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::Input;
+use crate::op::{self, Execute};
 
 /// # Update if present
 impl<K: Key, V: Value> Map<K, V> {
@@ -35,8 +33,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        let kind = Kind::Update(Update::Replace);
-        self.run(kind, keys.source(), values.source())
+        self.execute(op::update(keys, values))
     }
 
     /// Merges values with those of present keys, as [`merge`](Self::merge) does; absent keys stay
@@ -59,7 +56,6 @@ impl<K: Key, V: Value> Map<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        let kind = Kind::Update(merge.update::<V>());
-        self.run(kind, keys.source(), values.values())
+        self.execute(op::update_with(keys, values, merge))
     }
 }

@@ -3,6 +3,7 @@
 //! A call makes a [`Batch`], whose arrays are where the caller has them. When they are on the device, it is a
 //! [`Command`]: what a kernel is launched with, what a stream queues, and what a graph records and compares.
 
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use gpumap_kernels::build::bins::Bins;
@@ -14,7 +15,10 @@ use super::bulk::Binned;
 use super::in_flight::Effect;
 use super::operand::Operands;
 use crate::array::{Array, ArrayMut};
-use crate::scratch::Workspace;
+use crate::error::{Error, Result, expect_same_len};
+use crate::memory::host_zeroed;
+use crate::output::Sink;
+use crate::scratch::{Fill, Places, Workspace};
 
 /// What is done with each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub(crate) enum Kind {
 /// What there is to know of a [`Kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traits {
+    /// Its name in [`op`](crate::op).
+    pub name: &'static str,
     /// Whether it takes values.
     pub takes_values: bool,
     /// Whether it may store pairs, so that there has to be room for them.
@@ -56,9 +62,61 @@ pub(crate) struct Traits {
     pub is_alone: bool,
     /// Whether it tells a value for each key, by a kernel of its own.
     pub tells_values: bool,
+    /// Whether it tells a byte for each key: whether that was found, stored or removed.
+    pub tells_flags: bool,
+    /// What does not run it.
+    pub lacking: &'static [Receiver],
+}
+
+/// What runs operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Receiver {
+    Map,
+    Stream,
+    Graph,
+    Sharded,
+    Arena,
+    Chained,
+}
+
+impl Receiver {
+    /// All, in the order of the guide's table.
+    pub const ALL: [Self; 6] = [
+        Self::Map,
+        Self::Stream,
+        Self::Graph,
+        Self::Sharded,
+        Self::Arena,
+        Self::Chained,
+    ];
+
+    /// As messages and the guide's table name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Map => "Map",
+            Self::Stream => "OnStream",
+            Self::Graph => "Graph",
+            Self::Sharded => "ShardedMap",
+            Self::Arena => "ArenaMap",
+            Self::Chained => "ChainedMap",
+        }
+    }
 }
 
 impl Kind {
+    /// One of each that is an [operation](crate::op), in the order of the guide's table.
+    pub(crate) const OPERATIONS: [Self; 9] = [
+        Self::Insert,
+        Self::Merge(Update::Replace),
+        Self::Merge(Update::Add),
+        Self::GetOrInsert,
+        Self::Update(Update::Replace),
+        Self::Update(Update::Add),
+        Self::Get,
+        Self::Remove,
+        Self::Take,
+    ];
+
     /// A number for each that is another kind, which all ranks of a group must come with.
     pub(crate) fn code(self) -> u64 {
         match self {
@@ -78,37 +136,78 @@ impl Kind {
 
     /// The table of all kinds.
     pub(crate) const fn traits(self) -> Traits {
+        use Receiver::{Arena, Chained, Graph};
         const READS: Traits = Traits {
+            name: "",
             takes_values: false,
             stores: false,
             removes: false,
             is_alone: false,
             tells_values: false,
+            tells_flags: false,
+            lacking: &[],
         };
         const STORES: Traits = Traits {
             takes_values: true,
             stores: true,
+            tells_flags: true,
             ..READS
         };
         const REMOVES: Traits = Traits {
             removes: true,
+            tells_flags: true,
             ..READS
         };
         match self {
-            Self::Get | Self::CountAbsent | Self::Dump => READS,
-            Self::Insert | Self::Merge(_) => STORES,
-            Self::GetOrInsert | Self::ExchangeIds => Traits {
+            Self::Get => Traits {
+                name: "get",
+                tells_values: true,
+                tells_flags: true,
+                ..READS
+            },
+            Self::CountAbsent | Self::Dump => READS,
+            Self::Insert => Traits {
+                name: "insert",
+                ..STORES
+            },
+            Self::Merge(Update::Replace) => Traits {
+                name: "upsert",
+                lacking: &[Chained],
+                ..STORES
+            },
+            Self::Merge(_) => Traits {
+                name: "merge",
+                lacking: &[Arena, Chained],
+                ..STORES
+            },
+            Self::GetOrInsert => Traits {
+                name: "get_or_insert",
+                tells_values: true,
+                lacking: &[Chained],
+                ..STORES
+            },
+            Self::ExchangeIds => Traits {
                 tells_values: true,
                 ..STORES
             },
-            Self::Update(_) => Traits {
+            Self::Update(update) => Traits {
+                name: match update {
+                    Update::Replace => "update",
+                    _ => "update_with",
+                },
                 takes_values: true,
+                lacking: &[Arena, Chained],
                 ..READS
             },
-            Self::Remove => REMOVES,
+            Self::Remove => Traits {
+                name: "remove",
+                ..REMOVES
+            },
             Self::Take => Traits {
+                name: "take",
                 is_alone: true,
                 tells_values: true,
+                lacking: &[Graph, Chained],
                 ..REMOVES
             },
             Self::TakeIds => Traits {
@@ -120,7 +219,7 @@ impl Kind {
 }
 
 /// An operation on arrays of the caller.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch<'a> {
     pub kind: Kind,
     pub keys: Array<'a>,
@@ -128,29 +227,207 @@ pub(crate) struct Batch<'a> {
     pub values: Operands<'a>,
     /// What absent keys get in the outputs, as bits.
     pub default: u64,
-    /// Places for an answer to each key, if they are wanted: values, and bytes that are not 0 for those that were found,
-    /// stored or removed.
-    pub outputs: [Option<ArrayMut<'a>>; 2],
 }
 
-impl<'a> Batch<'a> {
-    /// Without values and answers.
-    pub fn of(kind: Kind, keys: Array<'a>) -> Self {
-        Self {
-            kind,
-            keys,
-            values: Operands::NONE,
-            default: 0,
-            outputs: [None, None],
+/// What becomes of the answers to the keys of a batch.
+#[derive(Debug)]
+pub(crate) enum Outputs<'a> {
+    /// They are written to arrays.
+    Arrays(Arrays<'a>),
+    /// Something is made of each on the host.
+    Collect(Collect<'a>),
+}
+
+/// Places for an answer to each key, if they are wanted: values, and bytes that are not 0 for those that were found,
+/// stored or removed.
+pub(crate) type Arrays<'a> = [Option<ArrayMut<'a>>; 2];
+
+impl Batch<'_> {
+    /// Whether the receiver runs it, with values and with bytes for each key if they are `wanted`, and there are as many
+    /// values as keys.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], [`Error::LengthMismatch`].
+    pub fn check(&self, by: Receiver, wanted: [bool; 2]) -> Result<()> {
+        let traits = self.kind.traits();
+        let [values, flags] = wanted;
+        let lacks_flags = match by {
+            // They have to be zero before the kernel, and a graph has only kernels.
+            Receiver::Graph => traits.stores,
+            // Its kernels have codes of their own.
+            Receiver::Chained => traits.stores || traits.removes,
+            _ => false,
+        };
+        let form = match by {
+            _ if traits.lacking.contains(&by) => "",
+            _ if values && !traits.tells_values => " with values",
+            _ if flags && (lacks_flags || !traits.tells_flags) => " with outcomes",
+            Receiver::Arena | Receiver::Chained if self.default != 0 => " with a default",
+            _ => {
+                return match &self.values {
+                    Operands::Each(values) if traits.takes_values => {
+                        expect_same_len(self.keys.len(), values.len())
+                    }
+                    _ => Ok(()),
+                };
+            }
+        };
+        Err(self.unsupported(form, by))
+    }
+
+    /// That the receiver does not run it in a form.
+    pub fn unsupported(&self, form: &'static str, by: Receiver) -> Error {
+        Error::Unsupported {
+            operation: self.kind.traits().name,
+            form,
+            receiver: by.name(),
+        }
+    }
+}
+
+/// Whether values go to arrays, and bytes.
+pub(crate) fn told(arrays: &Arrays<'_>) -> [bool; 2] {
+    arrays.each_ref().map(Option::is_some)
+}
+
+impl<'a> Outputs<'a> {
+    /// None.
+    pub const NONE: Self = Self::Arrays([None, None]);
+
+    /// Whether values are told, and bytes.
+    pub fn told(&self) -> [bool; 2] {
+        match self {
+            Self::Arrays(arrays) => told(arrays),
+            Self::Collect(collect) => collect.wanted.both(),
         }
     }
 
-    /// With values, as many as keys, or one for all.
-    pub fn with(kind: Kind, keys: Array<'a>, values: Operands<'a>) -> Self {
-        Self {
-            values,
-            ..Self::of(kind, keys)
+    /// Takes the first `len` places out; none if an array is on the device.
+    pub fn split_off(&mut self, len: usize) -> Option<Self> {
+        Some(match self {
+            Self::Arrays(arrays) => {
+                let mut parts = [None, None];
+                for (part, array) in parts.iter_mut().zip(arrays) {
+                    if let Some(array) = array {
+                        *part = Some(array.split_off(len)?);
+                    }
+                }
+                Self::Arrays(parts)
+            }
+            Self::Collect(collect) => Self::Collect(Collect {
+                places: collect.places.split_off_mut(..len * collect.element)?,
+                ..*collect
+            }),
+        })
+    }
+
+    /// Has `work` write the answers to `len` keys to arrays. Returns what that counts.
+    pub fn through_arrays(
+        self,
+        len: usize,
+        work: impl FnOnce(Arrays<'_>) -> Result<usize>,
+    ) -> Result<usize> {
+        match self {
+            Self::Arrays(arrays) => work(arrays),
+            Self::Collect(collect) => collect.through_arrays(len, work),
         }
+    }
+}
+
+/// Which answers are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub values: bool,
+    pub found: bool,
+}
+
+impl Wanted {
+    /// The value of each key, and whether it was found.
+    pub const BOTH: Self = Self {
+        values: true,
+        found: true,
+    };
+
+    /// Only values.
+    pub const VALUES: Self = Self {
+        found: false,
+        ..Self::BOTH
+    };
+
+    /// Only whether keys were found.
+    pub const FOUND: Self = Self {
+        values: false,
+        ..Self::BOTH
+    };
+
+    /// Whether values are, and whether it is said which were found.
+    pub fn both(self) -> [bool; 2] {
+        [self.values, self.found]
+    }
+
+    /// Bytes of the answers to so many keys: values of `value` bytes, and behind them which were found.
+    pub fn bytes(self, value: usize, keys: usize) -> [usize; 2] {
+        [
+            usize::from(self.values) * keys * value,
+            usize::from(self.found) * keys,
+        ]
+    }
+}
+
+/// Answers of which something is made on the host, each in its place.
+///
+/// Invariant, of all that make one: `fill` is for places of such elements, and for such answers.
+#[derive(Debug)]
+pub(crate) struct Collect<'a> {
+    /// Of as many elements as there are keys,
+    pub places: &'a mut [MaybeUninit<u8>],
+    /// and so many bytes each.
+    pub element: usize,
+    pub wanted: Wanted,
+    /// Bytes of a value.
+    pub value: usize,
+    /// Makes elements of values and bytes, of which those are there that are wanted; it writes to all places.
+    pub fill: Fill,
+}
+
+impl Collect<'_> {
+    /// Has `work` write the answers to arrays, and makes elements of them. Returns what that counts.
+    fn through_arrays(
+        self,
+        len: usize,
+        work: impl FnOnce(Arrays<'_>) -> Result<usize>,
+    ) -> Result<usize> {
+        let Self { wanted, value, .. } = self;
+        let [of_values, of_found] = wanted.bytes(value, len);
+        // Words, so that values lie as the device has them.
+        let mut values = host_zeroed::<u64>(of_values.div_ceil(size_of::<u64>()))?;
+        let mut found = host_zeroed::<u8>(of_found)?;
+        let bytes = &mut bytemuck::cast_slice_mut(&mut values)[..of_values];
+        let arrays = [
+            wanted
+                .values
+                .then(|| ArrayMut::of_bytes(Sink::Host(bytes), value, len)),
+            wanted
+                .found
+                .then(|| ArrayMut::of_bytes(Sink::Host(&mut found), 1, len)),
+        ];
+        let count = work(arrays)?;
+        self.fill(bytemuck::cast_slice(&values), &found, len);
+        Ok(count)
+    }
+
+    /// Makes elements of `len` answers on the host; what is not wanted may be missing.
+    pub fn fill(self, values: &[u8], found: &[u8], len: usize) {
+        let [of_values, of_found] = self.wanted.bytes(self.value, len);
+        assert!(of_values <= values.len() && of_found <= found.len());
+        assert!(len * self.element <= self.places.len());
+        let places = Places {
+            to: self.places.as_mut_ptr().cast(),
+            from: [values.as_ptr(), found.as_ptr()],
+            len,
+        };
+        // SAFETY: as many answers and places, which are for what `fill` makes of them.
+        unsafe { (self.fill)(places) };
     }
 }
 

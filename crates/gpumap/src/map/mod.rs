@@ -59,12 +59,13 @@ pub use builder::{DEFAULT_MAX_LOAD_FACTOR, Growth, MapBuilder};
 pub(crate) use builder::{encoding_of, random_seed};
 pub(crate) use bulk::{Arrival, Grains, InBins, SendKernels, collect};
 pub use chunks::{Chunk, Chunks};
-pub(crate) use command::Kind;
+pub(crate) use command::{Arrays, Batch, Collect, Kind, Outputs, Receiver, Wanted, told};
 pub use graph::{Graph, Recording};
 pub use key::{Key, Value};
 pub(crate) use launch::share_out;
 pub use merge::{Merge, Number};
 pub use on_stream::OnStream;
+pub(crate) use operand::Operands;
 pub use operand::{ForAll, ForEach, Operand, Values};
 pub use pending::Pending;
 pub use stats::Stats;
@@ -76,6 +77,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::lock::Lock;
 use crate::occupancy::Occupancy;
+use crate::op::{Execute, Op};
 use crate::poison;
 use crate::scratch::{Chunking, ScratchPool, Workspace};
 use crate::stream::Stream;
@@ -262,6 +264,14 @@ impl<K: Key, V: Value> Map<K, V> {
     /// The map without its types.
     pub(crate) fn core(&self) -> &Core {
         &self.core
+    }
+}
+
+impl<K: Key, V: Value> Execute<K, V> for Map<K, V> {
+    fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
+        op.run(Receiver::Map, |batch, outputs| {
+            self.core.run(batch, outputs)
+        })
     }
 }
 

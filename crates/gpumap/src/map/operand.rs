@@ -1,11 +1,10 @@
 //! [`Operand`]: what comes with the keys of a merge.
 
-use std::ops::Range;
 use std::ptr;
 
 use super::{Value, bits};
 use crate::array::Array;
-use crate::error::{Result, expect_same_len};
+use crate::error::Result;
 use crate::input::{Input, Source};
 use crate::scratch::{ScratchRole, Workspace};
 
@@ -25,35 +24,12 @@ impl<'a, V> From<Source<'a, V>> for Values<'a, V> {
 }
 
 impl<'a, V: Value> Values<'a, V> {
-    /// Values for `keys` keys.
-    ///
-    /// # Errors
-    /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) if there are more or fewer.
-    pub(crate) fn expect_for(&self, keys: usize) -> Result<()> {
-        match self {
-            Self::Each(values) => expect_same_len(keys, values.len()),
-            Self::Same(_) => Ok(()),
-        }
-    }
-
     /// The same without their type.
     pub(crate) fn erased(self) -> Operands<'a> {
         match self {
             Self::Each(values) => Operands::Each(values.into()),
             Self::Same(value) => Operands::Same(bits(value)),
         }
-    }
-
-    /// Those of some keys.
-    ///
-    /// # Errors
-    /// [`Error::OutOfRange`](crate::Error::OutOfRange) if there are fewer on the device.
-    pub(crate) fn part(&self, range: Range<usize>) -> Result<Self> {
-        Ok(match *self {
-            Self::Each(Source::Host(values)) => Self::Each(Source::Host(&values[range])),
-            Self::Each(Source::Device(values)) => Self::Each(Source::Device(values.slice(range)?)),
-            Self::Same(value) => Self::Same(value),
-        })
     }
 }
 
@@ -117,7 +93,9 @@ impl<'a> Operands<'a> {
 )]
 pub trait Operand<V, Form> {
     /// The value of each key, or of all.
-    fn values(&self) -> Values<'_, V>;
+    fn values<'a>(self) -> Values<'a, V>
+    where
+        Self: 'a;
 }
 
 /// The form of an [`Operand`] that has a value for each key.
@@ -129,13 +107,16 @@ pub enum ForEach {}
 pub enum ForAll {}
 
 impl<V: Value, I: Input<V> + ?Sized> Operand<V, ForEach> for &I {
-    fn values(&self) -> Values<'_, V> {
+    fn values<'a>(self) -> Values<'a, V>
+    where
+        Self: 'a,
+    {
         Values::Each(self.source())
     }
 }
 
 impl<V: Value> Operand<V, ForAll> for V {
-    fn values(&self) -> Values<'_, V> {
-        Values::Same(*self)
+    fn values<'a>(self) -> Values<'a, V> {
+        Values::Same(self)
     }
 }

@@ -50,25 +50,24 @@ use crate::error::Result;
 /// this library: it may call any operation and drop anything, but other tasks wait while it runs.
 #[must_use = "the answer says how many keys were new or removed, and whether all went well"]
 pub struct Pending<T> {
-    answer: Answer,
-    of_counts: fn(Vec<usize>) -> T,
+    counts: Counts,
+    finish: Finish<T>,
 }
 
-enum Answer {
+enum Counts {
     /// The device may still be at it.
     Pending(Arc<MapState>, Arc<PendingOp>),
     /// The call has waited itself.
-    Ready(Option<Result<Vec<usize>>>),
+    Ready(Option<Vec<usize>>),
 }
+
+/// Makes the answer of what the call has counted.
+type Finish<T> = Box<dyn Fn(Vec<usize>) -> Result<T> + Send + Sync>;
 
 impl<T> fmt::Debug for Pending<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_done = match &self.answer {
-            Answer::Pending(_, op) => op.has_ended(),
-            Answer::Ready(_) => true,
-        };
         f.debug_struct("Pending")
-            .field("is_done", &is_done)
+            .field("is_done", &self.is_done())
             .finish_non_exhaustive()
     }
 }
@@ -83,26 +82,29 @@ impl<T> Pending<T> {
     pub(super) fn of_op(
         state: &Arc<MapState>,
         op: Arc<PendingOp>,
-        of_counts: fn(Vec<usize>) -> T,
+        finish: impl Fn(Vec<usize>) -> Result<T> + Send + Sync + 'static,
     ) -> Self {
         Self {
-            answer: Answer::Pending(state.clone(), op),
-            of_counts,
+            counts: Counts::Pending(state.clone(), op),
+            finish: Box::new(finish),
         }
     }
 
-    pub(super) fn ready(counts: Vec<usize>, of_counts: fn(Vec<usize>) -> T) -> Self {
+    pub(super) fn ready(
+        counts: Vec<usize>,
+        finish: impl Fn(Vec<usize>) -> Result<T> + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            answer: Answer::Ready(Some(Ok(counts))),
-            of_counts,
+            counts: Counts::Ready(Some(counts)),
+            finish: Box::new(finish),
         }
     }
 
     /// Whether the answer is there, so that [`wait`](Self::wait) will not wait.
     pub fn is_done(&self) -> bool {
-        match &self.answer {
-            Answer::Pending(_, op) => op.has_ended(),
-            Answer::Ready(_) => true,
+        match &self.counts {
+            Counts::Pending(_, op) => op.has_ended(),
+            Counts::Ready(_) => true,
         }
     }
 
@@ -111,19 +113,20 @@ impl<T> Pending<T> {
     /// # Errors
     /// What the verb may return; those of the device show up here.
     pub fn wait(mut self) -> Result<T> {
-        self.take().map(self.of_counts)
+        self.take()
     }
 
-    /// The counts, waiting if need be.
-    fn take(&mut self) -> Result<Vec<usize>> {
-        match &mut self.answer {
-            Answer::Pending(state, op) => {
+    /// The answer, waiting if need be.
+    fn take(&mut self) -> Result<T> {
+        let counts = match &mut self.counts {
+            Counts::Pending(state, op) => {
                 state.retire(op)?;
-                op.take()
+                op.take()?
             }
             // Polled after it was ready: its caller has had the answer.
-            Answer::Ready(counts) => counts.take().unwrap_or(Ok(Vec::new())),
-        }
+            Counts::Ready(counts) => counts.take().unwrap_or_default(),
+        };
+        (self.finish)(counts)
     }
 }
 
@@ -132,7 +135,7 @@ impl<T> Future for Pending<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if let Answer::Pending(state, op) = &this.answer
+        if let Counts::Pending(state, op) = &this.counts
             && !op.has_ended()
         {
             match state.in_flight.wake(op, context.waker().clone()) {
@@ -145,6 +148,6 @@ impl<T> Future for Pending<T> {
             }
             return Poll::Pending;
         }
-        Poll::Ready(this.take().map(this.of_counts))
+        Poll::Ready(this.take())
     }
 }

@@ -2,13 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use super::command::{Batch, Kind};
 use super::table::Table;
 use super::{Core, Key, Map, Value};
 use crate::error::Result;
 use crate::input::Input;
-use crate::memory::{host_vec, host_zeroed};
-use crate::output::{Output, found_values_in};
+use crate::op::{self, Execute};
 use crate::primitives::Order;
 
 /// # Remove
@@ -32,7 +30,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::WrongDevice`](crate::Error::WrongDevice),
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        self.core.run(Batch::of(Kind::Remove, keys.source().into()))
+        self.execute(op::remove(keys))
     }
 
     /// As [`remove`](Self::remove), and says for each key whether it was removed. Of several equal
@@ -41,13 +39,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// As for [`remove`](Self::remove).
     pub fn remove_with_outcome(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
-        let keys = keys.source();
-        let mut found = host_zeroed::<u8>(keys.len())?;
-        self.core.run(Batch {
-            outputs: [None, Some(found.sink().into())],
-            ..Batch::of(Kind::Remove, keys.into())
-        })?;
-        Ok(found.into_iter().map(|found| found != 0).collect())
+        self.execute(op::remove(keys).each())
     }
 
     /// Removes keys, and returns their values. Of several equal keys, one gets it. Waits for the
@@ -65,16 +57,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// As for [`remove`](Self::remove).
     pub fn remove_with_values(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
-        let keys = keys.source();
-        let told = host_vec(keys.len())?;
-        let mut values = host_zeroed::<V>(keys.len())?;
-        let mut found = host_zeroed::<u8>(keys.len())?;
-        // Alone: a value that is read may be updated before its pair is removed.
-        self.core.run(Batch {
-            outputs: [Some(values.sink().into()), Some(found.sink().into())],
-            ..Batch::of(Kind::Take, keys.into())
-        })?;
-        Ok(found_values_in(told, values, found))
+        self.execute(op::take(keys))
     }
 
     /// Removes every pair. Waits for the calls in flight. A map that is

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::input::Input;
 use crate::memory::host_push;
+use crate::op::{self, Execute};
 use crate::output::Output;
 
 /// Keys that are collected on the host before they go to the device together.
@@ -36,7 +37,7 @@ impl<K: Key> Map<K, ()> {
     /// # Errors
     /// As for [`insert`](Self::insert), but for [`Error::LengthMismatch`].
     pub fn insert_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        self.insert(keys, &nothing(keys.source().len()))
+        self.execute(op::insert_keys(keys))
     }
 
     /// As [`insert_keys`](Self::insert_keys), and says for each key whether it was stored. Of
@@ -48,7 +49,7 @@ impl<K: Key> Map<K, ()> {
         &self,
         keys: &(impl Input<K> + ?Sized),
     ) -> Result<Vec<Outcome>> {
-        self.insert_with_outcome(keys, &nothing(keys.source().len()))
+        self.execute(op::insert_keys(keys).each_outcome())
     }
 
     /// Every key, in no order.
@@ -140,7 +141,7 @@ impl<'m, K: Key> OnStream<'m, K, ()> {
     /// # Errors
     /// As for [`insert`](Self::insert), but for [`Error::LengthMismatch`].
     pub fn insert_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<usize>> {
-        self.insert(keys, &nothing(keys.source().len()))
+        self.submit(op::insert_keys(keys))
     }
 }
 

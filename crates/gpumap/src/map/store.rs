@@ -13,17 +13,14 @@ mod whole;
 pub(super) use alone::Progress;
 pub(super) use run::Report;
 
-use gpumap_simt::atomic::part::Update;
-
-use super::command::{Batch, Kind};
 use super::merge::Merge;
-use super::operand::{Operand, Operands, Values};
+use super::operand::Operand;
 use super::{Key, Map, Value};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room, expect_same_len};
-use crate::input::{Input, Source};
-use crate::memory::host_zeroed;
+use crate::error::Result;
+use crate::input::Input;
+use crate::op::{self, Execute};
 use crate::output::Output;
 
 /// What became of one key of a batch that stores pairs.
@@ -37,7 +34,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// As kernels report it.
-    pub(super) fn from_byte(byte: u8) -> Self {
+    pub(crate) fn from_byte(byte: u8) -> Self {
         match byte {
             0 => Self::Present,
             _ => Self::Inserted,
@@ -69,7 +66,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.run(Kind::Insert, keys.source(), values.source())
+        self.execute(op::insert(keys, values))
     }
 
     /// As [`insert`](Self::insert), and says for each pair whether it was stored.
@@ -90,7 +87,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<Outcome>> {
-        self.store_with_outcome(Kind::Insert, keys.source(), values.source())
+        self.execute(op::insert(keys, values).each_outcome())
     }
 
     /// Stores pairs; a present key gets the new value. Of several pairs of the batch with one key,
@@ -112,7 +109,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.run(Kind::Merge(Update::Replace), keys.source(), values.source())
+        self.execute(op::upsert(keys, values))
     }
 
     /// As [`upsert`](Self::upsert), and says for each pair whether its key was new.
@@ -124,8 +121,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<Outcome>> {
-        let kind = Kind::Merge(Update::Replace);
-        self.store_with_outcome(kind, keys.source(), values.source())
+        self.execute(op::upsert(keys, values).each_outcome())
     }
 
     /// Merges values with those of present keys, and stores the pairs whose key is absent. Several
@@ -150,8 +146,7 @@ impl<K: Key, V: Value> Map<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        let kind = Kind::Merge(merge.update::<V>());
-        self.run(kind, keys.source(), values.values())
+        self.execute(op::merge(keys, values, merge))
     }
 
     /// Stores pairs whose key is absent, and returns for each key the value that the map holds:
@@ -172,9 +167,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<V>> {
-        let mut held = host_zeroed(keys.source().len())?;
-        self.get_or_insert_into(keys, values, &mut held)?;
-        Ok(held)
+        self.execute(op::get_or_insert(keys, values))
     }
 
     /// As [`get_or_insert`](Self::get_or_insert), into memory of the host or of the device: `held[i]` is the
@@ -198,42 +191,6 @@ impl<K: Key, V: Value> Map<K, V> {
         values: &(impl Input<V> + ?Sized),
         held: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        let (keys, values, held) = (keys.source(), values.source(), held.sink());
-        expect_same_len(keys.len(), values.len())?;
-        expect_room(keys.len(), held.len())?;
-        let values = Operands::Each(values.into());
-        self.core.run(Batch {
-            outputs: [Some(held.into()), None],
-            ..Batch::with(Kind::GetOrInsert, keys.into(), values)
-        })
-    }
-
-    /// Runs an operation on pairs.
-    pub(crate) fn run<'a>(
-        &self,
-        kind: Kind,
-        keys: Source<'_, K>,
-        values: impl Into<Values<'a, V>>,
-    ) -> Result<usize> {
-        let values = values.into();
-        values.expect_for(keys.len())?;
-        self.core
-            .run(Batch::with(kind, keys.into(), values.erased()))
-    }
-
-    fn store_with_outcome(
-        &self,
-        kind: Kind,
-        keys: Source<'_, K>,
-        values: Source<'_, V>,
-    ) -> Result<Vec<Outcome>> {
-        expect_same_len(keys.len(), values.len())?;
-        let mut outcomes = host_zeroed::<u8>(keys.len())?;
-        let values = Operands::Each(values.into());
-        self.core.run(Batch {
-            outputs: [None, Some(outcomes.sink().into())],
-            ..Batch::with(kind, keys.into(), values)
-        })?;
-        Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
+        self.execute(op::get_or_insert(keys, values).into(held).count())
     }
 }

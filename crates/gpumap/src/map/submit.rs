@@ -8,36 +8,37 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::Core;
-use super::command::{Batch, Command, Kind};
+use super::command::{Arrays, Batch, Collect, Command, Kind, Outputs};
 use super::in_flight::PendingOp;
 use super::launch::Notes;
 use super::operand::Operands;
 use super::table::Table;
-use crate::array::{Array, ArrayMut};
+use crate::array::Array;
 use crate::error::Result;
 use crate::occupancy::Reservation;
 use crate::scratch::{HostTarget, ScratchRole, Workspace, address_of};
 use crate::stream::Stream;
 
+/// Bytes that outputs are a multiple of.
+const WORD: usize = size_of::<u64>();
+
 impl Core {
     /// Runs an operation, and waits. Returns what it counts: pairs that were stored or removed, or keys that were present.
-    pub(crate) fn run(&self, batch: Batch<'_>) -> Result<usize> {
-        let traits = batch.kind.traits();
+    pub(crate) fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+        let (traits, len) = (batch.kind.traits(), batch.keys.len());
         match traits {
-            _ if traits.stores => self.store(batch),
-            _ if traits.removes || traits.takes_values => self.change(batch),
-            _ => self.look_up_into(batch),
+            _ if traits.stores => outputs.through_arrays(len, |outputs| self.store(batch, outputs)),
+            _ if traits.removes || traits.takes_values => {
+                outputs.through_arrays(len, |outputs| self.change(batch, outputs))
+            }
+            _ => self.answer(batch, outputs).map(|()| 0),
         }
     }
 
     /// Stores a batch: one that makes no answer for single keys, or makes room for answers first.
-    fn store(&self, batch: Batch<'_>) -> Result<usize> {
+    fn store(&self, batch: Batch<'_>, outputs: Arrays<'_>) -> Result<usize> {
         let Batch {
-            kind,
-            keys,
-            values,
-            outputs,
-            ..
+            kind, keys, values, ..
         } = batch;
         let len = keys.len();
         self.scratch.of_batch(|scratch| {
@@ -90,13 +91,13 @@ impl Core {
     }
 
     /// Changes pairs that are there, or removes them.
-    fn change(&self, batch: Batch<'_>) -> Result<usize> {
+    fn change(&self, batch: Batch<'_>, outputs: Arrays<'_>) -> Result<usize> {
         let Batch {
             kind,
             keys,
             values,
             default,
-            outputs,
+            ..
         } = batch;
         let len = keys.len();
         if len == 0 {
@@ -171,25 +172,61 @@ impl Core {
         Ok(changed)
     }
 
+    /// Looks keys up, in chunks if they are many and the answers are for the host.
+    fn answer(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<()> {
+        let Batch { keys, default, .. } = batch;
+        match outputs {
+            Outputs::Arrays(arrays) => match self.look_up_for_host(keys, arrays, default)? {
+                Some(arrays) => self.answer_whole(keys, default, arrays),
+                None => Ok(()),
+            },
+            Outputs::Collect(collect) => match self.collect_in_chunks(keys, default, collect)? {
+                Some(collect) => self.collect_whole(keys, default, collect),
+                None => Ok(()),
+            },
+        }
+    }
+
     /// Looks keys up into memory of the host or of the device, which has room for as many answers.
-    fn look_up_into(&self, batch: Batch<'_>) -> Result<usize> {
-        let Batch {
-            kind,
-            keys,
-            default,
-            outputs,
-            ..
-        } = batch;
-        let Some(outputs) = self.look_up_for_host(keys, outputs, default)? else {
-            return Ok(0);
-        };
-        let len = keys.len();
+    fn answer_whole(&self, keys: Array<'_>, default: u64, outputs: Arrays<'_>) -> Result<()> {
         let mut scratch = self.scratch.take()?;
-        let (targets, command) = self.answered(&mut scratch, kind, len, outputs)?;
+        let (targets, command) = self.answered(&mut scratch, Kind::Get, keys.len(), outputs)?;
         let value = default;
         self.look_up(&mut scratch, keys, Command { value, ..command })?;
-        scratch.copy_all_to_host(targets.into_iter().flatten())?;
-        Ok(0)
+        scratch.copy_all_to_host(targets.into_iter().flatten())
+    }
+
+    /// Looks keys up, and makes something of each answer.
+    fn collect_whole(&self, keys: Array<'_>, default: u64, collect: Collect<'_>) -> Result<()> {
+        let (len, wanted) = (keys.len(), collect.wanted);
+        let mut scratch = self.scratch.take()?;
+        let words = wanted
+            .bytes(self.pair.value, len)
+            .map(|bytes| bytes.div_ceil(WORD));
+        let mut values = scratch.output_of_some::<u64>(ScratchRole::FirstOutput, words[0])?;
+        let mut found = scratch.output_of_some::<u64>(ScratchRole::SecondOutput, words[1])?;
+        let unless_none = |is_wanted, at: *mut u64| match is_wanted {
+            true => at.cast(),
+            false => ptr::null_mut(),
+        };
+        let command = Command {
+            value: default,
+            out_values: unless_none(wanted.values, values.as_mut_ptr()),
+            out_flags: unless_none(wanted.found, found.as_mut_ptr()),
+            ..Command::of(Kind::Get, self.pair, len)
+        };
+        self.look_up(&mut scratch, keys, command)?;
+        if !wanted.found {
+            return scratch.fetch_to(values, collect.places);
+        }
+        let values: Vec<u64> = scratch.fetch(values, usize::MAX)?;
+        let found: Vec<u64> = scratch.fetch(found, usize::MAX)?;
+        collect.fill(
+            bytemuck::cast_slice(&values),
+            bytemuck::cast_slice(&found),
+            len,
+        );
+        Ok(())
     }
 
     /// Looks keys up, and waits. Outputs are as long as they.
@@ -258,12 +295,9 @@ impl Core {
         scratch: &mut Workspace,
         kind: Kind,
         len: usize,
-        [values, flags]: [Option<ArrayMut<'a>>; 2],
+        outputs: Arrays<'a>,
     ) -> Result<([Option<HostTarget<'a, u8>>; 2], Command)> {
-        let mut targets = [
-            scratch.host_target_if(ScratchRole::FirstOutput, values, len)?,
-            scratch.host_target_if(ScratchRole::SecondOutput, flags, len)?,
-        ];
+        let mut targets = scratch.host_targets(outputs, len)?;
         let [out_values, out_flags] = targets.each_mut().map(address_of);
         let command = Command {
             out_values,

@@ -112,18 +112,23 @@ impl Workspace {
         unsafe { self.download(Arrays::Used, arrays) }
     }
 
-    /// As [`target`](Self::target), of the first `len` elements of an output, if there is one.
-    pub(crate) fn host_target_if<'a>(
+    /// As [`host_target`](Self::host_target), of the outputs of a batch of `len` keys that there are.
+    pub(crate) fn host_targets<'a>(
         &mut self,
-        role: ScratchRole,
-        output: Option<ArrayMut<'a>>,
+        [values, flags]: [Option<ArrayMut<'a>>; 2],
         len: usize,
-    ) -> Result<Option<HostTarget<'a, u8>>> {
-        let target = |output: ArrayMut<'a>| {
-            let bytes = len * output.element();
-            self.host_target(role, output.into_bytes(), bytes)
+    ) -> Result<[Option<HostTarget<'a, u8>>; 2]> {
+        let mut target = |role, output: Option<ArrayMut<'a>>| {
+            let target = |output: ArrayMut<'a>| {
+                let bytes = len * output.element();
+                self.host_target(role, output.into_bytes(), bytes)
+            };
+            output.map(target).transpose()
         };
-        output.map(target).transpose()
+        Ok([
+            target(ScratchRole::FirstOutput, values)?,
+            target(ScratchRole::SecondOutput, flags)?,
+        ])
     }
 
     /// As [`copy_to_host`](Self::copy_to_host), of results that are wanted whole, at once.

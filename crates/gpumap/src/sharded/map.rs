@@ -5,19 +5,17 @@ mod look_up;
 mod retrieve;
 
 use std::mem;
-use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::host_chunks::{HostChunks, chunk};
+use super::host_chunks::chunk;
 use super::{Rank, Ranks, Shard};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::input::Source;
-use crate::map::{Key, Map, MapBuilder, Value, Values};
-use crate::memory::host_vec;
+use crate::map::{Batch, Key, Map, MapBuilder, Operands, Outputs, Receiver, Value};
+use crate::op::{Execute, Op};
 
 /// A map over the devices of a group, driven by one process.
 ///
@@ -239,70 +237,47 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     pub fn lens(&self) -> Vec<usize> {
         self.seats.iter().map(|seat| seat.map().len()).collect()
     }
+}
 
-    /// Runs work on every rank with the chunk of a batch of the host that it takes.
-    fn split<R: Send>(
-        &self,
-        len: usize,
-        work: impl Fn(&mut Rank, &mut Shard<K, V>, Range<usize>) -> Result<R> + Sync,
-    ) -> Result<Vec<R>> {
-        self.run(|rank, shard| {
-            let range = chunk(len, rank.index(), self.ranks.len());
-            work(rank, shard, range)
+/// Batches and outputs are of the host.
+impl<K: Key, V: Value> Execute<K, V> for ShardedMap<K, V> {
+    fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
+        op.run(Receiver::Sharded, |batch, outputs| {
+            let parts = self.split(batch, outputs)?;
+            let counts = self.run(|rank, shard| match parts[rank.index()].lock().take() {
+                Some((batch, outputs)) => shard.run(rank, batch, outputs, Ok(())),
+                None => Ok(0),
+            })?;
+            // Each is told about all.
+            Ok(counts.first().copied().unwrap_or(0))
         })
     }
+}
 
-    /// What each rank writes to of an output, for the chunk that it takes of a batch of `len`.
-    fn shares<'a, T>(&self, output: &'a mut [T], len: usize) -> HostChunks<'a, T> {
-        let ranks = self.ranks.len();
-        let len_of = |rank| chunk(len, rank, ranks).len();
-        HostChunks::new(output, (0..ranks).map(len_of))
-    }
+/// What one rank takes of a batch and its outputs, until it has.
+type Part<'a> = Mutex<Option<(Batch<'a>, Outputs<'a>)>>;
 
-    /// As [`split`](Self::split), and returns the answers of all ranks in the order of the batch.
-    fn gather<T: Copy + Send>(
-        &self,
-        len: usize,
-        answer: impl Fn(&mut Rank, &mut Shard<K, V>, Range<usize>) -> Result<Vec<T>> + Sync,
-    ) -> Result<Vec<T>> {
-        let mut all = host_vec::<T>(len)?;
-        let places = self.shares(all.spare_capacity_mut(), len);
-        self.split(len, |rank, shard, range| {
-            let answers = answer(rank, shard, range)?;
-            let places = places.take(rank.index());
-            assert_eq!(places.len(), answers.len(), "one answer for each key");
-            for (place, answer) in places.iter_mut().zip(answers) {
-                place.write(answer);
-            }
-            Ok(())
-        })?;
-        drop(places);
-        // SAFETY: each rank has written its chunk, and the chunks are the whole batch.
-        unsafe { all.set_len(len) };
-        Ok(all)
-    }
-
-    /// As [`split`](Self::split), for what every rank is told about all.
-    fn once(
-        &self,
-        len: usize,
-        work: impl Fn(&mut Rank, &mut Shard<K, V>, Range<usize>) -> Result<usize> + Sync,
-    ) -> Result<usize> {
-        let all = self.split(len, work)?;
-        Ok(all.first().copied().unwrap_or(0))
-    }
-
-    /// The same with a part of the keys and what comes with it.
-    fn once_with(
-        &self,
-        keys: &[K],
-        values: Values<'_, V>,
-        work: impl Fn(&mut Rank, &mut Shard<K, V>, Source<'_, K>, Values<'_, V>) -> Result<usize> + Sync,
-    ) -> Result<usize> {
-        values.expect_for(keys.len())?;
-        self.once(keys.len(), |rank, shard, range| {
-            let values = values.part(range.clone())?;
-            work(rank, shard, Source::Host(&keys[range]), values)
-        })
+impl<K: Key, V: Value> ShardedMap<K, V> {
+    /// Chunks of a batch of the host, one for each rank.
+    fn split<'a>(&self, batch: Batch<'a>, mut outputs: Outputs<'a>) -> Result<Vec<Part<'a>>> {
+        let (ranks, len) = (self.ranks.len(), batch.keys.len());
+        let mut part = |rank| {
+            let range = chunk(len, rank, ranks);
+            let keys = batch.keys.part(range.clone())?;
+            let values = match batch.values {
+                Operands::Each(values) if batch.kind.traits().takes_values => {
+                    Operands::Each(values.part(range.clone())?)
+                }
+                values => values,
+            };
+            let part = Batch {
+                keys,
+                values,
+                ..batch
+            };
+            Some(Mutex::new(Some((part, outputs.split_off(range.len())?))))
+        };
+        let parts: Option<Vec<Part<'a>>> = (0..ranks).map(&mut part).collect();
+        parts.ok_or_else(|| batch.unsupported(" with arrays of a device", Receiver::Sharded))
     }
 }

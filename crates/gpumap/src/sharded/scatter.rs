@@ -6,7 +6,7 @@ use super::route::Routed;
 use super::{Rank, Shard};
 use crate::error::Result;
 use crate::input::Source;
-use crate::map::{Key, Map, Value};
+use crate::map::{Core, Key, Value};
 use crate::stream::Stream;
 
 impl<K: Key, V: Value> Shard<K, V> {
@@ -18,7 +18,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         rank: &mut Rank,
         keys: Source<'_, K>,
         values: Option<Source<'_, V>>,
-        work: impl Fn(&Map<K, V>, Source<'_, K>, Source<'_, V>) -> Result<usize>,
+        work: impl Fn(&Core, Source<'_, K>, Source<'_, V>) -> Result<usize>,
     ) -> Result<usize> {
         let (len, with_values) = (keys.len(), values.is_some());
         let Self {
@@ -55,11 +55,11 @@ impl<K: Key, V: Value> Shard<K, V> {
         let under_way = unsafe { exchange(rank, &routed.plan, &parcels) }?;
         let own = sent
             .part(routed.own)
-            .and_then(|(keys, values)| work(map, keys, values));
+            .and_then(|(keys, values)| work(map.core(), keys, values));
         // A rank whose wait fails tells the others with the total.
         let all = under_way.wait().and(own).and_then(|own| {
             let (keys, values) = arrived.part(0..routed.incoming)?;
-            Ok(own + work(map, keys, values)?)
+            Ok(own + work(map.core(), keys, values)?)
         });
         total(rank, all)
     }

@@ -1,4 +1,4 @@
-//! Scatter and gather, for lookups: keys go to their owners, answers come back.
+//! Scatter and gather: keys go to their owners, with their values if there are any, and answers come back.
 
 use std::ops::Range;
 use std::ptr;
@@ -6,14 +6,15 @@ use std::ptr;
 use gpumap_kernels::primitives::order::{NUMBER, NumberArgs, RETURN, ReturnArgs};
 use gpumap_simt::kernel::Grid;
 
-use super::exchange::{Given, attempt, exchange, parcel};
-use super::reused::{AnswerBuffers, CallBuffers, Reused};
+use super::exchange::{Given, attempt, exchange, total};
+use super::reused::{AnswerBuffers, CallBuffers, PairBuffers, Reused};
 use super::route::Routed;
 use super::{Rank, Shard};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::Source;
-use crate::map::{Key, Map, Value};
+use crate::map::{Batch, Core, Key, Operands, Outputs, Value};
+use crate::output::Output;
 use crate::stream::Stream;
 
 /// Threads per block of what puts answers back.
@@ -40,14 +41,17 @@ impl<V: Value> Targets<V> {
 }
 
 impl<K: Key, V: Value> Shard<K, V> {
-    /// Asks the owner of each key, puts the answers in the order of the keys, and waits. A
-    /// collective. What is queued on this shard's stream may write to the targets.
+    /// Has the owner of each key run an operation on it, puts the answers in the order of the keys, and waits. Returns
+    /// the sum of what it counts on all ranks. A collective. What is queued on this shard's stream may write to the
+    /// targets.
     pub(super) fn scatter_gather(
         &mut self,
         rank: &mut Rank,
+        batch: Batch<'_>,
         keys: Source<'_, K>,
+        values: Option<Source<'_, V>>,
         targets: Targets<V>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let len = keys.len();
         let Self {
             map,
@@ -68,7 +72,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             own,
             received,
         } = buffers;
-        let (sent, arrived) = (&mut sent.keys, &mut arrived.keys);
+        let takes_values = values.is_some();
         let Routed {
             plan,
             own: mine,
@@ -76,17 +80,30 @@ impl<K: Key, V: Value> Shard<K, V> {
         } = Routed::new(rank, owners, |digit| {
             number(stream, numbers, numbered, len)?;
             let numbers = numbers.of(stream, len)?.slice(..len)?;
-            let (sent, places) = (sent.of(stream, len)?, places.of(stream, len)?);
-            primitives.partition_into(&Given(keys), &numbers, digit, sent, places)
+            let sent = sent.of(stream, len, takes_values)?;
+            let places = places.of(stream, len)?;
+            let keys = Given(keys);
+            let (Some(values), Some(sent_values)) = (values.map(Given), sent.values) else {
+                return primitives.partition_into(&keys, &numbers, digit, sent.keys, places);
+            };
+            // Stable, so that values come to lie as numbers do.
+            primitives.stable_partition_into(
+                &keys,
+                &values,
+                digit,
+                &mut *sent.keys,
+                sent_values,
+            )?;
+            primitives.stable_partition_into(&keys, &numbers, digit, sent.keys, places)
         })?;
         let with_values = targets.values.is_some();
 
         let link = rank.link().0.clone();
         let made = attempt(|| {
             let made = (
-                sent.of(stream, len)?,
+                sent.of(stream, len, takes_values)?,
                 places.of(stream, len)?,
-                arrived.of(stream, incoming)?,
+                arrived.of(stream, incoming, takes_values)?,
                 answers.of(stream, incoming, with_values)?,
                 own.of(stream, mine.len(), with_values)?,
                 received.of(stream, len, with_values)?,
@@ -94,15 +111,20 @@ impl<K: Key, V: Value> Shard<K, V> {
             link.wait_stream(stream)?;
             Ok(made)
         });
-        let (sent, places, arrived, mut answers, mut own, mut received) = rank.together(made)?;
+        let (sent, places, mut arrived, mut answers, mut own, mut received) =
+            rank.together(made)?;
+        let parcels = sent.parcels(&mut arrived);
         // SAFETY: the buffers have what is planned, and are left alone until the wait below is
         // over.
-        let under_way = unsafe { exchange(rank, &plan, &[parcel(sent, arrived)]) }?;
-        // Those of its own keys are looked up while the others are on their way.
-        let asked = own.ask(map, sent, mine.clone());
+        let under_way = unsafe { exchange(rank, &plan, &parcels) }?;
+        // Those of its own keys are worked on while the others are on their way.
+        let core = map.core();
+        let asked = own.ask(core, batch, &sent, mine.clone());
         let there = under_way.wait().and(asked);
-        let asked = there.and_then(|()| answers.ask(map, arrived, 0..incoming));
-        rank.together(asked.and_then(|()| link.wait_stream(stream)))?;
+        let asked =
+            there.and_then(|own| Ok(own + answers.ask(core, batch, &arrived, 0..incoming)?));
+        let asked = asked.and_then(|count| link.wait_stream(stream).map(|()| count));
+        let count = rank.together(asked)?;
 
         let parcels = answers.parcels(&mut received);
         // SAFETY: as above.
@@ -119,23 +141,30 @@ impl<K: Key, V: Value> Shard<K, V> {
             .and_then(|()| order.put_back(&received, 0, mine.end..len));
         // Also after an error: the targets are the caller's again.
         let ended = stream.synchronize();
-        rank.together(returned.and(ended))
+        total(rank, returned.and(ended).map(|()| count))
     }
 }
 
 impl<V: Value> AnswerBuffers<'_, V> {
-    /// Looks some keys up.
+    /// Runs an operation on some keys, and has its answers here. Returns what it counts.
     fn ask<K: Key>(
         &mut self,
-        map: &Map<K, V>,
-        keys: &Buffer<K>,
+        core: &Core,
+        batch: Batch<'_>,
+        pairs: &PairBuffers<'_, K, V>,
         range: Range<usize>,
-    ) -> Result<()> {
-        let keys = keys.slice(range)?;
-        match &mut self.values {
-            Some(values) => map.get_into(&keys, values, self.found),
-            None => map.contains_into(&keys, self.found),
-        }
+    ) -> Result<usize> {
+        let (keys, values) = pairs.part(range)?;
+        let part = Batch {
+            keys: keys.into(),
+            values: Operands::Each(values.into()),
+            ..batch
+        };
+        let values = self.values.as_mut().map(|values| values.sink().into());
+        core.run(
+            part,
+            Outputs::Arrays([values, Some(self.found.sink().into())]),
+        )
     }
 }
 

@@ -1,22 +1,19 @@
 //! [`Shard`]: what one rank has of a map, and the verbs that store and take away.
 
-use std::iter::repeat_n;
 use std::sync::Arc;
 
-use gpumap_simt::atomic::part::Update;
-
 use super::Rank;
-use super::exchange::{Given, total, total_at};
+use super::error::GroupError;
+use super::exchange::total_at;
 use super::owner::Owners;
 use super::p2p::PeerExchange;
 use super::reused::CallBuffers;
 use super::step::{Call, Step};
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
-use crate::input::{Input, Source};
-use crate::map::{Key, Kind, Map, MapBuilder, Merge, Operand, Value, Values, random_seed};
-use crate::memory::host_collect;
+use crate::error::{Error, Result};
+use crate::input::Input;
+use crate::map::{Key, Map, MapBuilder, Merge, Operand, Value, random_seed};
+use crate::op;
+use crate::output::Output;
 use crate::primitives::Primitives;
 use crate::stream::Stream;
 
@@ -163,7 +160,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        self.run(rank, Kind::Insert, keys.source(), values.source().into())
+        self.execute(rank, op::insert(keys, values))
     }
 
     /// [`Map::upsert`] over the group: returns how many keys were new, of all ranks together.
@@ -176,8 +173,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        let kind = Kind::Merge(Update::Replace);
-        self.run(rank, kind, keys.source(), values.source().into())
+        self.execute(rank, op::upsert(keys, values))
     }
 
     /// [`Map::merge`] over the group: returns how many keys were new, of all ranks together.
@@ -191,8 +187,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        let kind = Kind::Merge(merge.update::<V>());
-        self.run(rank, kind, keys.source(), values.values())
+        self.execute(rank, op::merge(keys, values, merge))
     }
 
     /// [`Map::assign`] over the group: returns how many keys were present, of all ranks together.
@@ -206,8 +201,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        let kind = Kind::Update(Update::Replace);
-        self.run(rank, kind, keys.source(), values.source().into())
+        self.execute(rank, op::update(keys, values))
     }
 
     /// [`Map::merge_present`] over the group: returns how many keys were present, of all ranks
@@ -222,8 +216,63 @@ impl<K: Key, V: Value> Shard<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        let kind = Kind::Update(merge.update::<V>());
-        self.run(rank, kind, keys.source(), values.values())
+        self.execute(rank, op::update_with(keys, values, merge))
+    }
+}
+
+/// # Look up
+impl<K: Key, V: Value> Shard<K, V> {
+    /// [`Map::get`] over the group: the value of each key of this rank's batch, whoever has it.
+    ///
+    /// # Errors
+    /// As for [`Map::get`], of any rank, and [`Error::Group`].
+    pub fn get(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+    ) -> Result<Vec<Option<V>>> {
+        self.execute(rank, op::get(keys))
+    }
+
+    /// [`Map::contains`] over the group.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub fn contains(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+    ) -> Result<Vec<bool>> {
+        self.execute(rank, op::contains(keys))
+    }
+
+    /// [`Map::get_into`] over the group, into memory of the host or of the rank's device: `found[i]` is 1 and
+    /// `values[i]` the value of `keys[i]`, or both are 0 where it is absent.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get), and [`Error::OutputTooSmall`] if an output is shorter than `keys`.
+    pub fn get_into(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        values: &mut (impl Output<V> + ?Sized),
+        found: &mut (impl Output<u8> + ?Sized),
+    ) -> Result<()> {
+        self.execute(rank, op::get(keys).into(values).found(found))
+    }
+
+    /// [`Map::contains_into`] over the group, into memory of the host or of the rank's device: `found[i]` is 1
+    /// if `keys[i]` is present, or 0.
+    ///
+    /// # Errors
+    /// As for [`get_into`](Self::get_into).
+    pub fn contains_into(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        found: &mut (impl Output<u8> + ?Sized),
+    ) -> Result<()> {
+        self.execute(rank, op::contains(keys).found(found))
     }
 }
 
@@ -234,17 +283,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// # Errors
     /// As for [`Map::remove`], of any rank, and [`Error::Group`].
     pub fn remove(&mut self, rank: &mut Rank, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        if rank.ranks() == 1 {
-            return self.map.remove(keys);
-        }
-        let keys = keys.source();
-        if let Some(session) = self.negotiate(rank, Call::Run(Kind::Remove), Ok(keys.len()))?
-            && let Some(received) = self.send(rank, &session, keys, None, false)?
-        {
-            let removed = self.map.core().run_sent(Kind::Remove, &received.batch);
-            return total(rank, removed);
-        }
-        self.scatter(rank, keys, None, |map, keys, _| map.remove(&Given(keys)))
+        self.execute(rank, op::remove(keys))
     }
 }
 
@@ -295,41 +334,11 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.map.trim();
     }
 
-    /// Takes each pair to its owner, and runs an operation on it there. Returns the sum of what it counts on all ranks.
-    pub(super) fn run(
-        &mut self,
-        rank: &mut Rank,
-        kind: Kind,
-        keys: Source<'_, K>,
-        values: Values<'_, V>,
-    ) -> Result<usize> {
-        if rank.ranks() == 1 {
-            return self.map.run(kind, keys, values);
-        }
-        let len = keys.len();
-        // Pairs are sent, so each key takes its copy of a common value with it.
-        let copies = match values {
-            Values::Each(_) => Ok(Vec::new()),
-            Values::Same(value) => host_collect(repeat_n(value, len)),
-        };
-        let (mine, copies) = match copies {
-            Ok(copies) => (values.expect_for(len).map(|()| len), copies),
-            Err(error) => (Err(error), Vec::new()),
-        };
-        let values = match values {
-            Values::Each(values) => values,
-            Values::Same(_) => Source::Host(&copies),
-        };
-        if let Some(session) = self.negotiate(rank, Call::Run(kind), mine)?
-            && let Some(received) = self.send(rank, &session, keys, Some(values), false)?
-        {
-            let done = self.map.core().run_sent(kind, &received.batch);
-            // What is fetched has been, whatever became of it.
-            drop(received);
-            return total(rank, done);
-        }
-        self.scatter(rank, keys, Some(values), |map, keys, values| {
-            map.run(kind, keys, Values::Each(values))
+    /// What this rank comes to a meeting with, or an error if that is of another group.
+    pub(super) fn of_this_group<T>(&self, rank: &Rank, mine: Result<T>) -> Result<T> {
+        mine.and_then(|mine| match self.owners.ranks() == rank.ranks() {
+            true => Ok(mine),
+            false => Err(Error::Group(GroupError::OutOfStep)),
         })
     }
 }

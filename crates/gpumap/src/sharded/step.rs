@@ -38,10 +38,10 @@ pub(crate) enum Step {
 /// What is done with a shard.
 #[derive(Clone, Copy)]
 pub(super) enum Call {
-    /// An operation that changes the map.
-    Run(Kind),
-    LookUp {
-        values: bool,
+    /// An operation, and whether it tells values and bytes for single keys.
+    Run {
+        kind: Kind,
+        told: [bool; 2],
     },
     Len,
     Clear,
@@ -77,15 +77,17 @@ impl Call {
             Self::Len => 0,
             Self::Clear => 1,
             Self::Reserve => 2,
-            Self::LookUp { values } => 3 + u64::from(values),
-            Self::Run(kind) => 5 + kind.code(),
+            Self::Run {
+                kind,
+                told: [values, found],
+            } => 3 + (kind.code() << 2 | u64::from(values) << 1 | u64::from(found)),
         }
     }
 
     /// What is stored, if anything is.
     pub(super) fn stores(self) -> Option<Kind> {
         match self {
-            Self::Run(kind) if kind.traits().stores => Some(kind),
+            Self::Run { kind, .. } if kind.traits().stores => Some(kind),
             _ => None,
         }
     }
@@ -99,13 +101,7 @@ mod tests {
 
     #[test]
     fn no_two_steps_are_told_alike() {
-        let mut calls: Vec<Call> = vec![
-            Call::Len,
-            Call::Clear,
-            Call::Reserve,
-            Call::Run(Kind::Remove),
-        ];
-        calls.extend([false, true].map(|values| Call::LookUp { values }));
+        let mut calls: Vec<Call> = vec![Call::Len, Call::Clear, Call::Reserve];
         let updates = [
             Update::Replace,
             Update::Add,
@@ -113,9 +109,12 @@ mod tests {
             Update::MinSigned,
             Update::Xor,
         ];
-        let kinds = [Kind::Insert, Kind::GetOrInsert].into_iter();
+        let kinds = [Kind::Get, Kind::Remove, Kind::Insert, Kind::GetOrInsert].into_iter();
         let kinds = kinds.chain(updates.map(Kind::Merge));
-        calls.extend(kinds.chain(updates.map(Kind::Update)).map(Call::Run));
+        for kind in kinds.chain(updates.map(Kind::Update)) {
+            let told = [[false, false], [false, true], [true, false], [true, true]];
+            calls.extend(told.map(|told| Call::Run { kind, told }));
+        }
         let of_shard = |id| {
             calls.iter().map(move |call| Step::Shard {
                 id,

@@ -22,7 +22,7 @@ use gpumap_tests::oracle::{Oracle, assert_same, paired};
 use gpumap_tests::{key, key_bits, value_bits};
 
 /// A map over a group, with fixed seeds.
-fn map<K: Key, V: Value>(on: &Group) -> ShardedMap<K, V> {
+pub(super) fn map<K: Key, V: Value>(on: &Group) -> ShardedMap<K, V> {
     ShardedMap::with(on.ranks(), Some(5), |builder, share| {
         on.set_up(builder, share)
     })

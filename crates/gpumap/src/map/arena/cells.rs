@@ -157,14 +157,14 @@ impl Cells {
     /// # Safety
     /// There are `len` ids and as many values at that point of the stream. Each id is of a cell that is
     /// the caller's alone.
-    pub unsafe fn scatter<V>(
+    pub unsafe fn scatter(
         &self,
         stream: &Stream,
         ids: *const u32,
-        values: *const V,
+        values: *const u8,
         len: usize,
     ) -> Result<()> {
-        let values = values.cast_mut().cast();
+        let values = values.cast_mut();
         // SAFETY: passed on; this way values are not written to.
         unsafe { self.copy(stream, Way::ToCells, ids, values, ptr::null_mut(), len) }
     }
@@ -175,16 +175,16 @@ impl Cells {
     /// # Safety
     /// There are `len` ids, and outputs as long, at that point of the stream. The ids were in slots when
     /// a call that is still in flight looked.
-    pub unsafe fn gather<V>(
+    pub unsafe fn gather(
         &self,
         stream: &Stream,
         ids: *const u32,
-        values: *mut V,
+        values: *mut u8,
         found: *mut u8,
         len: usize,
     ) -> Result<()> {
         // SAFETY: passed on.
-        unsafe { self.copy(stream, Way::FromCells, ids, values.cast(), found, len) }
+        unsafe { self.copy(stream, Way::FromCells, ids, values, found, len) }
     }
 
     /// # Safety

@@ -4,14 +4,16 @@ use bytemuck::Pod;
 use gpumap_kernels::cells::NO_CELL;
 
 use super::super::Key;
-use super::super::command::{Command, Kind};
+use super::super::command::{Arrays, Command, Kind};
 use super::ArenaMap;
+use crate::array::Array;
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room};
-use crate::input::{Input, Source};
-use crate::output::{Output, found_values};
-use crate::scratch::{ScratchRole, Workspace};
+use crate::error::Result;
+use crate::input::Input;
+use crate::op::{self, Execute};
+use crate::output::Output;
+use crate::scratch::{ScratchRole, address_of};
 
 /// # Look up
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
@@ -20,16 +22,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
-        let keys = keys.source();
-        let len = keys.len();
-        let mut scratch = self.ids.core().scratch.take()?;
-        let mut values = scratch.output::<V>(ScratchRole::FirstOutput, len)?;
-        let mut found = scratch.output::<u8>(ScratchRole::SecondOutput, len)?;
-        let (values_at, found_at) = (values.as_mut_ptr(), found.as_mut_ptr());
-        self.look_up(&mut scratch, keys, values_at, found_at)?;
-        let values = scratch.fetch(values, len)?;
-        let found = scratch.fetch(found, len)?;
-        found_values(values, found)
+        self.execute(op::get(keys))
     }
 
     /// Looks keys up into memory of the host or of the device: `found[i]` is 1 and `values[i]` the
@@ -54,15 +47,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         values: &mut (impl Output<V> + ?Sized),
         found: &mut (impl Output<u8> + ?Sized),
     ) -> Result<()> {
-        let (keys, values, found) = (keys.source(), values.sink(), found.sink());
-        let len = keys.len();
-        expect_room(len, values.len().min(found.len()))?;
-        let mut scratch = self.ids.core().scratch.take()?;
-        let mut values = scratch.host_target(ScratchRole::FirstOutput, values, len)?;
-        let mut found = scratch.host_target(ScratchRole::SecondOutput, found, len)?;
-        let (values_at, found_at) = (values.as_mut_ptr(), found.as_mut_ptr());
-        self.look_up(&mut scratch, keys, values_at, found_at)?;
-        scratch.copy_both_to_host(values, found, len)
+        self.execute(op::get(keys).into(values).found(found))
     }
 
     /// For each key whether it is present. Does not look at values.
@@ -70,32 +55,31 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// # Errors
     /// As for [`get`](Self::get).
     pub fn contains(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
-        self.ids.contains(keys)
+        self.execute(op::contains(keys))
     }
 
-    /// Looks keys up, and waits. The outputs are as long as the keys.
-    fn look_up(
-        &self,
-        scratch: &mut Workspace,
-        keys: Source<'_, K>,
-        values: *mut V,
-        found: *mut u8,
-    ) -> Result<()> {
-        let len = keys.len();
+    /// Looks keys up, and waits. The outputs are at least as long as the keys.
+    pub(super) fn look_up(&self, keys: Array<'_>, outputs: Arrays<'_>) -> Result<()> {
+        let (core, len) = (self.ids.core(), keys.len());
+        let mut scratch = core.scratch.take()?;
+        let mut targets = scratch.host_targets(outputs, len)?;
+        let [values, found] = targets.each_mut().map(address_of);
         let ids: *mut u32 = scratch.reserve(ScratchRole::Ids, len)?;
-        // Until the cells have been read.
-        let arena = self.arena.read();
-        let core = self.ids.core();
-        let command = Command {
-            value: u64::from(NO_CELL),
-            out_values: ids.cast(),
-            ..Command::of(Kind::Get, core.pair, len)
-        };
-        core.look_up(scratch, keys.into(), command)?;
-        self.order();
-        let stream = scratch.stream();
-        // SAFETY: the ids were found just now, and the arena is shared until the wait is over.
-        unsafe { arena.cells.gather(stream, ids, values, found, len) }?;
-        stream.synchronize()
+        {
+            // Until the cells have been read.
+            let arena = self.arena.read();
+            let command = Command {
+                value: u64::from(NO_CELL),
+                out_values: ids.cast(),
+                ..Command::of(Kind::Get, core.pair, len)
+            };
+            core.look_up(&mut scratch, keys, command)?;
+            self.order();
+            let stream = scratch.stream();
+            // SAFETY: the ids were found just now, and the arena is shared until the wait is over.
+            unsafe { arena.cells.gather(stream, ids, values, found, len) }?;
+            stream.synchronize()?;
+        }
+        scratch.copy_all_to_host(targets.into_iter().flatten())
     }
 }

@@ -42,12 +42,14 @@ pub use stats::ArenaStats;
 #[doc(hidden)]
 pub use upkeep::Audit;
 
+use super::command::{Batch, Kind, Outputs, Receiver};
 use super::{Growth, Key, Map};
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 use crate::lock::Lock;
+use crate::op::{Execute, Op, VALUES};
 use crate::stream::Stream;
 use gate::Gate;
 use memory::Arena;
@@ -187,6 +189,27 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             growth,
             order: AtomicU64::new(0),
             _values: PhantomData,
+        })
+    }
+}
+
+impl<K: Key, V: Pod + Send + Sync> Execute<K, V> for ArenaMap<K, V> {
+    fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
+        op.run(Receiver::Arena, |batch, outputs| self.run(batch, outputs))
+    }
+}
+
+impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
+    /// Runs an operation that has been checked. Returns what it counts.
+    fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+        if batch.kind == Kind::Get && !outputs.told()[VALUES] {
+            // No cell is looked at.
+            return self.ids.core().run(batch, outputs);
+        }
+        outputs.through_arrays(batch.keys.len(), |arrays| match batch.kind {
+            kind if kind.traits().stores => self.store(batch, arrays),
+            kind if kind.traits().removes => self.take_away(batch.keys, arrays),
+            _ => self.look_up(batch.keys, arrays).map(|()| 0),
         })
     }
 }

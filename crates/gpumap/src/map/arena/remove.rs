@@ -1,22 +1,24 @@
 //! The verbs that take pairs away.
 
+use std::ptr;
+
 use bytemuck::Pod;
 use gpumap_kernels::cells::NO_CELL;
 
 use super::super::Key;
-use super::super::command::{Command, Kind as Operation};
+use super::super::command::{Arrays, Command, Kind};
 use super::super::operand::Operands;
 use super::ArenaMap;
-use super::gate::Kind;
+use super::gate::Kind as Gated;
 use super::memory::Arena;
 use super::ring::Returned;
+use crate::array::Array;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::input::{Input, Source};
-use crate::memory::host_vec;
-use crate::output::found_values_in;
-use crate::scratch::{ScratchRole, Workspace};
+use crate::input::Input;
+use crate::op::{self, Execute};
+use crate::scratch::{ScratchRole, Workspace, address_of};
 
 /// # Remove
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
@@ -29,14 +31,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// [`Error::OutOfMemory`] before anything is removed; [`Error::WrongDevice`],
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        let keys = keys.source();
-        let mut scratch = self.ids.core().scratch.take()?;
-        let ids: *mut u32 = scratch.reserve(ScratchRole::Ids, keys.len())?;
-        let _pass = self.gate.enter(Kind::Removes);
-        let arena = self.arena.read();
-        let removed = self.withdraw(&mut scratch, keys, ids)?;
-        self.retire(&arena, &mut scratch, ids, keys.len(), removed)?;
-        Ok(removed)
+        self.execute(op::remove(keys))
     }
 
     /// Removes keys, and returns their values. Of several equal keys, one gets it. Waits for the
@@ -54,29 +49,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// # Errors
     /// As for [`remove`](Self::remove).
     pub fn remove_with_values(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
-        let keys = keys.source();
-        let len = keys.len();
-        let answers = host_vec(len)?;
-        let mut scratch = self.ids.core().scratch.take()?;
-        let mut values = scratch.output::<V>(ScratchRole::FirstOutput, len)?;
-        let mut found = scratch.output::<u8>(ScratchRole::SecondOutput, len)?;
-        let ids: *mut u32 = scratch.reserve(ScratchRole::Ids, len)?;
-        {
-            let _pass = self.gate.enter(Kind::Removes);
-            let arena = self.arena.read();
-            let removed = self.withdraw(&mut scratch, keys, ids)?;
-            self.order();
-            let (stream, values, found) =
-                (scratch.stream(), values.as_mut_ptr(), found.as_mut_ptr());
-            // SAFETY: the ids were in slots just now, and the arena is shared until `retire` has
-            // waited.
-            let read = unsafe { arena.cells.gather(stream, ids, values, found, len) };
-            self.retire(&arena, &mut scratch, ids, len, removed)?;
-            read?;
-        }
-        let values = scratch.fetch(values, len)?;
-        let found = scratch.fetch(found, len)?;
-        Ok(found_values_in(answers, values, found))
+        self.execute(op::take(keys))
     }
 
     /// Removes every pair. Waits for the calls in flight.
@@ -118,21 +91,45 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         Ok(removed)
     }
 
-    /// Removes keys, and says which ids they had. Returns how many. Beside no upserts.
-    fn withdraw(
-        &self,
-        scratch: &mut Workspace,
-        keys: Source<'_, K>,
-        ids: *mut u32,
-    ) -> Result<usize> {
-        let core = self.ids.core();
+    /// Removes keys, and waits. Returns how many were present. The outputs are at least as long as the keys.
+    pub(super) fn take_away(&self, keys: Array<'_>, outputs: Arrays<'_>) -> Result<usize> {
+        let (core, len) = (self.ids.core(), keys.len());
+        let mut scratch = core.scratch.take()?;
+        let mut targets = scratch.host_targets(outputs, len)?;
+        let [values, found] = targets.each_mut().map(address_of);
+        let ids: *mut u32 = scratch.reserve(ScratchRole::Ids, len)?;
         let command = Command {
             value: u64::from(NO_CELL),
             out_values: ids.cast(),
-            ..Command::of(Operation::TakeIds, core.pair, keys.len())
+            out_flags: found,
+            ..Command::of(Kind::TakeIds, core.pair, len)
         };
-        let table = core.table.read();
-        core.change_batch(&table, scratch, keys.into(), Operands::NONE, command)
+        let removed = {
+            let _pass = self.gate.enter(Gated::Removes);
+            let arena = self.arena.read();
+            let removed = {
+                let table = core.table.read();
+                core.change_batch(&table, &mut scratch, keys, Operands::NONE, command)?
+            };
+            let read = match values.is_null() {
+                true => Ok(()),
+                false => {
+                    self.order();
+                    let stream = scratch.stream();
+                    // SAFETY: the ids were in slots just now, and the arena is shared until `retire` has waited.
+                    unsafe {
+                        arena
+                            .cells
+                            .gather(stream, ids, values, ptr::null_mut(), len)
+                    }
+                }
+            };
+            self.retire(&arena, &mut scratch, ids, len, removed)?;
+            read?;
+            removed
+        };
+        scratch.copy_all_to_host(targets.into_iter().flatten())?;
+        Ok(removed)
     }
 
     /// Gives back the ids of pairs that were removed, and waits.

@@ -55,7 +55,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             self.ids.core().dump(&dump, scratch)?
         };
         // Those for which there is no room have not been told their cells.
-        self.read_cells(arena, scratch, ids, values, pairs.min(room))?;
+        self.read_cells(arena, scratch, ids, values.cast(), pairs.min(room))?;
         Ok(pairs)
     }
 
@@ -97,7 +97,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         arena: &Arena,
         scratch: &mut Workspace,
         ids: *const u32,
-        values: *mut V,
+        values: *mut u8,
         len: usize,
     ) -> Result<()> {
         self.order();

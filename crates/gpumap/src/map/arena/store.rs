@@ -7,16 +7,18 @@ use gpumap_kernels::cells::NO_CELL;
 use parking_lot::RwLockReadGuard;
 
 use super::super::Key;
-use super::super::command::{Command, Kind};
+use super::super::command::{Arrays, Batch, Command, Kind};
 use super::super::store::Outcome;
 use super::ArenaMap;
 use super::gate::Kind as Gated;
 use super::memory::Arena;
 use super::ring::Returned;
 use super::upkeep::Taken;
-use crate::error::{Error, Result, expect_same_len};
-use crate::input::{Input, Source};
-use crate::scratch::{HostOutput, ScratchRole, Workspace};
+use crate::array::{Array, ArrayMut};
+use crate::error::{Error, Result};
+use crate::input::Input;
+use crate::op::{self, Execute};
+use crate::scratch::{ScratchRole, Workspace, address_of};
 
 /// What has become of a batch, while the arena is still shared.
 struct Stored<'m> {
@@ -55,11 +57,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        let (keys, values) = (keys.source(), values.source());
-        self.ids.core().scratch.of_batch(|scratch| {
-            let stored = self.store(scratch, Kind::Insert, keys, values, ptr::null_mut())?;
-            Ok(stored.new)
-        })
+        self.execute(op::insert(keys, values))
     }
 
     /// As [`insert`](Self::insert), and says for each pair whether it was stored.
@@ -71,19 +69,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<Outcome>> {
-        let (keys, values) = (keys.source(), values.source());
-        self.ids.core().scratch.of_batch(|scratch| {
-            let outcomes = scratch.output(ScratchRole::SecondOutput, keys.len());
-            let mut outcomes: HostOutput<u8> = outcomes.map_err(|error| {
-                let told = scratch.bytes_of_output::<u8>(keys.len());
-                let bytes = told + Ids::bytes(scratch, &Kind::Insert, keys, values);
-                self.too_large_to_stage(error, keys.len(), bytes)
-            })?;
-            let outcomes_at = outcomes.as_mut_ptr();
-            self.store(scratch, Kind::Insert, keys, values, outcomes_at)?;
-            let outcomes = scratch.fetch(outcomes, keys.len())?;
-            Ok(outcomes.into_iter().map(Outcome::from_byte).collect())
-        })
+        self.execute(op::insert(keys, values).each_outcome())
     }
 
     /// Stores pairs; a present key gets the new value. Of several pairs of the batch with one key, one
@@ -101,13 +87,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<usize> {
-        let (keys, values) = (keys.source(), values.source());
-        self.ids.core().scratch.of_batch(|scratch| {
-            let _pass = self.gate.enter(Gated::Replaces);
-            let kind = Kind::ExchangeIds;
-            let stored = self.store(scratch, kind, keys, values, ptr::null_mut())?;
-            Ok(stored.new)
-        })
+        self.execute(op::upsert(keys, values))
     }
 
     /// Stores pairs whose key is absent, and returns for each key the value that the map holds: its own
@@ -129,21 +109,41 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<V>> {
-        let (keys, values) = (keys.source(), values.source());
-        let len = keys.len();
+        self.execute(op::get_or_insert(keys, values))
+    }
+
+    /// Stores a batch, and waits. Returns how many keys were new. The outputs are at least as long as the keys.
+    pub(super) fn store(&self, batch: Batch<'_>, outputs: Arrays<'_>) -> Result<usize> {
+        let kind = match batch.kind {
+            Kind::Merge(_) => Kind::ExchangeIds,
+            kind => kind,
+        };
+        let (keys, values, len) = (batch.keys, batch.values.each(), batch.keys.len());
         self.ids.core().scratch.of_batch(|scratch| {
-            let told = scratch.bytes_of_output::<V>(len);
-            let found = scratch.output::<V>(ScratchRole::FirstOutput, len);
-            let mut found = found.map_err(|error| {
-                let kind = Kind::GetOrInsert;
-                let bytes = told + Ids::bytes(scratch, &kind, keys, values);
-                self.too_large_to_stage(error, len, bytes + Workspace::bytes_of(len))
+            let _pass = (kind == Kind::ExchangeIds).then(|| self.gate.enter(Gated::Replaces));
+            let bytes = |output: &Option<ArrayMut<'_>>| {
+                let output = output.as_ref();
+                output.map_or(0, |output| scratch.bytes_of_array(output, len))
+            };
+            let [told_values, told_flags] = outputs.each_ref().map(bytes);
+            let mut targets = scratch.host_targets(outputs, len).map_err(|error| {
+                let flags = match told_flags {
+                    0 => Workspace::bytes_of(len),
+                    told => told,
+                };
+                let bytes = told_values + flags + Ids::bytes(scratch, kind, keys, values);
+                self.too_large_to_stage(error, len, bytes)
             })?;
-            let stored = self.store(scratch, Kind::GetOrInsert, keys, values, ptr::null_mut());
-            let stored = stored.map_err(|error| error.of_batch_with(told))?;
-            let found_at = found.as_mut_ptr();
-            self.read_cells(&stored.arena, scratch, stored.held, found_at, len)?;
-            scratch.fetch(found, len)
+            let [held, outcomes] = targets.each_mut().map(address_of);
+            let stored = self.store_pairs(scratch, kind, (keys, values), outcomes);
+            let stored = stored.map_err(|error| error.of_batch_with(told_values))?;
+            if !held.is_null() {
+                self.read_cells(&stored.arena, scratch, stored.held, held, len)?;
+            }
+            let new = stored.new;
+            drop(stored);
+            scratch.copy_all_to_host(targets.into_iter().flatten())?;
+            Ok(new)
         })
     }
 
@@ -158,19 +158,17 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         self.ids.core().too_large_to_stage(error, batch, bytes)
     }
 
-    /// Stores a batch, and waits. For each key there is a byte for what becomes of it, 1 where its pair was
+    /// Stores keys and values, and waits. For each key there is a byte for what becomes of it, 1 where its pair was
     /// stored; null if the caller does not ask.
-    fn store(
+    fn store_pairs(
         &self,
         scratch: &mut Workspace,
         kind: Kind,
-        keys: Source<'_, K>,
-        values: Source<'_, V>,
+        (keys, values): (Array<'_>, Array<'_>),
         outcomes: *mut u8,
     ) -> Result<Stored<'_>> {
-        expect_same_len(keys.len(), values.len())?;
         let len = keys.len();
-        let staged = Ids::bytes(scratch, &kind, keys, values)
+        let staged = Ids::bytes(scratch, kind, keys, values)
             + match outcomes.is_null() {
                 true => Workspace::bytes_of(len),
                 false => scratch.bytes_at(outcomes, len),
@@ -180,8 +178,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             // SAFETY: the workspace waits for its stream before the callers return.
             let (keys, values) = unsafe {
                 (
-                    scratch.stage(ScratchRole::Keys, keys)?,
-                    scratch.stage(ScratchRole::Values, values)?,
+                    scratch.stage(ScratchRole::Keys, keys.bytes())?,
+                    scratch.stage(ScratchRole::Values, values.bytes())?,
                 )
             };
             let ids = Ids {
@@ -223,7 +221,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         }
         let job = Command {
             kind,
-            keys: keys.cast(),
+            keys,
             values: ids.own.cast_const().cast(),
             out_values: ids.held.cast(),
             out_flags: ids.outcomes,
@@ -301,18 +299,13 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
 
 impl Ids {
     /// Bytes of a new workspace that the arrays of a batch take, but for its outcomes.
-    fn bytes<K: Key, V: Pod>(
-        scratch: &Workspace,
-        kind: &Kind,
-        keys: Source<'_, K>,
-        values: Source<'_, V>,
-    ) -> u64 {
+    fn bytes(scratch: &Workspace, kind: Kind, keys: Array<'_>, values: Array<'_>) -> u64 {
         let ids = Workspace::bytes_of(keys.len().saturating_mul(size_of::<u32>()));
         let told = match kind {
             Kind::GetOrInsert | Kind::ExchangeIds => ids,
             _ => 0,
         };
-        scratch.bytes_of_pairs(keys, values) + ids + told
+        scratch.bytes_of_pairs(keys.bytes(), values.bytes()) + ids + told
     }
 
     /// Queues saying that no pair is stored yet and none was replaced.

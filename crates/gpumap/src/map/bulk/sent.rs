@@ -115,6 +115,7 @@ impl Core {
         &self,
         sent: &InBins,
         answers: *const ReceiveBuffer,
+        default: u64,
     ) -> Result<()> {
         if sent.len == 0 {
             return Ok(());
@@ -125,7 +126,7 @@ impl Core {
         let (stream, bins) = (scratch.stream(), sent.bins);
         // SAFETY: the bins and, by the caller's promise, the answers live until the wait.
         unsafe {
-            self.queue_get_bins(&table, stream, bins, sent.sources, answers, 0)?;
+            self.queue_get_bins(&table, stream, bins, sent.sources, answers, default)?;
         }
         scratch.wait()
     }

@@ -7,47 +7,11 @@ use std::ptr;
 use super::take_there;
 use crate::array::{Array, ArrayMut, HostArray};
 use crate::error::Result;
-use crate::map::command::{Command, Kind};
+use crate::map::Core;
+use crate::map::command::{Arrays, Collect, Command, Kind, Wanted};
 use crate::map::launch::Notes;
-use crate::map::look_up::Collecting;
 use crate::map::table::Table;
-use crate::map::{Core, Pair};
 use crate::scratch::{ScratchRole, Stage, StagingPipeline, places_of};
-
-/// Which answers of a lookup are wanted.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::map) struct Wanted {
-    pub values: bool,
-    pub found: bool,
-}
-
-impl Wanted {
-    /// The value of each key, and whether it was found.
-    pub const BOTH: Self = Self {
-        values: true,
-        found: true,
-    };
-
-    /// Only values.
-    pub const VALUES: Self = Self {
-        found: false,
-        ..Self::BOTH
-    };
-
-    /// Only whether keys were found.
-    pub const FOUND: Self = Self {
-        values: false,
-        ..Self::BOTH
-    };
-
-    /// Bytes of the answers to so many keys: values, and behind them who was found.
-    pub fn bytes(self, pair: Pair, keys: usize) -> [usize; 2] {
-        [
-            usize::from(self.values) * keys * pair.value,
-            usize::from(self.found) * keys,
-        ]
-    }
-}
 
 impl Core {
     /// Threads for a lookup of keys of the host, if they are many.
@@ -56,7 +20,7 @@ impl Core {
         keys: Array<'a>,
         wanted: Wanted,
     ) -> Option<(HostArray<'a>, StagingPipeline)> {
-        let per_key = self.pair.key + wanted.bytes(self.pair, 1).iter().sum::<usize>();
+        let per_key = self.pair.key + wanted.bytes(self.pair.value, 1).iter().sum::<usize>();
         let pipeline = |keys_at| {
             let pipeline = self.scratch.pipeline(keys.len().saturating_mul(per_key))?;
             Some((keys_at, pipeline))
@@ -77,7 +41,7 @@ impl Core {
     ) -> Result<*const u8> {
         let staged = take_there(stage, ScratchRole::Keys, 0, keys)?;
         let len = keys.len() / self.pair.key;
-        let [values, found] = wanted.bytes(self.pair, len);
+        let [values, found] = wanted.bytes(self.pair.value, len);
         let answers: *mut u8 = stage.reserve(ScratchRole::FirstOutput, values + found)?;
         let unless_none = |is_wanted, at| if is_wanted { at } else { ptr::null_mut() };
         let command = Command {
@@ -94,34 +58,31 @@ impl Core {
         Ok(answers)
     }
 
-    /// Looks up keys of the host, if they are many, and makes something of each answer: `fill`
-    /// writes it, from values, `default` where there is none, and from bytes that say which were found. Gives back what it
-    /// was to do if it has not.
-    ///
-    /// # Safety
-    /// `fill` is for elements of the places, and such answers.
-    pub(in crate::map) unsafe fn collect_in_chunks<'p>(
+    /// Looks up keys of the host, if they are many, and makes something of each answer, with `default` for the value of
+    /// an absent key. Gives back what it was to do if it has not.
+    pub(in crate::map) fn collect_in_chunks<'p>(
         &self,
         keys: Array<'_>,
-        into: Collecting<'p>,
-    ) -> Result<Option<Collecting<'p>>> {
+        default: u64,
+        into: Collect<'p>,
+    ) -> Result<Option<Collect<'p>>> {
         let len = keys.len();
         let Some((keys, pipeline)) = self.pipeline_for(keys, into.wanted) else {
             return Ok(Some(into));
         };
-        let Collecting {
+        let Collect {
             mut places,
             element,
             wanted,
-            default,
             fill,
+            ..
         } = into;
         let table = self.table.read();
         // Dropped before the lock is opened: after an error kernels of other stages still read the
         // table.
         let mut pipeline = pipeline;
         let chunks = pipeline.chunks(self.pair, len);
-        let [value, found] = wanted.bytes(self.pair, 1);
+        let [value, found] = wanted.bytes(self.pair.value, 1);
         // By pointers: while the copy tasks touch a part, nothing else may have it.
         let parts = chunks.map(|chunk| {
             let part = take(&mut places, chunk.len() * element);
@@ -159,13 +120,11 @@ impl Core {
     pub(in crate::map) fn look_up_for_host<'o>(
         &self,
         keys: Array<'_>,
-        mut outputs: [Option<ArrayMut<'o>>; 2],
+        mut outputs: Arrays<'o>,
         default: u64,
-    ) -> Result<Option<[Option<ArrayMut<'o>>; 2]>> {
-        let wanted = Wanted {
-            values: outputs[0].is_some(),
-            found: outputs[1].is_some(),
-        };
+    ) -> Result<Option<Arrays<'o>>> {
+        let [values, found] = outputs.each_ref().map(Option::is_some);
+        let wanted = Wanted { values, found };
         let len = keys.len();
         let [values, found] = &mut outputs;
         let pipeline = match (host_places(values), host_places(found)) {
@@ -182,7 +141,7 @@ impl Core {
         // table.
         let mut pipeline = pipeline;
         let chunks = pipeline.chunks(self.pair, len).map(|chunk: Range<usize>| {
-            let [of_values, of_found] = wanted.bytes(self.pair, chunk.len());
+            let [of_values, of_found] = wanted.bytes(self.pair.value, chunk.len());
             let places = [take(&mut values, of_values), take(&mut found, of_found)];
             (chunk, places)
         });

@@ -23,7 +23,6 @@ use crate::array::HostArray;
 use crate::error::Result;
 use crate::scratch::{ScratchRole, Stage, StagingPipeline};
 use crate::stream::launches_started;
-pub(super) use look_up::Wanted;
 
 impl Core {
     /// Launches a verb that changes the map on each chunk, and adds up what its kernels count. Waits for the stages also

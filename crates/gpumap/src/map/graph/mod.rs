@@ -135,7 +135,7 @@ impl Launches<'_> {
         let counts = steps.len();
         if steps.iter().all(Command::is_empty) {
             return Ok(Launched {
-                pending: Pending::ready(vec![0; counts], |counts| counts),
+                pending: Pending::ready(vec![0; counts], Ok),
                 op: None,
             });
         }
@@ -153,7 +153,7 @@ impl Launches<'_> {
             // SAFETY: passed on.
             let counts = unsafe { self.one_by_one(&steps) }?;
             return Ok(Launched {
-                pending: Pending::ready(counts, |counts| counts),
+                pending: Pending::ready(counts, Ok),
                 op: None,
             });
         };
@@ -179,7 +179,7 @@ impl Launches<'_> {
         drop(table);
         self.kept.push_back(capture);
         Ok(Launched {
-            pending: Pending::of_op(&self.map.state, op.clone(), |counts| counts),
+            pending: Pending::of_op(&self.map.state, op.clone(), Ok),
             op: Some(op),
         })
     }

@@ -3,17 +3,23 @@
 use std::marker::PhantomData;
 use std::{fmt, ptr};
 
+use bytemuck::Pod;
 use gpumap_simt::atomic::part::Update;
 
 use super::{Graph, Launches};
+use crate::array::{Array, ArrayMut};
 use crate::buffer::{BufferView, BufferViewMut};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room, expect_same_len};
-use crate::map::command::{Command, Kind};
+use crate::error::Result;
+use crate::input::Source;
+use crate::map::command::{Arrays, Batch, Command, Kind, Receiver};
 use crate::map::merge::Merge;
+use crate::map::operand::Operands;
 use crate::map::pending::Pending;
 use crate::map::{Key, Value, bits};
+use crate::op::{FLAGS, InPlace, Op, VALUES};
+use crate::output::Sink;
 use crate::stream::Stream;
 
 /// The verbs of one launch of a [`Graph`], in the order in which they take effect; made by
@@ -38,7 +44,7 @@ pub struct Recording<'b, 'm, K: Key, V: Value> {
     _pair: PhantomData<fn(K) -> V>,
 }
 
-/// # Insert and update
+/// # Operations
 impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     pub(super) fn new(graph: &'b mut Graph<'m, K, V>) -> Self {
         Self {
@@ -51,6 +57,35 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         }
     }
 
+    /// Notes an [operation](crate::op) on buffers, to be launched. Its count is that which it answers, or 0.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Map, Merge, Stream, op};
+    ///
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// let map = Map::<u32, u32>::with_capacity(stream.device(), 100)?;
+    /// let keys = Buffer::from_slice(&stream, &[1u32, 2])?;
+    /// let mut values = Buffer::zeroed(&stream, 2)?;
+    /// let mut graph = map.graph(&stream);
+    /// let mut recording = graph.record();
+    /// recording.add(op::merge(&keys, 1, Merge::Add))?;
+    /// recording.add(op::get(&keys).into(&mut values))?;
+    /// assert_eq!(recording.launch()?.wait()?, [2, 0]);
+    /// assert_eq!(values.to_vec()?, [1, 1]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`op`](crate::op); [`Error::Unsupported`] if an array is of the host; [`Error::WrongDevice`] also for the
+    /// stream of the graph.
+    pub fn add<A: InPlace>(&mut self, op: Op<'b, K, V, A>) -> Result<()> {
+        op.check(Receiver::Graph)?;
+        self.steps.add(op.batch, op.outputs)
+    }
+}
+
+/// # Insert and update
+impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     /// Keeps the present value, unlike `HashMap::insert`: as [`Map::insert`](crate::Map::insert),
     /// to be launched. Its count is that of new keys.
     ///
@@ -102,9 +137,8 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         values: impl Into<BufferView<'b, V>>,
         held: impl Into<BufferViewMut<'b, V>>,
     ) -> Result<()> {
-        let (keys, values, held) = (keys.into(), values.into(), held.into());
-        expect_room(keys.len(), held.len())?;
-        self.add_pairs(Kind::GetOrInsert, keys, values, Some(held))
+        let held = Some(held.into());
+        self.add_pairs(Kind::GetOrInsert, keys.into(), values.into(), held)
     }
 
     /// [`Map::assign`](crate::Map::assign), to be launched. Its count is that of keys that were
@@ -144,13 +178,8 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     /// # Errors
     /// [`Error::WrongDevice`], also for the stream of the graph.
     pub fn remove(&mut self, keys: impl Into<BufferView<'b, K>>) -> Result<()> {
-        let keys = keys.into();
-        self.steps.add(
-            (Kind::Remove, keys.len(), 0),
-            keys.as_bytes(),
-            None,
-            [None, None],
-        )
+        let keys = Source::Device(keys.into());
+        self.add(Op::of(Kind::Remove, keys, Operands::NONE))
     }
 }
 
@@ -242,11 +271,9 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         values: BufferView<'b, V>,
         held: Option<BufferViewMut<'b, V>>,
     ) -> Result<()> {
-        expect_same_len(keys.len(), values.len())?;
-        let outputs = [held.map(BufferViewMut::into_bytes), None];
-        let kind = (kind, keys.len(), 0);
-        self.steps
-            .add(kind, keys.as_bytes(), Some(values.as_bytes()), outputs)
+        let values = Operands::Each(Source::Device(values).into());
+        let op = Op::of(kind, Source::Device(keys), values);
+        self.add(op.with_array(VALUES, held.map(array)))
     }
 
     /// Notes a lookup.
@@ -257,16 +284,16 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         found: Option<BufferViewMut<'b, u8>>,
         default: V,
     ) -> Result<()> {
-        let room = [
-            values.as_ref().map(BufferViewMut::len),
-            found.as_ref().map(BufferViewMut::len),
-        ];
-        let least = room.into_iter().flatten().min();
-        expect_room(keys.len(), least.unwrap_or(keys.len()))?;
-        let outputs = [values.map(BufferViewMut::into_bytes), found];
-        let kind = (Kind::Get, keys.len(), bits(default));
-        self.steps.add(kind, keys.as_bytes(), None, outputs)
+        let mut op = Op::of(Kind::Get, Source::Device(keys), Operands::NONE);
+        op.batch.default = bits(default);
+        let op = op.with_array(VALUES, values.map(array));
+        self.add(op.with_array(FLAGS, found.map(array)))
     }
+}
+
+/// A buffer as an output.
+fn array<'b, T: Pod>(view: BufferViewMut<'b, T>) -> ArrayMut<'b> {
+    Sink::Device(view).into()
 }
 
 /// What a [`Recording`] has noted, without its types.
@@ -278,29 +305,50 @@ struct Steps<'b, 'm> {
 }
 
 impl<'b> Steps<'b, '_> {
-    /// Notes an operation on so many keys, with the value that they share, or that absent ones get.
-    fn add(
-        &mut self,
-        (kind, len, value): (Kind, usize, u64),
-        keys: BufferView<'b, u8>,
-        values: Option<BufferView<'b, u8>>,
-        outputs: [Option<BufferViewMut<'b, u8>>; 2],
-    ) -> Result<()> {
-        for stream in [Some(keys.stream()), values.map(|values| values.stream())] {
+    /// Notes an operation that has been checked.
+    fn add(&mut self, batch: Batch<'b>, outputs: Arrays<'b>) -> Result<()> {
+        let on_host = || batch.unsupported(" with arrays of the host", Receiver::Graph);
+        let view = |array: Array<'b>| match array.bytes() {
+            Source::Device(view) => Ok(Some(view)),
+            // The values of a set, or the same for all keys.
+            Source::Host([]) => Ok(None),
+            Source::Host(_) => Err(on_host()),
+        };
+        let takes_values = batch.kind.traits().takes_values;
+        let keys = view(batch.keys)?;
+        let values = view(batch.values.each())?.filter(|_| takes_values);
+        let mut views = [None, None];
+        for (view, output) in views.iter_mut().zip(outputs) {
+            *view = match output.map(ArrayMut::into_bytes) {
+                Some(Sink::Device(view)) => Some(view),
+                Some(Sink::Host(_)) => return Err(on_host()),
+                None => None,
+            };
+        }
+        for stream in [&keys, &values]
+            .into_iter()
+            .flatten()
+            .map(BufferView::stream)
+        {
             self.order(stream)?;
         }
-        for output in outputs.iter().flatten() {
-            self.order(Some(output.stream()))?;
+        for output in views.iter().flatten() {
+            self.order(output.stream())?;
         }
         let [out_values, out_flags] =
-            outputs.map(|output| output.map_or(ptr::null_mut(), |mut output| output.as_mut_ptr()));
+            views.map(|view| view.map_or(ptr::null_mut(), |mut view| view.as_mut_ptr()));
+        let address =
+            |view: Option<BufferView<'b, u8>>| view.map_or(ptr::null(), |view| view.as_ptr());
         self.commands.push(Command {
-            keys: keys.as_ptr(),
-            values: values.map_or(ptr::null(), |values| values.as_ptr()),
-            value,
+            keys: address(keys),
+            values: address(values),
+            value: match takes_values {
+                true => batch.values.same(),
+                false => batch.default,
+            },
             out_values,
             out_flags,
-            ..Command::of(kind, self.launches.map.pair, len)
+            ..Command::of(batch.kind, self.launches.map.pair, batch.keys.len())
         });
         Ok(())
     }
@@ -312,8 +360,8 @@ impl<'b> Steps<'b, '_> {
         mut values: BufferViewMut<'b, u8>,
         room: usize,
     ) -> Result<()> {
-        self.order(Some(keys.stream()))?;
-        self.order(Some(values.stream()))?;
+        self.order(keys.stream())?;
+        self.order(values.stream())?;
         self.commands.push(Command {
             keys: keys.as_mut_ptr(),
             values: values.as_mut_ptr(),
@@ -323,10 +371,7 @@ impl<'b> Steps<'b, '_> {
     }
 
     /// Notes the stream of a buffer, which has to be of the map's device, as the graph's.
-    fn order(&mut self, stream: Option<&'b Stream>) -> Result<()> {
-        let Some(stream) = stream else {
-            return Ok(());
-        };
+    fn order(&mut self, stream: &'b Stream) -> Result<()> {
         let here = &self.launches.map.device;
         here.expect_same(self.launches.stream.device())?;
         here.expect_same(stream.device())?;
@@ -372,9 +417,8 @@ impl<'b, K: Key> Recording<'b, '_, K, ()> {
     /// # Errors
     /// [`Error::WrongDevice`], also for the stream of the graph.
     pub fn insert_keys(&mut self, keys: impl Into<BufferView<'b, K>>) -> Result<()> {
-        let keys = keys.into();
-        let kind = (Kind::Insert, keys.len(), 0);
-        self.steps.add(kind, keys.as_bytes(), None, [None, None])
+        let keys = Source::Device(keys.into());
+        self.add(Op::of(Kind::Insert, keys, Operands::Same(0)))
     }
 }
 

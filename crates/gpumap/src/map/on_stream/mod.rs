@@ -7,22 +7,19 @@ mod tests;
 use std::fmt;
 use std::marker::PhantomData;
 
-use gpumap_simt::atomic::part::Update;
-
-use super::command::{Batch, Kind};
+use super::command::{Arrays, Receiver};
 use super::merge::Merge;
-use super::operand::{Operand, Operands, Values};
+use super::operand::Operand;
 use super::pending::{Pending, only};
-use super::{Key, Map, Value, bits};
-use crate::array::{Array, ArrayMut};
+use super::{Key, Map, Value};
 #[cfg(doc)]
 use crate::buffer::Buffer;
 use crate::buffer::BufferViewMut;
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room, expect_same_len};
-use crate::input::{Input, Source};
-use crate::output::Sink;
+use crate::error::Result;
+use crate::input::Input;
+use crate::op::{self, Answer, Execute, Op};
 use crate::stream::Stream;
 use queue::Queue;
 
@@ -93,6 +90,54 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 }
 
+/// # Operations
+impl<K: Key, V: Value> OnStream<'_, K, V> {
+    /// Queues an [operation](crate::op), whose answer is pending. One that counts, or whose outputs are [`Buffer`]s,
+    /// allocates nothing; other answers are copied from the device when they are waited for. It waits itself, and its
+    /// answer is ready, if an output is an array of the host, or the operation is [`take`](op::take).
+    ///
+    /// ```
+    /// use gpumap::{Device, Map, Stream, op};
+    ///
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// let map = Map::<u32, u32>::with_capacity(stream.device(), 100)?;
+    /// let on = map.on(&stream);
+    /// let new = on.submit(op::insert(&[1, 2, 1], &[10, 20, 10]).each())?;
+    /// let values = on.submit(op::get(&[2, 3]))?;
+    /// assert_eq!(values.wait()?, [Some(20), None]);
+    /// assert_eq!(new.wait()?.into_iter().filter(|&new| new).count(), 2);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`op`]; [`Error::WrongDevice`] also for the stream. Keys that were made to collide give [`Error::Full`] with
+    /// `partial` when the answer is waited for.
+    pub fn submit<A: 'static>(&self, op: Op<'_, K, V, A>) -> Result<Pending<A>> {
+        op.check(Receiver::Stream)?;
+        let Op {
+            batch,
+            outputs,
+            answer,
+            ..
+        } = op;
+        match answer {
+            Answer::Count(answer) => self.queue.counted(batch, outputs, answer),
+            Answer::Each(wanted, make) => self.queue.answered(batch, wanted, make),
+        }
+    }
+}
+
+/// Each operation is submitted and waited for.
+impl<K: Key, V: Value> Execute<K, V> for OnStream<'_, K, V> {
+    fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
+        op.run(Receiver::Stream, |batch, outputs| {
+            let count =
+                |outputs: Arrays<'_>| self.queue.counted(batch, outputs, |count| count)?.wait();
+            outputs.through_arrays(batch.keys.len(), count)
+        })
+    }
+}
+
 /// # Insert and update
 impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// Keeps the present value, unlike `HashMap::insert`: as [`Map::insert`], on the stream.
@@ -105,7 +150,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<usize>> {
-        self.counted(Kind::Insert, keys.source(), values.source().into())
+        self.submit(op::insert(keys, values))
     }
 
     /// [`Map::upsert`] on the stream.
@@ -117,8 +162,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<usize>> {
-        let kind = Kind::Merge(Update::Replace);
-        self.counted(kind, keys.source(), values.source().into())
+        self.submit(op::upsert(keys, values))
     }
 
     /// [`Map::merge`] on the stream.
@@ -131,8 +175,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<Pending<usize>> {
-        let kind = Kind::Merge(merge.update::<V>());
-        self.counted(kind, keys.source(), values.values())
+        self.submit(op::merge(keys, values, merge))
     }
 
     /// [`Map::get_or_insert_into`] on the stream.
@@ -145,15 +188,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         values: &(impl Input<V> + ?Sized),
         held: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<Pending<usize>> {
-        let (keys, values, held) = (keys.source(), values.source(), held.into());
-        expect_same_len(keys.len(), values.len())?;
-        expect_room(keys.len(), held.len())?;
-        let values = Operands::Each(values.into());
-        let call = self.queue.submit(Batch {
-            outputs: [Some(Sink::Device(held).into()), None],
-            ..Batch::with(Kind::GetOrInsert, keys.into(), values)
-        })?;
-        Ok(self.queue.counted(call, only))
+        let mut held = held.into();
+        self.submit(op::get_or_insert(keys, values).into(&mut held).count())
     }
 
     /// [`Map::assign`] on the stream.
@@ -165,8 +201,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Pending<usize>> {
-        let kind = Kind::Update(Update::Replace);
-        self.counted(kind, keys.source(), values.source().into())
+        self.submit(op::update(keys, values))
     }
 
     /// [`Map::merge_present`] on the stream.
@@ -179,8 +214,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<Pending<usize>> {
-        let kind = Kind::Update(merge.update::<V>());
-        self.counted(kind, keys.source(), values.values())
+        self.submit(op::update_with(keys, values, merge))
     }
 }
 
@@ -191,10 +225,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// # Errors
     /// As for [`Map::remove`]; [`Error::WrongDevice`] also for the stream.
     pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<usize>> {
-        let call = self
-            .queue
-            .submit(Batch::of(Kind::Remove, keys.source().into()))?;
-        Ok(self.queue.counted(call, only))
+        self.submit(op::remove(keys))
     }
 }
 
@@ -228,13 +259,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         values: impl Into<BufferViewMut<'a, V>>,
         found: impl Into<BufferViewMut<'a, u8>>,
     ) -> Result<Pending<()>> {
-        let (keys, values, found) = (keys.source(), values.into(), found.into());
-        expect_room(keys.len(), values.len().min(found.len()))?;
-        let outputs = [
-            Some(Sink::Device(values).into()),
-            Some(Sink::Device(found).into()),
-        ];
-        self.look_up(keys.into(), outputs, 0)
+        let (mut values, mut found) = (values.into(), found.into());
+        self.submit(op::get(keys).into(&mut values).found(&mut found))
     }
 
     /// [`Map::get_or_into`] on the stream.
@@ -247,10 +273,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         default: V,
         values: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<Pending<()>> {
-        let (keys, values) = (keys.source(), values.into());
-        expect_room(keys.len(), values.len())?;
-        let outputs = [Some(Sink::Device(values).into()), None];
-        self.look_up(keys.into(), outputs, bits(default))
+        let mut values = values.into();
+        self.submit(op::get(keys).or(default).into(&mut values))
     }
 
     /// [`Map::contains_into`] on the stream.
@@ -262,9 +286,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         found: impl Into<BufferViewMut<'a, u8>>,
     ) -> Result<Pending<()>> {
-        let (keys, found) = (keys.source(), found.into());
-        expect_room(keys.len(), found.len())?;
-        self.look_up(keys.into(), [None, Some(Sink::Device(found).into())], 0)
+        let mut found = found.into();
+        self.submit(op::contains(keys).found(&mut found))
     }
 }
 
@@ -302,34 +325,6 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         let call = self
             .queue
             .dump(keys.into_bytes(), values.into_bytes(), room)?;
-        Ok(self.queue.counted(call, only))
-    }
-
-    /// Queues an operation with values that counts.
-    fn counted(
-        &self,
-        kind: Kind,
-        keys: Source<'_, K>,
-        values: Values<'_, V>,
-    ) -> Result<Pending<usize>> {
-        values.expect_for(keys.len())?;
-        let batch = Batch::with(kind, keys.into(), values.erased());
-        let call = self.queue.submit(batch)?;
-        Ok(self.queue.counted(call, only))
-    }
-
-    /// Queues a lookup into outputs with room for as many answers.
-    fn look_up(
-        &self,
-        keys: Array<'_>,
-        outputs: [Option<ArrayMut<'_>>; 2],
-        default: u64,
-    ) -> Result<Pending<()>> {
-        let call = self.queue.submit(Batch {
-            default,
-            outputs,
-            ..Batch::of(Kind::Get, keys)
-        })?;
-        Ok(self.queue.counted(call, |_| ()))
+        Ok(self.queue.pending(call, |counts| Ok(only(counts))))
     }
 }

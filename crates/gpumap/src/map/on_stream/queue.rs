@@ -5,15 +5,17 @@ use std::ptr;
 use std::sync::Arc;
 
 use crate::array::{Array, ArrayMut};
-use crate::buffer::BufferViewMut;
+use crate::buffer::{Buffer, BufferViewMut};
 use crate::error::Result;
 use crate::input::Source;
 use crate::map::Core;
-use crate::map::command::{Batch, Command, Kind};
+use crate::map::command::{Arrays, Batch, Command, Kind, Outputs, Wanted};
 use crate::map::in_flight::PendingOp;
 use crate::map::operand::Operands;
-use crate::map::pending::Pending;
+use crate::map::pending::{Pending, only};
 use crate::memory::Memory;
+use crate::op::Make;
+use crate::output::Output;
 use crate::stream::Stream;
 
 /// An input on the device.
@@ -47,20 +49,60 @@ pub(super) struct Queue<'m> {
 
 /// The outputs that are wanted, which are on the device.
 fn views<'o, 'a>(
-    outputs: &'o mut [Option<ArrayMut<'a>>; 2],
+    outputs: &'o mut Arrays<'a>,
 ) -> impl Iterator<Item = &'o mut BufferViewMut<'a, u8>> {
     outputs.iter_mut().flatten().filter_map(ArrayMut::on_device)
 }
 
 impl Queue<'_> {
+    /// Queues an operation that has been checked, and makes its answer of what it counts.
+    pub(super) fn counted<A: 'static>(
+        &self,
+        batch: Batch<'_>,
+        outputs: Arrays<'_>,
+        answer: fn(usize) -> A,
+    ) -> Result<Pending<A>> {
+        let call = self.submit(batch, outputs)?;
+        Ok(self.pending(call, move |counts| Ok(answer(only(counts)))))
+    }
+
+    /// The same, and makes its answer of what it tells of each key.
+    pub(super) fn answered<A: 'static>(
+        &self,
+        batch: Batch<'_>,
+        wanted: Wanted,
+        make: Make<A>,
+    ) -> Result<Pending<A>> {
+        let (value, len) = (self.map.pair.value, batch.keys.len());
+        let [of_values, of_found] = wanted.bytes(value, len);
+        let mut values = Buffer::<u8>::unwritten(&self.stream, of_values)?;
+        let mut found = Buffer::<u8>::unwritten(&self.stream, of_found)?;
+        let arrays = [
+            wanted
+                .values
+                .then(|| ArrayMut::of_bytes(values.sink(), value, len)),
+            wanted
+                .found
+                .then(|| ArrayMut::of_bytes(found.sink(), 1, len)),
+        ];
+        let call = self.submit(batch, arrays)?;
+        Ok(self.pending(call, move |_| {
+            let (values, found) = (values.to_vec()?, found.to_vec()?);
+            make(len, &mut |collect| {
+                collect.fill(&values, &found, len);
+                Ok(())
+            })
+        }))
+    }
+
     /// Queues an operation; what it is done with has been checked. The streams of device arrays wait for it.
-    pub(super) fn submit(&self, batch: Batch<'_>) -> Result<Call> {
+    fn submit(&self, batch: Batch<'_>, mut outputs: Arrays<'_>) -> Result<Call> {
         let Batch {
             kind,
             keys,
             values,
             default,
-            mut outputs,
+            ..
         } = batch;
         let traits = kind.traits();
         for output in views(&mut outputs) {
@@ -69,26 +111,20 @@ impl Queue<'_> {
         if keys.is_empty() {
             return Ok(Call::Done(0));
         }
+        let is_for_host = outputs.iter().flatten().any(ArrayMut::is_on_host);
         let table = traits.stores.then(|| self.map.table.read());
         let reservation = match traits.stores {
+            _ if traits.is_alone || is_for_host => None,
+            true => self.map.reserve_pairs(keys.len()),
             false => None,
-            true => match self.map.reserve_pairs(keys.len()) {
-                Some(reservation) => Some(reservation),
-                // It has to grow, so everything before it ends first.
-                None => {
-                    drop(table);
-                    self.stream.synchronize()?;
-                    let batch = Batch {
-                        kind,
-                        keys,
-                        values,
-                        default,
-                        outputs,
-                    };
-                    return self.map.run(batch).map(Call::Done);
-                }
-            },
         };
+        if traits.is_alone || is_for_host || (traits.stores && reservation.is_none()) {
+            // It waits for other calls, for the host, or has to grow: so everything before it ends first.
+            drop(table);
+            self.stream.synchronize()?;
+            let count = self.map.run(batch, Outputs::Arrays(outputs))?;
+            return Ok(Call::Done(count));
+        }
         self.map.expect_sound()?;
         let staged = self.stage(keys);
         let staged = staged.and_then(|keys| match traits.takes_values {
@@ -119,6 +155,10 @@ impl Queue<'_> {
             out_flags,
             ..Command::of(kind, self.map.pair, keys.len())
         };
+        if traits.stores && !out_flags.is_null() {
+            // SAFETY: a byte for each key, which the stream comes to after what used it before.
+            unsafe { self.stream.fill(out_flags, 0, keys.len()) }?;
+        }
         let table = table.unwrap_or_else(|| self.map.table.read());
         // SAFETY: keys and values are on the device and outputs are as long.
         let op = unsafe { self.map.submit(&table, &self.stream, &command) }?;
@@ -159,11 +199,15 @@ impl Queue<'_> {
         Ok(Call::Pending(op))
     }
 
-    /// The answer of a call that counts.
-    pub(super) fn counted<A>(&self, call: Call, answer: fn(Vec<usize>) -> A) -> Pending<A> {
+    /// The answer of a call.
+    pub(super) fn pending<A>(
+        &self,
+        call: Call,
+        finish: impl Fn(Vec<usize>) -> Result<A> + Send + Sync + 'static,
+    ) -> Pending<A> {
         match call {
-            Call::Pending(op) => Pending::of_op(&self.map.state, op, answer),
-            Call::Done(new) => Pending::ready(vec![new], answer),
+            Call::Pending(op) => Pending::of_op(&self.map.state, op, finish),
+            Call::Done(count) => Pending::ready(vec![count], finish),
         }
     }
 

@@ -5,10 +5,11 @@ use super::super::Shard;
 use super::ShardedMap;
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_same_len};
+use crate::error::Result;
 #[cfg(doc)]
 use crate::map::Map;
-use crate::map::{Key, Kind, Merge, Operand, Value};
+use crate::map::{Key, Merge, Operand, Value};
+use crate::op::{self, Execute};
 use crate::primitives::{Element, Predicate};
 
 /// # Insert and update
@@ -18,10 +19,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// [`Error::LengthMismatch`]; as for [`Shard::insert`].
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<usize> {
-        expect_same_len(keys.len(), values.len())?;
-        self.once(keys.len(), |rank, shard, range| {
-            shard.insert(rank, &keys[range.clone()], &values[range])
-        })
+        self.execute(op::insert(keys, values))
     }
 
     /// As [`Map::upsert`](Map::upsert).
@@ -29,10 +27,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`insert`](Self::insert).
     pub fn upsert(&self, keys: &[K], values: &[V]) -> Result<usize> {
-        expect_same_len(keys.len(), values.len())?;
-        self.once(keys.len(), |rank, shard, range| {
-            shard.upsert(rank, &keys[range.clone()], &values[range])
-        })
+        self.execute(op::upsert(keys, values))
     }
 
     /// As [`Map::merge`](Map::merge). Of several ranks, each key takes a copy of a common value along.
@@ -57,10 +52,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        let kind = Kind::Merge(merge.update::<V>());
-        self.once_with(keys, values.values(), |rank, shard, keys, values| {
-            shard.run(rank, kind, keys, values)
-        })
+        self.execute(op::merge(keys, values, merge))
     }
 
     /// As [`Map::assign`](Map::assign).
@@ -79,10 +71,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// [`Error::LengthMismatch`]; as for [`Shard::assign`].
     pub fn assign(&self, keys: &[K], values: &[V]) -> Result<usize> {
-        expect_same_len(keys.len(), values.len())?;
-        self.once(keys.len(), |rank, shard, range| {
-            shard.assign(rank, &keys[range.clone()], &values[range])
-        })
+        self.execute(op::update(keys, values))
     }
 
     /// As [`Map::merge_present`](Map::merge_present).
@@ -95,10 +84,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         values: impl Operand<V, Form>,
         merge: Merge,
     ) -> Result<usize> {
-        let kind = Kind::Update(merge.update::<V>());
-        self.once_with(keys, values.values(), |rank, shard, keys, values| {
-            shard.run(rank, kind, keys, values)
-        })
+        self.execute(op::update_with(keys, values, merge))
     }
 }
 
@@ -109,9 +95,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Shard::remove`].
     pub fn remove(&self, keys: &[K]) -> Result<usize> {
-        self.once(keys.len(), |rank, shard, range| {
-            shard.remove(rank, &keys[range])
-        })
+        self.execute(op::remove(keys))
     }
 
     /// As [`Map::clear`](Map::clear).

@@ -3,10 +3,11 @@
 #[cfg(doc)]
 use super::super::Shard;
 use super::ShardedMap;
-use crate::error::{Result, expect_room};
+use crate::error::Result;
 #[cfg(doc)]
 use crate::map::Map;
 use crate::map::{Key, Value};
+use crate::op::{self, Execute};
 
 /// # Look up
 impl<K: Key, V: Value> ShardedMap<K, V> {
@@ -15,9 +16,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Shard::get`].
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        self.gather(keys.len(), |rank, shard, range| {
-            shard.get(rank, &keys[range])
-        })
+        self.execute(op::get(keys))
     }
 
     /// As [`Map::get_into`](Map::get_into), into memory of the host.
@@ -37,16 +36,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Shard::get_into`].
     pub fn get_into(&self, keys: &[K], values: &mut [V], found: &mut [u8]) -> Result<()> {
-        expect_room(keys.len(), values.len().min(found.len()))?;
-        let (values, found) = (
-            self.shares(values, keys.len()),
-            self.shares(found, keys.len()),
-        );
-        self.split(keys.len(), |rank, shard, range| {
-            let (values, found) = (values.take(rank.index()), found.take(rank.index()));
-            shard.get_into(rank, &keys[range], values, found)
-        })
-        .map(drop)
+        self.execute(op::get(keys).into(values).found(found))
     }
 
     /// As [`Map::contains`](Map::contains).
@@ -54,9 +44,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Shard::contains`].
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.gather(keys.len(), |rank, shard, range| {
-            shard.contains(rank, &keys[range])
-        })
+        self.execute(op::contains(keys))
     }
 
     /// As [`Map::contains_into`](Map::contains_into), into memory of the host.
@@ -64,11 +52,6 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Shard::contains_into`].
     pub fn contains_into(&self, keys: &[K], found: &mut [u8]) -> Result<()> {
-        expect_room(keys.len(), found.len())?;
-        let found = self.shares(found, keys.len());
-        self.split(keys.len(), |rank, shard, range| {
-            shard.contains_into(rank, &keys[range], found.take(rank.index()))
-        })
-        .map(drop)
+        self.execute(op::contains(keys).found(found))
     }
 }

@@ -19,6 +19,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         rank: &mut Rank,
         session: &Session,
         keys: Source<'_, K>,
+        default: u64,
         targets: Targets<V>,
     ) -> Result<bool> {
         let Some(received) = self.send(rank, session, keys, None, true)? else {
@@ -29,9 +30,8 @@ impl<K: Key, V: Value> Shard<K, V> {
             .and_then(|answers| {
                 // SAFETY: a receive buffer of this batch's agreement for each rank, mapped by all.
                 unsafe {
-                    self.map
-                        .core()
-                        .get_sent(&received.batch, answers.as_ptr().cast())
+                    let answers = answers.as_ptr().cast();
+                    self.map.core().get_sent(&received.batch, answers, default)
                 }
             });
         rank.together(answered)?;

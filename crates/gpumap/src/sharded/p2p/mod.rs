@@ -97,11 +97,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         mine: Result<usize>,
     ) -> Result<Option<Session>> {
         let stores = call.stores();
-        let mine = mine.and_then(|len| match self.owners.ranks() == rank.ranks() {
-            true => Ok(len),
-            // It is of another group.
-            false => Err(Error::Group(GroupError::OutOfStep)),
-        });
+        let mine = self.of_this_group(rank, mine);
         let waits = self.p2p.pause > 0;
         self.p2p.pause = self.p2p.pause.saturating_sub(1);
         let maps = rank.transport().has_windows();

@@ -1,0 +1,221 @@
+//! How a shard runs an operation over its group.
+//!
+//! What tells nothing of single keys is [scattered](super::scatter): each key goes to its owner, with its value. Of
+//! everything else the answers [come back](super::scatter_gather). Large batches of both go over
+//! [peer memory](super::p2p), where they may.
+
+use std::iter::repeat_n;
+use std::sync::Arc;
+
+use gpumap_kernels::slot::Bits;
+
+use super::error::GroupError;
+use super::exchange::{attempt, total};
+use super::scatter_gather::Targets;
+use super::step::Call;
+use super::{Rank, Shard};
+use crate::error::{Error, Result};
+use crate::input::Source;
+use crate::map::{Arrays, Batch, Key, Kind, Operands, Outputs, Receiver, Value};
+use crate::memory::host_collect;
+use crate::op::Op;
+use crate::scratch::ScratchRole;
+
+/// The values that come with the keys of a batch.
+enum BatchValues<'a, V> {
+    None,
+    Each(Source<'a, V>),
+    /// Pairs are sent, so each key takes its copy of a common value with it.
+    Copies(Vec<V>),
+}
+
+impl<'a, V: Value> BatchValues<'a, V> {
+    fn of(batch: &Batch<'a>) -> Result<Self> {
+        Ok(match batch.values {
+            _ if !batch.kind.traits().takes_values => Self::None,
+            Operands::Each(values) => Self::Each(values.elements()),
+            Operands::Same(bits) => {
+                let value: V = bytemuck::cast(V::Bits::from_u64(bits));
+                Self::Copies(host_collect(repeat_n(value, batch.keys.len()))?)
+            }
+        })
+    }
+
+    fn source(&self) -> Option<Source<'_, V>> {
+        match self {
+            Self::None => None,
+            Self::Each(values) => Some(*values),
+            Self::Copies(values) => Some(Source::Host(values)),
+        }
+    }
+}
+
+/// # Operations
+impl<K: Key, V: Value> Shard<K, V> {
+    /// Runs an [operation](crate::op) over the group: on the keys of all ranks, each of which brings a batch of its own,
+    /// on the host or on its device. Counts are of all ranks together. A collective.
+    ///
+    /// ```
+    /// use gpumap::sharded::{Ranks, Shard, devices};
+    /// use gpumap::{Merge, op};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// ranks.run(|rank| {
+    ///     let mut shard = Shard::<u32, u64>::new(rank)?;
+    ///     assert_eq!(shard.execute(rank, op::merge(&[7, 8, 9], 1, Merge::Add))?, 3);
+    ///     assert_eq!(shard.execute(rank, op::get(&[9, 10]))?, [Some(2), None]);
+    ///     let taken = shard.execute(rank, op::take(&[7 + rank.index() as u32]))?;
+    ///     assert_eq!(taken, [Some(2)]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`op`](crate::op), of any rank, and [`Error::Group`]. Of a batch that is refused, some ranks may have done what
+    /// concerns their part.
+    pub fn execute<A>(&mut self, rank: &mut Rank, op: Op<'_, K, V, A>) -> Result<A> {
+        if rank.ranks() == 1 {
+            let core = self.map.core();
+            return op.run(Receiver::Sharded, |batch, outputs| core.run(batch, outputs));
+        }
+        let checked = op.check(Receiver::Sharded);
+        let call = Call::Run {
+            kind: op.batch.kind,
+            told: op.told(),
+        };
+        let mut has_come = false;
+        let done = op.run_checked(|batch, outputs| {
+            has_come = true;
+            self.run(rank, batch, outputs, checked)
+        });
+        match done {
+            Err(error) if !has_come => self.refuse(rank, call, error),
+            done => done,
+        }
+    }
+
+    /// Runs a part of an operation over the group. An error of this rank's own before it is one on all ranks.
+    pub(super) fn run(
+        &mut self,
+        rank: &mut Rank,
+        batch: Batch<'_>,
+        outputs: Outputs<'_>,
+        checked: Result<()>,
+    ) -> Result<usize> {
+        let (kind, told) = (batch.kind, outputs.told());
+        let call = Call::Run { kind, told };
+        let mut has_come = false;
+        let done = outputs.through_arrays(batch.keys.len(), |arrays| {
+            has_come = true;
+            match (kind, told) {
+                (kind, [false, false]) if kind != Kind::Get => {
+                    self.run_counted(rank, call, batch, checked)
+                }
+                _ => self.run_answered(rank, call, batch, arrays, checked),
+            }
+        });
+        match done {
+            Err(error) if !has_come => self.refuse(rank, call, error),
+            done => done,
+        }
+    }
+
+    /// Lets the other ranks know that this one cannot take part in a call.
+    fn refuse<R>(&mut self, rank: &mut Rank, call: Call, error: Error) -> Result<R> {
+        self.negotiate(rank, call, Err(error))?;
+        Err(Error::Group(GroupError::OutOfStep))
+    }
+
+    /// Takes each key to its owner, and runs an operation on it there. Returns the sum of what it counts on all ranks.
+    fn run_counted(
+        &mut self,
+        rank: &mut Rank,
+        call: Call,
+        batch: Batch<'_>,
+        checked: Result<()>,
+    ) -> Result<usize> {
+        let values = checked.and_then(|()| BatchValues::of(&batch));
+        let (mine, values) = match values {
+            Ok(values) => (Ok(batch.keys.len()), values),
+            Err(error) => (Err(error), BatchValues::None),
+        };
+        let (keys, values) = (batch.keys.elements(), values.source());
+        if let Some(session) = self.negotiate(rank, call, mine)?
+            && let Some(received) = self.send(rank, &session, keys, values, false)?
+        {
+            let done = self.map.core().run_sent(batch.kind, &received.batch);
+            // What is fetched has been, whatever became of it.
+            drop(received);
+            return total(rank, done);
+        }
+        self.scatter(rank, keys, values, |core, keys, values| {
+            let values = Operands::Each(values.into());
+            let batch = Batch {
+                keys: keys.into(),
+                values,
+                ..batch
+            };
+            core.run(batch, Outputs::NONE)
+        })
+    }
+
+    /// Has the owner of each key answer. An operation that could not get places for the answers is an error on all ranks.
+    fn run_answered(
+        &mut self,
+        rank: &mut Rank,
+        call: Call,
+        batch: Batch<'_>,
+        outputs: Arrays<'_>,
+        checked: Result<()>,
+    ) -> Result<usize> {
+        let len = batch.keys.len();
+        let primitives = Arc::clone(&self.primitives);
+        let made = attempt(|| {
+            checked?;
+            if u32::try_from(len).is_err() {
+                return Err(Error::Group(GroupError::BatchTooLong { len }));
+            }
+            let operands = BatchValues::<V>::of(&batch)?;
+            let mut scratch = primitives.scratch.take()?;
+            let mut arrays = scratch.host_targets(outputs, len)?;
+            let [values, found] = &mut arrays;
+            let targets = Targets {
+                values: values.as_mut().map(|values| values.as_mut_ptr().cast()),
+                found: match found {
+                    Some(found) => found.as_mut_ptr(),
+                    None => scratch.reserve(ScratchRole::SecondOutput, len)?,
+                },
+            };
+            self.stream.wait_stream(scratch.stream())?;
+            Ok((scratch, operands, targets, arrays))
+        });
+        let (ready, made) = match made {
+            Ok(made) => (Ok(len), Some(made)),
+            Err(error) => (Err(error), None),
+        };
+        // Only lookups are answered over peer memory.
+        let session = match batch.kind {
+            Kind::Get => self.negotiate(rank, call, ready)?,
+            _ => {
+                let ready = self.of_this_group(rank, ready);
+                rank.together_at(self.step(call), ready)?;
+                None
+            }
+        };
+        // Without places, that was an error.
+        let (mut scratch, operands, targets, arrays) =
+            made.ok_or(Error::Group(GroupError::OutOfStep))?;
+        let keys = batch.keys.elements();
+        let is_answered = match session {
+            Some(session) => self.ask(rank, &session, keys, batch.default, targets)?,
+            None => false,
+        };
+        let count = match is_answered {
+            true => 0,
+            false => self.scatter_gather(rank, batch, keys, operands.source(), targets)?,
+        };
+        scratch.copy_all_to_host(arrays.into_iter().flatten())?;
+        Ok(count)
+    }
+}

@@ -1,0 +1,458 @@
+//! Every operation of [`gpumap::op`] on everything that runs operations, against a plain map: one row of [`expect`] for
+//! an operation, a line of the tests below for a receiver.
+
+use std::cell::RefCell;
+
+use bytemuck::Pod;
+use gpumap::op::{self, Execute, Op};
+use gpumap::sharded::{Rank, Shard};
+use gpumap::{Buffer, Error, Graph, Input, Key, Merge, Output, Result, Value};
+use gpumap_tests::device::noting;
+use gpumap_tests::group::on_every_group;
+use gpumap_tests::pairs::nth_key;
+use gpumap_tests::{Oracle, Target, key_bits, on_pairs, value, value_bits};
+
+/// Keys of a batch, of which every second is present at first.
+const N: u64 = 90;
+
+/// What an operation should come to.
+struct Expected {
+    count: usize,
+    /// The value of each key, and whether it was found, stored or removed.
+    answers: Vec<(Option<u64>, bool)>,
+}
+
+/// What an operation does to the pairs, key by key.
+fn expect(operation: &str, pairs: &mut Oracle, batch: &[(u64, u64)]) -> Expected {
+    let one = |&(key, new): &(u64, u64)| {
+        let old = pairs.get(&key).copied();
+        let (held, told, flag) = match operation {
+            "insert" => (old.or(Some(new)), None, old.is_none()),
+            "upsert" => (Some(new), None, old.is_none()),
+            "merge" => (
+                Some(old.map_or(new, |old| old.max(new))),
+                None,
+                old.is_none(),
+            ),
+            "get_or_insert" => (old.or(Some(new)), old.or(Some(new)), old.is_none()),
+            "update" => (old.map(|_| new), None, old.is_some()),
+            "update_with" => (old.map(|old| old.max(new)), None, old.is_some()),
+            "get" => (old, old, old.is_some()),
+            "remove" => (None, None, old.is_some()),
+            "take" => (None, old, old.is_some()),
+            other => panic!("{other} has no row here"),
+        };
+        match held {
+            Some(value) => pairs.insert(key, value),
+            None => pairs.remove(&key),
+        };
+        (told, flag)
+    };
+    let answers: Vec<_> = batch.iter().map(one).collect();
+    let count = answers.iter().filter(|(_, flag)| *flag).count();
+    Expected {
+        count: if operation == "get" { 0 } else { count },
+        answers,
+    }
+}
+
+/// An operation that counts.
+fn counting<'a, K: Key, V: Value>(
+    operation: &str,
+    keys: &'a (impl Input<K> + ?Sized),
+    values: &'a (impl Input<V> + ?Sized),
+) -> Option<Op<'a, K, V, usize>> {
+    Some(match operation {
+        "insert" => op::insert(keys, values),
+        "upsert" => op::upsert(keys, values),
+        "merge" => op::merge(keys, values, Merge::Max),
+        "update" => op::update(keys, values),
+        "update_with" => op::update_with(keys, values, Merge::Max),
+        "remove" => op::remove(keys),
+        _ => return None,
+    })
+}
+
+/// One that tells values, into places for them.
+fn telling<'a, K: Key, V: Value>(
+    operation: &str,
+    keys: &'a (impl Input<K> + ?Sized),
+    values: &'a (impl Input<V> + ?Sized),
+    told: &'a mut (impl Output<V> + ?Sized),
+) -> Op<'a, K, V, ()> {
+    match operation {
+        "get" => op::get(keys).into(told),
+        "get_or_insert" => op::get_or_insert(keys, values).into(told),
+        "take" => op::take(keys).into(told),
+        other => panic!("{other} has no row here"),
+    }
+}
+
+/// What runs operations that answer with a count: everything.
+trait Counting<K, V> {
+    fn count(&self, op: Op<'_, K, V, usize>) -> Result<usize>;
+}
+
+struct Direct<R>(R);
+
+impl<K, V, R: Execute<K, V>> Counting<K, V> for Direct<R> {
+    fn count(&self, op: Op<'_, K, V, usize>) -> Result<usize> {
+        self.0.execute(op)
+    }
+}
+
+/// A graph of one operation.
+struct OnGraph<'m, K: Key, V: Value>(RefCell<Graph<'m, K, V>>);
+
+impl<K: Key, V: Value> Counting<K, V> for OnGraph<'_, K, V> {
+    fn count(&self, op: Op<'_, K, V, usize>) -> Result<usize> {
+        let mut graph = self.0.borrow_mut();
+        let mut recording = graph.record();
+        recording.add(op)?;
+        Ok(recording.launch()?.wait()?[0])
+    }
+}
+
+/// A rank at its shard.
+struct AtRank<'r, K: Key, V: Value>(RefCell<(&'r mut Rank, Shard<K, V>)>);
+
+impl<K: Key, V: Value> Execute<K, V> for AtRank<'_, K, V> {
+    fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
+        let (rank, shard) = &mut *self.0.borrow_mut();
+        shard.execute(rank, op)
+    }
+}
+
+/// Places for answers, on the host or on the device.
+trait Places<T: Pod> {
+    type Of: Output<T> + Input<T>;
+    fn with(&self, elements: &[T]) -> Self::Of;
+    fn read(&self, places: Self::Of) -> Vec<T>;
+}
+
+struct OnHost;
+
+impl<T: Pod> Places<T> for OnHost {
+    type Of = Vec<T>;
+
+    fn with(&self, elements: &[T]) -> Vec<T> {
+        elements.to_vec()
+    }
+
+    fn read(&self, places: Vec<T>) -> Vec<T> {
+        places
+    }
+}
+
+struct OnDevice<'t>(&'t Target);
+
+impl<T: Pod> Places<T> for OnDevice<'_> {
+    type Of = Buffer<T>;
+
+    fn with(&self, elements: &[T]) -> Buffer<T> {
+        Buffer::from_slice(&self.0.stream(), elements).unwrap()
+    }
+
+    fn read(&self, places: Buffer<T>) -> Vec<T> {
+        places.to_vec().unwrap()
+    }
+}
+
+/// The numbers of the keys of a case, and what makes counts of it: ranks have keys of their own, and count all.
+#[derive(Clone, Copy)]
+struct Case {
+    receiver: &'static str,
+    first: u64,
+    ranks: usize,
+}
+
+/// Whether a receiver runs an operation, and with outcomes.
+fn supported(receiver: &str, operation: &str) -> [bool; 2] {
+    let table = op::table();
+    let (_, cells) = table.iter().find(|(name, _)| *name == operation).unwrap();
+    let (_, cell) = cells.iter().find(|(name, _)| *name == receiver).unwrap();
+    [*cell != "no", *cell == "yes"]
+}
+
+fn assert_unsupported<T>(result: Result<T>, case: Case, operation: &str) {
+    match result.map(drop) {
+        Err(Error::Unsupported {
+            operation: name,
+            receiver,
+            ..
+        }) => assert_eq!((name, receiver), (operation, case.receiver)),
+        other => panic!("{operation} on {}: {other:?}", case.receiver),
+    }
+}
+
+/// Every operation with outputs of the caller, one after the other.
+fn into_places<K: Key, V: Value, M>(on: &impl Counting<K, V>, case: Case, memory: &M)
+where
+    M: Places<K> + Places<V> + Places<u8>,
+{
+    let mut pairs = Oracle::new();
+    for (round, (operation, _)) in op::table().into_iter().enumerate() {
+        noting(operation, || {
+            let [runs, with_outcomes] = supported(case.receiver, operation);
+            let batch: Vec<(K, V)> = (0..N)
+                .map(|i| (nth_key(case.first + i), value(i * 7 + 1000 * round as u64)))
+                .collect();
+            let (keys, values): (Vec<K>, Vec<V>) = batch.iter().copied().unzip();
+            let bits: Vec<(u64, u64)> = batch
+                .iter()
+                .map(|&(k, v)| (key_bits(k), value_bits(v)))
+                .collect();
+            let (keys, values) = (memory.with(&keys), memory.with(&values));
+            let mut told = vec![9; N as usize + 1];
+            let mut told_at: <M as Places<V>>::Of =
+                memory.with(&vec![value::<V>(9); N as usize + 1]);
+            let mut flags_at: <M as Places<u8>>::Of = memory.with(&[9; N as usize + 1]);
+            // Half of the keys are there.
+            let half: Vec<(K, V)> = batch.iter().copied().step_by(2).collect();
+            let (half_keys, half_values): (Vec<K>, Vec<V>) = half.iter().copied().unzip();
+            let (half_keys, half_values) = (memory.with(&half_keys), memory.with(&half_values));
+            on.count(op::remove(&keys)).unwrap();
+            on.count(op::insert(&half_keys, &half_values)).unwrap();
+            pairs.clear();
+            pairs.extend(half.iter().map(|&(k, v)| (key_bits(k), value_bits(v))));
+
+            let done = match counting(operation, &keys, &values) {
+                Some(op) if with_outcomes && op_tells(operation) => {
+                    on.count(op.outcomes(&mut flags_at))
+                }
+                Some(op) => on.count(op),
+                None if with_outcomes => {
+                    let op = telling(operation, &keys, &values, &mut told_at);
+                    on.count(op.found(&mut flags_at).count())
+                }
+                None => on.count(telling(operation, &keys, &values, &mut told_at).count()),
+            };
+            if !runs {
+                return assert_unsupported(done, case, operation);
+            }
+            let expected = expect(operation, &mut pairs, &bits);
+            assert_eq!(done.unwrap(), expected.count * case.ranks);
+            if counting(operation, &keys, &values).is_none() {
+                told = memory
+                    .read(told_at)
+                    .into_iter()
+                    .map(value_bits::<V>)
+                    .collect();
+                let wanted = expected.answers.iter().map(|(value, _)| value.unwrap_or(0));
+                assert!(told.iter().copied().take(N as usize).eq(wanted));
+            }
+            if with_outcomes && op_tells(operation) {
+                let flags: Vec<u8> = memory.read(flags_at);
+                let wanted = expected.answers.iter().map(|&(_, flag)| u8::from(flag));
+                assert!(flags.iter().copied().take(N as usize).eq(wanted));
+                assert_eq!(flags[N as usize], 9, "behind the batch");
+            }
+            assert_eq!(told[N as usize], 9, "behind the batch");
+            // What is there now.
+            let mut now: <M as Places<V>>::Of = memory.with(&vec![value::<V>(9); N as usize]);
+            on.count(op::get(&keys).into(&mut now).count()).unwrap();
+            let now = memory.read(now).into_iter().map(value_bits::<V>);
+            assert!(
+                now.eq(bits
+                    .iter()
+                    .map(|(key, _)| pairs.get(key).copied().unwrap_or(0)))
+            );
+        });
+    }
+}
+
+/// Whether an operation says what became of each key: all but updates of present keys.
+fn op_tells(operation: &str) -> bool {
+    !operation.starts_with("update")
+}
+
+/// Every operation with answers that it makes itself.
+fn answering<K: Key, V: Value>(on: &impl Execute<K, V>, case: Case) {
+    let mut pairs = Oracle::new();
+    for (round, (operation, _)) in op::table().into_iter().enumerate() {
+        noting(operation, || {
+            let [runs, with_outcomes] = supported(case.receiver, operation);
+            let keys: Vec<K> = (0..N).map(|i| nth_key(case.first + i)).collect();
+            let values: Vec<V> = (0..N).map(|i| value(i * 5 + 2000 * round as u64)).collect();
+            let bits: Vec<(u64, u64)> = keys
+                .iter()
+                .zip(&values)
+                .map(|(&k, &v)| (key_bits(k), value_bits(v)))
+                .collect();
+            on.execute(op::remove(&keys)).unwrap();
+            let third = keys.len() / 3;
+            on.execute(op::insert(&keys[..third], &values[..third]))
+                .unwrap();
+            pairs.clear();
+            pairs.extend(bits[..third].iter().copied());
+
+            let options = |values: Vec<Option<V>>| -> Vec<Option<u64>> {
+                values.into_iter().map(|v| v.map(value_bits)).collect()
+            };
+            let mut told = None;
+            let mut flags = None;
+            match counting(operation, &keys, &values) {
+                Some(op) => match on.execute(op.each()) {
+                    done if with_outcomes && op_tells(operation) => flags = Some(done.unwrap()),
+                    done => return assert_unsupported(done, case, operation),
+                },
+                None if operation == "get_or_insert" => {
+                    match on.execute(op::get_or_insert(&keys, &values)) {
+                        done if runs => {
+                            told = Some(options(done.unwrap().into_iter().map(Some).collect()));
+                        }
+                        done => return assert_unsupported(done, case, operation),
+                    }
+                }
+                None if operation == "take" => match on.execute(op::take(&keys)) {
+                    done if runs => told = Some(options(done.unwrap())),
+                    done => return assert_unsupported(done, case, operation),
+                },
+                None => {
+                    told = Some(options(on.execute(op::get(&keys)).unwrap()));
+                    flags = Some(on.execute(op::contains(&keys)).unwrap());
+                }
+            }
+            let expected = expect(operation, &mut pairs, &bits);
+            if let Some(told) = told {
+                assert!(
+                    told.into_iter()
+                        .eq(expected.answers.iter().map(|(value, _)| *value))
+                );
+            }
+            if let Some(flags) = flags {
+                assert!(
+                    flags
+                        .into_iter()
+                        .eq(expected.answers.iter().map(|(_, flag)| *flag))
+                );
+            }
+            let now = options(on.execute(op::get(&keys)).unwrap());
+            assert!(
+                now.into_iter()
+                    .eq(bits.iter().map(|(key, _)| pairs.get(key).copied()))
+            );
+        });
+    }
+    // A default, where values are in slots.
+    let absent: Vec<K> = (N..2 * N).map(|i| nth_key(case.first + i)).collect();
+    match on.execute(op::get(&absent).or(value(77))) {
+        done if ["ArenaMap", "ChainedMap"].contains(&case.receiver) => {
+            assert_unsupported(done, case, "get");
+        }
+        done => {
+            let sevens = vec![value_bits::<V>(value(77)); absent.len()];
+            assert!(done.unwrap().into_iter().map(value_bits).eq(sevens));
+        }
+    }
+    // Lengths are compared before anything is done.
+    let values = vec![value(1); absent.len() - 1];
+    let done = on.execute(op::insert(&absent, &values));
+    assert!(
+        matches!(done, Err(Error::LengthMismatch { .. })),
+        "{done:?}"
+    );
+    let mut short = vec![0; absent.len() - 1];
+    let done = on.execute(op::contains(&absent).found(&mut short));
+    assert!(
+        matches!(done, Err(Error::OutputTooSmall { .. })),
+        "{done:?}"
+    );
+    let mut twice = vec![0; absent.len()];
+    let done = on.execute(op::remove(&absent).outcomes(&mut twice).each());
+    assert!(matches!(done, Err(Error::Unsupported { .. })), "{done:?}");
+}
+
+fn case(receiver: &'static str) -> Case {
+    Case {
+        receiver,
+        first: 0,
+        ranks: 1,
+    }
+}
+
+#[test]
+fn every_operation_on_every_receiver_of_one_device() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let map = || on.map::<K, V>(8);
+        let (host, device) = (OnHost, OnDevice(on));
+        into_places(&Direct(map()), case("Map"), &host);
+        into_places(&Direct(map()), case("Map"), &device);
+        answering(&map(), case("Map"));
+        let (stream, one) = (on.stream(), map());
+        into_places(&Direct(one.on(&stream)), case("OnStream"), &host);
+        into_places(&Direct(one.on(&stream)), case("OnStream"), &device);
+        answering(&one.on(&stream), case("OnStream"));
+        let graph = OnGraph(RefCell::new(one.graph(&stream)));
+        into_places(&graph, case("Graph"), &device);
+        let arena = || on.arena::<K, V>(8);
+        into_places(&Direct(arena()), case("ArenaMap"), &host);
+        into_places(&Direct(arena()), case("ArenaMap"), &device);
+        answering(&arena(), case("ArenaMap"));
+    }
+    on_pairs!(body: u32 => u32, u32 => u64, u64 => u32, u64 => u64);
+}
+
+#[test]
+fn every_operation_on_chained_maps() {
+    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+        let map = || on.chained::<K, V>().capacity(1_000).build().unwrap();
+        into_places(&Direct(map()), case("ChainedMap"), &OnHost);
+        into_places(&Direct(map()), case("ChainedMap"), &OnDevice(on));
+        answering(&map(), case("ChainedMap"));
+    }
+    on_pairs!(body: u32 => u32, u64 => u64);
+}
+
+#[test]
+fn every_operation_on_every_receiver_of_several_devices() {
+    fn body<K: Key, V: Value>() {
+        on_every_group(|on| {
+            if on.len() > 4 {
+                return; // as three
+            }
+            let map = super::sharded::map::<K, V>(on);
+            into_places(&Direct(&map), case("ShardedMap"), &OnHost);
+            answering(&map, case("ShardedMap"));
+            let of_rank = |rank: &mut Rank| {
+                let case = Case {
+                    receiver: "ShardedMap",
+                    first: 1_000 * rank.index() as u64,
+                    ranks: rank.ranks(),
+                };
+                let shard =
+                    Shard::<K, V>::with(rank, Some(5), |builder, share| on.set_up(builder, share))?;
+                let at = AtRank(RefCell::new((rank, shard)));
+                into_places(&Direct(&at), case, &OnHost);
+                answering(&at, case);
+                Ok(())
+            };
+            on.ranks().run(of_rank).unwrap();
+        });
+    }
+    body::<u64, u32>();
+}
+
+#[test]
+fn a_receiver_says_which_memory_it_takes() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let (map, stream) = (on.map::<K, V>(8), on.stream());
+        let (keys, values) = (vec![nth_key::<K>(1)], vec![value::<V>(1)]);
+        let mut graph = map.graph(&stream);
+        let mut recording = graph.record();
+        let done = recording.add(op::insert(&keys, &values));
+        assert_unsupported(done, case("Graph"), "insert");
+        drop(recording);
+        assert!(map.is_empty());
+        // An output of the host makes a stream wait.
+        let mut told = [value::<V>(0)];
+        map.insert(&keys, &values).unwrap();
+        let done = map
+            .on(&stream)
+            .submit(op::get(&keys).into(&mut told))
+            .unwrap();
+        assert!(done.is_done());
+        assert_eq!(value_bits(told[0]), value_bits(values[0]));
+    }
+    on_pairs!(body: u64 => u64);
+}
