@@ -221,6 +221,12 @@ pub trait Format: Copy + 'static {
     /// `slot` is a slot of this format in a live table, and has held a pair.
     unsafe fn update(slot: *mut u8, update: Update, value: Self::Value);
 
+    /// The same, and returns the value that was there.
+    ///
+    /// # Safety
+    /// As for [`update`](Self::update).
+    unsafe fn fetch_update(slot: *mut u8, update: Update, value: Self::Value) -> Self::Value;
+
     /// Makes a tombstone of the pair with this key word, and says whether it was there to be made
     /// one.
     ///

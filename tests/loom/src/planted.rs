@@ -85,6 +85,11 @@ impl<F: Format<Key = u64, Value = u64, Word = u64>, B: Bug> Format for Planted<F
         }
     }
 
+    unsafe fn fetch_update(slot: *mut u8, update: Update, value: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { F::fetch_update(slot, update, value) }
+    }
+
     unsafe fn bury(slot: *mut u8, word: u64) -> bool {
         // SAFETY: the caller's promise.
         unsafe {

@@ -62,6 +62,9 @@ impl<K: Bits> Format for Keys<K> {
     unsafe fn update(_: *mut u8, _: Update, (): ()) {}
 
     #[inline(always)]
+    unsafe fn fetch_update(_: *mut u8, _: Update, (): ()) {}
+
+    #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn bury(slot: *mut u8, word: u64) -> bool {
         // SAFETY: slots are aligned to their size and accessed atomically only.

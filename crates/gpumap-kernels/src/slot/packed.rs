@@ -66,6 +66,13 @@ impl Format for Packed {
 
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn fetch_update(slot: *mut u8, update: Update, value: u32) -> u32 {
+        // SAFETY: as above.
+        unsafe { part::fetch_update_part(slot.cast::<u64>(), 4, update, value) }
+    }
+
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn bury(slot: *mut u8, word: u32) -> bool {
         let whole = slot.cast::<u64>();
         // SAFETY: as above.

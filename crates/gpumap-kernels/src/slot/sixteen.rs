@@ -43,6 +43,13 @@ macro_rules! sixteen_bytes {
 
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        unsafe fn fetch_update(slot: *mut u8, update: Update, value: V) -> V {
+            // SAFETY: as above.
+            unsafe { part::fetch_update_part(slot.cast::<U64x2>(), 8, update, value) }
+        }
+
+        #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         unsafe fn bury(slot: *mut u8, word: u64) -> bool {
             let whole = slot.cast::<U64x2>();
             // SAFETY: as above.

@@ -131,6 +131,22 @@ pub unsafe fn update_part<W: Whole, P: Part>(word: *mut W, at: u32, update: Upda
     unsafe { imp::update(word, at, update.for_sign(value.is_negative()), value) }
 }
 
+/// As [`update_part`], and returns what was there. Where that is not needed, [`update_part`] costs less.
+///
+/// # Safety
+/// As for [`update_part`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn fetch_update_part<W: Whole, P: Part>(
+    word: *mut W,
+    at: u32,
+    update: Update,
+    value: P,
+) -> P {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::fetch_update(word, at, update.for_sign(value.is_negative()), value) }
+}
+
 /// Replaces the part of `*word` that begins at byte `at` by `new` if it is `current`. Returns what
 /// was there: it was replaced exactly when that equals `current`. Never fails spuriously.
 ///

@@ -55,6 +55,11 @@ pub trait Part: Copy {
     /// # Safety
     /// As for [`update`].
     unsafe fn update_alone(p: *mut Self, update: Update, value: Self);
+    /// The same, and returns what was there.
+    ///
+    /// # Safety
+    /// As for [`update`].
+    unsafe fn fetch_update_alone(p: *mut Self, update: Update, value: Self) -> Self;
     /// Likewise, as [`compare_exchange`].
     ///
     /// # Safety
@@ -154,6 +159,15 @@ macro_rules! parts {
                 }
             }
             #[inline(always)]
+            unsafe fn fetch_update_alone(p: *mut Self, update: Update, value: Self) -> Self {
+                // SAFETY: as above.
+                let part = unsafe { $atomic::from_ptr(p) };
+                let updated = |old: Self| Some(old.updated(update, value));
+                match part.fetch_update(Relaxed, Relaxed, updated) {
+                    Ok(old) | Err(old) => old,
+                }
+            }
+            #[inline(always)]
             unsafe fn compare_exchange_alone(p: *mut Self, current: Self, new: Self) -> Self {
                 // SAFETY: as above.
                 let part = unsafe { $atomic::from_ptr(p) };
@@ -208,6 +222,22 @@ pub unsafe fn update<W: Whole, P: Part>(word: *mut W, at: u32, update: Update, v
     }
     // SAFETY: the caller's promise.
     unsafe { replace(word, at, |old: P| Some(old.updated(update, value))) };
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fetch_update<W: Whole, P: Part>(
+    word: *mut W,
+    at: u32,
+    update: Update,
+    value: P,
+) -> P {
+    if native::is_here() {
+        // SAFETY: the part of the caller's word.
+        return unsafe { P::fetch_update_alone(part_of(word, at), update, value) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { replace(word, at, |old: P| Some(old.updated(update, value))) }
 }
 
 #[inline(always)]
