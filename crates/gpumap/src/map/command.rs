@@ -442,8 +442,10 @@ pub(crate) struct Command {
     pub keys: *const u8,
     /// Null if all keys have the same, or none is taken.
     pub values: *const u8,
-    /// What comes with every key then, as bits; of a lookup, what absent keys get.
+    /// What comes with every key then, as bits.
     pub value: u64,
+    /// What absent keys get in the outputs, as bits.
+    pub default: u64,
     /// The value that the map has for each key, or had; may be null.
     pub out_values: *mut u8,
     /// A byte for each key that says whether it was found, stored or removed; may be null, and is zero before if pairs are
@@ -469,6 +471,7 @@ impl Command {
             keys: ptr::null(),
             values: ptr::null(),
             value: 0,
+            default: 0,
             out_values: ptr::null_mut(),
             out_flags: ptr::null_mut(),
             bins: None,
@@ -501,7 +504,7 @@ impl Command {
         Answers {
             values: self.out_values,
             found: self.out_flags,
-            default: self.value,
+            default: self.default,
         }
     }
 

@@ -106,11 +106,11 @@ impl Core {
         let traits = kind.traits();
         let mut scratch = self.scratch.take()?;
         let (targets, command) = self.answered(&mut scratch, kind, len, outputs)?;
-        let value = match traits.takes_values {
-            true => values.same(),
-            false => default,
+        let command = Command {
+            value: values.same(),
+            default,
+            ..command
         };
-        let command = Command { value, ..command };
         let changed = match traits.is_alone {
             true => {
                 let table = self.exclusive()?;
@@ -191,8 +191,7 @@ impl Core {
     fn answer_whole(&self, keys: Array<'_>, default: u64, outputs: Arrays<'_>) -> Result<()> {
         let mut scratch = self.scratch.take()?;
         let (targets, command) = self.answered(&mut scratch, Kind::Get, keys.len(), outputs)?;
-        let value = default;
-        self.look_up(&mut scratch, keys, Command { value, ..command })?;
+        self.look_up(&mut scratch, keys, Command { default, ..command })?;
         scratch.copy_all_to_host(targets.into_iter().flatten())
     }
 
@@ -210,7 +209,7 @@ impl Core {
             false => ptr::null_mut(),
         };
         let command = Command {
-            value: default,
+            default,
             out_values: unless_none(wanted.values, values.as_mut_ptr()),
             out_flags: unless_none(wanted.found, found.as_mut_ptr()),
             ..Command::of(Kind::Get, self.pair, len)
@@ -240,7 +239,7 @@ impl Core {
             return Ok(());
         }
         // SAFETY: the callers wait for the workspace while they hold `keys`.
-        let command = unsafe { stage(scratch, keys, Operands::Same(command.value), command) }?;
+        let command = unsafe { stage(scratch, keys, Operands::NONE, command) }?;
         let table = self.table.read();
         self.look_up_staged(&table, scratch, command)
     }

@@ -69,7 +69,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             // Until the cells have been read.
             let arena = self.arena.read();
             let command = Command {
-                value: u64::from(NO_CELL),
+                default: u64::from(NO_CELL),
                 out_values: ids.cast(),
                 ..Command::of(Kind::Get, core.pair, len)
             };

@@ -99,7 +99,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let [values, found] = targets.each_mut().map(address_of);
         let ids: *mut u32 = scratch.reserve(ScratchRole::Ids, len)?;
         let command = Command {
-            value: u64::from(NO_CELL),
+            default: u64::from(NO_CELL),
             out_values: ids.cast(),
             out_flags: found,
             ..Command::of(Kind::TakeIds, core.pair, len)

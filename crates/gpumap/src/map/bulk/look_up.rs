@@ -67,7 +67,7 @@ impl Core {
         let Command {
             keys,
             len,
-            value: default,
+            default,
             out_values,
             out_flags,
             ..

@@ -37,6 +37,7 @@ fn job(scratch: &mut Workspace, keys: &[u64]) -> Command {
         keys: staged.cast(),
         values: staged.cast(),
         value: 0,
+        default: 0,
         out_values: ptr::null_mut(),
         out_flags: ptr::null_mut(),
         bins: None,
@@ -262,7 +263,7 @@ fn lookups_are_sorted_unless_a_bin_runs_over() {
         let look_up = |scratch: &mut Workspace, keys, len| {
             let look_up = Command {
                 keys,
-                value: 5,
+                default: 5,
                 out_values,
                 out_flags,
                 ..Command::of(Kind::Get, map.core.pair, len)

@@ -46,7 +46,7 @@ impl Core {
         let unless_none = |is_wanted, at| if is_wanted { at } else { ptr::null_mut() };
         let command = Command {
             keys: staged,
-            value: default,
+            default,
             out_values: unless_none(wanted.values, answers),
             out_flags: unless_none(wanted.found, answers.wrapping_add(values)),
             ..Command::of(Kind::Get, self.pair, len)

@@ -342,10 +342,8 @@ impl<'b> Steps<'b, '_> {
         self.commands.push(Command {
             keys: address(keys),
             values: address(values),
-            value: match takes_values {
-                true => batch.values.same(),
-                false => batch.default,
-            },
+            value: batch.values.same(),
+            default: batch.default,
             out_values,
             out_flags,
             ..Command::of(batch.kind, self.launches.map.pair, batch.keys.len())

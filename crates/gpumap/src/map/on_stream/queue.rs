@@ -147,10 +147,8 @@ impl Queue<'_> {
             values: staged_values
                 .as_ref()
                 .map_or(ptr::null(), |staged| staged.elements),
-            value: match traits.takes_values {
-                true => values.same(),
-                false => default,
-            },
+            value: values.same(),
+            default,
             out_values,
             out_flags,
             ..Command::of(kind, self.map.pair, keys.len())
