@@ -472,6 +472,29 @@ pub fn contains<'a, K: Pod, V: Pod>(keys: &'a (impl Input<K> + ?Sized)) -> Op<'a
     counting(Kind::Get, keys, Operands::NONE).answering(Answer::Each(Wanted::FOUND, booleans))
 }
 
+/// Looks keys up, and merges values into those that are present: clocks of a cache, counters, tickets. Answers with the value
+/// that each key had just before, or none; absent keys stay absent, so the map never grows. Of several equal keys each
+/// gets a value of its own.
+///
+/// ```
+/// use gpumap::op::{self, Execute};
+/// use gpumap::{Device, Map, Merge};
+/// let last_used = Map::<u32, u64>::from_pairs(&Device::cpu(), [(1, 10), (2, 20)])?;
+/// let now = 30;
+/// assert_eq!(last_used.execute(op::get_and_touch(&[1, 3], now, Merge::Max))?, [Some(10), None]);
+/// assert_eq!(last_used.get(&[1, 2, 3])?, [Some(30), Some(20), None]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+pub fn get_and_touch<'a, K: Pod, V: Value, Form>(
+    keys: &'a (impl Input<K> + ?Sized),
+    values: impl Operand<V, Form> + 'a,
+    merge: Merge,
+) -> Op<'a, K, V, Vec<Option<V>>> {
+    let kind = Kind::GetAndTouch(merge.update::<V>());
+    counting(kind, keys, values.values().erased())
+        .answering(Answer::Each(Wanted::BOTH, options::<V>))
+}
+
 /// Removes keys. Answers how many were present; a key that comes several times counts once.
 ///
 /// ```

@@ -37,6 +37,7 @@ fn expect(operation: &str, pairs: &mut Oracle, batch: &[(u64, u64)]) -> Expected
             "get_or_insert" => (old.or(Some(new)), old.or(Some(new)), old.is_none()),
             "update" => (old.map(|_| new), None, old.is_some()),
             "update_with" => (old.map(|old| old.max(new)), None, old.is_some()),
+            "get_and_touch" => (old.map(|old| old.max(new)), old, old.is_some()),
             "get" => (old, old, old.is_some()),
             "remove" => (None, None, old.is_some()),
             "take" => (None, old, old.is_some()),
@@ -84,6 +85,7 @@ fn telling<'a, K: Key, V: Value>(
         "get" => op::get(keys).into(told),
         "get_or_insert" => op::get_or_insert(keys, values).into(told),
         "take" => op::take(keys).into(told),
+        "get_and_touch" => op::get_and_touch(keys, values, Merge::Max).into(told),
         other => panic!("{other} has no row here"),
     }
 }
@@ -301,6 +303,12 @@ fn answering<K: Key, V: Value>(on: &impl Execute<K, V>, case: Case) {
                         done if runs => {
                             told = Some(options(done.unwrap().into_iter().map(Some).collect()));
                         }
+                        done => return assert_unsupported(done, case, operation),
+                    }
+                }
+                None if operation == "get_and_touch" => {
+                    match on.execute(op::get_and_touch(&keys, &values, Merge::Max)) {
+                        done if runs => told = Some(options(done.unwrap())),
                         done => return assert_unsupported(done, case, operation),
                     }
                 }

@@ -8,7 +8,7 @@ use crate::slot::Format;
 use crate::slot::ids::IdFormat;
 use crate::source::{Batch, Slots, Source};
 use crate::table::MapView;
-use crate::verbs::assign::Assign;
+use crate::verbs::assign::{Assign, Touch};
 use crate::verbs::ids::{Exchange, Withdraw};
 use crate::verbs::look_up::{Answers, Count, Get};
 use crate::verbs::mixed::{Mixed, Told};
@@ -141,6 +141,22 @@ pub(super) unsafe fn exchange<F: IdFormat, S: Source<F>>(args: &OperationArgs<S,
 pub(super) unsafe fn assign<F: Format, S: Source<F>>(args: &OperationArgs<S, F::Value>) {
     let mut verb = Assign {
         update: args.update,
+        present: 0,
+    };
+    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    unsafe {
+        serve_batch::<F, _, _>(&args.view, &args.input, &mut verb);
+        args.account.counters.add_from_block(verb.present);
+    }
+}
+
+/// # Safety
+/// See [`OperationArgs`].
+#[inline(always)]
+pub(super) unsafe fn touch<F: Format, S: Source<F>>(args: &OperationArgs<S, F::Value>) {
+    let mut verb = Touch {
+        update: args.update,
+        answers: args.answers,
         present: 0,
     };
     // SAFETY: blocks are whole warps, and all their threads come to the count.

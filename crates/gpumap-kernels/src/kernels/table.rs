@@ -43,6 +43,8 @@ pub enum Operation {
     Exchange,
     /// Updates values of present keys.
     Assign,
+    /// The same, and tells what they were.
+    Touch,
     /// Looks up.
     Get,
     /// Counts absent keys, or present ones.
@@ -148,6 +150,8 @@ macro_rules! pairs {
         Batch(Get) get: OperationArgs<Batch<K, V>, V> = operation::get::<F, _>, by block;
         /// Looks up keys in bins that several ranks have sent.
         Reply get_bins: GetBinsArgs<K, V> = get_bins::<F>;
+        /// Updates values of present keys, and tells what they were.
+        Batch(Touch) touch: OperationArgs<Batch<K, V>, V> = operation::touch::<F, _>, by block;
         /// Does with each key what its operation says.
         Batch(Mixed) mixed: OperationArgs<Batch<K, V>, V> = operation::mixed::<F, _>, by block;
         /// Makes the pages of an empty map from the pairs at their heads.

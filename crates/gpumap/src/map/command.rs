@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     ExchangeIds,
     /// Updates values of present keys.
     Update(Update),
+    /// The same, and tells what they were.
+    GetAndTouch(Update),
     /// Removes.
     Remove,
     /// Removes, and tells values; beside no updates.
@@ -105,13 +107,14 @@ impl Receiver {
 
 impl Kind {
     /// One of each that is an [operation](crate::op), in the order of the guide's table.
-    pub(crate) const OPERATIONS: [Self; 9] = [
+    pub(crate) const OPERATIONS: [Self; 10] = [
         Self::Insert,
         Self::Merge(Update::Replace),
         Self::Merge(Update::Add),
         Self::GetOrInsert,
         Self::Update(Update::Replace),
         Self::Update(Update::Add),
+        Self::GetAndTouch(Update::Add),
         Self::Get,
         Self::Remove,
         Self::Take,
@@ -131,6 +134,7 @@ impl Kind {
             Self::Dump => 8,
             Self::Merge(update) => 32 + update as u64,
             Self::Update(update) => 64 + update as u64,
+            Self::GetAndTouch(update) => 96 + update as u64,
         }
     }
 
@@ -196,6 +200,14 @@ impl Kind {
                     _ => "update_with",
                 },
                 takes_values: true,
+                lacking: &[Arena, Chained],
+                ..READS
+            },
+            Self::GetAndTouch(_) => Traits {
+                name: "get_and_touch",
+                takes_values: true,
+                tells_values: true,
+                tells_flags: true,
                 lacking: &[Arena, Chained],
                 ..READS
             },
@@ -563,7 +575,7 @@ impl Command {
             Kind::Dump => Effect::Dump { room: len },
             kind if kind.traits().stores => Effect::Store { keys: len },
             kind if kind.traits().removes => Effect::Remove,
-            Kind::Update(_) => Effect::Update,
+            Kind::Update(_) | Kind::GetAndTouch(_) => Effect::Update,
             _ => Effect::Read,
         }
     }

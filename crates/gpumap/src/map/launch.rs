@@ -105,7 +105,7 @@ impl Core {
             false => table.view(),
         };
         let update = match command.kind {
-            Kind::Merge(update) | Kind::Update(update) => update,
+            Kind::Merge(update) | Kind::Update(update) | Kind::GetAndTouch(update) => update,
             _ => Update::Replace,
         };
         // SAFETY: the kernels are for keys and values of these sizes; bins live as long as the batch, and there is a bit for
@@ -146,6 +146,7 @@ impl Core {
             // The keys of a set have no values: those that are present are counted.
             Kind::Update(_) if self.pair.value == 0 => return (Operation::Count, 1),
             Kind::Update(_) => Operation::Assign,
+            Kind::GetAndTouch(_) => Operation::Touch,
             Kind::Remove => Operation::Remove,
             Kind::Take => Operation::Take,
             Kind::TakeIds => Operation::Withdraw,
