@@ -185,15 +185,17 @@ mod testing;
 
 pub use buffer::{Buffer, BufferView, BufferViewMut, PinnedBuffer};
 pub use chained::ChainedMap;
+#[cfg(feature = "unstable-testing")]
+#[doc(hidden)]
+pub use device::faults::{Call, Fault, Faults};
 pub use device::{
     Backend, ComputeCapability, Device, DeviceChoice, DeviceInfo, DriverVersion, PtxChoice,
 };
-#[doc(hidden)]
-pub use device::{Call, Fault, Faults};
 pub use error::{DriverCode, Error, ErrorKind, PtxError, Result, Setting};
 pub use event::Event;
 pub use input::{Input, Source};
 pub use lending::Tally;
+#[cfg(feature = "unstable-testing")]
 #[doc(hidden)]
 pub use map::Audit;
 pub use map::{

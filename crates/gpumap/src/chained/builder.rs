@@ -97,6 +97,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
     }
 
     /// How 16-byte slots are claimed, on the CPU: for tests of the form that older GPUs use.
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     #[must_use]
     pub fn encoding(mut self, encoding: Encoding) -> Self {

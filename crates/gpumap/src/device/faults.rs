@@ -224,6 +224,7 @@ impl Faults {
 impl Device {
     /// The same device, whose calls through the handle that this returns fail as planned. Its memory
     /// is counted from nothing, as by [`with_memory_budget`](Self::with_memory_budget).
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     #[must_use]
     pub fn with_faults(&self, faults: &Faults) -> Self {

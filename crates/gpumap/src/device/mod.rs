@@ -2,7 +2,8 @@
 
 mod budget;
 mod choice;
-mod faults;
+#[cfg_attr(not(feature = "unstable-testing"), allow(dead_code))]
+pub(crate) mod faults;
 mod info;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,8 @@ use std::sync::{Arc, LazyLock};
 use gpumap_simt::executor::{self, Executor};
 
 pub use choice::{DeviceChoice, PtxChoice};
-pub use faults::{Call, Fault, Faults};
+pub(crate) use faults::Call;
+use faults::Faults;
 pub use info::{Backend, ComputeCapability, DeviceInfo, DriverVersion};
 
 pub(crate) use budget::Charge;
@@ -250,6 +252,7 @@ impl Device {
     /// The CPU as a device of its own, whose streams run later, in an order drawn from a seed: a test mode in which a
     /// missing ordering is a wrong answer, and a missing wait too. Memory of the host is copied to it and back, as to a
     /// GPU. What its streams promise is what CUDA promises.
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     #[must_use]
     pub fn cpu_deferred(seed: u64) -> Self {
@@ -282,6 +285,7 @@ impl Device {
 
     /// What runs kernels on the CPU; nothing on CUDA. For tests that run several callers in one
     /// interleaving.
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     pub fn executor(&self) -> Option<&Executor> {
         match self.kind() {
@@ -361,6 +365,7 @@ impl Device {
     /// The same device, with so many bytes of shared memory for a block at most: for tests of what
     /// becomes of kernels that want more. More than a CUDA device has is what it has; the CPU executor
     /// gives as much as is asked for. Memory is counted from nothing, without a limit.
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     #[must_use]
     pub fn with_shared_memory(&self, bytes: u32) -> Self {

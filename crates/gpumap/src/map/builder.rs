@@ -132,6 +132,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     }
 
     /// Slots of each submap, whatever the capacity: for tests.
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     #[must_use]
     pub fn submap_slots(mut self, slots: &[usize]) -> Self {
@@ -141,6 +142,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
 
     /// Slabs per page at most, a power of two up to 512: for tests and benchmarks. Small pages in
     /// a large map are for load factors up to 0.8.
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     #[must_use]
     pub fn page_slabs(mut self, slabs: u32) -> Self {
@@ -150,6 +152,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
 
     /// From how many pairs of a batch on empty maps are built, maps in use filled page by page, and
     /// batches sorted by hash, or by rank and hash, on any device: for tests and benchmarks. [`usize::MAX`] for never.
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     #[must_use]
     pub fn bulk_from(mut self, pairs: [usize; 3]) -> Self {
@@ -159,6 +162,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
 
     /// Zeroes memory of bins before a batch is sorted into them, if batches are sorted from
     /// [so many pairs on](Self::bulk_from): for the initcheck of compute-sanitizer.
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     #[must_use]
     pub fn zeroed_bins(mut self) -> Self {
@@ -170,6 +174,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
 
     /// From how many bytes of the host on a batch is cut into chunks, how many bytes these have at most, and
     /// whether threads of their own copy them, on any device: for tests and benchmarks.
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     #[must_use]
     pub fn chunking(mut self, from_bytes: usize, chunk_bytes: usize, has_copy_pool: bool) -> Self {
@@ -182,6 +187,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     }
 
     /// How 16-byte slots are claimed, on the CPU: for tests of the form that older GPUs use.
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     #[must_use]
     pub fn encoding(mut self, encoding: Encoding) -> Self {

@@ -52,6 +52,7 @@ use gpumap_kernels::slot::Bits;
 use parking_lot::RwLockWriteGuard;
 
 pub use apply::{Answer, Applied, Operation};
+#[cfg(feature = "unstable-testing")]
 #[doc(hidden)]
 pub use arena::Audit;
 pub use arena::{ArenaMap, ArenaMapBuilder, ArenaStats};

@@ -95,6 +95,7 @@ impl Tuning {
 
     /// All batches of so many pairs, whatever the map: for tests. First what empty maps are built
     /// from, then what is added page by page, then what is sorted or sent sorted to other ranks.
+    #[cfg(feature = "unstable-testing")]
     pub const fn from([build, fill, bins]: [usize; 3]) -> Self {
         Self {
             build,

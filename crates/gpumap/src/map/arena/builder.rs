@@ -31,8 +31,15 @@ pub struct ArenaMapBuilder<K, V> {
 }
 
 impl<K: Key, V: Pod + Send + Sync> ArenaMapBuilder<K, V> {
+    fn of(ids: MapBuilder<K, u32>) -> Self {
+        Self {
+            ids,
+            _values: PhantomData,
+        }
+    }
+
     pub(super) fn new(device: &Device) -> Self {
-        Self::with_ids(MapBuilder::new(device))
+        Self::of(MapBuilder::new(device))
     }
 
     /// How many pairs must fit before it grows, and how many cells there are at first. Default 0,
@@ -67,13 +74,11 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMapBuilder<K, V> {
     }
 
     /// With these settings for the slots: for tests.
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     #[must_use]
     pub fn with_ids(ids: MapBuilder<K, u32>) -> Self {
-        Self {
-            ids,
-            _values: PhantomData,
-        }
+        Self::of(ids)
     }
 
     /// Makes the map, empty.

@@ -39,6 +39,7 @@ use bytemuck::Pod;
 
 pub use builder::ArenaMapBuilder;
 pub use stats::ArenaStats;
+#[cfg(feature = "unstable-testing")]
 #[doc(hidden)]
 pub use upkeep::Audit;
 

@@ -14,6 +14,7 @@ use crate::error::Error as Errors;
 use crate::error::{Error, Result};
 
 /// Where the cells of a map are: for tests.
+#[cfg(feature = "unstable-testing")]
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct Audit {
@@ -188,6 +189,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     ///
     /// # Errors
     /// [`Driver`](Errors::Driver).
+    #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     pub fn audit(&self) -> Result<Audit> {
         let arena = self.arena.write();

@@ -66,6 +66,7 @@ pub(in crate::stream) struct Queue {
 }
 
 impl Scheduler {
+    #[cfg(feature = "unstable-testing")]
     pub fn new(seed: u64) -> Self {
         Self {
             shared: Arc::new(Shared {

@@ -111,6 +111,7 @@ pub(super) struct State {
 }
 
 impl State {
+    #[cfg(feature = "unstable-testing")]
     pub fn new(seed: u64) -> Self {
         Self {
             random: Random(seed),
