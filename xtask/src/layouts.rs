@@ -3,7 +3,6 @@
 //! the source as it is now. It needs no compiler of PTX.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use anyhow::{Context, Result, bail};
 
@@ -38,8 +37,7 @@ pub fn check(workspace: &Workspace, crates: &[KernelCrate]) -> Result<()> {
         for arch in Arch::ALL {
             let path = workspace.ptx_file(kernels, arch);
             let file = workspace.relative(&path).display().to_string();
-            let text = fs::read_to_string(&path)
-                .with_context(|| format!("{file} is missing: run `cargo xtask ptx`"))?;
+            let text = workspace.read_ptx(kernels, arch)?;
             let device = of_text(&text).with_context(|| format!("in {file}"))?;
             let found = differences(host, &device, arch);
             problems.extend(found.into_iter().map(|found| format!("{file}: {found}")));

@@ -45,14 +45,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
 fn run_one(workspace: &Workspace, kernels: KernelCrate, options: &Options) -> Result<()> {
     let mut texts = Vec::new();
     for arch in Arch::ALL {
-        let path = workspace.ptx_file(kernels, arch);
-        let text = fs::read_to_string(&path).with_context(|| {
-            format!(
-                "{} is missing: run `cargo xtask ptx`",
-                workspace.relative(&path).display()
-            )
-        })?;
-        texts.push((arch, text));
+        texts.push((arch, workspace.read_ptx(kernels, arch)?));
     }
     let texts: Vec<_> = texts
         .iter()

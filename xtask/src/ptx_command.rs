@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -56,14 +55,10 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             continue;
         }
         for (arch, text) in &built.files {
+            workspace.write_ptx(kernels, *arch, text)?;
             let path = workspace.ptx_file(kernels, *arch);
-            let write = |path: &Path| {
-                fs::create_dir_all(path.parent().unwrap_or(path))?;
-                fs::write(path, text)
-            };
-            write(&path).with_context(|| format!("could not write {}", path.display()))?;
             let path = workspace.relative(&path).display();
-            println!("{path}: {} bytes", text.len());
+            println!("{path}: {} bytes of text", text.len());
         }
     }
     Ok(())
@@ -148,8 +143,7 @@ fn check(
     for (arch, expected) in &built.files {
         let path = workspace.ptx_file(kernels, *arch);
         let name = workspace.relative(&path).display().to_string();
-        let found = fs::read_to_string(&path)
-            .with_context(|| format!("{name} is missing: run `cargo xtask ptx`"))?;
+        let found = workspace.read_ptx(kernels, *arch)?;
         match verdict(&found, expected, &toolchain.identity, allowed) {
             Verdict::Current => println!("{name}: current, byte for byte"),
             Verdict::Incomparable(why) => {

@@ -1,9 +1,14 @@
 //! Where things are: the workspace root, the build folder, the checked-in PTX and its tables.
 
 use std::env;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 
 use crate::arch::Arch;
 
@@ -16,7 +21,15 @@ pub struct KernelCrate {
     pub folder: &'static str,
     /// Where its PTX goes.
     pub ptx: &'static str,
+    /// How the names of its PTX files end. What the library ships is compressed: as text it is most of the size of a
+    /// program that uses it.
+    pub ending: &'static str,
 }
+
+/// Of a text.
+const TEXT: &str = "ptx";
+/// Of a compressed one.
+const GZIP: &str = "ptx.gz";
 
 /// Every crate whose PTX is checked in: what the library ships, what the tests of the facade and of
 /// lent maps run on a GPU, the rungs of the benchmark's ladders, the program's, and the example.
@@ -25,31 +38,37 @@ pub const KERNEL_CRATES: [KernelCrate; 6] = [
         package: "gpumap-kernels",
         folder: "crates/gpumap-kernels",
         ptx: "crates/gpumap/ptx",
+        ending: GZIP,
     },
     KernelCrate {
         package: "gpumap-test-kernels",
         folder: "tests/kernels",
         ptx: "tests/ptx",
+        ending: TEXT,
     },
     KernelCrate {
         package: "gpumap-bench-kernels",
         folder: "benches/kernels",
         ptx: "benches/ptx",
+        ending: TEXT,
     },
     KernelCrate {
         package: "gpumap-map-test-kernels",
         folder: "tests/map-kernels",
         ptx: "tests/ptx",
+        ending: TEXT,
     },
     KernelCrate {
         package: "gpumap-kmer-kernels",
         folder: "crates/gpumap-cli/kernels",
         ptx: "crates/gpumap-cli/ptx",
+        ending: TEXT,
     },
     KernelCrate {
         package: "word-pairs-kernels",
         folder: "examples/word-pairs/kernels",
         ptx: "examples/word-pairs/ptx",
+        ending: TEXT,
     },
 ];
 
@@ -96,8 +115,44 @@ impl Workspace {
 
     /// Where the PTX of a kernel crate is checked in.
     pub fn ptx_file(&self, kernels: KernelCrate, arch: Arch) -> PathBuf {
-        let name = ptx_file_name(kernels.package, arch);
-        self.root.join(kernels.ptx).join(name)
+        self.root
+            .join(kernels.ptx)
+            .join(ptx_file_name(kernels, arch))
+    }
+
+    /// The PTX of a kernel crate that is checked in.
+    pub fn read_ptx(&self, kernels: KernelCrate, arch: Arch) -> Result<String> {
+        let path = self.ptx_file(kernels, arch);
+        let read = || -> io::Result<String> {
+            let mut text = String::new();
+            match kernels.ending {
+                GZIP => GzDecoder::new(File::open(&path)?).read_to_string(&mut text)?,
+                _ => File::open(&path)?.read_to_string(&mut text)?,
+            };
+            Ok(text)
+        };
+        read().with_context(|| {
+            let name = self.relative(&path).display();
+            format!("{name} is missing or damaged: run `cargo xtask ptx`")
+        })
+    }
+
+    /// Writes the PTX of a kernel crate.
+    pub fn write_ptx(&self, kernels: KernelCrate, arch: Arch, text: &str) -> Result<()> {
+        let path = self.ptx_file(kernels, arch);
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(path.parent().unwrap_or(&path))?;
+            match kernels.ending {
+                GZIP => {
+                    let mut file = GzEncoder::new(File::create(&path)?, Compression::best());
+                    file.write_all(text.as_bytes())?;
+                    file.finish()?;
+                    Ok(())
+                }
+                _ => fs::write(&path, text),
+            }
+        };
+        write().with_context(|| format!("could not write {}", path.display()))
     }
 
     /// A table of a kernel crate.
@@ -112,9 +167,14 @@ impl Workspace {
 }
 
 /// The file name of a package's PTX: the kernel crate's carries the library's name.
-fn ptx_file_name(package: &str, arch: Arch) -> String {
+fn ptx_file_name(
+    KernelCrate {
+        package, ending, ..
+    }: KernelCrate,
+    arch: Arch,
+) -> String {
     let stem = package.strip_suffix("-kernels").unwrap_or(package);
-    format!("{}_{arch}.ptx", stem.replace('-', "_"))
+    format!("{}_{arch}.{ending}", stem.replace('-', "_"))
 }
 
 #[cfg(test)]
@@ -140,8 +200,8 @@ mod tests {
 
     #[test]
     fn file_names() {
-        let name = |i: usize, arch| ptx_file_name(KERNEL_CRATES[i].package, arch);
-        assert_eq!(name(0, Arch::Sm90), "gpumap_sm_90.ptx");
+        let name = |i: usize, arch| ptx_file_name(KERNEL_CRATES[i], arch);
+        assert_eq!(name(0, Arch::Sm90), "gpumap_sm_90.ptx.gz");
         assert_eq!(name(1, Arch::Sm70), "gpumap_test_sm_70.ptx");
         assert_eq!(name(2, Arch::Sm90), "gpumap_bench_sm_90.ptx");
     }

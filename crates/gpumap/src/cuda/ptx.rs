@@ -3,7 +3,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io::Read;
 use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use flate2::read::GzDecoder;
 
 use gpumap_simt::kernel::{Kernel, KernelArgs};
 use gpumap_simt::layout::SYMBOL_PREFIX;
@@ -11,8 +15,20 @@ use gpumap_simt::layout::SYMBOL_PREFIX;
 use crate::device::PtxChoice;
 use crate::error::{Error, PtxError, Result};
 
-const SM_70: &str = include_str!("../../ptx/gpumap_sm_70.ptx");
-const SM_90: &str = include_str!("../../ptx/gpumap_sm_90.ptx");
+/// The texts that come with the library.
+static SM_70: LazyLock<String> =
+    LazyLock::new(|| inflate(include_bytes!("../../ptx/gpumap_sm_70.ptx.gz")));
+static SM_90: LazyLock<String> =
+    LazyLock::new(|| inflate(include_bytes!("../../ptx/gpumap_sm_90.ptx.gz")));
+
+/// A text as it was before it was compressed.
+fn inflate(packed: &[u8]) -> String {
+    let mut text = String::new();
+    GzDecoder::new(packed)
+        .read_to_string(&mut text)
+        .expect("`cargo xtask ptx` compressed it, and a test reads it");
+    text
+}
 
 /// How a kernel begins in the texts that come with the library.
 const ENTRY: &str = ".visible .entry ";
@@ -57,8 +73,8 @@ impl PtxText {
     /// The text that a choice stands for. `Auto` must have been resolved; it is the older one.
     pub(crate) fn of(choice: &PtxChoice) -> Result<Self> {
         match choice {
-            PtxChoice::Auto | PtxChoice::Sm70 => Self::new(SM_70.into(), None),
-            PtxChoice::Sm90 => Self::new(SM_90.into(), None),
+            PtxChoice::Auto | PtxChoice::Sm70 => Self::new(SM_70.as_str().into(), None),
+            PtxChoice::Sm90 => Self::new(SM_90.as_str().into(), None),
             PtxChoice::File(path) => {
                 let failed = |cause| Error::Ptx {
                     path: Some(path.clone()),
@@ -71,7 +87,7 @@ impl PtxText {
                 })?;
                 let file = Self::new(text.into(), Some(path.clone()))?;
                 // At once, not when a map is half way through a call.
-                for built_in in [SM_70, SM_90] {
+                for built_in in [SM_70.as_str(), SM_90.as_str()] {
                     file.expect_same(&Self::new(built_in.into(), None)?)?;
                 }
                 Ok(file)
@@ -202,8 +218,8 @@ mod tests {
 
     #[test]
     fn the_built_in_texts_are_ptx() {
-        assert!(is_ptx(SM_70) && SM_70.contains("sm_70"));
-        assert!(is_ptx(SM_90) && SM_90.contains("sm_90"));
+        assert!(is_ptx(&SM_70) && SM_70.contains("sm_70"));
+        assert!(is_ptx(&SM_90) && SM_90.contains("sm_90"));
     }
 
     /// Two programs' idea of one kernel: the second has swapped two fields of a struct in the arguments.
@@ -360,7 +376,7 @@ mod tests {
             "{error}"
         );
         // The texts that are built in are good files.
-        std::fs::write(&path, SM_90).unwrap();
+        std::fs::write(&path, SM_90.as_str()).unwrap();
         PtxText::of(&choice).unwrap();
     }
 

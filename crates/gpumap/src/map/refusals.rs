@@ -6,7 +6,8 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use crate::device::{Call, Device, Fault, Faults};
+use crate::device::Device;
+use crate::device::faults::{Call, Fault, Faults};
 use crate::error::{Error, Result};
 use crate::map::in_flight::Effect;
 use crate::map::{Map, Merge, Operation};
