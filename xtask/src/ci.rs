@@ -9,7 +9,9 @@ use anyhow::{Result, bail};
 use crate::grid::Grid;
 use crate::process;
 use crate::workspace::Workspace;
-use crate::{api, deny, explore, links, lint, msrv, ptx_command, tables, toolkit, words};
+use crate::{
+    api, deny, explore, links, lint, msrv, operations, ptx_command, tables, toolkit, words,
+};
 
 /// What to leave out.
 #[derive(clap::Args)]
@@ -58,6 +60,7 @@ const STEPS: &[Step] = &[
              -D warnings -D clippy::incompatible_msrv",
         )
     }),
+    ("operations", |w| all(operations::check(w))),
     ("doc", doc),
     ("api", |w| all(api::check(w))),
     ("msrv", msrv::check),

@@ -18,6 +18,7 @@ mod links;
 mod lint;
 mod msrv;
 mod mutants;
+mod operations;
 mod process;
 mod ptx;
 mod ptx_command;
@@ -65,6 +66,8 @@ enum Command {
     Api,
     /// Write the tables of the documents from the reports in docs/data.
     Tables,
+    /// Write the guide's table of operations and of what runs them.
+    Operations,
     /// Plant bugs, one at a time, and see that the tests find each.
     Mutants(mutants::Options),
     /// Run every check that CI runs.
@@ -127,6 +130,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Words => words::check(&workspace),
         Command::Api => api::write(&workspace),
         Command::Tables => tables::write(&workspace),
+        Command::Operations => operations::write(&workspace),
         Command::Mutants(options) => mutants::run(&workspace, options),
         Command::Ci(options) => ci::run(&workspace, options),
     }
