@@ -218,8 +218,9 @@ impl Core {
         if !wanted.found {
             return scratch.fetch_to(values, collect.places);
         }
-        let values: Vec<u64> = scratch.fetch(values, usize::MAX)?;
-        let found: Vec<u64> = scratch.fetch(found, usize::MAX)?;
+        let [value_bytes, found_bytes] = wanted.bytes(self.pair.value, len);
+        let values = scratch.fetch_bytes(values, value_bytes)?;
+        let found = scratch.fetch_bytes(found, found_bytes)?;
         collect.fill(
             bytemuck::cast_slice(&values),
             bytemuck::cast_slice(&found),

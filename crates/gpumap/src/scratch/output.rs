@@ -243,6 +243,25 @@ impl Workspace {
         Ok(vec)
     }
 
+    /// Waits for everything queued, and returns the first `bytes` bytes of a result, in words; the rest of the last word,
+    /// which no kernel wrote, is zero or what the result had before.
+    pub(crate) fn fetch_bytes(
+        &mut self,
+        mut output: HostOutput<u64>,
+        bytes: usize,
+    ) -> Result<Vec<u64>> {
+        if let Some(words) = output.host.take() {
+            self.wait()?;
+            return Ok(words);
+        }
+        let mut words = host_zeroed(bytes.div_ceil(size_of::<u64>()))?;
+        let places: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut words)[..bytes];
+        // SAFETY: places for bytes, into which only bytes are written.
+        let places = unsafe { &mut *(ptr::from_mut(places) as *mut [MaybeUninit<u8>]) };
+        self.fetch_to(output, places)?;
+        Ok(words)
+    }
+
     /// Waits for everything queued, and copies the bytes of a result to places for as many, or fewer.
     pub(crate) fn fetch_to(
         &mut self,

@@ -52,7 +52,7 @@ struct Sorted {
     places: *mut u32,
     /// Keys of a tile of the kernel that sorts them.
     tile: u32,
-    _memory: Vec<Memory>,
+    memory: Vec<Memory>,
 }
 
 impl Core {
@@ -170,7 +170,7 @@ impl Core {
             counts: at(4).cast(),
             boxes: at(5),
             tile,
-            _memory: memory,
+            memory,
         }))
     }
 
@@ -213,6 +213,9 @@ impl Core {
         // one for each key's answer and a count for each bin. What the host gives and takes lives
         // until the wait, which is reached unless something failed; then nothing is left to use it.
         unsafe {
+            if self.tuning.zeroes_bins {
+                stream.fill(sorted.receive_buffer.keys, 0, sorted.memory[0].bytes())?;
+            }
             stream.fill(counts, 0, size_of_val(&*received))?;
             stream.upload(
                 sorted.boxes,
