@@ -1,13 +1,13 @@
 //! Large batches of the host, which go to the device in chunks: the same results as for batches that do
 //! not. Chunks are made small, so that small batches have many.
 
-use gpumap::{Buffer, Error, Growth, Key, Map, Merge, Outcome, PinnedBuffer, Value};
+use gpumap::{Buffer, Error, Growth, Key, Map, Merge, PinnedBuffer, Value};
 use gpumap_tests::device::noting;
 use gpumap_tests::faults::try_every_call;
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{
-    Batch, Oracle, Shape, Target, assert_holds, on_every_format, on_every_pair, on_pairs, oracle,
-    value, value_bits,
+    Batch, Oracle, Shape, Target, assert_holds, on_every_format, on_pairs, oracle, value,
+    value_bits,
 };
 
 /// Bytes of a chunk at most: of 32 to 256 pairs; on a GPU, where batches are larger, of up to 16,384.
@@ -22,85 +22,6 @@ fn map<K: Key, V: Value>(on: &Target, n: usize) -> Map<K, V> {
         .chunking(1, small(on), true)
         .build()
         .unwrap()
-}
-
-/// A batch whose keys come twice, far apart: in two chunks.
-fn twice<K: Key, V: Value>(first: u64, n: u64, writer: u8) -> Batch<K, V> {
-    Batch::numbered((first..first + n).chain(first..first + n), writer)
-}
-
-#[test]
-fn every_verb_of_every_pair() {
-    fn body<K: Key, V: Value>(on: &Target) {
-        let n = on.n(1_000, 100_000) as u64;
-        let map = map::<K, V>(on, 20 * n as usize);
-        let first = twice::<K, V>(0, n, 1);
-        assert_eq!(
-            map.insert(&first.keys, &first.values).unwrap() as u64,
-            n,
-            "inserted"
-        );
-        let mut held: Oracle = first.bits().collect();
-        assert_holds(&map, &held);
-
-        let second = twice::<K, V>(n / 2, n, 2);
-        let new = map.upsert(&second.keys, &second.values).unwrap();
-        assert_eq!(
-            new,
-            oracle::adopt_upserted(&mut held, &map, second.bits()),
-            "upserted"
-        );
-        assert_holds(&map, &held);
-
-        let third = Batch::<K, V>::numbered(n..2 * n + 7, 3);
-        let new = map.merge(&third.keys, &third.values, Merge::Max).unwrap();
-        let expected = oracle::merge::<V>(&mut held, third.bits(), Merge::Max);
-        assert_eq!(new, expected, "merged");
-        assert_holds(&map, &held);
-
-        let locked = Batch::<K, V>::numbered(10 * n..11 * n, 6);
-        let (keys, values) = (in_locked(on, &locked.keys), in_locked(on, &locked.values));
-        assert_eq!(map.insert(&keys, &values).unwrap() as u64, n, "locked");
-        oracle::insert(&mut held, locked.bits());
-        assert_holds(&map, &held);
-        assert_eq!(map.remove(&keys).unwrap() as u64, n, "locked");
-        for (key, _) in locked.bits() {
-            held.remove(&key);
-        }
-
-        let fourth = Batch::<K, V>::numbered(2 * n..3 * n, 4);
-        let there = map.get_or_insert(&fourth.keys, &fourth.values).unwrap();
-        oracle::insert(&mut held, fourth.bits());
-        for ((key, _), there) in fourth.bits().zip(there) {
-            assert_eq!(value_bits(there), held[&key], "get_or_insert");
-        }
-        assert_holds(&map, &held);
-
-        let fifth = Batch::<K, V>::numbered(3 * n - 9..3 * n + 100, 5);
-        let expected: Vec<Outcome> = fifth
-            .bits()
-            .map(|(key, _)| match held.contains_key(&key) {
-                true => Outcome::Present,
-                false => Outcome::Inserted,
-            })
-            .collect();
-        let outcomes = map.insert_with_outcome(&fifth.keys, &fifth.values).unwrap();
-        assert_eq!(outcomes, expected);
-        oracle::insert(&mut held, fifth.bits());
-
-        let sixth = Batch::<K, V>::numbered(2 * n..5 * n, 7);
-        let there: Vec<_> = sixth.bits().filter(|(k, _)| held.contains_key(k)).collect();
-        let assigned = map.assign(&sixth.keys, &sixth.values).unwrap();
-        assert_eq!(assigned, there.len(), "assigned");
-        held.extend(there);
-        assert_holds(&map, &held);
-
-        let removed = map.remove(&second.keys).unwrap();
-        let there = |(key, _): &(u64, u64)| held.remove(key).is_some();
-        assert_eq!(removed, second.bits().filter(there).count(), "removed");
-        assert_holds(&map, &held);
-    }
-    on_every_pair!(body);
 }
 
 /// Elements in page-locked memory.

@@ -1,75 +1,12 @@
 //! `insert`: what it stores, what it leaves alone, and what it returns.
 
-use gpumap::{Buffer, Key, Merge, PinnedBuffer, Value};
+use gpumap::{Buffer, Key, Merge, Value};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{self, nth_key, value_by};
 use gpumap_tests::{
     Batch, Oracle, Target, assert_holds, contents, key, key_bits, on_every_format, on_every_pair,
     oracle, value, value_bits,
 };
-
-/// Around a warp, a block and two of them, then more than one block and more than 32 keys for
-/// each warp.
-fn sizes(on: &Target) -> Vec<usize> {
-    let mut sizes = vec![0, 1, 31, 32, 33, 255, 256, 257, 511, 512, 513];
-    sizes.extend([on.n(2_500, 1_000_003), on.n(9_001, 3_000_000)]);
-    sizes
-}
-
-#[test]
-fn returns_how_many_were_new() {
-    fn body<K: Key, V: Value>(on: &Target) {
-        for n in sizes(on) {
-            noting(&format!("{n} pairs"), || {
-                let map = on.map::<K, V>(n);
-                let batch = Batch::<K, V>::numbered(0..n as u64, 1);
-                assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), n);
-                assert_eq!(map.len(), n);
-                assert_holds(&map, &batch.bits().collect());
-            });
-        }
-    }
-    on_every_format!(body);
-}
-
-#[test]
-fn stores_every_kind_of_pair() {
-    fn body<K: Key, V: Value>(on: &Target) {
-        let n = on.n(700, 100_000) as u64;
-        let map = on.map::<K, V>(2 * n as usize);
-        let batch = Batch::<K, V>::numbered(0..n, 7);
-        assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), n as usize);
-        let mut expected: Oracle = batch.bits().collect();
-        assert_holds(&map, &expected);
-        // Half of the next batch is there already.
-        let next = Batch::<K, V>::numbered(n / 2..n / 2 + n, 8);
-        let new = oracle::insert(&mut expected, next.bits());
-        assert_eq!(new as u64, n / 2);
-        assert_eq!(map.insert(&next.keys, &next.values).unwrap(), new);
-        assert_holds(&map, &expected);
-    }
-    on_every_pair!(body);
-}
-
-#[test]
-fn a_present_key_keeps_its_value() {
-    fn body<K: Key, V: Value>(on: &Target) {
-        let n = on.n(600, 300_000) as u64;
-        let map = on.map::<K, V>(2 * n as usize);
-        let first = Batch::<K, V>::numbered(0..n, 1);
-        assert_eq!(map.insert(&first.keys, &first.values).unwrap(), first.len());
-        let again = Batch::<K, V>::numbered(0..n, 2);
-        assert_eq!(map.insert(&again.keys, &again.values).unwrap(), 0);
-        assert_holds(&map, &first.bits().collect());
-        // One pair at a time, too.
-        for i in [0, n / 2, n - 1] {
-            let one = Batch::<K, V>::numbered([i], 3);
-            assert_eq!(map.insert(&one.keys, &one.values).unwrap(), 0);
-        }
-        assert_holds(&map, &first.bits().collect());
-    }
-    on_every_format!(body);
-}
 
 #[test]
 fn every_bit_pattern_of_keys_and_values() {
@@ -238,68 +175,6 @@ fn a_fixed_seed_gives_the_same_map_again() {
             assert_eq!(map.insert(&batch.keys, &batch.values).unwrap(), 100);
             assert_holds(&map, &batch.bits().collect());
         }
-    }
-    on_every_format!(body);
-}
-
-#[test]
-fn inputs_from_everywhere() {
-    fn body<K: Key, V: Value>(on: &Target) {
-        let n = 700;
-        let stream = on.stream();
-        let batch = Batch::<K, V>::numbered(0..n, 1);
-        let (keys, values) = (&batch.keys, &batch.values);
-        let mut pinned_keys = PinnedBuffer::<K>::zeroed(on.device(), keys.len()).unwrap();
-        pinned_keys.copy_from_slice(keys);
-        let device_keys = Buffer::from_slice(&stream, keys).unwrap();
-        // Made on another stream than the keys.
-        let mut device_values = Buffer::from_slice(&on.stream(), values).unwrap();
-
-        let mut expected = Oracle::new();
-        let map = on.map::<K, V>(keys.len());
-        let mut part = |range: std::ops::Range<usize>, stored: gpumap::Result<usize>| {
-            assert_eq!(stored.unwrap(), range.len(), "{range:?}");
-            expected.extend(batch.bits().skip(range.start).take(range.len()));
-            assert_holds(&map, &expected);
-        };
-        // Odd offsets: views are aligned to their elements only.
-        part(0..33, map.insert(&keys[..33], &values[..33]));
-        part(
-            33..66,
-            map.insert(
-                &keys[33..66].to_vec(),
-                &values[33..66].to_vec().into_boxed_slice(),
-            ),
-        );
-        part(
-            66..70,
-            map.insert(
-                &<[K; 4]>::try_from(&keys[66..70]).unwrap(),
-                &<[V; 4]>::try_from(&values[66..70]).unwrap(),
-            ),
-        );
-        let view = device_keys.slice(70..333).unwrap();
-        part(
-            70..333,
-            map.insert(&view, &device_values.slice(70..333).unwrap()),
-        );
-        // One of the host, one of the device.
-        part(
-            333..401,
-            map.insert(&device_keys.slice(333..401).unwrap(), &values[333..401]),
-        );
-        let of_device = device_values.slice_mut(401..500).unwrap();
-        part(401..500, map.insert(&keys[401..500], &of_device));
-        // All of it: the rest is new.
-        part(500..700, map.insert(&pinned_keys, &device_values));
-        assert_eq!(map.insert(&device_keys, &device_values).unwrap(), 0);
-        // The inputs are as they were.
-        let back = device_keys.to_vec().unwrap();
-        assert!(
-            back.iter()
-                .zip(keys)
-                .all(|(&a, &b)| key_bits(a) == key_bits(b))
-        );
     }
     on_every_format!(body);
 }

@@ -1,12 +1,11 @@
 //! The conformance suite, one module per behaviour. One program, so that it links once and
 //! carries the library's kernels to a GPU machine once.
 
-mod add;
 mod adversarial;
 mod apply;
 mod arena;
 mod assign;
-mod batch_sizes;
+mod batches;
 mod bulk;
 mod captures;
 mod chained;
@@ -39,7 +38,6 @@ mod ladder;
 mod memory;
 mod merge;
 mod operations;
-mod outcomes;
 mod pages_in_use;
 mod primitives;
 mod processes;
@@ -57,4 +55,3 @@ mod simt;
 mod soak;
 mod stateful;
 mod stats;
-mod upsert;

@@ -214,3 +214,25 @@ fn a_merged_value_spoils_none_of_its_neighbours() {
     }
     on_every_number!(body);
 }
+
+#[test]
+fn counts_one_key_exactly() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = on.n(3_000, 5_000_000);
+        for bits in [0, 5, !0, !0 - 1, !0 - 2] {
+            let map = on.map::<K, V>(4);
+            let batch = Batch::<K, V>::of((0..n).map(|_| (bits, 1)));
+            assert_eq!(
+                map.merge(&batch.keys, &batch.values, Merge::Add).unwrap(),
+                1
+            );
+            assert_eq!(
+                map.merge(&batch.keys, &batch.values, Merge::Add).unwrap(),
+                0
+            );
+            let k = bits & mask(size_of::<K>());
+            assert_holds(&map, &[(k, 2 * n as u64)].into());
+        }
+    }
+    gpumap_tests::on_formats_with_values!(body);
+}

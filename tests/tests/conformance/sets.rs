@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use gpumap::file::{FileError, Header};
 use gpumap::primitives::{Digit, Element, Predicate, Primitives};
-use gpumap::{Buffer, Error, Key, Map, Merge, Outcome};
+use gpumap::{Buffer, Error, Key, Map, Outcome};
 use gpumap_tests::device::run_pair;
 use gpumap_tests::pairs::{Edge, Ticket, UserId, nth_key, patterns};
 use gpumap_tests::{Target, key, key_bits};
@@ -120,27 +120,6 @@ fn keys_come_and_go() {
         assert_keys(on, &set, &bits(&low));
     }
     on_sets!(body: u32, u64, i32, Ticket, Edge);
-}
-
-#[test]
-fn every_verb_that_stores_inserts() {
-    fn body<K: Key>(on: &Target) {
-        let set = on.map::<K, ()>(0);
-        let keys: Vec<K> = patterns(size_of::<K>()).into_iter().map(key).collect();
-        let nothing = vec![(); keys.len()];
-        assert_eq!(set.upsert(&keys, &nothing).unwrap(), keys.len());
-        assert_eq!(set.upsert(&keys, &nothing).unwrap(), 0);
-        set.clear().unwrap();
-        let merged = set.merge(&keys, &nothing, Merge::Add).unwrap();
-        assert_eq!(merged, keys.len());
-        set.clear().unwrap();
-        assert_eq!(set.get_or_insert(&keys, &nothing).unwrap(), nothing);
-        assert_keys(on, &set, &bits(&keys));
-        let taken = set.remove_with_values(&keys[1..]).unwrap();
-        assert_eq!(taken, vec![Some(()); keys.len() - 1]);
-        assert_keys(on, &set, &bits(&keys[..1]));
-    }
-    on_sets!(body: u32, u64);
 }
 
 #[test]
