@@ -19,11 +19,15 @@ echo 'Built on Fri_Jan__2_00:00:00_PST_2099'
 echo 'Cuda compilation tools, release 99.9, V99.9.99'
 ";
 
-/// What selects the bindings of CUDA 12.3, the oldest driver that reads the PTX.
-const OLDEST: [&str; 3] = ["--no-default-features", "--features", "cudarc/cuda-12030"];
+/// The default features; the bindings of CUDA 12.3, the oldest driver that reads the PTX; and these without NCCL.
+const FEATURES: [&str; 3] = [
+    "",
+    "--no-default-features --features nccl,cudarc/cuda-12030",
+    "--no-default-features --features cudarc/cuda-12030",
+];
 
 /// Checks the library with such an `nvcc` in front of every other, with the bindings that are the
-/// default and with the oldest.
+/// default and with the oldest, with NCCL and without.
 pub fn check(workspace: &Workspace) -> Result<()> {
     // A folder of its own: cargo does not know that a build script looks along the PATH, so that a
     // result of another PATH would be taken for one of this.
@@ -32,16 +36,18 @@ pub fn check(workspace: &Workspace) -> Result<()> {
     install(&programs.join("nvcc")).context("could not write an nvcc to try")?;
     let path = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths([programs].into_iter().chain(env::split_paths(&path)))?;
-    for features in [&[][..], &OLDEST] {
+    for features in FEATURES {
         let mut command = process::cargo(workspace);
         command
             .env("PATH", &path)
             .env("CARGO_TARGET_DIR", &target)
             .args(["check", "--quiet", "--locked", "--package", "gpumap"])
-            .args(features);
+            .args(features.split_whitespace());
         run(&mut command)?;
     }
-    println!("gpumap compiles beside an nvcc 99.9, with the bindings of CUDA 13.4 and of 12.3");
+    println!(
+        "gpumap compiles beside an nvcc 99.9, with the bindings of CUDA 13.4 and of 12.3, with NCCL and without"
+    );
     Ok(())
 }
 

@@ -222,6 +222,7 @@ impl Context {
     }
 
     /// From now on no memory of the context is freed: something that could not be ended may use it.
+    #[cfg(feature = "nccl")]
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Release);
     }

@@ -47,7 +47,7 @@ pub enum Call {
     /// All kernels of a graph.
     LaunchGraph,
     /// Calling the host in the order of a stream.
-    CallHost,
+    HostFunction,
     /// A new stream.
     CreateStream,
     /// Waiting for a stream.
@@ -82,7 +82,7 @@ impl Call {
             Self::Launch => "cuLaunchKernel",
             Self::MakeGraph => "cuGraphInstantiateWithFlags",
             Self::LaunchGraph => "cuGraphLaunch",
-            Self::CallHost => "cuStreamAddCallback",
+            Self::HostFunction => "cuStreamAddCallback",
             Self::CreateStream => "cuStreamCreate",
             Self::WaitForStream => "cuStreamSynchronize",
             Self::AskStream => "cuStreamQuery",

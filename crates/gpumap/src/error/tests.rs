@@ -261,6 +261,7 @@ fn causes() -> [Vec<Error>; 3] {
         Group::NoPeerAccess { from: 0, to: 1 },
         Group::OtherProcess,
         Group::NoNccl,
+        Group::NcclDisabled,
         Group::NcclTooOld {
             missing: "ncclCommInitRankConfig",
         },

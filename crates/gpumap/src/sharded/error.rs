@@ -144,6 +144,11 @@ pub enum GroupError {
         "libnccl.so.2 not found: install NCCL 2.18 or newer (the package libnccl2, or pip's nvidia-nccl-cu13) and put its folder into LD_LIBRARY_PATH, or its path into GPUMAP_NCCL"
     )]
     NoNccl,
+    /// The library was built without its feature `nccl`, by which ranks of several processes are linked.
+    #[error(
+        "this program has gpumap without its feature `nccl`: enable it, or drive all GPUs from one process"
+    )]
+    NcclDisabled,
     /// NCCL is older than what is needed.
     #[error("NCCL is too old: it has no {missing}; install 2.18 or newer")]
     NcclTooOld {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::DEFAULT_TIMEOUT;
 use super::error::GroupError;
+#[cfg(feature = "nccl")]
 use super::nccl;
 use crate::error::{Error, Result};
 
@@ -54,9 +55,12 @@ impl GroupId {
     /// A new one, which names this machine: rank 0 has to be in this process.
     ///
     /// # Errors
-    /// [`GroupError::NoNccl`] and what else NCCL has to say.
+    /// [`GroupError::NoNccl`], [`GroupError::NcclDisabled`], and what else NCCL has to say.
     pub fn new() -> Result<Self> {
-        nccl::unique_id()
+        #[cfg(feature = "nccl")]
+        return nccl::unique_id();
+        #[cfg(not(feature = "nccl"))]
+        return Err(Error::Group(GroupError::NcclDisabled));
     }
 }
 

@@ -31,7 +31,8 @@
 //! programs that are written for several devices and find one.
 //!
 //! Ranks in processes of their own talk through NCCL, which is loaded when the first of them joins;
-//! without it there is [`GroupError::NoNccl`]. `NCCL_NVLS_ENABLE=0` has to be set
+//! without it there is [`GroupError::NoNccl`], and without the feature `nccl`
+//! [`GroupError::NcclDisabled`]. `NCCL_NVLS_ENABLE=0` has to be set
 //! ([`GroupError::Multicast`]).
 //!
 //! # Many groups
@@ -55,6 +56,7 @@ mod host_chunks;
 mod list;
 mod map;
 mod membership;
+#[cfg(feature = "nccl")]
 mod nccl;
 mod owner;
 mod p2p;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::direct::Direct;
 use super::error::GroupError;
 use super::membership::Membership;
+#[cfg(feature = "nccl")]
 use super::nccl::Nccl;
 use super::rendezvous::Rendezvous;
 use super::step::Step;
@@ -39,13 +40,14 @@ impl Rank {
     /// # Errors
     /// [`Error::Group`].
     pub fn join(device: &Device, membership: &Membership) -> Result<Self> {
-        let transport: Box<dyn Transport> = if membership.ranks() == 1 {
+        if membership.ranks() == 1 {
             let rendezvous = Arc::new(Rendezvous::new(1, membership.timeout()));
-            Box::new(Direct::alone(rendezvous))
-        } else {
-            Box::new(Nccl::join(device, membership)?)
-        };
-        Self::new(device, transport)
+            return Self::new(device, Box::new(Direct::alone(rendezvous)));
+        }
+        #[cfg(feature = "nccl")]
+        return Self::new(device, Box::new(Nccl::join(device, membership)?));
+        #[cfg(not(feature = "nccl"))]
+        return Err(Error::Group(GroupError::NcclDisabled));
     }
 
     /// Which rank it is, from 0.

@@ -17,7 +17,7 @@ impl Stream {
     /// Calls `f` when everything queued so far has ended, well or not, on a thread of the driver's, or at once
     /// on the CPU. It must not call the driver.
     pub(crate) fn call_host(&self, f: Callback) -> Result<()> {
-        self.device().admit(Call::CallHost)?;
+        self.device().admit(Call::HostFunction)?;
         let context = match (&self.inner.queue, self.device().kind()) {
             (Queue::Cuda { .. }, Kind::Cuda(context)) => context,
             (Queue::Cpu(queue), _) => {
