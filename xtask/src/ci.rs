@@ -10,7 +10,8 @@ use crate::grid::Grid;
 use crate::process;
 use crate::workspace::Workspace;
 use crate::{
-    api, deny, explore, links, lint, msrv, operations, ptx_command, tables, toolkit, words,
+    api, deny, explore, links, lint, msrv, operations, package, ptx_command, python, tables,
+    toolkit, words,
 };
 
 /// What to leave out.
@@ -65,6 +66,8 @@ const STEPS: &[Step] = &[
     ("api", |w| all(api::check(w))),
     ("msrv", msrv::check),
     ("toolkit", |w| all(toolkit::check(w))),
+    ("package", |w| all(package::check(w))),
+    ("python", python::check),
     ("ptx --check", |w| all(ptx_command::check_shipped(w))),
     ("lint", |w| all(lint::check_shipped(w))),
     ("explore", |w| all(explore::fixed(w))),

@@ -19,10 +19,12 @@ mod lint;
 mod msrv;
 mod mutants;
 mod operations;
+mod package;
 mod process;
 mod ptx;
 mod ptx_command;
 mod ptxas;
+mod python;
 mod spills;
 mod tables;
 mod toolchain;
@@ -64,6 +66,10 @@ enum Command {
     Words,
     /// List the public names of the library in docs/public-api.txt.
     Api,
+    /// Build each crate that is published from its own package, and a small program on them.
+    Package,
+    /// Build the wheel of the Python package, install it and run its tests.
+    Python(python::Options),
     /// Write the tables of the documents from the reports in docs/data.
     Tables,
     /// Write the guide's table of operations and of what runs them.
@@ -129,6 +135,8 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Links => links::check(&workspace),
         Command::Words => words::check(&workspace),
         Command::Api => api::write(&workspace),
+        Command::Package => package::check(&workspace),
+        Command::Python(options) => python::run(&workspace, options),
         Command::Tables => tables::write(&workspace),
         Command::Operations => operations::write(&workspace),
         Command::Mutants(options) => mutants::run(&workspace, options),

@@ -15,7 +15,7 @@ use crate::summary::{Summary, grouped, print_line};
 use crate::table::Room;
 
 /// The genome of the phage lambda; `data/README.md` says where it is from.
-static LAMBDA: &[u8] = include_bytes!("../../../data/lambda_virus.fa.gz");
+static LAMBDA: &[u8] = include_bytes!("../data/lambda_virus.fa.gz");
 
 const K: KmerLength = KmerLength::new(21).expect("21 is between 1 and 32");
 

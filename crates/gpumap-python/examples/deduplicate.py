@@ -1,0 +1,17 @@
+"""Removes duplicates from a stream of batches: the first batch that has a key keeps it."""
+
+import numpy as np
+
+import gpumap_rs as gm
+
+rng = np.random.default_rng(11)
+seen = gm.Set("u64")
+kept = []
+for _ in range(10):
+    batch = rng.integers(0, 50_000, 10_000, dtype=np.uint64)
+    _, is_new = seen.insert(batch, outcomes=True)
+    kept.append(batch[is_new])
+
+kept = np.concatenate(kept)
+print(f"{kept.size} distinct of {10 * 10_000}")
+assert kept.size == np.unique(kept).size == len(seen)

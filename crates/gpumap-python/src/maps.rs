@@ -1,0 +1,330 @@
+//! `Map` and `Set` as Python sees them.
+
+use std::path::PathBuf;
+
+use gpumap::{Device, Merge};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::array::{Array, Incoming, handle};
+use crate::dtype::Dtype;
+use crate::error::exception;
+use crate::typed::{self, AnyMap, AnySet, Change, Changed, How, Origin};
+
+/// How many GPUs there are.
+#[pyfunction]
+pub fn device_count() -> usize {
+    Device::cuda_count()
+}
+
+/// The device with this name; without one the best there is.
+fn device(name: Option<&str>) -> PyResult<Device> {
+    let device = match name {
+        None => Device::best(),
+        Some("cpu") => Ok(Device::cpu()),
+        Some("cuda") => Device::cuda(0),
+        Some(name) => {
+            let number = name.strip_prefix("cuda:").and_then(|n| n.parse().ok());
+            Device::cuda(number.ok_or_else(|| {
+                PyValueError::new_err(format!("{name:?} is no device: use cpu, cuda or cuda:1"))
+            })?)
+        }
+    };
+    device.map_err(exception)
+}
+
+fn key_type(name: &str) -> PyResult<Dtype> {
+    match Dtype::named(name)? {
+        Dtype::Bool | Dtype::F32 | Dtype::F64 => Err(PyTypeError::new_err(format!(
+            "{name:?} is no type of keys: use u32, i32, u64 or i64"
+        ))),
+        key => Ok(key),
+    }
+}
+
+fn value_type(name: &str) -> PyResult<Dtype> {
+    match Dtype::named(name)? {
+        Dtype::Bool => Err(PyTypeError::new_err(
+            "bool is no type of values: use u32, i32, f32, u64, i64 or f64",
+        )),
+        value => Ok(value),
+    }
+}
+
+fn merge(how: &str) -> PyResult<Merge> {
+    Ok(match how {
+        "add" => Merge::Add,
+        "min" => Merge::Min,
+        "max" => Merge::Max,
+        "and" => Merge::And,
+        "or" => Merge::Or,
+        "xor" => Merge::Xor,
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "{how:?} is no way to merge: use add, min, max, and, or, xor"
+            )));
+        }
+    })
+}
+
+/// A merge by its name, `merge:add` or `merge_present:max`.
+fn how(name: &str) -> PyResult<How> {
+    let (verb, merge_by) = name.split_once(':').unwrap_or((name, ""));
+    let present = match verb {
+        "merge" => false,
+        "merge_present" => true,
+        _ => return Err(PyValueError::new_err(format!("no operation {name:?}"))),
+    };
+    let merge = merge(merge_by)?;
+    Ok(How { merge, present })
+}
+
+/// An operation by its name.
+fn change(name: &str) -> PyResult<Change> {
+    Ok(match name {
+        "insert" => Change::Insert,
+        "upsert" => Change::Upsert,
+        "assign" => Change::Assign,
+        _ => Change::Merge(how(name)?),
+    })
+}
+
+/// A map; see `gpumap_rs.Map`.
+#[pyclass(frozen, module = "gpumap_rs._native")]
+pub struct Map {
+    map: Box<dyn AnyMap>,
+    key: Dtype,
+    value: Dtype,
+}
+
+/// A set; see `gpumap_rs.Set`.
+#[pyclass(frozen, module = "gpumap_rs._native")]
+pub struct Set {
+    set: Box<dyn AnySet>,
+    key: Dtype,
+}
+
+/// The methods of a class: those that maps and sets have in common, and its own. A class has one block of them.
+macro_rules! methods {
+    ($class:ident, $field:ident, $($own:tt)*) => {
+        #[pymethods]
+        impl $class {
+            $($own)*
+
+            fn __len__(&self) -> usize {
+                self.$field.len()
+            }
+
+            #[getter]
+            fn capacity(&self) -> usize {
+                self.$field.capacity()
+            }
+
+            #[getter]
+            fn device(&self) -> String {
+                name_of(self.$field.device())
+            }
+
+            #[getter]
+            fn key(&self) -> &'static str {
+                self.key.name()
+            }
+
+            fn clear(&self, py: Python<'_>) -> PyResult<()> {
+                py.detach(|| self.$field.clear()).map_err(exception)
+            }
+
+            fn reserve(&self, py: Python<'_>, more: usize) -> PyResult<()> {
+                py.detach(|| self.$field.reserve(more)).map_err(exception)
+            }
+
+            fn shrink_to_fit(&self, py: Python<'_>) -> PyResult<()> {
+                py.detach(|| self.$field.shrink_to_fit()).map_err(exception)
+            }
+
+            fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
+                py.detach(|| self.$field.save(&path)).map_err(exception)
+            }
+
+            fn contains(
+                &self,
+                py: Python<'_>,
+                keys: &Bound<'_, PyAny>,
+                stream: usize,
+            ) -> PyResult<Array> {
+                self.$field.contains(py, &self.keys(keys, stream)?)
+            }
+
+            fn remove(
+                &self,
+                py: Python<'_>,
+                keys: &Bound<'_, PyAny>,
+                outcomes: bool,
+                stream: usize,
+            ) -> PyResult<Changed> {
+                self.$field.remove(py, &self.keys(keys, stream)?, outcomes)
+            }
+        }
+
+        impl $class {
+            fn keys(&self, keys: &Bound<'_, PyAny>, stream: usize) -> PyResult<Incoming> {
+                Incoming::of(keys, self.key, "the keys", handle(stream)?)
+            }
+        }
+    };
+}
+/// `cpu`, or `cuda:0`.
+fn name_of(device: &Device) -> String {
+    match device.is_cuda() {
+        true => format!("cuda:{}", crate::array::ordinal(device)),
+        false => "cpu".to_owned(),
+    }
+}
+
+methods! { Set, set,
+    #[new]
+    fn new(
+        py: Python<'_>,
+        key: &str,
+        capacity: usize,
+        on: Option<&str>,
+        grows: bool,
+        file: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let key = key_type(key)?;
+        let set = py.detach(|| {
+            let device = device(on)?;
+            let origin = origin(file.as_ref(), capacity, grows);
+            typed::set(&device, origin, key).map_err(exception)
+        })?;
+        Ok(Self { set, key })
+    }
+
+    fn insert(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        outcomes: bool,
+        stream: usize,
+    ) -> PyResult<Changed> {
+        self.set.insert(py, &self.keys(keys, stream)?, outcomes)
+    }
+
+    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> PyResult<Array> {
+        self.set.retrieve_all(py, on_device)
+    }
+}
+
+fn origin(file: Option<&PathBuf>, capacity: usize, grows: bool) -> Origin<'_> {
+    match file {
+        Some(path) => Origin::File(path),
+        None => Origin::New { capacity, grows },
+    }
+}
+
+methods! { Map, map,
+    #[new]
+    fn new(
+        py: Python<'_>,
+        key: &str,
+        value: &str,
+        capacity: usize,
+        on: Option<&str>,
+        grows: bool,
+        file: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let (key, value) = (key_type(key)?, value_type(value)?);
+        let map = py.detach(|| {
+            let device = device(on)?;
+            let origin = origin(file.as_ref(), capacity, grows);
+            typed::map(&device, origin, key, value).map_err(exception)
+        })?;
+        Ok(Self { map, key, value })
+    }
+
+    #[getter]
+    fn value(&self) -> &'static str {
+        self.value.name()
+    }
+
+    /// `how` is insert, upsert, assign, merge or merge_present, the last two with a way to merge behind a colon.
+    fn change(
+        &self,
+        py: Python<'_>,
+        how: &str,
+        keys: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+        outcomes: bool,
+        stream: usize,
+    ) -> PyResult<Changed> {
+        let change = change(how)?;
+        let keys = self.keys(keys, stream)?;
+        let values = self.values(values, stream)?;
+        self.map.change(py, change, &keys, &values, outcomes)
+    }
+
+    /// Merges one value; `how` is merge or merge_present, with a way to merge.
+    fn merge_one(
+        &self,
+        py: Python<'_>,
+        how: &str,
+        keys: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        outcomes: bool,
+        stream: usize,
+    ) -> PyResult<Changed> {
+        let keys = self.keys(keys, stream)?;
+        self.map
+            .merge_one(py, self::how(how)?, &keys, value, outcomes)
+    }
+
+    fn get(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        stream: usize,
+    ) -> PyResult<(Array, Array)> {
+        self.map.get(py, &self.keys(keys, stream)?)
+    }
+
+    fn take(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        stream: usize,
+    ) -> PyResult<(Array, Array)> {
+        self.map.take(py, &self.keys(keys, stream)?)
+    }
+
+    fn get_or(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        default: &Bound<'_, PyAny>,
+        stream: usize,
+    ) -> PyResult<Array> {
+        self.map.get_or(py, &self.keys(keys, stream)?, default)
+    }
+
+    fn get_or_insert(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+        stream: usize,
+    ) -> PyResult<Array> {
+        let keys = self.keys(keys, stream)?;
+        self.map
+            .get_or_insert(py, &keys, &self.values(values, stream)?)
+    }
+
+    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> PyResult<(Array, Array)> {
+        self.map.retrieve_all(py, on_device)
+    }
+}
+
+impl Map {
+    fn values(&self, values: &Bound<'_, PyAny>, stream: usize) -> PyResult<Incoming> {
+        Incoming::of(values, self.value, "the values", handle(stream)?)
+    }
+}

@@ -1,0 +1,118 @@
+"""Tensors of PyTorch and CuPy, where they and a GPU are."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import gpumap_rs as gm
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU for PyTorch", allow_module_level=True)
+
+
+def as_torch(array):
+    return torch.from_dlpack(array)
+
+
+def test_tensors_are_used_where_they_are():
+    n = 1_000_000
+    keys = torch.randperm(n, device="cuda")
+    values = torch.rand(n, device="cuda")
+    map = gm.Map("i64", "f32", device="cuda:0")
+    count, stored = map.insert(keys, values, outcomes=True)
+    assert count == n and bool(as_torch(stored).all())
+    got, found = map.get(keys)
+    for taken in (as_torch(got), torch.as_tensor(got, device="cuda")):
+        assert taken.data_ptr() == got.__cuda_array_interface__["data"][0], "no copy"
+        assert torch.equal(taken, values)
+    assert as_torch(found).dtype == torch.bool and bool(as_torch(found).all())
+    all_keys, all_values = map.retrieve_all(to="device")
+    order = torch.argsort(as_torch(all_keys))
+    assert torch.equal(as_torch(all_values)[order], values[torch.argsort(keys)])
+    host_keys, _ = map.retrieve_all()
+    assert isinstance(host_keys, np.ndarray) and host_keys.size == n
+    assert torch.equal(as_torch(map.contains(keys + n)).any().cpu(), torch.tensor(False))
+
+
+def test_streams_in_both_directions():
+    map = gm.Map("i64", "i64", device="cuda:0")
+    stream = torch.cuda.Stream()
+    for round in range(20):
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(2_000_000)
+            keys = torch.arange(10_000, device="cuda") + round
+            map.merge(keys, 1, stream=stream.cuda_stream)
+            counts = as_torch(map.get(keys, default=0, stream=stream.cuda_stream))
+            assert int(counts.min()) >= 1
+    assert int(as_torch(map.get(torch.arange(19, 10_000, device="cuda"), default=0)).min()) == 20
+
+
+def test_unique_count_isin_beside_torch():
+    keys = torch.randint(0, 5_000, (200_000,), device="cuda")
+    expected, expected_counts = torch.unique(keys, return_counts=True)
+    assert torch.equal(torch.sort(as_torch(gm.unique(keys)))[0], expected)
+    distinct, counts = map_of(gm.count(keys))
+    order = torch.argsort(distinct)
+    assert torch.equal(distinct[order], expected)
+    assert torch.equal(counts[order], expected_counts)
+    among = torch.arange(0, 6_000, 7, device="cuda")
+    assert torch.equal(as_torch(gm.isin(keys, among)), torch.isin(keys, among))
+
+
+def map_of(arrays):
+    return tuple(as_torch(array) for array in arrays)
+
+
+def test_a_graph_capture_of_torch_survives():
+    map = gm.Map("i64", "i64", device="cuda:0")
+    keys = torch.arange(1_000, device="cuda")
+    map.insert(keys, keys)
+    x = torch.zeros(1_000, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        x += 1
+        # On the legacy stream, beside the capture.
+        host = map.get(np.arange(10))
+    assert host[0].tolist() == list(range(10))
+    graph.replay()
+    assert float(x.sum()) == 1_000.0
+
+
+def test_memory_is_given_back():
+    keys = torch.arange(1_000_000, device="cuda")
+
+    def work():
+        map = gm.Map("i64", "i64", device="cuda:0")
+        map.insert(keys, keys)
+        answers = [map.get(keys) for _ in range(4)]
+        assert as_torch(answers[0][0]).numel() == keys.numel()
+
+    def free():
+        gc.collect()
+        torch.cuda.synchronize()
+        return torch.cuda.mem_get_info()[0]
+
+    for _ in range(3):
+        work()
+    before = free()
+    for _ in range(20):
+        work()
+    assert before - free() < 64 << 20
+
+
+def test_arrays_of_a_gpu_and_a_map_of_the_cpu():
+    map = gm.Map("i64", "i64", device="cpu")
+    with pytest.raises(ValueError, match="the map is on the CPU"):
+        map.get(torch.arange(3, device="cuda"))
+
+
+def test_cupy():
+    cupy = pytest.importorskip("cupy")
+    map = gm.Map("u64", "f64", device="cuda:0")
+    keys = cupy.arange(1_000, dtype=cupy.uint64)
+    assert map.insert(keys, cupy.linspace(0, 1, 1_000)) == 1_000
+    values = cupy.asarray(map.get(keys, default=0.0))
+    assert bool((values == cupy.linspace(0, 1, 1_000)).all())

@@ -1,0 +1,197 @@
+"""Maps and sets with numpy arrays, beside a dict."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import gpumap_rs as gm
+
+KEYS = ["u32", "i32", "u64", "i64"]
+VALUES = ["u32", "i32", "f32", "u64", "i64", "f64"]
+DTYPES = {name: dtype for name, dtype in gm._DTYPES.items()}
+
+
+def random(rng, name, n):
+    """Any bit patterns, but of floats those that are numbers."""
+    dtype = DTYPES[name]
+    if dtype.kind == "f":
+        return rng.standard_normal(n).astype(dtype)
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max, n, dtype=dtype, endpoint=True)
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("key", KEYS)
+def test_pairs_of_all_types(device, key, value):
+    rng = np.random.default_rng(1)
+    keys = np.unique(random(rng, key, 1_000))
+    values = random(rng, value, keys.size)
+    map = gm.Map(key, value, device=device)
+    assert map.insert(keys, values) == keys.size == len(map)
+    assert map.insert(keys, values[::-1].copy()) == 0, "present keys keep their values"
+    got, found = map.get(keys)
+    assert found.all() and found.dtype == np.bool_
+    assert got.dtype == DTYPES[value]
+    np.testing.assert_array_equal(got, values)
+    dumped = dict(zip(*map.retrieve_all()))
+    assert dumped == dict(zip(keys, values))
+    assert map.remove(keys[:100]) == 100
+    _, found = map.get(keys)
+    np.testing.assert_array_equal(found, np.arange(keys.size) >= 100)
+
+
+def test_verbs(device):
+    map = gm.Map("u64", "i64", device=device)
+    assert map.insert([1, 2, 3], [10, 20, 30]) == 3
+    count, stored = map.insert([3, 4], [0, 40], outcomes=True)
+    assert (count, stored.tolist()) == (1, [False, True])
+    assert map.upsert([4, 5], [44, 50]) == 1
+    assert map.assign([5, 6], [55, 60]) == 1
+    assert map.merge([1, 7, 7], [-11, 70, 7]) == 1
+    assert map.merge([1, 2], 5, "max") == 0
+    assert map.merge_present([2, 9], 100) == 1
+    assert map.get([1, 2, 3, 4, 5, 6, 7, 9], default=-1).tolist() == [5, 120, 30, 44, 55, -1, 77, -1]
+    assert map.get_or_insert([7, 9], [0, 90]).tolist() == [77, 90]
+    values, found = map.take([9, 10])
+    assert (values.tolist(), found.tolist()) == ([90, 0], [True, False])
+    count, removed = map.remove([1, 10], outcomes=True)
+    assert (count, removed.tolist()) == (1, [True, False])
+    assert 2 in map and 1 not in map
+    assert sorted(map.items()) == [(2, 120), (3, 30), (4, 44), (5, 55), (7, 77)]
+    assert repr(map) == f"Map('u64', 'i64', device={map.device!r}) of 5 pairs"
+    map.reserve(10_000)
+    assert map.capacity >= 10_000
+    map.shrink_to_fit()
+    map.clear()
+    assert len(map) == 0 and not list(map.items())
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_sets(device, key):
+    rng = np.random.default_rng(2)
+    keys = random(rng, key, 2_000)
+    seen = gm.Set(key, device=device)
+    count, is_new = seen.insert(np.concatenate([keys, keys]), outcomes=True)
+    assert count == np.unique(keys).size == len(seen) == is_new.sum()
+    np.testing.assert_array_equal(np.sort(seen.retrieve_all()), np.unique(keys))
+    assert sorted(seen) == np.unique(keys).tolist()
+    assert seen.contains(keys).all()
+    assert seen.remove(keys[:1]) == 1
+    assert keys[0] not in seen
+
+
+def test_unique_count_isin(device):
+    rng = np.random.default_rng(3)
+    keys = rng.integers(0, 500, 5_000)
+    np.testing.assert_array_equal(np.sort(gm.unique(keys, device=device)), np.unique(keys))
+    distinct, counts = gm.count(keys, device=device)
+    expected = dict(zip(*np.unique(keys, return_counts=True)))
+    assert dict(zip(distinct, counts)) == expected
+    among = np.arange(0, 600, 7)
+    np.testing.assert_array_equal(gm.isin(keys, among, device=device), np.isin(keys, among))
+
+
+def test_files(device, tmp_path):
+    path = tmp_path / "pairs.gpumap"
+    map = gm.Map("u32", "f64", device=device)
+    map.insert(np.arange(1_000, dtype=np.uint32), np.linspace(0, 1, 1_000))
+    assert map.save(path) == 1_000
+    again = gm.Map.load(path, "u32", "f64", device=device)
+    assert dict(again.items()) == dict(map.items())
+    seen = gm.Set("u64", device=device)
+    seen.insert([3, 5])
+    seen.save(path)
+    assert sorted(gm.Set.load(path, device=device)) == [3, 5]
+    with pytest.raises(OSError, match="not there"):
+        gm.Map.load(tmp_path / "not there", device=device)
+
+
+def test_arrays_are_not_copied(device):
+    map = gm.Map("u64", "u64", device=device)
+    map.insert([1], [2])
+    values, found = map._native.get(np.array([1], np.uint64), 1)
+    array = np.asarray(values)
+    assert array.__array_interface__["data"][0] == values.__array_interface__["data"][0]
+    again = np.from_dlpack(values)
+    assert again.__array_interface__["data"][0] == values.__array_interface__["data"][0]
+    del values, found
+    assert array.tolist() == again.tolist() == [2], "the arrays keep the memory"
+
+
+def test_dlpack_capsules(device):
+    map = gm.Map("u64", "f32", device=device)
+    map.insert([1, 2], [0.5, 1.5])
+    values, found = map._native.get(np.array([1, 2, 3], np.uint64), 1)
+    assert values.__dlpack_device__() == (1, 0)
+    assert "dltensor_versioned" in repr(values.__dlpack__(max_version=(1, 0)))
+    assert "dltensor" in repr(values.__dlpack__())
+    assert np.from_dlpack(found).tolist() == [True, True, False]
+    with pytest.raises(BufferError):
+        values.__dlpack__(copy=True)
+
+
+def test_bad_arguments(device):
+    map = gm.Map("u64", "f32", device=device)
+    u64 = np.arange(4, dtype=np.uint64)
+    with pytest.raises(TypeError, match="'bool' is no type"):
+        gm.Map("u64", "bool", device=device)
+    with pytest.raises(TypeError, match="f64"):
+        gm.Map("f64", device=device)
+    with pytest.raises(TypeError, match="<i8"):
+        map.get(np.arange(4))
+    with pytest.raises(TypeError, match="not of type u64"):
+        map.get([-1])
+    with pytest.raises(TypeError, match="not of type u64"):
+        map.get(["a"])
+    with pytest.raises(ValueError, match="2 dimensions"):
+        map.get(u64.reshape(2, 2))
+    with pytest.raises(ValueError, match="contiguous"):
+        map.get(u64[::2])
+    with pytest.raises(ValueError, match="4 and 3"):
+        map.insert(u64, np.zeros(3, np.float32))
+    with pytest.raises(ValueError, match="no way to merge"):
+        map.merge(u64, 1.0, "sum")
+    with pytest.raises(ValueError, match="no device"):
+        gm.Map(device="tpu")
+    with pytest.raises(ValueError, match="ambiguous"):
+        map.get(u64, stream=0)
+    with pytest.raises(ValueError, match="neither host nor device"):
+        map.retrieve_all(to="disk")
+    unaligned = np.frombuffer(bytearray(17), np.uint8)[1:].view(np.uint64)
+    if unaligned.__array_interface__["data"][0] % 8:
+        with pytest.raises(ValueError, match="aligned"):
+            map.get(unaligned)
+    assert len(map) == 0, "nothing was stored"
+
+
+def test_a_map_that_does_not_grow(device):
+    map = gm.Map("u32", "u32", capacity=100, device=device, grows=False)
+    many = np.arange(100_000, dtype=np.uint32)
+    with pytest.raises(gm.GpumapError):
+        map.insert(many, many)
+    assert len(map) == 0
+
+
+def test_empty_batches(device):
+    map = gm.Map(device=device)
+    assert map.insert([], []) == 0
+    values, found = map.get([])
+    assert values.size == found.size == 0
+    assert map.retrieve_all()[0].size == 0
+
+
+def test_threads(device):
+    map = gm.Map("u64", "u64", device=device)
+    keys = np.arange(5_000, dtype=np.uint64)
+
+    def work():
+        for _ in range(4):
+            map.merge(keys, 1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (map.get(keys, default=0) == 16).all()

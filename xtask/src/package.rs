@@ -1,0 +1,119 @@
+//! `cargo xtask package`: every crate that is published is built from its own package, and so is a small program that
+//! uses the library, whose size is bounded. What is done before an upload, and all of it but the upload.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::process;
+use crate::workspace::Workspace;
+
+/// What a program that uses the library may have, in bytes without symbols.
+const PROGRAM_BYTES: u64 = 8_000_000;
+
+/// What a registry takes for a package at most.
+const PACKAGE_BYTES: u64 = 10 << 20;
+
+/// A program that uses the library.
+const PROGRAM: &str = r#"use gpumap::{Device, Map, Result};
+
+fn main() -> Result<()> {
+    let map = Map::<u64, u64>::new(&Device::best()?)?;
+    map.insert(&[1, 2, 3], &[10, 20, 30])?;
+    println!("{:?}", map.get(&[2, 4])?);
+    Ok(())
+}
+"#;
+
+/// Runs the command.
+pub fn check(workspace: &Workspace) -> Result<()> {
+    let packages = published(workspace)?;
+    let mut command = process::cargo(workspace);
+    command
+        .args(["package", "--locked", "--quiet"])
+        // As they lie in the checkout: what is not committed yet is to be tried too.
+        .arg("--allow-dirty")
+        .env("CARGO_PROFILE_DEV_DEBUG", "false");
+    for (name, _) in &packages {
+        command.args(["--package", name]);
+    }
+    process::run(&mut command)?;
+    let folder = workspace.target.join("package");
+    for (name, version) in &packages {
+        let package = folder.join(format!("{name}-{version}"));
+        for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+            if !package.join(file).is_file() {
+                bail!("the package of {name} has no {file}");
+            }
+        }
+        let bytes = fs::metadata(package.with_added_extension("crate"))?.len();
+        println!("{name} {version}: {} KB", bytes / 1000);
+        if bytes > PACKAGE_BYTES {
+            bail!("the package of {name} is too large for a registry");
+        }
+    }
+    let bytes = program(workspace, &folder, &packages)?;
+    println!("a program that uses the library: {} KB", bytes / 1000);
+    if bytes > PROGRAM_BYTES {
+        bail!("a program that uses the library has more than {PROGRAM_BYTES} bytes");
+    }
+    Ok(())
+}
+
+/// The names and versions of the crates that are published.
+fn published(workspace: &Workspace) -> Result<Vec<(String, String)>> {
+    let output = process::capture(process::cargo(workspace).args([
+        "metadata",
+        "--no-deps",
+        "--locked",
+        "--format-version=1",
+    ]))?;
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    // `publish = false` is an empty list of registries.
+    let published = packages.iter().filter(|one| one["publish"].is_null());
+    published
+        .map(|one| {
+            let text = |field: &str| one[field].as_str().map(str::to_owned).context("no text");
+            Ok((text("name")?, text("version")?))
+        })
+        .collect()
+}
+
+/// Builds a program on the packages, runs it on the CPU, and returns its size without symbols.
+fn program(workspace: &Workspace, folder: &Path, packages: &[(String, String)]) -> Result<u64> {
+    let program = workspace.target.join("hello");
+    fs::create_dir_all(program.join("src"))?;
+    fs::write(program.join("src/main.rs"), PROGRAM)?;
+    let path = |(name, version): &(String, String)| {
+        let path = folder.join(format!("{name}-{version}"));
+        format!("{name} = {{ path = {path:?} }}\n")
+    };
+    let library = packages.iter().find(|(name, _)| name == "gpumap");
+    let library = path(library.context("gpumap is not published")?);
+    let patches: String = packages.iter().map(path).collect();
+    let manifest = format!(
+        "[package]\nname = \"hello\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{library}\n\
+         [patch.crates-io]\n{patches}\n[profile.release]\nstrip = true\n"
+    );
+    fs::write(program.join("Cargo.toml"), manifest)?;
+    fs::copy(
+        workspace.root.join("Cargo.lock"),
+        program.join("Cargo.lock"),
+    )?;
+    process::run(process::cargo(workspace).current_dir(&program).args([
+        "build",
+        "--release",
+        "--quiet",
+    ]))?;
+    let built = workspace.target.join("release/hello");
+    let output = process::capture(Command::new(&built).env("GPUMAP_DEVICE", "cpu"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if text.trim() != "[Some(20), None]" {
+        bail!("the program printed {text:?}");
+    }
+    Ok(fs::metadata(&built)?.len())
+}

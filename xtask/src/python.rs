@@ -1,0 +1,88 @@
+//! `cargo xtask python`: builds the wheel of the Python package, installs it into a virtual environment that has nothing
+//! else of this project, and runs its tests there.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::ci::Unchecked;
+use crate::process;
+use crate::wheel::Wheel;
+use crate::workspace::Workspace;
+
+/// What builds wheels.
+const MATURIN: Wheel = Wheel {
+    packages: &["maturin==1.16.0"],
+    folder: "maturin-venv",
+    program: "bin/maturin",
+};
+
+/// What the tests need beside the wheel.
+const TESTS: Wheel = Wheel {
+    packages: &["numpy==2.4.6", "pytest==9.2.0"],
+    folder: "python-venv",
+    program: "bin/pytest",
+};
+
+/// Which build.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Build for use, not for tests: the wheel of a release.
+    #[arg(long)]
+    release: bool,
+}
+
+/// Runs the command.
+pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    let wheel = build(workspace, if options.release { "release" } else { "dev" })?;
+    println!("{}", workspace.relative(&wheel).display());
+    test(workspace, &wheel)
+}
+
+/// The step of CI.
+pub fn check(workspace: &Workspace) -> Result<Unchecked> {
+    if process::probe(Command::new("python3").arg("--version")).is_none() {
+        return Ok(Unchecked::some("the Python package: there is no python3"));
+    }
+    run(workspace, &Options { release: false })?;
+    Ok(Unchecked::nothing())
+}
+
+fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
+    let maturin = MATURIN.install(workspace)?;
+    let folder = workspace.target.join("wheels").join(profile);
+    // The only file there is the new one.
+    if folder.is_dir() {
+        fs::remove_dir_all(&folder)?;
+    }
+    process::run(
+        Command::new(maturin)
+            .current_dir(workspace.root.join("crates/gpumap-python"))
+            .env("CARGO_TARGET_DIR", &workspace.target)
+            .args(["build", "--locked", "--quiet", "--profile", profile])
+            // This machine's; a release is built on the oldest system that it is for.
+            .args(["--compatibility", "linux", "--out"])
+            .arg(&folder),
+    )?;
+    let mut wheels = fs::read_dir(&folder)?;
+    Ok(wheels.next().context("maturin wrote no wheel")??.path())
+}
+
+fn test(workspace: &Workspace, wheel: &PathBuf) -> Result<()> {
+    let pytest = TESTS.install(workspace)?;
+    let python = pytest.with_file_name("python");
+    process::run(
+        Command::new(python)
+            .args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps"])
+            .args(["--no-index", "--force-reinstall"])
+            .arg(wheel),
+    )?;
+    process::run(
+        Command::new(pytest)
+            .current_dir(workspace.root.join("crates/gpumap-python"))
+            .args(["--quiet", "-p", "no:cacheprovider"])
+            .env("PYTHONDONTWRITEBYTECODE", "1"),
+    )
+}
