@@ -99,7 +99,8 @@ impl Incoming {
 
     /// The elements, as the library takes them.
     pub fn elements<T: Element>(&self, device: &Device) -> gpumap::Result<Elements<'_, T>> {
-        let Some(stream) = self.stream else {
+        // An empty array of a GPU has no address.
+        let Some(stream) = self.stream.filter(|_| self.len != 0) else {
             return Ok(Elements::Host(match self.len {
                 0 => &[],
                 // SAFETY: the interface says so of the memory, which the owner keeps; it is aligned, and `T` takes any bytes.
@@ -110,9 +111,9 @@ impl Incoming {
         // SAFETY: a stream of the caller's library, which lives as long as its arrays are used.
         let stream = unsafe { Stream::from_raw(device, ptr::with_exposed_provenance_mut(stream)) }?;
         let at = ptr::with_exposed_provenance_mut(self.at);
-        // SAFETY: the interface says so of the memory; it is given back before it would be freed.
+        // SAFETY: the interface says so of the memory, which the owner keeps.
         let buffer = unsafe { Buffer::from_raw_parts(&stream, at, self.len) }?;
-        Ok(Elements::Device(Some(buffer)))
+        Ok(Elements::Device(buffer))
     }
 }
 
@@ -131,27 +132,15 @@ pub fn handle(number: usize) -> PyResult<usize> {
 /// The elements of an array of the caller.
 pub enum Elements<'a, T: Element> {
     Host(&'a [T]),
-    /// Always there until it is dropped.
-    Device(Option<Buffer<T>>),
+    /// Memory of the caller, which this does not free.
+    Device(Buffer<T>),
 }
 
 impl<T: Element> Input<T> for Elements<'_, T> {
     fn source(&self) -> Source<'_, T> {
         match self {
             Self::Host(elements) => Source::Host(elements),
-            Self::Device(Some(buffer)) => buffer.source(),
-            Self::Device(None) => Source::Host(&[]),
-        }
-    }
-}
-
-impl<T: Element> Drop for Elements<'_, T> {
-    fn drop(&mut self) {
-        if let Self::Device(buffer) = self
-            && let Some(buffer) = buffer.take()
-        {
-            // The memory stays the caller's.
-            buffer.into_raw_parts();
+            Self::Device(buffer) => buffer.source(),
         }
     }
 }

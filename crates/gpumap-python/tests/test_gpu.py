@@ -65,6 +65,14 @@ def map_of(arrays):
     return tuple(as_torch(array) for array in arrays)
 
 
+def test_empty_tensors():
+    map = gm.Map("i64", "f32", device="cuda:0")
+    none = torch.zeros(0, dtype=torch.int64, device="cuda")
+    assert map.insert(none, none.float()) == 0
+    values, found = map.get(none)
+    assert as_torch(values).numel() == as_torch(found).numel() == 0
+
+
 def test_a_graph_capture_of_torch_survives():
     map = gm.Map("i64", "i64", device="cuda:0")
     keys = torch.arange(1_000, device="cuda")
