@@ -1,10 +1,11 @@
 //! `cargo xtask operations`: the guide's table of operations and of what runs them, as the library has it.
 
 use std::fs;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::process::{capture, cargo};
+use crate::process::{capture, cargo, run};
 use crate::workspace::Workspace;
 
 /// The page that it stands in, between [`BEGIN`] and [`END`].
@@ -34,10 +35,19 @@ pub fn check(workspace: &Workspace) -> Result<()> {
 
 /// The page as it is and as it should be.
 fn pages(workspace: &Workspace) -> Result<(String, String)> {
-    let mut run = cargo(workspace);
-    run.args(["run", "--quiet", "--locked", "--package", "gpumap"])
-        .args(["--example", "operations"]);
-    let table = String::from_utf8(capture(&mut run)?.stdout)?;
+    // Of the whole workspace, whose features the tests have too: nothing is built again for them.
+    let mut build = cargo(workspace);
+    build.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--workspace",
+        "--example",
+        "operations",
+    ]);
+    run(&mut build)?;
+    let program = workspace.target.join("debug/examples/operations");
+    let table = String::from_utf8(capture(&mut Command::new(program))?.stdout)?;
     let old = fs::read_to_string(workspace.root.join(PAGE)).context(PAGE)?;
     let new = with_table(&old, &table)?;
     Ok((old, new))
