@@ -42,15 +42,6 @@ fn key_type(name: &str) -> PyResult<Dtype> {
     }
 }
 
-fn value_type(name: &str) -> PyResult<Dtype> {
-    match Dtype::named(name)? {
-        Dtype::Bool => Err(PyTypeError::new_err(
-            "bool is no type of values: use u32, i32, f32, u64, i64 or f64",
-        )),
-        value => Ok(value),
-    }
-}
-
 fn merge(how: &str) -> PyResult<Merge> {
     Ok(match how {
         "add" => Merge::Add,
@@ -233,11 +224,11 @@ methods! { Map, map,
         grows: bool,
         file: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let (key, value) = (key_type(key)?, value_type(value)?);
+        let (key, value) = (key_type(key)?, Dtype::named(value)?);
         let map = py.detach(|| {
             let device = device(on)?;
             let origin = origin(file.as_ref(), capacity, grows);
-            typed::map(&device, origin, key, value).map_err(exception)
+            typed::map(&device, origin, key, value)
         })?;
         Ok(Self { map, key, value })
     }
@@ -278,22 +269,15 @@ methods! { Map, map,
             .merge_one(py, self::how(how)?, &keys, value, outcomes)
     }
 
+    /// Values, and what was found; `takes` says that the pairs are removed.
     fn get(
         &self,
         py: Python<'_>,
         keys: &Bound<'_, PyAny>,
+        takes: bool,
         stream: usize,
     ) -> PyResult<(Array, Array)> {
-        self.map.get(py, &self.keys(keys, stream)?)
-    }
-
-    fn take(
-        &self,
-        py: Python<'_>,
-        keys: &Bound<'_, PyAny>,
-        stream: usize,
-    ) -> PyResult<(Array, Array)> {
-        self.map.take(py, &self.keys(keys, stream)?)
+        self.map.get(py, &self.keys(keys, stream)?, takes)
     }
 
     fn get_or(

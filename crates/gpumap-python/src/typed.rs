@@ -4,9 +4,10 @@ use std::path::Path;
 
 use gpumap::op::{self, Execute};
 use gpumap::{Device, Key, Map, Merge, Value};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::array::{Array, Elements, Incoming, Places, together};
+use crate::array::{Array, Incoming, Places, together};
 use crate::dtype::{Dtype, Element};
 use crate::error::exception;
 
@@ -48,9 +49,6 @@ pub trait AnySet: AnyKeys {
     fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> PyResult<Array>;
 }
 
-/// Makes an operation that looks keys up.
-type LookUp<K, V> = for<'a> fn(&'a Elements<'_, K>) -> op::Op<'a, K, V, Vec<Option<V>>>;
-
 /// A map.
 pub trait AnyMap: AnyKeys {
     fn change(
@@ -70,7 +68,8 @@ pub trait AnyMap: AnyKeys {
         value: &Bound<'_, PyAny>,
         outcomes: bool,
     ) -> PyResult<Changed>;
-    fn get(&self, py: Python<'_>, keys: &Incoming) -> PyResult<(Array, Array)>;
+    /// Values, and what was found; `takes` says that the pairs are removed.
+    fn get(&self, py: Python<'_>, keys: &Incoming, takes: bool) -> PyResult<(Array, Array)>;
     fn get_or(
         &self,
         py: Python<'_>,
@@ -78,7 +77,6 @@ pub trait AnyMap: AnyKeys {
         default: &Bound<'_, PyAny>,
     ) -> PyResult<Array>;
     fn get_or_insert(&self, py: Python<'_>, keys: &Incoming, values: &Incoming) -> PyResult<Array>;
-    fn take(&self, py: Python<'_>, keys: &Incoming) -> PyResult<(Array, Array)>;
     fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> PyResult<(Array, Array)>;
 }
 
@@ -212,28 +210,6 @@ impl<K: Key + Element, V: Value + Element> Typed<K, V> {
     fn value(&self) -> Dtype {
         self.value.unwrap_or(Dtype::Bool)
     }
-
-    /// Looks keys up with an operation, into values and bytes for what was found.
-    fn look_up(
-        &self,
-        py: Python<'_>,
-        keys: &Incoming,
-        op: LookUp<K, V>,
-    ) -> PyResult<(Array, Array)> {
-        together(keys, None, self.map.device())?;
-        call(py, || {
-            let (device, len) = (self.map.device(), keys.len());
-            let mut values = Places::<V>::new(device, keys.is_on_device(), len)?;
-            let mut found = Places::<u8>::new(device, keys.is_on_device(), len)?;
-            let elements = keys.elements::<K>(device)?;
-            let op = op(&elements).into(&mut values).found(&mut found);
-            self.map.execute(op)?;
-            Ok((
-                values.into_array(self.value(), len),
-                found.into_array(Dtype::Bool, len),
-            ))
-        })
-    }
 }
 
 impl<K: Key + Element, V: Value + Element> AnyMap for Typed<K, V> {
@@ -284,12 +260,23 @@ impl<K: Key + Element, V: Value + Element> AnyMap for Typed<K, V> {
         })
     }
 
-    fn get(&self, py: Python<'_>, keys: &Incoming) -> PyResult<(Array, Array)> {
-        self.look_up(py, keys, |keys| op::get(keys))
-    }
-
-    fn take(&self, py: Python<'_>, keys: &Incoming) -> PyResult<(Array, Array)> {
-        self.look_up(py, keys, |keys| op::take(keys))
+    fn get(&self, py: Python<'_>, keys: &Incoming, takes: bool) -> PyResult<(Array, Array)> {
+        together(keys, None, self.map.device())?;
+        call(py, || {
+            let (device, len) = (self.map.device(), keys.len());
+            let mut values = Places::<V>::new(device, keys.is_on_device(), len)?;
+            let mut found = Places::<u8>::new(device, keys.is_on_device(), len)?;
+            let elements = keys.elements::<K>(device)?;
+            let op = match takes {
+                true => op::take(&elements),
+                false => op::get(&elements),
+            };
+            self.map.execute(op.into(&mut values).found(&mut found))?;
+            Ok((
+                values.into_array(self.value(), len),
+                found.into_array(Dtype::Bool, len),
+            ))
+        })
     }
 
     fn get_or(
@@ -377,19 +364,30 @@ pub fn map(
     origin: Origin<'_>,
     key: Dtype,
     value: Dtype,
-) -> gpumap::Result<Box<dyn AnyMap>> {
+) -> PyResult<Box<dyn AnyMap>> {
     macro_rules! of {
-        ($($name:ident: $t:ty),*) => {
-            match (key.bytes(), value) {
-                $(
-                    (4, Dtype::$name) => Box::new(typed::<u32, $t>(device, origin, key, Some(value))?),
-                    (_, Dtype::$name) => Box::new(typed::<u64, $t>(device, origin, key, Some(value))?),
-                )*
-                // No value has this type.
-                (_, Dtype::Bool) => Box::new(typed::<u64, u32>(device, origin, key, Some(value))?),
+        ($t:ty) => {
+            match key.bytes() {
+                4 => {
+                    Box::new(typed::<u32, $t>(device, origin, key, Some(value)).map_err(exception)?)
+                }
+                _ => {
+                    Box::new(typed::<u64, $t>(device, origin, key, Some(value)).map_err(exception)?)
+                }
             }
         };
     }
-    let map: Box<dyn AnyMap> = of!(U32: u32, I32: i32, F32: f32, U64: u64, I64: i64, F64: f64);
-    Ok(map)
+    Ok(match value {
+        Dtype::U32 => of!(u32),
+        Dtype::I32 => of!(i32),
+        Dtype::F32 => of!(f32),
+        Dtype::U64 => of!(u64),
+        Dtype::I64 => of!(i64),
+        Dtype::F64 => of!(f64),
+        Dtype::Bool => {
+            return Err(PyTypeError::new_err(
+                "'bool' is no type of values: use u32, i32, f32, u64, i64 or f64",
+            ));
+        }
+    })
 }

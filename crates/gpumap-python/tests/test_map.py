@@ -110,7 +110,7 @@ def test_files(device, tmp_path):
 def test_arrays_are_not_copied(device):
     map = gm.Map("u64", "u64", device=device)
     map.insert([1], [2])
-    values, found = map._native.get(np.array([1], np.uint64), 1)
+    values, found = map._native.get(np.array([1], np.uint64), False, 1)
     array = np.asarray(values)
     assert array.__array_interface__["data"][0] == values.__array_interface__["data"][0]
     again = np.from_dlpack(values)
@@ -122,7 +122,7 @@ def test_arrays_are_not_copied(device):
 def test_dlpack_capsules(device):
     map = gm.Map("u64", "f32", device=device)
     map.insert([1, 2], [0.5, 1.5])
-    values, found = map._native.get(np.array([1, 2, 3], np.uint64), 1)
+    values, found = map._native.get(np.array([1, 2, 3], np.uint64), False, 1)
     assert values.__dlpack_device__() == (1, 0)
     assert "dltensor_versioned" in repr(values.__dlpack__(max_version=(1, 0)))
     assert "dltensor" in repr(values.__dlpack__())

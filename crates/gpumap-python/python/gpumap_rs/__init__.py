@@ -251,12 +251,12 @@ class Map(_Keys):
         keys = _array(keys, self.key)
         if default is not None:
             return _answer(self._native.get_or(keys, default, stream))
-        values, found = self._native.get(keys, stream)
+        values, found = self._native.get(keys, False, stream)
         return _answer(values), _answer(found)
 
     def take(self, keys: Keys, *, stream: int = 1) -> tuple[Answers, Answers]:
         """Removes keys, and returns their values, and for each key whether it was there."""
-        values, found = self._native.take(_array(keys, self.key), stream)
+        values, found = self._native.get(_array(keys, self.key), True, stream)
         return _answer(values), _answer(found)
 
     def get_or_insert(self, keys: Keys, values: Any, *, stream: int = 1) -> Answers:

@@ -222,7 +222,7 @@ impl<K: Key, V: Value> Shard<K, V> {
 
 /// # Look up
 impl<K: Key, V: Value> Shard<K, V> {
-    /// [`Map::get`] over the group: the value of each key of this rank's batch, whoever has it.
+    /// [`Map::get`] over the group: the value of each key of this rank's batch, on whichever rank it is.
     ///
     /// # Errors
     /// As for [`Map::get`], of any rank, and [`Error::Group`].
