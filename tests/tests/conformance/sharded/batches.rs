@@ -8,6 +8,7 @@ use gpumap_tests::oracle::Oracle;
 use gpumap_tests::{key, key_bits, value, value_bits};
 
 use super::{assert_holds, map, on_groups};
+use crate::sanitizer::sorted_batches;
 
 /// Keys that belong to a rank alone.
 fn keys_of_rank<K: Key, V: Value>(shard: &Shard<K, V>, owner: usize, n: usize) -> Vec<K> {
@@ -102,7 +103,7 @@ fn sanitizer_large_batches_are_sent() {
     for on in targets() {
         let ranks = Ranks::on_one(on.device(), 2, PATIENCE).unwrap();
         let map = ShardedMap::<u64, u64>::with(&ranks, Some(5), |builder, share| {
-            builder.bulk_from([1; 3]).capacity(share(4_000))
+            sorted_batches(builder).capacity(share(4_000))
         });
         let work = |rank: &mut Rank, shard: &mut Shard<u64, u64>| {
             let first = (rank.index() as u64) << 24;

@@ -34,6 +34,11 @@ impl Core {
         pairs * self.pair.bytes() / self.tuning.stage_bytes
     }
 
+    /// Whether memory of bins is zeroed before pairs come into it.
+    pub(crate) fn zeroes_bins(&self) -> bool {
+        self.tuning.zeroes_bins
+    }
+
     /// Pairs that fit beside those it has and those that are reserved.
     pub(crate) fn room_left(&self) -> usize {
         self.state.occupancy.left()

@@ -178,7 +178,10 @@ impl<K: Key, V: Value> Shard<K, V> {
     fn receive_buffer(&self, words: usize) -> Result<Option<Buffer<u64>>> {
         for len in [words + words / 16, words] {
             match Buffer::unwritten(&self.stream, len) {
-                Ok(receive_buffer) => {
+                Ok(mut receive_buffer) => {
+                    if self.map.core().zeroes_bins() {
+                        receive_buffer.fill_bytes(0)?;
+                    }
                     self.stream.synchronize()?;
                     return Ok(Some(receive_buffer));
                 }
