@@ -25,6 +25,7 @@ mod ptx;
 mod ptx_command;
 mod ptxas;
 mod python;
+mod release;
 mod spills;
 mod tables;
 mod toolchain;
@@ -70,6 +71,8 @@ enum Command {
     Package,
     /// Build the wheel of the Python package, install it and run its tests.
     Python(python::Options),
+    /// Build and test everything that a release uploads, and say what it still lacks.
+    Release(release::Options),
     /// Write the tables of the documents from the reports in docs/data.
     Tables,
     /// Write the guide's table of operations and of what runs them.
@@ -137,6 +140,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Api => api::write(&workspace),
         Command::Package => package::check(&workspace),
         Command::Python(options) => python::run(&workspace, options),
+        Command::Release(options) => release::run(&workspace, options),
         Command::Tables => tables::write(&workspace),
         Command::Operations => operations::write(&workspace),
         Command::Mutants(options) => mutants::run(&workspace, options),

@@ -64,7 +64,7 @@ pub fn check(workspace: &Workspace) -> Result<()> {
 }
 
 /// The names and versions of the crates that are published.
-fn published(workspace: &Workspace) -> Result<Vec<(String, String)>> {
+pub fn published(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     let output = process::capture(process::cargo(workspace).args([
         "metadata",
         "--no-deps",

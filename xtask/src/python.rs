@@ -34,6 +34,13 @@ pub struct Options {
     release: bool,
 }
 
+impl Options {
+    /// The wheel of a release.
+    pub fn release() -> Self {
+        Self { release: true }
+    }
+}
+
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let wheel = build(workspace, if options.release { "release" } else { "dev" })?;
