@@ -9,6 +9,8 @@ use crate::layout::Layout;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::layout::signature;
 #[cfg(not(target_arch = "nvptx64"))]
+use crate::native::each_thread;
+#[cfg(not(target_arch = "nvptx64"))]
 use core::ffi::c_void;
 #[cfg(not(target_arch = "nvptx64"))]
 use core::marker::PhantomData;
@@ -67,21 +69,33 @@ struct About {
     signature: u64,
     /// Takes the address of the arguments.
     body: unsafe fn(*const c_void),
-    /// Whether the body may do the work of a whole block natively.
-    by_block: bool,
+    by: By,
+}
+
+/// What a native block does with the body of a kernel.
+#[doc(hidden)]
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Nothing: it needs lanes that wait for each other.
+    Lane,
+    /// Calls it once for each thread, one after the other.
+    Thread,
+    /// Calls it once.
+    Block,
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<A: KernelArgs> Kernel<A> {
     /// A kernel of this name. [`kernel!`](crate::kernel!) calls it.
     #[doc(hidden)]
-    pub const fn new(name: &'static str, body: unsafe fn(*const c_void), by_block: bool) -> Self {
+    pub const fn new(name: &'static str, body: unsafe fn(*const c_void), by: By) -> Self {
         Self {
             about: About {
                 name,
                 signature: signature::<A>(name),
                 body,
-                by_block,
+                by,
             },
             _args: PhantomData,
         }
@@ -183,18 +197,17 @@ impl<A: KernelArgs> Kernel<A> {
         }
 
         let args = Shared(args);
-        let About {
-            name,
-            body,
-            by_block,
-            ..
-        } = self.about;
+        let About { name, body, by, .. } = self.about;
         // SAFETY: the caller vouches for `args`.
         unsafe {
-            if by_block && executor.is_native() {
-                executor.launch_by_block(name, grid, &|| body(args.at()))
-            } else {
-                executor.launch(name, grid, &|| body(args.at()))
+            match by {
+                By::Thread if executor.is_native() => {
+                    executor.launch_by_block(name, grid, &|| each_thread(|| body(args.at())))
+                }
+                By::Block if executor.is_native() => {
+                    executor.launch_by_block(name, grid, &|| body(args.at()))
+                }
+                _ => executor.launch(name, grid, &|| body(args.at())),
             }
         }
     }
@@ -260,15 +273,18 @@ macro_rules! __list_kernel {
     ($entry:ident, $t:ty) => {};
 }
 
-/// Whether a kernel is declared `by block`.
+/// What a kernel is declared as.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __by_block {
+macro_rules! __by {
     () => {
-        false
+        $crate::kernel::By::Lane
+    };
+    (thread) => {
+        $crate::kernel::By::Thread
     };
     (block) => {
-        true
+        $crate::kernel::By::Block
     };
 }
 
@@ -321,6 +337,45 @@ macro_rules! kernel_args {
 /// `fn entry_point(args: Args) by block { body }` says that a CPU may also run the body once for each block, on
 /// one thread, which then does the work of all threads of the block: where [`native`](crate::native)`::block()`
 /// is something, in it and in what it calls.
+///
+/// `fn entry_point(args: Args) by thread { body }` says that the threads of a block need no other thread of it: they come
+/// to no barrier and no collective, have no shared memory, and wait for none. Then a CPU may run them one after the
+/// other, without coroutines.
+///
+/// ```
+/// use gpumap_simt::executor::{Config, Executor};
+/// use gpumap_simt::kernel::Grid;
+/// use gpumap_simt::{kernel, kernel_args, mem, thread};
+///
+/// kernel_args! {
+///     /// Arguments of [`SQUARE`].
+///     pub struct SquareArgs {
+///         /// `n` numbers.
+///         pub numbers: *mut u64,
+///         /// How many.
+///         pub n: u64,
+///     }
+/// }
+/// kernel! {
+///     /// Squares numbers.
+///     pub static SQUARE = fn square(args: SquareArgs) by thread {
+///         let i = thread::index();
+///         if i < args.n {
+///             // SAFETY: below `n`, one thread for each.
+///             unsafe {
+///                 let number = args.numbers.add(i as usize);
+///                 mem::store(number, mem::load(number) * mem::load(number));
+///             }
+///         }
+///     }
+/// }
+/// let mut numbers: Vec<u64> = (0..1000).collect();
+/// let args = SquareArgs { numbers: numbers.as_mut_ptr(), n: 1000 };
+/// // SAFETY: there are so many.
+/// unsafe { SQUARE.run(Executor::global(), Grid::covering(1000, 128), args) }?;
+/// assert_eq!(numbers[31], 961);
+/// # Ok::<(), gpumap_simt::executor::Fault>(())
+/// ```
 #[macro_export]
 macro_rules! kernel {
     ($($(#[$meta:meta])* $vis:vis static $name:ident = fn $entry:ident($args:ident: $t:ty) $(by $by:ident)? $body:block)*) => {$(
@@ -346,7 +401,7 @@ macro_rules! kernel {
                 $body
             }
             $crate::__list_kernel!($entry, $t);
-            $crate::kernel::Kernel::new(stringify!($entry), $entry, $crate::__by_block!($($by)?))
+            $crate::kernel::Kernel::new(stringify!($entry), $entry, $crate::__by!($($by)?))
         };
     )*};
 }

@@ -1,14 +1,15 @@
-//! Blocks that run natively: one call of the kernel's body by one thread, without lanes.
+//! Blocks that run natively: on one thread, without lanes that take turns.
 //!
 //! The checked executor makes a coroutine of each lane. A body that [`kernel!`](crate::kernel!) declares
 //! `by block` can do without: where [`block`] says so, the functions that its lanes would do together have
-//! an implementation for one thread that does the work of the whole block. Atomics are the processor's,
+//! an implementation for one thread that does the work of the whole block. A body that is declared `by thread` has no
+//! such functions, and is called for one thread of the block after the other. Atomics are the processor's,
 //! without a point where another lane may run, and loads see what was written last.
 //!
 //! | in a native block | is |
 //! |---|---|
 //! | [`thread::block_idx_x`](crate::thread::block_idx_x), [`grid_dim_x`](crate::thread::grid_dim_x), [`block_dim_x`](crate::thread::block_dim_x) | what they are of the grid that was launched |
-//! | [`thread::thread_idx_x`](crate::thread::thread_idx_x) | 0 |
+//! | [`thread::thread_idx_x`](crate::thread::thread_idx_x) | `by thread`, the thread's; `by block`, 0 |
 //! | a barrier, a vote, a shuffle, shared memory | a panic: there is no lane |
 
 use std::cell::Cell;
@@ -33,6 +34,8 @@ const NONE: Block = Block {
 
 thread_local! {
     static HERE: Cell<Block> = const { Cell::new(NONE) };
+    /// The thread of the block whose part is done.
+    static THREAD: Cell<u32> = const { Cell::new(0) };
 }
 
 /// The block that this thread runs natively, if it does.
@@ -49,12 +52,27 @@ pub(crate) fn is_here() -> bool {
     HERE.get().blocks != 0
 }
 
+/// The thread of the native block whose part is done.
+#[inline(always)]
+pub(crate) fn thread() -> u32 {
+    THREAD.get()
+}
+
+/// Runs `f` for each thread of the native block that runs here.
+pub(crate) fn each_thread(f: impl Fn()) {
+    for thread in 0..HERE.get().threads {
+        THREAD.set(thread);
+        f();
+    }
+}
+
 /// Runs `f` as a block.
 pub(crate) fn enter(block: Block, f: impl FnOnce()) {
     struct Leave;
     impl Drop for Leave {
         fn drop(&mut self) {
             HERE.set(NONE);
+            THREAD.set(0);
         }
     }
     let _leave = Leave;
@@ -78,4 +96,46 @@ pub fn prefetch<T>(p: *const T) {
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = p;
+}
+
+/// Copies elements past the cache, where the processor can: for more of them than it holds. Other threads see them behind
+/// [`finish_copies`].
+///
+/// # Safety
+/// As for [`copy_nonoverlapping`](core::ptr::copy_nonoverlapping).
+#[inline(always)]
+pub unsafe fn copy_past_cache<T: Copy>(from: *const T, to: *mut T, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's promise; every x86-64 has the instructions.
+    unsafe {
+        use std::arch::x86_64::{_mm_stream_si32, _mm_stream_si64};
+        match size_of::<T>() {
+            4 => {
+                for i in 0..len {
+                    _mm_stream_si32(to.cast::<i32>().add(i), *from.cast::<i32>().add(i));
+                }
+            }
+            8 => {
+                for i in 0..len {
+                    _mm_stream_si64(to.cast::<i64>().add(i), *from.cast::<i64>().add(i));
+                }
+            }
+            _ => from.copy_to_nonoverlapping(to, len),
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        from.copy_to_nonoverlapping(to, len);
+    }
+}
+
+/// Puts all [copies](copy_past_cache) of this thread before what it writes next.
+#[inline(always)]
+pub fn finish_copies() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has the instruction.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
 }

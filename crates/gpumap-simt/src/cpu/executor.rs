@@ -38,8 +38,8 @@ pub struct Config {
     /// Stack of one lane, in bytes; at least 16 KiB. Default 64 KiB. A body that needs more dies of
     /// a segmentation fault on the guard page.
     pub stack_bytes: usize,
-    /// Whether kernels that are declared `by block` run [natively](crate::native): one call for each block, on
-    /// as many threads as there are `workers`. Only under [`Schedule::RoundRobin`], and where the processor has
+    /// Whether kernels that are declared `by block` or `by thread` run [natively](crate::native), on as many
+    /// threads as there are `workers`. Only under [`Schedule::RoundRobin`], and where the processor has
     /// atomics of 128 bits. Default: no.
     #[doc(hidden)]
     pub native: bool,
@@ -165,7 +165,7 @@ impl Executor {
         (job.outcome(), trace)
     }
 
-    /// Whether kernels that are declared `by block` run natively here.
+    /// Whether kernels that are declared `by block` or `by thread` run natively here.
     pub(crate) fn is_native(&self) -> bool {
         self.config.native
             && self.config.schedule == Schedule::RoundRobin

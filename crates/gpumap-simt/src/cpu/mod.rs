@@ -74,7 +74,7 @@ use shuffle::{Mode, shuffle};
 #[track_caller]
 pub(crate) fn thread_idx_x() -> u32 {
     if native::is_here() {
-        return 0;
+        return native::thread();
     }
     current().thread
 }

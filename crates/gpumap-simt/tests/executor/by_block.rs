@@ -37,6 +37,15 @@ kernel! {
         // SAFETY: a valid word.
         unsafe { atomic::fetch_add(args.words, u64::from(threads), Relaxed) };
     }
+    /// Adds the index of each thread of the grid.
+    static ADD_INDICES = fn add_indices(args: Args) by thread {
+        assert!(thread::block_idx_x() != args.panics, "as it was told");
+        // SAFETY: two valid words.
+        unsafe {
+            atomic::fetch_add(args.words, thread::index(), Relaxed);
+            atomic::fetch_add(args.words.add(1), u64::from(native::block().is_some()), Relaxed);
+        }
+    }
     /// Needs its lanes.
     static BARRIER = fn barrier(args: Args) {
         // SAFETY: all threads come here.
@@ -138,6 +147,25 @@ fn lanes_are_there_where_they_are_needed() {
             ([192, 0, 0, 0], 0)
         );
     }
+}
+
+#[test]
+fn threads_of_a_block_run_one_after_the_other() {
+    let sum = 300 * 299 / 2;
+    let grid = Grid::new(5, 60);
+    for (executor, natively) in [
+        (native(1), 300),
+        (native(3), 300),
+        (Executor::new(Config::default()), 0),
+    ] {
+        let (words, _) = run(&ADD_INDICES, &executor, grid, u32::MAX).unwrap();
+        assert_eq!(words[..2], [sum, natively]);
+        let fault = run(&ADD_INDICES, &executor, grid, 2).unwrap_err();
+        assert_eq!((fault.kernel, fault.block), ("add_indices", 2));
+    }
+    // What was left of the block that panicked is not taken for a thread of the next.
+    let (words, _) = run(&COUNT, &native(1), grid, u32::MAX).unwrap();
+    assert_eq!(words[0], 300);
 }
 
 #[test]
