@@ -102,6 +102,11 @@ unsafe fn cell_of(args: &CopyArgs, id: u32) -> u64 {
 /// accesses.
 #[inline(always)]
 unsafe fn copy<const FROM_CELLS: bool>(args: &CopyArgs) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { copy_natively::<FROM_CELLS>(args) };
+    }
     let cells = shared_array![u64; THREADS as usize];
     let t = thread::thread_idx_x();
     let first = u64::from(thread::block_idx_x()) * u64::from(THREADS);
@@ -134,6 +139,44 @@ unsafe fn copy<const FROM_CELLS: bool>(args: &CopyArgs) {
             _ => copy_words::<u8, FROM_CELLS>(args.words, cells, values, len),
         }
     }
+}
+
+/// What all threads of a block do.
+///
+/// # Safety
+/// As for [`copy`].
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe fn copy_natively<const FROM_CELLS: bool>(args: &CopyArgs) {
+    let bytes = args.words as usize * args.word as usize;
+    // SAFETY: indices stay below the length; a cell and a value have so many bytes.
+    unsafe {
+        for i in ids_of_block(args.len) {
+            let id = *args.ids.add(i);
+            let value = args.values.wrapping_add(i * bytes);
+            if FROM_CELLS && !args.found.is_null() {
+                *args.found.add(i) = u8::from(id != NO_CELL);
+            }
+            if id == NO_CELL {
+                if FROM_CELLS {
+                    ptr::write_bytes(value, 0, bytes);
+                }
+                continue;
+            }
+            let cell = ptr::with_exposed_provenance_mut::<u8>(cell_of(args, id) as usize);
+            if FROM_CELLS {
+                ptr::copy_nonoverlapping(cell, value, bytes);
+            } else {
+                ptr::copy_nonoverlapping(value, cell, bytes);
+            }
+        }
+    }
+}
+
+/// The places of a block's ids among all.
+#[cfg(not(target_arch = "nvptx64"))]
+fn ids_of_block(len: u64) -> core::ops::Range<usize> {
+    let first = u64::from(thread::block_idx_x()) * u64::from(THREADS);
+    first as usize..(first + u64::from(THREADS)).min(len) as usize
 }
 
 /// Copies the block's values, of so many words each.
@@ -186,6 +229,11 @@ unsafe fn copy_words<W: Vector + Default, const FROM_CELLS: bool>(
 /// launches that append to it.
 #[inline(always)]
 unsafe fn retire(args: &RetireArgs) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { retire_natively(args) };
+    }
     let sums = shared_array![u32; WARPS as usize];
     let begin = shared_array![u64; 1];
     let t = thread::thread_idx_x();
@@ -235,19 +283,43 @@ unsafe fn retire(args: &RetireArgs) {
     }
 }
 
+/// What all threads of a block do.
+///
+/// # Safety
+/// As for [`retire`].
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe fn retire_natively(args: &RetireArgs) {
+    let mut retired = [NO_CELL; THREADS as usize];
+    let mut len = 0;
+    // SAFETY: indices stay below the length, and places of the ring are given once.
+    unsafe {
+        for i in ids_of_block(args.len) {
+            let kept = !args.kept.is_null() && *args.kept.add(i) == 1;
+            let given = !args.given.is_null() && *args.given.add(i) != NO_CELL;
+            retired[len] = *args.ids.add(i);
+            len += usize::from(retired[len] != NO_CELL && !kept && !given);
+        }
+        let begin = atomic::fetch_add(args.tail, len as u64, Relaxed);
+        for (i, &id) in (begin..).zip(&retired[..len]) {
+            let place = if i >= args.places { i - args.places } else { i };
+            *args.ring.add(place as usize) = id;
+        }
+    }
+}
+
 kernel! {
     /// Copies values from their cells.
-    pub static GATHER = fn cells_gather(args: CopyArgs) {
+    pub static GATHER = fn cells_gather(args: CopyArgs) by block {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { copy::<true>(&args) }
     }
     /// Copies values to their cells.
-    pub static SCATTER = fn cells_scatter(args: CopyArgs) {
+    pub static SCATTER = fn cells_scatter(args: CopyArgs) by block {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { copy::<false>(&args) }
     }
     /// Writes consecutive ids.
-    pub static NUMBER = fn cells_number(args: NumberArgs) {
+    pub static NUMBER = fn cells_number(args: NumberArgs) by thread {
         let i = thread::index();
         if i < args.len {
             // SAFETY: below the length.
@@ -255,7 +327,7 @@ kernel! {
         }
     }
     /// Appends ids to the ring.
-    pub static RETIRE = fn cells_retire(args: RetireArgs) {
+    pub static RETIRE = fn cells_retire(args: RetireArgs) by block {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { retire(&args) }
     }

@@ -130,6 +130,60 @@ pub unsafe fn arrange<F: Format>(tile: Tile<TILE>, vector: U64x2, passed: u32) -
     }
 }
 
+/// Slots of a slab at most.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) const MOST_SLOTS: usize = 8;
+
+/// As [`unpassed`], from the words of all slots of the slab, by one thread.
+#[cfg(not(target_arch = "nvptx64"))]
+#[inline(always)]
+pub(crate) fn unpassed_by<F: Format>(words: &[F::Word; MOST_SLOTS]) -> u32 {
+    let of = |i: usize| order(words[i]);
+    let bit = |i: u32, first, second| u32::from(rises(first, second)) << i;
+    if F::SLOTS == 1 {
+        let [a, b, c, d] = [of(0), of(1), of(2), of(3)];
+        bit(0, a, b) | bit(1, a.min(b), c.min(d)) | bit(2, c, d)
+    } else {
+        bit(0, of(0), of(1)) | bit(1, of(2), of(3)) | bit(2, of(4), of(5)) | bit(3, of(6), of(7))
+    }
+}
+
+/// The same of a slab that nothing writes.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) fn unpassed_alone<F: Format>(slab: &[U64x2; 4]) -> u32 {
+    let mut words = [F::Word::EMPTY; MOST_SLOTS];
+    for (i, word) in words[..4 * F::SLOTS as usize].iter_mut().enumerate() {
+        let i = i as u32;
+        *word = F::word(slab[(i / F::SLOTS) as usize], i % F::SLOTS);
+    }
+    unpassed_by::<F>(&words)
+}
+
+/// Puts the slots of a slab, which nothing else uses, in the order that says of all but these classes that no key has
+/// passed.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) fn arrange_alone<F: Format>(slab: &mut [U64x2; 4], passed: u32) {
+    let is_set = |class: u32| passed >> class & 1 != 0;
+    let of = |vector: U64x2, i| order(F::word(vector, i));
+    if F::SLOTS == 1 {
+        let least = |a, b| of(a, 0).min(of(b, 0));
+        if rises(least(slab[0], slab[1]), least(slab[2], slab[3])) == is_set(1) {
+            slab.rotate_left(2);
+        }
+        for at in [0, 2] {
+            if rises(of(slab[at], 0), of(slab[at + 1], 0)) == is_set(at as u32) {
+                slab.swap(at, at + 1);
+            }
+        }
+    } else {
+        for (class, vector) in (0..).zip(slab) {
+            if rises(of(*vector, 0), of(*vector, 1)) == is_set(class) {
+                *vector = U64x2::new(vector.y, vector.x);
+            }
+        }
+    }
+}
+
 /// Whether the first of two is not less than the second, for the lane of the first (`of_second` 0) and for that of
 /// the second (1), which each have their own.
 #[inline(always)]

@@ -35,7 +35,7 @@ macro_rules! to_bins_kernels {
     )*) => {$(
         kernel! {
             /// Writes pairs to bins, [side by side](super::pair).
-            pub static $kernel = fn $entry(args: ScatterArgs<$key, $value>) {
+            pub static $kernel = fn $entry(args: ScatterArgs<$key, $value>) by block {
                 let route = Arrays::<_, _, false, true>(&args);
                 // SAFETY: the launch is as the arguments say.
                 unsafe { scatter::<_, _, _, $threads, $each, false, false>(route, args.tile) };
@@ -82,7 +82,7 @@ macro_rules! to_pages_kernels {
     )*) => {$(
         kernel! {
             /// Writes the pairs of bins to the heads of their pages.
-            pub static $kernel = fn $entry(args: PagesArgs<$key, $value>) {
+            pub static $kernel = fn $entry(args: PagesArgs<$key, $value>) by block {
                 // SAFETY: the launch is as the arguments say.
                 unsafe {
                     let route = to_pages_kernels!(@route args $($word)?);

@@ -281,6 +281,11 @@ where
     F::Value: SharedWord,
     F::Word: SharedWord,
 {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::pages::build::<F, IN_USE, MERGES>(args) };
+    }
     let number = args.first + thread::block_idx_x();
     let slots = Shared::<F, IN_USE>::SLAB_SLOTS << args.view.page_log2;
     let room = args.heads.room;

@@ -234,6 +234,43 @@ impl Resident {
         SlabIndex::NONE
     }
 
+    /// As [`allocate`](Self::allocate), by a native block: it looks at one word after the other, of which `first` says
+    /// the one at hand.
+    ///
+    /// # Safety
+    /// The pool is live, and the one that the share was made for.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub(crate) unsafe fn allocate_alone(&mut self, pool: &Pool) -> SlabIndex {
+        let words = u64::from(pool.blocks()) * u64::from(warp::SIZE);
+        let mut visits = 0;
+        while !self.exhausted {
+            // SAFETY: a word shows a free unit only if it was loaded, and when one is visited there is one at least.
+            unsafe {
+                while self.bitmap != !0 {
+                    let unit = self.mark(pool, self.first);
+                    if unit.is_some() {
+                        return unit;
+                    }
+                }
+                if visits == words {
+                    self.exhausted = true;
+                    break;
+                }
+                visits += 1;
+                self.first += 1;
+                if self.first == warp::SIZE {
+                    self.first = 0;
+                    self.block += 1;
+                    if self.block >= pool.blocks() {
+                        self.block = 0;
+                    }
+                }
+                self.look(pool, self.first);
+            }
+        }
+        SlabIndex::NONE
+    }
+
     /// Forgets that the pool was exhausted: the warp has given a unit back. All lanes call it.
     #[inline(always)]
     pub fn look_again(&mut self) {

@@ -37,6 +37,11 @@ kernel_args! {
 /// See [`CompactArgs`]; the lanes of a tile come here together.
 #[inline(always)]
 pub unsafe fn compact<F: Format>(view: &ChainedView) -> u32 {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if let Some(block) = gpumap_simt::native::block() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::chains::compact::<F>(view, block) };
+    }
     let chain = thread::index() / u64::from(LANES);
     if chain >= bases(view.buckets) {
         return 0; // the same for all lanes of the tile

@@ -8,6 +8,8 @@
 
 use super::queue::{Job, Next, Seen, Verb};
 use super::slab::LANES;
+#[cfg(not(target_arch = "nvptx64"))]
+use super::slab::Slab;
 use super::view::ChainedView;
 use crate::count::Counters;
 use crate::slot::Format;
@@ -90,6 +92,25 @@ impl<F: Format> Verb<F> for GetAll<F::Value> {
                 place += 1;
             }
             s += 1;
+        }
+    }
+
+    #[cfg(not(target_arch = "nvptx64"))]
+    #[inline(always)]
+    unsafe fn share_alone(&mut self, slab: Slab, mut holds: u32) {
+        let mut place = 0;
+        while holds != 0 && place < self.room {
+            let to = self
+                .values
+                .wrapping_add((self.next + u64::from(place)) as usize);
+            // SAFETY: a slot of the slab; a place of the row, which is this key's alone.
+            unsafe {
+                let (_, value) =
+                    crate::native::slots::read::<F>(slab.slots(), holds.trailing_zeros() as usize);
+                mem::store(to, value);
+            }
+            place += 1;
+            holds &= holds - 1;
         }
     }
 

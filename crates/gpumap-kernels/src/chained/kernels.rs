@@ -204,61 +204,61 @@ macro_rules! chained_kernels {
         kernel! {
             /// Stores pairs, whatever is there.
             $(#[$cfg])*
-            pub static $APPEND = fn $append(args: ChainedArgs<$k, $v>) {
+            pub static $APPEND = fn $append(args: ChainedArgs<$k, $v>) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { store::<$format, false>(&args) }
             }
             /// Stores pairs whose key is absent.
             $(#[$cfg])*
-            pub static $INSERT = fn $insert(args: ChainedArgs<$k, $v>) {
+            pub static $INSERT = fn $insert(args: ChainedArgs<$k, $v>) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { store::<$format, true>(&args) }
             }
             /// Looks keys up.
             $(#[$cfg])*
-            pub static $GET = fn $get(args: ChainedArgs<$k, $v>) {
+            pub static $GET = fn $get(args: ChainedArgs<$k, $v>) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { get::<$format>(&args) }
             }
             /// Takes away one pair for each key.
             $(#[$cfg])*
-            pub static $REMOVE = fn $remove(args: ChainedArgs<$k, $v>) {
+            pub static $REMOVE = fn $remove(args: ChainedArgs<$k, $v>) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { remove::<$format>(&args) }
             }
             /// Counts the pairs with each key.
             $(#[$cfg])*
-            pub static $COUNT = fn $count(args: CountArgs<$k, $v>) {
+            pub static $COUNT = fn $count(args: CountArgs<$k, $v>) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { count::<$format>(&args) }
             }
             /// Collects the values of each key.
             $(#[$cfg])*
-            pub static $GET_ALL = fn $get_all(args: GetAllArgs<$k, $v>) {
+            pub static $GET_ALL = fn $get_all(args: GetAllArgs<$k, $v>) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { get_all::<$format>(&args) }
             }
             /// Does with each key what its operation says.
             $(#[$cfg])*
-            pub static $MIXED = fn $mixed(args: ChainedArgs<$k, $v>) {
+            pub static $MIXED = fn $mixed(args: ChainedArgs<$k, $v>) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { mixed::<$format>(&args) }
             }
             /// Compacts chains.
             $(#[$cfg])*
-            pub static $COMPACT = fn $compact(args: CompactArgs) {
+            pub static $COMPACT = fn $compact(args: CompactArgs) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { compact_all::<$format>(&args) }
             }
             /// Dumps all pairs.
             $(#[$cfg])*
-            pub static $RETRIEVE_ALL = fn $retrieve_all(args: DumpChainsArgs<$k, $v>) {
+            pub static $RETRIEVE_ALL = fn $retrieve_all(args: DumpChainsArgs<$k, $v>) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { dump::<$format>(&args) }
             }
             /// Counts pairs, tombstones and slabs.
             $(#[$cfg])*
-            pub static $STATS = fn $stats(args: ChainStatsArgs) {
+            pub static $STATS = fn $stats(args: ChainStatsArgs) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { stats::<$format>(&args) }
             }

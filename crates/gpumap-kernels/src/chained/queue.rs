@@ -33,7 +33,7 @@ pub struct Job<F: Format> {
     /// Its place in the batch, or whatever the verb wants to know it by.
     pub index: u64,
     /// Where its chain begins.
-    home: Slab,
+    pub(crate) home: Slab,
 }
 
 impl<F: Format> Job<F> {
@@ -111,6 +111,14 @@ pub trait Verb<F: Format> {
     /// As the table says; the rest is as for [`serve`](Self::serve).
     #[inline(always)]
     unsafe fn share(&mut self, _tile: Tile<LANES>, _front: u32, _vector: U64x2, _holds: u32) {}
+
+    /// What a native block does instead of [`share`](Self::share): it has the slab to itself.
+    ///
+    /// # Safety
+    /// As for [`serve`](Self::serve).
+    #[cfg(not(target_arch = "nvptx64"))]
+    #[inline(always)]
+    unsafe fn share_alone(&mut self, _slab: Slab, _holds: u32) {}
 
     /// Serves the key with what was seen of one slab.
     ///
@@ -308,6 +316,11 @@ pub unsafe fn serve_batch<F: Format, S: Source<F>, V: Verb<F>>(
     batch: &S,
     verb: &mut V,
 ) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if let Some(block) = gpumap_simt::native::block() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::chains::serve_batch(view, batch, verb, block) };
+    }
     let warp = thread::index() / u64::from(warp::SIZE);
     let per_warp = u64::from(batch.per_warp());
     let mut at = warp * per_warp;

@@ -76,7 +76,7 @@ pub const fn blocks(view: &ChainedView) -> u64 {
 
 /// Those that read base slabs.
 #[inline(always)]
-const fn blocks_of_bases(view: &ChainedView) -> u64 {
+pub(crate) const fn blocks_of_bases(view: &ChainedView) -> u64 {
     (view.buckets as u64).div_ceil(SLABS as u64)
 }
 
@@ -86,6 +86,11 @@ const fn blocks_of_bases(view: &ChainedView) -> u64 {
 /// See [`DumpChainsArgs`]: a live map of format `F`, and outputs with `room` elements.
 #[inline(always)]
 pub unsafe fn dump<F: Format>(args: &DumpChainsArgs<F::Key, F::Value>) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if let Some(block) = gpumap_simt::native::block() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::chains::dump::<F>(args, block) };
+    }
     let view = &args.view;
     let out = Outputs {
         keys: args.keys,

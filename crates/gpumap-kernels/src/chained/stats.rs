@@ -40,6 +40,11 @@ kernel_args! {
 /// See [`ChainStatsArgs`].
 #[inline(always)]
 pub unsafe fn stats<F: Format>(args: &ChainStatsArgs) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if let Some(block) = gpumap_simt::native::block() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::chains::stats::<F>(args, block) };
+    }
     let tile = Tile::<LANES>::diverging();
     let chain = thread::index() / u64::from(LANES);
     let (mut pairs, mut tombstones, mut slabs) = (0, 0, 0);

@@ -155,9 +155,9 @@ macro_rules! pairs {
         /// Does with each key what its operation says.
         Batch(Mixed) mixed: OperationArgs<Batch<K, V>, V> = operation::mixed::<F, _>, by block;
         /// Makes the pages of an empty map from the pairs at their heads.
-        Build build: BuildArgs<K, V> = page::build::<F, false, false>;
+        Build build: BuildArgs<K, V> = page::build::<F, false, false>, by block;
         /// Adds the pairs at their heads to the pages of a map in use.
-        Fill fill: BuildArgs<K, V> = page::build::<F, true, false>;
+        Fill fill: BuildArgs<K, V> = page::build::<F, true, false>, by block;
         /// Dumps all pairs.
         RetrieveAll retrieve_all: RetrieveAllArgs<K, V> = retrieve_all::dump::<F>, by block;
     } };
@@ -179,9 +179,9 @@ macro_rules! values {
         /// Removes pairs and tells their values.
         Batch(Take) take: OperationArgs<Batch<K, V>, V> = operation::take::<F, _>, by block;
         /// Makes the pages of an empty map, and merges the values of equal keys.
-        BuildMerged build_merged: BuildArgs<K, V> = page::build::<F, false, true>;
+        BuildMerged build_merged: BuildArgs<K, V> = page::build::<F, false, true>, by block;
         /// Merges the pairs at their heads with the pages of a map in use.
-        FillMerged fill_merged: BuildArgs<K, V> = page::build::<F, true, true>;
+        FillMerged fill_merged: BuildArgs<K, V> = page::build::<F, true, true>, by block;
     } };
 }
 

@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::yield_now;
 
 use gpumap_simt::atomic;
+use gpumap_simt::native::{copy_past_cache, finish_copies};
 
 use super::slots;
 use crate::chunk::{CHUNK_SLABS, Chunk, VECTORS_PER_SLAB};
@@ -16,6 +17,9 @@ use crate::slot::{Format, KeyWord};
 
 /// The most slots of a tile.
 const SLOTS: usize = (CHUNK_SLABS * VECTORS_PER_SLAB * 2) as usize;
+
+/// Pairs of an output from which on it does not go through the cache.
+const LARGE: u64 = 1 << 18;
 
 /// The pairs of a tile, side by side.
 struct Packed<F: Format> {
@@ -54,9 +58,17 @@ impl<F: Format> Packed<F> {
         let len = (self.len as u64).min(args.room.saturating_sub(begin)) as usize;
         // SAFETY: so many have been packed, and fit.
         unsafe {
-            let (keys, values) = (self.keys.as_ptr().cast(), self.values.as_ptr().cast());
-            copy_nonoverlapping(keys, args.keys.wrapping_add(begin as usize), len);
-            copy_nonoverlapping(values, args.values.wrapping_add(begin as usize), len);
+            let keys: *const F::Key = self.keys.as_ptr().cast();
+            let values: *const F::Value = self.values.as_ptr().cast();
+            let to_keys = args.keys.wrapping_add(begin as usize);
+            let to_values = args.values.wrapping_add(begin as usize);
+            if args.room < LARGE {
+                copy_nonoverlapping(keys, to_keys, len);
+                copy_nonoverlapping(values, to_values, len);
+            } else {
+                copy_past_cache(keys, to_keys, len);
+                copy_past_cache(values, to_values, len);
+            }
         }
     }
 }
@@ -91,6 +103,7 @@ pub(crate) unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
             };
             packed.copy_to(args, begin);
         }
+        finish_copies();
         args.pairs.block_is_done();
     }
 }

@@ -3,8 +3,11 @@
 //! | file | idea |
 //! |---|---|
 //! | `slots` | slots, read word by word |
+//! | `chains` | chained maps |
 //! | `dump` | all pairs of a table |
 //! | `rebuild` | the pages of a table that grows |
+//! | `pages` | pages from pairs in bins |
+//! | `primitives` | scans, filters, histograms, partitions |
 //!
 //! # Verbs
 //! One thread serves the keys of all warps of a block.
@@ -17,9 +20,12 @@
 //! that time or later: between two pairs of one key a slot is a tombstone, and no slot gets another key. (In the
 //! cell of a reserved key, too: it has one key.)
 
+pub(crate) mod chains;
 pub(crate) mod dump;
+pub(crate) mod pages;
+pub(crate) mod primitives;
 pub(crate) mod rebuild;
-mod slots;
+pub(crate) mod slots;
 
 use core::hint::spin_loop;
 use core::mem::MaybeUninit;
@@ -28,7 +34,8 @@ use std::thread::yield_now;
 use gpumap_simt::native::{Block, prefetch};
 use gpumap_simt::{U64x2, warp};
 
-use crate::probe::{Job, Next, Seen, Verb};
+use crate::marks::{MOST_SLOTS, class, unpassed_by};
+use crate::probe::{ENDS_HERE, Job, Next, Seen, Verb};
 use crate::slot::{Format, KeyWord, Stored};
 use crate::source::Source;
 use crate::table::{MapView, SLAB_BYTES};
@@ -190,7 +197,8 @@ pub(crate) unsafe fn serve<F: Format, S: Source<F>, V: Verb<F>>(
         while flying != 0 {
             let flight = ring[i].assume_init_mut();
             verb.resume(flight.job.index);
-            let seen = look::<F, V>(flight.job.slab, flight.job.word);
+            let marked = flight.probe < view.marks;
+            let seen = look::<F, V>(flight.job.slab, flight.job.word, marked);
             let mut next = verb.serve(&flight.job, seen);
             if next == Next::Walk {
                 if flight.probe + 1 < flight.walk {
@@ -226,12 +234,17 @@ pub(crate) unsafe fn serve<F: Format, S: Source<F>, V: Verb<F>>(
     }
 }
 
-/// What the slots of a slab hold for a key. No branch depends on it: where the key lies is anyone's guess.
+/// What the slots of a slab hold for a key. No branch depends on it: where the key lies is anyone's guess. `marked` if the
+/// [marks](crate::marks) of the slab hold.
 ///
 /// # Safety
 /// It is a slab of a live map of this format.
 #[inline(always)]
-unsafe fn look<F: Format, V: Verb<F>>(slab: *mut u8, word: F::Word) -> Seen<F::Value> {
+unsafe fn look<F: Format, V: Verb<F>>(
+    slab: *mut u8,
+    word: F::Word,
+    marked: bool,
+) -> Seen<F::Value> {
     let mut seen = Seen {
         holds: 0,
         empty: 0,
@@ -239,11 +252,13 @@ unsafe fn look<F: Format, V: Verb<F>>(slab: *mut u8, word: F::Word) -> Seen<F::V
         value: F::Value::default(),
     };
     let mut held = 0;
+    let mut words = [F::Word::EMPTY; MOST_SLOTS];
     let mut i = 0;
     while i < SLAB_BYTES / F::SLOT_BYTES {
         // SAFETY: a slot of the slab.
         let first = unsafe { slots::load(slab, (i * F::SLOT_BYTES) as usize) };
         let found = F::word(U64x2::new(first, 0), 0);
+        words[i as usize] = found;
         seen.holds |= u32::from(found == word) << i;
         seen.empty |= u32::from(found == F::Word::EMPTY) << i;
         if F::HAS_BUSY && V::CLAIMS {
@@ -253,6 +268,10 @@ unsafe fn look<F: Format, V: Verb<F>>(slab: *mut u8, word: F::Word) -> Seen<F::V
             held = first;
         }
         i += 1;
+    }
+    if V::SEARCHES && marked {
+        let ends = unpassed_by::<F>(&words) & class::<F>(word);
+        seen.empty |= u32::from(ends != 0) * ENDS_HERE;
     }
     if V::READS && seen.holds != 0 {
         let second = match F::SLOTS {

@@ -1,17 +1,17 @@
 //! Moving the pairs of a submap to a new one, where a block makes its pages in place.
 //!
-//! New pages stay in the cache while they are made, and old ones are read in order. No [marks](crate::marks) are
-//! left: blocks that run natively do not look at them.
+//! New pages stay in the cache while they are made, and old ones are read in order.
 
 use core::ptr::write_bytes;
 
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::native::Block;
 
+use super::pages::{End, Pages};
 use crate::hash::{KeyHash, scale};
 use crate::rebuild::{MOST_PAGES, RebuildArgs};
 use crate::slot::{Format, KeyWord};
-use crate::table::{MAX_PAGE_SLABS, PAGE_WALK, SLAB_BYTES};
+use crate::table::{MAX_PAGE_SLABS, SLAB_BYTES};
 
 /// The most slabs of a block's new pages.
 const SLABS: usize = (MOST_PAGES * MAX_PAGE_SLABS) as usize;
@@ -22,10 +22,7 @@ struct NewPages<'a> {
     /// The first one, and how many.
     first: u32,
     count: u32,
-    /// Their slabs.
-    slabs: *mut u8,
-    /// Slots of each that are taken.
-    taken: [u8; SLABS],
+    pages: Pages<SLABS>,
 }
 
 /// # Safety
@@ -33,17 +30,17 @@ struct NewPages<'a> {
 pub(crate) unsafe fn rebuild<F: Format>(args: &RebuildArgs, block: Block) {
     let first = block.index * args.together;
     let page_bytes = (SLAB_BYTES as usize) << args.page_log2;
+    let slabs = args.new.wrapping_add(first as usize * page_bytes);
     let mut pages = NewPages {
         args,
         first,
         count: args.together.min(args.new_pages - first),
-        slabs: args.new.wrapping_add(first as usize * page_bytes),
-        taken: [0; SLABS],
+        pages: Pages::new(slabs.cast(), args.page_log2),
     };
     let page_slots = page_bytes / F::SLOT_BYTES as usize;
     // SAFETY: the new pages are the block's; old ones are not written any more.
     unsafe {
-        write_bytes(pages.slabs, 0xff, pages.count as usize * page_bytes);
+        write_bytes(slabs, 0xff, pages.count as usize * page_bytes);
         let (first_old, _) = args.range(first);
         let (_, last_old) = args.range(first + pages.count - 1);
         for old_page in first_old..=last_old {
@@ -55,6 +52,9 @@ pub(crate) unsafe fn rebuild<F: Format>(args: &RebuildArgs, block: Block) {
                 }
             }
         }
+        pages
+            .pages
+            .arrange::<F>((pages.count as usize) << args.page_log2);
         args.count.block_is_done();
     }
 }
@@ -88,42 +88,13 @@ impl NewPages<'_> {
         // SAFETY: a page of the block; the list is that of the launch.
         unsafe {
             if page < self.count && is_read {
-                if !self.place::<F>(page, hash, word, value) {
-                    leave::<F>(args, word, value);
+                match self.pages.walk::<F, false>(page, hash, word) {
+                    End::Free(at) => self.pages.put::<F>(at, word, value),
+                    _ => leave::<F>(args, word, value),
                 }
             } else if !is_read && args.owns(self.first, old_page) {
                 leave::<F>(args, word, value);
             }
         }
-    }
-
-    /// Puts a pair where its walk through a page leads, if there is room.
-    ///
-    /// # Safety
-    /// The page is one of the block's.
-    #[inline(always)]
-    unsafe fn place<F: Format>(
-        &mut self,
-        page: u32,
-        hash: KeyHash,
-        word: F::Word,
-        value: F::Value,
-    ) -> bool {
-        let mask = (1 << self.args.page_log2) - 1;
-        let slab_slots = SLAB_BYTES / F::SLOT_BYTES;
-        let mut slab = hash.slab(mask);
-        for _ in 0..PAGE_WALK.min(mask + 1) {
-            let i = page << self.args.page_log2 | slab;
-            let taken = &mut self.taken[i as usize];
-            if u32::from(*taken) < slab_slots {
-                let slot = i * slab_slots + u32::from(*taken);
-                *taken += 1;
-                // SAFETY: a slot of the page, and given once.
-                unsafe { F::write(self.slabs, u64::from(slot), word, value) };
-                return true;
-            }
-            slab = slab.wrapping_add(hash.step()) & mask;
-        }
-        false
     }
 }

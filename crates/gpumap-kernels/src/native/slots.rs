@@ -12,7 +12,7 @@ use crate::slot::Format;
 /// # Safety
 /// There is such a word, aligned, in slots that are written atomically only.
 #[inline(always)]
-pub(super) unsafe fn load(slots: *const u8, at: usize) -> u64 {
+pub(crate) unsafe fn load(slots: *const u8, at: usize) -> u64 {
     // SAFETY: the caller's promise. Accesses of other sizes to the same place are those of claims and updates,
     // which processors order with this one.
     unsafe { AtomicU64::from_ptr(slots.wrapping_add(at).cast_mut().cast()) }.load(Acquire)
@@ -24,7 +24,7 @@ pub(super) unsafe fn load(slots: *const u8, at: usize) -> u64 {
 /// # Safety
 /// There are more than `i` slots of this format, in a live table.
 #[inline(always)]
-pub(super) unsafe fn read<F: Format>(slots: *const u8, i: usize) -> (F::Word, F::Value) {
+pub(crate) unsafe fn read<F: Format>(slots: *const u8, i: usize) -> (F::Word, F::Value) {
     let at = i * F::SLOT_BYTES as usize;
     // SAFETY: the two halves of a slot, or one slot.
     let pair = unsafe {

@@ -92,7 +92,7 @@ unsafe fn collect<V: Vector + Default + 'static>(args: &CollectArgs) {
 
 kernel! {
     /// Collects answers.
-    pub static COLLECT = fn mail_collect(args: CollectArgs) {
+    pub static COLLECT = fn mail_collect(args: CollectArgs) by thread {
         // SAFETY: the launch is as the arguments say.
         unsafe {
             match args.value_bytes {

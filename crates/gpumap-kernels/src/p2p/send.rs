@@ -219,7 +219,7 @@ macro_rules! send_kernels {
     )*) => {$(
         kernel! {
             #[doc = $about]
-            pub static $kernel = fn $entry(args: SendArgs<$key, $value>) {
+            pub static $kernel = fn $entry(args: SendArgs<$key, $value>) by block {
                 // SAFETY: the launch is as the arguments say.
                 unsafe { send::<_, _, $threads, $each, $lines>(&args) };
             }

@@ -36,8 +36,10 @@ use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::shared_ptr::SharedPtr;
 use gpumap_simt::{kernel, kernel_args, mem, thread, warp};
-use pack::{Emit, Part, Position, Value};
-use select::{ByFlag, ByTest, Select};
+pub(crate) use pack::Emit;
+use pack::{Part, Position, Value};
+pub(crate) use select::Select;
+use select::{ByFlag, ByTest};
 
 /// Vectors of 16 bytes per working thread: as many as a word has bytes for their counts.
 pub const ROUNDS: usize = 4;
@@ -91,6 +93,11 @@ kernel_args! {
 /// See [`FilterArgs`].
 #[inline(always)]
 unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const R: usize>(args: &FilterArgs<W, E::Out>) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::primitives::filter::<W, S, E>(args) };
+    }
     let workers = thread::block_dim_x() - CONTROL_THREADS;
     let warps = workers / warp::SIZE;
     let t = thread::thread_idx_x();
@@ -233,7 +240,7 @@ macro_rules! filters {
     ($($(#[$doc:meta])* $NAME:ident $name:ident: $t:ty, $select:ty, $emit:ty, $out:ty;)*) => {
         kernel! {$(
             $(#[$doc])*
-            pub static $NAME = fn $name(args: FilterArgs<$t, $out>) {
+            pub static $NAME = fn $name(args: FilterArgs<$t, $out>) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { filter::<$t, $select, $emit, ROUNDS>(&args) }
             }

@@ -98,6 +98,11 @@ impl<B: Copy + 'static, W: Copy + 'static> HistogramArgs<B, W> {
 /// As [`HistogramArgs`] says, but for where the counters are.
 #[inline(always)]
 unsafe fn count_shared<B: Binning<W>, W: Bits>(args: &HistogramArgs<B, W>, put: impl Fn(u32, u32)) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::primitives::count_few(args, put) };
+    }
     let counters = SharedPtr::<u32>::dynamic();
     let (t, threads) = (thread::thread_idx_x(), thread::block_dim_x());
     let (first, count, copies_log2) = (args.first, args.count, args.copies_log2);
@@ -258,6 +263,11 @@ impl Cache {
 /// memory.
 #[inline(always)]
 unsafe fn count_global<B: Binning<W>, W: Bits>(args: &HistogramArgs<B, W>, add: impl Fn(u32, u32)) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::primitives::count(args, add) };
+    }
     let cache = Cache::new();
     let mut tiles = 0;
     // SAFETY: bins are below `bins + 2`; all threads of a block run a tile together, so the
@@ -310,12 +320,12 @@ macro_rules! histogram_kernels {
     ($add:ident: $($binning:ty, $word:ty: $shared:ident = $shared_entry:ident, $global:ident = $global_entry:ident;)*) => {$(
         kernel! {
             /// Counts in shared memory.
-            pub static $shared = fn $shared_entry(args: HistogramArgs<$binning, $word>) {
+            pub static $shared = fn $shared_entry(args: HistogramArgs<$binning, $word>) by block {
                 // SAFETY: the launch is as the arguments say.
                 unsafe { count_shared(&args, |bin, words| args.$add(bin, words)) };
             }
             /// Counts in global memory.
-            pub static $global = fn $global_entry(args: HistogramArgs<$binning, $word>) {
+            pub static $global = fn $global_entry(args: HistogramArgs<$binning, $word>) by block {
                 // SAFETY: the launch is as the arguments say.
                 unsafe { count_global(&args, |bin, words| args.$add(bin, words)) };
             }
@@ -339,12 +349,12 @@ histogram_kernels! { add:
 
 kernel! {
     /// Counts 4-byte keys by digit, in shared memory.
-    pub static DIGITS_4 = fn histogram_digits_4(args: HistogramArgs<DigitOf, u32>) {
+    pub static DIGITS_4 = fn histogram_digits_4(args: HistogramArgs<DigitOf, u32>) by block {
         // SAFETY: the launch is as the arguments say.
         unsafe { count_shared(&args, |bin, words| args.add(bin, words)) };
     }
     /// Counts 8-byte keys by digit, in shared memory.
-    pub static DIGITS_8 = fn histogram_digits_8(args: HistogramArgs<DigitOf, u64>) {
+    pub static DIGITS_8 = fn histogram_digits_8(args: HistogramArgs<DigitOf, u64>) by block {
         // SAFETY: the launch is as the arguments say.
         unsafe { count_shared(&args, |bin, words| args.add(bin, words)) };
     }

@@ -75,7 +75,7 @@ unsafe fn move_value<V: mem::Vector>(args: &ReturnArgs, i: usize, place: usize) 
 
 kernel! {
     /// Writes 0, 1, 2, and so on.
-    pub static NUMBER = fn order_number(args: NumberArgs) {
+    pub static NUMBER = fn order_number(args: NumberArgs) by thread {
         let i = thread::index();
         if i < args.n {
             // SAFETY: there is room for `n`.
@@ -83,7 +83,7 @@ kernel! {
         }
     }
     /// Puts answers back.
-    pub static RETURN = fn order_return(args: ReturnArgs) {
+    pub static RETURN = fn order_return(args: ReturnArgs) by thread {
         // SAFETY: the launch is as the arguments say.
         unsafe { put_back(&args) };
     }

@@ -194,6 +194,12 @@ pub(crate) unsafe fn scatter<
     V: Payload,
     R: Route<K, V>,
 {
+    // Where keys are combined, they are so in shared memory.
+    #[cfg(not(target_arch = "nvptx64"))]
+    if !COMBINES && crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::primitives::scatter(route) };
+    }
     let warps = const { THREADS / warp::SIZE };
     let (t, lane) = (thread::thread_idx_x(), warp::lane_id());
     let warp_id = t / warp::SIZE;

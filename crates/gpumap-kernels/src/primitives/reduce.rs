@@ -84,6 +84,11 @@ unsafe fn reduce<C: FromOrder>(args: &ReduceArgs<C::Word>)
 where
     C::Word: atomic::Word,
 {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::primitives::reduce::<C, ROUNDS>(args) };
+    }
     let sums = shared_array![u64; 2 * warp::SIZE as usize].cast::<C::Word>();
     let last = shared_array![u32; 1];
     let op = C::from_order(args.order);
@@ -141,7 +146,7 @@ macro_rules! reductions {
     ($($(#[$doc:meta])* $NAME:ident $name:ident: $op:ty, $t:ty;)*) => {
         kernel! {$(
             $(#[$doc])*
-            pub static $NAME = fn $name(args: ReduceArgs<$t>) {
+            pub static $NAME = fn $name(args: ReduceArgs<$t>) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { reduce::<$op>(&args) }
             }

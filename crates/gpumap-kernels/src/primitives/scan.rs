@@ -68,6 +68,11 @@ kernel_args! {
 /// See [`ScanArgs`].
 #[inline(always)]
 unsafe fn scan<C: FromOrder, const R: usize>(args: &ScanArgs<C::Word>) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::primitives::scan::<C>(args) };
+    }
     let workers = thread::block_dim_x() - CONTROL_THREADS;
     let warps = workers / warp::SIZE;
     let t = thread::thread_idx_x();
@@ -243,7 +248,7 @@ macro_rules! scans {
     ($($(#[$doc:meta])* $NAME:ident $name:ident: $op:ty, $t:ty;)*) => {
         kernel! {$(
             $(#[$doc])*
-            pub static $NAME = fn $name(args: ScanArgs<$t>) {
+            pub static $NAME = fn $name(args: ScanArgs<$t>) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { scan::<$op, ROUNDS>(&args) }
             }

@@ -99,6 +99,24 @@ impl<W: Bits> Words<W> {
     }
 }
 
+#[cfg(not(target_arch = "nvptx64"))]
+impl<W: Bits> Words<W> {
+    /// Hands out every word once, to a native block: consecutive ones, so that blocks have about as many each.
+    ///
+    /// # Safety
+    /// As for [`sweep`](Self::sweep).
+    #[inline(always)]
+    pub(crate) unsafe fn sweep_alone(self, mut word: impl FnMut(W)) {
+        let blocks = u64::from(thread::grid_dim_x());
+        let of_block = self.len.div_ceil(blocks);
+        let first = u64::from(thread::block_idx_x()) * of_block;
+        for i in first..(first + of_block).min(self.len) {
+            // SAFETY: below the length.
+            word(unsafe { *self.at.add(i as usize) });
+        }
+    }
+}
+
 /// Word `i` of a vector.
 #[inline(always)]
 pub fn nth<W: Bits>(vector: U64x2, i: u32) -> W {

@@ -314,8 +314,7 @@ impl Core {
             })??;
         }
         self.or_poison(scratch, |_| table.publish())?;
-        // Blocks that run natively make none.
-        table.set_marked(marked && !self.device.is_native());
+        table.set_marked(marked);
         Ok(())
     }
 

@@ -55,7 +55,7 @@ kernel_args! {
 
 kernel! {
     /// Counts each word with those near it, from `done` on, until the map is full.
-    pub static COUNT = fn count_word_pairs(args: CountArgs) {
+    pub static COUNT = fn count_word_pairs(args: CountArgs) by thread {
         let i = thread::index();
         if i < args.len {
             // SAFETY: places in the text; each lane has a word of `done`; the map was lent to this

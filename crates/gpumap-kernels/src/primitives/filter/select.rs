@@ -145,6 +145,13 @@ pub trait Select<W: Word> {
 
     /// Which of the vectors' elements are wanted; of those outside the array, anything.
     fn keeps<const R: usize>(test: &Test<W>, ahead: &Self::Ahead, v: &[W::Vector; R]) -> Kept;
+
+    /// Whether one element is wanted.
+    ///
+    /// # Safety
+    /// If flags are asked for, this is the element's.
+    #[cfg(not(target_arch = "nvptx64"))]
+    unsafe fn keeps_one(test: &Test<W>, flag: *const u8, element: W) -> bool;
 }
 
 /// By the predicate.
@@ -169,6 +176,12 @@ impl<W: Word> Select<W> for ByTest {
             each::<W, R>(v, |element| test.in_range(test.word(element)))
         };
         if test.invert != 0 { !kept } else { kept }
+    }
+
+    #[cfg(not(target_arch = "nvptx64"))]
+    #[inline(always)]
+    unsafe fn keeps_one(test: &Test<W>, _: *const u8, element: W) -> bool {
+        test.holds(element)
     }
 }
 
@@ -226,5 +239,12 @@ impl<W: Word> Select<W> for ByFlag {
             r += 1;
         }
         kept
+    }
+
+    #[cfg(not(target_arch = "nvptx64"))]
+    #[inline(always)]
+    unsafe fn keeps_one(_: &Test<W>, flag: *const u8, _: W) -> bool {
+        // SAFETY: passed on.
+        unsafe { *flag != 0 }
     }
 }

@@ -102,6 +102,11 @@ unsafe fn block_exclusive_sum(value: u64, sums: *mut u64) -> (u64, u64) {
 /// The launch is as [`TileCountArgs`] says.
 #[inline(always)]
 unsafe fn count_tile<K: Bits>(args: &TileCountArgs<K>) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::primitives::count_tile(args) };
+    }
     let counts = SharedPtr::<u32>::dynamic();
     let t = thread::thread_idx_x();
     let block = u64::from(thread::block_idx_x());
@@ -138,7 +143,12 @@ unsafe fn count_tile<K: Bits>(args: &TileCountArgs<K>) {
 
 kernel! {
     /// Exclusive sums of the counts of all parts.
-    pub static OFFSETS = fn partition_offsets(args: OffsetsArgs) {
+    pub static OFFSETS = fn partition_offsets(args: OffsetsArgs) by block {
+        #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::primitives::offsets(&args) };
+    }
         let sums = shared_array![u64; WARPS as usize];
         let t = thread::thread_idx_x();
         // SAFETY: one block, as the arguments say; indices are at most `parts`.
@@ -155,7 +165,12 @@ kernel! {
         }
     }
     /// Exclusive sums of each row of a matrix, in place.
-    pub static SCAN_ROWS = fn partition_scan_rows(args: ScanRowsArgs) {
+    pub static SCAN_ROWS = fn partition_scan_rows(args: ScanRowsArgs) by block {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::primitives::scan_row(&args) };
+    }
         let sums = shared_array![u64; WARPS as usize];
         let t = thread::thread_idx_x();
         let row = args.matrix.wrapping_add((u64::from(thread::block_idx_x()) * args.columns) as usize);
@@ -182,12 +197,12 @@ kernel! {
         }
     }
     /// Counts the digits of each tile of 4-byte keys.
-    pub static COUNT_TILES_4 = fn partition_count_tiles_4(args: TileCountArgs<u32>) {
+    pub static COUNT_TILES_4 = fn partition_count_tiles_4(args: TileCountArgs<u32>) by block {
         // SAFETY: the launch is as the arguments say.
         unsafe { count_tile(&args) };
     }
     /// Counts the digits of each tile of 8-byte keys.
-    pub static COUNT_TILES_8 = fn partition_count_tiles_8(args: TileCountArgs<u64>) {
+    pub static COUNT_TILES_8 = fn partition_count_tiles_8(args: TileCountArgs<u64>) by block {
         // SAFETY: the launch is as the arguments say.
         unsafe { count_tile(&args) };
     }

@@ -20,14 +20,14 @@ macro_rules! scatter_kernels {
     )*) => {$(
         kernel! {
             /// Writes keys by part, in any order inside a part.
-            pub static $any = fn $any_entry(args: ScatterArgs<$key, $value>) {
+            pub static $any = fn $any_entry(args: ScatterArgs<$key, $value>) by block {
                 // SAFETY: the launch is as the arguments say.
                 unsafe {
                     scatter::<_, _, _, $any_threads, $any_each, false, false>(Arrays::<_, _, false, false>(&args), args.tile)
                 };
             }
             /// Writes keys by part, in input order inside a part.
-            pub static $stable = fn $stable_entry(args: ScatterArgs<$key, $value>) {
+            pub static $stable = fn $stable_entry(args: ScatterArgs<$key, $value>) by block {
                 // SAFETY: the launch is as the arguments say.
                 unsafe {
                     scatter::<_, _, _, $threads, $each, true, false>(Arrays::<_, _, true, false>(&args), args.tile)

@@ -173,9 +173,7 @@ fn marks_hold_until_a_pair_is_stored_in_another_way() {
         for (name, deed) in KEEP {
             let map = built(name);
             deed(&map, second);
-            // Blocks that run natively make pages without marks.
-            let keeps = name != "grow" || !device.is_native();
-            assert_eq!(is_marked(&map), keeps, "{name}");
+            assert!(is_marked(&map), "{name}");
         }
         for (name, deed) in END {
             let map = built(name);

@@ -127,6 +127,8 @@ pub(crate) fn scatter_tile<A: KernelArgs>(
     let room = if device.is_cuda() {
         let of_block = device.shared_memory() / kernel.blocks;
         of_block.saturating_sub(kernel.shared_bytes(0, parts) + STATIC_SHARED)
+    } else if device.is_native() {
+        u32::MAX
     } else {
         // Several tiles come up with little data.
         0
