@@ -7,6 +7,7 @@ use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gpumap::sharded::parse_devices;
 use gpumap::{DeviceChoice, PtxChoice};
+use gpumap_benches::cpu;
 use gpumap_benches::ladder::{self, Ladder};
 
 use crate::database::args::{DumpArgs, IntersectArgs, MergeArgs, QueryArgs, SubtractArgs};
@@ -65,6 +66,8 @@ pub enum Bench {
     /// Filter, retrieve_all and scan from the naive kernel up to the library's own, each verified
     /// and measured beside a copy.
     Ladder(LadderArgs),
+    /// Batches on the CPU, beside hashbrown, dashmap, papaya and scc.
+    Cpu(CpuArgs),
     /// Count k-mers of an input of any size, step by step beside what the machine does at best, and
     /// beside KMC if that is on the PATH.
     Kmers(KmersArgs),
@@ -74,7 +77,7 @@ pub enum Bench {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options for every command")]
 pub struct Session {
-    /// What to run on: auto, cpu, cuda or cuda:N [default: GPUMAP_DEVICE, or else auto].
+    /// What to run on: auto, cpu, checked, cuda or cuda:N [default: GPUMAP_DEVICE, or else auto].
     #[arg(long, global = true, value_parser = device)]
     pub device: Option<DeviceChoice>,
 
@@ -369,6 +372,50 @@ impl LadderArgs {
     }
 }
 
+/// What `bench cpu` takes.
+#[derive(Debug, Args)]
+pub struct CpuArgs {
+    /// Pairs of a map, in turn.
+    #[arg(long, short = 'n', value_name = "N", value_delimiter = ',', value_parser = at_least_one,
+        default_value = "1000000,20000000")]
+    pub size: Vec<usize>,
+
+    /// Load factors of this map, in turn.
+    #[arg(long, value_name = "L", value_delimiter = ',', value_parser = load_factor,
+        default_value = "0.5,0.8,0.9")]
+    pub load: Vec<f64>,
+
+    /// Threads, in turn [default: 1, and as many as the CPU runs].
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = at_least_one)]
+    pub threads: Vec<usize>,
+
+    /// Runs of each verb; the median counts.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = at_least_one)]
+    pub repeat: usize,
+
+    /// Where the figures go as JSON; - is standard output, instead of the table, as with --json.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+impl CpuArgs {
+    /// As the benchmark takes them.
+    pub fn options(&self) -> cpu::Options {
+        let mut threads = self.threads.clone();
+        if threads.is_empty() {
+            let all = std::thread::available_parallelism().map_or(1, Into::into);
+            threads = vec![1, all];
+            threads.dedup();
+        }
+        cpu::Options {
+            sizes: self.size.clone(),
+            loads: self.load.clone(),
+            threads,
+            runs: self.repeat,
+        }
+    }
+}
+
 /// What `bench kmers` takes.
 #[derive(Debug, Args)]
 pub struct KmersArgs {
@@ -430,7 +477,7 @@ fn devices(text: &str) -> gpumap::Result<DeviceList> {
 /// The library's error would name a variable, and this is an option.
 fn device(text: &str) -> Result<DeviceChoice, &'static str> {
     text.parse()
-        .map_err(|_| "unknown device, use auto, cpu, cuda or cuda:N")
+        .map_err(|_| "unknown device, use auto, cpu, checked, cuda or cuda:N")
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -449,6 +496,13 @@ fn probability(text: &str) -> Result<f64, &'static str> {
     let number = text.parse().ok();
     let number = number.filter(|number| (0.0..=1.0).contains(number));
     number.ok_or("must be 0 to 1")
+}
+
+/// A share of slots that may be taken.
+fn load_factor(text: &str) -> Result<f64, &'static str> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (0.1..=0.95).contains(number));
+    number.ok_or("must be 0.1 to 0.95")
 }
 
 /// A number of bytes, with K, M, G or T for powers of 1024.

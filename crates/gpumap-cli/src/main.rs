@@ -67,6 +67,7 @@ fn main() -> ExitCode {
         Some(Command::Load(args)) => load::run(args, &cli.session),
         Some(Command::Info) => info::run(&cli.session),
         Some(Command::Bench(Bench::Ladder(args))) => bench::ladder(args, &cli.session),
+        Some(Command::Bench(Bench::Cpu(args))) => bench::cpu(args, &cli.session),
         Some(Command::Bench(Bench::Kmers(args))) => bench::kmers(args, &cli.session),
     };
     match outcome {

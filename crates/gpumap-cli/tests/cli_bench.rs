@@ -46,6 +46,44 @@ fn every_rung_is_verified_and_measured() {
 }
 
 #[test]
+fn maps_of_the_host_on_small_batches() {
+    let scene = Scene::new();
+    let few = [
+        "-n",
+        "300",
+        "--threads",
+        "1,2",
+        "--load",
+        "0.8",
+        "--repeat",
+        "1",
+    ];
+    let said = scene.succeed(&[&["bench", "cpu"], &few[..], &["-o", "cpu.json"]].concat());
+    let maps = [
+        "gpumap, load 0.8",
+        "hashbrown, sharded",
+        "dashmap",
+        "papaya",
+        "scc",
+    ];
+    for text in maps
+        .iter()
+        .chain(&["retrieve_all", "every result verified"])
+    {
+        assert!(said.contains(text), "{text} is not in\n{said}");
+    }
+    assert_eq!(scene.files(), ["cpu.json"]);
+    let json: serde_json::Value = serde_json::from_str(&scene.read("cpu.json")).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    // 7 verbs of 6 maps, and a dump beside a copy, for either number of threads; and one map of one thread.
+    assert_eq!(rows.len(), 2 * (6 * 7 + 2) + 7);
+    for row in rows {
+        assert!(row["ms"].as_f64().is_some_and(|ms| ms > 0.0), "{row}");
+        assert_eq!(row["n"], 300);
+    }
+}
+
+#[test]
 fn one_ladder_as_json() {
     let scene = Scene::new();
     let scan = [
@@ -67,6 +105,8 @@ fn what_cannot_be_measured() {
         (&["bench", "ladder", "--size", "0"], "1 at least"),
         (&["bench", "ladder", "--repeat", "x"], "invalid digit"),
         (&["bench", "ladder", "--only", "sort"], "retrieve-all"),
+        (&["bench", "cpu", "--load", "1"], "0.1 to 0.95"),
+        (&["bench", "cpu", "--threads", "0"], "1 at least"),
         (
             &["bench", "ladder", "--plot", "no/folder.svg"],
             "no/folder.svg",

@@ -1,0 +1,49 @@
+//! `gpumap bench cpu`: maps of the host beside this one on the CPU.
+
+use gpumap_benches::cpu::{self, Report, Row};
+
+use crate::cli::{CpuArgs, Session};
+use crate::error::{Error, Result};
+use crate::output::{Destination, check_paths, commit_all};
+use crate::summary::print_line;
+
+/// Runs the command.
+pub fn run(args: &CpuArgs, session: &Session) -> Result<()> {
+    let figures = args.output.as_ref().map(Destination::new);
+    let outputs: Vec<&Destination> = figures.iter().collect();
+    check_paths(&[], &outputs)?;
+
+    // A table on standard output, unless something else goes there.
+    let to_stdout = outputs.iter().any(|it| it.path().as_os_str() == "-");
+    let show = !session.json && !to_stdout;
+    let mut shown = match show {
+        true => print_line(&Row::heading()),
+        false => Ok(()),
+    };
+    let report = cpu::run(&args.options(), |row| {
+        if show && shown.is_ok() {
+            shown = print_line(&row.line());
+        }
+    });
+    let report = report.map_err(|error| Error::Bench {
+        source: error.into(),
+    })?;
+    shown?;
+    if show {
+        print_line(&format!("\n{}", report.title()))?;
+    }
+    if session.json && !to_stdout {
+        print_line(&json(&report).to_string())?;
+    }
+    let Some(figures) = figures else {
+        return Ok(());
+    };
+    let mut file = figures.stage()?;
+    file.write_all(&format!("{:#}\n", json(&report)))?;
+    commit_all(vec![file])
+}
+
+/// The report as JSON: names are text and figures are finite, so this cannot fail.
+fn json(report: &Report) -> serde_json::Value {
+    serde_json::to_value(report).unwrap_or_default()
+}
