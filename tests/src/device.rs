@@ -2,10 +2,10 @@
 //!
 //! | `GPUMAP_TEST_DEVICE` | targets |
 //! |---|---|
-//! | not set | the CPU executor, and the first CUDA device if there is one |
-//! | `cpu` | the CPU executor |
-//! | `native` | the CPU, with kernels that run natively where they can |
-//! | `deferred:N` | the CPU executor, with streams whose work runs later, in the order of this seed |
+//! | not set | the CPU, and the first CUDA device if there is one |
+//! | `cpu` | the CPU |
+//! | `checked` | the checked executor |
+//! | `deferred:N` | the checked executor, with streams whose work runs later, in the order of this seed |
 //! | `cuda` | the first CUDA device; a panic if there is none |
 //!
 //! On the CPU every slot encoding is a target of its own. On CUDA the PTX has one, and
@@ -20,7 +20,8 @@ use std::thread;
 
 use gpumap::chained::ChainedMapBuilder;
 use gpumap::{
-    ChainedMap, Device, Error, Faults, Growth, Key, Map, MapBuilder, PtxChoice, Stream, Value,
+    Backend, ChainedMap, Device, Error, Faults, Growth, Key, Map, MapBuilder, PtxChoice, Stream,
+    Value,
 };
 use gpumap_kernels::kernels::Encoding;
 use gpumap_test_skips::skip;
@@ -45,6 +46,12 @@ impl Target {
         &self.device
     }
 
+    /// Whether kernels run natively there, where they can.
+    pub fn is_native(&self) -> bool {
+        let info = self.device.info().expect("device info");
+        info.backend == Backend::Cpu
+    }
+
     /// How it claims 16-byte slots, if that was chosen.
     pub fn encoding(&self) -> Option<Encoding> {
         self.encoding
@@ -55,7 +62,7 @@ impl Target {
         Stream::new(&self.device).expect("a stream")
     }
 
-    /// A size for this target: small on the CPU executor, which does a million keys a second,
+    /// A size for this target: small on the CPU, also for the checked executor, which does a million keys a second;
     /// large enough on CUDA to keep the device busy.
     pub fn n(&self, cpu: usize, cuda: usize) -> usize {
         if self.device.is_cuda() { cuda } else { cpu }
@@ -160,7 +167,7 @@ pub fn targets() -> &'static [Target] {
             targets
         }
         "cpu" => cpu(),
-        "native" => of_cpu(Device::cpu_native),
+        "checked" => of_cpu(Device::checked),
         "cuda" => match Device::cuda(0) {
             Ok(device) => vec![Target::new(device, None)],
             Err(error) => panic!("GPUMAP_TEST_DEVICE=cuda, but: {error}"),
@@ -168,20 +175,23 @@ pub fn targets() -> &'static [Target] {
         other => match deferred_seed(other) {
             Some(seed) => of_cpu(|| Device::cpu_deferred(seed)),
             None => {
-                panic!("GPUMAP_TEST_DEVICE={other} is none of cpu, native, cuda and deferred:N")
+                panic!("GPUMAP_TEST_DEVICE={other} is none of cpu, checked, cuda and deferred:N")
             }
         },
     });
     if wish.is_empty() && !targets.iter().any(|target| target.device.is_cuda()) {
-        skip("no CUDA device: ran on the CPU executor only");
+        skip("no CUDA device: ran on the CPU only");
     }
     targets
 }
 
-/// As [`targets`], and on a CUDA device that can run them all with each of the built-in PTX
-/// texts, so that every kernel is among them.
+/// As [`targets`], with the checked executor beside the CPU, and with each of the built-in PTX texts that the CUDA
+/// device can run, so that every kernel is among them.
 pub fn targets_of_all_kernels() -> Vec<Target> {
     let mut all = targets().to_vec();
+    if all.iter().any(|target| *target.device() == Device::cpu()) {
+        all.extend(of_cpu(Device::checked));
+    }
     if all.iter().any(|target| target.device.is_cuda()) {
         all.retain(|target| !target.device.is_cuda());
         for ptx in [PtxChoice::Sm70, PtxChoice::Sm90] {

@@ -3,7 +3,8 @@
 //! | `GPUMAP_TEST_DEVICE` | groups |
 //! |---|---|
 //! | not set | those below |
-//! | `cpu` | 1, 2, 3 and 8 ranks, each on a CPU executor of its own |
+//! | `cpu` | 1, 2, 3 and 8 ranks, each on a CPU device of its own with one thread |
+//! | `checked` | as many, each on a checked executor of its own |
 //! | `cuda` | as many on one GPU; and a rank on each of the GPUs that `GPUMAP_DEVICES` names, or else of all there are |
 //!
 //! Maps over some of them [send](Group::set_up) batches of any size straight into each other's memory, as
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use gpumap::executor::Config;
 use gpumap::sharded::{Ranks, devices_from_env};
-use gpumap::{Device, Key, Map, MapBuilder, Value};
+use gpumap::{Backend, Device, Key, Map, MapBuilder, Value};
 use gpumap_test_skips::skip;
 
 use crate::device::{noting, targets};
@@ -94,6 +95,12 @@ impl Group {
         &self.ranks
     }
 
+    /// Whether kernels run natively there, where they can.
+    pub fn is_native(&self) -> bool {
+        let info = self.ranks.devices()[0].info().expect("device info");
+        info.backend == Backend::Cpu
+    }
+
     /// How many ranks there are.
     pub fn len(&self) -> usize {
         self.ranks.len()
@@ -104,7 +111,7 @@ impl Group {
         false
     }
 
-    /// A size for this group: small on executors, large enough on GPUs to keep them busy.
+    /// A size for this group: small on the CPU, large enough on GPUs to keep them busy.
     pub fn n(&self, cpu: usize, cuda: usize) -> usize {
         if self.ranks.devices()[0].is_cuda() {
             cuda
@@ -126,26 +133,31 @@ impl fmt::Display for Group {
     }
 }
 
-/// Ranks on executors of their own.
-pub fn executors(ranks: usize) -> Vec<Device> {
-    let one = || {
-        Device::cpu_with(Config {
+/// CPU devices of their own with one thread each; checked executors if that is what is tested.
+pub fn cpu_devices(ranks: usize) -> Vec<Device> {
+    let is_checked = targets().iter().any(|on| *on.device() == Device::checked());
+    let one = |_| match is_checked {
+        false => Device::cpu_with_threads(1),
+        true => Device::cpu_with(Config {
             workers: 1,
             ..Config::default()
-        })
+        }),
     };
-    (0..ranks).map(|_| one()).collect()
+    (0..ranks).map(one).collect()
 }
 
-/// Ranks on executors of their own, that wait so long for each other.
-pub fn on_executors(ranks: usize, timeout: Duration) -> Ranks {
-    Ranks::with_timeout(&executors(ranks), timeout).expect("a group of executors")
+/// Ranks on CPU devices of their own, that wait so long for each other.
+pub fn on_cpu_devices(ranks: usize, timeout: Duration) -> Ranks {
+    Ranks::with_timeout(&cpu_devices(ranks), timeout).expect("a group of CPU devices")
 }
 
 /// A new group of each kind that failures may end. None of their maps send.
 pub fn fresh_groups(timeout: Duration) -> Vec<Group> {
     let on = |cuda| targets().iter().any(|on| on.device().is_cuda() == cuda);
-    let executors = |ranks| Group::new(on_executors(ranks, timeout), format!("{ranks} executors"));
+    let on_cpu = |ranks| {
+        let group = on_cpu_devices(ranks, timeout);
+        Group::new(group, format!("{ranks} CPU devices"))
+    };
     let on_one = |ranks| {
         let device = Device::cuda(0).expect("the GPU of the targets");
         let group = Ranks::on_one(&device, ranks, timeout).expect("a group on one GPU");
@@ -154,7 +166,7 @@ pub fn fresh_groups(timeout: Duration) -> Vec<Group> {
     let mut groups = Vec::new();
     for ranks in RANKS {
         if on(false) {
-            groups.push(executors(ranks));
+            groups.push(on_cpu(ranks));
         }
         if on(true) {
             groups.push(on_one(ranks));

@@ -73,21 +73,33 @@ const STEPS: &[Step] = &[
     ("explore", |w| all(explore::fixed(w))),
 ];
 
-const TESTS: Step = ("test", |w| cargo(w, "test --workspace --locked"));
+/// All on the devices that a test takes by itself; and those that run kernels of the library on the CPU once more on the
+/// executor that checks them.
+const TESTS: &[Step] = &[
+    ("test", |w| cargo(w, "test --workspace --locked")),
+    ("test checked", |w| {
+        let line = "test --workspace --test conformance --locked";
+        all(process::run(
+            process::cargo(w)
+                .args(line.split_whitespace())
+                .env("GPUMAP_TEST_DEVICE", "checked"),
+        ))
+    }),
+];
 
 fn names() -> Vec<&'static str> {
-    let steps = STEPS.iter().chain([&TESTS]);
+    let steps = STEPS.iter().chain(TESTS);
     steps.map(|&(name, _)| name).collect()
 }
 
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let tests = (!options.skip_tests).then_some(TESTS);
+    let tests = if options.skip_tests { &[] } else { TESTS };
     let mut grid = Grid::new(["step", "result", "seconds"]);
     let mut failed = Vec::new();
     let mut unchecked = Vec::new();
     let wanted = |name| options.steps.is_empty() || options.steps.iter().any(|step| step == name);
-    let steps = STEPS.iter().copied().chain(tests);
+    let steps = STEPS.iter().chain(tests).copied();
     for (name, step) in steps.filter(|&(name, _)| wanted(name)) {
         println!("\n=== {name}");
         let start = Instant::now();

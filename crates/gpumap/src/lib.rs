@@ -41,14 +41,14 @@
 //!
 //! The fastest way in and out is a [`Buffer`]. Large batches cost about as much as as many
 //! random memory accesses: an insert one compare-and-exchange, a lookup one load. A map that is
-//! half full looks up a fifth faster than one at load 0.8. On the CPU back end the same kernels
-//! run lane by lane, with every collective checked: about a million keys a second on two cores.
+//! half full looks up a fifth faster than one at load 0.8. On the CPU the same verbs run as
+//! plain code on all cores.
 //!
 //! # Devices
 //!
 //! Everything lives on a [`Device`]. [`Device::best`] takes the first CUDA device that works, or
-//! else the CPU, which runs the same kernels on a checked executor: slowly, but anywhere, and
-//! with errors that name source lines. `GPUMAP_DEVICE=cpu` or `cuda:N` overrides.
+//! else the [CPU](Device::cpu). `GPUMAP_DEVICE=cpu` or `cuda:N` overrides. [`Device::checked`] runs each kernel
+//! on an executor that checks it: slowly, and with errors that name source lines.
 //!
 //! ```
 //! use gpumap::{Buffer, Device, Stream};

@@ -51,7 +51,7 @@ pub(crate) fn in_many_orders(test: impl Fn(&Device)) {
     run_on_every_device(ORDERS, test);
 }
 
-/// Runs a test on the CPU with either back end, on deferred streams of the CPU in several orders, and on the first CUDA device where there is one; says so where not.
+/// Runs a test on the CPU, natively and on the checked executor, on deferred streams of the CPU in several orders, and on the first CUDA device where there is one; says so where not.
 /// `GPUMAP_TEST_DEVICE=cuda` runs it on CUDA alone, and fails where there is no device.
 pub(crate) fn on_every_device(test: impl Fn(&Device)) {
     run_on_every_device(SEEDS, test);
@@ -60,7 +60,7 @@ pub(crate) fn on_every_device(test: impl Fn(&Device)) {
 fn run_on_every_device(seeds: u64, test: impl Fn(&Device)) {
     if !is_gpu_required() {
         test(&Device::cpu());
-        test(&Device::cpu_native());
+        test(&Device::checked());
         on_deferred_streams(seeds, &test);
     }
     let _shared = GPU.read_recursive();

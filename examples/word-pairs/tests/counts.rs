@@ -22,7 +22,7 @@ fn on_every_device(test: impl Fn(&Device)) {
             test(&device);
         }
         Err(Error::NoDriver | Error::NoDevice { .. }) if wish != "cuda" => {
-            gpumap_test_skips::skip("no CUDA device: ran on the CPU executor only");
+            gpumap_test_skips::skip("no CUDA device: ran on the CPU only");
         }
         Err(error) => panic!("the CUDA device cannot be used: {error}"),
     }

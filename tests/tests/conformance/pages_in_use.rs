@@ -49,7 +49,14 @@ fn pairs_of_pages_that_were_added_to_lie_near_their_homes() {
         ] {
             let map = filled::<K, V>(on, load, batches);
             let mean = map.stats().unwrap().mean_probe_length();
-            let most = most[usize::from(slot_bytes::<K, V>() == 16)];
+            let wide = slot_bytes::<K, V>() == 16;
+            let most = match on.is_native() {
+                false => most[usize::from(wide)],
+                // As if they were stored one by one.
+                true if wide => most[1],
+                true if load < 0.85 => 1.13,
+                true => 1.26,
+            };
             let case = format!("load {load}, {batches} batches");
             assert!(mean < most, "{mean} slabs at {case}");
         }

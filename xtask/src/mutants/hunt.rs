@@ -104,8 +104,10 @@ impl Programs {
     pub fn expect_sound(&mut self) -> Result<()> {
         for program in &mut self.0 {
             let begin = Instant::now();
-            if let Ended::Failed { test } = program.run(0, "")? {
-                bail!("{test} of {} fails without any bug", program.name);
+            for device in program.devices() {
+                if let Ended::Failed { test } = program.run(0, "", device)? {
+                    bail!("{test} of {} fails without any bug", program.name);
+                }
             }
             program.patience = SHORT.max(begin.elapsed() * PATIENCE);
         }
@@ -122,11 +124,13 @@ impl Programs {
         }
         asked.extend(self.0.iter().map(|program| (program, "")));
         for (program, filter) in asked {
-            if let Ended::Failed { test } = program.run(number, filter)? {
-                return Ok(Outcome::Killed {
-                    schedule: program.schedule(number, &test)?,
-                    by: test,
-                });
+            for device in program.devices() {
+                if let Ended::Failed { test } = program.run(number, filter, device)? {
+                    return Ok(Outcome::Killed {
+                        schedule: program.schedule(number, &test, device)?,
+                        by: test,
+                    });
+                }
             }
         }
         Ok(Outcome::Survived)
@@ -134,11 +138,21 @@ impl Programs {
 }
 
 impl Program {
-    fn command(&self, number: usize) -> Command {
+    /// The devices that its tests are run on, one after the other, as `GPUMAP_TEST_DEVICE` names them: of the product tests
+    /// the one that runs what a GPU runs first.
+    fn devices(&self) -> &'static [&'static str] {
+        match &*self.name {
+            "conformance" => &["checked", "cpu"],
+            _ => &[""],
+        }
+    }
+
+    fn command(&self, number: usize, device: &str) -> Command {
         let mut command = Command::new(&self.path);
         command
             .current_dir(&self.folder)
             .env(NUMBER, number.to_string())
+            .env("GPUMAP_TEST_DEVICE", device)
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .stdout(Stdio::piped());
@@ -146,9 +160,9 @@ impl Program {
     }
 
     /// Runs its tests, until one fails.
-    fn run(&self, number: usize, filter: &str) -> Result<Ended> {
+    fn run(&self, number: usize, filter: &str, device: &str) -> Result<Ended> {
         let mut child = self
-            .command(number)
+            .command(number, device)
             .args((!filter.is_empty()).then_some(filter))
             .spawn()
             .with_context(|| self.path.display().to_string())?;
@@ -186,12 +200,12 @@ impl Program {
     }
 
     /// Runs one test that fails once more, to read which schedule it failed on.
-    fn schedule(&self, number: usize, test: &str) -> Result<Option<u64>> {
+    fn schedule(&self, number: usize, test: &str, device: &str) -> Result<Option<u64>> {
         if !test.contains("interleav") && !test.contains("histor") && !test.contains("chained") {
             return Ok(None);
         }
         let output = self
-            .command(number)
+            .command(number, device)
             .args(["--exact", test])
             .stderr(Stdio::piped())
             .output()?;

@@ -22,7 +22,7 @@ fn devices() -> Vec<Device> {
             devices.push(device);
         }
         Err(gpumap::Error::NoDriver | gpumap::Error::NoDevice { .. }) if wish != "cuda" => {
-            gpumap_test_skips::skip("no CUDA device: k-mers were made on the executor only");
+            gpumap_test_skips::skip("no CUDA device: k-mers were made on the CPU only");
         }
         Err(error) => panic!("the CUDA device cannot be used: {error}"),
     }

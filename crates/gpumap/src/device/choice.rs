@@ -36,6 +36,8 @@ pub enum DeviceChoice {
     Auto,
     /// `cpu`: the CPU, whatever else there is.
     Cpu,
+    /// `checked`: the executor that [checks](super::Device::checked) kernels on the CPU.
+    Checked,
     /// `cuda`: the first CUDA device that works.
     AnyCuda,
     /// `cuda:N`: this CUDA device and no other.
@@ -59,6 +61,7 @@ impl DeviceChoice {
         match text {
             "auto" => Some(Self::Auto),
             "cpu" => Some(Self::Cpu),
+            "checked" => Some(Self::Checked),
             "cuda" => Some(Self::AnyCuda),
             _ => ordinal(text.strip_prefix("cuda:")?).map(Self::Cuda),
         }
@@ -80,6 +83,7 @@ impl fmt::Display for DeviceChoice {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::Cpu => f.write_str("cpu"),
+            Self::Checked => f.write_str("checked"),
             Self::AnyCuda => f.write_str("cuda"),
             Self::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
         }
@@ -205,6 +209,7 @@ mod tests {
         for (text, right) in [
             ("auto", DeviceChoice::Auto),
             ("cpu", DeviceChoice::Cpu),
+            ("checked", DeviceChoice::Checked),
             ("cuda", DeviceChoice::AnyCuda),
             ("cuda:0", DeviceChoice::Cuda(0)),
             ("cuda:17", DeviceChoice::Cuda(17)),

@@ -12,8 +12,10 @@ use crate::error::Result;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// The executor that runs kernels lane by lane on the CPU.
+    /// The CPU: kernels run as plain code where they can do without lanes.
     Cpu,
+    /// The executor that runs kernels lane by lane on the CPU, and checks them.
+    Checked,
     /// An NVIDIA GPU, through the CUDA driver.
     Cuda,
 }
@@ -57,7 +59,7 @@ impl fmt::Display for DriverVersion {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
-    /// The driver's name of the device, or `CPU executor`.
+    /// What [`Device::name`](crate::Device::name) says.
     pub name: String,
     /// Which back end it is of.
     pub backend: Backend,
@@ -80,17 +82,20 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    pub(super) fn of_host(name: &str) -> Self {
+    pub(super) fn of_host(name: &str, is_native: bool, threads: u32) -> Self {
         let memory = crate::memory::host_memory();
         Self {
             name: name.to_owned(),
-            backend: Backend::Cpu,
+            backend: match is_native {
+                true => Backend::Cpu,
+                false => Backend::Checked,
+            },
             ordinal: None,
             compute_capability: None,
             driver_version: None,
             total_memory: memory.map(|memory| memory.total),
             free_memory: memory.map(|memory| memory.available),
-            multiprocessors: host_threads(),
+            multiprocessors: threads,
             l2_bytes: None,
             ptx: None,
         }

@@ -27,7 +27,7 @@ use crate::raw::CUcontext;
 use crate::stream::Scheduler;
 use budget::Budget;
 
-/// A CUDA device, or the CPU executor that stands in for one.
+/// A CUDA device, or the CPU.
 ///
 /// Cheap to clone; every [`Stream`](crate::Stream), [`Buffer`](crate::Buffer) and map keeps what
 /// it needs, so a `Device` may be dropped at any time. Devices are equal when memory of one can
@@ -60,7 +60,7 @@ pub(crate) enum Kind {
     Cuda(Arc<Context>),
 }
 
-/// The CPU back end: an executor of its own, or the process-wide one.
+/// The CPU: with an executor of its own, or the process-wide checked one.
 pub(crate) struct Cpu {
     own: Option<Executor>,
     /// What runs the work of streams later; none outside of tests.
@@ -80,7 +80,7 @@ impl Cpu {
         }
     }
 
-    /// How many blocks run side by side at least: the threads of a native back end, or those that the CPU runs.
+    /// How many blocks run side by side at least: the threads of a native device, or those that the CPU runs.
     fn threads(&self) -> u32 {
         match &self.own {
             Some(executor) if self.is_native() => {
@@ -107,15 +107,15 @@ impl Cpu {
 
 impl Device {
     /// The first CUDA device that works, or else the CPU: then a [`tracing`] event of level `WARN` says why no CUDA
-    /// device can be used. The CPU executor is there for tests and small inputs, and takes tens to hundreds of times as
-    /// long as a `HashMap`: a program that is of no use without a GPU calls [`best_gpu`](Self::best_gpu).
+    /// device can be used. A program that is of no use without a GPU calls [`best_gpu`](Self::best_gpu).
     ///
     /// | `GPUMAP_DEVICE` | `best` | [`best_gpu`](Self::best_gpu) |
     /// |---|---|---|
     /// | not set, empty, `auto` | the first CUDA device that works, or else the CPU | the first CUDA device that works |
     /// | `cuda` | the first CUDA device that works | the same |
     /// | `cuda:N` | that CUDA device | the same |
-    /// | `cpu` | the CPU, without a warning | [`Error::CpuChosen`] |
+    /// | `cpu` | [the CPU](Self::cpu), without a warning | [`Error::CpuChosen`] |
+    /// | `checked` | [the checked executor](Self::checked) | [`Error::CpuChosen`] |
     /// | anything else | [`Error::DeviceChoice`] | the same |
     ///
     /// `GPUMAP_PTX` chooses the kernels, see [`PtxChoice`]. [`choose`](Self::choose) takes options of your own
@@ -131,7 +131,7 @@ impl Device {
         if let Some(reason) = no_cuda {
             tracing::warn!(
                 %reason,
-                "no CUDA device can be used: taking the CPU, which is slow; GPUMAP_DEVICE=cpu or Device::cpu() asks for it"
+                "no CUDA device can be used: taking the CPU, for which GPUMAP_DEVICE=cpu or Device::cpu() asks without a warning"
             );
         }
         tracing::info!(%device, ?choice, "device chosen");
@@ -157,7 +157,7 @@ impl Device {
     /// [`Error::DeviceChoice`] and [`Error::Ptx`] for variables that cannot be understood or followed.
     pub fn best_gpu() -> Result<Self> {
         let choice = match DeviceChoice::from_env()? {
-            DeviceChoice::Cpu => return Err(Error::CpuChosen),
+            DeviceChoice::Cpu | DeviceChoice::Checked => return Err(Error::CpuChosen),
             DeviceChoice::Auto => DeviceChoice::AnyCuda,
             named => named,
         };
@@ -189,6 +189,7 @@ impl Device {
         ptx.check()?;
         let device = match choice {
             DeviceChoice::Cpu => Self::cpu(),
+            DeviceChoice::Checked => Self::checked(),
             DeviceChoice::Cuda(ordinal) => Self::cuda_with(ordinal, ptx)?,
             DeviceChoice::AnyCuda => Self::first_cuda(ptx)?,
             DeviceChoice::Auto => match Self::first_cuda(ptx) {
@@ -202,8 +203,47 @@ impl Device {
         Ok((device, None))
     }
 
-    /// The CPU, with the process-wide executor. Needs nothing and always works.
+    /// The CPU. Needs nothing and always works.
+    ///
+    /// The kernels of maps run as plain code, on as many threads as the environment variable `GPUMAP_THREADS` says, or as
+    /// the CPU runs at once. A batch that takes less time than to wake a thread stays on the thread that calls, and the
+    /// first other thread is started by the first batch that takes longer. Kernels that cannot do without lanes, such as
+    /// most of your own, run as on the [checked executor](Self::checked), which takes about a hundred times as long. So
+    /// does everything on a processor without atomics of 128 bits.
     pub fn cpu() -> Self {
+        static CPU: LazyLock<Arc<Cpu>> = LazyLock::new(|| {
+            let threads = choice::threads().unwrap_or_else(info::host_threads);
+            Arc::new(Cpu::native(threads))
+        });
+        Self::of(Kind::Cpu(Arc::clone(&CPU)))
+    }
+
+    /// As [`cpu`](Self::cpu), as a device of its own with so many threads, that of the caller included. 0 counts as 1.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    ///
+    /// let device = Device::cpu_with_threads(1); // none is ever started
+    /// let map: Map<u64, u64> = Map::with_capacity(&device, 1_000)?;
+    /// assert_eq!(map.insert(&[1, 2], &[10, 20])?, 2);
+    /// assert_eq!(device.multiprocessors(), 1);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    #[must_use]
+    pub fn cpu_with_threads(threads: u32) -> Self {
+        Self::of(Kind::Cpu(Arc::new(Cpu::native(threads.max(1)))))
+    }
+
+    /// The CPU with the executor that checks kernels: each lane is a coroutine, and a collective or barrier that not all
+    /// lanes reach is [`Error::Kernel`]. For tests of kernels; about a million keys per second.
+    ///
+    /// ```
+    /// use gpumap::Device;
+    ///
+    /// assert_ne!(Device::checked(), Device::cpu());
+    /// ```
+    #[must_use]
+    pub fn checked() -> Self {
         static CPU: LazyLock<Arc<Cpu>> = LazyLock::new(|| {
             Arc::new(Cpu {
                 own: None,
@@ -213,14 +253,14 @@ impl Device {
         Self::of(Kind::Cpu(Arc::clone(&CPU)))
     }
 
-    /// The CPU with an executor of its own, for tests that choose a schedule.
+    /// As [`checked`](Self::checked), with an executor of its own, for tests that choose a schedule.
     ///
     /// ```
     /// use gpumap::{Device, executor::{Config, Schedule}};
     ///
     /// let schedule = Schedule::Random { seed: 7 };
     /// let device = Device::cpu_with(Config { schedule, ..Config::default() });
-    /// assert_ne!(device, Device::cpu());
+    /// assert_ne!(device, Device::checked());
     /// ```
     pub fn cpu_with(config: executor::Config) -> Self {
         let own = Some(Executor::new(config));
@@ -228,28 +268,7 @@ impl Device {
         Self::of(Kind::Cpu(Arc::new(Cpu { own, scheduler })))
     }
 
-    /// The CPU with the native back end: kernels that can do without lanes run as plain code on as many threads as
-    /// `GPUMAP_THREADS` says, or as the CPU runs at once; all others run on the executor. Threads are started by the
-    /// first launch that takes longer than to wake one.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn cpu_native() -> Self {
-        static CPU: LazyLock<Arc<Cpu>> = LazyLock::new(|| {
-            let threads = choice::threads().unwrap_or_else(info::host_threads);
-            Arc::new(Cpu::native(threads))
-        });
-        Self::of(Kind::Cpu(Arc::clone(&CPU)))
-    }
-
-    /// As [`cpu_native`](Self::cpu_native), as a device of its own, with so many threads: that of the caller counts,
-    /// and is there always.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn cpu_with_threads(threads: u32) -> Self {
-        Self::of(Kind::Cpu(Arc::new(Cpu::native(threads))))
-    }
-
-    /// The CPU as a device of its own, whose streams run later, in an order drawn from a seed: a test mode in which a
+    /// As [`checked`](Self::checked), as a device of its own, whose streams run later, in an order drawn from a seed: a test mode in which a
     /// missing ordering is a wrong answer, and a missing wait too. Memory of the host is copied to it and back, as to a
     /// GPU. What its streams promise is what CUDA promises.
     #[cfg(feature = "unstable-testing")]
@@ -263,7 +282,7 @@ impl Device {
         })))
     }
 
-    /// Whether it is the CPU with its native back end.
+    /// Whether it is the CPU, and runs kernels natively where it can.
     pub(crate) fn is_native(&self) -> bool {
         match self.kind() {
             Kind::Cpu(cpu) => cpu.is_native(),
@@ -413,9 +432,10 @@ impl Device {
         matches!(self.inner.kind, Kind::Cuda(_))
     }
 
-    /// The driver's name of the device, or `CPU executor`.
+    /// The driver's name of the device; `CPU`; or `CPU executor`, where kernels are [checked](Self::checked).
     pub fn name(&self) -> &str {
         match &self.inner.kind {
+            Kind::Cpu(cpu) if cpu.is_native() => "CPU",
             Kind::Cpu(_) => "CPU executor",
             Kind::Cuda(context) => &context.name,
         }
@@ -435,7 +455,11 @@ impl Device {
     /// [`Error::Driver`].
     pub fn info(&self) -> Result<DeviceInfo> {
         match &self.inner.kind {
-            Kind::Cpu(_) => Ok(DeviceInfo::of_host(self.name())),
+            Kind::Cpu(cpu) => Ok(DeviceInfo::of_host(
+                self.name(),
+                cpu.is_native(),
+                cpu.threads(),
+            )),
             Kind::Cuda(context) => DeviceInfo::of_context(context),
         }
     }
@@ -547,6 +571,8 @@ impl Device {
 
     fn of(kind: Kind) -> Self {
         let shared_memory = match &kind {
+            // Native blocks have none, but plans are made with it: as much as a large GPU has.
+            Kind::Cpu(cpu) if cpu.is_native() => 227 << 10,
             // As little as every GPU has: the same cases come up with less data.
             Kind::Cpu(_) => 48 << 10,
             Kind::Cuda(context) => context.max_shared_bytes,

@@ -112,7 +112,7 @@ fn a_gpu_or_what_the_driver_says() {
             Err(reason) => assert!(said.contains(&format!("error: {reason:?}: ")), "{said}"),
         }
         assert!(
-            !said.contains("CPU executor") && !said.contains("WARN: "),
+            !said.contains("chosen: CPU") && !said.contains("WARN: "),
             "{said}"
         );
     }
@@ -150,7 +150,7 @@ fn child_of_a_group() {
 #[test]
 fn the_environment_chooses() {
     let cpu = best_with(&[("GPUMAP_DEVICE", "cpu")]);
-    assert!(cpu.contains("chosen: CPU executor"), "{cpu}");
+    assert!(cpu.contains("chosen: CPU"), "{cpu}");
     let bad = best_with(&[("GPUMAP_DEVICE", "gpu7")]);
     assert!(
         bad.contains("error: DeviceChoice")
@@ -205,7 +205,7 @@ fn the_cpu_stands_in_where_nothing_was_asked_for() {
 
 #[test]
 fn the_environment_chooses_groups() {
-    let one = "chosen: [Device(CPU executor)]";
+    let one = "chosen: [Device(CPU)]";
     let said = group_with(&[("GPUMAP_DEVICE", "cpu")]);
     assert!(said.contains(one), "{said}");
     let said = group_with(&[("GPUMAP_DEVICE", "gpu7")]);
@@ -214,7 +214,7 @@ fn the_environment_chooses_groups() {
     assert!(said.contains("error: Ptx"), "{said}");
     // The list counts more, unless it is empty.
     let said = group_with(&[("GPUMAP_DEVICE", "gpu7"), ("GPUMAP_DEVICES", "cpu,cpu")]);
-    let two = "chosen: [Device(CPU executor), Device(CPU executor)]";
+    let two = "chosen: [Device(CPU), Device(CPU)]";
     assert!(said.contains(two), "{said}");
     let said = group_with(&[("GPUMAP_DEVICE", "cpu"), ("GPUMAP_DEVICES", "")]);
     assert!(said.contains(one), "{said}");
@@ -274,7 +274,7 @@ fn without_a_driver_the_cpu_is_best() {
                 matches!(error, Error::NoDriver | Error::NoDevice { .. }),
                 "{error}"
             );
-            assert!(best_with(&[]).contains("chosen: CPU executor"));
+            assert!(best_with(&[]).contains("chosen: CPU"));
             assert_eq!(Device::cuda_count(), 0);
         }
     }
@@ -284,7 +284,10 @@ fn without_a_driver_the_cpu_is_best() {
 fn equality_is_about_memory() {
     assert_eq!(Device::cpu(), Device::cpu());
     assert_eq!(Device::cpu(), Device::cpu().with_memory_budget(1));
-    assert_ne!(Device::cpu(), Device::cpu_with(Default::default()));
+    assert_ne!(Device::cpu(), Device::cpu_with_threads(1));
+    assert_eq!(Device::checked(), Device::checked());
+    assert_ne!(Device::checked(), Device::cpu());
+    assert_ne!(Device::checked(), Device::cpu_with(Default::default()));
     if let Ok(device) = Device::cuda(0) {
         assert_eq!(device, Device::cuda(0).unwrap());
         assert_eq!(device, Device::cuda_with(0, &PtxChoice::Sm70).unwrap());

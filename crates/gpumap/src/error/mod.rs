@@ -70,8 +70,8 @@ pub enum Error {
         minor: u32,
     },
 
-    /// A text, most likely that of `GPUMAP_DEVICE`, is none of `auto`, `cpu`, `cuda` and `cuda:N`.
-    #[error("`{}` is not a device: use auto, cpu, cuda or cuda:N; check GPUMAP_DEVICE", .value.display())]
+    /// A text, most likely that of `GPUMAP_DEVICE`, is none of `auto`, `cpu`, `checked`, `cuda` and `cuda:N`.
+    #[error("`{}` is not a device: use auto, cpu, checked, cuda or cuda:N; check GPUMAP_DEVICE", .value.display())]
     DeviceChoice {
         /// The text.
         value: OsString,
@@ -79,7 +79,7 @@ pub enum Error {
 
     /// `GPUMAP_DEVICE` asks for the CPU, and the program for a GPU.
     #[error(
-        "GPUMAP_DEVICE is cpu, and this program needs a GPU: unset it, or set it to auto, cuda or cuda:N"
+        "GPUMAP_DEVICE is cpu or checked, and this program needs a GPU: unset it, or set it to auto, cuda or cuda:N"
     )]
     CpuChosen,
 
@@ -332,7 +332,7 @@ pub enum Error {
     #[error(transparent)]
     Group(GroupError),
 
-    /// A kernel broke a rule on the CPU executor.
+    /// A kernel broke a rule on the [checked executor](crate::Device::checked), or panicked on the CPU.
     #[error("{0}; correct the kernel, or the launch")]
     Kernel(Box<Fault>),
 }

@@ -83,7 +83,7 @@ fn devices_of_one_name_are_told_apart() {
         ..Config::default()
     });
     let keys = Buffer::from_slice(&Stream::new(&other).unwrap(), &[1u32]).unwrap();
-    let map = Map::<u32, u32>::new(&Device::cpu()).unwrap();
+    let map = Map::<u32, u32>::new(&Device::checked()).unwrap();
     let error = map.get(&keys).unwrap_err();
     assert_eq!(
         error.to_string(),

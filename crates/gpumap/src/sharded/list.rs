@@ -7,8 +7,8 @@ use crate::device::{Device, DeviceChoice, PtxChoice, ordinal, variable};
 use crate::error::Result;
 use crate::executor::Config;
 
-/// The devices of a list such as `cuda:0,cuda:1`, shorter `0,1`; or `cpu,cpu`, each an executor of its
-/// own. `GPUMAP_PTX` chooses the kernels, see [`PtxChoice`].
+/// The devices of a list such as `cuda:0,cuda:1`, shorter `0,1`; or `cpu,cpu`, each with a
+/// share of the CPU's threads, or `checked,checked`. `GPUMAP_PTX` chooses the kernels, see [`PtxChoice`].
 ///
 /// ```
 /// use gpumap::sharded::devices;
@@ -52,6 +52,7 @@ pub fn parse_devices(list: impl AsRef<OsStr>) -> Result<Vec<DeviceChoice>> {
     let list = list.as_ref();
     let choice = |name: &str| match name {
         "cpu" => Some(DeviceChoice::Cpu),
+        "checked" => Some(DeviceChoice::Checked),
         _ => ordinal(name.strip_prefix("cuda:").unwrap_or(name)).map(DeviceChoice::Cuda),
     };
     let choices = list.to_str().map(|text| text.split(',').map(choice));
@@ -60,7 +61,8 @@ pub fn parse_devices(list: impl AsRef<OsStr>) -> Result<Vec<DeviceChoice>> {
         .ok_or_else(|| GroupError::DeviceList { text: list.into() }.into())
 }
 
-/// Opens devices for a group, with these kernels. Each [`DeviceChoice::Cpu`] is an executor of its own.
+/// Opens devices for a group, with these kernels. Each [`DeviceChoice::Cpu`] is a device of its own with a share of
+/// the CPU's threads, each [`DeviceChoice::Checked`] an executor of its own.
 ///
 /// ```
 /// use gpumap::sharded::{Ranks, open_devices};
@@ -75,8 +77,13 @@ pub fn parse_devices(list: impl AsRef<OsStr>) -> Result<Vec<DeviceChoice>> {
 /// As for [`Device::choose`].
 pub fn open_devices(choices: &[DeviceChoice], ptx: &PtxChoice) -> Result<Vec<Device>> {
     ptx.check()?;
+    let of_cpu = choices
+        .iter()
+        .filter(|&&choice| choice == DeviceChoice::Cpu);
+    let share = Device::cpu().multiprocessors() / of_cpu.count().max(1) as u32;
     let open = |&choice: &DeviceChoice| match choice {
-        DeviceChoice::Cpu => Ok(Device::cpu_with(Config::default())),
+        DeviceChoice::Cpu => Ok(Device::cpu_with_threads(share)),
+        DeviceChoice::Checked => Ok(Device::cpu_with(Config::default())),
         _ => Device::choose(choice, ptx).map(|(device, _)| device),
     };
     choices.iter().map(open).collect()
@@ -92,8 +99,8 @@ mod tests {
         let both = [DeviceChoice::Cuda(0), DeviceChoice::Cuda(3)];
         assert_eq!(parse_devices("0,3").unwrap(), both);
         assert_eq!(parse_devices("cuda:0,3").unwrap(), both);
-        let cpu = [DeviceChoice::Cpu; 2];
-        assert_eq!(parse_devices("cpu,cpu").unwrap(), cpu);
+        let cpu = [DeviceChoice::Cpu, DeviceChoice::Checked];
+        assert_eq!(parse_devices("cpu,checked").unwrap(), cpu);
         let bad = [
             "",
             "0,",

@@ -65,7 +65,7 @@ impl fmt::Debug for Ranks {
 
 impl Ranks {
     /// A group with a rank on each of these devices: GPUs, each its own, which copy from each other's memory; or
-    /// CPU executors.
+    /// CPU devices.
     ///
     /// # Errors
     /// [`Error::Group`] for a list of devices that cannot be a group; [`Error::Driver`].

@@ -357,11 +357,11 @@ fn debug_is_a_short_line() {
     let buffer = Buffer::from_slice(&stream, &[1u32, 2, 3]).unwrap();
     assert_eq!(
         format!("{stream:?}"),
-        "Stream { device: Device(CPU executor), queue: immediate }"
+        "Stream { device: Device(CPU), queue: immediate }"
     );
     assert_eq!(
         format!("{buffer:?}"),
-        "Buffer { elements: 3 x u32, bytes: 12, device: Device(CPU executor) }"
+        "Buffer { elements: 3 x u32, bytes: 12, device: Device(CPU) }"
     );
     let map = crate::Map::<u32, u32>::new(stream.device()).unwrap();
     let on = map.on(&stream);

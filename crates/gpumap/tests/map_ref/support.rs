@@ -57,7 +57,7 @@ impl Target {
         Stream::new(&self.device).unwrap()
     }
 
-    /// A size for this target: small on the CPU executor.
+    /// A size for this target: small on the CPU.
     pub fn n(&self, cpu: usize, cuda: usize) -> usize {
         if self.device.is_cuda() { cuda } else { cpu }
     }
@@ -70,12 +70,14 @@ fn with_every_encoding(device: &Device) -> [Target; 2] {
     })
 }
 
-/// The CPU with both encodings, at once and with deferred streams, unless `GPUMAP_TEST_DEVICE` is `cuda`, and the first CUDA device
+/// The checked executor with both encodings, at once and with deferred streams, unless `GPUMAP_TEST_DEVICE` is `cuda`, and the first CUDA device
 /// unless there is none or it is `cpu`; the kernels are known there.
 pub fn on_every_target(test: impl Fn(&Target)) {
     let wish = std::env::var("GPUMAP_TEST_DEVICE").unwrap_or_default();
     if wish != "cuda" {
-        with_every_encoding(&Device::cpu()).iter().for_each(&test);
+        with_every_encoding(&Device::checked())
+            .iter()
+            .for_each(&test);
         for seed in 0..SEEDS {
             let device = Device::cpu_deferred(seed);
             with_every_encoding(&device).iter().for_each(&test);
@@ -87,7 +89,7 @@ pub fn on_every_target(test: impl Fn(&Target)) {
     match cuda() {
         Some(target) => test(target),
         None if wish == "cuda" => panic!("there is no CUDA device"),
-        None => gpumap_test_skips::skip("no CUDA device: ran on the CPU executor only"),
+        None => gpumap_test_skips::skip("no CUDA device: ran on the checked executor only"),
     }
 }
 
@@ -106,7 +108,7 @@ fn cuda() -> Option<&'static Target> {
     CUDA.get_or_init(open).as_ref()
 }
 
-/// The CPU with both encodings under random schedules.
+/// The executor with both encodings under random schedules.
 pub fn on_interleavings(seeds: u64, test: impl Fn(&Target)) {
     for seed in 0..seeds {
         let device = Device::cpu_with(Config::random(seed));

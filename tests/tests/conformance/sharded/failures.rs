@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gpumap::sharded::{GroupError, Parcel, Plan, Rank, Ranks, Shard, devices};
 use gpumap::{Buffer, Device, Error, Result, Stream};
 use gpumap_tests::device::noting;
-use gpumap_tests::group::{PATIENCE, executors, fresh_groups, on_every_group};
+use gpumap_tests::group::{PATIENCE, cpu_devices, fresh_groups, on_every_group};
 
 /// Far less than [`PATIENCE`]: who got its error by then did not wait for a timeout.
 const SOON: Duration = Duration::from_secs(60);
@@ -289,7 +289,7 @@ fn who_leaves_an_exchange_half_way_leaves_nobody_hanging() {
 #[test]
 fn a_rank_without_memory_is_an_error_everywhere_and_the_group_goes_on() {
     for ranks in [2, 3, 8] {
-        let mut all = executors(ranks);
+        let mut all = cpu_devices(ranks);
         // Enough for the table of the map, not for the batches of all.
         all[ranks - 1] = all[ranks - 1].with_memory_budget(1 << 20);
         let group = Ranks::with_timeout(&all, PATIENCE).unwrap();
@@ -392,7 +392,7 @@ fn without_nccl_an_error_says_how_to_get_it() {
 /// Buffers of one rank are not those of another, which only separate devices show.
 #[test]
 fn memory_of_another_rank_is_refused() {
-    let group = Ranks::with_timeout(&executors(2), PATIENCE).unwrap();
+    let group = Ranks::with_timeout(&cpu_devices(2), PATIENCE).unwrap();
     let stream = Stream::new(&group.devices()[1]).unwrap();
     let of_second = Buffer::from_slice(&stream, &[1u64, 2, 3]).unwrap();
     let results = group.run_each(|rank| {
@@ -447,7 +447,7 @@ fn who_leaves_without_an_error_is_not_said_to_have_failed() {
 #[test]
 fn a_timeout_may_be_longer_than_time_is_told() {
     for timeout in [Duration::MAX, Duration::from_secs(u64::MAX / 4)] {
-        let group = Ranks::with_timeout(&executors(3), timeout).unwrap();
+        let group = Ranks::with_timeout(&cpu_devices(3), timeout).unwrap();
         group
             .run(|rank| {
                 // Longer than anybody looks without sleeping.

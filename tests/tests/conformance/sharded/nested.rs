@@ -7,7 +7,7 @@ use std::time::Duration;
 use gpumap::primitives::Predicate;
 use gpumap::sharded::{GroupError, Ranks, Shard};
 use gpumap::{Error, Result, ShardedMap};
-use gpumap_tests::group::{PATIENCE, executors};
+use gpumap_tests::group::{PATIENCE, cpu_devices};
 
 /// Far less than [`PATIENCE`], and more than anything here takes.
 const SOON: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ fn is_nested<R>(result: Result<R>) -> bool {
 fn work_of_a_group_does_not_wait_for_itself() {
     ends(|| {
         for ranks in [1, 2, 3] {
-            let group = Ranks::with_timeout(&executors(ranks), PATIENCE).unwrap();
+            let group = Ranks::with_timeout(&cpu_devices(ranks), PATIENCE).unwrap();
             let sharded = ShardedMap::<u32, u32>::new(&group).unwrap();
             sharded.insert(&[1, 2, 3], &[10, 20, 30]).unwrap();
             let (mut keys, mut values) = (vec![0; 3], vec![0; 3]);
@@ -72,7 +72,8 @@ fn work_of_a_group_does_not_wait_for_itself() {
 #[test]
 fn work_of_a_group_may_call_another_one() {
     ends(|| {
-        let [outer, inner] = [2, 3].map(|n| Ranks::with_timeout(&executors(n), PATIENCE).unwrap());
+        let [outer, inner] =
+            [2, 3].map(|n| Ranks::with_timeout(&cpu_devices(n), PATIENCE).unwrap());
         let sharded = ShardedMap::<u32, u32>::new(&inner).unwrap();
         let of_each = outer.run(|rank| {
             let key = rank.index() as u32;
@@ -92,7 +93,7 @@ fn groups_that_would_wait_for_each_other_do_not() {
     for n in [2, 3] {
         ends(move || {
             let groups: Vec<Ranks> = (0..n)
-                .map(|_| Ranks::with_timeout(&executors(2), PATIENCE).unwrap())
+                .map(|_| Ranks::with_timeout(&cpu_devices(2), PATIENCE).unwrap())
                 .collect();
             let maps: Vec<_> = groups.iter().map(ShardedMap::<u32, u32>::new).collect();
             let maps: Vec<_> = maps.into_iter().map(Result::unwrap).collect();
@@ -137,7 +138,7 @@ fn groups_that_would_wait_for_each_other_do_not() {
 
 #[test]
 fn what_is_counted_is_of_the_shard_that_is_there() {
-    let group = Ranks::with_timeout(&executors(2), PATIENCE).unwrap();
+    let group = Ranks::with_timeout(&cpu_devices(2), PATIENCE).unwrap();
     let sharded = ShardedMap::<u32, u32>::new(&group).unwrap();
     sharded.insert(&[1, 2, 3], &[1, 2, 3]).unwrap();
     sharded

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use gpumap::sharded::{GroupError, Parcel, Plan, Rank, Ranks, Shard};
 use gpumap::{Buffer, Error, Merge, Result, Stream};
-use gpumap_tests::group::{Group, PATIENCE, executors, on_every_group};
+use gpumap_tests::group::{Group, PATIENCE, cpu_devices, on_every_group};
 
 use super::map;
 
@@ -177,8 +177,8 @@ fn maps_of_one_group_that_are_mixed_up_are_found_out() {
 
 #[test]
 fn a_shard_of_another_group_is_refused() {
-    let large = Ranks::with_timeout(&executors(3), PATIENCE).unwrap();
-    let small = Ranks::with_timeout(&executors(2), PATIENCE).unwrap();
+    let large = Ranks::with_timeout(&cpu_devices(3), PATIENCE).unwrap();
+    let small = Ranks::with_timeout(&cpu_devices(2), PATIENCE).unwrap();
     let shards = large.run(Shard::<u32, u32>::new).unwrap();
     let shards: Vec<_> = shards.into_iter().map(Mutex::new).collect();
     out_of_step(&small, "insert", |rank| {
@@ -218,7 +218,7 @@ fn numbers_of_words_that_differ_are_an_error_everywhere() {
 #[test]
 fn exchanges_that_do_not_fit_together_are_an_error_everywhere() {
     for ranks in [2, 3] {
-        let group = Ranks::with_timeout(&executors(ranks), PATIENCE).unwrap();
+        let group = Ranks::with_timeout(&cpu_devices(ranks), PATIENCE).unwrap();
         // How many parcels, of how many bytes, of how many elements for each; and to how many ranks.
         let exchange = |other: (usize, usize, usize, usize)| {
             move |rank: &mut Rank| {
