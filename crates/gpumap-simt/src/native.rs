@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`thread::block_idx_x`](crate::thread::block_idx_x), [`grid_dim_x`](crate::thread::grid_dim_x), [`block_dim_x`](crate::thread::block_dim_x) | what they are of the grid that was launched |
 //! | [`thread::thread_idx_x`](crate::thread::thread_idx_x) | `by thread`, the thread's; `by block`, 0 |
-//! | a barrier, a vote, a shuffle, shared memory | a panic: there is no lane |
+//! | a barrier, a vote, a shuffle, shared memory, [`warp::lane_id`](crate::warp::lane_id), [`thread::nanosleep`](crate::thread::nanosleep) | a panic: there is no lane |
 
 use std::cell::Cell;
 
@@ -34,7 +34,8 @@ const NONE: Block = Block {
 
 thread_local! {
     static HERE: Cell<Block> = const { Cell::new(NONE) };
-    /// The thread of the block whose part is done.
+    /// The thread of the block whose part is done; behind the block that of its end, so that a panic can be told whose
+    /// it was.
     static THREAD: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn is_here() -> bool {
     HERE.get().blocks != 0
 }
 
-/// The thread of the native block whose part is done.
+/// The thread of the native block whose part is done, or of the last one where it ended.
 #[inline(always)]
 pub(crate) fn thread() -> u32 {
     THREAD.get()
@@ -72,11 +73,11 @@ pub(crate) fn enter(block: Block, f: impl FnOnce()) {
     impl Drop for Leave {
         fn drop(&mut self) {
             HERE.set(NONE);
-            THREAD.set(0);
         }
     }
     let _leave = Leave;
     HERE.set(block);
+    THREAD.set(0);
     f();
 }
 
@@ -102,20 +103,21 @@ pub fn prefetch<T>(p: *const T) {
 /// [`finish_copies`].
 ///
 /// # Safety
-/// As for [`copy_nonoverlapping`](core::ptr::copy_nonoverlapping).
+/// As for [`copy_nonoverlapping`](core::ptr::copy_nonoverlapping); a `T` has no padding.
 #[inline(always)]
 pub unsafe fn copy_past_cache<T: Copy>(from: *const T, to: *mut T, len: usize) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's promise; every x86-64 has the instructions.
     unsafe {
         use std::arch::x86_64::{_mm_stream_si32, _mm_stream_si64};
-        match size_of::<T>() {
-            4 => {
+        // The instructions take whole words: of less alignment there may be padding, or half a word.
+        match (size_of::<T>(), align_of::<T>()) {
+            (4, 4) => {
                 for i in 0..len {
                     _mm_stream_si32(to.cast::<i32>().add(i), *from.cast::<i32>().add(i));
                 }
             }
-            8 => {
+            (8, 8) => {
                 for i in 0..len {
                     _mm_stream_si64(to.cast::<i64>().add(i), *from.cast::<i64>().add(i));
                 }

@@ -70,7 +70,10 @@ unsafe fn run_block(job: &Job, index: u32) {
         job.fail(
             index,
             FaultKind::Panic {
-                lane: LaneRef { thread: 0 },
+                // Where the block has ended.
+                lane: LaneRef {
+                    thread: native::thread(),
+                },
                 message,
                 site: record.and_then(|record| record.site),
             },

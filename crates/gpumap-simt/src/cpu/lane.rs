@@ -14,6 +14,7 @@ use corosensei::Yielder;
 use super::block::Block;
 use super::fault::{LaneRef, PanicSite, Site};
 use super::warp::Warp;
+use crate::native;
 
 /// Preemption points that a lane may pass under round robin before it lets others run, so that a
 /// loop that spins on an atomic without a spin hint ends, or runs into the step budget.
@@ -165,6 +166,12 @@ pub(super) fn try_current<'a>() -> Option<&'a Lane> {
 #[cold]
 #[track_caller]
 pub(super) fn outside() -> ! {
+    if native::is_here() {
+        panic!(
+            "a kernel that is declared `by thread` or `by block` came to a barrier, a collective, shared memory or something \
+             else that needs lanes: declare it without"
+        );
+    }
     panic!("a device function was called outside a kernel launch");
 }
 

@@ -10,7 +10,7 @@ use super::fault::PanicSite;
 use super::lane::{PanicRecord, try_current};
 use crate::native;
 
-/// Puts a panic hook in front of the one that is installed; it acts only inside a lane and hands
+/// Puts a panic hook in front of the one that is installed; it acts only inside a lane or a native block and hands
 /// every other panic on. Without it (a program may install its own later) a fault keeps the message
 /// and loses the line.
 pub(super) fn install_hook() {
@@ -22,7 +22,13 @@ pub(super) fn install_hook() {
     ONCE.call_once(|| {
         let next = panic::take_hook();
         panic::set_hook(Box::new(move |info| match try_current() {
-            None if native::is_here() => note_panic(record(info)),
+            None if native::is_here() => {
+                let record = record(info);
+                if aborts(&record.message) {
+                    eprintln!("in thread {} of a native block: {info}", native::thread());
+                }
+                note_panic(record);
+            }
             Some(lane) => {
                 let record = record(info);
                 if aborts(&record.message) {

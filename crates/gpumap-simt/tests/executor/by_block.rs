@@ -46,6 +46,10 @@ kernel! {
             atomic::fetch_add(args.words.add(1), u64::from(native::block().is_some()), Relaxed);
         }
     }
+    /// Panics in one thread of the grid.
+    static ONE_PANICS = fn one_panics(args: Args) by thread {
+        assert!(thread::index() != u64::from(args.panics), "as it was told");
+    }
     /// Needs its lanes.
     static BARRIER = fn barrier(args: Args) {
         // SAFETY: all threads come here.
@@ -182,7 +186,7 @@ fn a_panic_is_a_fault_of_the_block() {
     }
     let fault = run(&LIES, &executor, Grid::new(1, 32), 0).unwrap_err();
     assert!(
-        fault.to_string().contains("outside a kernel launch"),
+        fault.to_string().contains("something else that needs lanes"),
         "{fault}"
     );
     // And it goes on.
@@ -192,6 +196,35 @@ fn a_panic_is_a_fault_of_the_block() {
             .0[0],
         1600
     );
+}
+
+#[test]
+fn a_panic_is_told_whose_it_was() {
+    for executor in [native(1), native(3), Executor::new(Config::default())] {
+        for (panics, place) in [(137, (2, 17)), (59, (0, 59)), (240, (4, 0))] {
+            let fault = run(&ONE_PANICS, &executor, Grid::new(5, 60), panics).unwrap_err();
+            let FaultKind::Panic { lane, .. } = fault.kind else {
+                panic!("{fault}");
+            };
+            assert_eq!((fault.block, lane.thread), place);
+        }
+    }
+}
+
+#[test]
+fn copies_past_the_cache_are_copies() {
+    fn copied<T: Copy + PartialEq + std::fmt::Debug>(all: &[T]) {
+        let mut to = vec![all[0]; all.len() + 1];
+        // Not where lines begin.
+        // SAFETY: so many there, and room for them.
+        unsafe { native::copy_past_cache(all.as_ptr(), to[1..].as_mut_ptr(), all.len()) };
+        native::finish_copies();
+        assert_eq!(to[1..], *all);
+    }
+    copied(&[1u32, 2, 3, 4, 5]);
+    copied(&[!0u64, 2, 3]);
+    copied(&[[1u8, 2, 3, 4], [5, 6, 7, 8]]);
+    copied(&[[1u16; 4], [2; 4], [3; 4]]);
 }
 
 #[test]
