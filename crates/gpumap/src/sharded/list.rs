@@ -79,10 +79,12 @@ pub fn open_devices(choices: &[DeviceChoice], ptx: &PtxChoice) -> Result<Vec<Dev
     ptx.check()?;
     let of_cpu = choices
         .iter()
-        .filter(|&&choice| choice == DeviceChoice::Cpu);
-    let share = Device::cpu().multiprocessors() / of_cpu.count().max(1) as u32;
+        .filter(|&&choice| choice == DeviceChoice::Cpu)
+        .count() as u32;
+    // Asked only where there is one: a program on GPUs alone makes no executor.
+    let share = || Device::cpu().multiprocessors() / of_cpu;
     let open = |&choice: &DeviceChoice| match choice {
-        DeviceChoice::Cpu => Ok(Device::cpu_with_threads(share)),
+        DeviceChoice::Cpu => Ok(Device::cpu_with_threads(share())),
         DeviceChoice::Checked => Ok(Device::cpu_with(Config::default())),
         _ => Device::choose(choice, ptx).map(|(device, _)| device),
     };
