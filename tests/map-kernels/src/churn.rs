@@ -80,12 +80,12 @@ where
 
 kernel! {
     /// Churn of pairs of 4 + 4 bytes.
-    pub static CHURN_4_4 = fn map_ref_churn_4_4(args: ChurnArgs<u32, u32>) {
+    pub static CHURN_4_4 = fn map_ref_churn_4_4(args: ChurnArgs<u32, u32>) by thread {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { args.run() }
     }
     /// Churn of pairs of 8 + 8 bytes.
-    pub static CHURN_8_8 = fn map_ref_churn_8_8(args: ChurnArgs<u64, u64>) {
+    pub static CHURN_8_8 = fn map_ref_churn_8_8(args: ChurnArgs<u64, u64>) by thread {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { args.run() }
     }

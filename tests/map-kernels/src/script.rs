@@ -187,7 +187,7 @@ macro_rules! scripts {
     ($($k:ty, $v:ty: $LANES:ident $lanes:ident $TILES:ident $tiles:ident;)*) => {
         kernel! {$(
             /// An operation per lane.
-            pub static $LANES = fn $lanes(args: ScriptArgs<$k, $v>) {
+            pub static $LANES = fn $lanes(args: ScriptArgs<$k, $v>) by thread {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { args.by_lane() }
             }

@@ -165,10 +165,16 @@ kernel! {
 
 #[test]
 fn an_unbounded_launch_takes_no_room_from_batches_in_flight() {
+    // Of lanes both, and of lanes beside a batch that is stored natively in the same table.
+    for device in [Device::checked(), Device::cpu()] {
+        unbounded_beside_batches(&device);
+    }
+}
+
+fn unbounded_beside_batches(device: &Device) {
     const SLOTS: usize = 256;
-    let device = Device::cpu();
-    let stream = Stream::new(&device).unwrap();
-    let map = Map::<u64, u64>::builder(&device)
+    let stream = Stream::new(device).unwrap();
+    let map = Map::<u64, u64>::builder(device)
         .growth(Growth::Fixed)
         .submap_slots(&[SLOTS])
         .build()

@@ -105,7 +105,13 @@ pub unsafe fn alone<F: Format, V: Verb<F>>(
             match walk.step(verb, seen) {
                 Next::Done => return,
                 Next::Walk => walk.go_to(view, walk.probe + 1),
-                Next::Again => {}
+                Next::Again => {
+                    // Natively the thread that is writing there may wait for this processor.
+                    #[cfg(not(target_arch = "nvptx64"))]
+                    if crate::native::is_here() {
+                        std::thread::yield_now();
+                    }
+                }
             }
         }
     }

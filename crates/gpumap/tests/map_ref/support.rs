@@ -70,14 +70,15 @@ fn with_every_encoding(device: &Device) -> [Target; 2] {
     })
 }
 
-/// The checked executor with both encodings, at once and with deferred streams, unless `GPUMAP_TEST_DEVICE` is `cuda`, and the first CUDA device
-/// unless there is none or it is `cpu`; the kernels are known there.
+/// The CPU, natively on more threads than it may have cores, and the checked executor, at once and with deferred streams, each with
+/// both encodings, unless `GPUMAP_TEST_DEVICE` is `cuda`; and the first CUDA device unless there is none or it is `cpu`; the kernels
+/// are known there.
 pub fn on_every_target(test: impl Fn(&Target)) {
     let wish = std::env::var("GPUMAP_TEST_DEVICE").unwrap_or_default();
     if wish != "cuda" {
-        with_every_encoding(&Device::checked())
-            .iter()
-            .for_each(&test);
+        for device in [Device::checked(), Device::cpu_with_threads(4)] {
+            with_every_encoding(&device).iter().for_each(&test);
+        }
         for seed in 0..SEEDS {
             let device = Device::cpu_deferred(seed);
             with_every_encoding(&device).iter().for_each(&test);
@@ -89,7 +90,7 @@ pub fn on_every_target(test: impl Fn(&Target)) {
     match cuda() {
         Some(target) => test(target),
         None if wish == "cuda" => panic!("there is no CUDA device"),
-        None => gpumap_test_skips::skip("no CUDA device: ran on the checked executor only"),
+        None => gpumap_test_skips::skip("no CUDA device: ran on the CPU only"),
     }
 }
 
