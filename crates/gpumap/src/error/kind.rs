@@ -42,7 +42,7 @@ pub enum ErrorKind {
     Group,
     /// The driver failed, and the device may be of no use to this process any more.
     Driver,
-    /// A kernel broke a rule on the CPU executor: correct it.
+    /// A kernel broke a rule on the checked executor, or panicked on the CPU: correct it.
     KernelFault,
 }
 
