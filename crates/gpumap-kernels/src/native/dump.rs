@@ -1,4 +1,4 @@
-//! Dumping all pairs, by blocks that take one tile after the other.
+//! Dumping all pairs, by blocks that take one tile after the other, each its share.
 
 use core::mem::MaybeUninit;
 use core::ptr::copy_nonoverlapping;
@@ -9,7 +9,7 @@ use std::thread::yield_now;
 use gpumap_simt::atomic;
 use gpumap_simt::native::{copy_past_cache, finish_copies};
 
-use super::slots;
+use super::{share_of_tiles, slots};
 use crate::chunk::{CHUNK_SLABS, Chunk, VECTORS_PER_SLAB};
 use crate::primitives::look_back::{HEADER_BYTES, take_tile};
 use crate::retrieve_all::RetrieveAllArgs;
@@ -85,7 +85,7 @@ pub(crate) unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
     // SAFETY: tiles are taken from a counter for the purpose, and are of a live map; what `begin` hands out
     // is this block's.
     unsafe {
-        loop {
+        for _ in 0..share_of_tiles(tiles.into()) {
             let tile = take_tile(args.pairs.unplaced().cast());
             if tile >= tiles {
                 break;

@@ -289,6 +289,12 @@ unsafe fn look<F: Format, V: Verb<F>>(
     seen
 }
 
+/// How many tiles a block may take of all that the blocks of its launch take in turn: together they take all. A block that
+/// took them until none is left would leave none to other threads, which come when the first block has ended.
+pub(crate) fn share_of_tiles(tiles: u64) -> u64 {
+    tiles.div_ceil(u64::from(gpumap_simt::thread::grid_dim_x()))
+}
+
 /// Whether this thread runs a native block.
 #[inline(always)]
 pub(crate) fn is_here() -> bool {

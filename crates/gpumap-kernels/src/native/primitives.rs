@@ -14,7 +14,7 @@ use gpumap_simt::atomic::{self, AcqRel, Relaxed};
 use gpumap_simt::shared_ptr::SharedWord;
 use gpumap_simt::{mem, thread, warp};
 
-use super::PATIENCE;
+use super::{PATIENCE, share_of_tiles};
 use crate::primitives::binning::Binning;
 use crate::primitives::combine::{Combine, FromOrder};
 use crate::primitives::filter::{Emit, FilterArgs, Select};
@@ -86,7 +86,7 @@ pub(crate) unsafe fn scan<C: FromOrder>(args: &ScanArgs<C::Word>) {
     let tile_len = scan::tile_len::<C::Word>(thread::block_dim_x() - CONTROL_THREADS);
     // SAFETY: elements of tiles that are taken once; one is read before it is written.
     unsafe {
-        loop {
+        for _ in 0..share_of_tiles(args.tile_count) {
             let tile = take_tile(args.tiles);
             if u64::from(tile) >= args.tile_count {
                 return;
@@ -115,7 +115,7 @@ pub(crate) unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>>(args: &FilterArgs
     // SAFETY: elements of tiles that are taken once, and flags beside them; places of the output that are given once,
     // below its length.
     unsafe {
-        loop {
+        for _ in 0..share_of_tiles(args.tile_count) {
             let tile = take_tile(args.tiles);
             if u64::from(tile) >= args.tile_count {
                 return;

@@ -186,7 +186,9 @@ fn a_panic_is_a_fault_of_the_block() {
     }
     let fault = run(&LIES, &executor, Grid::new(1, 32), 0).unwrap_err();
     assert!(
-        fault.to_string().contains("something else that needs lanes"),
+        fault
+            .to_string()
+            .contains("something else that needs lanes"),
         "{fault}"
     );
     // And it goes on.

@@ -15,7 +15,7 @@ use super::{Core, Key, Map, Value};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::output::Output;
-use crate::primitives::{Order, empty_tiles};
+use crate::primitives::{Order, empty_tiles, tile_blocks};
 use crate::scratch::Workspace;
 
 /// The most working threads of a dump that a multiprocessor has: two tiles on their way at a time
@@ -84,7 +84,7 @@ impl Dump {
         let parts_log2 = parts_log2(device);
         let workers = MAX_WORKERS >> parts_log2;
         let side_by_side = device.shared_memory() / shared_bytes(workers);
-        let blocks = side_by_side.clamp(1, WORKERS / workers) * device.multiprocessors();
+        let blocks = tile_blocks(device, side_by_side.clamp(1, WORKERS / workers));
         let all = u64::from(self.count) << parts_log2;
         let args = RetrieveAllArgs {
             chunks: self.chunks,

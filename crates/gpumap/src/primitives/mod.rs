@@ -99,14 +99,22 @@ fn block_workers(device: &Device, shared_bytes: fn(u32) -> u32) -> u32 {
     workers
 }
 
-/// The grid for `tiles` tiles, which blocks take from each other: as many as run at once.
+/// The grid for `tiles` tiles, which blocks take from each other.
 fn grid_of(device: &Device, tiles: u32, workers: u32, shared_bytes: u32) -> Grid {
+    let blocks = tiles.min(tile_blocks(device, 1));
     Grid {
         shared_bytes,
-        ..Grid::new(
-            tiles.min(device.multiprocessors()),
-            workers + CONTROL_THREADS,
-        )
+        ..Grid::new(blocks, workers + CONTROL_THREADS)
+    }
+}
+
+/// The most blocks for tiles that blocks take from each other: as many as run at once, of which a multiprocessor has so many.
+/// Natively any number, each of which takes its share: other threads come when the first block has ended.
+pub(crate) fn tile_blocks(device: &Device, side_by_side: u32) -> u32 {
+    if device.is_native() {
+        i32::MAX as u32
+    } else {
+        side_by_side * device.multiprocessors()
     }
 }
 
