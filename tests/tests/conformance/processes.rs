@@ -50,6 +50,7 @@ fn child(which: &str) {
     let (device, writer) = which.split_once(' ').expect("a device and a number");
     let device = match device {
         "cuda" => gpumap::Device::cuda(0).unwrap(),
+        "checked" => gpumap::Device::checked(),
         _ => gpumap::Device::cpu(),
     };
     let on = Target::new(device, None);
@@ -83,7 +84,11 @@ fn two_on_one_device() {
         return child(&which);
     }
     // Once for each device, not for each kind of slots.
-    let name = |on: &Target| if on.device().is_cuda() { "cuda" } else { "cpu" };
+    let name = |on: &Target| match (on.device().is_cuda(), on.is_native()) {
+        (true, _) => "cuda",
+        (false, true) => "cpu",
+        (false, false) => "checked",
+    };
     let devices: BTreeSet<&str> = targets().iter().map(name).collect();
     for device in devices {
         let mut children = [start(device, 1), start(device, 2)];
