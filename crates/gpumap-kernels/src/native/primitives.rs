@@ -8,6 +8,7 @@
 
 use core::hint::spin_loop;
 use core::mem::MaybeUninit;
+use core::ops::Range;
 use std::thread::yield_now;
 
 use gpumap_simt::atomic::{self, AcqRel, Relaxed};
@@ -26,7 +27,7 @@ use crate::primitives::partition::{
 use crate::primitives::reduce::{self, ReduceArgs, TILES_PER_BLOCK};
 use crate::primitives::scan::ScanArgs;
 use crate::primitives::word::{Span, Word};
-use crate::primitives::{CONTROL_THREADS, filter, scan};
+use crate::primitives::{CONTROL_THREADS, MAX_WORKERS, filter, scan};
 use crate::slot::Bits;
 
 /// What comes in front of each tile.
@@ -73,9 +74,37 @@ impl<C: Combine> Fronts<C> {
 }
 
 /// The elements of a tile.
-fn of_tile(tile: u32, tile_len: u32, n: u64) -> core::ops::Range<usize> {
+fn of_tile(tile: u32, tile_len: u32, n: u64) -> Range<usize> {
     let first = u64::from(tile) * u64::from(tile_len);
     first as usize..(first + u64::from(tile_len)).min(n) as usize
+}
+
+/// Elements of a tile that are combined one after the other. Each step of a float sum may round all before it: so the bound that
+/// scans promise allows for 64 steps in a tile, and not for one for each element.
+const CHUNK: usize = 16;
+
+/// The most chunks of a tile.
+const CHUNKS: usize = (scan::tile_len::<u32>(MAX_WORKERS) as usize).div_ceil(CHUNK);
+
+/// Elements chunk by chunk.
+fn in_chunks(elements: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+    let end = elements.end;
+    let firsts = elements.clone().step_by(CHUNK);
+    firsts.map(move |first| first..(first + CHUNK).min(end))
+}
+
+/// Puts in the place of each operand all up to it, in as many steps as it takes to double one to so many.
+fn scan_chunks<C: Combine>(operands: &mut [C::Word]) {
+    let mut step = 1;
+    while step < operands.len() {
+        for pair in operands.chunks_mut(2 * step).filter(|it| it.len() > step) {
+            let (first, second) = pair.split_at_mut(step);
+            for operand in second {
+                *operand = C::combine(first[step - 1], *operand);
+            }
+        }
+        step *= 2;
+    }
 }
 
 /// # Safety
@@ -84,6 +113,7 @@ pub(crate) unsafe fn scan<C: FromOrder>(args: &ScanArgs<C::Word>) {
     let op = C::from_order(args.order);
     let fronts = Fronts::<C>::behind(args.tiles, op.encode(args.init));
     let tile_len = scan::tile_len::<C::Word>(thread::block_dim_x() - CONTROL_THREADS);
+    let mut chunks = [C::IDENTITY; CHUNKS];
     // SAFETY: elements of tiles that are taken once; one is read before it is written.
     unsafe {
         for _ in 0..share_of_tiles(args.tile_count) {
@@ -93,13 +123,22 @@ pub(crate) unsafe fn scan<C: FromOrder>(args: &ScanArgs<C::Word>) {
             }
             let elements = of_tile(tile, tile_len, args.n);
             let element = |i| op.encode(*args.input.add(i));
-            let all = elements.clone().map(element).fold(C::IDENTITY, C::combine);
-            let mut up_to = fronts.pass(tile, all);
-            for i in elements {
-                let before = up_to;
-                up_to = C::combine(up_to, element(i));
-                let scanned = if args.exclusive != 0 { before } else { up_to };
-                *args.output.add(i) = op.decode(scanned);
+            let chunks = &mut chunks[..elements.len().div_ceil(CHUNK)];
+            for (all, chunk) in chunks.iter_mut().zip(in_chunks(&elements)) {
+                *all = chunk.map(element).fold(C::IDENTITY, C::combine);
+            }
+            scan_chunks::<C>(chunks);
+            let all = chunks.last().copied().unwrap_or(C::IDENTITY);
+            let front = fronts.pass(tile, all);
+            let mut up_to = front;
+            for (chunk, &up_to_end) in in_chunks(&elements).zip(&*chunks) {
+                for i in chunk {
+                    let before = up_to;
+                    up_to = C::combine(up_to, element(i));
+                    let scanned = if args.exclusive != 0 { before } else { up_to };
+                    *args.output.add(i) = op.decode(scanned);
+                }
+                up_to = C::combine(front, up_to_end);
             }
         }
     }
