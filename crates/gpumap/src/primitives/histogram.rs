@@ -293,12 +293,14 @@ impl Primitives {
         if args.input.len == 0 {
             return Ok(());
         }
+        // Natively the first block runs alone, and other threads share those that are left.
+        let side_by_side = if self.device.is_native() { 8 } else { 1 };
         let plan = Plan::new(
             args.input.len,
             16 / size_of::<W>() as u64,
             u64::from(args.bins) + 2 * u64::from(!args.outside.is_null()),
             self.max_shared_bytes(),
-            self.device.multiprocessors(),
+            side_by_side * self.device.multiprocessors(),
         );
         args.count = plan.count;
         args.copies_log2 = plan.copies_log2;
