@@ -35,8 +35,9 @@ pub struct Config {
     /// operation. A block that takes more is taken to spin for ever
     /// ([`FaultKind::StepBudget`]). Default 2^32.
     pub step_budget: u64,
-    /// Stack of one lane, in bytes; at least 16 KiB. Default 64 KiB. A body that needs more dies of
-    /// a segmentation fault on the guard page.
+    /// Stack of one lane, in bytes; at least 16 KiB. Default 256 KiB, of which only what is used becomes memory: code
+    /// that is not optimised needs several times what optimised code does. A body that needs more dies of a
+    /// segmentation fault on the guard page.
     pub stack_bytes: usize,
     /// Whether kernels that are declared `by block` or `by thread` run [natively](crate::native), on as many
     /// threads as there are `workers`. Only under [`Schedule::RoundRobin`], and where the processor has
@@ -53,7 +54,7 @@ impl Default for Config {
             memory: Memory::Strong,
             record: false,
             step_budget: 1 << 32,
-            stack_bytes: 64 * 1024,
+            stack_bytes: 256 * 1024,
             native: false,
         }
     }
