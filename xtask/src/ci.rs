@@ -10,8 +10,8 @@ use crate::grid::Grid;
 use crate::process;
 use crate::workspace::Workspace;
 use crate::{
-    api, deny, explore, links, lint, msrv, operations, package, ptx_command, python, tables,
-    toolkit, words,
+    api, deny, explore, links, lint, msrv, mutants, operations, package, ptx_command, python,
+    tables, toolkit, words,
 };
 
 /// What to leave out.
@@ -70,6 +70,7 @@ const STEPS: &[Step] = &[
     ("python", python::check),
     ("ptx --check", |w| all(ptx_command::check_shipped(w))),
     ("lint", |w| all(lint::check_shipped(w))),
+    ("mutants --check", |w| all(mutants::check(w))),
     ("explore", |w| all(explore::fixed(w))),
 ];
 

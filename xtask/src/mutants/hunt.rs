@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::list::Mutant;
-use crate::process::display;
+use crate::process::{self, display};
+use crate::workspace::Workspace;
 
 /// Whose tests are asked, the quick ones first, and the folders that these packages are in.
 const PACKAGES: [(&str, &str); 6] = [
@@ -32,6 +33,17 @@ const PATIENCE: u32 = 5;
 
 /// What it gets at least.
 const SHORT: Duration = Duration::from_secs(60);
+
+/// Compiles the copy as far as errors show, on the dependencies that are compiled for the checkout.
+pub fn compile(workspace: &Workspace, copy: &Path) -> Result<()> {
+    let mut command = process::cargo(workspace);
+    command
+        .args(["check", "--locked", "--quiet"])
+        .args(packages())
+        .current_dir(copy)
+        .env("CARGO_TARGET_DIR", &workspace.target);
+    process::run(&mut command)
+}
 
 /// The environment variable that chooses a bug.
 const NUMBER: &str = "GPUMAP_MUTANT";
@@ -62,6 +74,13 @@ struct Program {
     patience: Duration,
 }
 
+/// The arguments that name the packages.
+fn packages() -> impl Iterator<Item = &'static str> {
+    PACKAGES
+        .iter()
+        .flat_map(|&(package, _)| ["--package", package])
+}
+
 /// How a run of a program ended.
 enum Ended {
     Passed,
@@ -76,15 +95,9 @@ impl Programs {
         command
             .args(["test", "--no-run", "--locked"])
             .arg("--message-format=json-render-diagnostics")
-            .args(
-                PACKAGES
-                    .iter()
-                    .flat_map(|(package, _)| ["--package", package]),
-            )
+            .args(packages())
             .current_dir(copy)
             .env("CARGO_TARGET_DIR", copy.with_file_name("target"))
-            // What is woven in is not pretty.
-            .env("RUSTFLAGS", "--cap-lints=allow")
             .stdin(Stdio::null())
             .stderr(Stdio::inherit());
         let output = command.output().context("could not start cargo")?;

@@ -26,6 +26,9 @@ pub struct Options {
     /// Print the list, see that the places are there, and plant nothing.
     #[arg(long)]
     list: bool,
+    /// Compile the code with all bugs in it, and run nothing.
+    #[arg(long, conflicts_with = "list")]
+    check: bool,
 }
 
 /// Runs the command.
@@ -44,6 +47,9 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             println!("{}: {}", mutant.name, mutant.fault);
         }
         return Ok(());
+    }
+    if options.check {
+        return check(workspace);
     }
     if chosen.is_empty() {
         bail!("no bug has such a name: see `cargo xtask mutants --list`");
@@ -73,6 +79,15 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         bail!("no test notices: {}", survivors.join(", "));
     }
     println!("{} bugs planted, every one found", chosen.len());
+    Ok(())
+}
+
+/// Compiles the copy: a bug can have its place and be no Rust any more.
+pub fn check(workspace: &Workspace) -> Result<()> {
+    let mutants = list::read(workspace)?;
+    let copy = tree::copy(workspace, &mutants)?;
+    hunt::compile(workspace, &copy)?;
+    println!("{} bugs compile", mutants.len());
     Ok(())
 }
 

@@ -35,6 +35,12 @@ const SWITCH_CRATE: &str = "crates/gpumap-simt/src";
 /// What that crate has beside its own items; the path to the switch is the same in all crates.
 const SWITCH_ITEMS: &str = "\n#[doc(hidden)]\npub mod mutant;\nextern crate self as gpumap_simt;\n";
 
+/// What the manifest of the workspace has in the copy: what is woven in is not pretty.
+const LINTS: [&str; 2] = [
+    "[workspace.lints.rust]\n",
+    "[workspace.lints.rust]\nwarnings = { level = \"allow\", priority = -1 }\n",
+];
+
 /// Copies what git knows of the checkout, with the bugs woven in. Files that are there already with
 /// the same text are left alone, so that little is built again.
 pub fn copy(workspace: &Workspace, mutants: &[Mutant]) -> Result<PathBuf> {
@@ -66,6 +72,9 @@ pub fn copy(workspace: &Workspace, mutants: &[Mutant]) -> Result<PathBuf> {
         };
         if file == format!("{SWITCH_CRATE}/lib.rs") {
             bytes.extend_from_slice(SWITCH_ITEMS.as_bytes());
+        } else if file == "Cargo.toml" {
+            let [here, there] = LINTS;
+            bytes = String::from_utf8(bytes)?.replace(here, there).into_bytes();
         }
         put(&copy.join(file), &bytes)?;
         kept.insert(copy.join(file));

@@ -49,7 +49,7 @@ pub(super) struct Queue<'m> {
 
 /// The outputs that are wanted, which are on the device.
 fn views<'o, 'a>(
-    outputs: &'o mut Arrays<'a>,
+    outputs: &'o mut [Option<ArrayMut<'a>>],
 ) -> impl Iterator<Item = &'o mut BufferViewMut<'a, u8>> {
     outputs.iter_mut().flatten().filter_map(ArrayMut::on_device)
 }
