@@ -12,12 +12,17 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::dtype::{Dtype, Element};
 
+/// Memory of a GPU, in DLPack.
+const CUDA: i32 = 2;
+
 /// A one-dimensional array of the caller.
 pub struct Incoming {
     at: usize,
     len: usize,
     /// The stream whose work fills it; only of memory of a GPU. 0 is the legacy default stream.
     stream: Option<usize>,
+    /// The number of the GPU that they are on, where their library says it.
+    ordinal: Option<usize>,
     /// It keeps the memory alive.
     _owner: Py<PyAny>,
 }
@@ -83,6 +88,10 @@ impl Incoming {
             at,
             len,
             stream,
+            ordinal: match is_on_device {
+                true => dlpack_ordinal(array)?,
+                false => None,
+            },
             _owner: array.clone().unbind(),
         })
     }
@@ -115,6 +124,15 @@ impl Incoming {
         let buffer = unsafe { Buffer::from_raw_parts(&stream, at, self.len) }?;
         Ok(Elements::Device(buffer))
     }
+}
+
+/// The number of the GPU that an array is on. The CUDA array interface does not have it; the libraries that have DLPack too do.
+fn dlpack_ordinal(array: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    let Some(device) = array.getattr_opt("__dlpack_device__")? else {
+        return Ok(None);
+    };
+    let (kind, ordinal): (i32, usize) = device.call0()?.extract()?;
+    Ok((kind == CUDA).then_some(ordinal))
 }
 
 /// A stream's number as the CUDA array interface has it, as a handle of the driver: 1 is the legacy default stream, and 2
@@ -260,10 +278,8 @@ impl Array {
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
-        let device = self.device.as_ref().filter(|device| device.is_cuda());
-        match device {
-            // The number is the last part of "cuda:1".
-            Some(device) => (2, ordinal(device)),
+        match self.device.as_ref().and_then(Device::ordinal) {
+            Some(ordinal) => (CUDA, ordinal as i32),
             None => (1, 0),
         }
     }
@@ -302,29 +318,24 @@ impl Array {
     }
 }
 
-pub fn ordinal(device: &Device) -> i32 {
-    let name = device.to_string();
-    let digits: String = name
-        .split("cuda:")
-        .nth(1)
-        .unwrap_or("0")
-        .chars()
-        .take_while(char::is_ascii_digit)
-        .collect();
-    digits.parse().unwrap_or(0)
-}
-
-/// Checks that the device can read the arrays of a call.
+/// Checks that the device can read the arrays of a call: those of the host are copied to it, those of a GPU lie on it.
 pub fn together(keys: &Incoming, values: Option<&Incoming>, device: &Device) -> PyResult<()> {
-    if [Some(keys), values]
+    let arrays = [Some(keys), values];
+    for array in arrays
         .into_iter()
         .flatten()
-        .any(Incoming::is_on_device)
-        && !device.is_cuda()
+        .filter(|array| array.is_on_device())
     {
-        return Err(PyValueError::new_err(
-            "the arrays are in the memory of a GPU, and the map is on the CPU",
-        ));
+        let Some(ordinal) = device.ordinal() else {
+            return Err(PyValueError::new_err(
+                "the arrays are in the memory of a GPU, and the map is on the CPU",
+            ));
+        };
+        if let Some(other) = array.ordinal.filter(|&other| other != ordinal) {
+            return Err(PyValueError::new_err(format!(
+                "the arrays are on cuda:{other}, and the map is on cuda:{ordinal}: copy them there"
+            )));
+        }
     }
     Ok(())
 }

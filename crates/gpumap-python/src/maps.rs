@@ -166,9 +166,9 @@ macro_rules! methods {
 }
 /// `cpu`, or `cuda:0`.
 fn name_of(device: &Device) -> String {
-    match device.is_cuda() {
-        true => format!("cuda:{}", crate::array::ordinal(device)),
-        false => "cpu".to_owned(),
+    match device.ordinal() {
+        Some(ordinal) => format!("cuda:{ordinal}"),
+        None => "cpu".to_owned(),
     }
 }
 

@@ -117,6 +117,29 @@ def test_arrays_of_a_gpu_and_a_map_of_the_cpu():
         map.get(torch.arange(3, device="cuda"))
 
 
+def test_arrays_of_another_gpu_are_refused():
+    class Elsewhere:
+        """A tensor that says that it is on the next GPU, so that one GPU is enough to see the refusal."""
+
+        def __init__(self, tensor):
+            self.tensor = tensor
+            self.__cuda_array_interface__ = tensor.__cuda_array_interface__
+
+        def __dlpack_device__(self):
+            return (2, 1)
+
+    map = gm.Map("i64", "i64", device="cuda:0")
+    keys = torch.arange(3, device="cuda:0")
+    with pytest.raises(ValueError, match="on cuda:1, and the map is on cuda:0"):
+        map.get(Elsewhere(keys))
+    with pytest.raises(ValueError, match="on cuda:1, and the map is on cuda:0"):
+        map.insert(keys, Elsewhere(keys))
+    assert len(map) == 0
+    if torch.cuda.device_count() > 1:
+        with pytest.raises(ValueError, match="on cuda:1"):
+            map.get(keys.to("cuda:1"))
+
+
 def test_cupy():
     cupy = pytest.importorskip("cupy")
     map = gm.Map("u64", "f64", device="cuda:0")

@@ -432,6 +432,14 @@ impl Device {
         matches!(self.inner.kind, Kind::Cuda(_))
     }
 
+    /// The number of a CUDA device, as [`cuda`](Self::cuda) takes it; none on the CPU.
+    pub fn ordinal(&self) -> Option<usize> {
+        match &self.inner.kind {
+            Kind::Cpu(_) => None,
+            Kind::Cuda(context) => Some(context.ordinal),
+        }
+    }
+
     /// The driver's name of the device; `CPU`; or `CPU executor`, where kernels are [checked](Self::checked).
     pub fn name(&self) -> &str {
         match &self.inner.kind {
