@@ -179,7 +179,7 @@ impl<'a> PairWriter<'a> {
                     true => Header::new::<u64, u32>(pairs as u64),
                     false => Header::new::<u64, u64>(pairs as u64),
                 };
-                header.number = content.values.number();
+                header.number = Some(content.values.number());
                 if let Some(kind) = content.kind {
                     header.label = kind.label();
                 }

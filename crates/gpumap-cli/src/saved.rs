@@ -29,10 +29,13 @@ pub fn read<const N: usize>(
             name: name.to_owned(),
         });
     }
-    if N > 1 && header.number != values.number() {
+    if let Some(number) = header.number
+        && N > 1
+        && number != values.number()
+    {
         return Err(Error::OtherValues {
             name: name.to_owned(),
-            found: Values::of_number(header.number),
+            found: Values::of_number(number),
         });
     }
     let narrow = |value| values.widen(value);

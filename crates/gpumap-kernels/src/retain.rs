@@ -5,7 +5,7 @@ use crate::count::Counters;
 use crate::primitives::filter::Test;
 use crate::slot::{Bits, Format, KeyWord};
 use gpumap_simt::atomic::{self, Relaxed};
-use gpumap_simt::{U64x2, kernel_args, thread};
+use gpumap_simt::{U64x2, kernel_args, layout, thread};
 
 kernel_args! {
     /// Arguments of a `retain` kernel. The grid has one block of [`THREADS`] per chunk, and nothing
@@ -13,23 +13,37 @@ kernel_args! {
     pub struct RetainArgs {
         /// The chunks to look at.
         pub chunks: Chunks,
-        /// What holds for the keys that stay, when their bits have been shifted up to the highest of 64.
-        pub keys: Test<u64>,
-        /// What holds for the values that stay, likewise.
-        pub values: Test<u64>,
-        /// By how many bits keys are shifted.
-        pub key_shift: u32,
-        /// By how many bits values are.
-        pub value_shift: u32,
+        /// Which pairs stay.
+        pub stay: Stay,
         /// Added to: pairs removed.
         pub removed: Counters,
     }
 }
 
-impl RetainArgs {
+/// Which pairs stay: those for which both tests hold.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Stay {
+    /// Of keys whose bits have been shifted up to the highest of 64.
+    pub keys: Test<u64>,
+    /// Of values, likewise.
+    pub values: Test<u64>,
+    /// By how many bits keys are shifted.
+    pub key_shift: u32,
+    /// By how many bits values are.
+    pub value_shift: u32,
+}
+layout!(Stay {
+    keys,
+    values,
+    key_shift,
+    value_shift
+});
+
+impl Stay {
     /// Whether a pair with these bits stays.
     #[inline(always)]
-    fn stays(&self, key: u64, value: u64) -> bool {
+    pub fn holds(&self, key: u64, value: u64) -> bool {
         self.keys.holds(key << self.key_shift) && self.values.holds(value << self.value_shift)
     }
 }
@@ -62,7 +76,7 @@ pub unsafe fn retain<F: Format>(args: &RetainArgs) {
                     if word.is_key() {
                         let key = chunk.key::<F>(word).to_u64();
                         let value = F::value(vector, s).to_u64();
-                        if !args.stays(key, value) {
+                        if !args.stay.holds(key, value) {
                             let slot = place
                                 .cast::<u8>()
                                 .wrapping_add((s * F::SLOT_BYTES) as usize);
@@ -91,7 +105,11 @@ unsafe fn retain_natively<F: Format>(args: &RetainArgs) {
         let slots = chunk.vectors.cast::<u8>();
         for i in 0..chunk.len * F::SLOTS {
             let (word, value) = F::read(slots, u64::from(i));
-            if word.is_key() && !args.stays(chunk.key::<F>(word).to_u64(), value.to_u64()) {
+            if word.is_key()
+                && !args
+                    .stay
+                    .holds(chunk.key::<F>(word).to_u64(), value.to_u64())
+            {
                 let slot = slots.wrapping_add((i * F::SLOT_BYTES) as usize);
                 removed += u32::from(F::bury(slot, word));
             }

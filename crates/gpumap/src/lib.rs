@@ -173,6 +173,7 @@ mod memory;
 mod occupancy;
 pub mod op;
 mod output;
+mod persist;
 mod poison;
 pub mod primitives;
 pub mod raw;

@@ -509,8 +509,9 @@ pub fn remove<'a, K: Pod, V: Pod>(keys: &'a (impl Input<K> + ?Sized)) -> Op<'a, 
     counting(Kind::Remove, keys, Operands::NONE)
 }
 
-/// Removes keys, and answers with their values. Of several equal keys, one gets it. Waits for the calls in flight, since
-/// a value that is read might be updated before its pair is removed.
+/// Removes keys, and answers with their values. Of several equal keys, one gets it; in a
+/// [`ChainedMap`](crate::ChainedMap) as many as there are pairs. On maps that update values it waits for the calls in flight,
+/// since a value that is read might be updated before its pair is removed.
 ///
 /// ```
 /// use gpumap::op::{self, Execute};

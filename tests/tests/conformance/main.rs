@@ -14,6 +14,7 @@ mod churn;
 mod clear;
 mod collect;
 mod concurrency;
+mod contents;
 mod counted;
 mod counts;
 mod deferred;

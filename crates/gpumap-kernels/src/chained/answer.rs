@@ -42,18 +42,30 @@ pub trait Answers<V>: Copy {
 pub struct Report<V> {
     /// One [`Outcome`] each; may be null.
     pub outcomes: *mut u8,
+    /// One byte each, 1 where the pair was stored or a pair was removed, else 0; may be null.
+    pub flags: *mut u8,
     /// One value each: 0 where a get found none, not written where another verb has none. May be
     /// null.
     pub values: *mut V,
 }
-layout!(Report<V> { outcomes, values });
+layout!(Report<V> {
+    outcomes,
+    flags,
+    values
+});
 
 impl<V: Bits> Answers<V> for Report<V> {
     #[inline(always)]
     unsafe fn give(&mut self, index: u64, outcome: Outcome) {
-        if !self.outcomes.is_null() {
-            // SAFETY: each place is written by the operation's lane only.
-            unsafe { mem::store(self.outcomes.add(index as usize), outcome as u8) };
+        // SAFETY: each place is written by the operation's lane only.
+        unsafe {
+            if !self.outcomes.is_null() {
+                mem::store(self.outcomes.add(index as usize), outcome as u8);
+            }
+            if !self.flags.is_null() {
+                let flag = matches!(outcome, Outcome::Stored | Outcome::Removed);
+                mem::store(self.flags.add(index as usize), u8::from(flag));
+            }
         }
     }
 

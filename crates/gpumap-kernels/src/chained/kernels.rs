@@ -6,6 +6,7 @@ use super::compact::{CompactArgs, compact};
 use super::get_all::{GetAll, GetAllArgs};
 use super::mixed::Mixed;
 use super::queue::{Verb, serve_batch};
+use super::retain::{RetainChainsArgs, retain};
 use super::retrieve_all::{DumpChainsArgs, dump};
 use super::stats::{ChainStatsArgs, stats};
 use super::verbs::{Count, Get, Remove, Store, Tally};
@@ -182,6 +183,8 @@ pub struct ChainedKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
     pub mixed: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
     /// Compacts chains.
     pub compact: &'static gpumap_simt::kernel::Kernel<CompactArgs>,
+    /// Removes what a predicate does not hold for.
+    pub retain: &'static gpumap_simt::kernel::Kernel<RetainChainsArgs>,
     /// Dumps.
     pub retrieve_all: &'static gpumap_simt::kernel::Kernel<DumpChainsArgs<K, V>>,
     /// Counts what chains hold.
@@ -199,6 +202,7 @@ macro_rules! chained_kernels {
      $GET_ALL:ident $get_all:ident
      $MIXED:ident $mixed:ident
      $COMPACT:ident $compact:ident
+     $RETAIN:ident $retain:ident
      $RETRIEVE_ALL:ident $retrieve_all:ident
      $STATS:ident $stats:ident) => {
         kernel! {
@@ -250,6 +254,12 @@ macro_rules! chained_kernels {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { compact_all::<$format>(&args) }
             }
+            /// Removes the pairs that predicates do not hold for.
+            $(#[$cfg])*
+            pub static $RETAIN = fn $retain(args: RetainChainsArgs) {
+                // SAFETY: the launcher keeps the contract of the arguments.
+                unsafe { retain::<$format>(&args) }
+            }
             /// Dumps all pairs.
             $(#[$cfg])*
             pub static $RETRIEVE_ALL = fn $retrieve_all(args: DumpChainsArgs<$k, $v>) by block {
@@ -276,6 +286,7 @@ macro_rules! chained_kernels {
             get_all: &$GET_ALL,
             mixed: &$MIXED,
             compact: &$COMPACT,
+            retain: &$RETAIN,
             retrieve_all: &$RETRIEVE_ALL,
             stats: &$STATS,
         };
@@ -292,6 +303,7 @@ chained_kernels! {
     CHAINED_GET_ALL_4_4 chained_get_all_4_4
     CHAINED_MIXED_4_4 chained_mixed_4_4
     CHAINED_COMPACT_4_4 chained_compact_4_4
+    CHAINED_RETAIN_4_4 chained_retain_4_4
     CHAINED_RETRIEVE_ALL_4_4 chained_retrieve_all_4_4
     CHAINED_STATS_4_4 chained_stats_4_4
 }
@@ -307,6 +319,7 @@ chained_kernels! {
     CHAINED_GET_ALL_8_8_WIDE chained_get_all_8_8_wide
     CHAINED_MIXED_8_8_WIDE chained_mixed_8_8_wide
     CHAINED_COMPACT_8_8_WIDE chained_compact_8_8_wide
+    CHAINED_RETAIN_8_8_WIDE chained_retain_8_8_wide
     CHAINED_RETRIEVE_ALL_8_8_WIDE chained_retrieve_all_8_8_wide
     CHAINED_STATS_8_8_WIDE chained_stats_8_8_wide
 }
@@ -322,6 +335,7 @@ chained_kernels! {
     CHAINED_GET_ALL_8_8_SPLIT chained_get_all_8_8_split
     CHAINED_MIXED_8_8_SPLIT chained_mixed_8_8_split
     CHAINED_COMPACT_8_8_SPLIT chained_compact_8_8_split
+    CHAINED_RETAIN_8_8_SPLIT chained_retain_8_8_split
     CHAINED_RETRIEVE_ALL_8_8_SPLIT chained_retrieve_all_8_8_split
     CHAINED_STATS_8_8_SPLIT chained_stats_8_8_split
 }

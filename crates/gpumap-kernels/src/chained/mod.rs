@@ -17,6 +17,7 @@
 //! | [`get_all`] | all values of each key, in rows |
 //! | [`chained_ref`] | a map in the hands of other people's kernels |
 //! | [`compact`] | compaction of chains; empty slabs go back to the pool |
+//! | [`retain`] | removes what a pair of predicates does not hold for |
 //! | [`retrieve_all`] | dump of all pairs, slab by slab where they lie |
 //! | [`stats`] | tombstones, and how long chains are |
 //! | [`kernels`] | the entry points |
@@ -75,6 +76,8 @@ pub mod get_all;
 pub mod kernels;
 pub mod mixed;
 pub mod queue;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+pub mod retain;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod retrieve_all;
 pub mod slab;

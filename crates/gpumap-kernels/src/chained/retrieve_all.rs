@@ -51,12 +51,15 @@ const WARPS: u32 = THREADS / warp::SIZE;
 pub const SHARED_BYTES: u32 = WARPS * PART_BYTES;
 
 kernel_args! {
-    /// Arguments of a `retrieve_all` kernel of chained maps: [`blocks`] of [`THREADS`], with [`SHARED_BYTES`].
+    /// Arguments of a `retrieve_all` kernel of chained maps: [`blocks`] of [`THREADS`], or some of them in a row, with
+    /// [`SHARED_BYTES`].
     pub struct DumpChainsArgs<K, V> {
         /// The map.
         pub view: ChainedView,
         /// For each super-block of the pool, of how many of its units there is memory.
         pub units: *const u64,
+        /// The first of the [`blocks`] of this launch.
+        pub first: u64,
         /// Out: the keys.
         pub keys: *mut K,
         /// Out: the values, each beside its key.
@@ -68,7 +71,7 @@ kernel_args! {
     }
 }
 
-/// The blocks of a launch.
+/// The blocks that dump all of a map.
 #[inline(always)]
 pub const fn blocks(view: &ChainedView) -> u64 {
     blocks_of_bases(view) + view.pool.blocks() as u64 + 1
@@ -102,7 +105,7 @@ pub unsafe fn dump<F: Format>(args: &DumpChainsArgs<F::Key, F::Value>) {
         begin: shared_array![u64; 1],
     };
     let of_bases = blocks_of_bases(view);
-    let block = u64::from(thread::block_idx_x());
+    let block = args.first + u64::from(thread::block_idx_x());
     // SAFETY: the branches are the same for all threads of the block. What it counts is counted by its first warp.
     unsafe {
         if block < of_bases {

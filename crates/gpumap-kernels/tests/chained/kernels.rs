@@ -27,7 +27,7 @@ fn launch<F: Format>(
     values: &[F::Value],
     operations: &[u8],
 ) -> (Vec<u8>, Vec<F::Value>, [u64; 2]) {
-    let mut outcomes = vec![9u8; keys.len()];
+    let (mut outcomes, mut flags) = (vec![9u8; keys.len()], vec![9u8; keys.len()]);
     let mut found = vec![F::Value::default(); keys.len()];
     let mut counters = [0; WORDS];
     let args = ChainedArgs {
@@ -42,6 +42,7 @@ fn launch<F: Format>(
         operations: operations.as_ptr(),
         report: Report {
             outcomes: outcomes.as_mut_ptr(),
+            flags: flags.as_mut_ptr(),
             values: found.as_mut_ptr(),
         },
         counters: Counters::of(counters.as_mut_ptr()),
@@ -49,6 +50,16 @@ fn launch<F: Format>(
     let grid = Grid::covering(keys.len().div_ceil(2) as u64, 128);
     // SAFETY: everything outlives the launch; blocks are whole warps, enough for the batch.
     unsafe { kernel.run(Executor::global(), grid, args) }.unwrap();
+    for (&outcome, &flag) in outcomes.iter().zip(&flags) {
+        let done = [Outcome::Stored as u8, Outcome::Removed as u8];
+        // Of a key without an operation nothing is told.
+        let wanted = if outcome == 9 {
+            9
+        } else {
+            u8::from(done.contains(&outcome))
+        };
+        assert_eq!(flag, wanted, "outcome {outcome}");
+    }
     (outcomes, found, [counters[0], counters[1]])
 }
 
@@ -167,6 +178,7 @@ fn dump<F: Format>(
         let args = DumpChainsArgs {
             view,
             units: units.as_ptr(),
+            first: 0,
             keys: keys.as_mut_ptr(),
             values: values.as_mut_ptr(),
             room: room as u64,

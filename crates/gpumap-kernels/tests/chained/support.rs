@@ -443,6 +443,7 @@ pub fn serve<F: Format>(
         },
         report: Report {
             outcomes: answers.outcomes.as_mut_ptr(),
+            flags: ptr::null_mut(),
             values: answers.values.as_mut_ptr(),
         },
         sums: Mutex::new(Tally::default()),

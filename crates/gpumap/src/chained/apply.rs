@@ -1,5 +1,7 @@
 //! Batches in which each key says what is done with it.
 
+use std::ptr;
+
 use gpumap_kernels::chained::answer::Outcome;
 use gpumap_kernels::chained::mixed;
 use gpumap_kernels::slot::Bits;
@@ -125,6 +127,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
                         values: scratch.stage(ScratchRole::Values, values)?,
                         operations: scratch.stage(ScratchRole::Tiles, Source::Host(&codes))?,
                         outcomes: scratch.reserve(ScratchRole::FirstOutput, len)?,
+                        flags: ptr::null_mut(),
                         found: scratch.reserve(ScratchRole::SecondOutput, len)?,
                         len,
                     })

@@ -105,6 +105,12 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
         self
     }
 
+    /// The map, empty, with a capacity for so many pairs at least.
+    pub(super) fn for_pairs(self, pairs: usize) -> Result<ChainedMap<K, V>> {
+        let capacity = self.capacity.max(pairs);
+        self.capacity(capacity).build()
+    }
+
     /// Makes the map, empty.
     ///
     /// # Errors

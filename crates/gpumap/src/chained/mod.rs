@@ -27,6 +27,7 @@ mod get_all;
 mod grow;
 mod lend;
 mod look_up;
+mod persist;
 mod remove;
 mod replay;
 mod retrieve;
@@ -52,7 +53,7 @@ pub use stats::ChainedStats;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::lock::Lock;
-use crate::map::{Key, Kind, Receiver, Value};
+use crate::map::{Key, Receiver, Value};
 use crate::occupancy::Occupancy;
 use crate::op::{Execute, Op};
 use crate::poison;
@@ -68,8 +69,9 @@ use chains::Chains;
 /// | Insert and append | [`insert`](Self::insert), [`append`](Self::append) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`get_all`](Self::get_all), [`get_all_into`](Self::get_all_into), [`contains`](Self::contains), [`count`](Self::count), [`count_into`](Self::count_into) |
 /// | Mixed batches | [`apply`](Self::apply) |
-/// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
-/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into) |
+/// | Remove | [`remove`](Self::remove), [`retain`](Self::retain), [`clear`](Self::clear) |
+/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`chunks`](Self::chunks) |
+/// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load) |
 /// | Kernels | [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`stats`](Self::stats) |
 /// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`compact`](Self::compact), [`trim`](Self::trim) |
@@ -105,7 +107,7 @@ use chains::Chains;
 /// | | |
 /// |---|---|
 /// | run side by side | [`insert`](Self::insert), [`append`](Self::append), [`get`](Self::get), [`contains`](Self::contains), [`count`](Self::count), [`get_all`](Self::get_all), [`remove`](Self::remove), [`apply`](Self::apply), [`retrieve_all`](Self::retrieve_all), [`stats`](Self::stats), [`launch_with`](Self::launch_with) |
-/// | wait for the calls in flight, and hold new ones back | [`compact`](Self::compact), [`reserve`](Self::reserve), [`clear`](Self::clear), [`launch_unbounded`](Self::launch_unbounded), and batches that may not fit in the pool as it is; `get_all` of a key of which pairs are removed just then |
+/// | wait for the calls in flight, and hold new ones back | [`compact`](Self::compact), [`reserve`](Self::reserve), [`clear`](Self::clear), [`retain`](Self::retain), [`launch_unbounded`](Self::launch_unbounded), and batches that may not fit in the pool as it is; `get_all` of a key of which pairs are removed just then |
 ///
 /// Keys that are only ever stored by `insert` are linearizable: every operation on one takes effect at
 /// one moment between call and return, and a key is never stored twice. Where a key may have several
@@ -155,16 +157,14 @@ impl<K: Key, V: Value<Bits = K::Bits>> Execute<K, V> for ChainedMap<K, V> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
         op.run(Receiver::Chained, |batch, outputs| {
             let keys = batch.keys.elements();
-            match batch.kind {
-                Kind::Insert => {
+            outputs.through_arrays(batch.keys.len(), |arrays| match batch.kind {
+                kind if kind.traits().stores => {
                     let values = batch.values.each().elements();
-                    self.store(Operation::Insert, keys, values)
+                    self.store(Operation::Insert, keys, values, arrays)
                 }
-                Kind::Remove => self.take_away(keys),
-                _ => outputs.through_arrays(batch.keys.len(), |arrays| {
-                    self.look_up(keys, arrays).map(|()| 0)
-                }),
-            }
+                kind if kind.traits().removes => self.take_away(keys, arrays),
+                _ => self.look_up(keys, arrays).map(|()| 0),
+            })
         })
     }
 }

@@ -113,6 +113,7 @@ mod tests {
                 values: keys.as_ptr(),
                 operations: ptr::null(),
                 outcomes: outcomes.as_mut_ptr(),
+                flags: ptr::null_mut(),
                 found: ptr::null_mut(),
                 len: N,
             };

@@ -1,5 +1,7 @@
 //! Dumping all pairs.
 
+use std::ops::Range;
+
 use gpumap_kernels::chained::retrieve_all::{DumpChainsArgs, SHARED_BYTES, THREADS, blocks};
 use gpumap_simt::kernel::Grid;
 
@@ -20,9 +22,10 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.scratch.take()?;
         let chains = self.shared()?;
-        let most = (chains.bases() as usize + chains.slabs()) * self.slab_slots();
+        let most = self.most_pairs(&chains);
         scratch.collect_pairs(self.len(), most, |scratch, outputs, room| {
-            self.dump(&chains, scratch, outputs, room)
+            let all = 0..blocks(&chains.view());
+            self.dump(&chains, all, scratch, outputs, room)
         })
     }
 
@@ -50,29 +53,37 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     ) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
         scratch.copy_pairs_to_host(keys, values, self.len(), |scratch, outputs, room| {
-            self.dump(&*self.shared()?, scratch, outputs, room)
+            let chains = self.shared()?;
+            let all = 0..blocks(&chains.view());
+            self.dump(&chains, all, scratch, outputs, room)
         })
     }
 
-    /// Writes up to `room` pairs, waits, and returns how many there are.
-    fn dump(
+    /// All slots.
+    pub(super) fn most_pairs(&self, chains: &Chains) -> usize {
+        (chains.bases() as usize + chains.slabs()) * self.slab_slots()
+    }
+
+    /// Writes up to `room` pairs of some blocks of the dump, waits, and returns how many there are.
+    pub(super) fn dump(
         &self,
         chains: &Chains,
+        part: Range<u64>,
         scratch: &mut Workspace,
         (keys, values): (*mut K, *mut V),
         room: usize,
     ) -> Result<usize> {
-        let view = chains.view();
         let args = DumpChainsArgs {
-            view,
+            view: chains.view(),
             units: chains.units_of_super_blocks(),
+            first: part.start,
             keys: keys.cast(),
             values: values.cast(),
             room: room as u64,
             pairs: scratch.counting()?,
         };
         // More than a grid can have are refused.
-        let blocks = u32::try_from(blocks(&view)).unwrap_or(u32::MAX);
+        let blocks = u32::try_from(part.end - part.start).unwrap_or(u32::MAX);
         let grid = Grid {
             shared_bytes: SHARED_BYTES,
             ..Grid::new(blocks, THREADS)

@@ -27,7 +27,9 @@ pub(super) struct Job<K, V> {
     pub operations: *const u8,
     /// A byte per key, for what became of it; may be null.
     pub outcomes: *mut u8,
-    /// A value per key, for those that are found; may be null.
+    /// A byte per key, 1 where a pair was stored or removed; may be null.
+    pub flags: *mut u8,
+    /// A value per key, for those that are found or removed; may be null.
     pub found: *mut V,
     pub len: usize,
 }
@@ -40,6 +42,7 @@ impl<K, V> Job<K, V> {
             values: ptr::null(),
             operations: ptr::null(),
             outcomes: ptr::null_mut(),
+            flags: ptr::null_mut(),
             found: ptr::null_mut(),
             len,
         }
@@ -107,6 +110,7 @@ fn arguments<K: Key, V: Value<Bits = K::Bits>>(
         operations: job.operations,
         report: Report {
             outcomes: job.outcomes,
+            flags: job.flags,
             values: job.found.cast(),
         },
         counters,

@@ -13,9 +13,10 @@ use super::{ChainedMap, Key, Value};
 use crate::error::Error;
 use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
+use crate::map::Arrays;
 use crate::memory::host_vec;
 use crate::op::{self, Execute};
-use crate::scratch::{ScratchRole, Workspace};
+use crate::scratch::{ScratchRole, Workspace, address_of};
 
 /// # Insert and append
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
@@ -46,15 +47,18 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         values: &(impl Input<V> + ?Sized),
     ) -> Result<()> {
         let (keys, values) = (keys.source(), values.source());
-        self.store(Operation::Append, keys, values).map(drop)
+        let appended = self.store(Operation::Append, keys, values, [None, None]);
+        appended.map(drop)
     }
 
-    /// Stages a batch and stores it. Returns how many pairs were stored.
+    /// Stages a batch and stores it. Returns how many pairs were stored. The outputs are at least as long as the keys: the
+    /// value that the map has for each key then, and whether its pair was stored.
     pub(super) fn store(
         &self,
         operation: Operation,
         keys: Source<'_, K>,
         values: Source<'_, V>,
+        outputs: Arrays<'_>,
     ) -> Result<usize> {
         let len = keys.len();
         expect_same_len(len, values.len())?;
@@ -62,23 +66,37 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             return Ok(0);
         }
         self.scratch.of_batch(|scratch| {
-            let staged = scratch.bytes_of_pairs(keys, values) + Workspace::bytes_of(len);
-            let mut stage = || {
+            let told = outputs.iter().flatten();
+            let told: u64 = told.map(|output| scratch.bytes_of_array(output, len)).sum();
+            let staged = scratch.bytes_of_pairs(keys, values) + Workspace::bytes_of(len) + told;
+            let stage = || {
+                let mut targets = scratch.host_targets(outputs, len)?;
+                let [held, flags] = targets.each_mut().map(address_of);
                 // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-                unsafe {
-                    Ok(Job {
+                let job = unsafe {
+                    Job {
                         keys: scratch.stage(ScratchRole::Keys, keys)?,
                         values: scratch.stage(ScratchRole::Values, values)?,
                         operations: std::ptr::null(),
-                        outcomes: scratch.reserve(ScratchRole::FirstOutput, len)?,
-                        found: std::ptr::null_mut(),
+                        outcomes: scratch.reserve(ScratchRole::Held, len)?,
+                        flags,
+                        found: held.cast(),
                         len,
-                    })
+                    }
+                };
+                if !held.is_null() {
+                    let bytes = len * size_of::<V>();
+                    // SAFETY: as many values. The kernel exchanges those of present keys.
+                    unsafe { scratch.stream().copy(held, job.values.cast(), bytes) }?;
                 }
+                Ok((job, targets))
             };
-            let job = stage().map_err(|error| self.too_large_to_stage(error, len, staged))?;
+            let (job, targets) =
+                stage().map_err(|error| self.too_large_to_stage(error, len, staged))?;
             let stored = self.store_staged(scratch, operation, job);
-            stored.map_err(|error| error.of_batch_with(staged))
+            let stored = stored.map_err(|error| error.of_batch_with(staged))?;
+            scratch.copy_all_to_host(targets.into_iter().flatten())?;
+            Ok(stored)
         })
     }
 
@@ -158,7 +176,11 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     ) -> Result<()> {
         let mut new = job.len;
         if unique && new > self.occupancy.left() {
-            self.look(chains, scratch, self.kernels.get, job)?;
+            let ask = Job {
+                found: std::ptr::null_mut(),
+                ..job
+            };
+            self.look(chains, scratch, self.kernels.get, ask)?;
             // SAFETY: a byte for each key was reserved, and written just now.
             let outcomes = unsafe { scratch.read(job.outcomes, job.len) }?;
             let absent = |&&outcome: &&u8| outcome == Outcome::Absent as u8;

@@ -43,6 +43,9 @@ pub enum FileError {
         /// Bytes of a value of the map.
         expected: usize,
     },
+    /// Its keys may have several pairs, of which another map than a [`ChainedMap`](crate::ChainedMap) would keep one.
+    #[error("has several pairs with one key: load it into a ChainedMap")]
+    Multimap,
     /// A field of the header has no meaning, although its checksum is right.
     #[error("has no valid {field} in its header: save the map again")]
     Field {

@@ -3,9 +3,11 @@
 use std::io::Read;
 
 use super::reader::Bytes;
-use super::{FileError, FilePart, MAGIC, UNLABELLED, VERSION};
+use super::{FileError, FilePart, LABELLED, MAGIC, UNLABELLED, VERSION};
 use crate::error::Result;
 use crate::map::{DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Number, Value};
+
+use bytemuck::Pod;
 
 /// Bytes of a header.
 pub(super) const LEN: usize = 64;
@@ -13,6 +15,11 @@ pub(super) const LEN: usize = 64;
 /// 1 for little-endian keys and values, 2 for big-endian ones.
 const BYTE_ORDER: u8 = if cfg!(target_endian = "little") { 1 } else { 2 };
 const OTHER_ORDER: u8 = 3 - BYTE_ORDER;
+
+/// The kind of values that are no numbers.
+const NO_NUMBER: u8 = 3;
+/// Beside the kind of the values: whether a key may have several pairs.
+const MULTIMAP: u8 = 1 << 7;
 
 /// What a saved map says about itself.
 ///
@@ -25,8 +32,10 @@ pub struct Header {
     pub key_bytes: u16,
     /// Bytes of a value.
     pub value_bytes: u32,
-    /// How the values were read as numbers.
-    pub number: Number,
+    /// How the values were read as numbers; none of an [`ArenaMap`](crate::ArenaMap), whose values are bytes.
+    pub number: Option<Number>,
+    /// Whether a key may have several pairs, as in a [`ChainedMap`](crate::ChainedMap).
+    pub is_multimap: bool,
     /// Pairs that the map had when saving began. The exact number is at the end of the file; it is
     /// another if the map was changed meanwhile.
     pub pairs: u64,
@@ -47,10 +56,19 @@ impl Header {
     /// The header of a file of about so many pairs, with the usual settings of a map.
     pub fn new<K: Key, V: Value>(pairs: u64) -> Self {
         Self {
-            // Keys have 4 or 8 bytes, and values are not much larger.
+            number: Some(V::NUMBER),
+            ..Self::of_bytes::<K, V>(pairs)
+        }
+    }
+
+    /// Of a map of these types, whose values are no numbers.
+    pub fn of_bytes<K: Key, V: Pod>(pairs: u64) -> Self {
+        Self {
+            // Keys have 4 or 8 bytes, and values 256 at most.
             key_bytes: size_of::<K>() as u16,
             value_bytes: size_of::<V>() as u32,
-            number: V::NUMBER,
+            number: None,
+            is_multimap: false,
             pairs,
             capacity: pairs,
             max_load_factor: DEFAULT_MAX_LOAD_FACTOR,
@@ -82,7 +100,7 @@ impl Header {
     }
 
     /// Whether it is of a map of these types.
-    pub(super) fn expect<K: Key, V: Value>(&self) -> Result<(), FileError> {
+    pub(super) fn expect<K: Key, V: Pod>(&self) -> Result<(), FileError> {
         let (found, expected) = (usize::from(self.key_bytes), size_of::<K>());
         if found != expected {
             return Err(FileError::KeySize { found, expected });
@@ -94,26 +112,34 @@ impl Header {
         Ok(())
     }
 
+    /// The oldest version that has what it says, for earlier readers.
+    fn version(&self) -> u32 {
+        match self {
+            Self { number: None, .. }
+            | Self {
+                is_multimap: true, ..
+            } => VERSION,
+            Self { label, .. } if *label != [0; 4] => LABELLED,
+            _ => UNLABELLED,
+        }
+    }
+
     pub(super) fn encode(&self) -> [u8; LEN] {
         let growth_factor = match self.growth {
             Growth::By(factor) => factor,
             Growth::Fixed => 0.0,
         };
         let number = match self.number {
-            Number::Unsigned => 0,
-            Number::Signed => 1,
-            Number::Float => 2,
+            Some(Number::Unsigned) => 0,
+            Some(Number::Signed) => 1,
+            Some(Number::Float) => 2,
+            None => NO_NUMBER,
         };
+        let number = number | if self.is_multimap { MULTIMAP } else { 0 };
         let mut bytes = [0; LEN];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
         put(0, &MAGIC);
-        // Files without a label are as they were before there were labels, for earlier readers.
-        let version = if self.label == [0; 4] {
-            UNLABELLED
-        } else {
-            VERSION
-        };
-        put(8, &version.to_le_bytes());
+        put(8, &self.version().to_le_bytes());
         put(12, &[BYTE_ORDER, number]);
         put(14, &self.key_bytes.to_le_bytes());
         put(16, &self.value_bytes.to_le_bytes());
@@ -151,26 +177,24 @@ impl Header {
                 });
             }
         }
-        let number = match bytes[13] {
-            0 => Number::Unsigned,
-            1 => Number::Signed,
-            2 => Number::Float,
+        let number = match bytes[13] & !MULTIMAP {
+            0 => Some(Number::Unsigned),
+            1 => Some(Number::Signed),
+            2 => Some(Number::Float),
+            NO_NUMBER => None,
             _ => {
                 return Err(FileError::Field {
                     field: "kind of value",
                 });
             }
         };
-        let label = field(bytes, 56);
-        if (label == [0; 4]) != (found == UNLABELLED) {
-            return Err(FileError::Field { field: "label" });
-        }
         let submaps = u32::from_le_bytes(field(bytes, 20));
         let growth_factor = f64::from_le_bytes(field(bytes, 48));
-        Ok(Self {
+        let header = Self {
             key_bytes: u16::from_le_bytes(field(bytes, 14)),
             value_bytes: u32::from_le_bytes(field(bytes, 16)),
             number,
+            is_multimap: bytes[13] & MULTIMAP != 0,
             pairs: u64::from_le_bytes(field(bytes, 24)),
             capacity: u64::from_le_bytes(field(bytes, 32)),
             max_load_factor: f64::from_le_bytes(field(bytes, 40)),
@@ -180,8 +204,16 @@ impl Header {
                 Growth::By(growth_factor)
             },
             submaps: (submaps != 0).then_some(submaps),
-            label,
-        })
+            label: field(bytes, 56),
+        };
+        // One header has one form: the checksum of the whole file counts on it.
+        match (found, header.version()) {
+            (found, version) if found == version => Ok(header),
+            (VERSION, _) | (_, VERSION) => Err(FileError::Field {
+                field: "kind of value",
+            }),
+            _ => Err(FileError::Field { field: "label" }),
+        }
     }
 }
 

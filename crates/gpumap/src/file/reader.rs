@@ -2,12 +2,13 @@
 
 use std::io::{self, Read};
 
+use bytemuck::Pod;
 use crc32fast::Hasher;
 
 use super::header;
 use super::{BLOCK_START, END, FileError, FilePart, Header, MAX_BLOCK_PAIRS};
 use crate::error::Result;
-use crate::map::{Key, Value};
+use crate::map::Key;
 use crate::memory::host_zeroed;
 
 /// Reads the pairs of a saved map, block by block.
@@ -17,7 +18,7 @@ use crate::memory::host_zeroed;
 /// known at the end: pairs are to be trusted when [`next_block`](Self::next_block) has returned
 /// `None`.
 #[derive(Debug)]
-pub struct Reader<K: Key, V: Value, R: Read> {
+pub struct Reader<K: Key, V: Pod, R: Read> {
     bytes: Bytes<R>,
     header: Header,
     /// Of all bytes so far.
@@ -29,7 +30,7 @@ pub struct Reader<K: Key, V: Value, R: Read> {
     values: Vec<V>,
 }
 
-impl<K: Key, V: Value, R: Read> Reader<K, V, R> {
+impl<K: Key, V: Pod, R: Read> Reader<K, V, R> {
     /// Reads the header. Reads are small and large: a file should be in a
     /// [`BufReader`](std::io::BufReader).
     ///

@@ -195,7 +195,7 @@ fn other_types_and_versions_are_refused() {
     // Their kind is information.
     assert!(read::<i64, f32>(&good).is_ok());
     let header = Header::read(&mut &good[..]).unwrap();
-    assert_eq!(header.number, Number::Unsigned);
+    assert_eq!(header.number, Some(Number::Unsigned));
     let other = Writer::<u64, u64, _>::new(Vec::new(), &header).unwrap_err();
     assert!(matches!(other, Error::File { .. }));
 
@@ -207,11 +207,15 @@ fn other_types_and_versions_are_refused() {
         read::<u64, u32>(&bytes).unwrap_err()
     };
     assert!(matches!(
-        with(8, 3),
-        FileError::Version { found: 3, known: 2 }
+        with(8, 4),
+        FileError::Version { found: 4, known: 3 }
     ));
-    // The version says whether there is a label.
+    // The version says whether there is a label, and whether there are values that are no numbers, or several pairs of a key.
     assert!(matches!(with(8, 2), FileError::Field { field: "label" }));
+    for (at, byte) in [(8, 3), (13, 3), (13, 0x80)] {
+        let field = "kind of value";
+        assert!(matches!(with(at, byte), FileError::Field { field: found } if found == field));
+    }
     let byte_order = if cfg!(target_endian = "little") { 2 } else { 1 };
     assert!(matches!(with(12, byte_order), FileError::ByteOrder));
     for (at, name) in [(12, "byte order"), (13, "kind of value"), (56, "label")] {
@@ -225,10 +229,20 @@ fn other_types_and_versions_are_refused() {
 }
 
 #[test]
-fn labels_come_back_and_only_files_with_one_are_of_the_newer_version() {
-    for (label, version) in [([0; 4], 1), ([0, 0, 0, 1], 2), (*b"K\x15\x01\0", 2)] {
+fn a_file_is_of_the_oldest_version_that_has_what_it_says() {
+    let (unsigned, label) = (Some(Number::Unsigned), *b"K\x15\x01\0");
+    for (label, number, is_multimap, version) in [
+        ([0; 4], unsigned, false, 1),
+        ([0, 0, 0, 1], unsigned, false, 2),
+        (label, unsigned, false, 2),
+        ([0; 4], None, false, 3),
+        (label, None, false, 3),
+        ([0; 4], unsigned, true, 3),
+        (label, Some(Number::Float), true, 3),
+        ([0; 4], None, true, 3),
+    ] {
         let mut header = Header::new::<u32, u64>(2);
-        header.label = label;
+        (header.label, header.number, header.is_multimap) = (label, number, is_multimap);
         let mut writer = Writer::<u32, u64, _>::new(Vec::new(), &header).unwrap();
         writer.write(&[1, 2], &[3, 4]).unwrap();
         let bytes = writer.finish().unwrap();
@@ -238,8 +252,12 @@ fn labels_come_back_and_only_files_with_one_are_of_the_newer_version() {
         let block = reader.next_block().unwrap();
         assert_eq!(block, Some((&[1, 2][..], &[3, 4][..])));
         assert_eq!(reader.next_block().unwrap(), None);
-        let map = Map::<u32, u64>::builder(&Device::cpu()).load_from(&bytes[..]);
-        assert_eq!(map.unwrap().get(&[2]).unwrap(), [Some(4)]);
+        match Map::<u32, u64>::builder(&Device::cpu()).load_from(&bytes[..]) {
+            Err(Error::File { cause, .. }) if is_multimap => {
+                assert!(matches!(cause, FileError::Multimap));
+            }
+            map => assert_eq!(map.unwrap().get(&[2]).unwrap(), [Some(4)]),
+        }
     }
 }
 

@@ -187,7 +187,6 @@ impl Kind {
             Self::GetOrInsert => Traits {
                 name: "get_or_insert",
                 tells_values: true,
-                lacking: &[Chained],
                 ..STORES
             },
             Self::ExchangeIds => Traits {
@@ -200,7 +199,11 @@ impl Kind {
                     _ => "update_with",
                 },
                 takes_values: true,
-                lacking: &[Arena, Chained],
+                lacking: match update {
+                    Update::Replace => &[Chained],
+                    // Its cells have bytes, not numbers.
+                    _ => &[Arena, Chained],
+                },
                 ..READS
             },
             Self::GetAndTouch(_) => Traits {
@@ -219,7 +222,7 @@ impl Kind {
                 name: "take",
                 is_alone: true,
                 tells_values: true,
-                lacking: &[Graph, Chained],
+                lacking: &[Graph],
                 ..REMOVES
             },
             Self::TakeIds => Traits {
@@ -266,8 +269,6 @@ impl Batch<'_> {
         let lacks_flags = match by {
             // They have to be zero before the kernel, and a graph has only kernels.
             Receiver::Graph => traits.stores,
-            // Its kernels have codes of their own.
-            Receiver::Chained => traits.stores || traits.removes,
             _ => false,
         };
         let form = match by {

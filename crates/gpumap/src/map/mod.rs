@@ -69,6 +69,7 @@ pub use on_stream::OnStream;
 pub(crate) use operand::Operands;
 pub use operand::{ForAll, ForEach, Operand, Values};
 pub use pending::Pending;
+pub(crate) use retain::stay;
 pub use stats::Stats;
 pub use store::Outcome;
 

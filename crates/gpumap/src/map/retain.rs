@@ -2,10 +2,10 @@
 
 use gpumap_kernels::chunk::THREADS;
 use gpumap_kernels::primitives::filter::Test;
-use gpumap_kernels::retain::RetainArgs;
+use gpumap_kernels::retain::{RetainArgs, Stay};
 use gpumap_simt::kernel::Grid;
 
-use super::{Core, Key, Map, Value};
+use super::{Core, Key, Map, Pair, Value};
 use crate::error::Result;
 use crate::primitives::{Element, Predicate};
 
@@ -55,6 +55,20 @@ impl<K: Key + Element> Map<K, ()> {
     }
 }
 
+/// Two [raised](Test::raised) tests, for pairs of these sizes.
+pub(crate) fn stay(keys: Test<u64>, values: Test<u64>, pair: Pair) -> Stay {
+    let shift = |bytes: usize| match bytes {
+        4 => 32,
+        _ => 0,
+    };
+    Stay {
+        keys,
+        values,
+        key_shift: shift(pair.key),
+        value_shift: shift(pair.value),
+    }
+}
+
 impl Core {
     /// Removes what one of two [raised](Test::raised) tests does not hold for. Returns how many pairs that were.
     fn retain(&self, keys: Test<u64>, values: Test<u64>) -> Result<usize> {
@@ -62,16 +76,9 @@ impl Core {
         let table = self.exclusive()?;
         self.expect_sound()?;
         let (chunks, blocks) = table.chunks()?;
-        let shift = |bytes: usize| match bytes {
-            4 => 32,
-            _ => 0,
-        };
         let args = RetainArgs {
             chunks,
-            keys,
-            values,
-            key_shift: shift(self.pair.key),
-            value_shift: shift(self.pair.value),
+            stay: stay(keys, values, self.pair),
             removed: scratch.counting()?,
         };
         let grid = Grid::new(blocks, THREADS);

@@ -150,6 +150,13 @@ impl Core {
         self.run_change(table, scratch, command)
     }
 
+    /// Changes pairs that are there by a batch on the device, and waits. Returns how many keys were present.
+    pub(super) fn change_staged(&self, scratch: &mut Workspace, command: Command) -> Result<usize> {
+        let table = self.table.read();
+        self.expect_sound()?;
+        self.run_change(&table, scratch, command)
+    }
+
     /// Runs the kernel of a command that changes pairs that are there, or removes them, and waits. The caller holds the
     /// table's lock.
     pub(super) fn run_change(

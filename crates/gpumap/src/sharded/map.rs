@@ -2,6 +2,7 @@
 
 mod change;
 mod look_up;
+mod persist;
 mod retrieve;
 
 use std::mem;
@@ -26,7 +27,8 @@ use crate::op::{Execute, Op};
 /// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
 /// | Remove | [`remove`](Self::remove), [`retain`](Self::retain), [`clear`](Self::clear), [`drain`](Self::drain) |
-/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into) |
+/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`for_each_chunk`](Self::for_each_chunk) |
+/// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
 /// | Group | [`ranks`](Self::ranks), [`run`](Self::run) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`lens`](Self::lens) |
 /// | Capacity | [`capacity`](Self::capacity), [`reserve`](Self::reserve) |

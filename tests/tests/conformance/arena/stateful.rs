@@ -47,7 +47,7 @@ impl<K: Key, V: Pod + Send + Sync> Run<K, V> {
         let tags = self.tags(batch.len());
         let values: Vec<V> = blobs(tags.iter().copied());
         let before = self.model.len();
-        match self.rng.next_u32() % 16 {
+        match self.rng.next_u32() % 17 {
             0..5 => {
                 let new = self.map.upsert(&batch, &values).unwrap();
                 self.learn(&batch, &tags, true);
@@ -93,7 +93,16 @@ impl<K: Key, V: Pod + Send + Sync> Run<K, V> {
                     assert_eq!(v.as_ref().map(tag), self.model.get(&key_bits(*k)).copied());
                 }
             }
-            14 => match self.rng.next_u32() % 8 {
+            14 => {
+                let pairs = batch.iter().zip(&tags);
+                let (there, tags): (Vec<K>, Vec<u64>) = pairs
+                    .filter(|(k, _)| self.model.contains_key(&key_bits(**k)))
+                    .unzip();
+                let updated = self.map.assign(&batch, &values).unwrap();
+                self.learn(&there, &tags, true);
+                assert_eq!(updated, there.len());
+            }
+            15 => match self.rng.next_u32() % 8 {
                 0 => {
                     self.map.clear().unwrap();
                     self.model.clear();
@@ -105,6 +114,11 @@ impl<K: Key, V: Pod + Send + Sync> Run<K, V> {
                     self.model.retain(|k, _| kept.contains(k));
                 }
                 3 => self.map.reserve(most).unwrap(),
+                4 => {
+                    let removed = self.map.retain(|_, v| tag(v) % 3 != 0).unwrap();
+                    self.model.retain(|_, tag| *tag % 3 != 0);
+                    assert_eq!(removed, before - self.model.len());
+                }
                 _ => {}
             },
             _ => self.check(),

@@ -2,7 +2,7 @@
 
 use gpumap::{ArenaMap, Growth, Key, Result};
 use gpumap_tests::Target;
-use gpumap_tests::blob::{Bytes, blobs, run};
+use gpumap_tests::blob::{Bytes, blobs, run, tag};
 use gpumap_tests::faults::{
     Exception, sorted, try_every_call, try_every_call_but, try_every_call_of_making,
 };
@@ -61,6 +61,7 @@ fn storing() {
             let name = |verb: &str| format!("arena: {verb}, {room}");
             try_every_call(on, &name("insert"), build, |map| map.insert(&keys, &values));
             try_every_call(on, &name("upsert"), build, |map| map.upsert(&keys, &values));
+            try_every_call(on, &name("assign"), build, |map| map.assign(&keys, &values));
             try_every_call(on, &name("get_or_insert"), build, |map| {
                 map.get_or_insert(&keys, &values)
             });
@@ -86,6 +87,9 @@ fn taking_away() {
         try_every_call_but(on, "arena: retain_keys", idle, build, |map| {
             map.retain_keys(&some)
         });
+        try_every_call_but(on, "arena: retain", idle, build, |map| {
+            map.retain(|_, value| tag(value) % 3 != 0)
+        });
         try_every_call_but(on, "arena: clear", Exception::Heals, build, ArenaMap::clear);
         try_every_call(on, "arena: drain", build, |map| map.drain().map(sorted));
     }
@@ -102,6 +106,10 @@ fn reading_and_changing_the_size() {
         try_every_call(on, "arena: contains", build, |map| map.contains(&some));
         try_every_call(on, "arena: retrieve_all", build, |map| {
             map.retrieve_all().map(sorted)
+        });
+        try_every_call(on, "arena: save", build, |map| {
+            let mut bytes = Vec::new();
+            map.save_to(&mut bytes).map(|pairs| (pairs, bytes.len()))
         });
         try_every_call(on, "arena: stats", build, |map| {
             map.stats().map(|s| s.cells)

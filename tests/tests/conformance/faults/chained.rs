@@ -1,12 +1,13 @@
 //! Chained maps.
 
 use gpumap::chained::{ChainedMapBuilder, Operation};
+use gpumap::primitives::{Element, Predicate};
 use gpumap::{ChainedMap, Key, Result, Stream, Value};
 use gpumap_tests::faults::{
     Exception, sorted, try_every_call, try_every_call_but, try_every_call_of_making,
 };
 use gpumap_tests::pairs::{nth_key, value_by};
-use gpumap_tests::{Batch, Target, on_every_chained_format, value_bits};
+use gpumap_tests::{Batch, Target, key, on_every_chained_format, value_bits};
 
 use super::{HELD, batch};
 
@@ -96,7 +97,7 @@ fn mixed_batches() {
 
 #[test]
 fn all_else() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: Key + Element, V: Value<Bits = K::Bits> + Element>(on: &Target) {
         let some: Vec<K> = (5..HELD + 5).map(nth_key).collect();
         let build = fixed::<K, V>;
         try_every_call(on, "chained: remove", build, |map| map.remove(&some));
@@ -107,6 +108,17 @@ fn all_else() {
             build,
             ChainedMap::clear,
         );
+        let even = Predicate::Bits {
+            mask: key::<K>(1),
+            value: key(0),
+        };
+        try_every_call(on, "chained: retain", build, |map| {
+            map.retain(even, Predicate::Always)
+        });
+        try_every_call(on, "chained: save", build, |map| {
+            let mut bytes = Vec::new();
+            map.save_to(&mut bytes).map(|pairs| (pairs, bytes.len()))
+        });
         try_every_call(on, "chained: compact", build, ChainedMap::compact);
         try_every_call(on, "chained: reserve", empty::<K, V>, |map| {
             map.reserve(500)

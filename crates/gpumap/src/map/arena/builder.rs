@@ -26,12 +26,12 @@ use crate::error::Result;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ArenaMapBuilder<K, V> {
-    ids: MapBuilder<K, u32>,
+    pub(super) ids: MapBuilder<K, u32>,
     _values: PhantomData<fn() -> V>,
 }
 
 impl<K: Key, V: Pod + Send + Sync> ArenaMapBuilder<K, V> {
-    fn of(ids: MapBuilder<K, u32>) -> Self {
+    pub(super) fn of(ids: MapBuilder<K, u32>) -> Self {
         Self {
             ids,
             _values: PhantomData,

@@ -22,6 +22,7 @@ mod cells;
 mod gate;
 mod look_up;
 mod memory;
+mod persist;
 mod remove;
 mod retrieve;
 mod ring;
@@ -64,14 +65,16 @@ const MOST_BYTES: usize = 256;
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`builder`](Self::builder) |
 /// | Insert and update | [`insert`](Self::insert), [`insert_with_outcome`](Self::insert_with_outcome), [`upsert`](Self::upsert), [`get_or_insert`](Self::get_or_insert) |
+/// | Update if present | [`assign`](Self::assign) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`contains`](Self::contains) |
-/// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
-/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into) |
+/// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain_keys`](Self::retain_keys), [`retain`](Self::retain), [`clear`](Self::clear), [`drain`](Self::drain) |
+/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`chunks`](Self::chunks) |
+/// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`stats`](Self::stats) |
 /// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim) |
 ///
-/// The verbs are some of those of [`Map`], which is the better choice for values of 4 and 8 bytes: there is no `merge`,
-/// `assign`, `apply`, `retain`, `chunks`, `save`, `load`, stream or graph. A slot has
+/// For values of 4 and 8 bytes a [`Map`] is the better choice. It also merges values, which are bytes and no numbers here,
+/// and has `apply`, streams and graphs. A slot has
 /// the number of a **cell**, and the value lies there: a lookup costs one trip to memory more.
 ///
 /// ```
@@ -208,7 +211,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             return self.ids.core().run(batch, outputs);
         }
         outputs.through_arrays(batch.keys.len(), |arrays| match batch.kind {
-            kind if kind.traits().stores => self.store(batch, arrays),
+            kind if kind.traits().takes_values => self.store(batch, arrays),
             kind if kind.traits().removes => self.take_away(batch.keys, arrays),
             _ => self.look_up(batch.keys, arrays).map(|()| 0),
         })

@@ -16,7 +16,9 @@ use crate::array::Array;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::input::Input;
+use crate::file::MAX_BLOCK_PAIRS;
+use crate::input::{Input, Source};
+use crate::memory::host_push;
 use crate::op::{self, Execute};
 use crate::scratch::{ScratchRole, Workspace, address_of};
 
@@ -89,6 +91,51 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             arena.free_all_but(&self.stored_ids()?)?;
         }
         Ok(removed)
+    }
+
+    /// Keeps the pairs for which `keep` says so, and removes all others. Returns how many were removed. The values are of a
+    /// type of which the device knows nothing, so all pairs are streamed to the host. Waits for the calls in flight, and
+    /// holds new ones back: `keep` must not use the map.
+    ///
+    /// ```
+    /// use gpumap::{ArenaMap, Device};
+    /// let map = ArenaMap::<u32, [f32; 3]>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2, 3], &[[0.5; 3], [2.0; 3], [0.1; 3]])?;
+    /// assert_eq!(map.retain(|key, value| key != 3 && value[0] < 1.0)?, 2);
+    /// assert_eq!(map.retrieve_all()?, (vec![1], vec![[0.5; 3]]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`retain_keys`](Self::retain_keys).
+    pub fn retain(&self, mut keep: impl FnMut(K, &V) -> bool) -> Result<usize> {
+        let mut arena = self.arena.write();
+        let mut unwanted = Vec::new();
+        for chunk in self.ids.chunks(MAX_BLOCK_PAIRS) {
+            let chunk = chunk?;
+            let values = self.values_of(&arena, chunk.values())?;
+            for (&key, value) in chunk.keys().iter().zip(&values) {
+                if !keep(key, value) {
+                    host_push(&mut unwanted, key)?;
+                }
+            }
+        }
+        let removed = self.ids.remove(&unwanted)?;
+        if removed != 0 {
+            arena.free_all_but(&self.stored_ids()?)?;
+        }
+        Ok(removed)
+    }
+
+    /// The values in some cells. The caller has the arena alone.
+    fn values_of(&self, arena: &Arena, ids: &[u32]) -> Result<Vec<V>> {
+        let mut scratch = self.ids.core().scratch.take()?;
+        // SAFETY: the wait below is over before the ids are given back.
+        let staged = unsafe { scratch.stage(ScratchRole::Ids, Source::Host(ids)) }?;
+        let mut values = scratch.output_of_some::<V>(ScratchRole::FirstOutput, ids.len())?;
+        let to = values.as_mut_ptr().cast();
+        self.read_cells(arena, &mut scratch, staged, to, ids.len())?;
+        scratch.fetch(values, ids.len())
     }
 
     /// Removes keys, and waits. Returns how many were present. The outputs are at least as long as the keys.

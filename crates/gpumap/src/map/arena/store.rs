@@ -1,4 +1,4 @@
-//! The verbs that store pairs: values go to cells first, then the cells' ids to slots.
+//! The verbs that store pairs or replace values: values go to cells first, then the cells' ids to slots.
 
 use std::ptr;
 
@@ -36,7 +36,7 @@ struct Ids {
     own: *mut u32,
     /// What the map holds for each key, or what was replaced; null if nobody asks.
     held: *mut u32,
-    /// One byte per key, 1 where its own was stored as a new pair.
+    /// One byte per key, 1 where its own was stored: as a new pair, or by an update.
     outcomes: *mut u8,
     len: usize,
 }
@@ -112,15 +112,39 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         self.execute(op::get_or_insert(keys, values))
     }
 
-    /// Stores a batch, and waits. Returns how many keys were new. The outputs are at least as long as the keys.
+    /// Gives present keys new values; absent keys stay absent, as by [`Map::assign`](crate::Map::assign). Returns how many
+    /// keys of the batch were present. Costs as much as [`upsert`](Self::upsert), and waits for the same calls.
+    ///
+    /// ```
+    /// use gpumap::{ArenaMap, Device};
+    /// let map = ArenaMap::<u32, [u8; 12]>::new(&Device::cpu())?;
+    /// map.insert(&[1], &[*b"there before"])?;
+    /// assert_eq!(map.assign(&[1, 2], &[*b"there now   ", *b"not stored  "])?, 1);
+    /// assert_eq!(map.get(&[1, 2])?, [Some(*b"there now   "), None]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`] before anything is changed, for cells of the new values;
+    /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    pub fn assign(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<usize> {
+        self.execute(op::update(keys, values))
+    }
+
+    /// Stores a batch or updates present keys, and waits. Returns how many keys were new, or present. The outputs are at least as long as the keys.
     pub(super) fn store(&self, batch: Batch<'_>, outputs: Arrays<'_>) -> Result<usize> {
         let kind = match batch.kind {
             Kind::Merge(_) => Kind::ExchangeIds,
+            Kind::Update(update) => Kind::GetAndTouch(update),
             kind => kind,
         };
         let (keys, values, len) = (batch.keys, batch.values.each(), batch.keys.len());
         self.ids.core().scratch.of_batch(|scratch| {
-            let _pass = (kind == Kind::ExchangeIds).then(|| self.gate.enter(Gated::Replaces));
+            let _pass = replaces(kind).then(|| self.gate.enter(Gated::Replaces));
             let bytes = |output: &Option<ArrayMut<'_>>| {
                 let output = output.as_ref();
                 output.map_or(0, |output| scratch.bytes_of_array(output, len))
@@ -184,11 +208,9 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             };
             let ids = Ids {
                 own: scratch.reserve(ScratchRole::Ids, len)?,
-                held: match kind {
-                    Kind::GetOrInsert | Kind::ExchangeIds => {
-                        scratch.reserve(ScratchRole::Held, len)?
-                    }
-                    _ => ptr::null_mut(),
+                held: match Ids::are_held(kind) {
+                    true => scratch.reserve(ScratchRole::Held, len)?,
+                    false => ptr::null_mut(),
                 },
                 outcomes: match outcomes.is_null() {
                     true => scratch.reserve(ScratchRole::SecondOutput, len)?,
@@ -225,14 +247,15 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             values: ids.own.cast_const().cast(),
             out_values: ids.held.cast(),
             out_flags: ids.outcomes,
+            default: u64::from(NO_CELL),
             ..Command::of(Kind::Insert, self.ids.core().pair, len)
         };
         let new = match len {
             0 => Ok(0),
-            _ => self.ids.core().store_all(scratch, job),
+            _ if kind.traits().stores => self.ids.core().store_all(scratch, job),
+            _ => self.ids.core().change_staged(scratch, job),
         };
-        let replaces = matches!(kind, Kind::ExchangeIds);
-        self.give_back(&arena, scratch, ids, replaces, &new)?;
+        self.give_back(&arena, scratch, ids, kind, &new)?;
         match (new, grown) {
             (Ok(new), _) => Ok(Stored {
                 arena,
@@ -257,7 +280,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         arena: &Arena,
         scratch: &mut Workspace,
         ids: Ids,
-        replaces: bool,
+        kind: Kind,
         new: &Result<usize>,
     ) -> Result<()> {
         let own = Returned::all(ids.own, ids.len);
@@ -267,12 +290,14 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         };
         let replaced = Returned::all(ids.held, ids.len);
         let returned = match new {
+            // Those of present keys took the place of others.
+            Ok(_) if !kind.traits().stores => [Some(replaced), Some(not_stored)],
             // All are in the map, and took no other's place.
             Ok(new) if *new == ids.len => [None, None],
-            Ok(_) if replaces => [Some(replaced), None],
+            Ok(_) if replaces(kind) => [Some(replaced), None],
             Ok(_) => [Some(not_stored), None],
             // Keys that were made to collide: a part of the batch is in the map.
-            Err(Error::Full { partial: true, .. }) if replaces => {
+            Err(Error::Full { partial: true, .. }) if replaces(kind) => {
                 let given = ids.held;
                 let left = Returned {
                     given,
@@ -297,14 +322,21 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     }
 }
 
+/// Whether ids take the place of others.
+fn replaces(kind: Kind) -> bool {
+    matches!(kind, Kind::ExchangeIds | Kind::GetAndTouch(_))
+}
+
 impl Ids {
+    /// Whether the map's ids are told.
+    fn are_held(kind: Kind) -> bool {
+        kind == Kind::GetOrInsert || replaces(kind)
+    }
+
     /// Bytes of a new workspace that the arrays of a batch take, but for its outcomes.
     fn bytes(scratch: &Workspace, kind: Kind, keys: Array<'_>, values: Array<'_>) -> u64 {
         let ids = Workspace::bytes_of(keys.len().saturating_mul(size_of::<u32>()));
-        let told = match kind {
-            Kind::GetOrInsert | Kind::ExchangeIds => ids,
-            _ => 0,
-        };
+        let told = if Ids::are_held(kind) { ids } else { 0 };
         scratch.bytes_of_pairs(keys.bytes(), values.bytes()) + ids + told
     }
 

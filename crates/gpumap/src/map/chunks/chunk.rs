@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use bytemuck::Pod;
 use parking_lot::Mutex;
 
 use crate::buffer::PinnedBuffer;
 use crate::device::Device;
 use crate::error::Result;
-use crate::map::{Key, Value};
+use crate::map::Key;
 
 /// One part on its way, one in the hands of the caller, one to spare.
 const KEPT: usize = 3;
@@ -21,7 +22,7 @@ pub(super) struct Pinned<K, V> {
 /// Host memory that no part uses now.
 pub(super) struct Shelf<K, V>(Mutex<Vec<Pinned<K, V>>>);
 
-impl<K: Key, V: Value> Shelf<K, V> {
+impl<K: Key, V: Pod> Shelf<K, V> {
     pub fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::new(Vec::new())))
     }
@@ -45,38 +46,65 @@ impl<K: Key, V: Value> Shelf<K, V> {
     }
 }
 
-/// Pairs of a map on the host, at least one; an item of [`Chunks`](super::Chunks).
+/// Pairs of a map on the host, at least one; an item of [`Chunks`](super::Chunks), and of what other maps give out in chunks.
 ///
-/// Its memory is used again for later items once it is dropped.
-pub struct Chunk<K: Key, V: Value> {
+/// Its memory may be used again for later items once it is dropped.
+pub struct Chunk<K: Key, V: Pod> {
+    memory: Memory<K, V>,
+    len: usize,
+}
+
+/// Where pairs are.
+enum Memory<K: Key, V: Pod> {
+    Shelved(Shelved<K, V>),
+    Own(Vec<K>, Vec<V>),
+}
+
+/// Memory of a shelf; goes back on drop.
+struct Shelved<K: Key, V: Pod> {
     // Always there until the drop.
     pinned: Option<Pinned<K, V>>,
-    len: usize,
     shelf: Arc<Shelf<K, V>>,
 }
 
-impl<K: Key, V: Value> Chunk<K, V> {
+impl<K: Key, V: Pod> Chunk<K, V> {
     /// The first `len` pairs of some memory of the shelf.
     pub(super) fn new(pinned: Pinned<K, V>, len: usize, shelf: Arc<Shelf<K, V>>) -> Self {
+        let pinned = Some(pinned);
         Self {
-            pinned: Some(pinned),
+            memory: Memory::Shelved(Shelved { pinned, shelf }),
             len,
-            shelf,
         }
     }
 
-    /// The keys, each once.
+    /// As many keys as values.
+    pub(crate) fn of((keys, values): (Vec<K>, Vec<V>)) -> Self {
+        debug_assert_eq!(keys.len(), values.len());
+        let len = keys.len();
+        Self {
+            memory: Memory::Own(keys, values),
+            len,
+        }
+    }
+
+    /// The keys, each once if the map has each once.
     pub fn keys(&self) -> &[K] {
-        self.pinned
-            .as_ref()
-            .map_or(&[], |pinned| &pinned.keys[..self.len])
+        match &self.memory {
+            Memory::Shelved(Shelved { pinned, .. }) => pinned
+                .as_ref()
+                .map_or(&[], |pinned| &pinned.keys[..self.len]),
+            Memory::Own(keys, _) => keys,
+        }
     }
 
     /// The values, each at the place of its key.
     pub fn values(&self) -> &[V] {
-        self.pinned
-            .as_ref()
-            .map_or(&[], |pinned| &pinned.values[..self.len])
+        match &self.memory {
+            Memory::Shelved(Shelved { pinned, .. }) => pinned
+                .as_ref()
+                .map_or(&[], |pinned| &pinned.values[..self.len]),
+            Memory::Own(_, values) => values,
+        }
     }
 
     /// How many pairs there are.
@@ -96,7 +124,7 @@ impl<K: Key, V: Value> Chunk<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Drop for Chunk<K, V> {
+impl<K: Key, V: Pod> Drop for Shelved<K, V> {
     fn drop(&mut self) {
         if let Some(pinned) = self.pinned.take() {
             self.shelf.give_back(pinned);
@@ -104,7 +132,7 @@ impl<K: Key, V: Value> Drop for Chunk<K, V> {
     }
 }
 
-impl<K: Key, V: Value> std::fmt::Debug for Chunk<K, V> {
+impl<K: Key, V: Pod> std::fmt::Debug for Chunk<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Chunk")
             .field("len", &self.len)

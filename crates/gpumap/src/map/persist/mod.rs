@@ -1,28 +1,20 @@
 //! Saving a map to a file, and loading it.
 
-use std::fs::File;
-use std::io::{BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{Read, Write};
+use std::path::Path;
 
-use rayon::prelude::*;
-
-use super::{Growth, Key, Map, MapBuilder, Value};
+use super::{Chunk, Growth, Key, Map, MapBuilder, Value};
 use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::file::{AtomicFile, Block, FileError, Frame, Header, MAX_BLOCK_PAIRS, Reader, Writer};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::file::Header;
+#[cfg(doc)]
+use crate::file::{AtomicFile, FileError};
+use crate::persist::{self, Stored};
 
 #[cfg(test)]
 mod tests;
-
-/// Pairs that a table is made for on the word of a header alone.
-const TRUSTED: u64 = 1 << 16;
-
-/// Pairs of a block that one thread makes: enough blocks of a chunk for all threads.
-const BLOCK_PAIRS: usize = 1 << 15;
-
-/// Slots that [`Map::load`] makes at most for each pair of a file, or for each of [`TRUSTED`] pairs if
-/// the file has fewer, whatever settings the header has.
-const SLOTS_PER_PAIR: f64 = 16.0;
 
 /// # Save and load
 impl<K: Key, V: Value> Map<K, V> {
@@ -51,51 +43,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::File`], and those of [`chunks`](Self::chunks). An earlier file is as it was.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
-        let path = path.as_ref();
-        let in_file = |error| with_path(error, path);
-        let failed = |error| in_file(FileError::from(error).into());
-        let mut file = AtomicFile::create(path).map_err(failed)?;
-        let pairs = match file.target() {
-            Some(_) => self.save_by_parts(&file),
-            None => self.save_to(&mut file),
-        };
-        let pairs = pairs.map_err(in_file)?;
-        file.commit().map_err(failed)?;
-        Ok(pairs)
-    }
-
-    /// As [`save_to`](Self::save_to), by several threads.
-    fn save_by_parts(&self, file: &AtomicFile) -> Result<u64> {
-        let (mut frame, header) = Frame::begin(&self.header());
-        file.write_all_at(&header, 0).map_err(FileError::from)?;
-        let mut at = header.len() as u64;
-        let mut pairs = 0;
-        for chunk in self.chunks(MAX_BLOCK_PAIRS) {
-            let chunk = chunk?;
-            let (keys, values) = (chunk.keys(), chunk.values());
-            let columns = keys
-                .par_chunks(BLOCK_PAIRS)
-                .zip(values.par_chunks(BLOCK_PAIRS));
-            let blocks = columns.map(|(keys, values)| Block::of(keys, values));
-            let blocks: Vec<Block> = blocks.collect::<Result<_>>()?;
-            let starts: Vec<_> = blocks.iter().map(Block::start).collect();
-            let mut parts: Vec<&[u8]> = Vec::with_capacity(3 * blocks.len());
-            let columns = keys.chunks(BLOCK_PAIRS).zip(values.chunks(BLOCK_PAIRS));
-            for (start, (keys, values)) in starts.iter().zip(columns) {
-                parts.extend([
-                    &start[..],
-                    bytemuck::cast_slice(keys),
-                    bytemuck::cast_slice(values),
-                ]);
-            }
-            file.append_parts(&parts, at).map_err(FileError::from)?;
-            at += parts.iter().map(|part| part.len() as u64).sum::<u64>();
-            pairs += chunk.len() as u64;
-            blocks.iter().for_each(|block| frame.add(block));
-        }
-        file.write_all_at(&frame.end(), at)
-            .map_err(FileError::from)?;
-        Ok(pairs)
+        persist::save(self, path.as_ref())
     }
 
     /// As [`save`](Self::save), to anything that takes bytes. Nothing is buffered, and nothing
@@ -104,14 +52,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::File`], and those of [`chunks`](Self::chunks).
     pub fn save_to(&self, writer: impl Write) -> Result<u64> {
-        let mut writer = Writer::<K, V, _>::new(writer, &self.header())?;
-        for chunk in self.chunks(MAX_BLOCK_PAIRS) {
-            let chunk = chunk?;
-            writer.write(chunk.keys(), chunk.values())?;
-        }
-        let pairs = writer.pairs();
-        writer.finish()?;
-        Ok(pairs)
+        persist::save_to(self, writer)
     }
 
     /// Makes a map of the pairs and the settings in a file that [`save`](Self::save) wrote, with
@@ -131,36 +72,54 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::File`], [`Error::OutOfMemory`], [`Error::Driver`]; [`Error::Setting`] for a file
     /// that was made up.
     pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let (reader, most) = open::<K, V>(path).map_err(|error| with_path(error, path))?;
-        let loaded = Reader::new(reader).and_then(|mut reader| {
-            let header = reader.header().clone();
-            // Of a stream only the load factor is checked here; the capacity when the pairs are counted.
-            let enough = header.pairs.max(fixed_capacity(&header));
-            expect_slots(&header, most.unwrap_or(enough))?;
-            let mut builder = Self::builder(device)
-                .max_load_factor(header.max_load_factor)
-                .growth(header.growth);
-            builder.wish.submaps = header.submaps;
-            let map = builder.load_blocks(&mut reader, most)?;
-            expect_slots(&header, map.len() as u64)?;
-            if fixed_capacity(&header) > map.capacity() as u64 {
-                let capacity = usize::try_from(header.capacity).unwrap_or(usize::MAX);
-                map.reserve(capacity.saturating_sub(map.len()))?;
-            }
-            Ok(map)
-        });
-        loaded.map_err(|error| with_path(error, path))
+        persist::load(
+            path.as_ref(),
+            |header, pairs| Self::builder(device).settings_of(header).growing(pairs),
+            Self::restore,
+        )
     }
 
-    /// What is saved about the map.
-    pub(crate) fn header(&self) -> Header {
-        let mut header = Header::new::<K, V>(self.len() as u64);
-        header.capacity = self.capacity() as u64;
-        header.max_load_factor = self.core.wish.max_load_factor;
-        header.growth = self.core.growth;
-        header.submaps = self.core.wish.submaps;
-        header
+    /// Gives a map that was loaded the rest of the settings in the header.
+    pub(super) fn restore(header: &Header, map: &mut Self) -> Result<()> {
+        map.core.growth = header.growth;
+        if persist::fixed_capacity(header) > map.capacity() as u64 {
+            let capacity = usize::try_from(header.capacity).unwrap_or(usize::MAX);
+            map.reserve(capacity.saturating_sub(map.len()))?;
+        }
+        Ok(())
+    }
+
+    /// What is saved about a map with these slots.
+    pub(crate) fn settings_in(&self, header: Header) -> Header {
+        Header {
+            capacity: self.capacity() as u64,
+            max_load_factor: self.core.wish.max_load_factor,
+            growth: self.core.growth,
+            submaps: self.core.wish.submaps,
+            ..header
+        }
+    }
+}
+
+impl<K: Key, V: Value> Stored<K, V> for Map<K, V> {
+    fn header(&self) -> Header {
+        self.settings_in(Header::new::<K, V>(self.len() as u64))
+    }
+
+    fn give_chunks(
+        &self,
+        pairs: usize,
+        give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
+    ) -> Result<()> {
+        self.chunks(pairs).try_for_each(|chunk| give(&chunk?))
+    }
+
+    fn store_block(&self, keys: &[K], values: &[V]) -> Result<()> {
+        self.upsert(keys, values).map(drop)
+    }
+
+    fn pairs(&self) -> usize {
+        self.len()
     }
 }
 
@@ -184,10 +143,9 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// # Errors
     /// Those of [`Map::load`] and of [`build`](Self::build).
     pub fn load(self, path: impl AsRef<Path>) -> Result<Map<K, V>> {
-        let path = path.as_ref();
-        let loaded = open::<K, V>(path)
-            .and_then(|(reader, most)| self.load_blocks(&mut Reader::new(reader)?, most));
-        loaded.map_err(|error| with_path(error, path))
+        let growth = self.growth;
+        let map = persist::load_pairs(path.as_ref(), |pairs| self.growing(pairs));
+        map.map(|map| map.with_growth(growth))
     }
 
     /// As [`load`](Self::load), from anything that gives bytes. Room for more than 65,536 pairs
@@ -196,68 +154,31 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// # Errors
     /// As for [`load`](Self::load).
     pub fn load_from(self, reader: impl Read) -> Result<Map<K, V>> {
-        self.load_blocks(&mut Reader::new(reader)?, None)
+        let growth = self.growth;
+        let map = persist::load_from(reader, |pairs| self.growing(pairs));
+        map.map(|map| map.with_growth(growth))
     }
 
-    /// Makes room for as many pairs as the header says, but no more than `most`, and stores them.
-    fn load_blocks(
-        mut self,
-        reader: &mut Reader<K, V, impl Read>,
-        most: Option<u64>,
-    ) -> Result<Map<K, V>> {
-        let pairs = reader.header().pairs.min(most.unwrap_or(TRUSTED));
-        let pairs = usize::try_from(pairs).unwrap_or(usize::MAX);
+    /// With the settings of a map that was saved.
+    pub(crate) fn settings_of(mut self, header: &Header) -> Self {
+        self.wish.max_load_factor = header.max_load_factor;
+        self.wish.submaps = header.submaps;
+        self.growth = header.growth;
+        self
+    }
+
+    /// An empty map for so many pairs at least, which grows whatever is set: the header of a file may be wrong.
+    pub(super) fn growing(mut self, pairs: usize) -> Result<Map<K, V>> {
         self.wish.capacity = self.wish.capacity.max(pairs);
         self.check()?;
-        // While it is loaded it may grow in any case: the header may be wrong.
-        let growth = std::mem::take(&mut self.growth);
-        let mut map = self.build()?;
-        while let Some((keys, values)) = reader.next_block()? {
-            map.upsert(keys, values)?;
-        }
-        map.core.growth = growth;
-        Ok(map)
+        self.growth = Growth::default();
+        self.build()
     }
 }
 
-/// The capacity that a loaded map must have whatever its pairs take.
-fn fixed_capacity(header: &Header) -> u64 {
-    match header.growth {
-        Growth::Fixed => header.capacity,
-        Growth::By(_) => 0,
-    }
-}
-
-/// An error if the settings of a header ask for more slots than so many pairs justify.
-fn expect_slots(header: &Header, pairs: u64) -> Result<(), FileError> {
-    let counted = pairs.max(TRUSTED);
-    let capacity = fixed_capacity(header).max(counted);
-    let slots = capacity as f64 / header.max_load_factor;
-    let most = SLOTS_PER_PAIR * counted as f64;
-    // One that is NaN or negative is refused as a setting.
-    if slots > most {
-        let (slots, most) = (slots as u64, most as u64);
-        return Err(FileError::Slots { slots, pairs, most });
-    }
-    Ok(())
-}
-
-/// Opens a file, and says how many pairs its length has room for, if it has a length.
-fn open<K: Key, V: Value>(path: &Path) -> Result<(BufReader<File>, Option<u64>)> {
-    let file = File::open(path).map_err(FileError::from)?;
-    let metadata = file.metadata().map_err(FileError::from)?;
-    let pair = (size_of::<K>() + size_of::<V>()) as u64;
-    let most = metadata.is_file().then(|| metadata.len() / pair);
-    Ok((BufReader::with_capacity(1 << 16, file), most))
-}
-
-/// Says which file an error is about.
-fn with_path(error: Error, path: &Path) -> Error {
-    match error {
-        Error::File { path: None, cause } => Error::File {
-            path: Some(PathBuf::from(path)),
-            cause,
-        },
-        other => other,
+impl<K: Key, V: Value> Map<K, V> {
+    pub(super) fn with_growth(mut self, growth: Growth) -> Self {
+        self.core.growth = growth;
+        self
     }
 }

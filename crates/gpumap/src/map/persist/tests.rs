@@ -1,9 +1,11 @@
 //! Maps to files and back, and files that are left alone when something fails.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 
 use super::*;
+use crate::error::Error;
+use crate::file::{FileError, Writer};
 use crate::testing::on_every_device;
 
 fn names(folder: &Path) -> Vec<String> {

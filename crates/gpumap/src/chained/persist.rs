@@ -1,0 +1,225 @@
+//! Chunks of pairs on the host, saving to a file, and loading.
+
+use std::io::{Read, Write};
+use std::iter::FusedIterator;
+use std::path::Path;
+
+use gpumap_kernels::chained::allocator::UNITS;
+use gpumap_kernels::chained::retrieve_all::blocks;
+use parking_lot::RwLockReadGuard;
+
+use super::chains::Chains;
+use super::{ChainedMap, ChainedMapBuilder, Key, Value};
+use crate::device::Device;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::file::Header;
+use crate::map::Chunk;
+#[cfg(doc)]
+use crate::map::{Map, MapBuilder};
+use crate::persist::{self, Stored};
+use crate::scratch::Scratch;
+
+/// All pairs of a map in parts, of some blocks of the dump each. The chains are shared meanwhile: no pair moves.
+struct Parts<'m, K: Key, V: Value<Bits = K::Bits>> {
+    map: &'m ChainedMap<K, V>,
+    chains: RwLockReadGuard<'m, Chains>,
+    scratch: Scratch<'m>,
+    /// The block after the last one dumped, and how many there are.
+    next: u64,
+    blocks: u64,
+    /// Blocks of a part.
+    step: u64,
+    /// Pairs that there are in a part, but for keys whose bits mean a state: these have a block for all their pairs.
+    room: usize,
+}
+
+impl<'m, K: Key, V: Value<Bits = K::Bits>> Parts<'m, K, V> {
+    /// In parts of about so many pairs.
+    fn new(map: &'m ChainedMap<K, V>, pairs: usize) -> Result<Self> {
+        let scratch = map.scratch.take()?;
+        let chains = map.shared()?;
+        let blocks = blocks(&chains.view());
+        let of_block = UNITS as usize * map.slab_slots();
+        let step = ((pairs / of_block) as u64).clamp(1, blocks);
+        Ok(Self {
+            map,
+            chains,
+            scratch,
+            next: 0,
+            blocks,
+            step,
+            room: step as usize * of_block,
+        })
+    }
+
+    /// The next part that has pairs.
+    fn next(&mut self) -> Result<Option<Chunk<K, V>>> {
+        while self.next < self.blocks {
+            let part = self.next..self.blocks.min(self.next + self.step);
+            self.next = part.end;
+            let (map, chains) = (self.map, &self.chains);
+            let most = map.most_pairs(chains);
+            let room = self.room.min(most);
+            let pairs = self
+                .scratch
+                .collect_pairs(room, most, |scratch, outputs, room| {
+                    map.dump(chains, part.clone(), scratch, outputs, room)
+                })?;
+            if !pairs.0.is_empty() {
+                return Ok(Some(Chunk::of(pairs)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// # Dump in chunks
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+    /// Streams all pairs to the host, about `pairs` of them per item: none is empty, and they come in no order. A block of the
+    /// pool is dumped as a whole, so an item may have up to 15,360 pairs if fewer are asked for, and the three keys of
+    /// the highest bits come with all their pairs.
+    ///
+    /// Takes the map for itself: it must not compact or grow between two items.
+    ///
+    /// ```
+    /// use gpumap::{ChainedMap, Device};
+    /// let mut map = ChainedMap::<u32, u32>::with_capacity(&Device::cpu(), 100)?;
+    /// map.append(&[1, 2, 2], &[10, 20, 20])?;
+    /// let mut seen = 0;
+    /// for chunk in map.chunks(4_096) {
+    ///     let chunk = chunk?;
+    ///     assert!(chunk.iter().all(|(key, value)| value == 10 * key));
+    ///     seen += chunk.len();
+    /// }
+    /// assert_eq!(seen, 3);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// From `next`: [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`]; nothing comes after an error.
+    pub fn chunks(&mut self, pairs: usize) -> impl FusedIterator<Item = Result<Chunk<K, V>>> {
+        let map = &*self;
+        let mut parts = None;
+        persist::until_error(move || match &mut parts {
+            Some(parts) => Parts::next(parts),
+            none => none.insert(Parts::new(map, pairs)?).next(),
+        })
+    }
+}
+
+/// # Save and load
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+    /// Saves all pairs to a file, and returns how many; see [`Map::save`]. Beside calls that change the map it has what a
+    /// dump has; those that compact or grow it wait.
+    ///
+    /// ```
+    /// use gpumap::{ChainedMap, Device};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pairs.gpumap");
+    /// let map = ChainedMap::<u32, u32>::with_capacity(&Device::cpu(), 100)?;
+    /// map.append(&[1, 2, 2], &[10, 20, 21])?;
+    /// assert_eq!(map.save(&path)?, 3);
+    ///
+    /// let back = ChainedMap::<u32, u32>::load(&Device::cpu(), &path)?;
+    /// assert_eq!(back.count(&[1, 2, 3])?, [1, 2, 0]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Map::save`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
+        persist::save(self, path.as_ref())
+    }
+
+    /// As [`save`](Self::save), to anything that takes bytes; see [`Map::save_to`].
+    ///
+    /// # Errors
+    /// As for [`Map::save_to`].
+    pub fn save_to(&self, writer: impl Write) -> Result<u64> {
+        persist::save_to(self, writer)
+    }
+
+    /// Makes a map of the pairs in a file, which a map of another kind may have saved; see [`Map::load`]. All of them are
+    /// [appended](Self::append): of several pairs with one key, another one may be the first. The buckets and the pool are
+    /// those of a map that was made for as many pairs; [`ChainedMapBuilder::load`] takes other settings.
+    ///
+    /// # Errors
+    /// As for [`Map::load`].
+    pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(device).load(path)
+    }
+}
+
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
+    /// Makes the map with the pairs of a file, as [`MapBuilder::load`] does. The settings are the builder's; the
+    /// capacity is enough for the pairs at least, unless the [pool](Self::pool_slabs) is fixed.
+    ///
+    /// # Errors
+    /// As for [`MapBuilder::load`]; [`Error::Full`] if the pairs do not fit in a fixed pool.
+    pub fn load(self, path: impl AsRef<Path>) -> Result<ChainedMap<K, V>> {
+        persist::load_pairs(path.as_ref(), |pairs| self.for_pairs(pairs))
+    }
+
+    /// As [`load`](Self::load), from anything that gives bytes; see [`MapBuilder::load_from`].
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub fn load_from(self, reader: impl Read) -> Result<ChainedMap<K, V>> {
+        persist::load_from(reader, |pairs| self.for_pairs(pairs))
+    }
+}
+
+impl<K: Key, V: Value<Bits = K::Bits>> Stored<K, V> for ChainedMap<K, V> {
+    const IS_MULTIMAP: bool = true;
+
+    fn header(&self) -> Header {
+        let mut header = Header::new::<K, V>(self.len() as u64);
+        header.is_multimap = true;
+        header.capacity = self.capacity() as u64;
+        header
+    }
+
+    fn give_chunks(
+        &self,
+        pairs: usize,
+        give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
+    ) -> Result<()> {
+        let mut parts = Parts::new(self, pairs)?;
+        while let Some(chunk) = parts.next()? {
+            give(&chunk)?;
+        }
+        Ok(())
+    }
+
+    fn store_block(&self, keys: &[K], values: &[V]) -> Result<()> {
+        self.append(keys, values)
+    }
+
+    fn pairs(&self) -> usize {
+        self.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As if a key had more pairs than there is room for in a part.
+    #[test]
+    fn a_part_with_more_pairs_than_room_is_whole() {
+        let map = ChainedMap::<u32, u32>::with_capacity(&Device::cpu(), 2_000).unwrap();
+        let keys: Vec<u32> = (0..2_000).chain([u32::MAX; 50]).collect();
+        map.append(&keys, &keys).unwrap();
+        let mut parts = Parts::new(&map, 1).unwrap();
+        parts.room = 1;
+        let mut seen = Vec::new();
+        while let Some(chunk) = parts.next().unwrap() {
+            assert!(chunk.iter().all(|(key, value)| key == value));
+            seen.extend_from_slice(chunk.keys());
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, keys);
+    }
+}

@@ -1,0 +1,192 @@
+//! Chunks of pairs on the host, saving to a file, and loading.
+
+use std::io::{Read, Write};
+use std::iter::FusedIterator;
+use std::path::Path;
+
+use bytemuck::Pod;
+
+use super::super::{Chunk, Growth, Key, Map};
+use super::{ArenaMap, ArenaMapBuilder};
+use crate::device::Device;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::file::Header;
+#[cfg(doc)]
+use crate::map::MapBuilder;
+use crate::memory::{host_collect, host_zeroed};
+use crate::persist::{self, Stored};
+
+/// # Dump in chunks
+impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
+    /// Streams all pairs to the host, about `pairs` of them per item, as [`Map::chunks`] does, and with the same contract
+    /// while the map changes: a pair that is there from the first call to the last is reported exactly once.
+    ///
+    /// ```
+    /// use gpumap::{ArenaMap, Device};
+    /// let map = ArenaMap::<u32, [u32; 3]>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2], &[[10; 3], [20; 3]])?;
+    /// let mut seen = 0;
+    /// for chunk in map.chunks(4_096) {
+    ///     let chunk = chunk?;
+    ///     assert!(chunk.iter().all(|(key, value)| value == [10 * key; 3]));
+    ///     seen += chunk.len();
+    /// }
+    /// assert_eq!(seen, 2);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Map::chunks`]; nothing comes after an error.
+    pub fn chunks(&self, pairs: usize) -> impl FusedIterator<Item = Result<Chunk<K, V>>> {
+        let mut ids = self.ids.chunks(pairs);
+        persist::until_error(move || {
+            while let Some(chunk) = ids.next().transpose()? {
+                let chunk = self.present(chunk.keys())?;
+                if !chunk.is_empty() {
+                    return Ok(Some(chunk));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    /// The pairs of those keys that are present now. An id that was dumped is of no use: a call that changes the map may
+    /// have put another key's value into its cell.
+    fn present(&self, keys: &[K]) -> Result<Chunk<K, V>> {
+        let mut values: Vec<V> = host_zeroed(keys.len())?;
+        let mut found = host_zeroed(keys.len())?;
+        self.get_into(keys, &mut values, &mut found)?;
+        let mut keys = host_collect(keys.iter().copied())?;
+        if found.contains(&0) {
+            let kept = |at: usize| found[at] != 0;
+            retain_at(&mut keys, kept);
+            retain_at(&mut values, kept);
+        }
+        Ok(Chunk::of((keys, values)))
+    }
+}
+
+/// Keeps the elements at some places.
+fn retain_at<T>(elements: &mut Vec<T>, is_kept: impl Fn(usize) -> bool) {
+    let mut at = 0..;
+    elements.retain(|_| at.next().is_some_and(&is_kept));
+}
+
+/// # Save and load
+impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
+    /// Saves all pairs to a file, and returns how many; see [`Map::save`]. The bytes of values are saved as they are
+    /// in memory: [`load`](Self::load) takes them on a machine of the same byte order, into a type of the same size.
+    ///
+    /// ```
+    /// use gpumap::{ArenaMap, Device};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("names.gpumap");
+    /// let names = ArenaMap::<u32, [u8; 5]>::new(&Device::cpu())?;
+    /// names.insert(&[1, 2], &[*b"one  ", *b"two  "])?;
+    /// assert_eq!(names.save(&path)?, 2);
+    ///
+    /// let back = ArenaMap::<u32, [u8; 5]>::load(&Device::cpu(), &path)?;
+    /// assert_eq!(back.get(&[2, 3])?, [Some(*b"two  "), None]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Map::save`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
+        persist::save(self, path.as_ref())
+    }
+
+    /// As [`save`](Self::save), to anything that takes bytes; see [`Map::save_to`].
+    ///
+    /// # Errors
+    /// As for [`Map::save_to`].
+    pub fn save_to(&self, writer: impl Write) -> Result<u64> {
+        persist::save_to(self, writer)
+    }
+
+    /// Makes a map of the pairs and the settings in a file; see [`Map::load`]. The file may also be one that a [`Map`]
+    /// saved, with values of the same size.
+    ///
+    /// # Errors
+    /// As for [`Map::load`].
+    pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
+        persist::load(
+            path.as_ref(),
+            |header, pairs| {
+                let ids = Map::builder(device).settings_of(header);
+                ArenaMapBuilder::of(ids).growing(pairs)
+            },
+            |header, map| {
+                map.growth = header.growth;
+                Map::restore(header, &mut map.ids)?;
+                match header.growth {
+                    // As many cells.
+                    Growth::Fixed => map.reserve(map.ids.capacity().saturating_sub(map.len())),
+                    Growth::By(_) => Ok(()),
+                }
+            },
+        )
+    }
+}
+
+impl<K: Key, V: Pod + Send + Sync> ArenaMapBuilder<K, V> {
+    /// Makes the map with the pairs of a file, as [`MapBuilder::load`] does. The settings are the builder's.
+    ///
+    /// # Errors
+    /// As for [`MapBuilder::load`].
+    pub fn load(self, path: impl AsRef<Path>) -> Result<ArenaMap<K, V>> {
+        let growth = self.ids.growth;
+        let map = persist::load_pairs(path.as_ref(), |pairs| self.growing(pairs));
+        map.map(|map| map.with_growth(growth))
+    }
+
+    /// As [`load`](Self::load), from anything that gives bytes; see [`MapBuilder::load_from`].
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub fn load_from(self, reader: impl Read) -> Result<ArenaMap<K, V>> {
+        let growth = self.ids.growth;
+        let map = persist::load_from(reader, |pairs| self.growing(pairs));
+        map.map(|map| map.with_growth(growth))
+    }
+
+    /// See [`MapBuilder::growing`].
+    fn growing(self, pairs: usize) -> Result<ArenaMap<K, V>> {
+        ArenaMap::of(self.ids.growing(pairs)?, Growth::default())
+    }
+}
+
+impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
+    fn with_growth(mut self, growth: Growth) -> Self {
+        self.growth = growth;
+        self.ids = self.ids.with_growth(growth);
+        self
+    }
+}
+
+impl<K: Key, V: Pod + Send + Sync> Stored<K, V> for ArenaMap<K, V> {
+    fn header(&self) -> Header {
+        let header = Header::of_bytes::<K, V>(self.len() as u64);
+        let header = self.ids.settings_in(header);
+        let capacity = self.capacity() as u64;
+        Header { capacity, ..header }
+    }
+
+    fn give_chunks(
+        &self,
+        pairs: usize,
+        give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
+    ) -> Result<()> {
+        self.chunks(pairs).try_for_each(|chunk| give(&chunk?))
+    }
+
+    fn store_block(&self, keys: &[K], values: &[V]) -> Result<()> {
+        self.upsert(keys, values).map(drop)
+    }
+
+    fn pairs(&self) -> usize {
+        self.len()
+    }
+}

@@ -1,0 +1,232 @@
+//! Saving maps to files and loading them: the same for every kind of map.
+//!
+//! A kind of map implements [`Stored`]. Its methods `save`, `save_to`, `load` and `load_from` call the functions here.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::iter::FusedIterator;
+use std::path::{Path, PathBuf};
+
+use bytemuck::Pod;
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::file::{AtomicFile, Block, FileError, Frame, Header, MAX_BLOCK_PAIRS, Reader, Writer};
+use crate::map::{Chunk, Growth, Key};
+
+/// Pairs that a table is made for on the word of a header alone.
+const TRUSTED: u64 = 1 << 16;
+
+/// Pairs of a block that one thread makes: enough blocks of a chunk for all threads.
+const BLOCK_PAIRS: usize = 1 << 15;
+
+/// Bytes of the pairs that are on the host at a time, about.
+const CHUNK_BYTES: usize = 16 << 20;
+
+/// Slots that are made at most for each pair of a file, or for each of [`TRUSTED`] pairs if the file has
+/// fewer, whatever settings the header has.
+const SLOTS_PER_PAIR: f64 = 16.0;
+
+/// A map that can be saved and loaded.
+pub(crate) trait Stored<K: Key, V: Pod + Sync> {
+    /// Whether a key may have several pairs.
+    const IS_MULTIMAP: bool = false;
+
+    /// What is saved about the map.
+    fn header(&self) -> Header;
+
+    /// Gives all pairs out, about so many at a time, until that fails.
+    fn give_chunks(
+        &self,
+        pairs: usize,
+        give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
+    ) -> Result<()>;
+
+    /// Stores pairs of a file.
+    fn store_block(&self, keys: &[K], values: &[V]) -> Result<()>;
+
+    /// How many pairs it holds.
+    fn pairs(&self) -> usize;
+}
+
+/// What `next` gives, until that is nothing or an error.
+pub(crate) fn until_error<T>(
+    mut next: impl FnMut() -> Result<Option<T>>,
+) -> impl FusedIterator<Item = Result<T>> {
+    let mut is_over = false;
+    std::iter::from_fn(move || {
+        if is_over {
+            return None;
+        }
+        let item = next().transpose();
+        is_over = !matches!(item, Some(Ok(_)));
+        item
+    })
+    .fuse()
+}
+
+/// Pairs of a chunk.
+fn chunk_pairs<K, V>() -> usize {
+    (CHUNK_BYTES / (size_of::<K>() + size_of::<V>())).min(MAX_BLOCK_PAIRS)
+}
+
+/// Saves all pairs to a file, which is there whole or not at all. Returns how many.
+pub(crate) fn save<K: Key, V: Pod + Sync>(map: &impl Stored<K, V>, path: &Path) -> Result<u64> {
+    let in_file = |error| with_path(error, path);
+    let failed = |error| in_file(FileError::from(error).into());
+    let mut file = AtomicFile::create(path).map_err(failed)?;
+    let pairs = match file.target() {
+        Some(_) => save_by_parts(map, &file),
+        None => save_to(map, &mut file),
+    };
+    let pairs = pairs.map_err(in_file)?;
+    file.commit().map_err(failed)?;
+    Ok(pairs)
+}
+
+/// As [`save_to`], by several threads.
+fn save_by_parts<K: Key, V: Pod + Sync>(map: &impl Stored<K, V>, file: &AtomicFile) -> Result<u64> {
+    let (mut frame, header) = Frame::begin(&map.header());
+    file.write_all_at(&header, 0).map_err(FileError::from)?;
+    let mut at = header.len() as u64;
+    let mut pairs = 0;
+    map.give_chunks(chunk_pairs::<K, V>(), &mut |chunk| {
+        let (keys, values) = (chunk.keys(), chunk.values());
+        let columns = keys
+            .par_chunks(BLOCK_PAIRS)
+            .zip(values.par_chunks(BLOCK_PAIRS));
+        let blocks = columns.map(|(keys, values)| Block::of(keys, values));
+        let blocks: Vec<Block> = blocks.collect::<Result<_>>()?;
+        let starts: Vec<_> = blocks.iter().map(Block::start).collect();
+        let mut parts: Vec<&[u8]> = Vec::with_capacity(3 * blocks.len());
+        let columns = keys.chunks(BLOCK_PAIRS).zip(values.chunks(BLOCK_PAIRS));
+        for (start, (keys, values)) in starts.iter().zip(columns) {
+            parts.extend([
+                &start[..],
+                bytemuck::cast_slice(keys),
+                bytemuck::cast_slice(values),
+            ]);
+        }
+        file.append_parts(&parts, at).map_err(FileError::from)?;
+        at += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        pairs += chunk.len() as u64;
+        blocks.iter().for_each(|block| frame.add(block));
+        Ok(())
+    })?;
+    file.write_all_at(&frame.end(), at)
+        .map_err(FileError::from)?;
+    Ok(pairs)
+}
+
+/// Saves all pairs to anything that takes bytes. Returns how many.
+pub(crate) fn save_to<K: Key, V: Pod + Sync>(
+    map: &impl Stored<K, V>,
+    writer: impl Write,
+) -> Result<u64> {
+    let mut writer = Writer::<K, V, _>::new(writer, &map.header())?;
+    map.give_chunks(chunk_pairs::<K, V>(), &mut |chunk| {
+        writer.write(chunk.keys(), chunk.values())
+    })?;
+    let pairs = writer.pairs();
+    writer.finish()?;
+    Ok(pairs)
+}
+
+/// Makes a map of a file and the settings in its header: `make` is told these, and how many pairs there may be, and
+/// `restore` gives it what is to be believed only when the whole file has been read.
+pub(crate) fn load<K: Key, V: Pod + Sync, M: Stored<K, V>>(
+    path: &Path,
+    make: impl FnOnce(&Header, usize) -> Result<M>,
+    restore: impl FnOnce(&Header, &mut M) -> Result<()>,
+) -> Result<M> {
+    let loaded = open::<K, V>(path).and_then(|(reader, most)| {
+        let mut reader = Reader::new(reader)?;
+        let header = reader.header().clone();
+        // Of a stream only the load factor is checked here; the capacity when the pairs are counted.
+        let enough = header.pairs.max(fixed_capacity(&header));
+        expect_slots(&header, most.unwrap_or(enough))?;
+        let mut map = fill(&mut reader, most, |pairs| make(&header, pairs))?;
+        expect_slots(&header, map.pairs() as u64)?;
+        restore(&header, &mut map)?;
+        Ok(map)
+    });
+    loaded.map_err(|error| with_path(error, path))
+}
+
+/// Makes a map of a file: `make` is told how many pairs there may be.
+pub(crate) fn load_pairs<K: Key, V: Pod + Sync, M: Stored<K, V>>(
+    path: &Path,
+    make: impl FnOnce(usize) -> Result<M>,
+) -> Result<M> {
+    let loaded =
+        open::<K, V>(path).and_then(|(reader, most)| fill(&mut Reader::new(reader)?, most, make));
+    loaded.map_err(|error| with_path(error, path))
+}
+
+/// As [`load_pairs`], from anything that gives bytes.
+pub(crate) fn load_from<K: Key, V: Pod + Sync, M: Stored<K, V>>(
+    reader: impl Read,
+    make: impl FnOnce(usize) -> Result<M>,
+) -> Result<M> {
+    fill(&mut Reader::new(reader)?, None, make)
+}
+
+/// Makes a map for as many pairs as the header says, but no more than `most`, and stores them.
+fn fill<K: Key, V: Pod + Sync, M: Stored<K, V>>(
+    reader: &mut Reader<K, V, impl Read>,
+    most: Option<u64>,
+    make: impl FnOnce(usize) -> Result<M>,
+) -> Result<M> {
+    let header = reader.header();
+    if header.is_multimap && !M::IS_MULTIMAP {
+        return Err(FileError::Multimap.into());
+    }
+    let pairs = header.pairs.min(most.unwrap_or(TRUSTED));
+    let map = make(usize::try_from(pairs).unwrap_or(usize::MAX))?;
+    while let Some((keys, values)) = reader.next_block()? {
+        map.store_block(keys, values)?;
+    }
+    Ok(map)
+}
+
+/// The capacity that a loaded map must have whatever its pairs take.
+pub(crate) fn fixed_capacity(header: &Header) -> u64 {
+    match header.growth {
+        Growth::Fixed => header.capacity,
+        Growth::By(_) => 0,
+    }
+}
+
+/// An error if the settings of a header ask for more slots than so many pairs justify.
+fn expect_slots(header: &Header, pairs: u64) -> Result<(), FileError> {
+    let counted = pairs.max(TRUSTED);
+    let capacity = fixed_capacity(header).max(counted);
+    let slots = capacity as f64 / header.max_load_factor;
+    let most = SLOTS_PER_PAIR * counted as f64;
+    // One that is NaN or negative is refused as a setting.
+    if slots > most {
+        let (slots, most) = (slots as u64, most as u64);
+        return Err(FileError::Slots { slots, pairs, most });
+    }
+    Ok(())
+}
+
+/// Opens a file, and says how many pairs its length has room for, if it has a length.
+fn open<K, V>(path: &Path) -> Result<(BufReader<File>, Option<u64>)> {
+    let file = File::open(path).map_err(FileError::from)?;
+    let metadata = file.metadata().map_err(FileError::from)?;
+    let pair = (size_of::<K>() + size_of::<V>()) as u64;
+    let most = metadata.is_file().then(|| metadata.len() / pair);
+    Ok((BufReader::with_capacity(1 << 16, file), most))
+}
+
+/// Says which file an error is about.
+fn with_path(error: Error, path: &Path) -> Error {
+    match error {
+        Error::File { path: None, cause } => Error::File {
+            path: Some(PathBuf::from(path)),
+            cause,
+        },
+        other => other,
+    }
+}

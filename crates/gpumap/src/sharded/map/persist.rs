@@ -1,0 +1,147 @@
+//! Chunks of pairs on the host, saving to a file, and loading.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use super::super::Ranks;
+use super::{Seat, ShardedMap};
+use crate::error::Result;
+use crate::file::Header;
+use crate::map::{Chunk, Growth, Key, Value};
+#[cfg(doc)]
+use crate::map::{Map, MapBuilder};
+use crate::persist::{self, Stored};
+
+/// # Dump in chunks
+impl<K: Key, V: Value> ShardedMap<K, V> {
+    /// Streams all pairs to the host, rank by rank: about `pairs` of them at a time are given to `give`, until that fails.
+    /// What [`Map::chunks`] says of a map that changes meanwhile holds for the pairs of each rank from its first chunk to
+    /// its last.
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+    /// let mut seen = 0;
+    /// map.for_each_chunk(4_096, |chunk| {
+    ///     assert!(chunk.iter().all(|(key, value)| value == 10 * key));
+    ///     seen += chunk.len();
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(seen, 3);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Map::chunks`], of any rank; those of `give`.
+    pub fn for_each_chunk(
+        &self,
+        pairs: usize,
+        mut give: impl FnMut(&Chunk<K, V>) -> Result<()>,
+    ) -> Result<()> {
+        self.give_chunks(pairs, &mut give)
+    }
+}
+
+/// # Save and load
+impl<K: Key, V: Value> ShardedMap<K, V> {
+    /// Saves the pairs of all ranks to one file, and returns how many; see [`Map::save`]. A [`Map`] and a group of any size
+    /// load it.
+    ///
+    /// ```
+    /// use gpumap::sharded::{Ranks, devices};
+    /// use gpumap::{Device, Map, ShardedMap};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("map.gpumap");
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let map = ShardedMap::<u32, u32>::new(&ranks)?;
+    /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+    /// assert_eq!(map.save(&path)?, 3);
+    ///
+    /// let back = ShardedMap::<u32, u32>::load(&ranks, &path)?;
+    /// assert_eq!(back.get(&[3, 4])?, [Some(30), None]);
+    /// assert_eq!(Map::<u32, u32>::load(&Device::cpu(), &path)?.len(), 3);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Map::save`], of any rank.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
+        persist::save(self, path.as_ref())
+    }
+
+    /// As [`save`](Self::save), to anything that takes bytes; see [`Map::save_to`].
+    ///
+    /// # Errors
+    /// As for [`Map::save_to`], of any rank.
+    pub fn save_to(&self, writer: impl Write) -> Result<u64> {
+        persist::save_to(self, writer)
+    }
+
+    /// Makes a map over a group of the pairs in a file, which any kind of map with one pair per key may have saved; see
+    /// [`Map::load`]. The load factor, the submaps and the factor by which it grows are those of the file. A map of a fixed capacity
+    /// grows when it has been loaded: other ranks have other shares.
+    ///
+    /// # Errors
+    /// As for [`Map::load`]; as for [`with`](Self::with).
+    pub fn load(ranks: &Ranks, path: impl AsRef<Path>) -> Result<Self> {
+        persist::load(
+            path.as_ref(),
+            |header, pairs| Self::of_settings(ranks, header, pairs),
+            |_, _| Ok(()),
+        )
+    }
+
+    /// As [`load`](Self::load), from anything that gives bytes, with the usual settings; see [`MapBuilder::load_from`].
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub fn load_from(ranks: &Ranks, reader: impl Read) -> Result<Self> {
+        persist::load_from(reader, |pairs| Self::with_capacity(ranks, pairs))
+    }
+
+    fn of_settings(ranks: &Ranks, header: &Header, pairs: usize) -> Result<Self> {
+        let header = Header {
+            growth: match header.growth {
+                Growth::Fixed => Growth::default(),
+                growth => growth,
+            },
+            ..header.clone()
+        };
+        Self::with(ranks, None, |builder, share| {
+            builder.settings_of(&header).capacity(share(pairs))
+        })
+    }
+}
+
+impl<K: Key, V: Value> Stored<K, V> for ShardedMap<K, V> {
+    fn header(&self) -> Header {
+        let header = Header::new::<K, V>(self.len() as u64);
+        // The ranks were given the same settings.
+        let header = match self.seats.first() {
+            Some(seat) => seat.map().settings_in(header),
+            None => header,
+        };
+        let capacity = self.capacity() as u64;
+        Header { capacity, ..header }
+    }
+
+    fn give_chunks(
+        &self,
+        pairs: usize,
+        give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
+    ) -> Result<()> {
+        let mut maps = self.seats.iter().map(Seat::map);
+        maps.try_for_each(|map| map.give_chunks(pairs, give))
+    }
+
+    fn store_block(&self, keys: &[K], values: &[V]) -> Result<()> {
+        self.upsert(keys, values).map(drop)
+    }
+
+    fn pairs(&self) -> usize {
+        self.len()
+    }
+}
