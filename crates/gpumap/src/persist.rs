@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::file::{AtomicFile, Block, FileError, Frame, Header, MAX_BLOCK_PAIRS, Reader, Writer};
 use crate::map::{Chunk, Growth, Key};
+use crate::op::{self, Execute};
 
 /// Pairs that a table is made for on the word of a header alone.
 const TRUSTED: u64 = 1 << 16;
@@ -28,9 +29,13 @@ const CHUNK_BYTES: usize = 16 << 20;
 const SLOTS_PER_PAIR: f64 = 16.0;
 
 /// A map that can be saved and loaded.
-pub(crate) trait Stored<K: Key, V: Pod + Sync> {
+pub(crate) trait Stored<K: Key, V: Pod + Sync>: Execute<K, V> {
     /// Whether a key may have several pairs.
     const IS_MULTIMAP: bool = false;
+
+    /// Whether a lock of the map is held while chunks are given out. Then no job of rayon's pool may be waited for: all its
+    /// threads may be in calls that wait for this lock, and a thread of it that waits may take up such a call itself.
+    const HOLDS_LOCK: bool = false;
 
     /// What is saved about the map.
     fn header(&self) -> Header;
@@ -42,8 +47,10 @@ pub(crate) trait Stored<K: Key, V: Pod + Sync> {
         give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()>;
 
-    /// Stores pairs of a file.
-    fn store_block(&self, keys: &[K], values: &[V]) -> Result<()>;
+    /// Stores pairs of a file: of several with one key all if it is of a multimap, else one.
+    fn store_block(&self, keys: &[K], values: &[V], _is_multimap: bool) -> Result<()> {
+        self.execute(op::upsert(keys, values)).map(drop)
+    }
 
     /// How many pairs it holds.
     fn pairs(&self) -> usize;
@@ -66,18 +73,18 @@ pub(crate) fn until_error<T>(
 }
 
 /// Pairs of a chunk.
-fn chunk_pairs<K, V>() -> usize {
+pub(crate) fn chunk_pairs<K, V>() -> usize {
     (CHUNK_BYTES / (size_of::<K>() + size_of::<V>())).min(MAX_BLOCK_PAIRS)
 }
 
 /// Saves all pairs to a file, which is there whole or not at all. Returns how many.
-pub(crate) fn save<K: Key, V: Pod + Sync>(map: &impl Stored<K, V>, path: &Path) -> Result<u64> {
+pub(crate) fn save<K: Key, V: Pod + Sync, M: Stored<K, V>>(map: &M, path: &Path) -> Result<u64> {
     let in_file = |error| with_path(error, path);
     let failed = |error| in_file(FileError::from(error).into());
     let mut file = AtomicFile::create(path).map_err(failed)?;
     let pairs = match file.target() {
-        Some(_) => save_by_parts(map, &file),
-        None => save_to(map, &mut file),
+        Some(_) if !M::HOLDS_LOCK => save_by_parts(map, &file),
+        _ => save_to(map, &mut file),
     };
     let pairs = pairs.map_err(in_file)?;
     file.commit().map_err(failed)?;
@@ -181,10 +188,11 @@ fn fill<K: Key, V: Pod + Sync, M: Stored<K, V>>(
     if header.is_multimap && !M::IS_MULTIMAP {
         return Err(FileError::Multimap.into());
     }
+    let is_multimap = header.is_multimap;
     let pairs = header.pairs.min(most.unwrap_or(TRUSTED));
     let map = make(usize::try_from(pairs).unwrap_or(usize::MAX))?;
     while let Some((keys, values)) = reader.next_block()? {
-        map.store_block(keys, values)?;
+        map.store_block(keys, values, is_multimap)?;
     }
     Ok(map)
 }
@@ -228,5 +236,77 @@ fn with_path(error: Error, path: &Path) -> Error {
             cause,
         },
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::op::Op;
+
+    /// A map of one pair that holds its lock while it gives that out.
+    struct Locked(Mutex<()>);
+
+    impl Execute<u32, u32> for Locked {
+        fn execute<A>(&self, _: Op<'_, u32, u32, A>) -> Result<A> {
+            Err(Error::Poisoned)
+        }
+    }
+
+    impl Stored<u32, u32> for Locked {
+        const HOLDS_LOCK: bool = true;
+
+        fn header(&self) -> Header {
+            Header::new::<u32, u32>(1)
+        }
+
+        /// While all threads of rayon's pool wait for the lock, as calls on the map may.
+        fn give_chunks(
+            &self,
+            _: usize,
+            give: &mut dyn FnMut(&Chunk<u32, u32>) -> Result<()>,
+        ) -> Result<()> {
+            let waiting = AtomicUsize::new(0);
+            let lock = self.0.lock();
+            thread::scope(|scope| {
+                let calls = scope.spawn(|| {
+                    rayon::broadcast(|_| {
+                        waiting.fetch_add(1, Ordering::AcqRel);
+                        self.0.try_lock_for(Duration::from_secs(20)).is_some()
+                    })
+                });
+                while waiting.load(Ordering::Acquire) != rayon::current_num_threads() {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                let given = give(&Chunk::of((vec![1], vec![2])));
+                drop(lock);
+                let have_run = calls.join().unwrap();
+                assert!(
+                    have_run.into_iter().all(|has| has),
+                    "saving waited for the pool"
+                );
+                given
+            })
+        }
+
+        fn pairs(&self) -> usize {
+            1
+        }
+    }
+
+    #[test]
+    fn a_map_that_holds_a_lock_is_saved_while_the_threads_of_the_pool_wait_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map");
+        assert_eq!(save(&Locked(Mutex::new(())), &path).unwrap(), 1);
+        let mut reader = Reader::<u32, u32, _>::new(File::open(&path).unwrap()).unwrap();
+        assert_eq!(reader.next_block().unwrap(), Some((&[1][..], &[2][..])));
+        assert_eq!(reader.next_block().unwrap(), None);
     }
 }

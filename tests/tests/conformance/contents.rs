@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use bytemuck::Pod;
-use gpumap::file::FileError;
+use gpumap::file::{FileError, Header, Writer};
 use gpumap::op::{self, Execute};
 use gpumap::primitives::{Element, Predicate};
 use gpumap::sharded::Ranks;
@@ -299,6 +299,28 @@ fn several_pairs_of_a_key_come_back() {
         assert!(matches!(cause(one), FileError::Multimap));
         let one = ArenaMap::<K, V>::load_bytes(on.device(), &bytes);
         assert!(matches!(cause(one), FileError::Multimap));
+    }
+    on_pairs!(body: u32 => u32, u64 => u64);
+}
+
+#[test]
+fn a_key_that_comes_twice_in_a_file_has_two_pairs_only_if_a_multimap_was_saved() {
+    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+        let [first, second, absent]: [K; 3] = [0, 1, 2].map(nth_key);
+        for (is_multimap, times) in [(false, 1), (true, 2)] {
+            let mut header = Header::new::<K, V>(4);
+            header.is_multimap = is_multimap;
+            let mut writer = Writer::<K, V, _>::new(Vec::new(), &header).unwrap();
+            // In one block, and in two.
+            writer
+                .write(&[first, second, second], &numbers::<V>(3))
+                .unwrap();
+            writer.write(&[first], &numbers::<V>(1)).unwrap();
+            let bytes = writer.finish().unwrap();
+            let map = ChainedMap::<K, V>::load_bytes(on.device(), &bytes).unwrap();
+            let counts = map.count(&[first, second, absent]).unwrap();
+            assert_eq!(counts, [times, times, 0], "multimap: {is_multimap}");
+        }
     }
     on_pairs!(body: u32 => u32, u64 => u64);
 }

@@ -106,7 +106,7 @@ use chains::Chains;
 ///
 /// | | |
 /// |---|---|
-/// | run side by side | [`insert`](Self::insert), [`append`](Self::append), [`get`](Self::get), [`contains`](Self::contains), [`count`](Self::count), [`get_all`](Self::get_all), [`remove`](Self::remove), [`apply`](Self::apply), [`retrieve_all`](Self::retrieve_all), [`stats`](Self::stats), [`launch_with`](Self::launch_with) |
+/// | run side by side | [`insert`](Self::insert), [`append`](Self::append), [`get`](Self::get), [`contains`](Self::contains), [`count`](Self::count), [`get_all`](Self::get_all), [`remove`](Self::remove), [`apply`](Self::apply), [`retrieve_all`](Self::retrieve_all), [`save`](Self::save), [`stats`](Self::stats), [`launch_with`](Self::launch_with) |
 /// | wait for the calls in flight, and hold new ones back | [`compact`](Self::compact), [`reserve`](Self::reserve), [`clear`](Self::clear), [`retain`](Self::retain), [`launch_unbounded`](Self::launch_unbounded), and batches that may not fit in the pool as it is; `get_all` of a key of which pairs are removed just then |
 ///
 /// Keys that are only ever stored by `insert` are linearizable: every operation on one takes effect at

@@ -112,7 +112,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
 /// # Save and load
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// Saves all pairs to a file, and returns how many; see [`Map::save`]. Beside calls that change the map it has what a
-    /// dump has; those that compact or grow it wait.
+    /// dump has; those that compact or grow it wait, since no pair may move meanwhile. Hence the calling thread alone writes
+    /// the file: the threads of rayon's pool may be in such calls.
     ///
     /// ```
     /// use gpumap::{ChainedMap, Device};
@@ -141,8 +142,9 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         persist::save_to(self, writer)
     }
 
-    /// Makes a map of the pairs in a file, which a map of another kind may have saved; see [`Map::load`]. All of them are
-    /// [appended](Self::append): of several pairs with one key, another one may be the first. The buckets and the pool are
+    /// Makes a map of the pairs in a file, which a map of another kind may have saved; see [`Map::load`]. Those of a
+    /// `ChainedMap` are all [appended](Self::append): of several pairs with one key, another one may be the first. Of other
+    /// maps one pair of each key is stored. The buckets and the pool are
     /// those of a map that was made for as many pairs; [`ChainedMapBuilder::load`] takes other settings.
     ///
     /// # Errors
@@ -173,6 +175,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
 
 impl<K: Key, V: Value<Bits = K::Bits>> Stored<K, V> for ChainedMap<K, V> {
     const IS_MULTIMAP: bool = true;
+    // No pair may move between two parts.
+    const HOLDS_LOCK: bool = true;
 
     fn header(&self) -> Header {
         let mut header = Header::new::<K, V>(self.len() as u64);
@@ -193,8 +197,12 @@ impl<K: Key, V: Value<Bits = K::Bits>> Stored<K, V> for ChainedMap<K, V> {
         Ok(())
     }
 
-    fn store_block(&self, keys: &[K], values: &[V]) -> Result<()> {
-        self.append(keys, values)
+    fn store_block(&self, keys: &[K], values: &[V], is_multimap: bool) -> Result<()> {
+        match is_multimap {
+            true => self.append(keys, values),
+            // A key that was removed and stored again while its map was saved may come twice.
+            false => self.insert(keys, values).map(drop),
+        }
     }
 
     fn pairs(&self) -> usize {

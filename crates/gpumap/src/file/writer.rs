@@ -40,7 +40,8 @@ impl<K: Key, V: Pod, W: Write> Writer<K, V, W> {
         })
     }
 
-    /// Adds pairs, as many as one likes. No key should come twice in a file.
+    /// Adds pairs, as many as one likes. No key should come twice in a file, unless its header says that it is of a
+    /// [multimap](Header::is_multimap).
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::File`].

@@ -182,10 +182,6 @@ impl<K: Key, V: Pod + Send + Sync> Stored<K, V> for ArenaMap<K, V> {
         self.chunks(pairs).try_for_each(|chunk| give(&chunk?))
     }
 
-    fn store_block(&self, keys: &[K], values: &[V]) -> Result<()> {
-        self.upsert(keys, values).map(drop)
-    }
-
     fn pairs(&self) -> usize {
         self.len()
     }

@@ -114,10 +114,6 @@ impl<K: Key, V: Value> Stored<K, V> for Map<K, V> {
         self.chunks(pairs).try_for_each(|chunk| give(&chunk?))
     }
 
-    fn store_block(&self, keys: &[K], values: &[V]) -> Result<()> {
-        self.upsert(keys, values).map(drop)
-    }
-
     fn pairs(&self) -> usize {
         self.len()
     }

@@ -81,15 +81,21 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     }
 
     /// Makes a map over a group of the pairs in a file, which any kind of map with one pair per key may have saved; see
-    /// [`Map::load`]. The load factor, the submaps and the factor by which it grows are those of the file. A map of a fixed capacity
-    /// grows when it has been loaded: other ranks have other shares.
+    /// [`Map::load`]. The load factor and the submaps are those of the file. The map grows by the usual factor, also if the one
+    /// that was saved had a fixed capacity: other ranks have other shares.
     ///
     /// # Errors
     /// As for [`Map::load`]; as for [`with`](Self::with).
     pub fn load(ranks: &Ranks, path: impl AsRef<Path>) -> Result<Self> {
         persist::load(
             path.as_ref(),
-            |header, pairs| Self::of_settings(ranks, header, pairs),
+            |header, pairs| {
+                Self::with(ranks, None, |builder, share| {
+                    // A factor of a header must take no memory while pairs are stored: the file may be made up.
+                    let builder = builder.settings_of(header).growth(Growth::default());
+                    builder.capacity(share(pairs))
+                })
+            },
             |_, _| Ok(()),
         )
     }
@@ -100,19 +106,6 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// As for [`load`](Self::load).
     pub fn load_from(ranks: &Ranks, reader: impl Read) -> Result<Self> {
         persist::load_from(reader, |pairs| Self::with_capacity(ranks, pairs))
-    }
-
-    fn of_settings(ranks: &Ranks, header: &Header, pairs: usize) -> Result<Self> {
-        let header = Header {
-            growth: match header.growth {
-                Growth::Fixed => Growth::default(),
-                growth => growth,
-            },
-            ..header.clone()
-        };
-        Self::with(ranks, None, |builder, share| {
-            builder.settings_of(&header).capacity(share(pairs))
-        })
     }
 }
 
@@ -137,11 +130,32 @@ impl<K: Key, V: Value> Stored<K, V> for ShardedMap<K, V> {
         maps.try_for_each(|map| map.give_chunks(pairs, give))
     }
 
-    fn store_block(&self, keys: &[K], values: &[V]) -> Result<()> {
-        self.upsert(keys, values).map(drop)
-    }
-
     fn pairs(&self) -> usize {
         self.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::Writer;
+    use crate::sharded::devices;
+
+    #[test]
+    fn the_growth_of_a_header_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map");
+        let ranks = Ranks::new(&devices("cpu,cpu").unwrap()).unwrap();
+        for growth in [Growth::By(64.0), Growth::Fixed] {
+            let mut header = Header::new::<u32, u32>(1);
+            header.growth = growth;
+            let file = std::fs::File::create(&path).unwrap();
+            let mut writer = Writer::<u32, u32, _>::new(file, &header).unwrap();
+            writer.write(&[1, 2], &[3, 4]).unwrap();
+            writer.finish().unwrap();
+            let map = ShardedMap::<u32, u32>::load(&ranks, &path).unwrap();
+            assert_eq!(map.header().growth, Growth::default());
+            assert_eq!(map.get(&[1, 2]).unwrap(), [Some(3), Some(4)]);
+        }
     }
 }
