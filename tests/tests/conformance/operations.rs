@@ -413,6 +413,44 @@ fn every_operation_on_chained_maps() {
 }
 
 #[test]
+fn of_equal_keys_of_a_batch_a_chained_map_stores_one_and_removes_as_many_as_there_are() {
+    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+        let (n, times) = (on.n(50, 5_000) as u64, 20);
+        // No free capacity, so that a part may be done once more, and much.
+        for capacity in [0, (n * times) as usize] {
+            let map = on.chained::<K, V>().capacity(capacity).build().unwrap();
+            let keys: Vec<K> = (0..n * times).map(|i| nth_key(i % n)).collect();
+            let values: Vec<V> = (0..n * times).map(value).collect();
+            let flags_of = |flags: Vec<bool>| {
+                let mut of_keys = vec![0; n as usize];
+                (0..)
+                    .zip(flags)
+                    .for_each(|(i, flag)| of_keys[i % n as usize] += usize::from(flag));
+                of_keys
+            };
+            let stored = map.execute(op::insert(&keys, &values).each()).unwrap();
+            assert!(flags_of(stored).into_iter().all(|flags| flags == 1));
+            // Each is told the value that is there, and it is one of the batch.
+            let held = map.execute(op::get_or_insert(&keys, &values)).unwrap();
+            let there = map.get(&keys).unwrap();
+            for (i, (held, there)) in held.into_iter().zip(there).enumerate() {
+                let bits = value_bits(held);
+                assert_eq!(Some(bits), there.map(value_bits));
+                assert_eq!(bits % n, i as u64 % n);
+            }
+            map.append(&keys[..n as usize], &values[..n as usize])
+                .unwrap();
+            let taken = map.execute(op::take(&keys)).unwrap();
+            let taken = taken.into_iter().map(|value| value.is_some()).collect();
+            assert!(flags_of(taken).into_iter().all(|flags| flags == 2));
+            let removed = map.execute(op::remove(&keys).each()).unwrap();
+            assert!(removed.into_iter().all(|is| !is) && map.is_empty());
+        }
+    }
+    on_pairs!(body: u32 => u32, u64 => u64);
+}
+
+#[test]
 fn a_chained_map_that_grows_for_a_batch_answers_all_of_it() {
     fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
         let map = on.chained::<K, V>().build().unwrap();

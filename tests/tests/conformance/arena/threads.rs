@@ -68,6 +68,20 @@ fn readers_beside_upserts_see_whole_values() {
                     }
                 }
             });
+            // What a chunk was told of has been replaced when its values are read, and its cells may be another key's.
+            scope.spawn(|| {
+                while writers.load(Ordering::Acquire) != 0 {
+                    let mut seen = HashSet::new();
+                    for chunk in map.chunks(1) {
+                        for (k, v) in chunk.unwrap().iter() {
+                            let i = tag(&v) >> 32;
+                            assert_eq!(key_bits(nth_key::<K>(i)), key_bits(k));
+                            assert!(seen.insert(i), "a key comes twice");
+                        }
+                    }
+                    assert_eq!(seen.len() as u64, n);
+                }
+            });
         });
         assert_cells_add_up(&map);
         // The last round of one of the two.
@@ -87,7 +101,7 @@ fn all_verbs_side_by_side_lose_no_cell() {
         // Reserved keys among them, whose slots are used again beside everything.
         let mut all = keys::<K>(n);
         all.extend((0..3).map(|i| key::<K>(u64::MAX - i)));
-        let running = AtomicUsize::new(5);
+        let running = AtomicUsize::new(6);
         thread::scope(|scope| {
             let verb = |verb: u64| {
                 let (map, all, running) = (&map, &all, &running);
@@ -106,6 +120,7 @@ fn all_verbs_side_by_side_lose_no_cell() {
                                 }
                             }
                             3 => drop(map.remove(all).unwrap()),
+                            4 => drop(map.assign(all, &values).unwrap()),
                             _ => {
                                 let taken = map.remove_with_values(all).unwrap();
                                 for (i, v) in taken.iter().enumerate() {
@@ -116,7 +131,7 @@ fn all_verbs_side_by_side_lose_no_cell() {
                     }
                 }
             };
-            (0..5).for_each(|which| drop(scope.spawn(verb(which))));
+            (0..6).for_each(|which| drop(scope.spawn(verb(which))));
             scope.spawn(|| {
                 while running.load(Ordering::Acquire) != 0 {
                     map.get(&all).unwrap().iter().flatten().for_each(|v| {

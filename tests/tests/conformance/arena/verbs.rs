@@ -139,6 +139,20 @@ fn a_batch_with_one_key_many_times() {
         }
         assert_cells_add_up(&map);
 
+        // Half of them are of absent keys.
+        let batch = keys::<K>((0..n).map(|i| i % 6));
+        let assigned = map.assign(&batch, &blobs(3 * n..4 * n)).unwrap();
+        assert_eq!(assigned, (0..n).filter(|i| i % 6 < 3).count());
+        assert_eq!(map.len(), 3);
+        for (k, tag) in tags(&map) {
+            let i = tag.checked_sub(3 * n).expect("a new value") as usize;
+            assert_eq!(key_bits(batch[i]), k, "the value of another key");
+        }
+        assert_cells_add_up(&map);
+        assert_eq!(map.assign(&[] as &[K], &[] as &[V]).unwrap(), 0);
+        assert_cells_add_up(&map);
+
+        let batch = keys::<K>((0..n).map(|i| i % 3));
         let taken = map.remove_with_values(&batch).unwrap();
         assert_eq!(taken.iter().flatten().count(), 3);
         assert!(map.is_empty());

@@ -115,9 +115,9 @@ const MOST_BYTES: usize = 256;
 /// # Concurrency
 /// `ArenaMap` is [`Send`] and [`Sync`], and every verb takes `&self`. [`insert`](Self::insert),
 /// [`upsert`](Self::upsert), [`get_or_insert`](Self::get_or_insert), [`get`](Self::get),
-/// [`contains`](Self::contains), [`remove`](Self::remove) and [`retrieve_all`](Self::retrieve_all) may
-/// be called from any number of threads at once. They run side by side, but for upserts and removals,
-/// which wait for those of the other kind. Each key is linearizable, and **no reader sees a value that
+/// [`assign`](Self::assign), [`contains`](Self::contains), [`remove`](Self::remove), [`retrieve_all`](Self::retrieve_all),
+/// [`chunks`](Self::chunks) and [`save`](Self::save) may be called from any number of threads at once. They run side by side,
+/// apart from removals on one side and upserts and assigns on the other, which wait for those of the other kind. Each key is linearizable, and **no reader sees a value that
 /// is half written**: a value is in its cell before any slot leads there, and no cell is written again
 /// while a call is in flight that may be reading it. All other verbs, and growing, wait for the calls
 /// in flight and hold new ones back.

@@ -16,10 +16,10 @@ use crate::array::Array;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::file::MAX_BLOCK_PAIRS;
 use crate::input::{Input, Source};
 use crate::memory::host_push;
 use crate::op::{self, Execute};
+use crate::persist::chunk_pairs;
 use crate::scratch::{ScratchRole, Workspace, address_of};
 
 /// # Remove
@@ -111,7 +111,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     pub fn retain(&self, mut keep: impl FnMut(K, &V) -> bool) -> Result<usize> {
         let mut arena = self.arena.write();
         let mut unwanted = Vec::new();
-        for chunk in self.ids.chunks(MAX_BLOCK_PAIRS) {
+        for chunk in self.ids.chunks(chunk_pairs::<K, V>()) {
             let chunk = chunk?;
             let values = self.values_of(&arena, chunk.values())?;
             for (&key, value) in chunk.keys().iter().zip(&values) {
