@@ -212,7 +212,7 @@ impl<'a, K: Pod, V> Op<'a, K, V, usize> {
 /// # Answers
 impl<'a, K, V> Op<'a, K, V, usize> {
     /// Says for each key whether the operation stored or removed its pair: `outcomes[i]` is 1 or 0. Of several equal
-    /// keys of a batch, one did.
+    /// keys of a batch, one did; where a [`ChainedMap`](crate::ChainedMap) removes, as many as there were pairs.
     ///
     /// ```
     /// use gpumap::op::{self, Execute};
