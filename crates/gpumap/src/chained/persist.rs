@@ -6,7 +6,6 @@ use std::path::Path;
 
 use gpumap_kernels::chained::allocator::UNITS;
 use gpumap_kernels::chained::retrieve_all::blocks;
-use parking_lot::RwLockReadGuard;
 
 use super::chains::Chains;
 use super::{ChainedMap, ChainedMapBuilder, Key, Value};
@@ -21,10 +20,9 @@ use crate::map::{Map, MapBuilder};
 use crate::persist::{self, Stored};
 use crate::scratch::Scratch;
 
-/// All pairs of a map in parts, of some blocks of the dump each. The chains are shared meanwhile: no pair moves.
+/// All pairs of a map in parts, of some blocks of the dump each. No pair may move from the first part to the last.
 struct Parts<'m, K: Key, V: Value<Bits = K::Bits>> {
     map: &'m ChainedMap<K, V>,
-    chains: RwLockReadGuard<'m, Chains>,
     scratch: Scratch<'m>,
     /// The block after the last one dumped, and how many there are.
     next: u64,
@@ -37,15 +35,13 @@ struct Parts<'m, K: Key, V: Value<Bits = K::Bits>> {
 
 impl<'m, K: Key, V: Value<Bits = K::Bits>> Parts<'m, K, V> {
     /// In parts of about so many pairs.
-    fn new(map: &'m ChainedMap<K, V>, pairs: usize) -> Result<Self> {
+    fn new(map: &'m ChainedMap<K, V>, chains: &Chains, pairs: usize) -> Result<Self> {
         let scratch = map.scratch.take()?;
-        let chains = map.shared()?;
         let blocks = blocks(&chains.view());
         let of_block = UNITS as usize * map.slab_slots();
         let step = ((pairs / of_block) as u64).clamp(1, blocks);
         Ok(Self {
             map,
-            chains,
             scratch,
             next: 0,
             blocks,
@@ -55,11 +51,11 @@ impl<'m, K: Key, V: Value<Bits = K::Bits>> Parts<'m, K, V> {
     }
 
     /// The next part that has pairs.
-    fn next(&mut self) -> Result<Option<Chunk<K, V>>> {
+    fn next(&mut self, chains: &Chains) -> Result<Option<Chunk<K, V>>> {
         while self.next < self.blocks {
             let part = self.next..self.blocks.min(self.next + self.step);
             self.next = part.end;
-            let (map, chains) = (self.map, &self.chains);
+            let map = self.map;
             let most = map.most_pairs(chains);
             let room = self.room.min(most);
             let pairs = self
@@ -102,9 +98,14 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     pub fn chunks(&mut self, pairs: usize) -> impl FusedIterator<Item = Result<Chunk<K, V>>> {
         let map = &*self;
         let mut parts = None;
-        persist::until_error(move || match &mut parts {
-            Some(parts) => Parts::next(parts),
-            none => none.insert(Parts::new(map, pairs)?).next(),
+        // The lock is not held between two items: an iterator that is forgotten would keep it.
+        persist::until_error(move || {
+            let chains = map.shared()?;
+            let parts = match &mut parts {
+                Some(parts) => parts,
+                none => none.insert(Parts::new(map, &chains, pairs)?),
+            };
+            parts.next(&chains)
         })
     }
 }
@@ -190,8 +191,9 @@ impl<K: Key, V: Value<Bits = K::Bits>> Stored<K, V> for ChainedMap<K, V> {
         pairs: usize,
         give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
-        let mut parts = Parts::new(self, pairs)?;
-        while let Some(chunk) = parts.next()? {
+        let chains = self.shared()?;
+        let mut parts = Parts::new(self, &chains, pairs)?;
+        while let Some(chunk) = parts.next(&chains)? {
             give(&chunk)?;
         }
         Ok(())
@@ -214,16 +216,27 @@ impl<K: Key, V: Value<Bits = K::Bits>> Stored<K, V> for ChainedMap<K, V> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn forgotten_chunks_do_not_hold_the_map() {
+        let mut map = ChainedMap::<u32, u32>::with_capacity(&Device::cpu(), 100).unwrap();
+        map.append(&[1, 2, 2], &[1, 2, 2]).unwrap();
+        let mut chunks = map.chunks(1);
+        assert!(chunks.next().unwrap().is_ok());
+        std::mem::forget(chunks);
+        assert!(map.chains.try_write().is_some());
+    }
+
     /// As if a key had more pairs than there is room for in a part.
     #[test]
     fn a_part_with_more_pairs_than_room_is_whole() {
         let map = ChainedMap::<u32, u32>::with_capacity(&Device::cpu(), 2_000).unwrap();
         let keys: Vec<u32> = (0..2_000).chain([u32::MAX; 50]).collect();
         map.append(&keys, &keys).unwrap();
-        let mut parts = Parts::new(&map, 1).unwrap();
+        let chains = map.shared().unwrap();
+        let mut parts = Parts::new(&map, &chains, 1).unwrap();
         parts.room = 1;
         let mut seen = Vec::new();
-        while let Some(chunk) = parts.next().unwrap() {
+        while let Some(chunk) = parts.next(&chains).unwrap() {
             assert!(chunk.iter().all(|(key, value)| key == value));
             seen.extend_from_slice(chunk.keys());
         }
