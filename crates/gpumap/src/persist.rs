@@ -15,8 +15,11 @@ use crate::file::{AtomicFile, Block, FileError, Frame, Header, MAX_BLOCK_PAIRS, 
 use crate::map::{Chunk, Growth, Key};
 use crate::op::{self, Execute};
 
-/// Pairs that a table is made for on the word of a header alone.
-const TRUSTED: u64 = 1 << 16;
+/// Bytes of the pairs that a table is made for on the word of a header alone.
+const TRUSTED_BYTES: usize = 1 << 20;
+
+/// What a pair counts for at least: no table has larger slots.
+const PAIR_BYTES: usize = 16;
 
 /// Pairs of a block that one thread makes: enough blocks of a chunk for all threads.
 const BLOCK_PAIRS: usize = 1 << 15;
@@ -24,7 +27,7 @@ const BLOCK_PAIRS: usize = 1 << 15;
 /// Bytes of the pairs that are on the host at a time, about.
 const CHUNK_BYTES: usize = 16 << 20;
 
-/// Slots that are made at most for each pair of a file, or for each of [`TRUSTED`] pairs if the file has
+/// Slots that are made at most for each pair of a file, or for each of [`trusted_pairs`] if the file has
 /// fewer, whatever settings the header has.
 const SLOTS_PER_PAIR: f64 = 16.0;
 
@@ -36,6 +39,10 @@ pub(crate) trait Stored<K: Key, V: Pod + Sync>: Execute<K, V> {
     /// Whether a lock of the map is held while chunks are given out. Then no job of rayon's pool may be waited for: all its
     /// threads may be in calls that wait for this lock, and a thread of it that waits may take up such a call itself.
     const HOLDS_LOCK: bool = false;
+
+    /// Whether a map that is loaded grows as the one that was saved, or has its fixed capacity; else it grows by the usual
+    /// factor.
+    const KEEPS_GROWTH: bool = true;
 
     /// What is saved about the map.
     fn header(&self) -> Header;
@@ -148,12 +155,15 @@ pub(crate) fn load<K: Key, V: Pod + Sync, M: Stored<K, V>>(
 ) -> Result<M> {
     let loaded = open::<K, V>(path).and_then(|(reader, most)| {
         let mut reader = Reader::new(reader)?;
-        let header = reader.header().clone();
+        let mut header = reader.header().clone();
+        if !M::KEEPS_GROWTH {
+            header.growth = Growth::default();
+        }
         // Of a stream only the load factor is checked here; the capacity when the pairs are counted.
         let enough = header.pairs.max(fixed_capacity(&header));
-        expect_slots(&header, most.unwrap_or(enough))?;
+        expect_slots::<K, V>(&header, most.unwrap_or(enough))?;
         let mut map = fill(&mut reader, most, |pairs| make(&header, pairs))?;
-        expect_slots(&header, map.pairs() as u64)?;
+        expect_slots::<K, V>(&header, map.pairs() as u64)?;
         restore(&header, &mut map)?;
         Ok(map)
     });
@@ -189,7 +199,7 @@ fn fill<K: Key, V: Pod + Sync, M: Stored<K, V>>(
         return Err(FileError::Multimap.into());
     }
     let is_multimap = header.is_multimap;
-    let pairs = header.pairs.min(most.unwrap_or(TRUSTED));
+    let pairs = header.pairs.min(most.unwrap_or(trusted_pairs::<K, V>()));
     let map = make(usize::try_from(pairs).unwrap_or(usize::MAX))?;
     while let Some((keys, values)) = reader.next_block()? {
         map.store_block(keys, values, is_multimap)?;
@@ -205,9 +215,16 @@ pub(crate) fn fixed_capacity(header: &Header) -> u64 {
     }
 }
 
+/// Pairs that a table is made for on the word of a header alone.
+const fn trusted_pairs<K, V>() -> u64 {
+    let pair = size_of::<K>() + size_of::<V>();
+    let pair = if pair < PAIR_BYTES { PAIR_BYTES } else { pair };
+    (TRUSTED_BYTES / pair) as u64
+}
+
 /// An error if the settings of a header ask for more slots than so many pairs justify.
-fn expect_slots(header: &Header, pairs: u64) -> Result<(), FileError> {
-    let counted = pairs.max(TRUSTED);
+fn expect_slots<K, V>(header: &Header, pairs: u64) -> Result<(), FileError> {
+    let counted = pairs.max(trusted_pairs::<K, V>());
     let capacity = fixed_capacity(header).max(counted);
     let slots = capacity as f64 / header.max_load_factor;
     let most = SLOTS_PER_PAIR * counted as f64;

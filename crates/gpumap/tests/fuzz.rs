@@ -98,7 +98,7 @@ fn streams() {
 
 #[test]
 fn files() {
-    // Audit finding 8: a fixed map has 1,048,576 slots at most, or 16 for each pair of the file.
+    // Audit finding 8: a fixed map has 16 slots for each pair of the file at most, or of 1 MiB.
     let device = Device::cpu();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("map.gpumap");

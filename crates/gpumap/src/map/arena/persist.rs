@@ -186,3 +186,55 @@ impl<K: Key, V: Pod + Send + Sync> Stored<K, V> for ArenaMap<K, V> {
         self.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::file::{FileError, Writer};
+
+    type Value = [u64; 32];
+
+    /// A file with this header and no pairs.
+    fn file_of(header: &Header) -> Vec<u8> {
+        let writer = Writer::<u32, Value, _>::new(Vec::new(), header).unwrap();
+        writer.finish().unwrap()
+    }
+
+    /// Values of 256 bytes: 65,536 pairs would be 17 MB, and 16 slots for each of them 215 MB of cells.
+    #[test]
+    fn a_file_without_pairs_takes_no_memory_for_large_values() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map");
+        let mut header = Header::of_bytes::<u32, Value>(1 << 50);
+        header.growth = Growth::Fixed;
+        let device = Device::cpu().with_memory_budget(20 << 20);
+        let most = 16 * ((1 << 20) / 260);
+        for (capacity, max_load_factor, is_made) in [
+            (838_860, 0.8, false),
+            (most + 1, 1.0, false),
+            (1, 0.06, false),
+            (most * 4 / 5, 0.8, true),
+        ] {
+            header.capacity = capacity;
+            header.max_load_factor = max_load_factor;
+            let bytes = file_of(&header);
+            assert_eq!(bytes.len(), 84);
+            std::fs::write(&path, bytes).unwrap();
+            match ArenaMap::<u32, Value>::load(&device, &path) {
+                Ok(map) => assert!(is_made && map.capacity() as u64 >= capacity),
+                Err(Error::File {
+                    cause:
+                        FileError::Slots {
+                            pairs: 0, most: of, ..
+                        },
+                    ..
+                }) => assert!(!is_made && of == most),
+                failed => panic!("{capacity}, {max_load_factor}: {failed:?}"),
+            }
+        }
+        let device = Device::cpu().with_memory_budget(4 << 20);
+        let builder = ArenaMap::<u32, Value>::builder(&device);
+        assert!(builder.load_from(&file_of(&header)[..]).unwrap().is_empty());
+    }
+}

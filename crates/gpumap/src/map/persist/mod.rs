@@ -64,8 +64,9 @@ impl<K: Key, V: Value> Map<K, V> {
     /// The length of the file bounds the memory, whatever the header says. The table has room for the
     /// pairs of the file. Only a map of a [fixed](Growth::Fixed) capacity gets the capacity in the header,
     /// once all of the file has been read and found right. A header that asks for more than 16 slots for each
-    /// pair in the file and for more than 1,048,576 slots (16 for each of 65,536 pairs), by its
-    /// capacity or by a load factor below 1/16, is refused with [`FileError::Slots`]. So a large fixed
+    /// pair in the file, and for more than 16 for each of the pairs of 1 MiB, by its capacity or by a load factor below 1/16, is
+    /// refused with [`FileError::Slots`]. A pair counts for 16 bytes at least: the pairs of 1 MiB are 65,536, or
+    /// fewer of large values. So a large fixed
     /// map that was saved nearly empty is loaded by [`MapBuilder::load`], with the settings of the builder.
     ///
     /// # Errors
@@ -144,8 +145,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         map.map(|map| map.with_growth(growth))
     }
 
-    /// As [`load`](Self::load), from anything that gives bytes. Room for more than 65,536 pairs
-    /// is made as they come, unless the [`capacity`](Self::capacity) says how many there are.
+    /// As [`load`](Self::load), from anything that gives bytes. Room for more pairs than 1 MiB
+    /// of them (65,536, or fewer of large values) is made as they come, unless the [`capacity`](Self::capacity) says how many there are.
     ///
     /// # Errors
     /// As for [`load`](Self::load).

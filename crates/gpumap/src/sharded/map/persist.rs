@@ -7,7 +7,7 @@ use super::super::Ranks;
 use super::{Seat, ShardedMap};
 use crate::error::Result;
 use crate::file::Header;
-use crate::map::{Chunk, Growth, Key, Value};
+use crate::map::{Chunk, Key, Value};
 #[cfg(doc)]
 use crate::map::{Map, MapBuilder};
 use crate::persist::{self, Stored};
@@ -91,9 +91,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
             path.as_ref(),
             |header, pairs| {
                 Self::with(ranks, None, |builder, share| {
-                    // A factor of a header must take no memory while pairs are stored: the file may be made up.
-                    let builder = builder.settings_of(header).growth(Growth::default());
-                    builder.capacity(share(pairs))
+                    builder.settings_of(header).capacity(share(pairs))
                 })
             },
             |_, _| Ok(()),
@@ -110,6 +108,9 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
 }
 
 impl<K: Key, V: Value> Stored<K, V> for ShardedMap<K, V> {
+    // Other ranks have other shares. And they grow while they are loaded: by a factor of a file that may be made up.
+    const KEEPS_GROWTH: bool = false;
+
     fn header(&self) -> Header {
         let header = Header::new::<K, V>(self.len() as u64);
         // The ranks were given the same settings.
@@ -138,8 +139,32 @@ impl<K: Key, V: Value> Stored<K, V> for ShardedMap<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Device;
     use crate::file::Writer;
+    use crate::map::{Growth, Map};
     use crate::sharded::devices;
+
+    #[test]
+    fn a_large_fixed_map_that_is_nearly_empty_is_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map");
+        let ranks = Ranks::new(&devices("cpu,cpu").unwrap()).unwrap();
+        for pairs in [0, 1] {
+            let map = ShardedMap::<u64, u64>::with(&ranks, None, |builder, share| {
+                builder.capacity(share(2_000_000)).growth(Growth::Fixed)
+            });
+            let map = map.unwrap();
+            map.insert(&vec![1; pairs], &vec![2; pairs]).unwrap();
+            map.save(&path).unwrap();
+            assert!(Map::<u64, u64>::load(&Device::cpu(), &path).is_err());
+            let back = ShardedMap::<u64, u64>::load(&ranks, &path).unwrap();
+            assert_eq!(
+                (back.len(), back.header().growth),
+                (pairs, Growth::default())
+            );
+            assert!(back.capacity() < 100_000, "{}", back.capacity());
+        }
+    }
 
     #[test]
     fn the_growth_of_a_header_is_not_believed() {
