@@ -454,23 +454,25 @@ fn of_equal_keys_of_a_batch_a_chained_map_stores_one_and_removes_as_many_as_ther
 fn a_chained_map_that_grows_for_a_batch_answers_all_of_it() {
     fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
         let map = on.chained::<K, V>().build().unwrap();
+        let first: Vec<K> = (0..9).map(nth_key).collect();
+        let old: Vec<V> = (0..9).map(|i| value(5 * i + 2)).collect();
+        // The pool is made by the first pairs.
+        map.insert(&first, &old).unwrap();
+        let capacity = map.capacity();
         // More than fit.
-        let n = map.capacity() as u64 + 100;
+        let n = capacity as u64 + 100;
         let keys: Vec<K> = (0..n).map(nth_key).collect();
         let values: Vec<V> = (0..n).map(|i| value(3 * i + 1)).collect();
-        let old: Vec<V> = (0..n).map(|i| value(5 * i + 2)).collect();
-        map.insert(&keys[..9], &old[..9]).unwrap();
-        let capacity = map.capacity();
         let held = map.execute(op::get_or_insert(&keys, &values)).unwrap();
         assert!(map.capacity() > capacity, "it had room");
-        let wanted = old[..9].iter().chain(&values[9..]);
+        let wanted = old.iter().chain(&values[9..]);
         assert!(
             held.into_iter()
                 .map(value_bits)
                 .eq(wanted.map(|&v| value_bits(v)))
         );
         let map = on.chained::<K, V>().build().unwrap();
-        map.insert(&keys[..9], &old[..9]).unwrap();
+        map.insert(&first, &old).unwrap();
         let is_new = map.execute(op::insert(&keys, &values).each()).unwrap();
         assert!(is_new.into_iter().eq((0..n).map(|i| i >= 9)));
     }
