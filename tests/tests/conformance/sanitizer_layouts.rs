@@ -2,6 +2,7 @@
 //! [`sanitizer`](crate::sanitizer).
 
 use bytemuck::Pod;
+use gpumap::primitives::{Element, Predicate};
 use gpumap::{ArenaMap, ChainedMap, Key, Value};
 use gpumap_tests::blob::{Bytes, Line, blob, blobs};
 use gpumap_tests::device::{run_pair_on, targets_of_all_kernels};
@@ -53,7 +54,7 @@ fn sanitizer_large_values() {
 /// initcheck would report.
 #[test]
 fn sanitizer_chains() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: Key + Element, V: Value<Bits = K::Bits> + Element>(on: &Target) {
         const N: u64 = 300;
         let map: ChainedMap<K, V> = on.chained().buckets(3).build().unwrap();
         let first = Batch::<K, V>::numbered((0..2 * N).map(|i| i % N), 1);
@@ -72,10 +73,13 @@ fn sanitizer_chains() {
             all.sort_unstable();
             all.dedup();
             assert_eq!(all.len() as u64, N);
+            assert_eq!(map.save_to(std::io::sink()).unwrap(), N);
+            let others = Predicate::NotEqual(first.keys[N as usize - 1]);
+            assert_eq!(map.retain(others, Predicate::Always).unwrap(), 1);
             let removed = map.remove(&first.keys[..N as usize - 7]).unwrap();
             assert_eq!(removed as u64, N - 7);
             map.compact().unwrap();
-            assert_eq!(map.remove(&first.keys).unwrap(), 7);
+            assert_eq!(map.remove(&first.keys).unwrap(), 6);
             assert!(map.is_empty());
         }
     }
