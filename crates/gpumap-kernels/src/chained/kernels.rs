@@ -256,7 +256,7 @@ macro_rules! chained_kernels {
             }
             /// Removes the pairs that predicates do not hold for.
             $(#[$cfg])*
-            pub static $RETAIN = fn $retain(args: RetainChainsArgs) {
+            pub static $RETAIN = fn $retain(args: RetainChainsArgs) by block {
                 // SAFETY: the launcher keeps the contract of the arguments.
                 unsafe { retain::<$format>(&args) }
             }

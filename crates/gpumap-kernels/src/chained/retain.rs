@@ -28,6 +28,11 @@ kernel_args! {
 /// See [`RetainChainsArgs`].
 #[inline(always)]
 pub unsafe fn retain<F: Format>(args: &RetainChainsArgs) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    if let Some(block) = gpumap_simt::native::block() {
+        // SAFETY: passed on.
+        return unsafe { crate::native::chains::retain::<F>(args, block) };
+    }
     let view = &args.view;
     let tile = Tile::<LANES>::diverging();
     let chain = thread::index() / u64::from(LANES);

@@ -1,4 +1,4 @@
-//! Chained maps: their verbs, compaction, statistics and dump, by blocks that take one chain after the other.
+//! Chained maps: their verbs, compaction, removal by predicate, statistics and dump, by blocks that take one chain after the other.
 //!
 //! The same [`Verb`]s as on a GPU. A key is served to its end before the next one is begun, since a verb keeps account
 //! of the key at hand; meanwhile the base slabs of the next keys are on their way to the cache.
@@ -15,6 +15,7 @@ use gpumap_simt::{U64x2, warp};
 use super::{PATIENCE, slots};
 use crate::chained::allocator::{Pool, Resident, UNITS_LOG2};
 use crate::chained::queue::{Job, Next, Seen, Verb, put_behind};
+use crate::chained::retain::RetainChainsArgs;
 use crate::chained::retrieve_all::{DumpChainsArgs, SLABS, blocks_of_bases};
 use crate::chained::slab::{LANES, SLAB_BYTES, Slab, SlabIndex, slots as slots_of};
 use crate::chained::stats::{ChainStatsArgs, figure};
@@ -227,6 +228,32 @@ unsafe fn compact_chain<F: Format>(view: &ChainedView, base: Slab) -> u32 {
     }
 }
 
+/// Removes the pairs of the chains of a block that predicates do not hold for.
+///
+/// # Safety
+/// As for [`retain`](crate::chained::retain::retain), of which this is what all tiles of the block do.
+pub(crate) unsafe fn retain<F: Format>(args: &RetainChainsArgs, block: Block) {
+    let view = &args.view;
+    let mut removed = 0;
+    // SAFETY: slabs of chains of a live map, which nothing else uses.
+    unsafe {
+        for chain in chains_of(view, block) {
+            each_slab(view, view.base(chain), |slab| {
+                for i in 0..slots_of::<F>() {
+                    let (word, value) = slots::read::<F>(slab.slots(), i as usize);
+                    if word.is_key() {
+                        let key = view.key::<F>(chain, word).to_u64();
+                        if !args.stay.holds(key, value.to_u64()) {
+                            removed += u32::from(F::bury(slab.slot::<F>(i), word));
+                        }
+                    }
+                }
+            });
+        }
+        args.removed.add_from_block(removed);
+    }
+}
+
 /// Counts what the chains of a block hold.
 ///
 /// # Safety
@@ -382,7 +409,7 @@ pub(crate) unsafe fn dump<F: Format>(args: &DumpChainsArgs<F::Key, F::Value>, bl
         len: 0,
     };
     let of_bases = blocks_of_bases(view);
-    let block = u64::from(block.index);
+    let block = args.first + u64::from(block.index);
     // SAFETY: slabs of a live map; the outputs and the counter are those of the launch.
     unsafe {
         if block < of_bases {
