@@ -2,7 +2,7 @@
 //!
 //! The text comes as numbers, one per word. [`COUNT`] counts every pair of words that are at most
 //! `window` apart in a map; the number of different pairs is not known before. [`LOOK_UP`]
-//! asks that map about the pairs of neighbours.
+//! looks the pairs of neighbours up in that map.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
 use gpumap_kernels::map_ref::{Insertion, MapRef, Update};
@@ -82,8 +82,8 @@ kernel! {
         let tile = Tile::<TILE>::diverging();
         let i = thread::index() / u64::from(TILE);
         if i + 1 < args.len {
-            // SAFETY: places in the text. The four lanes of a tile have the same `i`, so they ask for
-            // the same key; the map was lent to this launch.
+            // SAFETY: places in the text. The four lanes of a tile have the same `i`, so they
+            // request the same key; the map was lent to this launch.
             unsafe {
                 let word = mem::load(args.text.add(i as usize));
                 let next = mem::load(args.text.add(i as usize + 1));
