@@ -1,7 +1,7 @@
 //! Verbs in a graph: the same few verbs over and over, each round by one call of the driver.
 //!
-//! A window slides over a stream of numbers: each round removes the oldest, stores the newest, and asks which
-//! of some keys are in the window.
+//! A window slides over a stream of numbers: each round removes the oldest, stores the newest, and
+//! looks up which of some keys are in the window.
 //!
 //! `cargo run -p gpumap --example graph`
 

@@ -33,7 +33,7 @@ fn main() -> Result<()> {
         let ones = Buffer::from_slice(&stream, &vec![1u32; mine.len()])?;
         shard.merge(rank, &keys, &ones, Merge::Add)
     })?;
-    assert!(new.iter().all(|&n| n == counts.len())); // every rank is told about all
+    assert!(new.iter().all(|&n| n == counts.len())); // every rank has the count of all
 
     // From the host it is a map like any other.
     let (lengths, how_often) = counts.retrieve_all()?;

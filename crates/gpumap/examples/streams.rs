@@ -1,4 +1,4 @@
-//! Verbs on streams: batches are queued one behind the other, and what they come to is asked for later.
+//! Verbs on streams: batches are queued one after the other, and their results are read later.
 //!
 //! `cargo run -p gpumap --example streams`
 
@@ -26,7 +26,7 @@ fn main() -> Result<()> {
         let keys: Vec<u64> = (first..first + LEN as u64).collect();
         let keys = Buffer::from_slice(&streams[i], &keys)?;
         new.push(counts.on(&streams[i]).merge(&keys, &ones[i], Merge::Add)?);
-        // `keys` is dropped here: it is freed behind the merge, in the order of its stream.
+        // `keys` is dropped here: it is freed after the merge, in the order of its stream.
     }
     let new: Result<Vec<usize>> = new.into_iter().map(Pending::wait).collect();
     let new: usize = new?.into_iter().sum();
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     let mut answers = Buffer::<u64>::zeroed(stream, 4)?;
     for (question, keys) in [[0, 2_500], [2_501, u64::MAX]].iter().enumerate() {
         let part = answers.slice_mut(2 * question..2 * question + 2)?;
-        drop(counts.on(stream).get_or_into(keys, 0, part)?); // nobody waits for it
+        drop(counts.on(stream).get_or_into(keys, 0, part)?); // not waited for
     }
     // Reading the buffer comes after them: it is of the same stream.
     assert_eq!(answers.to_vec()?, [1, 2, 2, 0]);

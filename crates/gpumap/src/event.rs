@@ -137,8 +137,8 @@ impl Event {
         })
     }
 
-    /// Whether it has happened, or never will; a wait is to follow, which tells. Not if the driver
-    /// refuses to say.
+    /// Whether it has happened, or never will; a wait must follow, which returns the error. False
+    /// if the driver refuses to say.
     pub(crate) fn has_ended(&self) -> bool {
         match self.is_done() {
             Ok(is_done) => is_done,
@@ -208,7 +208,7 @@ impl Drop for Event {
             return;
         };
         let destroyed = context.enter().and_then(|_current| {
-            // Who waits for it still does; the driver frees it after that.
+            // Streams that wait for it still do; the driver frees it after that.
             // SAFETY: created by `with_timing` and destroyed only here.
             unsafe { cu!(cuEventDestroy_v2(self.handle)) }
         });

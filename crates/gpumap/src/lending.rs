@@ -33,8 +33,8 @@ pub(crate) struct Ended {
     launched: Result<()>,
 }
 
-/// Waits for what was launched. If the launch panics, that happens all the same, while the table is
-/// still locked; and nobody knows what the map holds then.
+/// Waits for what was launched. If the launch panics, it still waits, while the table is locked;
+/// the map's contents are unknown then.
 struct Wait<'a> {
     stream: &'a Stream,
     poisoned: &'a AtomicBool,
@@ -73,7 +73,7 @@ impl Ended {
 }
 
 /// Launches what takes a map whose events are counted in these [`Counts`], waits and sums them up.
-/// `poisoned` is set if nobody knows what the kernels did. The caller holds the lock of the map's
+/// `poisoned` is set if it is unknown what the kernels did. The caller holds the lock of the map's
 /// memory.
 pub(crate) fn lend(
     scratch: &mut Workspace,

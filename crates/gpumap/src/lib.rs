@@ -26,7 +26,7 @@
 //! - **Large values**, of up to 256 bytes, are what an [`ArenaMap`] is for.
 //! - **Batches** are slices, vectors or arrays of the host, or [`Buffer`]s of the device
 //!   ([`Input`]). From the device to the device nothing is copied or allocated.
-//! - **Growth** is automatic ([`MapBuilder`] has the settings). What there is no memory for is
+//! - **Growth** is automatic ([`MapBuilder`] has the settings). A batch without enough memory is
 //!   refused as a whole, with the map as it was.
 //! - **Out and back**: [`chunks`](Map::chunks) streams all pairs to the host;
 //!   [`save`](Map::save) and [`load`](Map::load) keep a map in a file ([`gpumap::file`](mod@file)).
@@ -125,10 +125,11 @@
 //!
 //! # Errors
 //!
-//! There is one [`Error`], with the figures in its fields. No verb panics for want of a driver or a device. Memory of
-//! the device, and memory of the host for arrays in proportion to a batch or an answer, is asked for so that its end is
-//! [`Error::OutOfMemory`]. Small allocations of a fixed size go through the standard library, which ends the process
-//! if even they cannot be had, as in any Rust program.
+//! There is one [`Error`], with the figures in its fields. No verb panics for want of a driver or a
+//! device. Memory of the device, and memory of the host for arrays in proportion to a batch or an
+//! answer, is requested so that its end is [`Error::OutOfMemory`]. Small allocations of a fixed size go
+//! through the standard library, which ends the process if even they cannot be had, as in any Rust
+//! program.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

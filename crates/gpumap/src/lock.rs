@@ -1,8 +1,8 @@
 //! The lock of what a map's calls share.
 //!
-//! It is an ordinary one, but for [callers](gpumap_simt::executor::Executor::run_callers), host
-//! threads of a test that take turns: one that waited here for another's launch would wait for
-//! ever, so it lets the others have their turns.
+//! It is an ordinary one, except for [callers](gpumap_simt::executor::Executor::run_callers),
+//! host threads of a test that take turns: one that waited here for another's launch would
+//! wait for ever, so it lets the others have their turns.
 
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use gpumap_simt::executor::take_turns;
@@ -21,7 +21,7 @@ impl<T> Lock<T> {
         take_turns(|| self.0.try_read()).unwrap_or_else(|| self.0.read())
     }
 
-    /// Waits for nobody: none if anybody has it.
+    /// Does not wait: none if it is locked.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         self.0.try_write()
     }

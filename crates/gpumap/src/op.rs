@@ -31,7 +31,7 @@
 //! # Shapes
 //! Keys and values are [`Input`]s: a slice, array or vector of the host, or a [`Buffer`](crate::Buffer) of the
 //! receiver's device. There are as many values as keys, or where an operation takes an [`Operand`], one for all keys.
-//! Outputs are [`Output`]s with a place for each key at least; places behind those are left alone. A graph takes only
+//! Outputs are [`Output`]s with a place for each key at least; places after those are not written. A graph takes only
 //! buffers, a [`ShardedMap`](crate::ShardedMap) only arrays of the host.
 //!
 //! # Errors
@@ -88,7 +88,7 @@ impl<K, V, R: Execute<K, V> + ?Sized> Execute<K, V> for &R {
     }
 }
 
-/// Answers that take no memory of the host: a count, or nothing. What is told of single keys goes to outputs.
+/// Answers that take no memory of the host: a count, or nothing. Answers for single keys go to outputs.
 pub trait InPlace: in_place::Sealed {}
 impl InPlace for usize {}
 impl InPlace for () {}
@@ -110,11 +110,11 @@ pub struct Op<'a, K, V, A> {
     _pair: PhantomData<fn(K) -> V>,
 }
 
-/// What is made of that which an operation counts and tells.
+/// What is made of the counts and answers of an operation.
 pub(crate) enum Answer<A> {
     /// Only of its count.
     Count(fn(usize) -> A),
-    /// Of what it tells of each key.
+    /// Of its answer for each key.
     Each(Wanted, Make<A>),
 }
 
@@ -147,7 +147,7 @@ impl<'a, K, V, A> Op<'a, K, V, A> {
         self
     }
 
-    /// Whether a value is told for each key, and whether it was found, stored or removed.
+    /// Whether a value is returned for each key, and whether it was found, stored or removed.
     pub(crate) fn told(&self) -> [bool; 2] {
         match &self.answer {
             Answer::Count(_) => told(&self.outputs),

@@ -1,5 +1,5 @@
-//! What a map does when a write to it fails half-way: nobody knows what it holds, so that it is not used
-//! again until it is cleared.
+//! What a map does when a write to it fails half-way: its contents are unknown, so it is not used again
+//! until it is cleared.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -7,8 +7,8 @@ use parking_lot::RwLock;
 use crate::device::Device;
 use crate::{Buffer, PinnedBuffer, Stream};
 
-/// Who holds a stream up wants the GPU alone: some calls of the driver, such as those that load kernels, wait for all
-/// streams, and meanwhile others wait for them.
+/// A test that holds a stream up needs the GPU alone: some calls of the driver, such as those that load kernels, wait
+/// for all streams, and meanwhile others wait for them.
 static GPU: RwLock<()> = RwLock::new(());
 
 /// Seeds of the devices with [deferred streams](Device::cpu_deferred) that a test runs on, unless
@@ -87,7 +87,7 @@ fn on_deferred_streams(seeds: u64, test: impl Fn(&Device)) {
     }
 }
 
-/// The same on the CUDA device only, with nobody beside it: for tests that hold a stream up.
+/// The same on the CUDA device only, with no test beside it: for tests that hold a stream up.
 pub(crate) fn alone_on_the_gpu(test: impl Fn(&Device)) {
     let _alone = GPU.write();
     on_the_gpu(test);

@@ -1,5 +1,4 @@
-//! Saved maps that nobody saved: an error or a map that is sound, and no more memory than the file is
-//! worth.
+//! Mutated files of maps: an error or a map that is sound, and no more memory than the file is worth.
 
 use std::fs;
 
@@ -54,7 +53,7 @@ fn target(name: &'static str) -> Target<'static> {
 fn is_sound<K: Key + std::hash::Hash + Eq, V: Value>(map: &Map<K, V>) {
     let mut bytes = Vec::new();
     let pairs = match map.save_to(&mut bytes) {
-        // A map may be as large as what there is.
+        // A map may be as large as the memory.
         Err(Error::OutOfMemory { .. }) => return,
         saved => saved.unwrap(),
     };

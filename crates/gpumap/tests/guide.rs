@@ -1,4 +1,4 @@
-//! What the guide lists is what there is.
+//! The guide's lists match the code.
 
 /// The variants of `Error`, as its source has them.
 fn variants() -> Vec<&'static str> {

@@ -79,7 +79,7 @@ fn grant(large: usize) {
     GRANTED.store(large, Ordering::Relaxed);
 }
 
-/// Grants all again, and returns how many were asked for.
+/// Grants all again, and returns how many were requested.
 fn grant_all() -> usize {
     GRANTED.store(ALL, Ordering::Relaxed);
     SEEN.load(Ordering::Relaxed)
@@ -214,7 +214,7 @@ fn run(name: &str, batch: &Batch) -> Option<usize> {
         ($([$holder:ty] $($verb:ident = $call:expr;)*)*) => {
             match name {
                 $($(stringify!($verb) => Some(try_each::<$holder>(batch, $call)),)*)*
-                // For the one that asks which there are.
+                // For the call that lists them.
                 "" => { $($(println!("\nverb {}", stringify!($verb));)*)* None }
                 _ => None,
             }
@@ -289,7 +289,7 @@ fn run(name: &str, batch: &Batch) -> Option<usize> {
     }
 }
 
-/// Tells a process which verb it tries; empty to say which there are.
+/// The verb that a process tries; empty to list them.
 const VERB: &str = "GPUMAP_TEST_VERB";
 
 /// What a child does; in the parent, nothing.
@@ -321,7 +321,7 @@ fn fault(verb: &str) -> Option<String> {
         .find_map(|line| line.strip_prefix("refused "));
     let refused: usize = refused.map_or(0, |count| count.parse().unwrap());
     println!("{verb}: {refused} refusals");
-    // A verb that asks for nothing large would show nothing.
+    // A verb that requests nothing large would show nothing.
     (!is_well || refused == 0).then(|| format!("{verb}: {output}"))
 }
 

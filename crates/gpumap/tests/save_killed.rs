@@ -15,7 +15,7 @@ use gpumap::{Device, Map};
 const PAIRS: u32 = 100_000;
 const KILLS: u64 = 12;
 const MOST_KILLS: u64 = 200;
-/// Tells the second process where to save.
+/// Where the second process saves.
 const PATH: &str = "GPUMAP_TEST_SAVE_TO";
 
 /// A map whose values are all this one.
@@ -24,7 +24,7 @@ fn filled(value: u32) -> Map<u32, u32> {
     Map::from_pairs(&Device::cpu(), pairs).unwrap()
 }
 
-/// Saves for ever, as far as the one who kills is concerned.
+/// Saves until the process is killed.
 fn save_in_turns(path: &Path) {
     let maps = [filled(1), filled(2)];
     let begin = Instant::now();
@@ -32,7 +32,7 @@ fn save_in_turns(path: &Path) {
         map.save(path).unwrap();
         println!("saved");
         if begin.elapsed() > Duration::from_secs(60) {
-            return; // nobody is left to kill it
+            return; // the parent is gone
         }
     }
 }

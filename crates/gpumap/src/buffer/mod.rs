@@ -118,7 +118,7 @@ impl<T: Pod> Buffer<T> {
         Ok(buffer)
     }
 
-    /// Uses memory of somebody else, which is not freed on drop. `ptr` is a device address: a
+    /// Uses memory of another owner, which is not freed on drop. `ptr` is a device address: a
     /// host pointer on the CPU.
     ///
     /// # Errors

@@ -138,7 +138,7 @@ impl<T> Drop for PinnedBuffer<T> {
         };
         let freed = context.enter().and_then(|_current| {
             // SAFETY: from `cuMemHostAlloc`, and freed only here; queued copies have ended by
-            // the contract of those who queue them.
+            // the contract of the code that queues them.
             unsafe { cu!(cuMemFreeHost(ptr.as_ptr().cast())) }
         });
         if let Err(error) = freed {

@@ -8,7 +8,7 @@ use std::slice::Windows;
 /// row for each key, in the order of the batch, with its values in the order in which they were stored. The
 /// row of an absent key is empty.
 ///
-/// Rows lie one behind the other ("compressed sparse rows"): row `i` is
+/// Rows lie one after the other ("compressed sparse rows"): row `i` is
 /// `values()[offsets()[i]..offsets()[i + 1]]`.
 ///
 /// ```
@@ -65,7 +65,7 @@ impl<V> AllValues<V> {
         }
     }
 
-    /// Where each row begins, and behind them where the last one ends: one more than rows.
+    /// Where each row begins, and after them where the last one ends: one more than rows.
     pub fn offsets(&self) -> &[usize] {
         &self.offsets
     }

@@ -107,7 +107,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         }
         let codes = operations.iter().map(|operation| operation.code());
         let codes = host_collect(codes)?;
-        // What is told is not to be lost for want of memory when it has been done.
+        // Allocated first, so that answers are not lost for want of memory once the operations are
+        // done.
         let (mut outcomes, mut found) = (host_vec(len)?, host_vec(len)?);
         let mut answers = host_vec(len)?;
         let most_new = operations

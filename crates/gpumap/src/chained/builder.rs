@@ -21,7 +21,7 @@ use crate::stream::Stream;
 /// chains have a second slab then, and lookups read little more than one.
 pub const PAIRS_PER_SLOT: f64 = 0.7;
 
-/// A map that is not told how large it will be should still have something to spread keys over.
+/// A map without a capacity hint still needs buckets to spread keys over.
 const LEAST_BUCKETS: usize = 1024;
 
 /// Settings of a chained map to be; made by [`ChainedMap::builder`].

@@ -76,8 +76,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutputTooSmall`] if `offsets` has not one place more than there are keys, before anything
-    /// is written, or if `values` has fewer places than there are values, which the error tells; `offsets`
+    /// [`Error::OutputTooSmall`] if `offsets` has not one place more than there are keys, before anything is
+    /// written, or if `values` has fewer places than there are values (the error has the number); `offsets`
     /// may have been written to then. Else as for [`get`](Self::get).
     pub fn get_all_into(
         &self,
@@ -120,8 +120,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         Ok(alone)
     }
 
-    /// Finds where the row of each key begins, and behind them where the last one ends, and waits. Returns the
-    /// latter. There is one place more than keys.
+    /// Finds where the row of each key begins, and after them where the last one ends, and waits. Returns
+    /// the latter. There is one place more than keys.
     fn lay_out(
         &self,
         chains: &Chains,
@@ -130,7 +130,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         offsets: *mut u64,
     ) -> Result<usize> {
         let end = offsets.wrapping_add(asked.len);
-        // SAFETY: the place behind those of the keys.
+        // SAFETY: the place after those of the keys.
         unsafe { scratch.stream().fill(end.cast(), 0, size_of::<u64>()) }?;
         self.count_each(chains, scratch, asked, offsets)?;
         // SAFETY: as many places, of this call; `end` is one of them, and written by the scan.

@@ -57,7 +57,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
                     false => NOTHING,
                 };
             }
-            // SAFETY: the codes are left alone until the kernel has ended.
+            // SAFETY: the codes are not changed until the kernel has ended.
             let staged = unsafe { scratch.stage(ScratchRole::Tiles, Source::Host(outcomes)) };
             let operations = match staged {
                 Err(Error::OutOfMemory { .. }) => return Err(self.full(job.len, full, true)),

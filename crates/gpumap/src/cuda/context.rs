@@ -117,7 +117,7 @@ impl Context {
         Ok(context)
     }
 
-    /// Uses somebody else's context.
+    /// Uses a context of another owner.
     ///
     /// # Safety
     /// The context stays alive for as long as the value and everything made from it.
@@ -196,7 +196,7 @@ impl Context {
     /// freed, so that the next allocation costs no system call.
     fn default_pool(&self) -> Result<CUmemoryPool> {
         let mut pool: CUmemoryPool = std::ptr::null_mut();
-        // SAFETY: the device supports pools, as the caller asked; the place is valid.
+        // SAFETY: the device supports pools, as the caller has checked; the place is valid.
         unsafe { cu!(cuDeviceGetDefaultMemPool(&mut pool, self.device)) }?;
         if self.owned {
             let mut threshold = u64::MAX;

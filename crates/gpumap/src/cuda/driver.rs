@@ -1,6 +1,6 @@
 //! Finding the driver without ever panicking, and calling it.
 //!
-//! `cudarc` panics when the library or a symbol is missing, so both are asked for first. Every
+//! `cudarc` panics when the library or a symbol is missing, so both are looked up first. Every
 //! other module may call `cu!` once [`ensure`] has returned `Ok`, which opening a context does.
 
 use std::sync::OnceLock;
@@ -126,7 +126,7 @@ fn find() -> Found {
     // SAFETY: the library was found just now, which is what `culib` needs not to panic.
     let library = unsafe { sys::culib() };
     for name in NEEDED {
-        // SAFETY: only asked whether it exists; never called through this type.
+        // SAFETY: only its existence is checked; it is never called through this type.
         if unsafe { library.get::<*const ()>(name.as_bytes()) }.is_err() {
             return Found::Missing(name);
         }

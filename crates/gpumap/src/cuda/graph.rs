@@ -1,4 +1,4 @@
-//! Kernels as nodes of a graph of the driver's, one behind the other.
+//! Kernels as nodes of a graph of the driver's, one after the other.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -15,7 +15,7 @@ use super::driver::{check, cu};
 use super::module::Function;
 use crate::error::{Error, Result};
 
-/// Nodes that are being put one behind the other.
+/// Nodes that are being put one after the other.
 #[derive(Debug)]
 pub(crate) struct KernelNodes {
     context: Arc<Context>,
@@ -55,7 +55,7 @@ impl KernelNodes {
         &self.context
     }
 
-    /// Adds a kernel behind the last one.
+    /// Adds a kernel after the last one.
     ///
     /// # Safety
     /// `args` leads to the only parameter of the function, which is copied, and the function allows the

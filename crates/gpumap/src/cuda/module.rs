@@ -35,7 +35,7 @@ unsafe impl Sync for Function {}
 
 impl Function {
     /// Allows launches with this much dynamic shared memory; more than the default 48 KiB has to
-    /// be asked for.
+    /// be requested.
     pub(crate) fn allow_shared(&self, _: &Current<'_>, bytes: u32) -> Result<()> {
         if bytes <= self.shared_limit.load(Ordering::Acquire) {
             return Ok(());
@@ -59,8 +59,8 @@ impl Function {
 /// The kernels of one context, searched in the order in which their texts were added.
 ///
 /// Compiling PTX takes the driver some 40 ms a kernel, and few programs use them all. So kernels
-/// that come with the library are compiled one by one, when they are first asked for; texts of
-/// others are compiled as a whole when they are added, to say at once what is wrong with them.
+/// that come with the library are compiled one by one, at their first use; texts of others are
+/// compiled as a whole when they are added, to say at once what is wrong with them.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
     sources: RwLock<Vec<Source>>,
@@ -185,7 +185,7 @@ impl Modules {
         let mut found = sources
             .iter()
             .filter_map(|source| Some(source.ptx.find(symbol)?.map(|()| source)));
-        // Kernels of two crates may have one name: the arguments tell them apart.
+        // Kernels of two crates may have one name: the arguments distinguish them.
         let source = match found.next().ok_or_else(missing)? {
             Ok(source) => source,
             Err(refused) => found.find_map(Result::ok).ok_or(refused)?,

@@ -53,8 +53,8 @@ pub(crate) fn allow_peer(user: &Context, owner: &Context) -> Result<()> {
     unsafe { cu!(cuMemPoolSetAccess(pool, (&raw const access).cast(), 1)) }
 }
 
-/// A `CUmemAccessDesc`: who may access memory, and how. In bindings of newer versions of CUDA the
-/// number of the device is in a union.
+/// A `CUmemAccessDesc`: which device may access memory, and how. In bindings of newer versions of
+/// CUDA the number of the device is in a union.
 #[repr(C)]
 struct Access {
     kind: u32,

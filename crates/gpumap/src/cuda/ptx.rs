@@ -64,7 +64,7 @@ pub(crate) struct PtxText {
     pub text: Cow<'static, str>,
     /// The file, if it is one.
     pub path: Option<PathBuf>,
-    /// Its kernels' signatures, by name. To ask the driver for a kernel that is not there is an error
+    /// Its kernels' signatures, by name. To look up a kernel that is not there is an error
     /// in the eyes of the tools that watch its calls.
     kernels: HashMap<String, u64>,
 }

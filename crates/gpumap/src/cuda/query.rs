@@ -47,7 +47,7 @@ pub(super) fn is_locked(address: *const u8) -> bool {
     let mut kind = 0u32;
     let mut place = (&raw mut kind).cast::<c_void>();
     // The plural: an address that the driver does not know is no error of it, and of no kind.
-    // SAFETY: one attribute, which is a number of 32 bits; any address may be asked about.
+    // SAFETY: one attribute, which is a number of 32 bits; any address may be passed.
     let asked = unsafe {
         cu!(cuPointerGetAttributes(
             1,

@@ -1,4 +1,4 @@
-//! Questions that the driver refuses to answer: they are asked again.
+//! Queries that the driver refuses to answer: they are repeated.
 //!
 //! Errors of the driver are of two kinds. After most, *the context is gone*: no kernel runs any more,
 //! and none will. After a [refusal](DriverCode::is_refusal) *nothing is known*: the call did nothing,
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 use crate::error::DriverCode;
 use crate::error::{Error, Result};
 
-/// How long a question is asked again. A refusal lasts as long as the graph capture that causes it.
+/// How long a query is repeated. A refusal lasts as long as the graph capture that causes it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks the driver, and asks again while it refuses to answer because of a graph capture. The
-/// library's calls are [exempt](super::relaxed) from refusals because of *other* streams, so one here
-/// means that the stream itself is being captured; then it has no end before the capture has.
+/// Queries the driver, and repeats the query while it refuses to answer because of a graph capture.
+/// The library's calls are [exempt](super::relaxed) from refusals because of *other* streams, so one
+/// here means that the stream itself is being captured; then it has no end before the capture has.
 ///
-/// Returns a refusal if it lasts for a minute, and at once in a callback of the driver, where nothing
-/// may be asked. Every caller then leaves what may be in use as it is.
+/// Returns a refusal if it lasts for a minute, and at once in a callback of the driver, where no
+/// query is allowed. Every caller then leaves what may be in use as it is.
 pub(crate) fn until_answered<T>(mut ask: impl FnMut() -> Result<T>) -> Result<T> {
     let mut pause = Duration::from_micros(20);
     let mut since: Option<Instant> = None;

@@ -16,7 +16,7 @@ use super::driver::cu;
 
 /// The thread's capture mode is relaxed for as long as one of these lives on it.
 ///
-/// The driver is asked only for the outermost guard of a thread.
+/// The driver is called only for the outermost guard of a thread.
 #[derive(Debug)]
 pub(super) struct Relaxed {
     // The mode belongs to a thread.

@@ -45,7 +45,7 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// What `GPUMAP_DEVICE` asks for; [`Auto`](Self::Auto) if it is empty or not set.
+    /// What `GPUMAP_DEVICE` requests; [`Auto`](Self::Auto) if it is empty or not set.
     ///
     /// # Errors
     /// [`Error::DeviceChoice`].
@@ -90,8 +90,8 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// How many threads `GPUMAP_THREADS` asks for, if it does. What is no such number is left aside with a warning: the
-/// CPU is there whatever the environment says.
+/// How many threads `GPUMAP_THREADS` requests, if it does. A value that is no such number is
+/// ignored with a warning: the CPU is there whatever the environment says.
 pub(super) fn threads() -> Option<u32> {
     let value = variable("GPUMAP_THREADS")?;
     let threads = value.to_str().and_then(parse_threads);
@@ -140,9 +140,9 @@ pub enum PtxChoice {
 }
 
 impl PtxChoice {
-    /// What `GPUMAP_PTX` asks for; [`Auto`](Self::Auto) if it is empty or not set. A file is read
-    /// here, whatever the device turns out to be, so that a path that does not work is an error
-    /// everywhere.
+    /// What `GPUMAP_PTX` requests; [`Auto`](Self::Auto) if it is empty or not set. A file is
+    /// read here, whatever the device turns out to be, so that a path that does not work is an
+    /// error everywhere.
     ///
     /// # Errors
     /// [`Error::Ptx`].

@@ -1,8 +1,8 @@
 //! [`Faults`]: calls of a device that fail on purpose, for tests of what becomes of maps then.
 //!
-//! Everything that a device may refuse to do asks [`Device::admit`] on both back ends: so a test can
-//! count the calls of a verb, and then let each of them fail in turn. What waits for the device asks
-//! after it has waited, as that is when a driver tells of errors; all else asks before, and is not done.
+//! Everything that a device may refuse to do calls [`Device::admit`] on both back ends: so a test can count
+//! the calls of a verb, and then let each of them fail in turn. A wait for the device calls it after the
+//! wait, as that is when a driver reports errors; all else calls it first, and is not done if refused.
 //!
 //! On a [deferred](Device::cpu_deferred) device a wait that fails has not waited, and the work is still to come, unless
 //! the device is lost: as when a driver refuses to wait though all is well.
@@ -16,7 +16,7 @@ use super::Device;
 use crate::error::{DriverCode, Error, Result};
 use crate::stream::Scheduler;
 
-/// What a device is asked to do. On CUDA each is one call of the driver at least.
+/// A request to a device. On CUDA each is one call of the driver at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Call {
@@ -95,7 +95,7 @@ impl Call {
         }
     }
 
-    /// Whether it waits for the device, or asks how far it is.
+    /// Whether it waits for the device, or queries its progress.
     fn waits(self) -> bool {
         matches!(
             self,
@@ -137,7 +137,7 @@ pub enum Fault {
     /// That call alone: an allocation with [`Error::OutOfMemory`], all else with [`Error::Driver`].
     Once,
     /// From that call on there is no memory: allocations fail with [`Error::OutOfMemory`], however little they
-    /// ask for.
+    /// request.
     NoMemory,
     /// From that call on every wait and every question is refused, as in a callback of the driver.
     Forbidden,
@@ -148,7 +148,7 @@ pub enum Fault {
     WaitsRefused(u64),
 }
 
-/// The faults of a device that was made by [`Device::with_faults`], and what has been asked of it.
+/// The faults of a device that was made by [`Device::with_faults`], and the requests that it has had.
 #[derive(Clone, Debug, Default)]
 pub struct Faults(Arc<Mutex<Plan>>);
 

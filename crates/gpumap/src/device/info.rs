@@ -1,4 +1,4 @@
-//! What there is to know about a device.
+//! Properties of a device.
 
 use std::fmt;
 use std::num::NonZero;
@@ -71,7 +71,7 @@ pub struct DeviceInfo {
     pub driver_version: Option<DriverVersion>,
     /// Bytes of memory, where known.
     pub total_memory: Option<u64>,
-    /// Bytes of memory that nobody uses now, where known.
+    /// Bytes of free memory, where known.
     pub free_memory: Option<u64>,
     /// Multiprocessors of a GPU, or threads of the CPU.
     pub multiprocessors: u32,
@@ -118,8 +118,8 @@ impl DeviceInfo {
     }
 }
 
-/// Threads that the CPU runs at once. Asked for once: to find it the system reads several files, which takes longer than a
-/// small batch.
+/// Threads that the CPU runs at once. Queried once: for this the system reads several files, which
+/// takes longer than a small batch.
 pub(super) fn host_threads() -> u32 {
     static THREADS: LazyLock<u32> = LazyLock::new(|| {
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);

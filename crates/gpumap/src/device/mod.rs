@@ -122,9 +122,9 @@ impl Device {
     /// instead.
     ///
     /// # Errors
-    /// [`Error::DeviceChoice`] and [`Error::Ptx`] for variables that cannot be understood or
-    /// followed, also where the CPU is taken; those of [`cuda`](Self::cuda) where
-    /// `GPUMAP_DEVICE` asks for CUDA. A missing driver or device is no error otherwise.
+    /// [`Error::DeviceChoice`] and [`Error::Ptx`] for variables that cannot be understood or followed, also where the
+    /// CPU is taken; those of [`cuda`](Self::cuda) where `GPUMAP_DEVICE` requests CUDA. A missing driver or device is
+    /// no error otherwise.
     pub fn best() -> Result<Self> {
         let choice = DeviceChoice::from_env()?;
         let (device, no_cuda) = Self::choose(choice, &PtxChoice::from_env()?)?;
@@ -167,7 +167,7 @@ impl Device {
     }
 
     /// The device of this choice with these kernels, whatever the environment says; and, where
-    /// [`DeviceChoice::Auto`] came to the CPU, why no CUDA device can be used.
+    /// [`DeviceChoice::Auto`] selected the CPU, why no CUDA device can be used.
     ///
     /// ```
     /// use gpumap::{Device, DeviceChoice, PtxChoice};
@@ -181,10 +181,9 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Ptx`] for a file that is no PTX, also where the CPU is taken; those of
-    /// [`cuda_with`](Self::cuda_with) where the choice is a CUDA device, or where kernels that were
-    /// asked for by name do not work on the CUDA devices that there are: others are not taken in
-    /// their place. A missing driver or device is no error otherwise.
+    /// [`Error::Ptx`] for a file that is no PTX, also where the CPU is taken; those of [`cuda_with`](Self::cuda_with)
+    /// where the choice is a CUDA device, or where kernels that were requested by name do not work on the CUDA devices
+    /// that there are: others are not taken in their place. A missing driver or device is no error otherwise.
     pub fn choose(choice: DeviceChoice, ptx: &PtxChoice) -> Result<(Self, Option<Error>)> {
         ptx.check()?;
         let device = match choice {
@@ -383,7 +382,7 @@ impl Device {
 
     /// The same device, with so many bytes of shared memory for a block at most: for tests of what
     /// becomes of kernels that want more. More than a CUDA device has is what it has; the CPU executor
-    /// gives as much as is asked for. Memory is counted from nothing, without a limit.
+    /// gives as much as is requested. Memory is counted from nothing, without a limit.
     #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     #[must_use]
@@ -457,7 +456,7 @@ impl Device {
         }
     }
 
-    /// What there is to know about it; memory figures are of this moment.
+    /// Its properties; memory figures are of this moment.
     ///
     /// # Errors
     /// [`Error::Driver`].
@@ -526,8 +525,7 @@ impl Device {
                 .scheduler()
                 .is_some_and(|scheduler| scheduler.has_locked(address)),
         };
-        // What lies between two ends is locked if they are, unless somebody locked it in parts: then
-        // it takes longer.
+        // What lies between two ends is locked if they are, unless it was locked in parts: then it takes longer.
         has_locked(start) && has_locked(start.wrapping_add(bytes.saturating_sub(1)))
     }
 
@@ -616,8 +614,8 @@ impl Device {
     }
 }
 
-/// Whether the CPU stands in for CUDA devices that cannot be used for this reason: where there are
-/// none at all; and where they do not work, unless the kernels were asked for by name.
+/// Whether the CPU stands in for CUDA devices that cannot be used for this reason: where there are none at all; and
+/// where they do not work, unless the kernels were requested by name.
 fn may_be_passed_over(reason: &Error, ptx: &PtxChoice) -> bool {
     let is_absent = matches!(reason, Error::NoDriver | Error::NoDevice { .. });
     is_absent || *ptx == PtxChoice::Auto

@@ -8,12 +8,12 @@ use super::*;
 use crate::error::{DriverCode, PtxError};
 use crate::sharded::Ranks;
 
-/// What `Device::best` comes to with these variables.
+/// What `Device::best` selects with these variables.
 fn best_with(variables: &[(&str, &str)]) -> String {
     run_with("device::tests::child", variables)
 }
 
-/// What `Ranks::best` comes to with these variables.
+/// What `Ranks::best` selects with these variables.
 fn group_with(variables: &[(&str, &str)]) -> String {
     run_with("device::tests::child_of_a_group", variables)
 }
@@ -68,7 +68,7 @@ fn child_that_needs_a_gpu() {
     }
 }
 
-/// What `Device::best_gpu` comes to with these variables.
+/// What `Device::best_gpu` selects with these variables.
 fn gpu_with(variables: &[(&str, &str)]) -> String {
     run_with("device::tests::child_that_needs_a_gpu", variables)
 }
@@ -92,7 +92,7 @@ fn falling_back_to_the_cpu_is_a_warning() {
         let group = group_with(free);
         assert_eq!(group.contains("WARN: "), warned.is_some(), "{group}");
     }
-    // Who asks for the CPU is not warned of it.
+    // An explicit choice of the CPU gives no warning.
     for said in [
         best_with(&[("GPUMAP_DEVICE", "cpu")]),
         group_with(&[("GPUMAP_DEVICE", "cpu")]),

@@ -51,7 +51,7 @@ pub enum Error {
         "no CUDA device {ordinal}: the driver shows {count}; check GPUMAP_DEVICE and CUDA_VISIBLE_DEVICES"
     )]
     NoDevice {
-        /// The number that was asked for.
+        /// The number that was requested.
         ordinal: usize,
         /// How many devices there are.
         count: usize,
@@ -77,7 +77,7 @@ pub enum Error {
         value: OsString,
     },
 
-    /// `GPUMAP_DEVICE` asks for the CPU, and the program for a GPU.
+    /// `GPUMAP_DEVICE` requests the CPU, and the program for a GPU.
     #[error(
         "GPUMAP_DEVICE is cpu or checked, and this program needs a GPU: unset it, or set it to auto, cuda or cuda:N"
     )]
@@ -108,11 +108,11 @@ pub enum Error {
     LaunchShape {
         /// The kernel's name.
         kernel: &'static str,
-        /// Blocks asked for.
+        /// Blocks requested.
         blocks: u32,
-        /// Threads per block asked for; none is as wrong as too many.
+        /// Threads per block requested; none is as wrong as too many.
         threads: u32,
-        /// Bytes of dynamic shared memory per block asked for.
+        /// Bytes of dynamic shared memory per block requested.
         shared_bytes: u32,
         /// Most blocks.
         max_blocks: u32,
@@ -307,7 +307,7 @@ pub enum Error {
         found: String,
     },
 
-    /// Time was asked of an event that was never recorded.
+    /// The time of an event that was never recorded was requested.
     #[error("the event was never recorded: call Event::record first")]
     EventNotRecorded,
 
@@ -408,7 +408,8 @@ fn file_name(path: Option<&PathBuf>) -> String {
     )
 }
 
-/// That something is not of the device that was needed. Devices of one name are told apart all the same.
+/// That something is not of the device that was needed. Devices of one name are distinguished all the
+/// same.
 fn of_another_device(expected: &str, found: &str) -> String {
     if expected == found {
         format!("this belongs to another {found}")

@@ -6,7 +6,7 @@ use super::*;
 use crate::executor::{Config, Schedule};
 use crate::{Buffer, Device, Map, Operation, Stream};
 
-/// The messages of an error and of what is behind it.
+/// The messages of an error and of its sources.
 fn chain(error: &Error) -> Vec<String> {
     let mut said = Vec::new();
     let mut next: Option<&dyn std::error::Error> = Some(error);
@@ -326,7 +326,7 @@ fn causes() -> [Vec<Error>; 3] {
     ]
 }
 
-/// The parts of a text that say what to do begin behind a colon or a semicolon.
+/// The parts of a text that say what to do begin after a colon or a semicolon.
 #[test]
 fn each_text_says_what_happened_and_what_to_do() {
     let errors = of_each_variant().into_iter().chain(causes()).flatten();

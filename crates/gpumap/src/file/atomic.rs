@@ -104,7 +104,7 @@ impl AtomicFile {
         file.sync_all()
     }
 
-    /// [Synchronises](Self::sync) the file, and gives it its name, in place of an earlier one. If the process or
+    /// [Synchronises](Self::sync) the file, and gives it its name, replacing an earlier one. If the process or
     /// the machine stops meanwhile, either the earlier one is there or the new one, and it is whole.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl AtomicFile {
         write_all_at(self.shared(), bytes, at)
     }
 
-    /// Writes parts one behind the other from byte `at` on, which must be the end of the file, by the threads of
+    /// Writes parts one after the other from byte `at` on, which must be the end of the file, by the threads of
     /// rayon's pool. As for [`write_all_at`](Self::write_all_at), [`Write`] is not for the same file.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ impl AtomicFile {
             if filled.is_ok() {
                 return Ok(());
             }
-            // The system says why when it is told to write.
+            // The write fails with the system's reason.
         }
         let ends = lens.scan(at, |end, len| {
             let start = *end;

@@ -52,8 +52,8 @@ pub enum FileError {
         /// Which one.
         field: &'static str,
     },
-    /// The header asks for a table that is too large for the pairs of the file, by its capacity or by its
-    /// load factor: [`Map::load`](crate::Map::load) does not make it.
+    /// The header requests a table that is too large for the pairs of the file, by its capacity or
+    /// by its load factor: [`Map::load`](crate::Map::load) does not make it.
     #[error(
         "asks for {slots} slots for {pairs} pairs, and Map::load makes {most} at most: load it with Map::builder(..).load(..), which takes the capacity and the load factor of the builder"
     )]
@@ -99,7 +99,7 @@ pub enum FileError {
         /// Bytes that there are.
         bytes: u64,
     },
-    /// There is something behind its end.
+    /// There is something after its end.
     #[error("goes on after its end, at byte {at}: cut it off there if the rest is not of a map")]
     TrailingBytes {
         /// Where it should end.

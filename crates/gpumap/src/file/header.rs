@@ -88,7 +88,7 @@ impl Header {
         Ok(Bytes::new(reader, 0)
             .fill(&mut bytes)
             .map_err(|error| match error {
-                // What there is may be the beginning of something else.
+                // The bytes may be the beginning of another format.
                 FileError::Truncated { bytes: there } => {
                     let there = there.min(MAGIC.len() as u64) as usize;
                     let is_ours = bytes[..there] == MAGIC[..there];

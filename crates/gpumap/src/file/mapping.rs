@@ -30,7 +30,7 @@ mod linux {
     /// Bytes of a file that were added to its end, mapped.
     ///
     /// Invariant: `start` is a mapping of `len` bytes of the file, and belongs to this alone. The bytes of
-    /// the file begin `skip` bytes behind it.
+    /// the file begin `skip` bytes after it.
     pub struct Mapping {
         start: *mut c_void,
         len: usize,
@@ -59,7 +59,7 @@ mod linux {
             })
         }
 
-        /// Cuts the range into regions of these lengths, one behind the other, as far as it goes.
+        /// Cuts the range into regions of these lengths, one after the other, as far as it goes.
         pub fn regions(&mut self, lens: impl Iterator<Item = usize>) -> Vec<Region<'_>> {
             // SAFETY: the mapping is valid for as long as `self` is borrowed, and used through these regions
             // alone. Any bytes are valid as uninitialised ones; they are touched when they are known to be there.

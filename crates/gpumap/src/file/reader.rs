@@ -41,7 +41,7 @@ impl<K: Key, V: Pod, R: Read> Reader<K, V, R> {
         Self::after_header(reader, header)
     }
 
-    /// Goes on behind a header that [`Header::read`] has read.
+    /// Goes on after a header that [`Header::read`] has read.
     ///
     /// # Errors
     /// [`Error::File`](crate::Error::File) for a file of other types.

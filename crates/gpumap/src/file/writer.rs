@@ -85,8 +85,8 @@ impl<K: Key, V: Pod, W: Write> Writer<K, V, W> {
 /// What a block of a saved map begins with: the number of its pairs and their checksum, which any thread
 /// can make.
 ///
-/// Its [`start`](Self::start), all keys and all values, one behind the other, are the block. A [`Frame`] puts
-/// blocks together:
+/// Its [`start`](Self::start), all keys and all values, one after the other, are the block. A [`Frame`]
+/// puts blocks together:
 ///
 /// ```
 /// use gpumap::file::{Block, Frame, Header, Reader};
@@ -164,7 +164,7 @@ impl Frame {
         self.pairs += u64::from(block.pairs);
     }
 
-    /// The bytes behind the last block.
+    /// The bytes after the last block.
     pub fn end(&self) -> [u8; END] {
         let mut end = [0; END];
         end[4..8].copy_from_slice(&self.whole.clone().finalize().to_le_bytes());

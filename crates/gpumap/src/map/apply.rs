@@ -65,7 +65,7 @@ pub enum Answer<V> {
 }
 
 impl<V> Answer<V> {
-    /// From what [`Map::apply_into`] tells. [`Absent`](Self::Absent) for a code that it does not tell.
+    /// From what [`Map::apply_into`] returns. [`Absent`](Self::Absent) for a code that it does not return.
     pub fn from_code(code: u8, value: V) -> Self {
         match code {
             outcome::PRESENT => Self::Present(value),
@@ -122,7 +122,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::LengthMismatch`] if there are not as many keys as operations and values;
     /// [`Error::OutOfMemory`], or [`Error::Full`] if the map does not grow and it has less room than
-    /// absent keys are asked for: then nothing of the batch has been done, unless that error says
+    /// the batch has absent keys: then nothing of the batch has been done, unless that error says
     /// `partial`. [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn apply(
         &self,
@@ -134,7 +134,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let codes = operations.iter().map(|operation| operation.code());
         let codes = host_collect(codes)?;
         let (mut values_told, mut outcomes) = (host_zeroed(len)?, host_zeroed(len)?);
-        // Now: what is told is not to be lost for want of memory when it has been done.
+        // Allocated now, so that answers are not lost for want of memory once the operations are done.
         let mut answers = host_vec(len)?;
         self.apply_into(&codes, keys, values, &mut values_told, &mut outcomes)?;
         let told = outcomes.into_iter().zip(values_told);
@@ -333,7 +333,7 @@ impl Core {
         stores: usize,
     ) -> Result<(Report, Applied)> {
         let mut table = self.exclusive()?;
-        // Nothing is in flight, so what is left is exact. Absent keys that are only asked for, or are
+        // Nothing is in flight, so what is left is exact. Absent keys that are only looked up, or are
         // equal, are counted as well.
         let absent = self.count_absent(&table, scratch, mix.pairs)?;
         let new = absent.min(stores);
@@ -398,7 +398,7 @@ impl Core {
             removed,
             ..self.operation_args(view, batch, notes.account(ptr::null_mut()))
         };
-        // Until the kernel has ended well, as far as anyone knows.
+        // Until the kernel is known to have ended well.
         scratch.dirty_bits();
         let [[stored, unplaced], [removed, _]] =
             self.or_poison_if_launched(scratch, |scratch| {

@@ -13,11 +13,11 @@ use crate::device::{Device, Kind};
 use crate::error::{Error, Result, Setting};
 use crate::scratch::Chunking;
 
-/// Pairs per slot that a map is planned for unless told otherwise: lookups of present keys take
-/// about a fifth longer than at half full, for three fifths of the memory.
+/// Pairs per slot that a map is planned for by default: lookups of present keys take about a fifth longer
+/// than at half full, for three fifths of the memory.
 pub const DEFAULT_MAX_LOAD_FACTOR: f64 = 0.8;
 
-/// A typing error should not ask for a thousand times the memory.
+/// A typing error should not request a thousand times the memory.
 const LEAST_LOAD: f64 = 0.01;
 /// Beyond it walks become long.
 const MOST_LOAD: f64 = 0.95;
@@ -238,7 +238,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     }
 }
 
-/// A seed that nobody knows beforehand.
+/// A seed that cannot be predicted.
 pub(crate) fn random_seed() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }

@@ -34,7 +34,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 
     /// Stores the pairs of an iterator; present keys get the new value. Of several pairs with one
-    /// key the last one counts. What [`Extend`] does, with an error in place of a panic; pairs
+    /// key the last one counts. What [`Extend`] does, with an error instead of a panic; pairs
     /// that came before it are in the map.
     ///
     /// # Errors

@@ -31,25 +31,25 @@ pub(crate) enum Kind {
     Insert,
     /// Stores pairs, or updates values.
     Merge(Update),
-    /// Stores pairs, or tells what is there.
+    /// Stores pairs, or returns what is there.
     GetOrInsert,
-    /// Stores pairs, or replaces ids and tells them; beside no removals.
+    /// Stores pairs, or replaces ids and returns the old ones; beside no removals.
     ExchangeIds,
     /// Updates values of present keys.
     Update(Update),
-    /// The same, and tells what they were.
+    /// The same, and returns what they were.
     GetAndTouch(Update),
     /// Removes.
     Remove,
-    /// Removes, and tells values; beside no updates.
+    /// Removes, and returns values; beside no updates.
     Take,
-    /// Removes, and tells ids; beside no exchanges.
+    /// Removes, and returns ids; beside no exchanges.
     TakeIds,
     /// Writes every pair to the keys and values of the command.
     Dump,
 }
 
-/// What there is to know of a [`Kind`].
+/// The properties of a [`Kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traits {
     /// Its name in [`op`](crate::op).
@@ -62,9 +62,9 @@ pub(crate) struct Traits {
     pub removes: bool,
     /// Whether nothing else may run on the map.
     pub is_alone: bool,
-    /// Whether it tells a value for each key, by a kernel of its own.
+    /// Whether it returns a value for each key, by a kernel of its own.
     pub tells_values: bool,
-    /// Whether it tells a byte for each key: whether that was found, stored or removed.
+    /// Whether it returns a byte for each key: whether that was found, stored or removed.
     pub tells_flags: bool,
     /// What does not run it.
     pub lacking: &'static [Receiver],
@@ -307,7 +307,7 @@ impl<'a> Outputs<'a> {
     /// None.
     pub const NONE: Self = Self::Arrays([None, None]);
 
-    /// Whether values are told, and bytes.
+    /// Whether values are returned, and bytes.
     pub fn told(&self) -> [bool; 2] {
         match self {
             Self::Arrays(arrays) => told(arrays),
@@ -378,7 +378,7 @@ impl Wanted {
         [self.values, self.found]
     }
 
-    /// Bytes of the answers to so many keys: values of `value` bytes, and behind them which were found.
+    /// Bytes of the answers to so many keys: values of `value` bytes, and after them which were found.
     pub fn bytes(self, value: usize, keys: usize) -> [usize; 2] {
         [
             usize::from(self.values) * keys * value,
@@ -464,8 +464,8 @@ pub(crate) struct Command {
     /// A byte for each key that says whether it was found, stored or removed; may be null, and is zero before if pairs are
     /// stored.
     pub out_flags: *mut u8,
-    /// The same batch, sorted; only if nothing is told of single keys. One that other ranks have sent is here alone, and the
-    /// pointers above are null.
+    /// The same batch, sorted; only if there are no answers for single keys. One that other ranks have sent is here
+    /// alone, and the pointers above are null.
     pub bins: Option<Bins<u8, u8>>,
 }
 
@@ -491,7 +491,7 @@ impl Command {
         }
     }
 
-    /// The same batch with another kind, which tells nothing.
+    /// The same batch with another kind, which returns nothing.
     pub fn as_kind(self, kind: Kind) -> Self {
         Self {
             kind,
@@ -507,7 +507,7 @@ impl Command {
         Self { bins, ..self }
     }
 
-    /// Whether something is told of each key.
+    /// Whether it has an answer for each key.
     pub fn answers(&self) -> bool {
         !self.out_values.is_null() || !self.out_flags.is_null()
     }

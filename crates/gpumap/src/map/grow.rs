@@ -20,8 +20,8 @@ use std::sync::atomic::Ordering;
 /// them: many may be equal.
 pub(super) const PARTS: usize = 32;
 
-/// Pairs of a submap that may be left over when its pages have been made, for that many slots.
-/// At load 0.9 there are a few in a million, but small maps are out of balance.
+/// Pairs of a submap that may remain without a slot when its pages have been made, for that many
+/// slots. At load 0.9 there are a few in a million, but small maps are out of balance.
 fn leftovers(slots: usize) -> usize {
     (slots / 16).clamp(32, 1 << 14)
 }
@@ -165,9 +165,9 @@ impl Core {
             }
     }
 
-    /// Bytes of the list of leftovers when a table of one shape is rebuilt as one of the other. What does not find
-    /// room on it is looked for in the old table, so the smaller one says how long it is: giving memory back takes
-    /// no more of it than growing has left.
+    /// Bytes of the list of remaining pairs when a table of one shape is rebuilt as one of the
+    /// other. What does not find room on it is looked for in the old table, so the smaller one says
+    /// how long it is: giving memory back takes no more of it than growing has left.
     fn leftover_bytes(&self, from: &Shape, to: &Shape) -> usize {
         let slot_bytes = self.kernels.slot_bytes as usize;
         let submap = from.largest_submap_bytes().min(to.largest_submap_bytes());
@@ -318,8 +318,8 @@ impl Core {
         Ok(())
     }
 
-    /// Makes the pages of a submap from those it had before, and waits. Returns how many pairs are
-    /// left over; they are on the list, if it has room for all of them.
+    /// Makes the pages of a submap from those it had before, and waits. Returns how many pairs
+    /// remain; they are on the list, if it has room for all of them.
     fn make_pages(
         &self,
         table: &Table,
@@ -358,7 +358,7 @@ impl Core {
         Ok(left as usize)
     }
 
-    /// Stores what was left over in the table, and waits. Returns how many pairs found no room.
+    /// Stores the remaining pairs in the table, and waits. Returns how many pairs found no room.
     fn place_left(
         &self,
         table: &Table,

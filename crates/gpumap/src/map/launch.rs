@@ -168,7 +168,7 @@ impl Core {
         self.batch_kernel(self.operation(kind).0)
     }
 
-    /// Arguments of an operation that tells nothing.
+    /// Arguments of an operation without answers.
     pub(super) fn operation_args<S>(
         &self,
         view: MapView,

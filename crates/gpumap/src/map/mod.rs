@@ -423,7 +423,7 @@ impl Core {
         poison::expect_sound(&self.state.poisoned)
     }
 
-    /// Says that nobody knows what the map holds.
+    /// Notes that the map's contents are unknown.
     fn poison(&self) {
         self.state.poisoned.store(true, Ordering::Release);
     }

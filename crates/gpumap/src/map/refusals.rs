@@ -18,7 +18,7 @@ use gpumap_simt::executor::Config;
 
 const KEYS: [u64; 4] = [3, 5, 7, 11];
 
-/// Audit findings 1 and 3: the map of a call in flight is asked where the driver answers nothing.
+/// Audit findings 1 and 3: the map of a call in flight is queried where the driver answers nothing.
 #[test]
 fn a_refused_question_changes_nothing() {
     let faults = Faults::default();
@@ -73,7 +73,8 @@ impl Wake for Asks {
     }
 }
 
-/// Audit finding 3: a waker calls operations, asks, and drops the map, on a thread of the library.
+/// Audit finding 3: a waker calls operations, queries and drops the map, on a thread of the
+/// library.
 #[test]
 fn wakers_may_do_anything() {
     on_every_device(|device| {

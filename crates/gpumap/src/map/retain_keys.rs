@@ -98,7 +98,7 @@ impl Core {
     }
 
     /// Whether the pairs of a batch that are present find room in the emptied table for sure, and
-    /// nobody goes on dumping it as it is.
+    /// no dump of it is in progress.
     fn fits_again(&self, table: &Table, scratch: &mut Workspace, batch: Command) -> Result<bool> {
         let present = batch.len - self.count_absent(table, scratch, batch)?;
         Ok(!table.is_shared() && present <= self.capacity())

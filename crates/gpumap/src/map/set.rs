@@ -35,7 +35,7 @@ impl<K: Key> Map<K, ()> {
     /// ```
     ///
     /// # Errors
-    /// As for [`insert`](Self::insert), but for [`Error::LengthMismatch`].
+    /// As for [`insert`](Self::insert), except for [`Error::LengthMismatch`].
     pub fn insert_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
         self.execute(op::insert_keys(keys))
     }
@@ -104,7 +104,7 @@ impl<K: Key> Map<K, ()> {
         Ok(set)
     }
 
-    /// Stores the keys of an iterator. What [`Extend`] does, with an error in place of a panic;
+    /// Stores the keys of an iterator. What [`Extend`] does, with an error instead of a panic;
     /// keys that came before it are in the set.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl<'m, K: Key> OnStream<'m, K, ()> {
     /// ```
     ///
     /// # Errors
-    /// As for [`insert`](Self::insert), but for [`Error::LengthMismatch`].
+    /// As for [`insert`](Self::insert), except for [`Error::LengthMismatch`].
     pub fn insert_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<usize>> {
         self.submit(op::insert_keys(keys))
     }

@@ -4,7 +4,7 @@ use gpumap_kernels::table::{MAX_PAGE_SLABS, SLAB_BYTES};
 
 use crate::error::{Error, Result};
 
-/// What the user of a builder asked for.
+/// What the user of a builder requested.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wish {
     /// Pairs that must fit.
@@ -13,7 +13,7 @@ pub(super) struct Wish {
     pub max_load_factor: f64,
     /// Submaps, each with an equal share of the hash range; none for as many as suit the size.
     pub submaps: Option<u32>,
-    /// Slots of each submap, in place of the three above: for tests of unequal submaps.
+    /// Slots of each submap, instead of the three above: for tests of unequal submaps.
     pub submap_slots: Option<Vec<usize>>,
     /// Slabs per page at most, a power of two.
     pub page_slabs: u32,

@@ -132,8 +132,8 @@ impl Table {
                 slabs.as_ptr().cast_mut().cast(),
                 size_of::<Slab>() * slabs.len(),
             );
-            // SAFETY: all of the buffer. Nobody else uses it: the table is borrowed exclusively,
-            // and who shares its slabs looks at them only under the lock of the table.
+            // SAFETY: all of the buffer. Nothing else uses it: the table is borrowed exclusively,
+            // and a map that shares its slabs reads them only under the lock of the table.
             unsafe { self.stream().fill(start, EMPTY_BYTE, bytes) }
         });
         // What was queued before a failure is waited for as well.
@@ -154,7 +154,7 @@ impl Table {
         std::mem::replace(&mut self.submaps[submap], slabs)
     }
 
-    /// Takes over the reserved slabs of another table; its own, which nobody shares yet, are still
+    /// Takes over the reserved slabs of another table; its own, which are not shared yet, are still
     /// empty.
     pub fn copy_reserved(&mut self, other: &Self) -> Result<()> {
         let own = Arc::get_mut(&mut self.reserved).expect("a new table is not shared");
@@ -213,14 +213,14 @@ impl Table {
     }
 
     /// The table as kernels see it that store single pairs and look up others at the same time: marks do not hold
-    /// from now on, but for this launch, beside which its own pairs are stored at any time.
+    /// from now on, except for this launch, beside which its own pairs are stored at any time.
     pub fn view_to_mix(&self) -> MapView {
         let view = self.view();
         self.set_marked(false);
         view
     }
 
-    /// What kernels are told of it now.
+    /// What kernels get of it now.
     pub fn sight(&self) -> Sight {
         Sight {
             directory: self.directory.as_ptr().addr(),
@@ -239,7 +239,7 @@ impl Table {
         self.marked.load(Ordering::Acquire)
     }
 
-    /// Says whether they do. Only whoever has made pages alone on the table may say that they do.
+    /// Sets whether they do. Only code that has made pages alone on the table may set it.
     pub fn set_marked(&self, marked: bool) {
         self.marked.store(marked, Ordering::Release);
     }

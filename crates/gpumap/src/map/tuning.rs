@@ -36,13 +36,13 @@ pub(crate) struct Tuning {
     /// Bytes of the table that a warp may work on at one time, among those that work beside it, if the L2 is to
     /// hold the regions of all.
     pub(super) l2_bytes_per_warp: u64,
-    /// Bytes of a table from which on any such batch is sorted: it is larger than what the device
-    /// can tell the addresses of without asking memory for them.
+    /// Bytes of a table from which on any such batch is sorted: it exceeds the TLB reach of the
+    /// device.
     pub(super) far_table_bytes: u64,
     /// Keys of a batch from which it is sent straight into the memory of the ranks that own them.
     pub(super) send: usize,
     /// Whether memory of bins is zeroed first: for tools that report each load of what was never written. Kernels
-    /// load places of bins that no pair is in, and leave what is there alone.
+    /// load places of bins that no pair is in, and do not use what is there.
     pub(super) zeroes_bins: bool,
     /// Bytes at least that come together where pages are made while others are on their way: for
     /// less, the launches take longer than the link.

@@ -29,16 +29,16 @@ pub(super) struct Wakers {
 /// ended. On an H100 64 streams that waited for an event held up none of 40 others (2026-11-23, a CUDA program that is not in the project).
 const STREAMS: usize = 16;
 
-/// Who is to be woken when a call has ended.
+/// The task to wake when a call has ended.
 #[derive(Debug, Default)]
 pub(super) struct Alarm(OnceLock<Arc<Mutex<Wish>>>);
 
 #[derive(Debug, Default)]
 enum Wish {
-    /// Nobody has asked.
+    /// No request.
     #[default]
     None,
-    /// This one has asked last, and the call that wakes is queued.
+    /// The last request, and the call that wakes is queued.
     Wake(Waker),
     /// It has ended.
     Ended,
@@ -52,8 +52,8 @@ impl Wakers {
         }
     }
 
-    /// Wakes a task when a call has ended, or now if it has; who asked for this before is not woken any more. `let_wait`
-    /// lets a stream wait for the call.
+    /// Wakes a task when a call has ended, or now if it has; the task of an earlier request is not woken any more.
+    /// `let_wait` lets a stream wait for the call.
     pub fn wake(
         &self,
         alarm: &Alarm,
@@ -134,7 +134,7 @@ fn bell() -> Result<Sender<Arc<Mutex<Wish>>>> {
     Ok(bell.insert(sender).clone())
 }
 
-/// Wakes the task that asked last, and from now on any that asks.
+/// Wakes the task of the last request, and from now on that of any request.
 fn ring(wish: &Mutex<Wish>) {
     if let Wish::Wake(waker) = exchange(wish, Wish::Ended) {
         waker.wake();

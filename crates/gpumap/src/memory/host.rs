@@ -46,8 +46,8 @@ impl Drop for HostBlock {
 /// Zeroed host memory at a page boundary, and the block it lies in.
 pub(crate) fn block(bytes: usize) -> Result<HostBlock> {
     expect_host_memory(bytes)?;
-    // Asked for with a small alignment and a page to spare: that becomes `calloc`, which gets
-    // large blocks from the system untouched, where an aligned request would be zeroed by hand.
+    // Requested with a small alignment and a page to spare: that becomes `calloc`, which gets large blocks from
+    // the system untouched, where an aligned request would be zeroed by hand.
     let layout =
         Layout::from_size_align(bytes + HOST_ALIGN, 16).map_err(|_| Error::CapacityOverflow {
             elements: bytes,

@@ -6,8 +6,8 @@
 /// Bytes of a large page, where there are any: a multiple of all other sizes.
 pub(crate) const LARGE_PAGE: usize = 2 << 20;
 
-/// Asks the system for large pages under the whole ones of an array that nobody has written to. Whether it has any makes
-/// no difference but in time.
+/// Requests large pages from the system under the whole ones of an unwritten array. Whether it has any changes only
+/// the time.
 #[cfg(target_os = "linux")]
 pub(super) fn ask_for(array: *mut u8, bytes: usize) {
     use rustix::mm::{Advice, madvise};

@@ -80,7 +80,7 @@ enum Block {
     Cuda(CUdeviceptr),
 }
 
-// SAFETY: memory is not tied to a thread; who writes to it when is ordered by streams and by
+// SAFETY: memory is not tied to a thread; writes to it are ordered by streams and by
 // `&mut` in the types above.
 unsafe impl Send for Memory {}
 // SAFETY: as above; `&Memory` gives only the address away.
@@ -119,7 +119,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Memory that somebody else frees.
+    /// Memory that another owner frees.
     ///
     /// # Safety
     /// `ptr` leads to `bytes` bytes, valid on the stream's device for as long as the value.
@@ -226,7 +226,7 @@ fn cuda_free(context: &Context, stream: &Stream, ptr: CUdeviceptr) -> Result<()>
     }
 }
 
-/// What the driver says when the host has no memory to lock, as everybody says it.
+/// What the driver says when the host has no memory to lock, as the library's own error.
 pub(crate) fn or_host_is_full(error: Error, bytes: usize) -> Error {
     match is_out_of_memory(&error) {
         true => host::refused(bytes),

@@ -205,7 +205,7 @@ impl Primitives {
     }
 }
 
-/// What a kernel that asks flags gets instead of a predicate.
+/// What a kernel that reads flags gets instead of a predicate.
 fn no_test<T: Element>() -> Test<BitsOf<T>> {
     Test {
         mask: BitsOf::<T>::ZERO,
@@ -256,7 +256,7 @@ impl<T: Element, O: Layout + Copy + 'static> Call<'_, T, O> {
         Ok(kept)
     }
 
-    /// As many flags as elements, if it asks for any.
+    /// As many flags as elements, if it takes any.
     fn expect_flags(&self) -> Result<()> {
         match self.asked {
             Asked::Flags(flags) => expect_same_len(self.input.len(), flags.len()),
@@ -267,7 +267,7 @@ impl<T: Element, O: Layout + Copy + 'static> Call<'_, T, O> {
     /// Runs the kernel, waits, and returns how many elements are wanted.
     ///
     /// # Safety
-    /// `output` leads to room for `room` elements on the workspace's device, and nobody else uses
+    /// `output` leads to room for `room` elements on the workspace's device, and nothing else uses
     /// them.
     unsafe fn run<P: Pod>(
         self,
@@ -299,7 +299,7 @@ impl<T: Element, O: Layout + Copy + 'static> Call<'_, T, O> {
             Order::Stable => empty_tiles(scratch, tiles as usize, size_of::<u64>())?,
             Order::Any => {
                 scratch.reset_counters()?;
-                // Behind the count, at a multiple of 16 bytes.
+                // After the count, at a multiple of 16 bytes.
                 scratch.counters().wrapping_add(2).cast()
             }
         };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The chunks of a batch, as the ranges of its elements, one behind the other. The first ones are small, so that the link
+/// The chunks of a batch, as the ranges of its elements, one after the other. The first ones are small, so that the link
 /// soon has something to do, and so are the last ones, so that little is left to do when it has done its part: in between
 /// they are large, since each copy costs the link something beside its bytes.
 #[derive(Clone, Debug)]

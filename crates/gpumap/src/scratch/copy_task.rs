@@ -33,7 +33,7 @@ pub(crate) struct CopyTask {
     left: Arc<AtomicUsize>,
 }
 
-// SAFETY: who notes it promises that its places are its alone, and that nobody writes where what goes there comes from.
+// SAFETY: its places are used by nothing else, and nothing writes to its sources, by the contract of `note`.
 unsafe impl Send for CopyTask {}
 
 impl CopyTask {
@@ -77,7 +77,7 @@ impl CopyTasks {
     /// so many bytes.
     ///
     /// # Safety
-    /// Until that is [done](Self::are_done) or dropped the places are used by nothing else, and nobody writes to the
+    /// Until that is [done](Self::are_done) or dropped the places are used by nothing else, and nothing writes to the
     /// arrays, which have as many elements. `fill` is for elements of these sizes.
     pub unsafe fn note(&mut self, fill: Fill, places: Places, element: usize, of: [usize; 2]) {
         let Places { to, from, len } = places;
@@ -112,7 +112,7 @@ impl CopyTasks {
     }
 
     /// Notes that large pages are to be there that begin in an unwritten array. Each is touched by one
-    /// thread: several that come to it at the same time make it several times.
+    /// thread: several that touch it at the same time make it several times.
     ///
     /// # Safety
     /// Until that is [done](Self::are_done) or dropped the array is used by nothing else.

@@ -48,7 +48,7 @@ pub(crate) enum ScratchRole {
     FirstOutput,
     /// The second result.
     SecondOutput,
-    /// What tiles tell each other.
+    /// What tiles exchange.
     Tiles,
     /// Ids of cells.
     Ids,
@@ -273,8 +273,8 @@ impl Workspace {
         })
     }
 
-    /// Waits for everything queued, and tells what the last kernel that was
-    /// [`counting`](Self::counting) came to.
+    /// Waits for everything queued, and returns what the last kernel that was
+    /// [`counting`](Self::counting) counted.
     pub(crate) fn counted(&mut self) -> Result<[u64; MIRRORED]> {
         self.wait()?;
         self.counters_are_zero = true;
@@ -382,7 +382,7 @@ impl Workspace {
         Ok(place.insert(memory).ptr().cast())
     }
 
-    /// Room for `len` bits, all zero when what is queued from now on comes to them.
+    /// Room for `len` bits, all zero when what is queued from now on reaches them.
     pub(crate) fn clear_bits(&mut self, len: usize) -> Result<*mut u32> {
         let needed = bits_of(len);
         let large_enough = |memory: &&Memory| memory.bytes() >= needed;

@@ -60,8 +60,8 @@ impl Workspace {
     }
 
     /// Where what is queued from now on can write a result of `len` elements for memory of the caller: there, or into a
-    /// slot, from which [`copy_to_host`](Self::copy_to_host) copies it. An error if there are fewer places: an output need not say the
-    /// same each time it is asked.
+    /// slot, from which [`copy_to_host`](Self::copy_to_host) copies it. An error if there are fewer places: an output
+    /// need not return the same length each time.
     pub(crate) fn host_target<'a, T: Pod>(
         &mut self,
         role: ScratchRole,
@@ -144,9 +144,8 @@ impl Workspace {
         unsafe { self.download(Arrays::Used, targets.into_iter().filter_map(whole)) }
     }
 
-    /// Sees to it that pairs come to two outputs of the caller, which have to have room for `len`, as many as there
-    /// seem to be: `write` is told where to write them and for how many there is room, waits, and says how many there are.
-    /// Returns that.
+    /// Writes pairs to two outputs of the caller, which have to have room for `len`, as many as there seem to be: `write`
+    /// gets where to write them and for how many there is room, waits, and returns how many there are. Returns that.
     ///
     /// Outputs may be much longer, and the device need not have room for as many; so if calls in flight have stored more
     /// meanwhile, it starts again.
@@ -173,7 +172,7 @@ impl Workspace {
         }
     }
 
-    /// Pairs as vectors. `write` is told where to write them and for how many there is room, waits, and says how many
+    /// Pairs as vectors. `write` gets where to write them and for how many there is room, waits, and returns how many
     /// there are: `len`, or more if calls in flight store some meanwhile, and at most `most`.
     pub(crate) fn collect_pairs<K: Pod, V: Pod>(
         &mut self,
@@ -293,7 +292,7 @@ impl Workspace {
         Ok(vec)
     }
 
-    /// The same, in place of what is in a vector that has room for as many.
+    /// The same, replacing the elements of a vector that has room for as many.
     ///
     /// # Safety
     /// As for [`read`](Self::read).

@@ -57,7 +57,7 @@ impl Stage {
         let chunk = bytes_of_slice(chunk);
         if !self.is_direct(chunk.as_ptr(), chunk.len()) {
             let pinned = &mut self.pinned[at..][..chunk.len()];
-            // SAFETY: the caller's promise; the pinned buffer is left alone until the copy tasks are done.
+            // SAFETY: the caller's promise; the pinned buffer is not used until the copy tasks are done.
             unsafe {
                 self.tasks
                     .note_copy(pinned.as_mut_ptr(), chunk.as_ptr(), chunk.len());
@@ -78,8 +78,8 @@ impl Stage {
     /// Queues a copy of a chunk to the device, which has been [loaded](Self::load).
     ///
     /// # Safety
-    /// `to` leads to as many elements of the device that nothing else uses until the stage has been
-    /// waited for, and until then nobody frees or writes to the chunk.
+    /// `to` leads to as many elements of the device that nothing else uses until the stage has been waited for, and until then
+    /// nothing frees or writes to the chunk.
     pub unsafe fn upload<T: Pod>(&mut self, at: usize, to: *mut T, chunk: &[T]) -> Result<()> {
         let chunk = bytes_of_slice(chunk);
         let from = if self.is_direct(chunk.as_ptr(), chunk.len()) {
@@ -88,7 +88,7 @@ impl Stage {
             &self.pinned[at..][..chunk.len()]
         };
         let stream = self.workspace.stream();
-        // SAFETY: the caller's promise; a pinned buffer is left alone until the stage has been waited for.
+        // SAFETY: the caller's promise; a pinned buffer is not used until the stage has been waited for.
         unsafe { stream.upload(to.cast(), from.as_ptr(), chunk.len()) }
     }
 
@@ -99,8 +99,8 @@ impl Stage {
     /// `from` leads to so many bytes of the device that nothing writes to until then.
     pub unsafe fn download(&mut self, at: usize, from: *const u8, bytes: usize) -> Result<()> {
         let pinned = &mut self.pinned[at..][..bytes];
-        // SAFETY: the caller's promise; the pinned buffer has as many bytes, and is left alone until the stage
-        // has been waited for.
+        // SAFETY: the caller's promise; the pinned buffer has as many bytes, and is not used until the stage has
+        // been waited for.
         unsafe {
             self.workspace
                 .stream()
@@ -108,11 +108,11 @@ impl Stage {
         }
     }
 
-    /// Queues copies of two chunks of the device, one right behind the other, to places of the host: there if the
+    /// Queues copies of two chunks of the device, one right after the other, to places of the host: there if the
     /// device reaches them, and else into the pinned buffer, until they are [delivered](Self::deliver).
     ///
     /// # Safety
-    /// As for [`download`](Self::download); until the stage has been waited for, nobody uses the places.
+    /// As for [`download`](Self::download); until the stage has been waited for, nothing uses the places.
     pub unsafe fn copy_to_host<T: Pod, U: Pod>(
         &mut self,
         from: *const u8,
@@ -156,14 +156,14 @@ impl Stage {
         for (to, bytes) in [extent(first), extent(second)] {
             if !self.is_direct(to, bytes) {
                 let from = self.pinned[at..][..bytes].as_ptr();
-                // SAFETY: the caller's promise; the pinned buffer is left alone until the copy tasks are done.
+                // SAFETY: the caller's promise; the pinned buffer is not used until the copy tasks are done.
                 unsafe { self.tasks.note_copy(to, from, bytes) };
             }
             at += bytes;
         }
     }
 
-    /// Notes that places are to be filled from two arrays that were [downloaded](Self::download), one right behind the
+    /// Notes that places are to be filled from two arrays that were [downloaded](Self::download), one right after the
     /// other, once the stage has been waited for.
     ///
     /// # Safety
@@ -183,7 +183,7 @@ impl Stage {
             from: [copied, copied.wrapping_add(first)],
             len,
         };
-        // SAFETY: the caller's promise; the pinned buffer is left alone until the copy tasks are done.
+        // SAFETY: the caller's promise; the pinned buffer is not used until the copy tasks are done.
         unsafe { self.tasks.note(fill, places, element, of) };
     }
 
@@ -196,7 +196,7 @@ impl Stage {
         self.workspace.stream.device()
     }
 
-    /// Whether all that was queued has ended, well or not, which the wait will tell.
+    /// Whether all that was queued has ended, well or not, which the wait will return.
     pub fn has_ended(&self) -> bool {
         self.workspace.stream.has_ended()
     }

@@ -156,7 +156,7 @@ fn chores_are_done_also_after_a_panic() {
             )
         });
         std::panic::catch_unwind(panics).unwrap_err();
-        // Nobody reads it any more.
+        // Nothing reads it any more.
         drop(array);
         there_and_back(device, 20_011, 100, true);
         assert_eq!(

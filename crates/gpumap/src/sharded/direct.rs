@@ -11,7 +11,7 @@
 //! peer runs, and the launch of that one may wait behind a call that waits for the first. Therefore NCCL links
 //! processes alone.
 //!
-//! # Who copies, and when memory is free again
+//! # The copies, and when memory is free again
 //! The rank that comes last queues the copies of all ranks, each on the stream of the rank that receives, while
 //! the others cannot leave the meeting. So a rank that comes late never reads memory that others have freed since.
 //! [`wait`](Transport::wait) waits for the streams of all ranks: what a rank sends is read from there.
@@ -215,7 +215,7 @@ impl Direct {
                 let error = Mutex::new(error);
                 Some(Met { result, error })
             });
-        // One's own error tells more.
+        // The rank's own error says more.
         mine?;
         let met = met?;
         let failed = |rank| Error::Group(GroupError::Failed { rank });
@@ -323,7 +323,7 @@ unsafe fn copy(contributions: &[Exchange], from: usize, to: usize) -> Result<()>
         let send = out.send.wrapping_add(sent.start * out.bytes);
         let receive = into.receive.wrapping_add(received.start * into.bytes);
         let device = source.stream.device();
-        // SAFETY: the caller's promise; what is received is nobody else's.
+        // SAFETY: the caller's promise; nothing else uses what is received.
         unsafe { target.stream.copy_from(receive, device, send, bytes) }?;
     }
     Ok(())

@@ -35,7 +35,7 @@ pub enum GroupError {
     /// More ranks than a batch can be split for.
     #[error("{ranks} ranks are more than the {most} that a batch is split for: use fewer")]
     TooMany {
-        /// How many were asked for.
+        /// How many were requested.
         ranks: usize,
         /// How many there may be.
         most: usize,
@@ -73,7 +73,7 @@ pub enum GroupError {
         /// Which one.
         rank: usize,
     },
-    /// The work of another rank was over, and well, before it came to this call.
+    /// The work of another rank had ended, and well, before this call.
     #[error(
         "rank {rank} ended its work without coming to this call: each rank must make the same calls"
     )]
@@ -112,8 +112,8 @@ pub enum GroupError {
         "work of a group cannot call for the whole group again, or for a group whose work waits for it: use the rank and the shard that it was given, or call when it is over"
     )]
     Nested,
-    /// Ranks came to different collectives, or to the same with different settings: their calls are not in the
-    /// same order.
+    /// Ranks called different collectives, or the same with different settings: their calls are not in
+    /// the same order.
     #[error(
         "mismatched collective, the ranks made different calls: each must make the same calls in the same order, with the same settings"
     )]

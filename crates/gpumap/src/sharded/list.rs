@@ -26,7 +26,7 @@ pub fn devices(list: impl AsRef<OsStr>) -> Result<Vec<Device>> {
     open_devices(&choices, &PtxChoice::from_env()?)
 }
 
-/// The devices that `GPUMAP_DEVICES` asks for; none if it is empty or not set.
+/// The devices that `GPUMAP_DEVICES` requests; none if it is empty or not set.
 ///
 /// # Errors
 /// As for [`devices`].
@@ -34,7 +34,7 @@ pub fn devices_from_env() -> Result<Option<Vec<Device>>> {
     variable("GPUMAP_DEVICES").map(devices).transpose()
 }
 
-/// What a list asks for, as [`devices`] takes it, with nothing opened yet: for programs with an option
+/// What a list requests, as [`devices`] takes it, with nothing opened yet: for programs with an option
 /// that is such a list.
 ///
 /// ```

@@ -73,7 +73,7 @@ pub struct ShardedMap<K: Key, V: Value> {
 struct Seat<K: Key, V: Value> {
     /// Held while the rank works.
     shard: Mutex<Shard<K, V>>,
-    /// The pairs of it, for those who do not wait for that.
+    /// The pairs of it, for callers that do not wait for that.
     map: Mutex<Arc<Map<K, V>>>,
 }
 
@@ -155,8 +155,8 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         &self.ranks
     }
 
-    /// Runs work on every rank with its shard, and returns what each came to: for batches that are on
-    /// the devices. As [`Ranks::run`].
+    /// Runs work on every rank with its shard, and returns the result of each: for batches that are
+    /// on the devices. As [`Ranks::run`].
     ///
     /// ```
     /// use gpumap::{Buffer, ShardedMap, Stream};
@@ -171,7 +171,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     ///     let keys = Buffer::from_slice(&stream, &keys)?; // made on the device, most often
     ///     shard.insert(rank, &keys, &keys)
     /// })?;
-    /// assert_eq!(new, [200, 200]); // each is told about all
+    /// assert_eq!(new, [200, 200]); // each returns the count of all ranks
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
@@ -197,7 +197,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         Ok(self.calls.write())
     }
 
-    /// As [`run`](Self::run), for those who hold the calls.
+    /// As [`run`](Self::run), for callers that hold the calls.
     fn at_seats<R: Send>(
         &self,
         work: impl Fn(&mut Rank, &mut Shard<K, V>) -> Result<R> + Sync,
@@ -250,7 +250,7 @@ impl<K: Key, V: Value> Execute<K, V> for ShardedMap<K, V> {
                 Some((batch, outputs)) => shard.run(rank, batch, outputs, Ok(())),
                 None => Ok(0),
             })?;
-            // Each is told about all.
+            // Each has the count of all.
             Ok(counts.first().copied().unwrap_or(0))
         })
     }

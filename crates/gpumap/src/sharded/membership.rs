@@ -23,8 +23,8 @@ pub struct GroupId(pub(super) [u8; ID_BYTES]);
 
 /// Which rank of which group a process is.
 ///
-/// One process asks for an id and hands it to the others, by whatever way there is; or all name a file
-/// that they share and that is not there yet; or all have it in their environment:
+/// One process makes an id and sends it to the others, by whatever way there is; or all name a
+/// file that they share and that is not there yet; or all have it in their environment:
 ///
 /// | variable | |
 /// |---|---|

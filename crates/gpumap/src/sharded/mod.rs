@@ -3,9 +3,9 @@
 //! Each device of a *group* is a *rank* and has a [`Shard`]: a map of the keys that it owns. A
 //! key's owner follows from its hash, under a seed of the group's own. A batch may come from any
 //! rank: it is partitioned by owner on its device, parts go to their owners, each shard works on
-//! what it got, and answers go back, into the order in which was asked.
+//! what it got, and answers go back, into the order of the batch.
 //!
-//! | | who drives | made by |
+//! | | driven by | made by |
 //! |---|---|---|
 //! | [`ShardedMap`] | one process, a thread for each rank; batches of the host are split | [`Ranks::new`] |
 //! | [`Ranks::run`] with a [`Shard`] each | the same, with batches on the devices | [`Ranks::new`] |
@@ -24,11 +24,11 @@
 //!
 //! # The link
 //! Large batches of one process are written straight into the memory of the GPUs that own their
-//! keys, and answers to the one that asked; where pages are made from them, the owners copy their
-//! parts, and make pages from those that have come. Everything else within a process is copied from
-//! device to device ([`Transport`]), between GPUs without peer access through memory of the host.
-//! Ranks on the CPU, and several on one GPU ([`Ranks::on_one`]), do the same: for tests, and for
-//! programs that are written for several devices and find one.
+//! keys, and answers into that of the requesting GPU; where pages are made from them, the owners
+//! copy their parts, and make pages from those that have come. Everything else within a process is
+//! copied from device to device ([`Transport`]), between GPUs without peer access through memory of
+//! the host. Ranks on the CPU, and several on one GPU ([`Ranks::on_one`]), do the same: for tests,
+//! and for programs that are written for several devices and find one.
 //!
 //! Ranks in processes of their own talk through NCCL, which is loaded when the first of them joins;
 //! without it there is [`GroupError::NoNccl`], and without the feature `nccl`
@@ -44,8 +44,8 @@
 //! # Failures
 //! A step that fails on one rank, for want of memory for instance, is an error on every rank: its
 //! own there, [`GroupError::Failed`] on the others, and the group goes on. Of a batch that is
-//! refused so, some shards may have stored their part. Ranks that come to different calls, which no
-//! rank can tell by itself, all have [`GroupError::OutOfStep`], and the group goes on too. If a
+//! refused so, some shards may have stored their part. Ranks that make different calls, which no
+//! rank can detect by itself, all have [`GroupError::OutOfStep`], and the group goes on too. If a
 //! rank is gone for good, the others have an error when their time is up, and the group is given
 //! up.
 

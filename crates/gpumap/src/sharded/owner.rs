@@ -65,7 +65,7 @@ impl Owners {
         self.kernel().rank(key) as usize
     }
 
-    /// The first part of a rank; for the rank behind the last, the number of parts.
+    /// The first part of a rank; for the rank after the last, the number of parts.
     fn first_part(&self, rank: usize) -> usize {
         (rank * self.digit.parts()).div_ceil(self.ranks)
     }

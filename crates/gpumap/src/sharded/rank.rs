@@ -1,4 +1,4 @@
-//! [`Rank`]: one of a group, and how it comes to an agreement with the others.
+//! [`Rank`]: one of a group, and its agreement with the others.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -139,8 +139,8 @@ impl Rank {
         self.meet(step, mine, &contribution)
     }
 
-    /// Tells all ranks what goes where, from what this one has for each; for itself nothing is
-    /// planned. A collective, and an error on every rank if one has an error.
+    /// Exchanges with all ranks what goes where, from what this one has for each; for itself nothing
+    /// is planned. A collective, and an error on every rank if one has an error.
     pub(super) fn plan(&mut self, mine: Result<Vec<Range<usize>>>) -> Result<Plan> {
         let (index, ranks) = (self.index(), self.ranks());
         let (mut sends, mine) = match mine {
@@ -164,15 +164,15 @@ impl Rank {
         Ok(Plan { sends, receives })
     }
 
-    /// What all ranks bring to a step, if all have come to the same and none has failed before it: otherwise an
-    /// error on every rank, its own on one that has failed. A collective.
+    /// The words of all ranks at a step, if all are at the same and none has failed before it:
+    /// otherwise an error on every rank, its own on one that has failed. A collective.
     fn meet(&mut self, step: Step, mine: Result<()>, words: &[u64]) -> Result<Vec<u64>> {
         let [code, of] = step.words();
         let mut contribution = Vec::with_capacity(Step::WORDS + words.len());
         contribution.extend([code | u64::from(mine.is_err()), of]);
         contribution.extend(words);
         let all = self.transport.gather(&contribution);
-        // One's own error tells more.
+        // The rank's own error says more.
         mine?;
         let all = all?;
         if all.len() != self.ranks() * contribution.len() {

@@ -97,10 +97,10 @@ impl Ranks {
     /// A group on the devices that the environment names, or else on all CUDA devices there are, or
     /// else on the CPU alone.
     ///
-    /// `GPUMAP_DEVICES` is a list as [`devices`](super::devices) takes it. If it is not set,
-    /// `GPUMAP_DEVICE` counts as for [`Device::best`]: the group is that one device, unless it says `auto`. Empty
-    /// variables are not set. Where it comes to the CPU though neither variable asked for it, a [`tracing`] event of
-    /// level `WARN` says why.
+    /// `GPUMAP_DEVICES` is a list as [`devices`](super::devices) takes it. If it is not set, `GPUMAP_DEVICE`
+    /// counts as for [`Device::best`]: the group is that one device, unless it says `auto`. Empty variables are
+    /// not set. Where it is the CPU though neither variable requested it, a [`tracing`] event of level
+    /// `WARN` says why.
     ///
     /// ```
     /// # // SAFETY: no other thread runs yet.
@@ -122,7 +122,7 @@ impl Ranks {
             Some(devices) => devices,
             None if DeviceChoice::from_env()? != DeviceChoice::Auto => vec![Device::best()?],
             None => match Device::cuda_count() {
-                // The CPU, unless the kernels that are asked for are none.
+                // The CPU, unless the requested kernels cannot be used.
                 0 => vec![Device::best()?],
                 count => (0..count).map(Device::cuda).collect::<Result<_>>()?,
             },
@@ -160,7 +160,7 @@ impl Ranks {
         &self.inner.devices
     }
 
-    /// Runs work on every rank, each in a thread of its own, and returns what each came to.
+    /// Runs work on every rank, each in a thread of its own, and returns the result of each.
     ///
     /// # Errors
     /// The error of the rank that failed first of its own, rather than for the others' sake.
@@ -175,7 +175,7 @@ impl Ranks {
                 Err(Error::Group(error @ GroupError::Failed { .. })) => {
                     of_others.get_or_insert(Error::Group(error));
                 }
-                // Of a rank that has no error at all: nothing tells more.
+                // Of a rank that has no error at all: nothing says more.
                 Err(Error::Group(error @ GroupError::Left { .. })) => {
                     of_others = Some(Error::Group(error));
                 }

@@ -1,7 +1,7 @@
 //! [`Rendezvous`]: where the ranks of one process meet.
 //!
-//! A meeting is over when every rank has come. The last one does what there is to do with what they
-//! brought, while the others wait and cannot leave: so their memory may be read and written in it.
+//! A meeting is over when every rank has come. The last one does the work of the meeting, while the
+//! others wait and cannot leave: so their memory may be read and written in it.
 
 use std::any::Any;
 use std::num::NonZero;
@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 use super::error::GroupError;
 use crate::error::{Error, Result};
 
-/// What a rank brings; of one type for all ranks that come to the same call.
+/// What a rank brings; of one type for all ranks that make the same call.
 type Contribution = Box<dyn Any + Send>;
 /// What comes of it.
 type Outcome = Arc<dyn Any + Send + Sync>;
@@ -31,7 +31,7 @@ pub(super) struct Rendezvous {
     /// How long a rank looks for the others before it goes to sleep: for that takes the system longer than
     /// most meetings.
     alert: Duration,
-    /// How many meetings there have been, for those who look.
+    /// How many meetings there have been, for waits that poll.
     met: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
@@ -138,7 +138,7 @@ impl Rendezvous {
         outcome.ok_or(Error::Group(GroupError::OutOfStep))
     }
 
-    /// Returns when a meeting is over, or somebody has to be waited for.
+    /// Returns when a meeting is over, or the rank has to sleep.
     fn look(&self, meeting: u64) {
         let begin = Instant::now();
         while self.met.load(Ordering::Acquire) == meeting && begin.elapsed() < self.alert {
@@ -163,7 +163,7 @@ impl Rendezvous {
         Err(Error::Group(error))
     }
 
-    /// Begins: no rank has left, nobody has come.
+    /// Begins: no rank has left, none has come.
     pub(super) fn open(&self) -> Result<()> {
         let mut state = self.state.lock();
         if state.ended.is_some() {
@@ -174,7 +174,7 @@ impl Rendezvous {
         Ok(())
     }
 
-    /// The work of a rank is over, well or not: who waits for it need not any longer.
+    /// The work of a rank is over, well or not: ranks that wait for it need not any longer.
     pub(super) fn leave(&self, rank: usize, well: bool) {
         self.state.lock().left.push((rank, well));
         self.changed.notify_all();

@@ -146,7 +146,7 @@ pub(super) struct Answers<V> {
     found: Reused<u8>,
 }
 
-/// The buffers of answers, that of values if they are asked for.
+/// The buffers of answers, that of values if they are requested.
 #[derive(Debug)]
 pub(super) struct AnswerBuffers<'a, V> {
     pub(super) values: Option<&'a mut Buffer<V>>,

@@ -20,9 +20,9 @@ pub(super) struct Routed {
 }
 
 impl Routed {
-    /// Tells all ranks what goes where. `partition` sorts the batch of this one by a digit, and
-    /// returns where each part begins. A collective, and an error on every rank if one has an
-    /// error.
+    /// Exchanges with all ranks what goes where. `partition` sorts the batch of this one by a
+    /// digit, and returns where each part begins. A collective, and an error on every rank if
+    /// one has an error.
     pub(super) fn new(
         rank: &mut Rank,
         owners: &Owners,

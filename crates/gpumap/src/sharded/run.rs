@@ -1,8 +1,8 @@
 //! How a shard runs an operation over its group.
 //!
-//! What tells nothing of single keys is [scattered](super::scatter): each key goes to its owner, with its value. Of
-//! everything else the answers [come back](super::scatter_gather). Large batches of both go over
-//! [peer memory](super::p2p), where they may.
+//! Operations without answers for single keys are [scattered](super::scatter): each key goes to its owner, with its
+//! value. Of everything else the answers [come back](super::scatter_gather). Large batches of both go over [peer
+//! memory](super::p2p), where they may.
 
 use std::iter::repeat_n;
 use std::sync::Arc;

@@ -50,13 +50,13 @@ impl<K: Key, V: Value> Shard<K, V> {
         });
         let (sent, mut arrived) = rank.together(made)?;
         let parcels = sent.parcels(&mut arrived);
-        // SAFETY: the buffers have what is planned, and are left alone until the wait below is
+        // SAFETY: the buffers have what is planned, and are not used until the wait below is
         // over.
         let under_way = unsafe { exchange(rank, &routed.plan, &parcels) }?;
         let own = sent
             .part(routed.own)
             .and_then(|(keys, values)| work(map.core(), keys, values));
-        // A rank whose wait fails tells the others with the total.
+        // A rank whose wait fails reports it to the others with the total.
         let all = under_way.wait().and(own).and_then(|own| {
             let (keys, values) = arrived.part(0..routed.incoming)?;
             Ok(own + work(map.core(), keys, values)?)

@@ -23,13 +23,13 @@ const THREADS: u32 = 256;
 /// Where on its device the answers to a rank's batch go: as many as it has keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Targets<V> {
-    /// None if nobody asks for values.
+    /// None if values are not requested.
     pub(super) values: Option<*mut V>,
     pub(super) found: *mut u8,
 }
 
 impl<V: Value> Targets<V> {
-    /// Bytes of a value, if any are asked for.
+    /// Bytes of a value, if any are requested.
     pub(super) fn value_bytes(&self) -> usize {
         self.values.map_or(0, |_| size_of::<V>())
     }
@@ -86,7 +86,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             let (Some(values), Some(sent_values)) = (values.map(Given), sent.values) else {
                 return primitives.partition_into(&keys, &numbers, digit, sent.keys, places);
             };
-            // Stable, so that values come to lie as numbers do.
+            // Stable, so that values lie as numbers do.
             primitives.stable_partition_into(
                 &keys,
                 &values,
@@ -114,8 +114,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         let (sent, places, mut arrived, mut answers, mut own, mut received) =
             rank.together(made)?;
         let parcels = sent.parcels(&mut arrived);
-        // SAFETY: the buffers have what is planned, and are left alone until the wait below is
-        // over.
+        // SAFETY: the buffers have what is planned, and are not used until the wait below is over.
         let under_way = unsafe { exchange(rank, &plan, &parcels) }?;
         // Those of its own keys are worked on while the others are on their way.
         let core = map.core();

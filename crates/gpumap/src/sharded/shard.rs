@@ -127,13 +127,13 @@ impl<K: Key, V: Value> Shard<K, V> {
 
 /// # Parts of the map
 impl<K: Key, V: Value> Shard<K, V> {
-    /// The pairs that this rank has. What it is asked for itself concerns them alone; pairs that
+    /// The pairs that this rank has. Operations on it concern them alone; pairs that
     /// are stored in it directly may be of another's keys, and are then not found.
     pub fn local(&self) -> &Map<K, V> {
         &self.map
     }
 
-    /// What the ranks come to a meeting for that begins a call.
+    /// The step of a meeting that begins a call.
     pub(super) fn step(&self, call: Call) -> Step {
         Step::Shard {
             id: self.id,
@@ -141,7 +141,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         }
     }
 
-    /// The rank that has a key, if anyone has it.
+    /// The rank that has a key, if any rank has it.
     pub fn owner(&self, key: K) -> usize {
         self.owners.of(bytemuck::cast::<K, K::Bits>(key))
     }
@@ -334,7 +334,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.map.trim();
     }
 
-    /// What this rank comes to a meeting with, or an error if that is of another group.
+    /// What this rank brings to a meeting, or an error if that is of another group.
     pub(super) fn of_this_group<T>(&self, rank: &Rank, mine: Result<T>) -> Result<T> {
         mine.and_then(|mine| match self.owners.ranks() == rank.ranks() {
             true => Ok(mine),

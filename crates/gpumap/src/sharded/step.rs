@@ -1,7 +1,7 @@
-//! [`Step`]: what a rank has come to a meeting for.
+//! [`Step`]: what a rank has called a meeting for.
 //!
-//! Every contribution begins with it, so that ranks at different calls find that out, at the latest when they next
-//! meet, and before anybody acts upon what the others have said.
+//! Every contribution begins with it, so that ranks at different calls detect it, at the latest when they
+//! next meet, and before any rank uses what the others have sent.
 
 use crate::map::Kind;
 
@@ -38,7 +38,7 @@ pub(crate) enum Step {
 /// What is done with a shard.
 #[derive(Clone, Copy)]
 pub(super) enum Call {
-    /// An operation, and whether it tells values and bytes for single keys.
+    /// An operation, and whether it returns values and bytes for single keys.
     Run {
         kind: Kind,
         told: [bool; 2],
@@ -52,7 +52,7 @@ impl Step {
     /// Words of it.
     pub(super) const WORDS: usize = 2;
 
-    /// As it is told, with the lowest bit free.
+    /// As it is sent, with the lowest bit free.
     pub(super) fn words(self) -> [u64; Self::WORDS] {
         let (code, of) = match self {
             Self::Gather => (0, 0),

@@ -38,7 +38,7 @@ pub trait Transport: Send {
     /// parcels and lengths that do not agree are [`OutOfStep`](super::GroupError::OutOfStep).
     ///
     /// # Safety
-    /// The parcels lead to memory of the stream's device that has all these elements; nobody writes
+    /// The parcels lead to memory of the stream's device that has all these elements; nothing writes
     /// to what is sent, or uses what is received, before [`wait`](Self::wait) has returned.
     unsafe fn exchange(&mut self, stream: &Stream, plan: &Plan, parcels: &[Parcel]) -> Result<()>;
 
@@ -48,7 +48,7 @@ pub trait Transport: Send {
     /// As for [`exchange`](Self::exchange).
     ///
     /// # Safety
-    /// `words` leads to `len` words of the stream's device that nobody uses before
+    /// `words` leads to `len` words of the stream's device that nothing uses before
     /// [`wait`](Self::wait) has returned; `len` is the same on all ranks.
     unsafe fn sum(&mut self, stream: &Stream, words: *mut u64, len: usize) -> Result<()>;
 

@@ -28,14 +28,14 @@ impl Stream {
         };
         let _current = context.enter()?;
         let call = Box::into_raw(Box::new(f));
-        // Not `cuLaunchHostFunc`, whose function is not called any more after an error of the context: who
-        // waits to be woken would wait for ever. (So on an H100 with a kernel that traps or writes
-        // nowhere, 2026-11-23; to be called takes 80 µs in place of 78, 30 of them the kernel's.)
+        // Not `cuLaunchHostFunc`, whose function is not called any more after an error of the context: a
+        // task that waits to be woken would wait for ever. (So on an H100 with a kernel that traps or
+        // writes nowhere, 2026-11-23; to be called takes 80 µs instead of 78, 30 of them the kernel's.)
         // SAFETY: the stream is alive, and flags must be 0; `run` takes the box back, once.
         let queued = self
             .queue(|stream| unsafe { cu!(cuStreamAddCallback(stream, Some(run), call.cast(), 0)) });
         if queued.is_err() {
-            // SAFETY: nobody else will take it.
+            // SAFETY: nothing else will take it.
             drop(unsafe { Box::from_raw(call) });
         }
         queued

@@ -14,7 +14,7 @@ use crate::cuda::{ExecutableGraph, KernelNodes};
 use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
 
-/// Takes launches down in place of making them, one behind the other.
+/// Records launches instead of making them, one after the other.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     device: Device,
@@ -50,7 +50,8 @@ pub(super) struct CpuLaunch<A: KernelArgs> {
     pub args: A,
 }
 
-// SAFETY: kernel arguments are plain words; who launches vouches for what their pointers lead to.
+// SAFETY: kernel arguments are plain words; the code that launches vouches for what their pointers lead
+// to.
 unsafe impl<A: KernelArgs> Send for CpuLaunch<A> {}
 // SAFETY: as above.
 unsafe impl<A: KernelArgs> Sync for CpuLaunch<A> {}
@@ -116,7 +117,7 @@ impl Launcher for Recorder {
                 let function = prepare(context, &current, kernel, grid)?;
                 let mut args = args;
                 // SAFETY: the function takes one parameter, the struct `A` by value, which the type of
-                // `kernel` says, and allows the grid, as was asked just now.
+                // `kernel` says, and allows the grid, as was checked just now.
                 unsafe { nodes.add(&current, &function, grid, (&raw mut args).cast()) }
             }
         }

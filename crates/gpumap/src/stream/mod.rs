@@ -103,7 +103,7 @@ impl Stream {
         Ok(Self::of(device, queue, Work::default()))
     }
 
-    /// Uses somebody else's stream; it is not destroyed. Null is the legacy default stream.
+    /// Uses a stream of another owner; it is not destroyed. Null is the legacy default stream.
     ///
     /// # Errors
     /// [`Error::WrongDevice`] on the CPU, which has no such streams.
@@ -131,7 +131,7 @@ impl Stream {
         self.raw()
     }
 
-    /// The same, for those who tell what they [queue](Self::queue).
+    /// The same, for callers that count what they [queue](Self::queue).
     fn raw(&self) -> Option<CUstream> {
         match self.inner.queue {
             Queue::Cpu(_) => None,
@@ -169,8 +169,8 @@ impl Stream {
         self.query()
     }
 
-    /// Whether everything queued so far has ended, well or not. A wait is to follow, which tells. Not
-    /// if the driver refuses to say.
+    /// Whether everything queued so far has ended, well or not. A wait must follow, which returns the
+    /// error. False if the driver refuses to say.
     pub(crate) fn has_ended(&self) -> bool {
         match self.query() {
             Ok(is_idle) => is_idle,
@@ -320,7 +320,7 @@ impl Stream {
         }
     }
 
-    /// The point behind what was queued so far, on a device that has such points.
+    /// The point after what was queued so far, on a device that has such points.
     pub(crate) fn point(&self) -> Option<Point> {
         match &self.inner.queue {
             Queue::Cpu(queue) => self.on_host(queue, HostQueue::point),

@@ -42,7 +42,7 @@ impl Stream {
     /// Queues a copy from the host to the device.
     ///
     /// # Safety
-    /// As [`fill`](Self::fill); `src` leads to `bytes` bytes of host memory that nobody writes
+    /// As [`fill`](Self::fill); `src` leads to `bytes` bytes of host memory that nothing writes
     /// to or frees until the queue has passed this point.
     pub(crate) unsafe fn upload(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
         if bytes == 0 {
@@ -65,7 +65,7 @@ impl Stream {
     ///
     /// # Safety
     /// `src` leads to `bytes` bytes of this device that nothing writes to at that point of the
-    /// queue; `dst` leads to as many of the host that nobody else uses until the queue has
+    /// queue; `dst` leads to as many of the host that nothing else uses until the queue has
     /// passed this point.
     pub(crate) unsafe fn download(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
         if bytes == 0 {

@@ -3,20 +3,20 @@
 
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 
-/// How much was queued on a stream, and how much of it has ended as far as somebody found out.
+/// How much was queued on a stream, and how much of it is known to have ended.
 ///
-/// | who | calls |
+/// | caller | calls |
 /// |---|---|
 /// | queues something | [`queued`](Self::queued), once the driver has it |
-/// | waits, or asks the driver | [`so_far`](Self::so_far) before, and [`ended`](Self::ended) if all has |
+/// | waits, or queries the driver | [`so_far`](Self::so_far) before, and [`ended`](Self::ended) if all has |
 ///
 /// Invariant: what the first `ended` of those that were queued have left with the driver has ended. For it was there
-/// when somebody saw the count, and waited then.
+/// when a caller read the count, and that caller waited.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     queued: AtomicUsize,
     ended: AtomicUsize,
-    /// Whether others may queue something, who do not count.
+    /// Whether others may queue something without counting it.
     is_shared: AtomicBool,
 }
 
@@ -53,8 +53,8 @@ impl Work {
         self.ended.fetch_max(so_far, Ordering::Release);
     }
 
-    /// Whether all has ended that was queued before by this thread, or by others whom it has heard of: if so, that is
-    /// certain.
+    /// Whether all has ended that was queued before by this thread, or by others that it has synchronised with: if
+    /// so, that is certain.
     pub fn has_ended(&self) -> bool {
         !self.is_shared() && self.ended.load(Ordering::Acquire) == self.so_far()
     }

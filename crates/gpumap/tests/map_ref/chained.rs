@@ -171,7 +171,7 @@ fn spread_all<P: SamePair>(on: &Target, map: &ChainedMap<P, P>, n: u64) -> usize
         if tally.full == 0 {
             break;
         }
-        // A lane asks for its next pair in each turn, so some have asked in vain several times.
+        // A lane reserves room for its next pair in each turn, so some have failed several times.
         map.reserve(tally.full.div_ceil(MOST as usize)).unwrap();
     }
     let done = done.to_vec().unwrap();
@@ -217,7 +217,7 @@ fn a_fixed_pool_is_full_for_good_and_holds_what_it_took() {
         let promised = map.launch_with(&stream, steps.len(), |_| unreachable!());
         assert!(matches!(promised, Err(Error::Full { .. })));
 
-        // More than was promised: nobody answers for that.
+        // More than was reserved, so without its guarantee.
         let n = map.capacity();
         // A warp at a time: beside others one may find no room for a moment.
         for steps in steps[..n].chunks(32) {
@@ -264,7 +264,7 @@ kernel_args! {
     }
 }
 kernel! {
-    /// Asks for everything and gets nothing.
+    /// Calls every verb and gets nothing.
     static REFUSED = fn chained_refused(args: RefusedArgs) {
         let mut map = args.map.by_warp();
         // SAFETY: the counters are there; a verb that refuses the map touches nothing else.

@@ -44,7 +44,7 @@ fn churn<P: Pair>(on: &Target, kernel: &'static Churn<P>, keys: &[u64], rounds: 
     assert_eq!(tally.inserted as u64, counts[count::INSERTED]);
     assert_eq!(tally.removed as u64, counts[count::REMOVED]);
     assert_eq!(tally.inserted - tally.removed, map.len());
-    // Whoever came last to a key removed it.
+    // The last operation on each key removed it.
     assert!(contents::<P>(&map).is_empty());
     // The map is as good as new.
     let values: Vec<P::V> = keys

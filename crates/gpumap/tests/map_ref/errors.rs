@@ -62,7 +62,7 @@ kernel! {
         if thread::thread_idx_x() % 4 == 3 {
             return;
         }
-        // SAFETY: none, which the executor has to notice.
+        // SAFETY: none, which the executor has to report.
         let _ = unsafe { args.map.tile_insert(Tile::converged(), 1, 2) };
     }
 }
@@ -102,7 +102,7 @@ kernel_args! {
     }
 }
 kernel! {
-    /// Asks for everything and gets nothing.
+    /// Calls every verb and gets nothing.
     static REFUSED = fn refused(args: RefusedArgs) {
         let tile = Tile::converged();
         let map = args.map;

@@ -111,7 +111,7 @@ fn promises<P: Pair>(on: &Target) {
     let (tally, _) = run::<P>(&map, &stream, Form::Lanes, &ops);
     assert_eq!((tally.inserted, tally.full), (ops.len(), 0));
     assert!(map.capacity() >= ops.len());
-    // More than was promised: counted all the same, and taken from the room of nobody.
+    // More than was reserved: counted all the same, and taken from no reservation.
     let more = inserts::<P::K>(ops.len() as u64..ops.len() as u64 + 20);
     let mut script = Loaded::<P>::new(&stream, Form::Tiles, &more);
     let tally = map

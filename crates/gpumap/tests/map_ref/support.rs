@@ -176,7 +176,7 @@ macro_rules! for_every_pair {
 }
 pub(crate) use for_every_pair;
 
-/// Who does an operation.
+/// The callers of an operation: single lanes, or tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Lanes,

@@ -18,7 +18,7 @@ const MOST_CHUNKS: usize = (u32::MAX / CHUNK) as usize;
 #[derive(Debug)]
 pub(super) struct Segment {
     memory: Buffer<u8>,
-    /// Its ids. Those up to the next chunk's begin are nobody's.
+    /// Its ids. Those up to the next chunk's begin are unused.
     pub ids: Range<u32>,
 }
 

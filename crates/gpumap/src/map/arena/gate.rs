@@ -1,7 +1,7 @@
 //! A gate that two kinds of calls pass, any number of one kind at a time.
 //!
 //! A call that takes an id out of its slot by an exchange and one that takes the whole pair away must
-//! not meet: each could get the id of the other. All other calls do not come to the gate.
+//! not meet: each could get the id of the other. All other calls do not pass the gate.
 
 use gpumap_simt::executor::take_turns;
 
@@ -53,7 +53,7 @@ impl Gate {
         if !state.lets_in(kind) {
             state.waiting[own] += 1;
             let turn = state.turns[own];
-            // Whoever let it in has counted it as inside.
+            // The code that let it in has counted it as inside.
             self.opened
                 .wait_while(&mut state, |state| state.turns[own] == turn);
         }

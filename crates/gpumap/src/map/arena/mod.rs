@@ -10,10 +10,10 @@
 //! The other modules are the verbs. A [`Map`] beneath has the keys, and for each the id of a cell.
 //!
 //! # Invariants
-//! - Every id is in exactly one of: a slot, the ring, a call in flight. Whoever takes an id out of a
-//!   slot owns it and appends it to the ring; who does not get one into a slot does as well.
-//! - A cell that a slot has led to is not written until no call is in flight, so it may be read by all
-//!   who found its id.
+//! - Every id is in exactly one of: a slot, the ring, a call in flight. A call that takes an id out of
+//!   a slot owns it and appends it to the ring, as does a call whose id reaches no slot.
+//! - A cell that a slot has led to is not written until no call is in flight, so every call that found
+//!   its id may read it.
 //!
 //! Locks are taken in this order: the gate, the arena, the table beneath.
 
@@ -142,7 +142,7 @@ pub struct ArenaMap<K: Key, V> {
     ids: Map<K, u32>,
     arena: Lock<Arena>,
     gate: Gate,
-    /// How many cells there are, to be asked without the lock.
+    /// How many cells there are, readable without the lock.
     cells: AtomicUsize,
     growth: Growth,
     /// See [`order`](Self::order).
@@ -251,8 +251,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// their cells.
     ///
     /// On a GPU the ends of kernels put these in order. On the CPU a thread that finds an id in a slot,
-    /// by a relaxed load, has not synchronised with the one that wrote the cell. All who come here do so
-    /// one after the other: had the reader come before the writer, then its load would have come before
+    /// by a relaxed load, has not synchronised with the one that wrote the cell. Calls pass here one
+    /// after the other: had the reader passed before the writer, then its load would have come before
     /// the store as well, and it could not have found the id.
     fn order(&self) {
         self.order.fetch_add(1, Ordering::AcqRel);

@@ -54,7 +54,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             let dump = Dump::of(&table, Order::Any, keys, ids, room)?;
             self.ids.core().dump(&dump, scratch)?
         };
-        // Those for which there is no room have not been told their cells.
+        // Those for which there is no room have no cells.
         self.read_cells(arena, scratch, ids, values.cast(), pairs.min(room))?;
         Ok(pairs)
     }

@@ -7,12 +7,12 @@
 //!
 //! A call takes ids from the head, and a kernel appends those that it has no more use for at the tail.
 //! An id that was appended is not taken before [`recycle`](Ring::recycle), at a moment when no call is
-//! in flight: until then somebody may be reading its cell. Then the safe end is moved to the tail, and
+//! in flight: until then a call may be reading its cell. Then the safe end is moved to the tail, and
 //! that is all there is to it.
 //!
 //! Invariant: every id is in one of a slot, the ring, and a call in flight. So between two recyclings
-//! each is appended at most once; as many places as there are cells are free or being read by those who
-//! took them, as many more are enough for what is retired.
+//! each is appended at most once; as many places as there are cells are free or being read by the calls
+//! that took them, as many more are enough for what is retired.
 
 use std::ops::Range;
 use std::ptr;

@@ -34,7 +34,7 @@ struct Stored<'m> {
 struct Ids {
     /// The batch's own.
     own: *mut u32,
-    /// What the map holds for each key, or what was replaced; null if nobody asks.
+    /// What the map holds for each key, or what was replaced; null if that is not requested.
     held: *mut u32,
     /// One byte per key, 1 where its own was stored: as a new pair, or by an update.
     outcomes: *mut u8,
@@ -183,7 +183,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     }
 
     /// Stores keys and values, and waits. For each key there is a byte for what becomes of it, 1 where its pair was
-    /// stored; null if the caller does not ask.
+    /// stored; null if the caller does not need it.
     fn store_pairs(
         &self,
         scratch: &mut Workspace,
@@ -306,7 +306,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
                 [Some(replaced), Some(left)]
             }
             Err(Error::Full { partial: true, .. }) => [Some(not_stored), None],
-            // Nobody knows where ids are now; `clear` makes all of them free.
+            // The places of ids are unknown now; `clear` makes all of them free.
             Err(_) if self.ids.core().expect_sound().is_err() => [None, None],
             // Nothing of it is there.
             Err(_) => [Some(own), None],
@@ -314,7 +314,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         self.ids.core().or_poison(scratch, |scratch| {
             for returned in returned.into_iter().flatten() {
                 // SAFETY: all are as long as the batch. An id that was not stored is this call's, and so
-                // is one that it replaced; nobody else gives them back.
+                // is one that it replaced; nothing else gives them back.
                 unsafe { arena.ring.retire(scratch.stream(), returned) }?;
             }
             scratch.stream().synchronize()

@@ -63,7 +63,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             self.grow(&mut arena, missing)
         });
         grown.map(drop).map_err(|error| {
-            // Nobody else has used the slots: all calls that store share the arena.
+            // No other call has used the slots: all calls that store share the arena.
             let Ok(mut table) = self.ids.core().exclusive() else {
                 return error;
             };
@@ -140,7 +140,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         self.cells.store(arena.cells.count(), Ordering::Release);
     }
 
-    /// Makes the cells free that were retired. No call is in flight. If it fails, nobody knows where
+    /// Makes the cells free that were retired. No call is in flight. If it fails, it is unknown where
     /// the ring on the device begins.
     fn recycle(&self, arena: &mut Arena) -> Result<()> {
         self.ids.core().expect_sound()?;

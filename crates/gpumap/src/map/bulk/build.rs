@@ -53,8 +53,8 @@ impl Core {
         plan::plan(command, batch, &table, &self.tuning)
     }
 
-    /// The table alone, if pages may be made with the batch of a job and no call is in flight:
-    /// nobody is waited for.
+    /// The table alone, if pages may be made with the batch of a job and no call is in flight.
+    /// Does not wait.
     pub(in crate::map) fn alone_to_build(
         &self,
         job: &Command,

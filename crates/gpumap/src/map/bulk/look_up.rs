@@ -1,6 +1,6 @@
-//! Large lookups in tables that are larger than what the device can tell the addresses of: keys are
-//! sorted into bins first, and answers collected from there. It is what ranks do with the keys that
-//! they [send](super::sent), with one rank.
+//! Large lookups in tables that exceed the TLB reach of the device: keys are sorted into bins
+//! first, and answers collected from there. It is what ranks do with the keys that they
+//! [send](super::sent), with one rank.
 
 use std::ptr;
 
@@ -31,7 +31,7 @@ const THREADS: u32 = 1024;
 /// Queues collecting answers.
 ///
 /// # Safety
-/// As [`CollectArgs`] says, until the stream has come to its end.
+/// As [`CollectArgs`] says, until the stream has finished.
 pub(crate) unsafe fn collect(stream: &Stream, args: CollectArgs) -> Result<()> {
     let grid = Grid::new(args.len.div_ceil(args.tile.into()) as u32, THREADS);
     // SAFETY: the caller's promise.
@@ -44,7 +44,7 @@ struct Sorted {
     grains: Grains,
     /// Room for as many keys, values and bytes that say which are found,
     receive_buffer: ReceiveBuffer,
-    /// and where on the device that is told.
+    /// and where on the device that is written.
     boxes: *mut u8,
     /// How many keys each bin has.
     counts: *mut u64,
@@ -135,7 +135,7 @@ impl Core {
             return Ok(None);
         };
         let places = grains.places(bins);
-        // Where answers are is told in 32 bits.
+        // The places of answers are sent in 32 bits.
         if u32::try_from(places).is_err() {
             return Ok(None);
         }

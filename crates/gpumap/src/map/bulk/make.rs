@@ -39,7 +39,7 @@ pub(super) struct Build<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::map) struct PageMerge {
     pub update: Update,
-    /// Whether pairs whose key is absent are left over: there may be no room for them.
+    /// Whether pairs whose key is absent are not stored: there may be no room for them.
     pub leaves_absent: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Made {
     pub stored: usize,
     /// Pairs that are not.
     pub spilled: usize,
-    /// Whether some of these never came to their page.
+    /// Whether some of these never reached their page.
     pub crowded: bool,
 }
 
@@ -60,14 +60,14 @@ struct Reports {
     crowded: *mut u64,
 }
 
-/// The kernel that sorts bins to pages, with its arguments but for which bins.
+/// The kernel that sorts bins to pages, with its arguments except for which bins.
 struct Sorting {
     kernel: ScatterKernel<PagesArgs<u8, u8>>,
     args: PagesArgs<u8, u8>,
     grid: Grid,
 }
 
-/// The kernel that makes pages, with its arguments but for which pages.
+/// The kernel that makes pages, with its arguments except for which pages.
 struct Making {
     kernel: &'static Kernel<BuildArgs<u8, u8>>,
     args: BuildArgs<u8, u8>,
@@ -78,7 +78,7 @@ impl Sorting {
     /// Queues the sorting of some bins.
     ///
     /// # Safety
-    /// As [`PagesArgs`] says, until the stream has come to its end.
+    /// As [`PagesArgs`] says, until the stream has finished.
     unsafe fn launch(&self, stream: &Stream, bins: &Range<u32>) -> Result<()> {
         let grid = Grid {
             blocks: self.args.tiles * bins.len() as u32,
@@ -95,7 +95,7 @@ impl Making {
     /// Queues the making of some pages, which counts what is stored.
     ///
     /// # Safety
-    /// As [`BuildArgs`] says, until the stream has come to its end.
+    /// As [`BuildArgs`] says, until the stream has finished.
     unsafe fn launch(&self, stream: &Stream, pages: &Range<u32>, stored: Counters) -> Result<()> {
         let grid = Grid {
             blocks: pages.len() as u32,
@@ -270,7 +270,7 @@ impl Core {
 /// Pages are made when no bin is sorted any more that reaches into them.
 ///
 /// # Safety
-/// As for what is launched, until both streams have come to their ends.
+/// As for what is launched, until both streams have finished.
 unsafe fn run_stages(
     stream: &Stream,
     beside: &Stream,

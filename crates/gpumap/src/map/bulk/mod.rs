@@ -2,20 +2,20 @@
 //!
 //! | batch | map | what happens |
 //! |---|---|---|
-//! | large against the map | empty, and nobody is using it | its pages are [built](build) whole, alone on the map |
+//! | large against the map | empty, and no call is using it | its pages are [built](build) whole, alone on the map |
 //! | an insert or a merge, large against the map | in use, and no other call runs | it is added to its pages in the same manner |
 //! | large, and the map much larger than the L2 | any | it is sorted into [bins], and the ordinary verbs run over these, beside other calls |
-//! | a large lookup | larger than what the device can tell the addresses of | it is [sorted](look_up) likewise, and its answers are put back |
+//! | a large lookup | larger than the TLB reach of the device | it is [sorted](look_up) likewise, and its answers are put back |
 //! | any other | any | the ordinary verbs run over it as it is |
 //!
 //! Of a batch of pairs in which many keys come often, equal keys of a tile are combined first, in the kernels that sort: a
-//! [sample](gpumap_kernels::build::combine) tells. Not where each pair has an answer, or counts.
+//! [sample](gpumap_kernels::build::combine) decides. Not where each pair has an answer, or counts.
 //!
 //! What a batch does is the same in all cases; only the time differs. Sorting takes scratch memory,
 //! as much as the batch and a little more, for the length of the call. Where that cannot be had, or
 //! where many keys of a batch share a bin, the batch is stored as it is.
 //!
-//! Pages are made under the exclusive lock, but only where nobody has to be waited for. Who comes
+//! Pages are made under the exclusive lock, but only where no call is in flight. A call that begins
 //! meanwhile waits for some milliseconds.
 //!
 //! Batches that other ranks have [sent] are in bins when they come, and pages may be made from them

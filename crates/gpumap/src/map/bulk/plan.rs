@@ -12,7 +12,7 @@ use crate::memory::Memory;
 /// Bits of the hash that choose a bin at most.
 const MOST_BITS: u32 = 9;
 
-/// What there is in a map before.
+/// What a map holds before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::map) enum Before {
     /// No pair: pages are made from nothing.

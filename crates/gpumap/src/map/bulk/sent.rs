@@ -94,7 +94,7 @@ impl Core {
         let table = self.table.read();
         match self.state.occupancy.reserve_pairs(sent.len) {
             Some(reservation) => self.store_part(table, reservation, &mut scratch, job),
-            // Somebody else has stored pairs meanwhile, in the rank's own map.
+            // Another call has stored pairs meanwhile, in the rank's own map.
             None => Err(self.full(sent.len, sent.len, false)),
         }
     }

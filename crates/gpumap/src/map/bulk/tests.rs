@@ -1,4 +1,4 @@
-//! Which batches take which way: what results cannot tell.
+//! Which batches take which way: what results cannot show.
 
 use crate::input::Input;
 use crate::map::command::{Command, Kind};
@@ -165,7 +165,7 @@ fn marks_hold_until_a_pair_is_stored_in_another_way() {
                 .bulk_from([N, N, usize::MAX])
                 .build()
                 .unwrap();
-            assert!(!is_marked(&map), "{name}: nobody has made its pages");
+            assert!(!is_marked(&map), "{name}: its pages have not been made");
             map.insert(first, first).unwrap();
             assert!(is_marked(&map), "{name}");
             map

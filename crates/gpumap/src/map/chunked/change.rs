@@ -13,8 +13,8 @@ use crate::map::{Core, Pair};
 use crate::scratch::ScratchRole;
 
 impl Core {
-    /// Changes or removes pairs of keys of the host, if they are many and nothing is told of single ones. Returns how many
-    /// were present. To be called under the table's lock.
+    /// Changes or removes pairs of keys of the host, if they are many and there are no answers for
+    /// single ones. Returns how many were present. To be called under the table's lock.
     pub(in crate::map) fn change_in_chunks(
         &self,
         table: &Table,

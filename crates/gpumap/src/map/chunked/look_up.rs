@@ -28,9 +28,8 @@ impl Core {
         keys.on_host().and_then(pipeline)
     }
 
-    /// Queues looking up a chunk that has been loaded; returns where the answers are then, one
-    /// array right behind the other. To be called under the table's lock, which is to be held until
-    /// the stage has been waited for.
+    /// Queues looking up a chunk that has been loaded; returns where the answers are then, one array right after
+    /// the other. To be called under the table's lock, which is to be held until the stage has been waited for.
     fn queue_chunk(
         &self,
         table: &Table,

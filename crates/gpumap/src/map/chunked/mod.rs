@@ -26,7 +26,7 @@ use crate::stream::launches_started;
 
 impl Core {
     /// Launches a verb that changes the map on each chunk, and adds up what its kernels count. Waits for the stages also
-    /// after an error: then nobody knows what the map holds, so memory has to be there before.
+    /// after an error: the map's contents are unknown then, so memory has to be there before.
     fn run_in_chunks<P>(
         &self,
         mut pipeline: StagingPipeline,
@@ -68,7 +68,7 @@ fn part_of<'a>(values: HostArray<'a>, chunk: &Range<usize>) -> &'a [u8] {
     }
 }
 
-/// Notes that the keys and values of a chunk are to be copied to a stage, one right behind the other.
+/// Notes that the keys and values of a chunk are to be copied to a stage, one right after the other.
 ///
 /// # Safety
 /// Until the copy tasks are done, nothing frees or writes to them.

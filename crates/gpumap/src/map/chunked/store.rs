@@ -104,7 +104,7 @@ impl Core {
         })
     }
 
-    /// Enters what chunks came to, and places the pairs whose keys collide.
+    /// Enters the counts of the chunks, and places the pairs whose keys collide.
     fn end_chunks(
         &self,
         table: RwLockReadGuard<'_, Table>,

@@ -232,7 +232,7 @@ fn a_map_that_has_no_memory_for_a_second_table_meanwhile() {
     });
     each_once(&seen, &all);
     assert_eq!(map.len(), all.len());
-    // When nobody dumps it any more.
+    // When no dump is in progress any more.
     assert_eq!(map.retain_keys(kept).unwrap(), 10_000);
     drop(taken);
     assert!(map.contains(kept).unwrap().iter().all(|&there| there));

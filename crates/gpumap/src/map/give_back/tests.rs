@@ -204,7 +204,7 @@ fn memory_that_other_calls_left_for_later_ones_is_no_reason_to_refuse() {
     });
 }
 
-/// W1 of those who tried it: an empty map doubled its way up to its first batch.
+/// Finding W1 of users: an empty map doubled its way up to its first batch.
 #[test]
 fn a_first_batch_is_grown_for_in_one_go() {
     on_every_device(|device| {

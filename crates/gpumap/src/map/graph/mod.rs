@@ -171,8 +171,8 @@ impl Launches<'_> {
             // As it was when this was captured, or not: from now on marks do not hold.
             table.set_marked(false);
         }
-        // SAFETY: the caller vouches for the buffers; the capture is of this very table, and who
-        // frees or replaces it first waits for all pending calls.
+        // SAFETY: the caller vouches for the buffers; the capture is of this very table, and a
+        // call that frees or replaces it first waits for all pending calls.
         let (capture, op) = unsafe { capture.launch(self.map, &self.stream) }?;
         // The pending call keeps it from now on.
         reservation.keep_in_flight();

@@ -247,7 +247,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
 /// # Launch
 impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     /// Launches all verbs, in the order of the graph's stream, after what was queued before on the
-    /// streams of their buffers, which are ordered behind the launch. Returns before the device is
+    /// streams of their buffers, which are ordered after the launch. Returns before the device is
     /// done. The answer has a count for each verb, in their order.
     ///
     /// # Errors
@@ -391,7 +391,7 @@ impl<'b> Steps<'b, '_> {
             .iter()
             .try_for_each(|stream| launches.stream.wait_stream(stream))?;
         // SAFETY: each command was made of buffers of the map's device that are borrowed until now;
-        // they are neither freed nor used by others before their streams come to the end of the
+        // they are neither freed nor used by others before their streams reach the end of the
         // launch.
         let launched = unsafe { launches.launch(commands) }?;
         if let Some(op) = &launched.op {

@@ -20,7 +20,7 @@ struct CompletionMemory {
 /// The counters of the verbs of a call, and an event; used again and again.
 #[derive(Debug)]
 pub struct Completion {
-    /// Those of its first verb, on the device, and where the host finds what they came to: in the
+    /// Those of its first verb, on the device, and where the host finds their values: in the
     /// completion memory. Those of the others follow.
     counters: Counters,
     verbs: usize,
@@ -72,7 +72,7 @@ impl Completion {
         nth(self.counters, verb)
     }
 
-    /// What the counters of a verb came to, once the event has happened.
+    /// The counters of a verb, once the event has happened.
     pub(super) fn read(&self, verb: usize) -> [u64; MIRRORED] {
         let mirror = self.counters(verb).mirror;
         // SAFETY: the device wrote there before the event, and does so again only for the next

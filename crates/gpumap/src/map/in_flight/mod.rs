@@ -65,7 +65,7 @@ pub(super) struct PendingOp {
 pub(super) struct InFlight {
     device: Device,
     open: Mutex<Vec<Arc<PendingOp>>>,
-    /// How many those are, to be asked without the lock.
+    /// How many those are, readable without the lock.
     pub(super) count: AtomicUsize,
     /// Completions that no call is using.
     pub(super) idle: Mutex<Vec<Completion>>,
@@ -107,7 +107,8 @@ impl InFlight {
         }
     }
 
-    /// Wakes a task when a call has ended, or soon if it has; one call wakes the task that asked last.
+    /// Wakes a task when a call has ended, or soon if it has; one call wakes the task of the last
+    /// request.
     pub fn wake(&self, op: &PendingOp, waker: Waker) -> Result<()> {
         let let_wait = |stream: &Stream| self.let_wait(stream, op);
         self.wakers.wake(&op.alarm, waker, let_wait)

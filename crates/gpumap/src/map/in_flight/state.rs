@@ -110,7 +110,7 @@ impl MapState {
             State::Pending(completion, effects) => (completion.clone(), effects.clone()),
             _ => return Ok(()),
         };
-        // Without the lock: others may ask meanwhile how far it is.
+        // Without the lock: others may query its progress meanwhile.
         let refused = match completion.event.synchronize() {
             Err(error) if error.is_refusal() => Err(error),
             ended => {
@@ -229,7 +229,7 @@ impl MapState {
                 Err(error) if error.is_refusal() => None,
                 Err(_) => Some(completion.event.synchronize()),
             };
-            // Unless nothing is known: it is asked again next time.
+            // Unless nothing is known: it is queried again next time.
             if let Some(ended) = ended {
                 retired |= self.enter_once(op, &completion, &effects, ended);
             }

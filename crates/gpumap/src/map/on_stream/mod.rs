@@ -243,7 +243,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     /// for part in [0..2, 2..4] {
     ///     let keys = keys.slice(part.clone())?;
     ///     let (values, found) = (values.slice_mut(part.clone())?, found.slice_mut(part)?);
-    ///     // An answer that nobody waits for.
+    ///     // An answer that is not waited for.
     ///     let _ = map.on(&stream).get_into(&keys, values, found)?;
     /// }
     /// assert_eq!(values.to_vec()?, [10, 20, 30, 0]);
@@ -293,7 +293,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
 
 /// # Dump
 impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
-    /// [`Map::retrieve_all_into`] on the stream: every pair that is there when the stream comes to
+    /// [`Map::retrieve_all_into`] on the stream: every pair that is there when the stream reaches
     /// it. What is stored beside it may or may not be among them.
     ///
     /// ```

@@ -1,5 +1,5 @@
 //! How a call on a stream is queued: its inputs are staged, its step is put into the air, and the
-//! streams of its buffers are ordered behind that.
+//! streams of its buffers are ordered after that.
 
 use std::ptr;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Queue<'_> {
         Ok(self.pending(call, move |counts| Ok(answer(only(counts)))))
     }
 
-    /// The same, and makes its answer of what it tells of each key.
+    /// The same, and makes its answer of what it returns for each key.
     pub(super) fn answered<A: 'static>(
         &self,
         batch: Batch<'_>,
@@ -154,7 +154,7 @@ impl Queue<'_> {
             ..Command::of(kind, self.map.pair, keys.len())
         };
         if traits.stores && !out_flags.is_null() {
-            // SAFETY: a byte for each key, which the stream comes to after what used it before.
+            // SAFETY: a byte for each key, which the stream reaches after what used it before.
             unsafe { self.stream.fill(out_flags, 0, keys.len()) }?;
         }
         let table = table.unwrap_or_else(|| self.map.table.read());
@@ -219,7 +219,7 @@ impl Queue<'_> {
         unsafe { self.map.submit(&table, &self.stream, command) }
     }
 
-    /// An input on the device, when what is queued on the stream from now on comes to it.
+    /// An input on the device, when what is queued on the stream from now on reaches it.
     fn stage(&self, array: Array<'_>) -> Result<Staged> {
         self.map.device.expect_same(self.stream.device())?;
         match array.bytes() {

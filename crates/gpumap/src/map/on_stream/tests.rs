@@ -132,7 +132,7 @@ fn what_the_map_holds_comes_in_buffers_of_any_stream() {
             let half = keys.slice(..N / 2).unwrap();
             let first = on.insert(&half, &half).unwrap();
             let second = on.get_or_insert_into(&keys, &others, &mut held).unwrap();
-            // In the order of its own stream, to which nobody else has come since.
+            // In the order of its own stream, on which nothing else was queued since.
             let held = held.to_vec().unwrap();
             assert_eq!(second.wait().unwrap(), N - N / 2);
             assert_eq!(first.wait().unwrap(), N / 2);

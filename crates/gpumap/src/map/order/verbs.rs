@@ -78,7 +78,7 @@ fn buffers_are_freed_behind_calls() {
             .on(&stream)
             .get_or_into(&keys_in, 0, &mut found)
             .unwrap();
-        // An output that is freed is written to before that, or the device tells.
+        // An output that is freed is written to before that, or the device reports it.
         drop((keys_in, found));
         looked_up.wait().unwrap();
     });

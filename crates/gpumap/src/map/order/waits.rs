@@ -42,7 +42,8 @@ fn a_map_is_freed_when_no_call_uses_it() {
         drop(map.on(&stream).insert(&keys_in, &values_in).unwrap());
         drop(map.on(&stream).remove(&keys_in).unwrap());
         drop(map);
-        // Kernels that use what was freed are told of when the device goes, unless they crash.
+        // Kernels that use what was freed are reported when the device is dropped, unless they
+        // crash.
         device.synchronize().unwrap();
     });
 }
@@ -128,7 +129,7 @@ fn a_call_that_fails_half_way_has_done_with_its_inputs() {
             faults.plan(call, Fault::Once);
             let outcome = map.insert(&keys_in[..], &values_in[..]);
             faults.heal();
-            // Told of if a copy from there is to come.
+            // Reported if a copy from there is to come.
             drop((keys_in, values_in));
             if outcome.is_err() {
                 map.clear().unwrap();
@@ -191,7 +192,7 @@ fn pieces_that_fail_have_done_with_their_lanes() {
             if let Ok(found) = stored {
                 assert!(found.into_iter().flatten().eq(0..CHUNKS));
             }
-            // Told of if a copy from or to pinned memory of a lane is to come.
+            // Reported if a copy from or to pinned memory of a stage is to come.
             drop(map);
         }
     });

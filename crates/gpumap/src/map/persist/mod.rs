@@ -21,12 +21,12 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Saves all pairs to a file, and returns how many. [`load`](Self::load) reads it, on any
     /// device; the guide describes the format.
     ///
-    /// The file is written under another name in the same folder and takes the place of an earlier
-    /// one when it is complete and on the disk: if the process or the machine stops before, the
-    /// earlier one is there ([`AtomicFile`]). The pairs are streamed as by [`chunks`](Self::chunks), whose contract
-    /// this has beside calls that change the map; of a map that is left alone the file has exactly
-    /// its pairs. The settings of the map are saved, apart from the hash seed. The threads of rayon's pool make the
-    /// checksums and write.
+    /// The file is written under another name in the same folder and takes the place of an earlier one when
+    /// it is complete and on the disk: if the process or the machine stops before, the earlier one is there
+    /// ([`AtomicFile`]). The pairs are streamed as by [`chunks`](Self::chunks), whose contract this has
+    /// beside calls that change the map; of a map that no call changes meanwhile the file has exactly its
+    /// pairs. The settings of the map are saved, apart from the hash seed. The threads of rayon's pool make
+    /// the checksums and write.
     ///
     /// ```
     /// use gpumap::{Device, Map};

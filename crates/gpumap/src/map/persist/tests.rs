@@ -1,4 +1,4 @@
-//! Maps to files and back, and files that are left alone when something fails.
+//! Maps to files and back, and files that stay as they are when something fails.
 
 use std::fs::{self, File};
 use std::io;
@@ -31,7 +31,7 @@ fn maps_come_back() {
         for pairs in [0, 1, 50_000] {
             let all = (0..pairs).map(|i: u64| (!i, i as i64 - 7));
             let map: Map<u64, i64> = Map::from_pairs(device, all).unwrap();
-            // In place of the one before.
+            // It replaces the one before.
             assert_eq!(map.save(&path).unwrap(), pairs);
             assert_eq!(names(folder.path()), ["a map.gpumap"]);
             let back = Map::<u64, i64>::load(device, &path).unwrap();
@@ -100,7 +100,7 @@ fn file_of<K: Key, V: Value>(header: &Header, keys: &[K]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Audit finding 8: settings of a header that ask for more slots than the file justifies.
+/// Audit finding 8: settings of a header that request more slots than the file justifies.
 fn greedy_headers_are_refused<V: Value>(bytes_of_a_file: usize) {
     let usual = Header::new::<u64, V>(1);
     let header = |capacity, max_load_factor, growth| Header {
@@ -111,7 +111,7 @@ fn greedy_headers_are_refused<V: Value>(bytes_of_a_file: usize) {
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("map");
-    // Nothing near what the headers ask for.
+    // Nothing near what the headers request.
     let device = Device::cpu().with_memory_budget(48 << 20);
     for (greedy, slots_asked_for) in [
         (header(200_000_000, 0.8, Growth::Fixed), 250_000_000),

@@ -85,7 +85,7 @@ impl Core {
                 Ok(()) => {}
                 // Those that are in may not find room either, until there is more of it.
                 Err(Error::Full { .. }) => continue,
-                // Nobody knows what the map holds.
+                // The map's contents are unknown.
                 Err(error) if self.expect_sound().is_err() => return Err(error),
                 Err(_) => break,
             }

@@ -55,7 +55,7 @@ impl Core {
             unplaced,
             select,
         };
-        // Until the kernel has ended well, as far as anyone knows.
+        // Until the kernel is known to have ended well.
         scratch.dirty_bits();
         let [stored, unplaced] = self.or_poison_if_launched(scratch, |scratch| {
             // SAFETY: inputs are staged, outputs and bits are as long as the batch; the caller

@@ -158,7 +158,7 @@ fn distributed<T: Sample>(
     let window = rank.transport().window(Arc::clone(&piece))?;
     let lens = (0..rank.ranks()).map(|piece| starts(piece + 1) - starts(piece));
     if !window.lens().eq(lens) {
-        // Somebody has come for another window.
+        // Another rank called with another window.
         return Err(GroupError::OutOfStep.into());
     }
     let counted = count::<T>(primitives, input, binning, bins, split, &window);

@@ -12,7 +12,7 @@ fn deferred(seed: u64, ranks: usize) -> Vec<Device> {
     (0..ranks).map(device).collect()
 }
 
-/// Elements that tell where they come from, where they go, and in which round.
+/// Elements that encode where they come from, where they go, and in which round.
 fn tagged(from: usize, to: usize, round: u64) -> impl Iterator<Item = u64> {
     (0..LEN as u64).map(move |i| (from as u64) << 48 | (to as u64) << 32 | round << 16 | i)
 }

@@ -63,9 +63,9 @@ struct Shared {
     limits: Limits,
     /// None when it has been given up.
     handle: Mutex<Option<Handle>>,
-    /// Tells whether what is under way is over.
+    /// Whether what is under way is over.
     is_over: Mutex<Option<Arc<dyn Fn() -> bool + Send + Sync>>>,
-    /// The watch has given it up, and the rank has not been told.
+    /// The watch has given it up, and the rank has not had the error yet.
     was_late: AtomicBool,
 }
 
@@ -218,7 +218,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What is under way had its time. It may be over, though its rank has not come to wait for it.
+    /// What is under way had its time. It may be over, though its rank does not wait for it yet.
     fn late(&self) {
         let is_over = self.is_over.lock().clone();
         let over = is_over.and_then(|is_over| bounded(self.limits.farewell, move || is_over()));
@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// Ends everything at once, also on the device. The rank need not be told what it does itself.
+    /// Ends everything at once, also on the device. The rank needs no error for its own abort.
     fn give_up(&self, by_watch: bool) {
         let Some(mut member) = self.handle.try_lock_for(self.limits.farewell) else {
             return self.abandon();

@@ -1,6 +1,6 @@
 //! Gathers of any length, made of gathers of a length that is the same for all.
 //!
-//! NCCL neither says nor notices how much the others bring: if ranks at different calls bring different
+//! NCCL neither returns nor checks how much the others bring: if ranks at different calls bring different
 //! numbers of words, they wait for each other, or get what was sent to others. So each brings a frame of one
 //! size, which says how many words it has, and the rest afterwards, if there is any.
 

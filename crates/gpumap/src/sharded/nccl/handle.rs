@@ -1,7 +1,7 @@
 //! [`Handle`]: a communicator of NCCL, and the calls on it.
 //!
-//! It does not block: what is asked of it goes on by itself, and is [asked about](Handle::is_settled). Making,
-//! aborting and destroying one may block all the same.
+//! It does not block: its operations go on by themselves, and are [polled](Handle::is_settled).
+//! Making, aborting and destroying one may block all the same.
 
 use std::ffi::c_int;
 use std::{mem, ptr};
@@ -54,7 +54,7 @@ impl Handle {
         Ok(handle)
     }
 
-    /// Whether the last call, which this names, has been carried out; or the error that it came to.
+    /// Whether the last call, which this names, has been carried out; or its error.
     pub(super) fn is_settled(&self, call: &'static str) -> Result<bool> {
         let mut state: Code = 0;
         // SAFETY: the communicator is alive and the place is valid.

@@ -39,8 +39,8 @@ pub(super) struct Capabilities {
 }
 
 impl Agreement {
-    /// What all come to, from what each says; none if batches go through the all-to-all exchange. `share` of so
-    /// many keys is what one rank may have to store.
+    /// The common decision, from the words of each rank; none if batches go through the all-to-all exchange.
+    /// `share` of so many keys is what one rank may have to store.
     pub(super) fn of(
         capabilities: &[Capabilities],
         me: usize,
@@ -73,7 +73,7 @@ impl Agreement {
                 .collect(),
             fetches: capabilities.iter().all(|capability| capability.makes),
         };
-        // A region of the table at least; and places are told in 32 bits.
+        // A region of the table at least; and places are sent in 32 bits.
         (bits > 0 && u32::try_from(agreement.places()).is_ok()).then_some(agreement)
     }
 

@@ -1,4 +1,4 @@
-//! Answers: written by the ranks that own the keys, collected by the one that asked.
+//! Answers: written by the ranks that own the keys, collected by the requesting rank.
 
 use gpumap_kernels::p2p::{CollectArgs, ReceiveBuffer};
 

@@ -2,14 +2,14 @@
 //!
 //! Where all ranks have each other's memory mapped, a batch needs no buffers to be exchanged: the
 //! kernel that partitions it writes each key to its owner's receive buffer, and that which looks keys up
-//! writes each answer to the rank that asked ([`gpumap_kernels::p2p`]). What comes is sorted by the region
-//! of the table that it belongs to, so that lookups find their slabs in the L2, and pages are made
-//! from it as it is.
+//! writes each answer to the requesting rank ([`gpumap_kernels::p2p`]). What comes is sorted by the
+//! region of the table that it belongs to, so that lookups find their slabs in the L2, and pages are
+//! made from it as it is.
 //!
 //! | step | |
 //! |---|---|
-//! | [`negotiate`](Shard::negotiate) | all ranks say what they have and what they have room for, and come to the same decision |
-//! | [`send`](Shard::send) | each partitions its batch into the receive buffers; then all tell how many keys went where |
+//! | [`negotiate`](Shard::negotiate) | all ranks exchange what they have and what they have room for, and make the same decision |
+//! | [`send`](Shard::send) | each partitions its batch into the receive buffers; then all exchange how many keys went where |
 //! | [`fetch`](Shard::fetch) | of inserts that make pages: each has partitioned into its own memory, its *send buffer*, and copies what is for it from those of the others |
 //! | work | each works on what came; pages are made while the rest is on its way |
 //! | collect | of lookups: when all have answered, each puts the answers in the order of its batch |
@@ -47,7 +47,7 @@ use send::Session;
 /// likely to be of the same kind.
 const PAUSE: u32 = 15;
 
-/// Those after one for which there was no memory: to ask for it takes longer than to do without.
+/// Those after one for which there was no memory: to request it takes longer than to do without.
 const LONG_PAUSE: u32 = 1_000;
 
 /// The receive buffers of a shard's group, as this rank reaches them.
@@ -88,8 +88,8 @@ impl PeerExchange {
 
 impl<K: Key, V: Value> Shard<K, V> {
     /// Whether and how a batch is sent straight to the owners of its keys, of which this rank has
-    /// `mine`, or an error. Those that are stored may all need room. A collective: all come to the
-    /// same; and all find out if some have come for another call, or to another shard.
+    /// `mine`, or an error. Those that are stored may all need room. A collective: all make the same
+    /// decision; and all get an error if some make another call, or one on another shard.
     pub(super) fn negotiate(
         &mut self,
         rank: &mut Rank,

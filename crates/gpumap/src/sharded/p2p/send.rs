@@ -21,7 +21,7 @@ use crate::sharded::transport::Window;
 use crate::sharded::{Rank, Shard};
 use crate::stream::Stream;
 
-/// What has come to a rank, or is on its way.
+/// What a rank has received, or is on its way.
 pub(in crate::sharded) struct Received {
     pub(in crate::sharded) batch: InBins,
     _fetching: Option<Fetching>,
@@ -93,7 +93,7 @@ impl Agreement {
         in_bins && in_maps
     }
 
-    /// How many keys come to a rank.
+    /// How many keys a rank receives.
     pub(super) fn incoming(&self, counts: &[u64], owner: usize) -> u64 {
         let of_source = |(source, counts): (usize, &[u64])| -> u64 {
             let first = self.first_bin(source, owner);

@@ -208,7 +208,7 @@ fn ranks_may_have_batches_of_different_lengths() {
         let all: u64 = rank.gather(&[keys.len() as u64])?.iter().sum();
         assert_eq!(shard.insert(rank, &keys, &keys)?, all as usize);
         assert!(shard.p2p.window.is_some());
-        // Each asks for what the others have as well.
+        // Each looks up what the others have as well.
         let asked: Vec<u64> = (0..3 * N as u64)
             .map(|i| ((i % 3) << 32 | (i / 3)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
             .collect();
@@ -307,7 +307,7 @@ fn without_memory_for_receive_buffers_batches_go_all_to_all() {
 /// What a rank does with its shard and its keys.
 type Step = fn(&mut Rank, &mut Shard<u64, u64>, &[u64]) -> Result<()>;
 
-/// Whatever fails on one rank, all come to the next collective; and none is told that it went well before the
+/// Whatever fails on one rank, all reach the next collective; and none returns success before the
 /// last one of a verb.
 #[test]
 fn a_call_of_the_device_that_fails_leaves_all_ranks_in_step() {

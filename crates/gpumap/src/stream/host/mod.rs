@@ -1,5 +1,5 @@
-//! [`HostQueue`]: a stream of the CPU back end. Everything that a stream asks of the CPU goes through
-//! this interface, so that there can be several kinds:
+//! [`HostQueue`]: a stream of the CPU back end. Everything that a stream does on the CPU goes
+//! through this interface, so that there can be several kinds:
 //!
 //! | kind | when work runs | for |
 //! |---|---|---|
@@ -94,7 +94,7 @@ impl HostQueue {
         }
     }
 
-    /// The point behind everything queued so far; none if that has ended.
+    /// The point after everything queued so far; none if that has ended.
     pub fn point(&self) -> Option<Point> {
         match self {
             Self::Immediate(_) => None,

@@ -1,5 +1,5 @@
-//! Every phase ends, whatever NCCL does not come back from (audit finding 16): with a library that hangs where it is
-//! told to, on the CPU, whose streams are always idle.
+//! Every phase ends, whatever NCCL does not come back from (audit finding 16): with a library that
+//! hangs where a test sets it, on the CPU, whose streams are always idle.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -268,7 +268,7 @@ fn work_that_never_ends_is_given_up_while_its_rank_is_elsewhere() {
         assert!(begin.elapsed() < SOON);
         thread::sleep(Duration::from_millis(1));
     }
-    // The rank is told so when it comes, and then that the group is none any more.
+    // The rank gets that error at its next call, and after it that the group is lost.
     assert!(is_silent(member.finish(|| Ok(false))));
     assert!(is_ended(member.finish(|| Ok(false))));
 }

@@ -2,7 +2,7 @@
 //! answer.
 //!
 //! What is queued on a stream is kept. The host runs it, one step of one stream after the other, when it waits for something,
-//! asks how far something is, or queues more. Which stream comes next is drawn from a seed, and only the
+//! queries the progress of something, or queues more. Which stream comes next is drawn from a seed, and only the
 //! order within each stream and the points that streams wait for are respected. So work may run long after
 //! the call that queued it, or as soon as it is queued, before the work of another stream or after it: whatever a GPU
 //! may do.
@@ -11,11 +11,11 @@
 //! |---|---|
 //! | a wait | runs what it needs, and a part of the rest that is drawn |
 //! | a question | runs some steps, and says what is so |
-//! | an event | is the point behind what was queued when it was recorded |
+//! | an event | is the point after what was queued when it was recorded |
 //! | memory | is full of rubbish from the point of its stream on at which it was allocated; it is freed at such a point, filled with a pattern, and watched for writes |
 //! | copies from and to the host | are made when their turn comes, whatever memory it is |
 //! | a stream that is dropped | runs to its end |
-//! | a kernel that faults | is told by waits for anything that was queued behind it before the first such wait ended, also on streams that waited for it; what is queued there does not run |
+//! | a kernel that faults | is reported by waits for anything that was queued after it before the first such wait ended, also on streams that waited for it; what is queued there does not run |
 //! | a host callback | is made without being waited for, on a thread of their own, on which the device [refuses](Scheduler::is_in_callback) to do anything |
 //!
 //! With one thread a seed is one order. Several threads that wait run steps of different streams at the same time.
@@ -122,7 +122,7 @@ impl Scheduler {
         state
     }
 
-    /// Whether a point has been reached; after some more steps, so that who asks often enough hears yes.
+    /// Whether a point has been reached; after some more steps, so that repeated queries end.
     pub fn has_reached(&self, point: Point) -> Result<bool> {
         let mut state = self.shared.state.lock();
         for _ in 0..state.random.below(3) {
@@ -142,7 +142,7 @@ impl Scheduler {
         outcome
     }
 
-    /// Waits for everything on all queues, and tells of a fault that no wait has told of.
+    /// Waits for everything on all queues, and returns a fault that no wait has returned.
     pub fn wait_for_all(&self) -> Result<()> {
         let points: Vec<_> = {
             let state = self.shared.state.lock();
@@ -274,7 +274,7 @@ impl Queue {
         self.push(Step::Work { work, host });
     }
 
-    /// The device comes to the call by itself: nothing may wait for it but what it wakes.
+    /// The device makes the call by itself: nothing may wait for it except what it wakes.
     pub fn call(&self, f: Callback) {
         self.push(Step::Call(f));
         let (scheduler, point) = (self.scheduler.clone(), self.point());
@@ -380,7 +380,7 @@ impl Drop for Shared {
     }
 }
 
-/// Tells of a rule that was broken.
+/// Reports a rule that was broken.
 fn tell(mut state: MutexGuard<'_, State>) {
     let broken = state.broken.take();
     drop(state);

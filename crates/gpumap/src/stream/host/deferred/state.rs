@@ -21,7 +21,7 @@ pub(super) enum Step {
     Wait(Point),
 }
 
-/// A point in the order of a queue: behind its first `step` steps.
+/// A point in the order of a queue: after its first `step` steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     pub(super) line: u64,
@@ -41,10 +41,10 @@ pub(super) struct Line {
     failures: Vec<Failure>,
 }
 
-/// Steps that come to nothing because of a fault, and that waits tell of.
+/// Steps that do nothing because of a fault, and that waits report.
 struct Failure {
     first: u64,
-    /// Known once a wait has told.
+    /// Known once a wait has reported it.
     last: Option<u64>,
     fault: Fault,
 }
@@ -63,7 +63,7 @@ impl Line {
         failure.map(|failure| &failure.fault)
     }
 
-    /// Tells a wait for a step of a failure. What is queued from now on is sound.
+    /// Returns a failure to a wait for a step. What is queued from now on is sound.
     pub fn tell(&mut self, step: u64) -> Result<()> {
         let Some(fault) = self.failure(step).cloned() else {
             return Ok(());
@@ -75,7 +75,7 @@ impl Line {
         Err(Error::from(fault))
     }
 
-    /// Whether no wait has been told of a failure.
+    /// Whether no wait has returned a failure.
     pub fn has_news(&self) -> bool {
         self.failures.iter().any(|failure| failure.last.is_none())
     }
@@ -89,7 +89,7 @@ impl Line {
     }
 }
 
-/// What there is to be done for a wait.
+/// What has to be done for a wait.
 pub(super) enum Needed {
     Nothing,
     /// The next step of this queue.
@@ -106,7 +106,7 @@ pub(super) struct State {
     pub quarantine: Quarantine,
     /// Memory of the host that is locked.
     pub locked: Vec<HostBytes>,
-    /// A rule that was broken, to be told by the next call.
+    /// A rule that was broken, to be reported by the next call.
     pub broken: Option<String>,
 }
 
@@ -142,7 +142,7 @@ impl State {
     }
 
     pub fn has_reached(&self, point: Point) -> bool {
-        // A queue that is gone has come to its end.
+        // A queue that was dropped has run to its end.
         let line = self.lines.get(&point.line);
         line.is_none_or(|line| line.ended >= point.step)
     }
@@ -183,7 +183,7 @@ impl State {
         at.map(|&(at, _)| at)
     }
 
-    /// What a wait for a point that has been reached comes to.
+    /// The result of a wait for a point that has been reached.
     pub fn outcome(&mut self, point: Point) -> Result<()> {
         match self.lines.get_mut(&point.line) {
             Some(line) => line.tell(point.step),
