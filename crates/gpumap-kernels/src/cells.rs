@@ -113,7 +113,7 @@ unsafe fn copy<const FROM_CELLS: bool>(args: &CopyArgs) {
     let len = (args.len - first).min(u64::from(THREADS)) as u32;
 
     // SAFETY: indices stay below the lengths; each thread writes its own word of `cells`, which are read
-    // after a barrier that all threads come to.
+    // after a barrier that all threads reach.
     unsafe {
         let mut cell = 0;
         if t < len {
@@ -240,7 +240,7 @@ unsafe fn retire(args: &RetireArgs) {
     let (lane, warp_id) = (warp::lane_id(), t / warp::SIZE);
     let i = thread::index();
 
-    // SAFETY: indices stay below the lengths; all threads come to the barriers and the ballot. Shared
+    // SAFETY: indices stay below the lengths; all threads reach the barriers and the ballot. Shared
     // words are written by one thread and read by others only across a barrier.
     unsafe {
         let mut id = NO_CELL;

@@ -109,7 +109,7 @@ impl Chunks {
     #[inline(always)]
     pub unsafe fn run_of(&self, i: u32, mut from: u32) -> Run {
         let chunk = self.first + u64::from(i);
-        // The loop ends: the last entry ends behind all chunks.
+        // The loop ends: the last entry ends after all chunks.
         loop {
             let entry = (from + warp::lane_id()).min(self.entries - 1);
             // SAFETY: below the number of entries; what is branched on was voted on.

@@ -1,4 +1,4 @@
-//! Counters that all blocks of a launch add to, and how the host learns what they came to.
+//! Counters that all blocks of a launch add to, and how the host gets their sums.
 
 use core::ptr;
 use gpumap_simt::atomic::{self, AcqRel, Relaxed, Release};
@@ -34,10 +34,10 @@ layout!(Counters { words, mirror });
 /// What blocks say when they are done, added up: how many they are, how many pairs they have
 /// counted, and whether pairs without room lie in a word of their own.
 ///
-/// All of it is one word: so the atomic by which a block says that it is done tells the last one
-/// what all have counted, and orders nothing. A block that adds to a counter first, and then to
-/// that of blocks, waits for its addition in between, and the last one for what it reads, at the
-/// end of every launch (measured in `docs/decisions/host-path.md`).
+/// All of it is one word: so the atomic by which a block says that it is done returns to the
+/// last one what all have counted, and orders nothing. A block that adds to a counter first, and
+/// then to that of blocks, waits for its addition in between, and the last one for what it
+/// reads, at the end of every launch (measured in `docs/decisions/host-path.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Report(u64);
 
@@ -94,7 +94,7 @@ impl Counters {
     /// Both places are valid on the device, and the launch's own. There is at least one pair.
     #[inline(always)]
     pub unsafe fn count_unplaced(self, pairs: u32) {
-        debug_assert!(pairs != 0, "who counts none looks like the first");
+        debug_assert!(pairs != 0, "a block that counts none looks like the first");
         // SAFETY: the caller's promise. The second addition releases the first, also where it
         // adds nothing: the block that is last acquires it through all reports in between.
         unsafe {
@@ -117,7 +117,7 @@ impl Counters {
     ///
     /// # Safety
     /// As the table says; both places are valid on the device, and the launch's own. The block's
-    /// sum is below 2^32. Nobody else adds to the first word.
+    /// sum is below 2^32. Nothing else adds to the first word.
     #[inline(always)]
     pub unsafe fn add_from_block(self, mine: u32) {
         // SAFETY: every thread of the block comes here.
@@ -197,12 +197,13 @@ impl Counters {
         }
         // SAFETY: the caller's promise. What a block counted comes before its barrier, that before
         // this atomic, and the last of these after all others; so the last block sees all counts,
-        // and nobody else comes to them any more.
+        // and nothing else accesses them any more.
         unsafe {
-            // Nobody reports, so blocks are alone in that word, and there may be any number of them.
+            // No block reports, so blocks are alone in that word, and there may be any number of
+            // them.
             let before = atomic::fetch_add(self.reports(), 1, AcqRel);
             if before + 1 == u64::from(thread::grid_dim_x()) {
-                // Both are on their way at the same time: everybody waits for this.
+                // Both are on their way at the same time: the whole launch waits for this.
                 let pairs = atomic::load(self.words, Relaxed);
                 let unplaced = atomic::load(self.unplaced(), Relaxed);
                 self.hand_over(pairs, unplaced);
@@ -210,7 +211,7 @@ impl Counters {
         }
     }
 
-    /// Tells the host, and makes the words ready for the next launch.
+    /// Writes the sums to the host, and makes the words ready for the next launch.
     ///
     /// # Safety
     /// All other blocks are done.

@@ -76,7 +76,7 @@ impl KeyHash {
         Self(Self::first_of(bin, bits).0 | !0 >> bits)
     }
 
-    /// 16 bits that tell keys of one page apart: not those of the submap, the page or the home
+    /// 16 bits that distinguish keys of one page: not those of the submap, the page or the home
     /// slab.
     #[inline(always)]
     pub const fn tag(self) -> u32 {
@@ -103,7 +103,7 @@ impl KeyHash {
         (self.0 as u32) >> 16 | 1
     }
 
-    /// The same, from a [tag](Self::tag) alone: as many bits of it as pages of up to 512 slabs ask for.
+    /// The same, from a [tag](Self::tag) alone: as many bits of it as pages of up to 512 slabs need.
     #[inline(always)]
     pub const fn step_of_tag(tag: u32) -> u32 {
         tag >> 7 | 1

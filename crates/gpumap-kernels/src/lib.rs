@@ -11,7 +11,7 @@
 //! | [`table`] | submaps, pages, slabs; the bounded walk of a key |
 //! | [`source`] | where keys come from: a batch, or the slots of a submap that is being replaced |
 //! | [`probe`] | tiles of four lanes with lane refill: what every verb is run by |
-//! | [`map_ref`] | a map in the hands of other people's kernels |
+//! | [`map_ref`] | a map as an argument of a user's kernels |
 //! | [`verbs`] | insert, merge, get, remove: what one key does with one slab |
 //! | [`chained`] | the other layout: chains of slabs, and a slab allocator on the device |
 //! | [`primitives`] | scans, reductions, filters, histograms and partitions of plain arrays |

@@ -1,4 +1,4 @@
-//! [`MapRef`]: a map in the hands of other people's kernels.
+//! [`MapRef`]: a map as an argument of a user's kernels.
 //!
 //! The host lends it out for a launch (`Map::launch_with` of the crate `gpumap`), and a kernel
 //! takes it as one field of its arguments. Every verb follows the protocol of the batch verbs, to

@@ -15,14 +15,14 @@
 //! the same time.
 //!
 //! A lookup leaves each answer at the sender, where it has kept a place for it; the sender noted these
-//! places when it sent the keys, and collects the answers from there in the order in which it asked.
+//! places when it sent the keys, and collects the answers from there in the order of its batch.
 //!
 //! What is fetched rather than sent goes the same way, as far as an *send buffer* in the memory of the rank that sorts it,
 //! where it lies as in a receive buffer, for each of the others.
 //!
 //! Every place is written by one thread of one device, and read by another launch, after a meeting of
 //! the hosts. A bin has room for what a uniform hash sends there. One that runs over is counted, not written,
-//! and seen by the hosts before anybody uses what was sent.
+//! and seen by the hosts before any kernel uses what was sent.
 
 mod collect;
 mod send;

@@ -1,9 +1,9 @@
 //! The machine that every batch verb runs on: tiles of four lanes, with lane refill.
 //!
 //! Every lane of a warp owns one key. In each round the warp reads 32 slabs, the home slab of
-//! each lane's key or the one its walk has come to: a tile of four lanes reads a slab with one
+//! each lane's key or the one its walk has reached: a tile of four lanes reads a slab with one
 //! 16-byte load per lane and serves its four keys one after the other, so eight slabs are in
-//! flight per instruction and 32 per round. Ballots tell the owner which slots match or are
+//! flight per instruction and 32 per round. Ballots show the owner which slots match or are
 //! empty; then the owner acts. A lane whose key is finished takes the warp's next key **at
 //! once**, from two register buffers that are loaded ahead of need, so that no lane idles while
 //! another walks on. (Warp-cooperative work sharing is from Ashkiani, Farach-Colton and Owens'
@@ -25,7 +25,7 @@ use gpumap_simt::{U64x2, thread, warp};
 /// Lanes per tile: four vectors of 16 bytes are a slab.
 pub const TILE: u32 = 4;
 
-/// What the owner of a key learns about the slab that was read for it.
+/// What the owner of a key gets of the slab that was read for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<V> {
     /// The slot that holds the key, bit `i` for slot `i` of the slab, if [`Verb::LOCATES`]; else
@@ -113,7 +113,7 @@ pub trait Verb<F: Format> {
     /// `job.slab` is a slab of a live map, the one that was read.
     unsafe fn serve(&mut self, job: &Job<F>, seen: Seen<F::Value>) -> Next;
 
-    /// The walk of this key has come to its end, at `job.slab`. `cell` says that this is the
+    /// The walk of this key has ended, at `job.slab`. `cell` says that this is the
     /// reserved slab of the key.
     ///
     /// # Safety
@@ -253,7 +253,7 @@ unsafe fn ahead<F: Format, S: Source<F>, V: Verb<F>>(batch: &S, base: u64) -> In
     unsafe { batch.load(i, V::TAKES) }
 }
 
-/// Reads the slabs of the tile's four keys and tells each owner what is in its own. The slab is
+/// Reads the slabs of the tile's four keys and gives each owner what is in its own. The slab is
 /// number `probe` of the key's walk; `marks` are those of the view.
 ///
 /// # Safety

@@ -2,15 +2,15 @@
 //!
 //! The page that a key calls home is its hash, scaled to the number of pages. So the pairs of one new
 //! page lie in a known range of old pages, whatever the two numbers are, and a block can make the
-//! new page in shared memory and write it in one go: no atomics on global memory, and nobody fills
-//! the new submap with empty slots first. The traffic is that of reading the old submap and writing
+//! new page in shared memory and write it in one go: no atomics on global memory, and the new submap
+//! is not filled with empty slots first. The traffic is that of reading the old submap and writing
 //! the new one.
 //!
 //! Invariant: a pair that a block places has only full slabs before it in its walk, as if it had been
 //! inserted. A counter for each slab hands out its slots, and does not go down.
 //!
-//! What a block cannot place goes to a list of leftovers that is inserted one by one after it: pairs
-//! whose home page is full as far as their walk goes, and those that had left the range of
+//! What a block cannot place goes to a list of remaining pairs that is inserted one by one after it:
+//! pairs whose home page is full as far as their walk goes, and those that had left the range of
 //! their home page before.
 //!
 //! If there are none, the new submap has [marks](crate::marks).
@@ -44,8 +44,8 @@ pub const fn shared_bytes(pages: u32, page_log2: u32) -> u32 {
     (pages << page_log2) * (SLAB_BYTES + 4) + 4 * (queue_room(pages, page_log2) + 1)
 }
 
-/// How many pairs whose home is full are put off. At load 0.9 three in ten find it so; those for
-/// whom there is no room are not put off.
+/// How many pairs whose home is full are put off. At load 0.9 three in ten find it so; those
+/// without room are not put off.
 const fn queue_room(pages: u32, page_log2: u32) -> u32 {
     (pages << page_log2) / 4 * 5
 }
@@ -131,7 +131,7 @@ pub unsafe fn rebuild<F: Format>(args: &RebuildArgs) {
             i += THREADS;
         }
         let mut i = t;
-        // And the length of the queue behind them.
+        // And the length of the queue after them.
         while i < (args.together << args.page_log2) + 1 {
             pages.used.add(i).store(0);
             i += THREADS;
@@ -378,7 +378,7 @@ impl<F: Format> Pair<F> {
         }
     }
 
-    /// Puts the pair on the list of leftovers. They are few: one atomic each.
+    /// Puts the pair on the list of remaining pairs. They are few: one atomic each.
     ///
     /// # Safety
     /// The arguments are those of the launch.

@@ -60,7 +60,7 @@ pub unsafe fn retain<F: Format>(args: &RetainArgs) {
         return unsafe { retain_natively::<F>(args) };
     }
     let mut removed = 0;
-    // SAFETY: each vector is one thread's, below the chunk's length; the whole block comes to the
+    // SAFETY: each vector is one thread's, below the chunk's length; the whole block reaches the
     // count.
     unsafe {
         let chunk = args.chunks.of_block();

@@ -3,7 +3,7 @@
 //! A block works on one tile after the other: a chunk of 512 slabs (32 KiB) of one submap, or an even
 //! part of one where shared memory is small. In each turn, between two barriers:
 //!
-//! | who | the tile that comes next | this turn's tile | the tile before | the tile before that |
+//! | warps | the tile that comes next | this turn's tile | the tile before | the tile before that |
 //! |---|---|---|---|---|
 //! | working warps, first | on its way into registers | each packs its pairs in its part of shared memory, and counts them | | |
 //! | the control warp | found in its submap | | adds up the counts of the warps | finds where its part of the outputs begins |
@@ -22,7 +22,7 @@
 //! | `control` | the control warp |
 //! | `packed` | pairs in shared memory |
 //! | `share` | the working warps |
-//! | `turns` | what they tell each other |
+//! | `turns` | what they exchange |
 
 mod control;
 pub(crate) mod packed;
@@ -104,12 +104,12 @@ pub unsafe fn dump<F: Format>(args: &RetrieveAllArgs<F::Key, F::Value>) {
         tiles: args.count << args.parts_log2,
     };
     // Control and workers have loops of their own, each with its barrier: in one loop all threads would keep
-    // the values of both. A barrier counts warps, wherever they come to it.
+    // the values of both. A barrier counts warps, wherever they reach it.
     //
     // Both loops end: each turn takes a tile, there are finitely many, and two turns after the last
     // one nothing is left.
     //
-    // SAFETY: whole warps branch alike, and control and workers come to as many barriers: two
+    // SAFETY: whole warps branch alike, and control and workers reach as many barriers: two
     // before the first turn, and one in each.
     unsafe {
         if thread::thread_idx_x() >= workers {

@@ -22,11 +22,11 @@
 //! | pair → tombstone | [`Format::bury`] | CAS of the key word |
 //! | tombstone → pair, in the reserved slabs only | [`Format::revive`] | CAS of the pair, or of the key word |
 //!
-//! An update that read a pair may come after the pair was buried. It changes a value that nobody
-//! reads any more, and counts as done just before the removal.
+//! An update that read a pair may come after the pair was erased. It changes a value that is not
+//! read any more, and counts as done just before the removal.
 //!
 //! Invariant: while the key word is empty, so is the rest of the slot (all ones). A claim may
-//! therefore tell from the key word alone whether it won. Updates do not break it: slots never
+//! therefore see from the key word alone whether it won. Updates do not break it: slots never
 //! become empty again while operations run.
 
 pub mod ids;
@@ -140,7 +140,7 @@ pub enum Claim {
     SameKey,
     /// Another key was faster.
     OtherKey,
-    /// Somebody is writing there: look again.
+    /// Another lane is writing there: read again.
     Busy,
 }
 
@@ -241,7 +241,7 @@ pub trait Format: Copy + 'static {
     /// The table has more than `i` slots.
     unsafe fn read(slots: *const u8, i: u64) -> (Self::Word, Self::Value);
 
-    /// Writes a pair to slot `i` of slots that nobody else looks at now, in global or in shared
+    /// Writes a pair to slot `i` of slots that nothing else looks at now, in global or in shared
     /// memory.
     ///
     /// # Safety
@@ -251,7 +251,7 @@ pub trait Format: Copy + 'static {
     /// Makes a slot empty again.
     ///
     /// # Safety
-    /// `slot` holds a pair that this launch alone may touch, and every pair that was put behind
+    /// `slot` holds a pair that this launch alone may touch, and every pair that was put after
     /// it in a walk is taken back by the same launch.
     unsafe fn take_back(slot: *mut u8);
 }

@@ -145,7 +145,7 @@ impl<F: Format> Source<F> for Batch<F::Key, F::Value> {
 }
 
 /// The slots of a submap that is being replaced: its pairs in table order, which is the order of
-/// their hashes but for what overflowed. So they go to their new places in order as well.
+/// their hashes, except for what overflowed. So they go to their new places in order as well.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Slots {

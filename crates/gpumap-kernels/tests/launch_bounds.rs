@@ -1,5 +1,5 @@
 //! `launch_bounds.toml` beside what scatter kernels are launched with: without its bounds ptxas may give a thread so many
-//! registers that fewer blocks fit on a multiprocessor than share its memory, and nobody sees it but by the time.
+//! registers that fewer blocks fit on a multiprocessor than share its memory, and only the time shows it.
 
 use gpumap_kernels::build::{ToBins, ToPages};
 use gpumap_kernels::p2p::{Sent, Sorted};

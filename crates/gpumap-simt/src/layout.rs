@@ -74,7 +74,7 @@ impl Digest {
         digest.number(size_of::<F>() as u64).number(F::PLACES)
     }
 
-    /// A text, with its length behind it.
+    /// A text, with its length after it.
     pub const fn text(mut self, text: &str) -> Self {
         let bytes = text.as_bytes();
         let mut i = 0;

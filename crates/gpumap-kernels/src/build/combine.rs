@@ -1,7 +1,7 @@
 //! Equal keys of a tile, combined before they are written to bins or to the heads of pages.
 //!
 //! A key that comes often has then at most a place for each tile, and not one for each time: bins do not run over, and there is less
-//! to sort. It pays where a tile has many such keys, which a [sample](SampleArgs) of a tile's size tells.
+//! to sort. It pays where a tile has many such keys, which a [sample](SampleArgs) of a tile's size shows.
 
 use crate::count::Counters;
 use crate::slot::Bits;
@@ -96,7 +96,7 @@ unsafe fn count(args: &SampleArgs) {
         let from = (u128::from(share) * u128::from(args.len - u64::from(RUN))) >> 64;
         (from as u64 + u64::from(t)) as usize
     };
-    // SAFETY: keys of the batch; a word is one thread's before the barrier, and accessed atomically behind it.
+    // SAFETY: keys of the batch; a word is one thread's before the barrier, and accessed atomically after it.
     unsafe {
         let mut i = t;
         while i < PLACES {
@@ -112,7 +112,7 @@ unsafe fn count(args: &SampleArgs) {
                 _ => mem::load_readonly(args.keys.cast::<u64>().add(at(run))),
             };
             let hash = place_of(key);
-            // What tells it from other keys at its place.
+            // What distinguishes it from other keys at its place.
             let word = (key.wrapping_mul(0xd1b5_4a32_d192_ed03) >> 33) as u32;
             let place = seen.add(hash & (PLACES - 1));
             let mut there = place.peek();

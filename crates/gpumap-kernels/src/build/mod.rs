@@ -10,8 +10,8 @@
 //! | empty | a second pass sorts each bin by page, to where the [`pages`] will be; then a block makes each [`page`] in shared memory | all atomics on global memory, and filling the table with empty slots |
 //! | in use, and the batch no smaller than a part of it | the same by way of scratch memory, and blocks load their pages first | all atomics on global memory |
 //!
-//! Pages are made in the order in which single inserts walk, so that it does not matter to anybody
-//! how a pair came in. What does not fit its page goes to a [`spill`] list, for the ordinary
+//! Pages are made in the order in which single inserts walk, so that lookups do not depend on how a
+//! pair came in. What does not fit its page goes to a [`spill`] list, for the ordinary
 //! kernels afterwards.
 //!
 //! Bins and the heads of pages have room for what a uniform hash sends there. A bin that runs over

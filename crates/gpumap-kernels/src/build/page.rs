@@ -9,7 +9,7 @@
 //!
 //! In shared memory a slot is one word: 16 bits of the key's hash, and where its pair is: staged, or
 //! in the page as it was. Keys are compared only where those bits agree, and staged keys do not
-//! change, so whoever reads such a word may look at the key. Words of one slab lie side by side, free ones last,
+//! change, so a thread that reads such a word may read the key. Words of one slab lie side by side, free ones last,
 //! wherever their pairs lay in the table; but in a new page that is placed by claims there are free ones in between.
 //!
 //! Both ways to place first give each pair a slot of its home slab, and gather those that find it full
@@ -19,12 +19,12 @@
 //! Whether keys were equal after all is known when a page that was placed by counters has been written: then it is
 //! placed by claims and written again.
 //!
-//! Pages learn from those before them which way it is: where many had equal keys, the others are
-//! placed by claims at once. So are those of pages in use whose slots have 16 bytes (`Page::RANKS`).
+//! Pages record for those after them which way it is: where many had equal keys, the others are placed by claims at
+//! once. So are those of pages in use whose slots have 16 bytes (`Page::RANKS`).
 //!
 //! Kernels that merge first look for keys where they lie in the page (`present`), and place the others by claims alone: a pair
 //! that meets its key has its value merged with the one there, in shared memory, once and for all. So their pages are never made twice, and each pair is either in its page or in the list of those that are spilled,
-//! which has room for all. If not all pairs came to a head or a list they do nothing.
+//! which has room for all. If not all pairs reached a head or a list they do nothing.
 //!
 //! Invariant: as for single inserts, a pair has only full slabs before it in its walk, and of equal keys one is
 //! stored. A key that had left its home page before
@@ -117,7 +117,7 @@ kernel_args! {
         /// Pages that were made by claims so far, since keys were equal or seemed to be: zero before the launch.
         pub equal: *mut u64,
         /// Zero before the launch; else after it if a page was sent more than it had room for. Its marks do
-        /// not hold when those have been stored that did not come to it.
+        /// not hold when those have been stored that did not reach it.
         pub crowded: *mut u64,
         /// Pairs stored.
         pub stored: Counters,
@@ -291,8 +291,8 @@ where
     let room = args.heads.room;
     // SAFETY: between two barriers a shared word is written by one thread, or accessed by atomics
     // alone; slots, places and pages stay below their numbers. The page is read before the second
-    // barrier and written behind it, by this block alone. Whether pairs are ranked well is known to
-    // the whole block.
+    // barrier and written after it, by this block alone. Whether pairs are ranked well is known
+    // to the whole block.
     unsafe {
         let at = page_of_block(&args.view, number);
         let sent = mem::load_readonly(args.counts.add(number as usize));

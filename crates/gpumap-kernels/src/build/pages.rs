@@ -1,9 +1,9 @@
 //! From bins to pages: the second pass.
 //!
-//! It leaves the pairs that are sent to a page at a *head*, in any order: [side by side](super::pair), or keys and
-//! values in two arrays one behind the other. A page in which nothing is stored is its own head: a slot is no smaller
-//! than a pair, so there is room for as many as it has slots. Those of pages in use lie in scratch
-//! memory.
+//! It leaves the pairs that are sent to a page at a *head*, in any order: [side by side](super::pair), or
+//! keys and values in two arrays one after the other. A page in which nothing is stored is its own head: a
+//! slot is no smaller than a pair, so there is room for as many as it has slots. Those of pages in use lie
+//! in scratch memory.
 
 use crate::build::combine::{self, Combine};
 use crate::build::pair::{Joined, side_by_side};
@@ -69,7 +69,7 @@ kernel_args! {
         pub capacity: u64,
         /// What bins are by: the top bits of the hash.
         pub bits: u32,
-        /// How many bins there are for each value of these, one behind the other; at least one.
+        /// How many bins there are for each value of these, one after the other; at least one.
         pub sources: u32,
         /// The number of the first of the bins.
         pub first: u32,

@@ -23,7 +23,7 @@ impl<K: Vector, V: Vector> Spill<K, V> {
     /// Adds a pair. Few are: one atomic each.
     ///
     /// # Safety
-    /// The list is that of the launch, and nobody reads it during the launch.
+    /// The list is that of the launch, and nothing reads it during the launch.
     #[inline(always)]
     pub unsafe fn put(&self, key: K, value: V) {
         // SAFETY: each place is given to one thread.

@@ -16,7 +16,7 @@
 //! A super-block can be added between launches: no slab moves. A pool of any size is made by setting
 //! the bits of the units that do not exist; no memory is needed for these.
 //!
-//! Invariant: a unit that is free is all ones. Who gives one back has left it so.
+//! Invariant: a unit that is free is all ones; [`Pool::free`] requires it.
 //!
 //! All accesses are relaxed. A bit says whose the unit is; the slab itself was made empty by an
 //! earlier launch, and orders nothing.
@@ -183,7 +183,7 @@ pub struct Resident {
     /// The lane's word of its bitmap, as last seen. A unit that was given back since is still
     /// marked here, a unit that was taken since is not yet.
     bitmap: u32,
-    /// The lane that is asked first, so that warps with one resident block ask different ones.
+    /// The lane that is tried first, so that warps with one resident block try different ones.
     first: u32,
     /// Whether the whole pool was seen without a free unit.
     exhausted: bool,

@@ -1,5 +1,5 @@
-//! What became of an operation, and where that is told: in memory, one place per operation, or in
-//! the registers of the lane that asked.
+//! The outcome of an operation, and where it is written: in memory, one place per operation, or in
+//! the registers of the calling lane.
 
 use crate::slot::Bits;
 use gpumap_simt::layout;
@@ -81,7 +81,7 @@ impl<V: Bits> Answers<V> for Report<V> {
     }
 }
 
-/// To memory: the number that a count came to, one per operation.
+/// To memory: the result of a count, one per operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts(pub *mut u64);
 
@@ -96,7 +96,7 @@ impl<V: Bits> Answers<V> for Counts {
     }
 }
 
-/// To the lane that asked: for verbs that serve one operation.
+/// To the calling lane: for verbs that serve one operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<V> {
     /// What became of it; [`Absent`](Outcome::Absent) before it is served.

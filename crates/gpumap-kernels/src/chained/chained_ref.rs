@@ -1,4 +1,4 @@
-//! [`ChainedRef`]: a chained map in the hands of other people's kernels.
+//! [`ChainedRef`]: a chained map as an argument of a user's kernels.
 //!
 //! The host lends it out for a launch (`ChainedMap::launch_with` of the crate `gpumap`), and a
 //! kernel takes it as one field of its arguments. A whole warp works on it, through the
@@ -60,8 +60,8 @@ use gpumap_simt::{layout, thread, warp};
 ///     pub static INVERT = fn invert(args: InvertArgs) {
 ///         let mut places = args.places.by_warp();
 ///         let i = thread::index();
-///         // SAFETY: below `n`, one lane per place; blocks are whole warps, and all lanes come to
-///         // the verb; the map was lent to this launch.
+///         // SAFETY: below `n`, one lane per place; blocks are whole warps, and all lanes reach the
+///         // verb; the map was lent to this launch.
 ///         unsafe {
 ///             let mut pair = None;
 ///             if i < args.n && mem::load(args.to_do.add(i as usize)) != 0 {

@@ -2,10 +2,10 @@
 //! back to the pool.
 //!
 //! A tile compacts a chain. It reads it slab by slab; the pairs of a slab keep their order and go to
-//! the places behind those of the pairs before them. These are never further down the chain than
+//! the places after those of the pairs before them. These are never further down the chain than
 //! where the pairs come from, and a slab is read whole before its pairs are written: so nothing is
-//! overwritten that is still to be read. What is left behind the last pair is then made empty, and
-//! the slabs behind that one are given back.
+//! overwritten that is still to be read. What remains after the last pair is then made empty, and
+//! the slabs after that one are given back.
 //!
 //! Nothing else runs on the map: slots become empty again, and pairs are for a moment in two places.
 //! The links do not change before all pairs have moved.
@@ -84,7 +84,7 @@ unsafe fn move_up<F: Format>(view: &ChainedView, tile: Tile<LANES>, base: Slab) 
             let live = slots_of_slab::<F>(tile, mine);
             // All lanes have read the slab before one of them writes to it.
             tile.sync();
-            // The rest of `to`, and the slab behind it if that is not enough: `from` at the latest.
+            // The rest of `to`, and the slab after it if that is not enough: `from` at the latest.
             let fits = slots::<F>() - used;
             let beyond = if live.count_ones() > fits {
                 view.pool.slab(to.next())

@@ -1,10 +1,11 @@
-//! All values of each key of a batch, in rows: those of key `i` come to the places from `offsets[i]` to
-//! `offsets[i + 1]`, the one that was stored first first. An earlier launch has counted how long rows are.
+//! All values of each key of a batch, in rows: those of key `i` are written to the places from
+//! `offsets[i]` to `offsets[i + 1]`, the one that was stored first first. An earlier launch has counted
+//! how long rows are.
 //!
-//! A walk ends where its row does, so nothing is written beside it, whoever stores pairs meanwhile. And a
-//! row has room for all pairs that stay: slots in front of such a pair were taken when it was stored, so
-//! what is found there was there as well when the row was counted. If pairs have gone since, a row may
-//! have places to spare; it is told apart as *short*.
+//! A walk ends where its row does, so nothing is written beside it, also if pairs are stored meanwhile.
+//! And a row has room for all pairs that stay: slots in front of such a pair were taken when it was
+//! stored, so what is found there was there as well when the row was counted. If pairs have gone since,
+//! a row may have places to spare; it is marked as *short*.
 
 use super::queue::{Job, Next, Seen, Verb};
 use super::slab::LANES;
@@ -24,9 +25,9 @@ kernel_args! {
         pub view: ChainedView,
         /// Keys.
         pub batch: Batch<K, V>,
-        /// Where each row begins, and behind them where the last one ends; they ascend.
+        /// Where each row begins, and after them where the last one ends; they ascend.
         pub offsets: *const u64,
-        /// Out: the places of all rows. Those that a short row has to spare are left alone.
+        /// Out: the places of all rows. Those that a short row has to spare are not written.
         pub values: *mut V,
         /// The first word counts the rows that are short.
         pub short: Counters,

@@ -41,7 +41,7 @@ kernel_args! {
         /// |---|---|---|
         /// | `append`, `insert` | pairs stored | pairs that found no room |
         /// | `remove` | pairs removed | |
-        /// | `mixed` | pairs stored | pairs removed; who found no room is in the answers |
+        /// | `mixed` | pairs stored | pairs removed; those without room are in the answers |
         /// | `get` | not touched | |
         pub counters: Counters,
     }
@@ -75,7 +75,7 @@ unsafe fn store<F: Format, const UNIQUE: bool>(args: &ChainedArgs<F::Key, F::Val
         report: args.report,
         tally: Tally::default(),
     };
-    // SAFETY: blocks are whole warps, and all their threads come to the counts.
+    // SAFETY: blocks are whole warps, and all their threads reach the counts.
     unsafe {
         run::<F, _>(args, &mut verb);
         let Tally { stored, full, .. } = verb.tally;
@@ -102,7 +102,7 @@ unsafe fn remove<F: Format>(args: &ChainedArgs<F::Key, F::Value>) {
         report: args.report,
         tally: Tally::default(),
     };
-    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    // SAFETY: blocks are whole warps, and all their threads reach the count.
     unsafe {
         run::<F, _>(args, &mut verb);
         args.counters.add_from_block(verb.tally.removed);
@@ -126,7 +126,7 @@ unsafe fn count<F: Format>(args: &CountArgs<F::Key, F::Value>) {
 #[inline(always)]
 unsafe fn get_all<F: Format>(args: &GetAllArgs<F::Key, F::Value>) {
     let mut verb = GetAll::new(args.offsets, args.values);
-    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    // SAFETY: blocks are whole warps, and all their threads reach the count.
     unsafe {
         serve_batch::<F, _, _>(&args.view, &args.batch, &mut verb);
         args.short.add_from_block(verb.short);
@@ -138,7 +138,7 @@ unsafe fn get_all<F: Format>(args: &GetAllArgs<F::Key, F::Value>) {
 #[inline(always)]
 unsafe fn mixed<F: Format>(args: &ChainedArgs<F::Key, F::Value>) {
     let mut verb = Mixed::new(args.operations, args.report);
-    // SAFETY: blocks are whole warps, and all their threads come to the counts.
+    // SAFETY: blocks are whole warps, and all their threads reach the counts.
     unsafe {
         run::<F, _>(args, &mut verb);
         let Tally {
@@ -152,7 +152,7 @@ unsafe fn mixed<F: Format>(args: &ChainedArgs<F::Key, F::Value>) {
 /// See [`CompactArgs`].
 #[inline(always)]
 unsafe fn compact_all<F: Format>(args: &CompactArgs) {
-    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    // SAFETY: blocks are whole warps, and all their threads reach the count.
     unsafe {
         let freed = compact::<F>(&args.view);
         args.freed.add_from_block(freed);

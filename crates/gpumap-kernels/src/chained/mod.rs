@@ -1,21 +1,21 @@
 //! The classical slab hash: buckets that are chains of slabs, and a slab allocator on the device.
 //!
 //! For kernels that insert an unknown number of pairs and cannot stop to let a host grow the
-//! table: room comes from a pool while they run, and when the pool is used up, they are told so. The
-//! source is Ashkiani, Farach-Colton and Owens, *A Dynamic Hash Table for the GPU* (2018); what
-//! differs from it is said below.
+//! table: room comes from a pool while they run, and when the pool is used up, they get that as
+//! the answer. The source is Ashkiani, Farach-Colton and Owens, *A Dynamic Hash Table for the
+//! GPU* (2018); what differs from it is said below.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`slab`] | 128 bytes: the slots of a slab, and the link to the next |
 //! | [`view`] | the map as kernels see it: buckets, and the home of a key |
 //! | [`allocator`] | super-blocks, memory blocks and units; found by ballot, taken by an atomic or |
-//! | [`answer`] | where a verb's answers go: to memory, or to the lane that asked |
+//! | [`answer`] | where a verb's answers go: to memory, or to the calling lane |
 //! | [`queue`] | the warp's work queue: keys served one after the other, by eight lanes each |
 //! | [`verbs`] | get, append, insert, remove, count: one key and one slab |
 //! | [`mixed`] | all of them in one batch |
 //! | [`get_all`] | all values of each key, in rows |
-//! | [`chained_ref`] | a map in the hands of other people's kernels |
+//! | [`chained_ref`] | a map as an argument of a user's kernels |
 //! | [`compact`] | compaction of chains; empty slabs go back to the pool |
 //! | [`retain`] | removes what a pair of predicates does not hold for |
 //! | [`retrieve_all`] | dump of all pairs, slab by slab where they lie |
@@ -24,7 +24,7 @@
 //!
 //! # Invariants
 //! While operations run:
-//! 1. A slot goes empty → pair → tombstone and never back, and no pair lies behind an
+//! 1. A slot goes empty → pair → tombstone and never back, and no pair lies after an
 //!    empty slot of its chain: a slot is claimed, by a CAS, only by a lane that saw every slot before
 //!    it taken.
 //! 2. A link goes none → slab and never back, and is set, by a CAS, only by a lane that saw every
@@ -44,10 +44,9 @@
 //! remove take the one that was stored first.
 //!
 //! **Every loop ends.** A walk has as many turns as its chain has slabs, and is cut off after as many as
-//! the pool has. A slab is read again only after one of its slots has been filled or emptied by
-//! somebody, when another lane is about to finish writing there, or when somebody was faster to link a
-//! slab. An allocation visits each memory
-//! block once.
+//! the pool has. A slab is read again only after one of its slots has been filled or emptied by another
+//! lane, when another lane is about to finish writing there, or when another lane was faster to link a
+//! slab. An allocation visits each memory block once.
 //!
 //! **A full pool is an answer.** A pair that finds no room is reported as
 //! [`Full`](answer::Outcome::Full), and is not in. That may happen while another lane holds a slab that
@@ -57,8 +56,8 @@
 //!
 //! # What differs from the paper
 //! - The verbs have the names that the host has for them: append and insert are the paper's insert and
-//!   replace but for a present key's value, which stays; get, remove and compact are its search, delete
-//!   and flush.
+//!   replace, except that a present key's value stays; get, remove and compact are its search,
+//!   delete and flush.
 //! - A lane reads 16 bytes, not four, so that a pair is never read in two halves: eight lanes read a
 //!   slab, and a warp serves four keys at a time. Pairs of all sizes have the same shape.
 //! - Every bit pattern is a key: those that mean a state have buckets of their own.

@@ -2,17 +2,18 @@
 //!
 //! Every lane may bring one key. A ballot of the keys that are not finished is the queue; each tile
 //! serves the part of it that its own lanes brought, lowest lane first, so that four slabs are in
-//! flight at a time. The word of the key at the front and the slab that its walk has come to go
-//! round by shuffle; the lanes of the tile read the slab, a vector each; ballots tell the owner of
+//! flight at a time. The word of the key at the front and the slab that its walk has reached go
+//! round by shuffle; the lanes of the tile read the slab, a vector each; ballots show the owner of
 //! the key which slots match or are empty, and a shuffle from the last lane has the link. Then the
 //! owner acts: it finishes its key or walks on.
 //! (Warp-cooperative work sharing, from Ashkiani, Farach-Colton and Owens, 2018.)
 //!
-//! A verb that stores and comes to the end of a full chain gets a slab: the whole warp takes units
-//! for its tiles, one after the other, and each owner links its own by a CAS. Who loses the race
-//! gives the unit back, and goes on with the slab that is there; so does who got no unit, if there
-//! is one by then. If there is none, and the warp gave a unit back meanwhile, it asks again. Hence a
-//! warp that is alone refuses a pair only when every unit is in a chain and its own chain is full.
+//! A verb that stores and reaches the end of a full chain gets a slab: the whole warp takes units
+//! for its tiles, one after the other, and each owner links its own by a CAS. A lane that loses the
+//! race gives the unit back, and goes on with the slab that is there; so does a lane without a unit,
+//! if there is one by then. If there is none, and the warp gave a unit back meanwhile, it tries
+//! again. Hence a warp that is alone refuses a pair only when every unit is in a chain and its own
+//! chain is full.
 
 use super::allocator::{Pool, Resident};
 use super::slab::{self, LANES, Slab, SlabIndex, link_in, slots_of_slab};
@@ -30,7 +31,7 @@ pub struct Job<F: Format> {
     pub word: F::Word,
     /// The value that came with the key, for verbs that store.
     pub value: F::Value,
-    /// Its place in the batch, or whatever the verb wants to know it by.
+    /// Its place in the batch, or another id that the verb gives it.
     pub index: u64,
     /// Where its chain begins.
     pub(crate) home: Slab,
@@ -50,7 +51,7 @@ impl<F: Format> Job<F> {
     }
 }
 
-/// What the owner of a key learns about the slab that was read for it.
+/// What the owner of a key gets of the slab that was read for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<V> {
     /// The slab.
@@ -82,7 +83,7 @@ pub trait Verb<F: Format> {
     const STORES: bool;
     /// Whether it wants the value that is stored.
     const READS: bool;
-    /// Whether it wants to know of slots that somebody is about to finish writing.
+    /// Whether it has to see slots that another lane is about to finish writing.
     const WAITS: bool = Self::STORES;
 
     /// Begins with the lane's key at this place of the batch; says whether it is to be served.
@@ -153,7 +154,7 @@ pub unsafe fn serve<F: Format, V: Verb<F>>(
 ) {
     let tile = Tile::<LANES>::converged();
     let first_lane = warp::lane_id() - tile.rank();
-    // Where the walk of the lane's own key has come to.
+    // Where the walk of the lane's own key is.
     let mut slab = job.home;
     let mut slabs_left = view.pool.units();
     loop {
@@ -168,7 +169,7 @@ pub unsafe fn serve<F: Format, V: Verb<F>>(
             let front = queue.trailing_zeros() & (LANES - 1);
             let word = tile.shfl(job.word, front);
             let at = Slab::from_address(tile.shfl(slab.address(), front));
-            // Tiles without a key read nothing; nobody looks at what they see.
+            // Tiles without a key read nothing; what they see is not used.
             let mut vector = U64x2::new(!0, !0);
             if queue != 0 {
                 vector = at.load(tile.rank());
@@ -282,8 +283,8 @@ unsafe fn take_units(pool: &Pool, resident: &mut Resident, lanes: LaneMask) -> S
     mine
 }
 
-/// Links a unit behind a full slab, or gives it back if somebody was faster. Returns what comes
-/// behind the slab now.
+/// Links a unit after a full slab, or gives it back if another lane was faster. Returns what
+/// comes after the slab now.
 ///
 /// # Safety
 /// The slab is one of a live map, and every slot of it was seen taken; the unit is the caller's.

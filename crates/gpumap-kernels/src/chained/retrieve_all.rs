@@ -10,9 +10,9 @@
 //! Each warp packs its pairs in shared memory and counts them, one warp adds up the counts, **one** 64-bit
 //! atomic takes the block's part of the outputs, and pairs are stored line by line.
 //!
-//! Slabs do not tell whose chain they are in. Mostly nobody has to know: a word is a key. But in the chains of the
-//! keys whose bits mean a state, words are aliases of these, which are also keys of their own in the other chains. So whoever reads slabs
-//! where they lie leaves such words out, and they are reported by who knows the chain.
+//! Slabs do not say which chain they are in. Mostly that is not needed: a word is a key. But in the chains of the keys
+//! whose bits mean a state, words are aliases of these, which are also keys of their own in the other chains. So kernels
+//! that read slabs where they lie leave such words out, and kernels that follow the chain report them.
 //!
 //! Beside writers: a pair that is there throughout is reported exactly once, since slots are read
 //! once, pairs never move, and its slab is taken, and in its chain, all the time.
@@ -137,7 +137,7 @@ pub unsafe fn dump<F: Format>(args: &DumpChainsArgs<F::Key, F::Value>) {
     }
 }
 
-/// What the warps of a block tell each other.
+/// What the warps of a block exchange.
 #[derive(Clone, Copy)]
 struct Shared {
     /// How many pairs each of them has, and then how many those before it have.
@@ -146,7 +146,7 @@ struct Shared {
     begin: *mut u64,
 }
 
-/// Dumps what [`SLABS`] slabs have, but for aliases; there may be none at some places.
+/// Dumps what [`SLABS`] slabs have, except for aliases; there may be none at some places.
 ///
 /// | must call | result |
 /// |---|---|
@@ -170,8 +170,8 @@ unsafe fn dump_slabs<F: Format>(
     let tile_id = thread::thread_idx_x() / LANES;
     // SAFETY: whole warps are at each collective. Shared words are written by one thread and read by
     // others only across a barrier. A warp has read its sum when it writes the next one, and all have
-    // read what warp 0 writes when they come to the next turn's first barrier. A warp has stored its part before it packs
-    // another one there.
+    // read what warp 0 writes when they reach the next turn's first barrier. A warp has stored its
+    // part before it packs another one there.
     unsafe {
         let mut vectors = [U64x2::new(!0, !0); R];
         let mut r = 0;
@@ -213,7 +213,7 @@ unsafe fn dump_slabs<F: Format>(
     }
 }
 
-/// Which slots of a lane's vectors hold pairs, but for aliases: bit `8 * r + s` for slot `s` of vector `r`.
+/// Which slots of a lane's vectors hold pairs, except for aliases: bit `8 * r + s` for slot `s` of vector `r`.
 #[inline(always)]
 fn pairs_of<F: Format>(vectors: &[U64x2; SIDE_BY_SIDE as usize], rank: u32) -> Kept {
     let mut kept = 0;

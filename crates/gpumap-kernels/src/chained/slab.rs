@@ -138,10 +138,10 @@ impl Slab {
         SlabIndex(unsafe { atomic::load(self.link_word(), Relaxed) })
     }
 
-    /// Puts a slab behind this one, unless there is one already. Returns the one that was there:
+    /// Puts a slab after this one, unless there is one already. Returns the one that was there:
     /// none means that `new` is in the chain now.
     ///
-    /// Relaxed: who finds the link finds an empty slab, made by an earlier launch.
+    /// Relaxed: a lane that finds the link finds an empty slab, made by an earlier launch.
     ///
     /// # Safety
     /// The slab is one of a live map and has no empty slot; `new` is taken, empty, and in no chain.

@@ -29,7 +29,7 @@ kernel_args! {
     pub struct ChainStatsArgs {
         /// The map.
         pub view: ChainedView,
-        /// Added to, but for the longest chain; see [`figure`]. Zero at the start.
+        /// Added to, except for the longest chain; see [`figure`]. Zero at the start.
         pub figures: *mut u64,
     }
 }
@@ -49,7 +49,7 @@ pub unsafe fn stats<F: Format>(args: &ChainStatsArgs) {
     let chain = thread::index() / u64::from(LANES);
     let (mut pairs, mut tombstones, mut slabs) = (0, 0, 0);
     // SAFETY: slabs of a chain of a live map; a tile goes its way together, since links are the same
-    // in all its lanes. All threads of the block come to the sums.
+    // in all its lanes. All threads of the block reach the sums.
     unsafe {
         if chain < bases(args.view.buckets) {
             let mut slab = args.view.base(chain);

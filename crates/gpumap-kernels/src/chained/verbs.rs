@@ -1,6 +1,6 @@
 //! What one key does with one slab: get, append and insert, remove, count.
 //!
-//! A verb ends a walk at the first empty slot, since no pair lies behind one.
+//! A verb ends a walk at the first empty slot, since no pair lies after one.
 
 use super::answer::{Answers, Outcome};
 use super::queue::{Job, Next, Seen, Verb, lowest};
@@ -151,7 +151,7 @@ impl<F: Format, A: Answers<F::Value>> Verb<F> for Remove<A> {
 }
 
 /// Counts the pairs with a key, and reports the number as a value. It waits for pairs that are being
-/// written: none comes to light later in front of one that was counted.
+/// written: none appears later in front of one that was counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Count<A> {
     /// The answers.

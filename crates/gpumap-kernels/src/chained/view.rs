@@ -10,7 +10,7 @@ use gpumap_simt::layout;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ChainedView {
-    /// The base slabs, where the chains begin: one for each bucket, and behind them those of the
+    /// The base slabs, where the chains begin: one for each bucket, and after them those of the
     /// [`RESERVED_WORDS`] keys whose bits mean a state.
     pub bases: *mut u8,
     /// Where all other slabs come from.

@@ -29,7 +29,7 @@ kernel! {
         #[cfg(not(target_arch = "nvptx64"))]
         if crate::native::is_here() {
             let len = args.n.saturating_sub(first).min(u64::from(CODES));
-            // SAFETY: below `n`; the block comes to the count.
+            // SAFETY: below `n`; the block reaches the count.
             unsafe {
                 let codes = core::slice::from_raw_parts(args.codes.add(first as usize), len as usize);
                 let stores = codes.iter().filter(|&&code| may_store(code)).count();

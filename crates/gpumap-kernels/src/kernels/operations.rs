@@ -38,7 +38,7 @@ kernel_args! {
         /// What an operation has a choice of: whether `count` counts the keys that are present (not 0) or absent (0), whether
         /// `undo` leaves tombstones (not 0) or empty slots (0), which takes that no pair has moved since.
         pub mode: u32,
-        /// Out: what there is to tell of each key. Of `mixed` what `found` says is an
+        /// Out: the answer for each key. Of `mixed` what `found` says is an
         /// [`outcome`](crate::verbs::mixed::outcome), and neither may be null.
         pub answers: Answers<V>,
         /// Which pairs are stored, what is noted of them, and what is counted. `undo` reads the outcomes: 1 where its pair was
@@ -63,7 +63,7 @@ impl<S: Copy, V> OperationArgs<S, V> {
     }
 }
 
-/// Stores pairs of this source whose key is absent, and does with present ones what there is to do.
+/// Stores pairs of this source whose key is absent, and does the operation on present ones.
 ///
 /// # Safety
 /// See [`OperationArgs`].
@@ -78,7 +78,7 @@ unsafe fn store<F: Format, I, S: Source<F>>(
         account: args.account,
         stored: 0,
     };
-    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    // SAFETY: blocks are whole warps, and all their threads reach the count.
     unsafe {
         serve_batch::<F, _, _>(&args.view, source, &mut verb);
         args.account.counters.add_from_block(verb.stored);
@@ -143,7 +143,7 @@ pub(super) unsafe fn assign<F: Format, S: Source<F>>(args: &OperationArgs<S, F::
         update: args.update,
         present: 0,
     };
-    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    // SAFETY: blocks are whole warps, and all their threads reach the count.
     unsafe {
         serve_batch::<F, _, _>(&args.view, &args.input, &mut verb);
         args.account.counters.add_from_block(verb.present);
@@ -159,7 +159,7 @@ pub(super) unsafe fn touch<F: Format, S: Source<F>>(args: &OperationArgs<S, F::V
         answers: args.answers,
         present: 0,
     };
-    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    // SAFETY: blocks are whole warps, and all their threads reach the count.
     unsafe {
         serve_batch::<F, _, _>(&args.view, &args.input, &mut verb);
         args.account.counters.add_from_block(verb.present);
@@ -187,14 +187,14 @@ where
         present: args.mode != 0,
         keys: 0,
     };
-    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    // SAFETY: blocks are whole warps, and all their threads reach the count.
     unsafe {
         serve_batch::<F, _, _>(&args.view, &args.any_keys(), &mut verb);
         args.account.counters.add_from_block(verb.keys);
     }
 }
 
-/// Nothing is told of single keys.
+/// No answers for single keys.
 ///
 /// # Safety
 /// See [`OperationArgs`].
@@ -211,7 +211,7 @@ pub(super) unsafe fn remove_bins<F: Format>(
     unsafe { remove_and_tell::<F, _, false>(args, answers) };
 }
 
-/// Tells whether each key was removed, and no values.
+/// Returns whether each key was removed, and no values.
 ///
 /// # Safety
 /// See [`OperationArgs`].
@@ -246,7 +246,7 @@ unsafe fn remove_and_tell<F: Format, S: Source<F>, const READS: bool>(
         answers,
         removed: 0,
     };
-    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    // SAFETY: blocks are whole warps, and all their threads reach the count.
     unsafe {
         serve_batch::<F, _, _>(&args.view, &args.input, &mut verb);
         args.account.counters.add_from_block(verb.removed);
@@ -263,7 +263,7 @@ pub(super) unsafe fn withdraw<F: IdFormat, S: Source<F>>(args: &OperationArgs<S,
         answers: args.answers,
         removed: 0,
     };
-    // SAFETY: blocks are whole warps, and all their threads come to the count.
+    // SAFETY: blocks are whole warps, and all their threads reach the count.
     unsafe {
         serve_batch::<F, _, _>(&args.view, &args.input, &mut verb);
         args.account.counters.add_from_block(verb.removed);
@@ -279,7 +279,7 @@ pub(super) unsafe fn mixed<F: Format, S: Source<F>>(args: &OperationArgs<S, F::V
         outcomes: args.answers.found,
     };
     let mut verb = Mixed::new(args.operations, args.account, told);
-    // SAFETY: blocks are whole warps, and all their threads come to the counts.
+    // SAFETY: blocks are whole warps, and all their threads reach the counts.
     unsafe {
         serve_batch::<F, _, _>(&args.view, &args.input, &mut verb);
         args.removed.add_from_block(verb.removed);

@@ -1,4 +1,4 @@
-//! Lookups for other ranks: answers go to the device that asked.
+//! Lookups for other ranks: answers go to the requesting device.
 //!
 //! A link between devices is at its best with whole lines. Keys of a warp are done in no order, so their
 //! answers wait in shared memory until the warp is through with its part, and then leave together.
@@ -25,7 +25,7 @@ kernel_args! {
         /// How many ranks send keys.
         pub sources: u32,
         /// At each of them, the places of answers to what it sent here: one for each place of its bins,
-        /// one bin behind the other, aligned to 4 bytes. Values may be null, and are not given then.
+        /// one bin after the other, aligned to 4 bytes. Values may be null, and are not given then.
         pub answers: *const ReceiveBuffer,
         /// What absent keys get for a value: the bits of a `V`.
         pub default: u64,
@@ -67,7 +67,7 @@ impl<F: Format> Source<F> for Parts<F::Key, F::Value> {
     }
 }
 
-/// Looks keys up, and keeps the answers of the warp's part: values, and behind them, for each, 1 if there
+/// Looks keys up, and keeps the answers of the warp's part: values, and after them, for each, 1 if there
 /// is one, or 0.
 struct Reply<V> {
     values: SharedPtr<V>,
@@ -151,7 +151,7 @@ where
     let source = Parts(*bins);
 
     // SAFETY: blocks are whole warps, and this one is here as a whole. What it keeps in shared memory is its
-    // own, and read across a barrier of the warp. At the rank that asked there is a place for each of the
+    // own, and read across a barrier of the warp. At the requesting rank there is a place for each of the
     // bin's, which this warp alone writes.
     unsafe {
         serve_batch::<F, _, _>(&args.view, &source, &mut verb);
@@ -179,7 +179,7 @@ where
                 i += warp::SIZE;
             }
         }
-        // Four bytes at a time; those behind the last key are of places in no use.
+        // Four bytes at a time; those after the last key are of places in no use.
         let found = verb.found().cast::<u64>();
         let out = to.found.add(at).cast::<u32>();
         let mut i = lane;

@@ -44,7 +44,7 @@ pub struct KernelSet {
     pub bulk: BulkKernels,
     /// Makes the pages of a submap from those of the one that it replaces.
     pub rebuild: &'static Kernel<RebuildArgs>,
-    /// Stores the pairs of a submap that is being replaced, or what was left over.
+    /// Stores the pairs of a submap that is being replaced, or the remaining pairs.
     pub rehash: &'static Kernel<OperationArgs<Slots, u8>>,
     /// Removes by predicate.
     pub retain: &'static Kernel<RetainArgs>,
@@ -99,7 +99,7 @@ impl KernelSet {
         self.batch[operation as usize]
     }
 
-    /// The kernel of an operation on a batch in bins. None if it tells something of each key.
+    /// The kernel of an operation on a batch in bins. None if it has an answer for each key.
     #[must_use]
     pub const fn bins(&self, operation: Operation) -> Option<&'static Kernel<BinsArgs>> {
         self.bins[operation as usize]
@@ -178,7 +178,7 @@ impl KernelSet {
             list += 1;
         }
         if size_of::<F::Value>() == 0 {
-            // There are no values to merge or tell.
+            // There are no values to merge or return.
             batch[Operation::Merge as usize] = batch[Operation::Insert as usize];
             batch[Operation::GetOrInsert as usize] = batch[Operation::Insert as usize];
             batch[Operation::Take as usize] = batch[Operation::Remove as usize];

@@ -37,13 +37,13 @@ pub enum Operation {
     Insert,
     /// Stores pairs, or updates values.
     Merge,
-    /// Stores pairs, or tells values.
+    /// Stores pairs, or returns values.
     GetOrInsert,
-    /// Stores pairs, or replaces ids and tells them; beside no [`Withdraw`](Self::Withdraw).
+    /// Stores pairs, or replaces ids and returns the old ones; beside no [`Withdraw`](Self::Withdraw).
     Exchange,
     /// Updates values of present keys.
     Assign,
-    /// The same, and tells what they were.
+    /// The same, and returns what they were.
     Touch,
     /// Looks up.
     Get,
@@ -51,9 +51,9 @@ pub enum Operation {
     Count,
     /// Removes.
     Remove,
-    /// Removes, and tells values; beside no updates.
+    /// Removes, and returns values; beside no updates.
     Take,
-    /// Removes, and tells ids; beside no [`Exchange`](Self::Exchange).
+    /// Removes, and returns ids; beside no [`Exchange`](Self::Exchange).
     Withdraw,
     /// Does with each key what its code says.
     Mixed,
@@ -85,7 +85,7 @@ pub(super) enum Row {
     Bins(Operation, &'static Kernel<BinsArgs>),
     /// Lookups of a batch in bins that several ranks have sent.
     Reply(&'static Kernel<GetBinsArgs<u8, u8>>),
-    /// Stores the pairs of a submap that is being replaced, or what was left over.
+    /// Stores the pairs of a submap that is being replaced, or the remaining pairs.
     Rehash(&'static Kernel<OperationArgs<Slots, u8>>),
     /// Makes the pages of a submap from those of the one that it replaces.
     Rebuild(&'static Kernel<RebuildArgs>),
@@ -150,7 +150,7 @@ macro_rules! pairs {
         Batch(Get) get: OperationArgs<Batch<K, V>, V> = operation::get::<F, _>, by block;
         /// Looks up keys in bins that several ranks have sent.
         Reply get_bins: GetBinsArgs<K, V> = get_bins::<F>;
-        /// Updates values of present keys, and tells what they were.
+        /// Updates values of present keys, and returns what they were.
         Batch(Touch) touch: OperationArgs<Batch<K, V>, V> = operation::touch::<F, _>, by block;
         /// Does with each key what its operation says.
         Batch(Mixed) mixed: OperationArgs<Batch<K, V>, V> = operation::mixed::<F, _>, by block;
@@ -170,13 +170,13 @@ macro_rules! values {
         Batch(Merge) merge: OperationArgs<Batch<K, V>, V> = operation::merge::<F, _>, by block;
         /// Updates values; stores pairs in bins whose key is absent.
         Bins(Merge) merge_bins: OperationArgs<Bins<K, V>, V> = operation::merge::<F, _>, by block;
-        /// Tells values; stores pairs whose key is absent.
+        /// Returns values; stores pairs whose key is absent.
         Batch(GetOrInsert) get_or_insert: OperationArgs<Batch<K, V>, V> = operation::get_or_insert::<F, _>, by block;
         /// Updates values of present keys.
         Batch(Assign) assign: OperationArgs<Batch<K, V>, V> = operation::assign::<F, _>, by block;
         /// Updates values of keys in bins that are present.
         Bins(Assign) assign_bins: OperationArgs<Bins<K, V>, V> = operation::assign::<F, _>, by block;
-        /// Removes pairs and tells their values.
+        /// Removes pairs and returns their values.
         Batch(Take) take: OperationArgs<Batch<K, V>, V> = operation::take::<F, _>, by block;
         /// Makes the pages of an empty map, and merges the values of equal keys.
         BuildMerged build_merged: BuildArgs<K, V> = page::build::<F, false, true>, by block;
@@ -188,9 +188,9 @@ macro_rules! values {
 /// Where values are ids.
 macro_rules! ids {
     ($($format:tt)*) => { declare! { $($format)*;
-        /// Replaces ids and tells them; stores pairs whose key is absent.
+        /// Replaces ids and returns the old ones; stores pairs whose key is absent.
         Batch(Exchange) exchange: OperationArgs<Batch<K, V>, V> = operation::exchange::<F, _>, by block;
-        /// Removes pairs and tells their ids.
+        /// Removes pairs and returns their ids.
         Batch(Withdraw) withdraw: OperationArgs<Batch<K, V>, V> = operation::withdraw::<F, _>, by block;
     } };
 }
@@ -216,7 +216,7 @@ macro_rules! slots {
         Bins(Count) count_bins: OperationArgs<Bins<K, V>, V> = operation::count::<F, _>, by block;
         /// Takes back what a batch stored.
         Batch(Undo) undo: OperationArgs<Batch<K, V>, V> = operation::undo::<F>, by block;
-        /// Stores the pairs of a submap that is being replaced, or what was left over.
+        /// Stores the pairs of a submap that is being replaced, or the remaining pairs.
         Rehash rehash: OperationArgs<Slots, V> = operation::rehash::<F>, by block;
         /// Removes what two predicates do not hold for.
         Retain retain: RetainArgs = retain::retain::<F>, by block;

@@ -1,4 +1,4 @@
-//! The verbs of one key: those of the batches where these write to memory only what they are told,
+//! The verbs of one key: those of the batches where these write to memory only the given outputs,
 //! and small ones that keep the answer in registers.
 
 use core::ptr;

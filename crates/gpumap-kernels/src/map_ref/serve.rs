@@ -3,7 +3,7 @@
 //! Both are the walk of [`probe`](crate::probe), without the warp around it: the same slabs in the
 //! same order, the same decisions by the same verb. A slab's vectors are read at different moments,
 //! by one lane as by four; that is as good as at one moment, since a slot is never empty again and a
-//! claim tells who was faster.
+//! claim shows which lane was faster.
 
 use crate::probe::{Job, Next, Seen, TILE, Verb, slots_of_slab};
 use crate::slot::{Format, KeyWord, Stored};
@@ -199,7 +199,7 @@ pub(super) unsafe fn together<F: Format, V: Verb<F>>(
     }
 }
 
-/// Reads the slab of a job with four lanes; every one of them learns everything.
+/// Reads the slab of a job with four lanes; each of them gets the whole result.
 ///
 /// # Safety
 /// All lanes of `tile` call it, which is [on its own](Tile::on_its_own), for one slab of a live map.

@@ -57,7 +57,7 @@ pub struct Counted<F> {
 }
 
 impl<F: Format> Counted<F> {
-    /// That nobody has come.
+    /// That no pair has come.
     pub const NOTHING: Self = Self {
         word: 0,
         _format: PhantomData,
@@ -182,7 +182,7 @@ impl<F: Format> SlabCounter<F> {
         unsafe { self.word.set_bits(class::<F>(key) << CLASSES) };
     }
 
-    /// The classes that have passed, when a barrier lies behind the last of them.
+    /// The classes that have passed, when a barrier lies after the last of them.
     ///
     /// # Safety
     /// As the type says.
@@ -192,7 +192,8 @@ impl<F: Format> SlabCounter<F> {
         unsafe { self.word.load() >> CLASSES }
     }
 
-    /// Begins with a slab that has so many pairs, and with the classes that have passed, while nobody else uses it.
+    /// Begins with a slab that has so many pairs, and with the classes that have passed, while nothing else uses
+    /// it.
     ///
     /// # Safety
     /// As the type says.

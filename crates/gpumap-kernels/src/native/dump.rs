@@ -125,8 +125,8 @@ unsafe fn part<K, V>(args: &RetrieveAllArgs<K, V>, tile: u32) -> Chunk {
     }
 }
 
-/// Where the pairs of a tile begin behind those of all tiles before it, which are at work or done: tiles are taken
-/// in order.
+/// Where the pairs of a tile begin after those of all tiles before it, which are at work or done: tiles are
+/// taken in order.
 ///
 /// # Safety
 /// The header and a status word for each tile, all zero before the launch; each tile once.
@@ -138,7 +138,7 @@ unsafe fn begin_in_order(header: *mut u8, tile: u32, len: u64) -> u64 {
     let state = |tile: u32| unsafe { AtomicU64::from_ptr(states.add(tile as usize)) };
     let mut begin = 0;
     if let Some(before) = tile.checked_sub(1) {
-        // Who works on it waits for none but those before.
+        // The thread that works on it waits only for those before.
         loop {
             let end = state(before).load(Acquire);
             if end & PUBLISHED != 0 {

@@ -59,7 +59,7 @@ pub(crate) unsafe fn rebuild<F: Format>(args: &RebuildArgs, block: Block) {
     }
 }
 
-/// Puts a pair on the list of leftovers.
+/// Puts a pair on the list of remaining pairs.
 ///
 /// # Safety
 /// The arguments are those of the launch.

@@ -206,7 +206,7 @@ pub trait Sent<V: Layout + Copy + 'static>: Layout + Copy + 'static {
     const SEND: ScatterKernel<SendArgs<Self, V>>;
 }
 
-/// Keys and values that there is a kernel for that sorts them for those who fetch them.
+/// Keys and values that there is a kernel for that sorts them for the ranks that fetch them.
 #[cfg(not(target_arch = "nvptx64"))]
 pub trait Sorted<V: Layout + Copy + 'static>: Layout + Copy + 'static {
     /// The kernel.
@@ -252,7 +252,7 @@ send_kernels! {
 
 // As for bins on one device.
 send_kernels! {
-    Sorted::SORT, false, "Sorts a batch for its owners, who fetch it.":
+    Sorted::SORT, false, "Sorts a batch for its owners, which fetch it.":
     u32, u32: SORT_4_4 = mail_sort_4_4, 512 x 18 x 2;
     u32, u64: SORT_4_8 = mail_sort_4_8, 1024 x 15 x 1;
     u64, u32: SORT_8_4 = mail_sort_8_4, 1024 x 15 x 1;

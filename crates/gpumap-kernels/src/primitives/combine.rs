@@ -10,7 +10,7 @@ use super::word::Word;
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::{kernel_args, warp};
 
-/// An associative and, but for the rounding of floats, commutative operation.
+/// An associative and, except for the rounding of floats, commutative operation.
 pub trait Combine: Copy {
     /// The bits of an element.
     type Word: Word;

@@ -2,13 +2,13 @@
 //!
 //! A block works on one tile after the other. In each turn, between two barriers:
 //!
-//! | who | the tile that comes next | this turn's tile | the tile before | the tile before that |
+//! | warps | the tile that comes next | this turn's tile | the tile before | the tile before that |
 //! |---|---|---|---|---|
-//! | working warps, first | on its way into shared memory | each thread asks its elements, each warp counts | | |
+//! | working warps, first | on its way into shared memory | each thread tests its elements, each warp counts | | |
 //! | the control warp | | | adds up the counts of the warps | finds where its part of the output begins |
 //! | working warps, after the barrier | | packed in shared memory | | stored, by whole lines of the output |
 //!
-//! So nobody waits for the place in the output, if it takes less than a turn to find, and one
+//! So no warp waits for the place in the output, if it takes less than a turn to find, and one
 //! barrier a turn is enough. The counts of a thread's vectors travel as the bytes of one word, so that one
 //! warp scan ranks all of them. Where a tile's part of the output begins is decided by
 //! - **one atomic per tile**: parts lie in any order, and elements of a part in theirs; or
@@ -69,9 +69,9 @@ kernel_args! {
         pub n: u64,
         /// How many tiles of [`tile_len`] elements they are, below 2^31.
         pub tile_count: u64,
-        /// Which are wanted, for kernels that ask the elements.
+        /// Which are wanted, for kernels that test the elements.
         pub test: Test<W>,
-        /// In: `n` bytes, not 0 where the element is wanted, for kernels that ask flags.
+        /// In: `n` bytes, not 0 where the element is wanted, for kernels that read flags.
         pub flags: *const u8,
         /// Out: what is kept.
         pub output: *mut O,
@@ -115,7 +115,7 @@ unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const R: usize>(args: &Filte
     // The loop ends: each turn takes a tile, there are finitely many, and two turns after the last
     // one nothing is left. Packed elements have places of their own, at most the tile's in number.
     //
-    // SAFETY: all threads come to each barrier, all lanes to each collective; a block or warp
+    // SAFETY: all threads reach each barrier, all lanes to each collective; a block or warp
     // branches alike around them. A thread's vectors in shared memory are its own; other words are
     // written between two barriers and read between the next two, while others are written.
     unsafe {
@@ -198,7 +198,7 @@ unsafe fn filter<W: Word, S: Select<W>, E: Emit<W>, const R: usize>(args: &Filte
             }
             thread::sync_threads();
 
-            // As many places behind `at` as `out` is turns.
+            // As many places after `at` as `out` is turns.
             let at_out = if at == PACKED - 1 { 0 } else { at + 1 };
             if !in_control {
                 if tile < tiles {

@@ -95,7 +95,7 @@ impl<B: Copy + 'static, W: Copy + 'static> HistogramArgs<B, W> {
 /// | every thread of the block, converged | with `put`, when the launch has ended |
 ///
 /// # Safety
-/// As [`HistogramArgs`] says, but for where the counters are.
+/// As [`HistogramArgs`] says, except for where the counters are.
 #[inline(always)]
 unsafe fn count_shared<B: Binning<W>, W: Bits>(args: &HistogramArgs<B, W>, put: impl Fn(u32, u32)) {
     #[cfg(not(target_arch = "nvptx64"))]
@@ -259,8 +259,8 @@ impl Cache {
 /// | every thread of the block, converged | with `add`, when the launch has ended |
 ///
 /// # Safety
-/// As [`HistogramArgs`] says, but for where the counters are, with [`CACHE_BYTES`] of dynamic shared
-/// memory.
+/// As [`HistogramArgs`] says, except for where the counters are, with [`CACHE_BYTES`] of dynamic
+/// shared memory.
 #[inline(always)]
 unsafe fn count_global<B: Binning<W>, W: Bits>(args: &HistogramArgs<B, W>, add: impl Fn(u32, u32)) {
     #[cfg(not(target_arch = "nvptx64"))]
@@ -309,7 +309,7 @@ unsafe fn count_global<B: Binning<W>, W: Bits>(args: &HistogramArgs<B, W>, add: 
                 }
             }
         };
-        // Less than a tile is left over for these.
+        // Less than a tile remains for these.
         args.input
             .sweep(tile, |word| add(args.binning.bin(word), 1));
         cache.empty(false, add);

@@ -5,18 +5,18 @@
 //! publishes the tile's *aggregate* as soon as it knows it. There, blocks then publish inclusive
 //! prefixes for each other to find. Here a block works on many tiles in ascending order and
 //! remembers the prefix of its last one; what lies between that one and the next it adds up by itself,
-//! 32 tiles with every load. That is about as many words as there are blocks, whatever the others
-//! have come to, and no block waits for another one's look-back.
+//! 32 tiles with every load. That is about as many words as there are blocks, however far the
+//! others are, and no block waits for another one's look-back.
 //!
 //! # Forward progress
 //! Blocks take tiles from a counter while they run ([`take_tile`]), so tile `t` is held by a
 //! block that runs, and so is every tile before it, or they are done: whatever the order is in
-//! which the hardware starts blocks, nobody waits for a block that has not started. A block may
+//! which the hardware starts blocks, no block waits for one that has not started. A block may
 //! hold several tiles, so as to load one while it works on another, and looks back for a tile only
 //! after the aggregates of it and of all tiles that it took before are published. It waits only
 //! for words of tiles before the one that it looks back for. So consider the lowest tile whose
 //! aggregate is not published: what its block has to do before are look-backs for lower tiles,
-//! and they wait for nobody, for all words before those are there. It publishes after finitely
+//! and these do not wait, for all words before those are there. It publishes after finitely
 //! many steps, and the next tile is the lowest.
 //! A running block is never starved: GPUs from compute capability 7.0 on schedule every resident
 //! warp eventually, and the executor gives each waiting lane's turn to others at
@@ -134,7 +134,8 @@ impl Status for Count {
 pub const HEADER_BYTES: usize = 16;
 
 /// Takes the next tile, for the calling block to work on. Called by **one** thread of the block,
-/// which tells the others. Beyond the last tile there are [`NO_TILE`]s and other high numbers.
+/// which passes it to the others. Beyond the last tile there are [`NO_TILE`]s and other high
+/// numbers.
 ///
 /// # Safety
 /// `header` leads to [`HEADER_BYTES`] bytes, zero before the launch.
@@ -174,7 +175,7 @@ impl<C: Combine> Tiles<C> {
         self.states.wrapping_add(tile as usize)
     }
 
-    /// Publishes `aggregate` as that of `tile`; waits for nobody.
+    /// Publishes `aggregate` as that of `tile`; does not wait.
     ///
     /// # Safety
     /// One thread of the block that took `tile` calls it, once.
@@ -184,7 +185,7 @@ impl<C: Combine> Tiles<C> {
         unsafe { atomic::store(self.state(tile), C::Status::pack(aggregate), Relaxed) };
     }
 
-    /// Returns what all tiles before `tile` come to; waits until they are
+    /// Returns the sum of all tiles before `tile`; waits until they are
     /// [published](Self::publish).
     ///
     /// | must call | result valid |
@@ -198,7 +199,7 @@ impl<C: Combine> Tiles<C> {
     pub unsafe fn look_back(&mut self, tile: u32) -> C::Word {
         let lane = warp::lane_id();
         let mut all = C::IDENTITY;
-        // SAFETY: words of tiles before `tile` are read, and all lanes come to every collective:
+        // SAFETY: words of tiles before `tile` are read, and all lanes reach every collective:
         // what the loop depends on is the same for all, or was voted on.
         unsafe {
             while self.begun < tile {

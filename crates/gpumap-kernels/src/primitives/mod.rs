@@ -25,7 +25,7 @@
 /// The most working threads of a block of a scan or a filter: what registers are handed out for.
 pub const MAX_WORKERS: u32 = 768;
 
-/// Threads of such a block behind the working ones: one warp, which sees to what the block has to
+/// Threads of such a block after the working ones: one warp, which sees to what the block has to
 /// do with other blocks.
 pub const CONTROL_THREADS: u32 = 32;
 

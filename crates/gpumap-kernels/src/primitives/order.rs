@@ -1,5 +1,5 @@
 //! Where the elements of a batch came from, and back there: what a batch that was partitioned needs for
-//! its answers to come in the order in which was asked.
+//! its answers to come in the order of the batch.
 //!
 //! Places are 32 bits wide, which halves what a partition moves of them.
 
@@ -24,7 +24,7 @@ kernel_args! {
         pub values: *const u8,
         /// Bytes of a value: 8, 4, or 0 if there are none.
         pub value_bytes: u32,
-        /// Beside each value whether there is one; null if that is not asked for.
+        /// Beside each value whether there is one; null if that is not requested.
         pub found: *const u8,
         /// How many answers there are.
         pub n: u64,

@@ -7,8 +7,8 @@
 //! # Forward progress and memory order
 //! No block waits for another: each takes a ticket when its partial result is written, and the
 //! one whose ticket is the last goes on. The ticket is taken with acquire and release at device
-//! scope, by the thread that wrote the partial result, so whoever gets the last ticket sees the
-//! results of all that came before; the block barrier passes that on to its other threads.
+//! scope, by the thread that wrote the partial result, so the thread with the last ticket sees
+//! the results of all that came before; the block barrier passes that on to its other threads.
 
 use super::combine::{Add, AddFloat, Combine, FromOrder, Min, Order};
 use super::word::{Span, Word, tile_len};
@@ -51,7 +51,7 @@ kernel_args! {
 ///
 /// # Safety
 /// All threads of a block of `T` call it; `sums` has a word per warp of shared memory that
-/// nobody uses between the last barrier before and the first after.
+/// nothing uses between the last barrier before and the first after.
 #[inline(always)]
 unsafe fn reduce_block<C: Combine, const T: u32>(mine: C::Word, sums: *mut C::Word) -> C::Word {
     let warps = const { T / warp::SIZE };
@@ -96,9 +96,9 @@ where
     let block = thread::block_idx_x();
     let blocks = thread::grid_dim_x();
 
-    // SAFETY: all threads of the block come to every barrier and shuffle: what decides about the
-    // second half is the same for all of them. The two halves use shared words of their own.
-    // Each loop has a fixed number of turns or walks up to the number of blocks.
+    // SAFETY: all threads of the block reach every barrier and shuffle: what decides about
+    // the second half is the same for all of them. The two halves use shared words of their
+    // own. Each loop has a fixed number of turns or walks up to the number of blocks.
     unsafe {
         let mut mine = C::IDENTITY;
         let mut i = 0;

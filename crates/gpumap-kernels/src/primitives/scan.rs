@@ -2,13 +2,13 @@
 //!
 //! A block works on one tile after the other. In each turn, between two barriers:
 //!
-//! | who | the tile that comes next | this turn's tile | the tile before |
+//! | warps | the tile that comes next | this turn's tile | the tile before |
 //! |---|---|---|---|
 //! | working warps | on its way into shared memory | each warp scans its part, which waits in shared memory | |
 //! | the control warp | | | sums of the warps become the tile's aggregate, which is published |
 //!
 //! A turn later the control warp looks back for that tile ([`look_back`](super::look_back)), and
-//! after the barrier the working warps add what is in front and store. So nobody waits for a
+//! after the barrier the working warps add what is in front and store. So no warp waits for a
 //! look-back that takes less than a turn, and one barrier a turn is enough. Each thread reads from
 //! a stage only what it put there itself.
 
@@ -91,9 +91,9 @@ unsafe fn scan<C: FromOrder, const R: usize>(args: &ScanArgs<C::Word>) {
     // The loop ends: each turn takes a tile, there are finitely many, and two turns after the last
     // one nothing is left. Tiles are loaded before they are stored, so the arrays may be one.
     //
-    // SAFETY: all threads come to each barrier, all lanes to each shuffle; a block or warp branches
-    // alike around them. Tiles are the block's own, a thread's vectors in shared memory its own;
-    // other words are written between two barriers and read between the next two.
+    // SAFETY: all threads reach each barrier, all lanes to each shuffle; a block or warp
+    // branches alike around them. Tiles are the block's own, a thread's vectors in shared memory
+    // its own; other words are written between two barriers and read between the next two.
     unsafe {
         if in_control && lane == 0 {
             taken.add(2).store(take_tile(args.tiles));
@@ -160,7 +160,7 @@ unsafe fn scan<C: FromOrder, const R: usize>(args: &ScanArgs<C::Word>) {
 
             if out < tiles && !in_control {
                 let span = Span::of::<C::Word, R>(out, workers, t, args.n);
-                // As many places behind `at` as `out` is turns.
+                // As many places after `at` as `out` is turns.
                 let at_out = if at_next == STAGES - 1 {
                     0
                 } else {
@@ -195,7 +195,7 @@ unsafe fn scan<C: FromOrder, const R: usize>(args: &ScanArgs<C::Word>) {
 }
 
 /// Replaces the elements of a warp's vectors by the operands of their scan within the warp.
-/// Returns what all of them come to.
+/// Returns the total of all of them.
 ///
 /// # Safety
 /// All lanes of the warp call it.

@@ -27,7 +27,7 @@ impl Split {
         }
     }
 
-    /// The first bin of a piece; for the piece behind the last, the number of bins.
+    /// The first bin of a piece; for the piece after the last, the number of bins.
     pub const fn start(self, piece: u32) -> u32 {
         let before = if piece < self.longer {
             piece

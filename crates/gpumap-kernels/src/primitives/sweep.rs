@@ -45,7 +45,7 @@ impl<W: Bits> Words<W> {
     /// Ends after a number of steps that the length gives.
     ///
     /// # Safety
-    /// `len` words at `at` are valid on the device and nobody writes them during the launch.
+    /// `len` words at `at` are valid on the device and nothing writes them during the launch.
     #[inline(always)]
     pub unsafe fn sweep(
         self,

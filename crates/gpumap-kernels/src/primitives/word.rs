@@ -148,10 +148,10 @@ impl Span {
         r as u32 * 32 * W::PER_VECTOR + i
     }
 
-    /// Loads the thread's vectors; what lies behind the array's end becomes `filler`.
+    /// Loads the thread's vectors; what lies beyond the array's end becomes `filler`.
     ///
     /// # Safety
-    /// `from` leads to the array, which nobody else writes to in this tile.
+    /// `from` leads to the array, which nothing else writes to in this tile.
     #[inline(always)]
     pub unsafe fn load<W: Word, const ROUNDS: usize>(
         &self,
@@ -192,7 +192,7 @@ impl Span {
         vectors
     }
 
-    /// Starts loading the thread's vectors into its own places of shared memory; what lies behind
+    /// Starts loading the thread's vectors into its own places of shared memory; what lies beyond
     /// the array's end becomes `filler`.
     ///
     /// # Safety
@@ -262,7 +262,7 @@ impl Span {
         vectors
     }
 
-    /// Where thread `t` of `threads` has its vector of round `r` in a stage: nobody else uses it.
+    /// Where thread `t` of `threads` has its vector of round `r` in a stage: nothing else uses it.
     #[inline(always)]
     pub fn place<W: Word>(
         stage: SharedPtr<W::Vector>,

@@ -21,11 +21,11 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Takes a tile and tells the block in the words of `turn`. `run` is that of the block's tile
-    /// before, and becomes this one's: tiles ascend, and most often it is the same.
+    /// Takes a tile and writes it for the block to the words of `turn`. `run` is that of the
+    /// block's tile before, and becomes this one's: tiles ascend, and most often it is the same.
     ///
     /// # Safety
-    /// All lanes of one warp of the block call it, while nobody looks at these words.
+    /// All lanes of one warp of the block call it, while nothing reads these words.
     #[inline(always)]
     unsafe fn take(&self, words: &Words, turn: u32, run: &mut Run) {
         let first = warp::lane_id() == 0;
@@ -67,9 +67,9 @@ impl Plan<'_> {
 pub unsafe fn control<K, V>(args: &RetrieveAllArgs<K, V>, plan: &Plan, words: &Words, warps: u32) {
     let lane = warp::lane_id();
     let in_order = !args.tiles.is_null();
-    // SAFETY: all lanes come to each collective, since what they branch on is the same for all. Words
-    // of shared memory are written between two barriers and read between the next two, while
-    // those of the other turn are written.
+    // SAFETY: all lanes reach each collective, since what they branch on is the same for
+    // all. Words of shared memory are written between two barriers and read between the next
+    // two, while those of the other turn are written.
     unsafe {
         let mut run = plan.chunks.run_of(0, 0);
         plan.take(words, 0, &mut run);
@@ -96,7 +96,7 @@ pub unsafe fn control<K, V>(args: &RetrieveAllArgs<K, V>, plan: &Plan, words: &W
                     states.publish(turns.behind[0], u64::from(totals[0]));
                 }
             }
-            // Those who read these words have their tile on its way into registers.
+            // The warps that read these words have their tile on its way into registers.
             plan.take(words, turns.turn, &mut run);
             let out = turns.behind[LAG];
             if out < plan.tiles {

@@ -93,7 +93,7 @@ impl<F: Format> Packed<F> {
     /// Stores its first `len` pairs, by one warp, as those from number `begin` on.
     ///
     /// # Safety
-    /// There are as many; the outputs have the room that they say, and nobody else writes there.
+    /// There are as many; the outputs have the room that they say, and nothing else writes there.
     #[inline(always)]
     pub(crate) unsafe fn store(self, out: &Outputs<F::Key, F::Value>, begin: u64, len: u32) {
         let mut len = len;

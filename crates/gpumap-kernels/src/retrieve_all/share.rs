@@ -23,7 +23,7 @@ impl Share {
         reserved: false,
     };
 
-    /// Begins to load thread `t`'s vectors of the tile of which the words of `turn` tell. Those of a
+    /// Begins to load thread `t`'s vectors of the tile in the words of `turn`. Those of a
     /// warp lie together, those of one round side by side; beyond the end all is empty.
     ///
     /// # Safety
@@ -128,7 +128,7 @@ pub unsafe fn work<F: Format>(
                 }
             }
             thread::sync_threads();
-            // As many places behind `at` as the tile that is stored is turns.
+            // As many places after `at` as the tile that is stored is turns.
             at = if at == PACKED - 1 { 0 } else { at + 1 };
             if turns.behind[LAG] < plan.tiles {
                 let begin = words.begins.add(turns.turn * WARPS + warp_id).load();

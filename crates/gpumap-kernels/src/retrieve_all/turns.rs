@@ -1,4 +1,4 @@
-//! What the warps of a block tell each other, turn by turn.
+//! What the warps of a block exchange, turn by turn.
 
 use super::WARPS;
 use crate::primitives::look_back::{LAG, NO_TILE};
@@ -8,7 +8,7 @@ use gpumap_simt::shared_ptr::SharedPtr;
 /// The bit beside a tile's length that says that it is of the reserved slabs.
 pub const RESERVED: u32 = 1 << 31;
 
-/// What lies in shared memory behind the packed tiles, all by turns.
+/// What lies in shared memory after the packed tiles, all by turns.
 #[derive(Clone, Copy)]
 pub struct Words {
     /// Where each warp's part of the outputs begins.

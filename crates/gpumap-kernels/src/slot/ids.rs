@@ -12,7 +12,7 @@ const LEAVING: u64 = 1 << 32;
 
 /// A format whose values are ids.
 ///
-/// An id that has left its slot does not come to any slot again while operations run. No pair is
+/// An id that has left its slot does not enter any slot again while operations run. No pair is
 /// exchanged and withdrawn at the same time: the host keeps the two kinds of calls apart.
 pub trait IdFormat: Format<Value = u32> {
     /// What a slot is accessed as whole.
@@ -77,8 +77,8 @@ impl<K: Bits> IdFormat for Split<K, u32> {
     type Whole = U64x2;
     const ID_AT: u32 = 8;
 
-    /// By the value word, since it alone tells this pair from another with its key: no id comes twice.
-    /// Whoever marked it is the only one to change the key word next.
+    /// By the value word, since it alone distinguishes this pair from another with its key: no id
+    /// comes twice. Only the lane that marked it changes the key word next.
     #[inline(always)]
     unsafe fn withdraw(slot: *mut u8, word: u64, id: u32) -> bool {
         let (pair, id) = (slot.cast::<U64x2>(), u64::from(id));

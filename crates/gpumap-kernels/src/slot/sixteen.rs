@@ -134,8 +134,8 @@ impl<K: Bits, V: Bits> Split<K, V> {
         match unsafe { part::compare_exchange_part(whole, 0, free, u64::BUSY) } {
             old if old == free => {
                 let pair = U64x2::new(word, value.to_u64());
-                // SAFETY: as above. The slot is this lane's until the store: nobody else writes
-                // to a busy slot, but for updates that come too late and may be overwritten.
+                // SAFETY: as above. The slot is this lane's until the store: nothing else writes
+                // to a busy slot, except for updates that come too late and may be overwritten.
                 unsafe { atomic::store(whole, pair, Relaxed) };
                 Claim::Won
             }

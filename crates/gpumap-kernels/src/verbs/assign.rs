@@ -44,7 +44,7 @@ impl<F: Format> Verb<F> for Assign {
     }
 }
 
-/// As [`Assign`], and tells the value that each key had just before its update, or none.
+/// As [`Assign`], and returns the value that each key had just before its update, or none.
 #[derive(Clone, Copy, Debug)]
 pub struct Touch<V> {
     /// What becomes of the two values.

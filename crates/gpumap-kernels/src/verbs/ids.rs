@@ -1,4 +1,4 @@
-//! The verbs of maps whose values are ids: whoever takes an id out of a slot learns which.
+//! The verbs of maps whose values are ids: a lane that takes an id out of a slot gets it.
 
 use super::look_up::Answers;
 use super::store::Present;
@@ -25,8 +25,8 @@ impl<F: IdFormat> Present<F> for Exchange {
 
     #[inline(always)]
     unsafe fn met(&mut self, job: &Job<F>, slot: *mut u8) -> Next {
-        // SAFETY: a slot that holds the key's pair, since nobody removes it; one place per key, written
-        // by the key's lane only.
+        // SAFETY: a slot that holds the key's pair, since nothing removes it; one place per key,
+        // written by the key's lane only.
         unsafe {
             let replaced = F::exchange(slot, job.value);
             mem::store_streaming(self.replaced.add(job.index as usize), replaced);

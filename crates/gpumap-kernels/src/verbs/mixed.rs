@@ -30,7 +30,7 @@ pub mod operation {
 pub mod outcome {
     /// There was no pair.
     pub const ABSENT: u8 = 0;
-    /// There is a pair, with the value that is told.
+    /// There is a pair, with the value that is returned.
     pub const PRESENT: u8 = 1;
     /// The pair of the batch was stored.
     pub const STORED: u8 = 2;

@@ -46,7 +46,7 @@ impl<F: Format, const READS: bool> Verb<F> for Remove<F::Value, READS> {
 
 /// Takes back what a batch stored, alone on the map.
 ///
-/// While nothing was put behind them, slots are made empty again. That breaks no walk but those
+/// While nothing was put after them, slots are made empty again. That breaks no walk but those
 /// of pairs that go as well; for those, it does not stop at empty slots. When pairs have moved
 /// since, tombstones are left.
 #[derive(Clone, Copy, Debug)]

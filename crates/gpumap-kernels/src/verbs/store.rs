@@ -30,7 +30,7 @@ pub trait Present<F: Format> {
     /// As for [`Verb::serve`].
     unsafe fn found(&mut self, job: &Job<F>, seen: &Seen<F::Value>) -> Next;
 
-    /// A pair with the key came to this slot while this lane tried to put its own there.
+    /// A pair with the key was put into this slot while this lane tried to put its own there.
     ///
     /// # Safety
     /// As for [`Verb::serve`]; `slot` is one of the slab.
@@ -200,7 +200,7 @@ impl<P> Store<P> {
 
     /// Puts the pair into the first slot of the slab that is still empty, unless its key is met.
     ///
-    /// The slots are tried in slot order, and a lost race says who won: so two lanes with one key
+    /// The slots are tried in slot order, and a lost race shows what won: so two lanes with one key
     /// meet at the same slot, and one of them sees the other's pair.
     ///
     /// # Safety

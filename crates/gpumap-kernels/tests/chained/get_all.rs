@@ -18,7 +18,7 @@ use gpumap_simt::{thread, warp};
 
 use crate::support::{self, By, HostMap, Launch, all, key, on_every_format};
 
-/// What is in places that nobody wrote to.
+/// What is in places that nothing wrote to.
 const NOTHING: u64 = 0x5555_5555;
 
 /// What lanes share: each writes to places of its own.
@@ -279,7 +279,7 @@ fn pairs_that_stay_are_in_their_row_beside_writers() {
     on_every_format!(scenario, 80);
 }
 
-/// A pair comes to light in front of one that has been there for long: not between the two launches.
+/// A pair appears in front of one that has been there for long: not between the two launches.
 #[test]
 fn a_count_waits_for_a_pair_that_is_being_written() {
     fn scenario<F: Format>(seed: u64) {

@@ -1,5 +1,5 @@
 //! Adversarial scenarios under random interleavings of their lanes: a few buckets and slabs, so that
-//! everybody meets.
+//! all lanes meet.
 
 use std::collections::HashMap;
 
@@ -123,7 +123,7 @@ fn full_is_said_of_the_pairs_that_are_not_in() {
         if map.check().slabs() == units {
             return;
         }
-        // Somebody held a slab for a moment that he then gave back: a later batch finds it.
+        // A lane held a slab for a moment and then gave it back: a later batch finds it.
         let more: Vec<_> = (0..launch.threads() as u64 * 2)
             .map(|k| (10_000 + k, 0))
             .collect();
@@ -283,7 +283,7 @@ fn what_is_there_throughout_is_seen_beside_writers() {
     fn scenario<F: Format>(seed: u64) {
         let launch = launch(seed);
         let mut map = HostMap::<F>::new(1, &[60], 0, seed);
-        // Some in front of them will be tombstones, some behind them grow.
+        // Some in front of them will be tombstones, some after them grow.
         let kept: Vec<_> = (100..140).map(|k| (k, cut::<F>(value_for(k, 0)))).collect();
         let gone: Vec<_> = (0..20).map(|k| (k, 0)).collect();
         let first: Vec<_> = gone.iter().zip(&kept).flat_map(|(&g, &k)| [g, k]).collect();

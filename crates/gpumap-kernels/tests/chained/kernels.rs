@@ -204,7 +204,7 @@ fn dump<F: Format>(
     }
 }
 
-/// Dumps the map, and asks for its figures.
+/// Dumps the map, and computes its figures.
 fn look<F: Format>(
     set: &ChainedKernels<F::Key, F::Value>,
     map: &mut HostMap<F>,

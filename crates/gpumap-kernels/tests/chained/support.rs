@@ -167,7 +167,7 @@ impl<F: Format> HostMap<F> {
         self.indices().count()
     }
 
-    /// Slots of a chain with this many slabs behind its base slab.
+    /// Slots of a chain with this many slabs after its base slab.
     pub fn slots(slabs: usize) -> usize {
         (1 + slabs) * slots::<F>() as usize
     }
@@ -176,7 +176,7 @@ impl<F: Format> HostMap<F> {
     ///
     /// # Panics
     /// If an invariant of the map does not hold: a chain shares a slab or has a cycle, a slab is taken
-    /// and in no chain or the other way round, a free slab is not all ones, a pair lies behind an
+    /// and in no chain or the other way round, a free slab is not all ones, a pair lies after an
     /// empty slot, a slot is busy, or a key is in a chain that is not its own.
     pub fn check(&mut self) -> Contents {
         let view = self.view();
@@ -485,7 +485,7 @@ pub fn compact_all<F: Format>(map: &mut HostMap<F>, seed: Option<u64>) -> usize 
     freed.into_inner().unwrap()
 }
 
-/// A value that tells its key and a number.
+/// A value made of its key and a number.
 pub fn value_for(key: u64, i: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15) << 16 ^ i
 }

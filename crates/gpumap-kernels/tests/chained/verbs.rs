@@ -159,7 +159,7 @@ fn batches_against_an_oracle() {
         let mut map = HostMap::<F>::new(3, &[30, 1, 30], 1, seed);
         let mut oracle: HashMap<u64, Vec<u64>> = HashMap::new();
         for round in 0..12 {
-            // One operation per key and batch, so that their order is nobody's business.
+            // One operation per key and batch, so that their order does not matter.
             let keys: Vec<u64> = (0..60).filter(|_| random.below(2) == 0).collect();
             let steps: Vec<Step> = keys
                 .iter()

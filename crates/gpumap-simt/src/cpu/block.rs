@@ -167,7 +167,7 @@ impl Block {
         Next::GoOn
     }
 
-    /// A lane comes to the block barrier, which waits for every thread of the block. A thread that
+    /// A lane reaches the block barrier, which waits for every thread of the block. A thread that
     /// has exited never comes.
     #[inline(never)]
     pub(super) fn arrive(&self, lane: &Lane, site: Site) -> Next {

@@ -133,8 +133,8 @@ impl Executor {
         unsafe { self.launch_traced(kernel, grid, body) }.0
     }
 
-    /// Runs a kernel like [`launch`](Self::launch) and tells, in the [`Trace`], which interleaving
-    /// it took. Every launch starts from the schedule's seed again. In a
+    /// Runs a kernel like [`launch`](Self::launch) and returns, in the [`Trace`], which
+    /// interleaving it took. Every launch starts from the schedule's seed again. In a
     /// [caller](Self::run_callers), the trace is that of all callers, and this one is empty.
     ///
     /// # Safety

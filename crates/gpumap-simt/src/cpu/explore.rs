@@ -22,12 +22,12 @@ pub struct Trace {
     pub digest: u64,
     /// Lane resumes; 0 under round robin.
     pub steps: u64,
-    /// Preemption points that lanes came to; 0 under round robin.
+    /// Preemption points that lanes reached; 0 under round robin.
     pub points: u64,
     /// Those of them that came before an atomic that may write, or a fence.
     pub writes: u64,
     /// The turns that lanes had, for [`Schedule::Replay`], if
-    /// [`Config::record`](super::Config::record) asks for them.
+    /// [`Config::record`](super::Config::record) requests them.
     pub script: Option<Script>,
 }
 

@@ -29,7 +29,7 @@ pub enum FaultKind {
     /// The grid cannot be launched.
     #[error("{threads} threads a block asked for, a block has 1 to 1024")]
     InvalidGrid {
-        /// Threads per block that the grid asked for.
+        /// Threads per block that the grid requested.
         threads: u32,
     },
     /// A kernel body tried to launch a kernel.
@@ -51,7 +51,7 @@ pub enum FaultKind {
     StackAllocation {
         /// The lane that could not start.
         lane: LaneRef,
-        /// The size asked for.
+        /// The size requested.
         bytes: usize,
         /// What the operating system said.
         error: io::ErrorKind,

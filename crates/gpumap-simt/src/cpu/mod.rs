@@ -13,7 +13,7 @@
 //! | `schedule` | which lane is next: the policies, their scripts, and how those shrink |
 //! | `callers` | host threads that take turns |
 //! | `block`, `warp`, `lane` | state, from the block down to what a lane's code can reach |
-//! | `collective`, `shuffle` | what lanes tell each other |
+//! | `collective`, `shuffle` | what lanes exchange |
 //! | `shared`, `stack` | memory |
 //! | `weak` | plain loads that see old values |
 //! | `model` | atomics outside of a launch, under a model checker |

@@ -2,7 +2,7 @@
 //!
 //! A model checker has threads of its own, and runs them once for each order of events and for each
 //! value that a load may return. Device code that a lane does alone, without collectives, can be one of
-//! its threads: its atomics then ask the [`Model`] of the OS thread instead of the executor.
+//! its threads: its atomics then call the [`Model`] of the OS thread instead of the executor.
 //!
 //! Memory is modelled in units of 16 bytes, the widest word that there is. So accesses of different
 //! sizes to one place meet in one unit, as they do in a GPU's L2.

@@ -1,4 +1,4 @@
-//! Shared memory of a block: one allocation per array, found by the line that asked for it, filled
+//! Shared memory of a block: one allocation per array, found by the line that declares it, filled
 //! with a pattern when a block first touches it so that a read before the first write stands out.
 
 use std::alloc::{Layout, alloc, handle_alloc_error};

@@ -215,7 +215,7 @@ fn lanes_meet_from_different_lines() {
     for executor in executors() {
         let slots = Slots::new(32);
         launch(&executor, 1, 32, || {
-            // SAFETY: all 32 lanes come to one of the two, as PTX allows.
+            // SAFETY: all 32 lanes reach one of the two, as PTX allows.
             let bits = unsafe {
                 if warp::lane_id() < 16 {
                     warp::warp_vote_ballot(LaneMask::FULL, true)

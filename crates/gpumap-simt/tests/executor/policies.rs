@@ -38,7 +38,7 @@ fn run(schedule: Schedule, grid: Grid, body: impl Fn(*mut u32) + Sync) -> (u32, 
 /// Adds ten to the word from every thread, one after the other, with a barrier in the middle.
 fn tens(word: *mut u32) {
     for i in 0..10 {
-        // SAFETY: see `run`; every thread comes to the barrier.
+        // SAFETY: see `run`; every thread reaches the barrier.
         unsafe {
             atomic::fetch_add(word, 1, atomic::Relaxed);
             if i == 5 {

@@ -1,4 +1,4 @@
-//! Weak memory: kernels that forget a fence are found out, and those that do not are left alone.
+//! Weak memory: kernels without a needed fence fail, and correct ones pass.
 
 use std::sync::Mutex;
 
@@ -151,7 +151,7 @@ fn neighbours_see(seed: u64, among: u64, barrier: impl Fn() + Sync) -> bool {
 
 #[test]
 fn barriers_order_what_is_among_their_threads() {
-    // SAFETY: every thread comes to these barriers.
+    // SAFETY: every thread reaches these barriers.
     let (block, of_warp) = (
         || unsafe { thread::sync_threads() },
         || unsafe { warp::sync_warp(LaneMask::FULL) },

@@ -46,7 +46,7 @@ where
     }
 
     /// In a new page: a key tries the slots of a slab from one on that its tag chooses, and comes round. All pairs do
-    /// so: a pair with the same key never lies behind the first free slot; and a copy mostly finds it in the first
+    /// so: a pair with the same key never lies after the first free slot; and a copy mostly finds it in the first
     /// slot that it reads.
     ///
     /// # Safety

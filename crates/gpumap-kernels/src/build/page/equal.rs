@@ -39,7 +39,7 @@ where
                 self.suspects.add(at).store(word);
                 self.homes.add(at).store(home as u16);
             } else {
-                // So many differ seldom, on small pages; claims will tell.
+                // So many differ seldom, on small pages; claims will show it.
                 self.equal.fetch_add(1);
             }
         }
@@ -48,7 +48,7 @@ where
     /// How many pairs are suspected.
     ///
     /// # Safety
-    /// A barrier lies behind the last of them.
+    /// A barrier lies after the last of them.
     #[inline(always)]
     pub(super) unsafe fn suspected(&self) -> u32 {
         // SAFETY: the caller's promise.
@@ -58,7 +58,7 @@ where
     /// The home of the suspect number `s`, and the word that stands for it.
     ///
     /// # Safety
-    /// There are more, and a barrier lies behind.
+    /// There are more, and a barrier follows.
     #[inline(always)]
     pub(super) unsafe fn suspect_at(&self, s: u32) -> (u32, u32) {
         // SAFETY: the caller's promise.
@@ -84,10 +84,10 @@ where
     /// The base-two logarithm of a number of steps as far from home as no pair lies.
     ///
     /// # Safety
-    /// A barrier lies behind the last that was noted.
+    /// A barrier lies after the last that was noted.
     #[inline(always)]
     pub(super) unsafe fn steps_log2(&self) -> u32 {
-        // SAFETY: the caller's promise. Who goes next door notes nothing.
+        // SAFETY: the caller's promise. A pair that moves to the next slab notes nothing.
         32 - unsafe { self.steps.load() | 1 }.leading_zeros()
     }
 
@@ -250,7 +250,7 @@ where
                 equal |= shared.has_equal(slab);
                 slab += threads;
             }
-            // A thread for each slab that a suspect may have come to, so that none has a whole walk to go. From the
+            // A thread for each slab that a suspect may have reached, so that none has a whole walk to go. From the
             // last thread on: the first ones have a slab more above.
             let (suspected, steps_log2) = (shared.suspected(), shared.steps_log2());
             let mut n = threads - 1 - t;

@@ -1,14 +1,14 @@
-//! Who leaves a home that is full, and where to.
+//! Which pair leaves a full home bucket, and where to.
 //!
 //! Which of the pairs of such a home leave it is open until all others are placed. A lookup pays for every slab
 //! that is passed, so those leave that have room nearby: that is a cuckoo hash table's way to find room (Pagh and
-//! Rodler, 2001), with one step and no second one, since whoever leaves must find room.
+//! Rodler, 2001), with one step and no second one, since a pair that leaves must find room.
 //!
 //! | pairs | |
 //! |---|---|
 //! | as many as the home has slots for | lie there |
-//! | each of the others | asks itself and four of those whether the next slab of their walks has room; one that has moves there |
-//! | those for which there was none, or others took it | ask for the next [`NEAR`] slabs, up to [`TRIES`] times; then walk on |
+//! | each of the others | checks for itself and four of those whether the next slab of their walks has room; one that has moves there |
+//! | those for which there was none, or others took it | check the next [`NEAR`] slabs, up to [`TRIES`] times; then walk on |
 
 use super::Page;
 use super::shared::Shared;
@@ -18,17 +18,17 @@ use crate::slot::{Bits, Format};
 use crate::table::PAGE_WALK;
 use gpumap_simt::shared_ptr::SharedWord;
 
-/// Slabs of a walk that a thread looks at together: no fewer than are asked about.
+/// Slabs of a walk that a thread reads together: no fewer than are checked.
 const AHEAD: usize = 4;
 
-/// How many steps of the walk of a pair that waited again are asked about before it is settled who leaves.
+/// How many steps of the walk of a pair that waited again are checked before it is settled which pair leaves.
 const NEAR: u32 = 3;
 const _: () = assert!(NEAR as usize <= AHEAD);
 
 /// How often that is settled anew, if others took the room that was seen.
 const TRIES: u32 = 3;
 
-/// How many of the pairs of a home are asked whether they have room nearer by.
+/// How many of the pairs of a home are checked for room nearer by.
 const ASKED: u32 = 4;
 
 impl<F, const IN_USE: bool> Shared<F, IN_USE>
@@ -102,7 +102,7 @@ where
     }
 
     /// Gives the pair at place `i`, whose home is full, a slot if it, or another one of its home, has room in the next
-    /// slab of its walk: that one leaves. Returns who is without a slot then.
+    /// slab of its walk: that one leaves. Returns the pair without a slot then.
     ///
     /// # Safety
     /// As for [`rank_all`](Self::rank_all); it is one of the queue.
@@ -125,8 +125,8 @@ where
         }
     }
 
-    /// Gives the pair at place `i`, which waited again, a slot of its home or farther on. Who leaves the home in its
-    /// stead walks on, and is spilled at the end. Whether a pair was stored.
+    /// Gives the pair at place `i`, which waited again, a slot of its home or farther on. The pair that leaves the
+    /// home in its stead walks on, and is spilled at the end. Whether a pair was stored.
     ///
     /// # Safety
     /// As for [`move_next_door`](Self::move_next_door).
@@ -139,7 +139,7 @@ where
             let (hash, mut word) = self.staged(i, shared.key(i));
             let home = hash.slab(self.slab_mask);
             let all = self.slab_mask.min(PAGE_WALK - 1);
-            // Where the walk has come to, and how many slabs are left of it in the page.
+            // Where the walk is, and how many slabs are left of it in the page.
             let (mut slab, mut left) = (home, all);
             let mut tries = 0;
             while left != 0 {

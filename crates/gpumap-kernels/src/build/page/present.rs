@@ -19,8 +19,8 @@ where
     F::Word: SharedWord,
 {
     /// Merges staged pairs whose keys are in the page. Returns bit `n` for pair number `n` of this thread that was not
-    /// merged: its key is absent, or not in the walk within this page. If pairs of absent keys are to be left over, they are
-    /// spilled, and no bit is set.
+    /// merged: its key is absent, or not in the walk within this page. If pairs of absent keys are not to be stored,
+    /// they are spilled, and no bit is set.
     ///
     /// # Safety
     /// The whole block calls it between two barriers; pairs and the page are there.

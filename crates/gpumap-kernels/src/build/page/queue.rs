@@ -67,7 +67,7 @@ where
     /// Where those end that wait for a round that begins at place `start` of the queue, and whether others were to.
     ///
     /// # Safety
-    /// A barrier lies behind the last that was put there.
+    /// A barrier lies after the last that was put there.
     #[inline(always)]
     pub(super) unsafe fn waiting(&self, start: u32, round: u32) -> (u32, bool) {
         let most = most_queued(self.room, IN_USE);
@@ -79,7 +79,7 @@ where
     /// The pair that waits at a place of the queue.
     ///
     /// # Safety
-    /// There is one, and a barrier lies behind.
+    /// There is one, and a barrier follows.
     #[inline(always)]
     pub(super) unsafe fn waits(&self, q: u32) -> u32 {
         // SAFETY: the caller's promise.

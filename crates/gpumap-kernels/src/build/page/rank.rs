@@ -1,7 +1,7 @@
 //! Placing by counters: pairs whose keys all differ, as most batches' do.
 //!
 //! A counter for each slab hands out its slots, so that nothing is compared and no attempt fails. Those whose home is full
-//! wait until all others are placed; then it is settled who of the home [leaves](super::leave).
+//! wait until all others are placed; then it is settled which of the home [leaves](super::leave).
 //!
 //! In a page in use each pair first looks for its key at home; and farther on, if that was full before. A key that is not
 //! found was not there, so it may lie wherever there is room.

@@ -16,7 +16,7 @@ pub(super) const FREE: u32 = u32::MAX;
 /// A vector of them, as it lies in the table.
 const EMPTY_SLOTS: U64x2 = U64x2::new(!0, !0);
 
-/// Words behind the counters of slabs that are zero when pairs begin to be placed.
+/// Words after the counters of slabs that are zero when pairs begin to be placed.
 const COUNTS: u32 = ROUNDS + 3;
 /// All words there: one more is known before.
 const WORDS: u32 = COUNTS + 1;
@@ -44,11 +44,11 @@ pub const fn shared_bytes(
 pub(super) struct Shared<F: Format, const IN_USE: bool> {
     /// One word per slot.
     pub(super) slots: SharedPtr<u32>,
-    /// Staged keys, and behind them their values; or pairs [side by side](crate::build::pair).
+    /// Staged keys, and after them their values; or pairs [side by side](crate::build::pair).
     keys: SharedPtr<F::Key>,
     /// The page as it was, if it is in use.
     pub(super) page: SharedPtr<U64x2>,
-    /// A vector of empty slots, behind the page.
+    /// A vector of empty slots, after the page.
     empty: SharedPtr<U64x2>,
     /// One for each slab.
     used: SharedPtr<u32>,
@@ -70,7 +70,7 @@ pub(super) struct Shared<F: Format, const IN_USE: bool> {
     pub(super) homes: SharedPtr<u16>,
     /// Places of staged pairs; those beyond are slots of the page as it was.
     pub(super) room: u32,
-    /// Behind the last of these: the place of an empty slot.
+    /// After the last of these: the place of an empty slot.
     places: u32,
 }
 
@@ -83,7 +83,7 @@ where
     pub(super) const SLAB_SLOTS: u32 = SLAB_BYTES / F::SLOT_BYTES;
     /// Whether staged pairs lie side by side.
     pub(super) const JOINED: bool = side_by_side::<F::Key, F::Value>();
-    /// Whether a staged pair has the bits of a slot: then one as it was, and an empty one, lie behind the staged
+    /// Whether a staged pair has the bits of a slot: then one as it was, and an empty one, lie after the staged
     /// ones as if they were more of them.
     const AS_SLOTS: bool = (size_of::<F::Key>() + size_of::<F::Value>()) as u32 == F::SLOT_BYTES;
 

@@ -14,7 +14,7 @@ use gpumap_simt::tile::Tile;
 use gpumap_simt::{U64x2, mem, thread, warp};
 
 const ALIASES: u32 = RESERVED_WORDS as u32;
-/// Those of keys whose words they are, and behind them those of keys for which they stand.
+/// Those of keys whose words they are, and after them those of keys for which they stand.
 const CHAINS: u32 = 2 * ALIASES;
 /// Chains that a warp follows side by side.
 const SIDE_BY_SIDE: u32 = warp::SIZE / LANES;

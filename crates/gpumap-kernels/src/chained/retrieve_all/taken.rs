@@ -31,7 +31,7 @@ impl Taken {
         let words = shared_array![u32; warp::SIZE as usize];
         let lane = warp::lane_id();
         let warp_id = thread::thread_idx_x() / warp::SIZE;
-        // SAFETY: whole warps are at each collective. One warp writes the words, which all read behind a barrier; and each
+        // SAFETY: whole warps are at each collective. One warp writes the words, which all read after a barrier; and each
         // place of the list is one lane's, since all have the same words.
         unsafe {
             if warp_id == 0 {
@@ -72,7 +72,7 @@ impl Taken {
         if i >= self.len {
             return Slab::NONE;
         }
-        // SAFETY: a place of the list, which nobody writes to any more; it says a unit that exists.
+        // SAFETY: a place of the list, which nothing writes to any more; it says a unit that exists.
         unsafe {
             let unit = u64::from(*self.units.add(i as usize));
             pool.slab(SlabIndex::new(u64::from(self.block) << UNITS_LOG2 | unit))

@@ -99,7 +99,7 @@ impl<T: SharedWord> Part<T> {
     /// begin, so that each warp writes one line.
     ///
     /// # Safety
-    /// The output has this `room`; nobody else writes there.
+    /// The output has this `room`; nothing else writes there.
     #[inline(always)]
     pub unsafe fn store<W: Word, E: Emit<W, Staged = T>>(
         &self,

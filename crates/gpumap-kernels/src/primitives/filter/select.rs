@@ -129,7 +129,7 @@ pub fn byte_sum(bytes: u32) -> u32 {
     (pairs & 0xffff) + (pairs >> 16)
 }
 
-/// How elements are asked.
+/// How elements are selected.
 pub trait Select<W: Word> {
     /// What is loaded to decide, besides the elements.
     type Ahead: Copy;
@@ -140,7 +140,7 @@ pub trait Select<W: Word> {
     /// Starts loading it.
     ///
     /// # Safety
-    /// If flags are asked for, there is one for each element of the span's array.
+    /// If flags are requested, there is one for each element of the span's array.
     unsafe fn ahead<const R: usize>(flags: *const u8, span: &Span) -> Self::Ahead;
 
     /// Which of the vectors' elements are wanted; of those outside the array, anything.

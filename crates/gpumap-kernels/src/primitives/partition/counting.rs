@@ -61,7 +61,7 @@ kernel_args! {
 /// | every thread of a block of [`THREADS`], converged | in every thread |
 ///
 /// # Safety
-/// As the table says; `sums` has [`WARPS`] words that nobody else uses, and between two calls
+/// As the table says; `sums` has [`WARPS`] words that nothing else uses, and between two calls
 /// lies a barrier.
 #[inline(always)]
 unsafe fn block_exclusive_sum(value: u64, sums: *mut u64) -> (u64, u64) {

@@ -60,7 +60,7 @@ pub(crate) trait Route<K, V: Payload> {
     /// Where the keys that a block has of one part go.
     type Place: SharedWord;
 
-    /// Whether it is [told](Self::tell) where keys go. Not in stable kernels.
+    /// Whether it [records](Self::tell) where keys go. Not in stable kernels.
     const TELLS: bool = false;
 
     /// Whether warps write runs from the [lines](Self::ahead) of the output on, rather than from anywhere in the
@@ -179,7 +179,7 @@ pub(crate) trait Route<K, V: Payload> {
     }
 }
 
-/// From one array to another; if `JOINS`, pairs to words [side by side](side_by_side) in place of the keys.
+/// From one array to another; if `JOINS`, pairs to words [side by side](side_by_side) instead of the keys.
 pub(crate) struct Arrays<'a, K, V, const STABLE: bool, const JOINS: bool>(
     pub(crate) &'a ScatterArgs<K, V>,
 );

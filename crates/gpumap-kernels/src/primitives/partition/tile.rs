@@ -1,7 +1,7 @@
 //! A tile of pairs in the shared memory of a block.
 //!
-//! Equal keys of a tile may be [combined](Room::first_like): each key has one place, by a hash of its own, and the first key that
-//! comes to a place stays there. A key that finds another one there is taken for the only one of its kind, and written: so
+//! Equal keys of a tile may be [combined](Room::first_like): each key has one place, by a hash of its own, and the first
+//! key at a place stays there. A key that finds another one there is taken for the only one of its kind, and written: so
 //! nothing is lost if a place is too few, and a key that comes often is nearly always the first.
 
 use super::{Payload, Route};
@@ -40,7 +40,7 @@ pub const fn part_bytes(place: u32, threads: u32, stable: bool) -> u32 {
 /// Where the pieces of a block's shared memory are.
 pub(super) struct Room<K, V: Payload, R: Route<K, V>, const STABLE: bool> {
     pub(super) keys: SharedPtr<K>,
-    /// Behind the keys, or where they were.
+    /// After the keys, or where they were.
     pub(super) values: SharedPtr<V::Word>,
     /// In the order of the output: where a key is in the tile, in 16 bits, and in unstable kernels
     /// its part above them.
@@ -180,7 +180,7 @@ pub(crate) unsafe fn stage<W>(
     const {
         assert!(matches!(size_of::<W>(), 0 | 4 | 8 | 16));
     }
-    // Nothing is a group too, for those who wait for all but the last.
+    // An empty group counts too, for threads that wait for all but the last.
     let len = if size_of::<W>() == 0 { 0 } else { len };
     let t = thread::thread_idx_x();
     // SAFETY: indices stay below `len`.

@@ -53,7 +53,7 @@ pub enum Schedule {
     /// `1 / (lanes * points^(depth - 1))`; long delays of one lane, which a fair draw hardly ever
     /// makes, are what it makes best.
     ///
-    /// A lane that asks for others by a spin hint, or has passed 500 points since it last changed,
+    /// A lane that yields by a spin hint, or has passed 500 points since it last changed,
     /// becomes the last as well: no run hangs for want of a turn.
     Pct {
         /// Picks the interleaving.

@@ -36,7 +36,7 @@ impl Standing {
 pub(super) struct Pct {
     random: Random,
     at: Changes,
-    /// By slot and thread. A run asks for that of every lane that can run at every turn.
+    /// By slot and thread. A run reads that of every lane that can run at every turn.
     standings: Vec<Vec<Standing>>,
     /// Points to come at which the running lane is put last; the next one is the last element.
     changes: Vec<u64>,

@@ -128,7 +128,7 @@ impl Policy {
         hands_over
     }
 
-    /// The running lane asks for others to run.
+    /// The running lane yields to others.
     pub(in super::super) fn sleeps(&self, entry: Entry) {
         match &mut *self.kind.borrow_mut() {
             Kind::Pct(pct) => pct.put_last(entry),

@@ -3,7 +3,7 @@
 use super::super::executor::MAX_THREADS;
 use super::ready::Entry;
 
-/// The preemption points that the lanes of the blocks in each slot have come to.
+/// The preemption points that the lanes of the blocks in each slot have reached.
 pub(super) struct Progress(Box<[u32]>);
 
 impl Progress {
@@ -21,14 +21,14 @@ impl Progress {
         self.0[slot * lanes..][..lanes].fill(0);
     }
 
-    /// A lane has come to one more. Returns how many these are.
+    /// A lane has reached one more. Returns how many these are.
     pub(super) fn come(&mut self, entry: Entry) -> u32 {
         let points = &mut self.0[Self::place(entry)];
         *points = points.saturating_add(1);
         *points
     }
 
-    /// How many points a lane has come to.
+    /// How many points a lane has reached.
     pub(super) fn of(&self, entry: Entry) -> u32 {
         self.0[Self::place(entry)]
     }

@@ -10,7 +10,7 @@ use super::script::{Script, Turn};
 /// Points that a lane which has no turn of its own passes at a stretch.
 const FUEL: u32 = 1024;
 
-/// How often other lanes may run so that the lane whose turn it is comes to its points.
+/// How often other lanes may run so that the lane whose turn it is reaches its points.
 const PATIENCE: u32 = 4096;
 
 /// A turn under way.
@@ -29,7 +29,7 @@ struct Current {
 /// that it waits for run first: those of its warp, then those of its block, without being
 /// preempted. A turn of a lane that has come farther, has ended, or not begun, is left out.
 ///
-/// When the script has come to its end, each lane runs as far as it comes, in the order of launches,
+/// When the script has ended, each lane runs as far as it can, in the order of launches,
 /// blocks and threads. That order knows nothing of the turns before, so that leaving one out changes
 /// nothing but what it did.
 pub(super) struct Replay {
@@ -92,7 +92,7 @@ impl Replay {
         }
     }
 
-    /// Whether the running lane hands over at this point, the `come`-th that it comes to.
+    /// Whether the running lane hands over at this point, the `come`-th that it reaches.
     pub(super) fn hands_over(&mut self, come: u32) -> bool {
         if let Some((entry, points)) = self.helper {
             let is_tired = points + 1 >= FUEL;

@@ -19,7 +19,7 @@ impl Script {
     /// simplification technique for effective debugging of concurrent programs", FSE 2010): a turn
     /// says where its lane stops, so what is left out is made up for in the lane's next turn.
     ///
-    /// `fails` is asked about scripts that are shorter and shorter; it runs the case under
+    /// `fails` is called with scripts that are shorter and shorter; it runs the case under
     /// [`Schedule::Replay`](super::Schedule::Replay). If not even the whole script fails, nothing is
     /// left out.
     ///

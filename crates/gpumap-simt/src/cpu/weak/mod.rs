@@ -1,4 +1,4 @@
-//! Plain loads that see old values: what caches and the compiler may do to a kernel that forgets a
+//! Plain loads that see old values: what caches and the compiler may do to a kernel that lacks a
 //! fence, within the bounds of PTX's memory model.
 //!
 //! Plain accesses are those of [`mem`](crate::mem). A write that overwrites something is noted with
@@ -74,7 +74,7 @@ pub(crate) fn is_in_use() -> bool {
     RUNS.load(Ordering::Relaxed) != 0
 }
 
-/// Asks the notes of this thread, if there are any.
+/// Reads the notes of this thread, if there are any.
 #[inline]
 fn ask<R>(f: impl FnOnce(&mut Notes) -> R) -> Option<R> {
     if !is_in_use() {
@@ -98,12 +98,12 @@ pub(super) fn block_begins(slot: u32, launch: u32, threads: u32) {
     ask(|notes| notes.block_begins(slot, launch, threads));
 }
 
-/// All threads of a block have come to its barrier.
+/// All threads of a block have reached its barrier.
 pub(super) fn block_barrier(slot: u32, threads: u32) {
     ask(|notes| notes.barrier(slot, 0..threads, Level::Block));
 }
 
-/// The lanes of a mask have come to their barrier; `first` is lane 0.
+/// The lanes of a mask have reached their barrier; `first` is lane 0.
 pub(super) fn warp_barrier(slot: u32, first: u32, mask: u32) {
     let of_mask = lanes(mask).map(|lane| first + lane as u32);
     ask(|notes| notes.barrier(slot, of_mask, Level::Warp));

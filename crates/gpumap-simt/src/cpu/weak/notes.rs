@@ -123,7 +123,7 @@ impl Notes {
         self.since(who).acquired = self.now;
     }
 
-    /// Lanes learn what any of them knows.
+    /// What one lane of them has acquired, all have.
     pub(super) fn barrier(
         &mut self,
         slot: u32,
