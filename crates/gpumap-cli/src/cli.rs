@@ -96,7 +96,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the device that was asked for; an option counts more than a variable.
+    /// Opens the device that was requested; an option counts more than a variable.
     pub fn open(&self) -> Result<Engine> {
         let device = self.device.map_or_else(DeviceChoice::from_env, Ok);
         device
@@ -348,7 +348,7 @@ pub struct LadderArgs {
     #[arg(long, value_name = "LADDER", value_enum, value_delimiter = ',')]
     pub only: Vec<Ladder>,
 
-    /// Where the figures go as JSON; - is standard output, in place of the table, as with --json.
+    /// Where the figures go as JSON; - is standard output, instead of the table, as with --json.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 

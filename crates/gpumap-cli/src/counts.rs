@@ -14,7 +14,7 @@ use crate::output::{Destination, Staged};
 use crate::progress::Progress;
 use crate::spectrum::Spectrum;
 
-/// The outputs of counts that were asked for.
+/// The outputs of counts that were requested.
 pub struct CountsOutput {
     destination: Destination,
     format: Format,
@@ -25,7 +25,7 @@ pub struct CountsOutput {
 }
 
 impl CountsOutput {
-    /// The outputs that a command line asks for.
+    /// The outputs that a command line requests.
     pub fn of(args: &OutputArgs) -> Result<Self> {
         let (least, most) = (args.min_count.unwrap_or(0), args.max_count);
         let most = most.unwrap_or(u64::MAX);

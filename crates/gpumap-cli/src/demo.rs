@@ -143,7 +143,7 @@ fn check_all_pairs(pairs: &Pairs, expected: &HashMap<String, u64>) -> Result<()>
     for &(code, count) in pairs.as_slice() {
         check_count(code, Some(count), expected, "retrieve_all")?;
     }
-    // All of them are right and no key comes twice, so the number tells that none is missing.
+    // All of them are right and no key comes twice, so the number shows that none is missing.
     let mut keys: Vec<u64> = pairs.as_slice().iter().map(|&(code, _)| code).collect();
     keys.sort_unstable();
     keys.dedup();

@@ -37,7 +37,7 @@ impl Engine {
         })
     }
 
-    /// The device for the summary, and why it is the CPU where nothing asked for that.
+    /// The device for the summary, and why it is the CPU where that was not requested.
     pub fn name(&self) -> String {
         match &self.group {
             Some(group) => {
@@ -56,14 +56,14 @@ impl Engine {
         self.device.is_cuda()
     }
 
-    /// What there is to know about the device.
+    /// The properties of the device.
     pub fn info(&self) -> Result<DeviceInfo> {
         self.device
             .info()
             .map_err(Error::while_doing("cannot ask the device"))
     }
 
-    /// Why it is the CPU, where that was not asked for.
+    /// Why it is the CPU, where that was not requested.
     pub fn no_cuda(&self) -> Option<&gpumap::Error> {
         self.no_cuda.as_ref()
     }

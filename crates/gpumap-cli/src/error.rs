@@ -120,10 +120,10 @@ pub enum Error {
     UnsuitableFormat {
         /// As given on the command line.
         path: PathBuf,
-        /// The format that its name asks for.
+        /// The format of its name.
         format: Format,
     },
-    /// A drawing whose name asks for another format than the only one.
+    /// A drawing whose name ends as another format than the only one.
     #[error("{}: drawings are SVG, so the name must end in .svg", path.display())]
     NotSvg {
         /// As given on the command line.
@@ -148,7 +148,7 @@ pub enum Error {
         /// As given on the command line.
         path: PathBuf,
     },
-    /// A database of k-mers of another length than asked for.
+    /// A database of k-mers of another length than requested.
     #[error("{name} has {kind}, and -k asks for {asked}: leave -k out")]
     OtherLength {
         /// The database.
@@ -208,7 +208,7 @@ pub enum Error {
         /// What is wrong with it.
         source: gpumap::file::FileError,
     },
-    /// A saved map with other values than asked for.
+    /// A saved map with other values than requested.
     #[error("{name}: each value is a {found}: gpumap load --values says that")]
     OtherValues {
         /// The input.
@@ -252,12 +252,12 @@ pub enum Error {
         /// Columns that there are.
         found: usize,
     },
-    /// A column that was asked for by its name and is not there.
+    /// A column that was requested by its name and is not there.
     #[error("{name} has no column `{column}`; it has {columns}")]
     NoColumn {
         /// The input.
         name: String,
-        /// The name that was asked for.
+        /// The name that was requested.
         column: String,
         /// Those that there are, shortened.
         columns: String,
@@ -270,7 +270,7 @@ pub enum Error {
         /// Its format.
         format: Format,
     },
-    /// A Parquet column of other numbers than asked for, or of none.
+    /// A Parquet column of other numbers than requested, or of none.
     #[error("{name}: the column `{column}` is not of {expected}")]
     ColumnType {
         /// The input.
@@ -374,7 +374,7 @@ pub enum Error {
          or none, and the map grows with its input"
     )]
     CapacityTooSmall {
-        /// What was asked for.
+        /// What was requested.
         capacity: usize,
     },
     /// The map or its device failed.

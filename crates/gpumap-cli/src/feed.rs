@@ -1,4 +1,4 @@
-//! Blocks of packed bases to a device, which makes k-mers of them and counts these: no k-mer comes to the host.
+//! Blocks of packed bases to a device, which makes k-mers of them and counts these: no k-mer is copied to the host.
 //!
 //! ```text
 //! blocks -> lanes: a copy and a kernel each, on a stream of its own -> a batch of k-mers -> the thread that merges

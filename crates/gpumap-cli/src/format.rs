@@ -32,7 +32,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that was asked for, or else the one that the end of a name says; `-` is TSV.
+    /// The format that was requested, or else the one that the end of a name says; `-` is TSV.
     pub fn of(path: &Path, asked: Option<Self>) -> Result<Self> {
         if let Some(format) = asked {
             return Ok(format);

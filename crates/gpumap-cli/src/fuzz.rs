@@ -1,4 +1,4 @@
-//! Files and command lines that nobody meant: an error or rows, no panic, and no more memory than the
+//! Malformed files and command lines: an error or rows, no panic, and no more memory than the
 //! input is worth.
 
 use std::ffi::OsString;

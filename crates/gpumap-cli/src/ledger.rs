@@ -43,7 +43,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// What there is in all pieces.
+    /// The totals of all pieces.
     pub fn totals(&self) -> SequenceTotals {
         self.totals
     }

@@ -23,7 +23,7 @@ impl Destination {
         Self(path.into())
     }
 
-    /// The destination of a drawing. A name with another ending than `.svg` asks for another format,
+    /// The destination of a drawing. A name with another ending than `.svg` means another format,
     /// and there is none.
     pub fn of_drawing(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
@@ -152,7 +152,7 @@ impl Write for Sink {
 pub struct Out(BufWriter<Sink>);
 
 impl Out {
-    /// Appends blocks, one behind the other: to a file by all cores, each block at its place.
+    /// Appends blocks, one after the other: to a file by all cores, each block at its place.
     pub fn append(&mut self, blocks: &[Vec<u8>]) -> io::Result<()> {
         self.0.flush()?;
         let Sink::File { file, len } = self.0.get_mut() else {
@@ -212,7 +212,7 @@ impl Staged {
         synced.map_err(self.destination.failed())
     }
 
-    /// Gives the file its name, in place of any earlier one.
+    /// Gives the file its name, replacing any earlier one.
     fn commit(self) -> Result<()> {
         let failed = self.destination.failed();
         match self.out.0.into_inner() {

@@ -196,7 +196,7 @@ fn encode(letters: &[u8; HALF]) -> (u64, u32) {
 }
 
 /// The codes of 8 letters, the first in the highest byte, and whether one of them is no base. The codes are made of
-/// all letters at once: bits 1 and 2 of `A`, `C`, `G` and `T`, of either case, tell them apart.
+/// all letters at once: bits 1 and 2 of `A`, `C`, `G` and `T`, of either case, distinguish them.
 fn encode_8(letters: u64) -> (u64, bool) {
     /// A number in each of the bytes.
     const fn bytes(byte: u8) -> u64 {

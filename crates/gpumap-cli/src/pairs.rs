@@ -13,10 +13,10 @@ use crate::saved;
 use crate::source::open_input;
 use crate::values::Values;
 
-/// Bytes of a row of text at most, unless told otherwise: two numbers take 40.
+/// Default of the most bytes of a row of text: two numbers take 40.
 pub const MOST_ROW: u64 = 1 << 20;
 
-/// Bytes of a page of Parquet at most, unless told otherwise: some writers make one of a whole row group.
+/// Default of the most bytes of a page of Parquet: some writers make one of a whole row group.
 pub const MOST_PAGE: u64 = 1 << 29;
 
 /// A file of pairs or keys.
@@ -26,7 +26,7 @@ pub struct Input<'a> {
     pub path: &'a Path,
     /// Its format, whatever its name.
     pub format: Option<Format>,
-    /// Bytes of a row or page at most, in place of [`MOST_ROW`] and [`MOST_PAGE`].
+    /// Bytes of a row or page at most, instead of [`MOST_ROW`] and [`MOST_PAGE`].
     pub max_record: Option<u64>,
     /// The names of the columns of keys and values, where they are not the only ones.
     pub columns: Option<[&'a str; 2]>,

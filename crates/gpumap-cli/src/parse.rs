@@ -227,8 +227,8 @@ struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record that `bytes` begin with, and what is behind it. `None` if only blank lines are left. There are so
-    /// many lines before it.
+    /// The record that `bytes` begin with, and what is after it. `None` if only blank lines are left. There are
+    /// so many lines before it.
     fn first_of(bytes: &'a [u8], lines: u64) -> Result<Option<(Self, &'a [u8])>, ParseError> {
         let position = |line: u64, id: Option<&[u8]>| ErrorPosition {
             line: lines + 1 + line,

@@ -130,7 +130,7 @@ impl<R: Read> Cutter<R> {
         }))
     }
 
-    /// Fills what is behind the first `had` bytes, or cuts off what the input has no bytes for.
+    /// Fills what is after the first `had` bytes, or cuts off what the input has no bytes for.
     fn read_on(&mut self, bytes: &mut Vec<u8>, mut had: usize) -> Result<(), CutError> {
         while had < bytes.len() && !self.ended {
             match self.reader.read(&mut bytes[had..]) {

@@ -165,7 +165,7 @@ impl Pipeline {
                     give_back: empty.clone(),
                     spare_kmers: spare_kmers.clone(),
                     made: Arc::clone(&made),
-                    // Each thread may hold one and ask for another.
+                    // Each thread may hold one and need another.
                     most: 2 * workers + IN_FLIGHT,
                     messages: send_messages.clone(),
                     waited: Duration::ZERO,

@@ -23,7 +23,7 @@ pub struct SequenceTotals {
     pub bases: u64,
 }
 
-/// Bytes of a record at most, unless told otherwise: the longest chromosomes of man and wheat have a quarter and four
+/// Default of the most bytes of a record: the longest chromosomes of man and wheat have a quarter and four
 /// fifths of it.
 pub const MOST_RECORD: u64 = 1 << 30;
 
@@ -44,7 +44,7 @@ pub fn for_each_sequence(
         totals.records += 1;
         let record = match record {
             Ok(record) => record,
-            // Only at the end of the file does the parser mind a record that has no sequence.
+            // The parser refuses a record without a sequence only at the end of the file.
             Err(error) if is_empty_last_record(&error) => break,
             Err(error) => return Err(not_sequences(error)),
         };

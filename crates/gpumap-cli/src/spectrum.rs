@@ -110,7 +110,7 @@ impl Spectrum {
     }
 
     /// A line for each count that k-mers have: the count, a space, and how many have it. As `jellyfish histo`
-    /// writes it, although that puts all counts above 10,000 in one line unless told otherwise.
+    /// writes it, although that puts all counts above 10,000 in one line by default.
     pub fn to_text(&self) -> String {
         let lines = self.0.iter();
         lines.fold(String::new(), |text, (count, kmers)| {

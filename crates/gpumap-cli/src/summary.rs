@@ -94,7 +94,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Prints a line on standard output. `println!` would panic where nobody reads it.
+/// Prints a line on standard output. `println!` would panic on a closed pipe.
 pub fn print_line(line: &str) -> Result<()> {
     writeln!(io::stdout(), "{line}").map_err(|source| Error::Write {
         path: "-".into(),

@@ -69,7 +69,7 @@ pub fn push_found(
     }
 }
 
-/// Writes the bases of a packed k-mer, and more behind them that does not count.
+/// Writes the bases of a packed k-mer, and more after them that does not count.
 fn put_kmer(code: u64, length: KmerLength, row: &mut [u8; MOST_ROW]) -> usize {
     let bases = length.get();
     // The first base in the highest bits.

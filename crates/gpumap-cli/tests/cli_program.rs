@@ -64,7 +64,7 @@ fn a_summary_ends_every_job() {
         let is_there = outcome.stderr.lines().any(|line| line.starts_with(name));
         assert!(is_there, "{outcome:?}");
     }
-    // Why it ran on the CPU, where nothing asked for that.
+    // Why it ran on the CPU, where that was not requested.
     let info: serde_json::Value =
         serde_json::from_str(&scene.succeed(&["info", "--json"])).unwrap();
     if let Some(reason) = info["no_cuda"].as_str() {

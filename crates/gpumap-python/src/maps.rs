@@ -238,7 +238,7 @@ methods! { Map, map,
         self.value.name()
     }
 
-    /// `how` is insert, upsert, assign, merge or merge_present, the last two with a way to merge behind a colon.
+    /// `how` is insert, upsert, assign, merge or merge_present, the last two with a way to merge after a colon.
     fn change(
         &self,
         py: Python<'_>,

@@ -40,7 +40,7 @@ pub trait AnyKeys: Send + Sync {
     fn remove(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> PyResult<Changed>;
 }
 
-/// How many pairs were changed, and if asked for, which.
+/// How many pairs were changed, and if requested, which.
 pub type Changed = (usize, Option<Array>);
 
 /// A set.
@@ -324,7 +324,7 @@ impl<K: Key + Element, V: Value + Element> AnyMap for Typed<K, V> {
     }
 }
 
-/// How a map comes to be.
+/// How a map is made.
 pub enum Origin<'a> {
     New { capacity: usize, grows: bool },
     File(&'a Path),

@@ -128,7 +128,7 @@ kernel! {
         let half = thread::index();
         let lane = lane_id();
         // SAFETY: all lanes of the warp are here, and none branches between collectives. A k-mer has a place of its
-        // own: the lanes below have `sum - own` before it, other warps are told apart by the counter.
+        // own: the lanes below have `sum - own` before it, the counter separates other warps.
         unsafe {
             let begins = args.begins(half).reverse_bits();
             let own = begins.count_ones();

@@ -48,7 +48,7 @@ pub fn count(
     command
         .arg(format!("-k{length}"))
         .arg(format!("-t{threads}"))
-        // No count is too small to be kept or too large to be told.
+        // No count is too small to be kept or too large to be printed.
         .args(["-ci1", "-cs4294967295"])
         .arg(format!("-f{}", if is_fastq(input) { 'q' } else { 'a' }))
         .args([input, &database(folder), &temporary]);
@@ -150,7 +150,7 @@ fn finished(command: &mut Command) -> Result<Output> {
     Ok(output)
 }
 
-/// Whether a file is FASTQ, which KMC has to be told: by its name, as KMC's users have it.
+/// Whether a file is FASTQ, for which KMC needs an option: by its name, as KMC's users have it.
 fn is_fastq(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.trim_end_matches(".gz");

@@ -129,7 +129,7 @@ pub fn run(args: &KmersArgs, session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// A new folder for input and outputs, in memory if nothing else was asked for.
+/// A new folder for input and outputs, in memory by default.
 fn folder(args: &KmersArgs) -> Result<TempDir> {
     let default = match Path::new(IN_MEMORY) {
         memory if memory.is_dir() => memory.to_owned(),
@@ -152,7 +152,7 @@ fn where_it_is(folder: &Path) -> String {
     }
 }
 
-/// The file that was asked for, or else reads that are made now.
+/// The file that was requested, or else reads that are made now.
 fn input(args: &KmersArgs, is_cuda: bool, folder: &Path) -> Result<Input> {
     if let Some(path) = &args.input {
         let metadata = fs::metadata(path).map_err(|source| Error::Open {
@@ -230,7 +230,7 @@ fn one_run(
     let seconds = start.elapsed().as_secs_f64();
     let ended = ended.map_err(|error| failed(error.to_string()))?;
     let said = String::from_utf8_lossy(&ended.stderr);
-    // Behind what warnings there are.
+    // After any warnings.
     let last = said.lines().last().unwrap_or_default();
     if !ended.status.success() {
         return Err(failed(last.to_owned()));
@@ -267,7 +267,7 @@ impl Run {
     }
 }
 
-/// The steps that a run told of, which go on at the same time, each with its bound.
+/// The steps that a run reported, which go on at the same time, each with its bound.
 fn steps(run: &Run, read: f64, rates: &Rates, folder: &Path) -> Result<Vec<Step>> {
     let bases = run.number("bases") as f64;
     let kmers = run.number("pairs") as f64;
@@ -335,7 +335,7 @@ fn beside(
     text
 }
 
-/// Whether every k-mer has the count that KMC told; none where that cannot tell. An error if one has not.
+/// Whether every k-mer has the count that KMC printed; none where that is unknown. An error if one has not.
 fn compare(
     args: &KmersArgs,
     session: &Session,

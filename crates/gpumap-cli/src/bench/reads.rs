@@ -26,7 +26,7 @@ pub struct Reads {
     pub seed: u64,
 }
 
-/// What stands before and behind the bases of a record.
+/// What stands before and after the bases of a record.
 const HEAD: &[u8] = b">r\n";
 const TAIL: &[u8] = b"\n";
 
@@ -86,7 +86,7 @@ impl Reads {
     }
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea and Flood, 2014) behind its increment.
+/// The finalizer of SplitMix64 (Steele, Lea and Flood, 2014) after its increment.
 fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -40,7 +40,7 @@ pub struct PageFile {
 
 impl PageFile {
     /// A file whose pages have at most so many bytes. Those of a compression without a bound are not unpacked by the
-    /// library, which then believes no size of them.
+    /// library, which then does not use their sizes.
     pub fn new(file: File, most: u64, is_bounded: bool) -> Self {
         let header = Header::default();
         Self {
@@ -194,7 +194,7 @@ impl Compact<'_> {
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// Tells of the integers of a structure, and of structures in it: the field of the structure that they are in, or
+    /// Reports the integers of a structure, and structures in it: the field of the structure that they are in, or
     /// 0, and their own.
     fn structure(
         &mut self,

@@ -262,7 +262,7 @@ fn in_file(name: &str) -> impl FnOnce(ParquetError) -> Error + '_ {
     }
 }
 
-/// An error of a page, in or behind a row.
+/// An error of a page, in or after a row.
 fn in_page(name: &str, first_row: u64, most: u64, error: ParquetError) -> Error {
     match &error {
         ParquetError::External(cause) => match cause.downcast_ref::<PageTooLarge>() {

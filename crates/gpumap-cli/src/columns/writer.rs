@@ -1,4 +1,4 @@
-//! Rows to columns: threads encode row groups, which are then put one behind the other.
+//! Rows to columns: threads encode row groups, which are then put one after the other.
 
 use std::io::{self, Write};
 use std::sync::{Arc, LazyLock};
@@ -156,7 +156,8 @@ impl<W: Write + Send> ColumnWriter<W> {
     }
 }
 
-/// The system's own error where there is one: its kind tells a closed pipe from a full disk.
+/// The system's own error where there is one: its kind distinguishes a closed pipe from a full
+/// disk.
 fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {

@@ -99,7 +99,7 @@ impl Scene {
     }
 }
 
-/// The program, not yet told what to do.
+/// The program, without arguments.
 pub fn program(folder: &Path) -> Command {
     let built: &OsStr = env!("CARGO_BIN_EXE_gpumap").as_ref();
     let named = std::env::var_os("GPUMAP_BIN");
