@@ -131,7 +131,7 @@ impl<V: Pod + Word + Send + Sync> Verbs<'_, '_, V> {
         Ok(())
     }
 
-    /// Every key asked for was found, with its value.
+    /// Every key of the lookup was found, with its value.
     fn verify_found(&self) -> Result<()> {
         verify::found(&self.found.to_vec()?, true)?;
         verify::values(&self.out.to_vec()?, 0)

@@ -115,7 +115,8 @@ impl<K: BenchKey, V: BenchValue + Value<Bits = K::Bits>> Verbs<'_, '_, K, V> {
         Ok(())
     }
 
-    /// All values of each key, of which each has one here: two walks, and a scan of what the first came to.
+    /// All values of each key, of which each has one here: two walks, and a scan of the counts of the
+    /// first.
     fn get_all(&mut self) -> Result<()> {
         let (n, gather) = (self.bench.n, self.bench.ceilings.gather);
         let asked = &self.inputs.asked;

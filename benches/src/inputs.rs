@@ -1,4 +1,4 @@
-//! Keys on the device: what is stored, and what is asked for.
+//! Keys on the device: what is stored, and what is looked up.
 
 use anyhow::Result;
 use gpumap::Buffer;
@@ -10,7 +10,7 @@ use crate::data::{BenchKey, strided};
 pub struct Inputs<K> {
     /// Keys to store.
     pub keys: Buffer<K>,
-    /// The same keys in another order, in which they are asked for.
+    /// The same keys in another order, in which they are looked up.
     pub asked: Buffer<K>,
     /// Keys that are not stored.
     pub absent: Buffer<K>,

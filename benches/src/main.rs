@@ -1,7 +1,7 @@
 //! `gpumap-bench`: what the map does, beside what the device can do, in one process.
 //!
 //! Every figure is the median of several runs with a fixed seed, on data much larger than the
-//! L2 unless asked otherwise, and every result is verified. The ceilings are measured first,
+//! L2 by default, and every result is verified. The ceilings are measured first,
 //! with the same clock: from before the call to after the device is done.
 
 mod arena;

@@ -17,7 +17,7 @@ const MIXES: [[u64; 4]; 4] = [[5, 5, 0, 0], [2, 2, 3, 3], [1, 1, 4, 4], [0, 0, 5
 /// Load factors of the open map before the batch.
 const LOADS: [f64; 3] = [0.5, 0.7, 0.8];
 
-/// A batch, and what it should come to.
+/// A batch, and its expected result.
 struct Batch<K, V> {
     operations: Vec<Operation>,
     keys: Vec<K>,
@@ -95,7 +95,7 @@ impl<K: BenchKey, V: BenchValue> Batch<K, V> {
     }
 }
 
-/// What either kind of map tells.
+/// What either kind of map returns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Told<V> {
     Absent,

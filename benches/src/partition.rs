@@ -123,7 +123,7 @@ impl<K: BenchKey, V: BenchValue> Suite<'_, '_, K, V> {
         Ok(())
     }
 
-    /// Every pair once, in its part; in input order if that is asked for.
+    /// Every pair once, in its part; in input order if that is requested.
     fn verify(&self, starts: &[u64], ends: &[u64], in_order: bool) -> Result<()> {
         let (keys, values) = (self.out_keys.to_vec()?, self.out_values.to_vec()?);
         let mut seen = vec![false; self.bench.n];

@@ -78,7 +78,7 @@ fn all_found(found: &[Option<u64>]) -> Result<()> {
     Ok(())
 }
 
-/// Keys and values, and what is asked for.
+/// Keys and values, and what is looked up.
 struct Batch {
     keys: Vec<u64>,
     values: Vec<u64>,

@@ -101,7 +101,7 @@ impl Row {
 pub struct Results {
     /// The device.
     pub device: String,
-    /// What the program was asked.
+    /// The arguments of the program.
     pub command: String,
     /// All measurements.
     pub rows: Vec<Row>,

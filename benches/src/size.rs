@@ -59,7 +59,7 @@ fn of_size(bench: &mut Bench, pairs: usize, load: f64) -> Result<()> {
         bench,
     };
     verbs.fill()?;
-    // Pairs that came late lie farther from home, so keys of all batches are asked for.
+    // Pairs that came late lie farther from home, so keys of all batches are looked up.
     verbs.batch.make_every(pairs / len, 0)?;
     let hit = verbs.get()?;
     let found = verbs.found.to_vec()?;

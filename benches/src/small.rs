@@ -132,7 +132,7 @@ fn first_calls(bench: &mut Bench, empty: f64) -> Result<()> {
 struct Calls<'a, 'b> {
     bench: &'a mut Bench<'b>,
     map: &'a Map<u64, u64>,
-    /// The keys of the map, in an order in which they are asked for.
+    /// The keys of the map, in an order in which they are looked up.
     asked: Buffer<u64>,
     /// Values that are never stored.
     values: Buffer<u64>,
@@ -189,7 +189,7 @@ impl Calls<'_, '_> {
         Ok(())
     }
 
-    /// Removes keys and stores them again, from the other end: those lie behind their tombstones.
+    /// Removes keys and stores them again, from the other end: those lie after their tombstones.
     fn renew(&mut self, size: usize) -> Result<()> {
         let n = self.bench.n;
         let took = per_call(self.bench, |call| {

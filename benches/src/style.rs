@@ -4,7 +4,7 @@ use plotters::prelude::*;
 
 /// Letters and axes.
 pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-/// Lines behind.
+/// Grid lines.
 pub(crate) const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
 /// Letters of a size.

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use crate::data::{Word, strided};
 
-/// The values of all keys in the order in which they are asked for, plus what was added to each.
+/// The values of all keys in the order in which they are looked up, plus what was added to each.
 pub fn values<V: Word>(values: &[V], added: u64) -> Result<()> {
     let n = values.len() as u64;
     let mut expected = (0..n).map(|i| V::dense(strided(i, n) + added));

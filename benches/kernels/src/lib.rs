@@ -7,7 +7,7 @@
 //!
 //! | module | what it has |
 //! |---|---|
-//! | [`compact`] | how a thread learns where its element goes: the rungs of filter and `retrieve_all` |
+//! | [`compact`] | how a thread finds where its element goes: the rungs of filter and `retrieve_all` |
 //! | [`filter`] | those rungs over an array |
 //! | [`retrieve_all`] | the same rungs over the slots of several submaps |
 //! | [`scan`] | inclusive sums |

@@ -32,19 +32,19 @@ impl Link {
         let from = PinnedBuffer::<u8>::zeroed(bench.device(), bytes)?;
         let mut to = PinnedBuffer::<u8>::zeroed(bench.device(), bytes)?;
         let (took, ()) = bench.time(|| {
-            // SAFETY: the source is left alone until the wait.
+            // SAFETY: the source is not used until the wait.
             unsafe { there.as_view_mut().copy_from_pinned_async(&from) }?;
             stream.synchronize()
         })?;
         let rate_there = add(bench, "link, pinned, to the device", took, bytes);
         let (took, ()) = bench.time(|| {
-            // SAFETY: the target is left alone until the wait.
+            // SAFETY: the target is not used until the wait.
             unsafe { back.as_view().copy_to_pinned_async(&mut to) }?;
             second.synchronize()
         })?;
         let rate_back = add(bench, "link, pinned, from the device", took, bytes);
         let (took, ()) = bench.time(|| {
-            // SAFETY: both are left alone until the waits.
+            // SAFETY: both are not used until the waits.
             unsafe {
                 there.as_view_mut().copy_from_pinned_async(&from)?;
                 back.as_view().copy_to_pinned_async(&mut to)?;

@@ -143,7 +143,7 @@ pub struct Report {
     pub driver: Option<String>,
     /// Which PTX was loaded.
     pub ptx: Option<String>,
-    /// The size that was asked for.
+    /// The size that was requested.
     pub size: usize,
     /// Runs of each rung.
     pub runs: usize,

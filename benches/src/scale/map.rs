@@ -24,7 +24,7 @@ struct One {
     retrieve: Time,
 }
 
-/// Keys and values of one rank, and what is asked.
+/// Keys and values of one rank, and what is looked up.
 struct Batch<K, V> {
     keys: Buffer<K>,
     values: Buffer<V>,

@@ -6,8 +6,8 @@ use gpumap_simt::thread;
 
 /// One atomic in shared memory per kept element, one in global memory per block.
 ///
-/// Three barriers, and each is needed: the counter is zero before anyone counts, everyone has
-/// counted before it is read, and the block's place is known before anyone uses it.
+/// Three barriers, and each is needed: the counter is zero before any thread counts, all have
+/// counted before it is read, and the block's place is known before any uses it.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockCounter;
 
@@ -16,7 +16,7 @@ impl Position for BlockCounter {
     unsafe fn of(keep: bool, counter: *mut u64) -> u64 {
         let memory = BlockMemory::of_block();
         let t = thread::thread_idx_x();
-        // SAFETY: every thread of the block comes to each barrier. Between two of them a shared
+        // SAFETY: every thread of the block reaches each barrier. Between two of them a shared
         // word is written by one thread, or only counted in.
         unsafe {
             if t == 0 {

@@ -16,8 +16,8 @@ impl Position for BlockScan {
         let memory = BlockMemory::of_block();
         let lane = warp::lane_id();
         let warp_id = thread::thread_idx_x() / warp::SIZE;
-        // SAFETY: every thread of the block comes to each barrier, every lane to each sum. Shared
-        // words are written before a barrier and read behind it.
+        // SAFETY: every thread of the block reaches each barrier, every lane to each sum. Shared
+        // words are written before a barrier and read after it.
         unsafe {
             let up_to = warp::warp_inclusive_sum(u32::from(keep));
             if lane == warp::SIZE - 1 {

@@ -1,6 +1,6 @@
 //! Stream compaction: keep some elements, write them side by side, in any order.
 //!
-//! Everything about it is easy but one question: a thread that keeps its element must learn a
+//! Everything about it is easy but one question: a thread that keeps its element needs a
 //! position in the output that no other thread gets. A [`Position`] answers it, and each file here
 //! is one answer. What the elements are, and which of them are kept, is a [`Source`].
 //!
@@ -66,7 +66,7 @@ pub trait Source {
     unsafe fn store(&self, at: u64, item: Self::Item);
 }
 
-/// How a thread learns where its element goes.
+/// How a thread finds where its element goes.
 pub trait Position {
     /// A position of the caller's own if it keeps its element; else anything. `counter` grows by
     /// the number of elements kept.
@@ -83,7 +83,7 @@ pub trait Position {
 
 /// The body of the kernels: one element for each thread of a grid that covers `n`.
 ///
-/// Threads behind the end keep nothing, and still come along: a barrier waits for every thread.
+/// Threads beyond the end keep nothing, and still take part: a barrier waits for every thread.
 ///
 /// # Safety
 /// As for [`Position::of`]; the source has `n` elements, and room for those that are kept.

@@ -24,8 +24,8 @@ pub unsafe fn compact_rounds<S: Source, const R: usize>(source: &S, n: u64, coun
     let block = u64::from(thread::block_idx_x()) * u64::from(THREADS) * R as u64;
     let first = block + u64::from(warp_id * warp::SIZE * R as u32 + lane);
 
-    // SAFETY: elements are below `n`. Every thread of the block comes to each barrier, every lane
-    // to each ballot. Shared words are written before a barrier and read behind it.
+    // SAFETY: elements are below `n`. Every thread of the block reaches each barrier, every lane
+    // to each ballot. Shared words are written before a barrier and read after it.
     unsafe {
         let mut items = [S::Item::default(); R];
         let mut r = 0;

@@ -15,9 +15,9 @@ impl<const N: u32> Position for Tiles<N> {
         let memory = BlockMemory::of_block();
         let tile = Tile::<N>::converged();
         let t = thread::thread_idx_x();
-        // SAFETY: every thread of the block comes to each barrier, and so all tiles of a warp to
-        // each vote and shuffle together. Between two barriers a shared word is written by one
-        // thread, or only counted in.
+        // SAFETY: every thread of the block reaches each barrier, and so all tiles of a warp
+        // to each vote and shuffle together. Between two barriers a shared word is written by
+        // one thread, or only counted in.
         unsafe {
             if t == 0 {
                 memory.count.store(0);

@@ -21,7 +21,7 @@ impl BlockScan for HillisSteele {
         let t = thread::thread_idx_x();
         let lane = warp::lane_id();
         let warp_id = t / warp::SIZE;
-        // SAFETY: every thread comes to each barrier, every lane to each scan of its warp, whose
+        // SAFETY: every thread reaches each barrier, every lane to each scan of its warp, whose
         // segment that no other warp accesses meanwhile.
         unsafe {
             let of_warp = warp_scan(stage.add(warp_id * warp::SIZE), x);

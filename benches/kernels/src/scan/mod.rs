@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | **scan, then fan**: scan every part; scan the parts' sums; add to each part what is before it | a part kernel with `sums`, the sums, [`fan`] | 4 |
 //! | **reduce, then scan**: add up every part; scan the sums; scan every part from what is before it | [`reduce`], the sums, a part kernel with `before` | 3 |
-//! | **single pass**, the library's own: a part learns what is before it from its neighbours, by decoupled look-back | one | 2 |
+//! | **single pass**, the library's own: a part gets the sum before it from its neighbours, by decoupled look-back | one | 2 |
 //!
 //! The part kernels ([`parts`]) differ in how a block scans a tile, that is as many elements as it has
 //! threads; a part longer than a tile is walked tile by tile with the sum so far carried along.

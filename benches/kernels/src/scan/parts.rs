@@ -12,7 +12,7 @@ unsafe fn scan_part<S: BlockScan>(args: &ScanArgs) {
     let (begin, end) = args.part();
     let t = thread::thread_idx_x();
     // SAFETY: elements are below `end`. The loop is the same for all threads of the block, so all
-    // of them come to each scan and each barrier; the barrier keeps a tile's shared memory from
+    // of them reach each scan and each barrier; the barrier keeps a tile's shared memory from
     // being written while some still read what the tile before left there.
     unsafe {
         let mut carry = args.before();

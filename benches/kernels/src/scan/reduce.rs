@@ -14,8 +14,8 @@ unsafe fn block_sum(x: u32) -> u32 {
     let sums = SharedPtr::<u32>::dynamic();
     let lane = warp::lane_id();
     let warp_id = thread::thread_idx_x() / warp::SIZE;
-    // SAFETY: every thread comes to the barrier, every lane to each sum. Words are written before
-    // the barrier and read behind it.
+    // SAFETY: every thread reaches the barrier, every lane to each sum. Words are written before
+    // the barrier and read after it.
     unsafe {
         let of_warp = warp::warp_reduce_add(x);
         if lane == 0 {
@@ -36,7 +36,7 @@ kernel! {
     pub static REDUCE = fn ladder_scan_reduce(args: ScanArgs) {
         let (begin, end) = args.part();
         let t = thread::thread_idx_x();
-        // SAFETY: `i` is in the block's part; every thread comes to the sum.
+        // SAFETY: `i` is in the block's part; every thread reaches the sum.
         unsafe {
             let mut sum = 0u32;
             let mut i = begin + u64::from(t);
@@ -55,7 +55,7 @@ kernel! {
         let (begin, end) = args.part();
         let t = thread::thread_idx_x();
         // SAFETY: elements are in the block's part, which begins at a multiple of 16 bytes; every
-        // thread comes to the sum.
+        // thread reaches the sum.
         unsafe {
             let mut sum = 0u32;
             let mut i = begin + u64::from(t * PER_VECTOR);

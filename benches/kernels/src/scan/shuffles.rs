@@ -15,8 +15,8 @@ impl BlockScan for Shuffles {
         let sums = SharedPtr::<u32>::dynamic();
         let lane = warp::lane_id();
         let warp_id = thread::thread_idx_x() / warp::SIZE;
-        // SAFETY: every thread comes to each barrier, every lane to each sum. Words are written
-        // before a barrier and read behind it.
+        // SAFETY: every thread reaches each barrier, every lane to each sum. Words are written
+        // before a barrier and read after it.
         unsafe {
             let of_warp = warp::warp_inclusive_sum(x);
             if lane == warp::SIZE - 1 {

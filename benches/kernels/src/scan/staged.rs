@@ -14,7 +14,7 @@ impl BlockScan for Staged {
     unsafe fn scan(x: u32) -> (u32, u32) {
         let stage = SharedPtr::<u32>::dynamic();
         let t = thread::thread_idx_x();
-        // SAFETY: every thread comes to each barrier; between them one thread has the stage.
+        // SAFETY: every thread reaches each barrier; between them one thread has the stage.
         unsafe {
             stage.add(t).store(x);
             thread::sync_threads();

@@ -19,7 +19,7 @@ impl BlockScan for Warps {
         let sums = stage.add(TILE);
         let t = thread::thread_idx_x();
         let warp_id = t / warp::SIZE;
-        // SAFETY: every lane comes to the barrier of its warp, every thread to those of the block.
+        // SAFETY: every lane reaches the barrier of its warp, every thread to those of the block.
         // Between them a word is touched by one thread.
         unsafe {
             stage.add(t).store(x);
