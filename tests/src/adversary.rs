@@ -1,7 +1,7 @@
-//! Keys that somebody has made who knows a map's seed: their walks are all the same, slab by slab.
+//! Keys that are made with a map's seed: their walks are all the same, slab by slab.
 //!
 //! The hash is a bijection, so that a key for any hash can be computed. That is no weakness of a map
-//! whose seed nobody knows.
+//! whose seed is unknown.
 
 use gpumap_kernels::hash::KeyHash;
 

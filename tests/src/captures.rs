@@ -13,7 +13,7 @@ use cudarc::driver::sys::{
 };
 use gpumap::Device;
 
-/// A thread that captures when it is told to. On the CPU there is nothing to capture.
+/// A thread that captures on command. On the CPU there is nothing to capture.
 #[derive(Debug)]
 pub struct Captures {
     /// Two threads that capture would destroy each other's captures: tests take turns.
@@ -79,7 +79,7 @@ impl Drop for Captures {
     }
 }
 
-/// Begins a capture at one turn and ends it at the next, and tells what the driver returned.
+/// Begins a capture at one turn and ends it at the next, and returns what the driver returned.
 ///
 /// # Safety
 /// The context is alive until this returns.

@@ -204,7 +204,7 @@ pub fn targets_of_all_kernels() -> Vec<Target> {
     all
 }
 
-/// The seed of a device with deferred streams, if that is what is asked for.
+/// The seed of a device with deferred streams, if that was selected.
 fn deferred_seed(wish: &str) -> Option<u64> {
     wish.strip_prefix("deferred:")?.parse().ok()
 }

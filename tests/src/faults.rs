@@ -52,7 +52,7 @@ pub trait Subject {
     }
     /// Empties it.
     fn clear(&self) -> Result<()>;
-    /// Cells that nobody will use again. Panics if one is in two places.
+    /// Cells that are lost. Panics if one is in two places.
     fn idle_cells(&self) -> usize {
         0
     }
@@ -219,7 +219,7 @@ pub fn try_every_call_but<S: Subject, A: Debug + PartialEq>(
         }) {
             calls += 1;
         }
-        // Of the last ones none asks for memory.
+        // Of the last ones none allocates memory.
         tally.calls = tally.calls.max(calls);
     }
     assert!(
@@ -243,7 +243,7 @@ impl<S: Subject, A: Debug + PartialEq> Trial<'_, S, A> {
         };
         if fault == Fault::Lost {
             assert_lost(&map, &answer);
-            // Nothing but its end is asked of it any more.
+            // It is only dropped.
             drop(map);
         } else {
             faults.heal();
@@ -333,7 +333,7 @@ fn assert_says(error: &Error, failed: Call) {
     assert!(says, "{failed:?} failed, and the error says: {error:?}");
 }
 
-/// Panics unless a map on a lost device refuses all that it is asked.
+/// Panics unless a map on a lost device refuses every call.
 fn assert_lost<A: Debug>(map: &impl Subject, answer: &Result<A>) {
     let refusals = [
         answer.as_ref().err().map(|error| format!("{error:?}")),

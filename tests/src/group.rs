@@ -11,7 +11,7 @@
 //! large ones are.
 //!
 //! One test program serves a laptop and a machine with several GPUs. Too few GPUs for the last kind is
-//! said, once per program, and is a failure where `GPUMAP_DEVICES` asks for them.
+//! said, once per program, and is a failure where `GPUMAP_DEVICES` selects them.
 
 use std::fmt;
 use std::sync::OnceLock;

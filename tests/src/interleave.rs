@@ -87,7 +87,7 @@ pub fn start_of(seed: u64, warp: u64) -> u64 {
 /// A pointer that lanes share; each writes to elements of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Out<T>(*mut T);
-// SAFETY: see the type; who uses the pointer answers for it.
+// SAFETY: see the type; the code that uses the pointer answers for it.
 unsafe impl<T> Sync for Out<T> {}
 
 impl<T> Out<T> {
@@ -148,7 +148,7 @@ impl<F: Format> Inputs<F> {
     }
 }
 
-/// A value that tells its key and its place in the batch.
+/// A value made of its key and its place in the batch.
 fn value_for(key: u64, i: u64) -> u64 {
     let z = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z << 16 ^ z >> 48 << 48 ^ i

@@ -108,8 +108,8 @@ pub fn nth_key<K: Key>(i: u64) -> K {
     key(i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// A value that belongs to a key and to the `writer` that stores it: whoever reads it can tell
-/// whether it was made for this key, and by whom.
+/// A value that belongs to a key and to the `writer` that stores it: a reader can check that it
+/// was made for this key, and by which writer.
 pub fn value_by<K: Key, V: Value>(k: K, writer: u8) -> V {
     let z = (key_bits(k) ^ 0x5851_f42d_4c95_7f2d).wrapping_mul(0xd134_2543_de82_ef95);
     value((z ^ z >> 32) << 8 | u64::from(writer))
@@ -121,7 +121,7 @@ pub fn writer_of<K: Key, V: Value>(k: K, v: V) -> u8 {
     let expected = value_bits(value_by::<K, V>(k, writer));
     assert!(
         value_bits(v) == expected,
-        "key {:#x} has the value {:#x}, which nobody wrote for it",
+        "key {:#x} has the value {:#x}, which no writer wrote for it",
         key_bits(k),
         value_bits(v)
     );

@@ -375,7 +375,8 @@ impl<'t, K: Key, V: Value> Sequence<'t, K, V> {
         }
     }
 
-    /// Of several equal keys one is told that it was removed, with its value where it says so.
+    /// Of several equal keys one has the answer that it was removed, with its value where it says
+    /// so.
     fn compare_removed(
         &mut self,
         keys: &[K],

@@ -14,7 +14,7 @@ use crate::pairs::{key, key_bits, key_hash, mask, nth_key, slot_bytes, word_byte
 /// The shape of a map with `submap_slots`, `page_slabs` and a seed.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Slots of each submap, as asked for.
+    /// Slots of each submap, as requested.
     asked: Vec<usize>,
     /// Slots of each submap, as they are.
     slots: Vec<usize>,

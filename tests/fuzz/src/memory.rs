@@ -64,7 +64,7 @@ fn change(bytes: isize) -> bool {
         let held = account.held.get().saturating_add(bytes);
         account.peak.set(account.peak.get().max(held));
         if held > MOST as isize {
-            // Who cannot do without it aborts next, and takes all that was printed with it.
+            // A caller that cannot do without it aborts next, and all that was printed is lost.
             let mut out = std::io::stderr();
             let _ = out.write_all(&account.which.get());
             let _ = out.write_all(b": asks for more memory than there is\n");

@@ -1,4 +1,4 @@
-//! Saved maps: checksums that fit, so that what is behind them is tried as well.
+//! Saved maps: checksums that fit, so that what is after them is tried as well.
 
 /// Bytes of a header; its last four are a checksum.
 const HEADER: usize = 64;

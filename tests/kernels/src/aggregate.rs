@@ -25,7 +25,7 @@ kernel! {
     /// Each thread takes tickets: from one of three counters together with its whole warp, from
     /// one of five in branches that part the warp, and as many as its word says from one for all.
     pub static AGGREGATE = fn facade_aggregate(args: AggregateArgs) {
-        // SAFETY: blocks are whole warps, and all lanes come to the calls that name the warp;
+        // SAFETY: blocks are whole warps, and all lanes reach the calls that name the warp;
         // there is an input and a row of tickets for each thread.
         unsafe {
             let i = thread::index() as usize;

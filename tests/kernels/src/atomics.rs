@@ -105,7 +105,7 @@ kernel! {
     /// A counter of the block in shared memory. `old` gets what each thread's add found.
     pub static BLOCK = fn facade_atomic_block(args: AtomicArgs) {
         let counter = shared_array![u32; 1];
-        // SAFETY: one thread sets the counter before the barrier; all add to it behind it.
+        // SAFETY: one thread sets the counter before the barrier; all add to it after it.
         unsafe {
             if thread::thread_idx_x() == 0 {
                 *counter = 0;

@@ -15,7 +15,7 @@ const ALL: LaneMask = LaneMask::FULL;
 kernel! {
     /// Every collective of a whole warp, and votes of its halves by themselves.
     pub static WARP = fn facade_warp(args: RowArgs) {
-        // SAFETY: blocks are whole warps; all lanes come to each collective that names them.
+        // SAFETY: blocks are whole warps; all lanes reach each collective that names them.
         unsafe {
             let v = args.word();
             let lane = warp::lane_id();
@@ -41,7 +41,7 @@ kernel! {
             args.put(13, warp::warp_shuffle_idx(ALL, f64::from_bits(v), 1, 4).to_bits());
         }
     }
-    /// Collectives behind a branch whose outcome is known on each way to them: what a compiler
+    /// Collectives after a branch whose outcome is known on each way to them: what a compiler
     /// that does not know them to be convergent copies into both arms.
     pub static BRANCHES = fn facade_branches(args: RowArgs) {
         // SAFETY: as above; the branches meet again before each collective.

@@ -2,8 +2,8 @@
 //! memory and width of load, one group per kernel.
 //!
 //! Each thread writes what it got to its own row of `out`, and the host compares with plain
-//! Rust. They are kernels of a crate of their own with PTX of its own, which is also how other
-//! people's kernels come to a device.
+//! Rust. They are kernels of a crate of their own with PTX of its own, which is also how a
+//! user's kernels are loaded on a device.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
 pub mod aggregate;

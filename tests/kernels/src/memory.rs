@@ -20,7 +20,7 @@ kernel! {
         let dynamic = shared::dynamic_shared_mem::<u64>();
         let t = thread::thread_idx_x() as usize;
         // SAFETY: one block of that many threads; each writes its own places, and reads those
-        // of others behind the barrier only.
+        // of others after the barrier only.
         unsafe {
             let v = args.word();
             *words.add(t) = v;
@@ -61,7 +61,7 @@ unsafe fn copy<T: Vector>(args: &CopyArgs, width: u64) {
     let (from, to) = (args.from.cast::<T>(), args.to.cast::<T>());
     let mut i = thread::index() as usize;
     while i < len {
-        // SAFETY: `i` is in each of the sections; nobody else writes there.
+        // SAFETY: `i` is in each of the sections; nothing else writes there.
         unsafe {
             mem::store(to.add(at(0) + i), mem::load(from.add(at(0) + i)));
             mem::store(to.add(at(1) + i), mem::load_streaming(from.add(at(1) + i)));

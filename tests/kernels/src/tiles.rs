@@ -14,7 +14,7 @@ pub const ROW: u32 = 12;
 /// Blocks are whole warps.
 #[inline(always)]
 unsafe fn tile<const N: u32>(args: &RowArgs) {
-    // SAFETY: the whole warp comes to the collectives of the converged tile; to those of the
+    // SAFETY: the whole warp reaches the collectives of the converged tile; to those of the
     // diverging one all lanes of a tile, since what the loop depends on is the same in them.
     unsafe {
         let v = args.word();

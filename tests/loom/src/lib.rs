@@ -52,7 +52,7 @@ pub fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
         count.fetch_add(1, Relaxed);
         model();
     });
-    // For whoever runs the tests with `--nocapture`.
+    // Shown when tests run with `--nocapture`.
     let name = thread::current().name().unwrap_or("model").to_owned();
     println!("{name}: {} orders of events", orders.load(Relaxed));
 }

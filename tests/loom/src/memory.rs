@@ -8,7 +8,7 @@ use gpumap_simt::executor::Model;
 use loom::sync::atomic::{AtomicUsize, Ordering, fence};
 use loom::thread::{self, ThreadId};
 
-/// What is wrong with a memory, to see that the models notice.
+/// What is wrong with a memory, to see that the models fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -114,7 +114,7 @@ impl LoomMemory {
 impl Model for LoomMemory {
     unsafe fn load(&self, p: *const u128, order: Order) -> u128 {
         let Some(unit) = self.units.get(&p.addr()) else {
-            // SAFETY: the caller's promise, and nobody writes there.
+            // SAFETY: the caller's promise, and nothing writes there.
             return unsafe { p.read() };
         };
         let value = self.load_unit(p.addr(), unit, order);

@@ -1,4 +1,4 @@
-//! Slots of 8 + 8 bytes with a bug, to see that the models notice.
+//! Slots of 8 + 8 bytes with a bug, to see that the models fail.
 
 use std::marker::PhantomData;
 

@@ -5,7 +5,7 @@ pub use loom::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 use std::ops::{Deref, DerefMut};
 
-/// Nobody panics under a lock and goes on.
+/// No thread panics under a lock and goes on.
 const SOUND: &str = "a lock is not poisoned";
 
 /// A mutex.

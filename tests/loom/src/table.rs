@@ -28,7 +28,7 @@ struct Memory {
     directory: Submap,
 }
 
-/// A map of one slab, whose last slots are free and whose others have pairs that nobody touches.
+/// A map of one slab, whose last slots are free and whose others have pairs that nothing touches.
 pub struct Table<F> {
     /// Owned. Only used through the pointer, since threads of a model do so too.
     memory: *mut Memory,
@@ -67,7 +67,7 @@ impl<F: Format> Table<F> {
         unsafe { (*memory).directory.slabs = slabs.cast() };
         for i in 0..Self::SLOTS - free {
             let filler = F::Word::from_u64(0x7000 + u64::from(i));
-            // SAFETY: a slot of the slab, which is nobody else's yet.
+            // SAFETY: a slot of the slab, which no other thread uses yet.
             unsafe { F::write(slabs.cast(), i.into(), filler, F::Value::from_u64(0)) };
         }
         table
@@ -87,7 +87,7 @@ impl<F: Format> Table<F> {
     pub fn bury_cell(&self, alias: u64) {
         for i in 0..Self::SLOTS {
             let value = F::Value::from_u64(0);
-            // SAFETY: a slot of the cell, which is nobody else's yet.
+            // SAFETY: a slot of the cell, which no other thread uses yet.
             unsafe { F::write(self.cell(alias), i.into(), F::Word::TOMBSTONE, value) };
         }
     }
@@ -141,7 +141,7 @@ impl<F: Format> Table<F> {
                 let (word, value) = unsafe { F::read(begin, i) };
                 assert!(
                     !F::HAS_BUSY || word != F::Word::BUSY,
-                    "nobody is writing any more"
+                    "no thread writes any more"
                 );
                 if slab == 0 && i >= u64::from(Self::SLOTS - self.free) && word.is_key() {
                     note(F::key(word).to_u64(), value);

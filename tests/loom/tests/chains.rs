@@ -26,7 +26,7 @@ const WORDS: usize = 32;
 
 type Bytes = [u128; VECTORS];
 
-/// How a unit is linked behind a slab.
+/// How a unit is linked after a slab.
 type PutBehind = unsafe fn(&Pool, Slab, SlabIndex) -> SlabIndex;
 
 /// One bucket, whose base slab is full, and the bases of the reserved keys.
@@ -110,7 +110,7 @@ impl<F: Format> Chain<F> {
         }
     }
 
-    /// The pairs behind the base slab, and how many slabs those are, when all threads are done.
+    /// The pairs after the base slab, and how many slabs those are, when all threads are done.
     fn pairs(&self) -> (HashMap<u64, u64>, u32) {
         let (mut pairs, mut linked) = (HashMap::new(), 0);
         let memory = self.memory.cast_const();
@@ -262,7 +262,7 @@ fn on_chain<F: Format + Send + Sync>(
     );
 }
 
-/// Two keys come to the end of a full chain: one slab is linked, the other unit is given back.
+/// Two keys reach the end of a full chain: one slab is linked, the other unit is given back.
 fn two_keys<F: Format>(chain: &Chain<F>, view: ChainedView, put_behind: PutBehind) {
     let other = thread::spawn(move || insert::<F>(&view, (6, 60), put_behind));
     assert_eq!(insert::<F>(&view, (5, 50), put_behind), Outcome::Stored);
@@ -272,7 +272,8 @@ fn two_keys<F: Format>(chain: &Chain<F>, view: ChainedView, put_behind: PutBehin
     assert_eq!((linked, chain.taken(2)), (1, 1), "a unit was lost");
 }
 
-/// The same with one unit: who gets none finds the other's linked, or says that there is no room.
+/// The same with one unit: the lane without one finds the other's linked, or returns that there is
+/// no room.
 fn one_unit<F: Format>(chain: &Chain<F>, view: ChainedView, put_behind: PutBehind) {
     let other = thread::spawn(move || insert::<F>(&view, (6, 60), put_behind));
     let mine = insert::<F>(&view, (5, 50), put_behind);

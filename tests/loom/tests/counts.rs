@@ -34,7 +34,7 @@ fn two_blocks(fault: Fault, block: fn(Counters)) {
     launch(fault, [block, block], [2, 20]);
 }
 
-/// Runs a launch of these blocks, which come to so many stored and unplaced pairs.
+/// Runs a launch of these blocks, which have so many stored and unplaced pairs in sum.
 fn launch(fault: Fault, [one, another]: [fn(Counters); 2], counts: [u64; MIRRORED]) {
     explore_on(3, fault, Home::new, move |home| {
         let mut mirror = Box::new([!0u64; MIRRORED]);

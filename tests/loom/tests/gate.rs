@@ -26,7 +26,7 @@ fn pass(gate: &Gate, inside: &[AtomicUsize; 2], kind: Kind) {
     drop(pass);
 }
 
-/// Calls of both kinds: they do not meet, and nobody waits for ever, which loom would tell.
+/// Calls of both kinds: they do not meet, and none waits for ever, which loom would report.
 fn calls(kinds: &'static [Kind]) {
     explore(3, move || {
         let gate = Rc::new(Gate::default());

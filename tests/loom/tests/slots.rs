@@ -27,7 +27,7 @@ fn on_table<F: Format + Send + Sync>(room: u32, fault: Fault, model: fn(&Table<F
     });
 }
 
-/// Two insert one key and a third looks on: one of them stores it, and nobody sees another value.
+/// Two insert one key and a third reads: one of them stores it, and none sees another value.
 fn one_key<F: Format>(table: &Table<F>, map: Map) {
     let other = thread::spawn(move || insert::<F>(map, 5, 50));
     let reader = thread::spawn(move || get::<F>(map, 5));
@@ -43,7 +43,7 @@ fn one_key<F: Format>(table: &Table<F>, map: Map) {
     assert_eq!(table.pairs(), [(5, value)].into());
 }
 
-/// Two keys come to one empty slot, with one more behind it.
+/// Two keys reach one empty slot, with one more after it.
 fn two_keys<F: Format>(table: &Table<F>, map: Map) {
     let other = thread::spawn(move || insert::<F>(map, 6, 60));
     let reader = thread::spawn(move || (get::<F>(map, 6), get::<F>(map, 5)));
@@ -86,7 +86,7 @@ fn additions<F: Format>(table: &Table<F>, map: Map) {
     let seen = reader.join().unwrap();
     assert!(
         [None, Some(1), Some(10), Some(11)].contains(&seen),
-        "a sum of nobody: {seen:x?}"
+        "a sum of no thread: {seen:x?}"
     );
     assert_eq!(table.pairs(), [(5, 11)].into(), "an addition was lost");
 }
@@ -99,7 +99,7 @@ fn additions_to_a_pair<F: Format>(table: &Table<F>, map: Map) {
     assert_eq!(table.pairs(), [(5, 111)].into(), "an addition was lost");
 }
 
-/// Whoever gets or inserts is told what all others are told.
+/// All gets and inserts return the same.
 fn entries<F: Format>(table: &Table<F>, map: Map) {
     let other = thread::spawn(move || get_or_insert::<F>(map, 5, 50));
     let mine = get_or_insert::<F>(map, 5, 51);

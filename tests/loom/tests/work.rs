@@ -37,7 +37,7 @@ impl Stream {
         self.ended.fetch_max(given, Ordering::Relaxed);
     }
 
-    /// Asks whether something has ended that this thread has queued.
+    /// Checks whether something has ended that this thread has queued.
     fn check(&self, number: usize) {
         if self.work.has_ended() {
             let ended = self.ended.load(Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Chained maps: every verb by whole warps, and a kernel that stores pairs whose number nobody
-//! knows before it runs.
+//! Chained maps: every verb by whole warps, and a kernel that stores pairs whose number is not
+//! known before it runs.
 
 use gpumap_kernels::chained::chained_ref::ChainedRef;
 use gpumap_kernels::hash::mix64;
@@ -75,7 +75,7 @@ where
         }
         let key_if = |which| (op == which).then_some(pair.0);
         let pair_if = |which| (op == which).then_some(pair);
-        // SAFETY: the whole warp comes to each verb, and some of its lanes bring something.
+        // SAFETY: the whole warp reaches each verb, and some of its lanes bring something.
         unsafe {
             let got = map.get(key_if(op::GET));
             let inserted = map.insert(pair_if(op::INSERT));
@@ -167,7 +167,7 @@ where
         let mut map = self.map.by_warp();
         let i = thread::index();
         let (mut key, mut done, mut end) = (0, 0, 0);
-        // SAFETY: below the length; the whole warp takes the same number of turns, and comes to the
+        // SAFETY: below the length; the whole warp takes the same number of turns, and reaches the
         // verb in each.
         unsafe {
             if i < self.len {

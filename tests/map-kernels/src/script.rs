@@ -166,7 +166,7 @@ where
         }
         let map = self.map;
         // SAFETY: below the length; the map was lent to this launch. The lanes of a tile have one
-        // operation, so they come to the same verb with the same arguments.
+        // operation, so they call the same verb with the same arguments.
         unsafe {
             let (op, key, value) = self.load(i);
             self.answer(match op {

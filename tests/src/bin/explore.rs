@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         jobs: options.jobs.unwrap_or_else(all),
         shrinking: 3000,
     };
-    // A panic is a failure like any other, and is told with its seed.
+    // A panic is a failure like any other, and is reported with its seed.
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let tallies = hunt(&cases, limits);

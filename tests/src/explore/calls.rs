@@ -1,4 +1,4 @@
-//! Calls of several threads that take turns, and what they were told.
+//! Calls of several threads that take turns, and their results.
 
 use std::sync::Mutex;
 
@@ -12,7 +12,7 @@ const CALLERS: u64 = 3;
 /// What a call did to each of its keys, or what was wrong.
 pub type Told = Result<Vec<(u64, Deed)>, String>;
 
-/// Runs so many calls on each of some threads, and notes what they were told, with the times. Call
+/// Runs so many calls on each of some threads, and notes their results, with the times. Call
 /// number `n` is `call(n)`.
 ///
 /// # Errors

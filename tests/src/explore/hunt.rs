@@ -11,7 +11,7 @@ use gpumap::executor::Script;
 
 use super::Case;
 
-/// Failures of one case that are shrunk; of more, one would learn no more.
+/// Failures of one case that are shrunk; more of them would show nothing new.
 const ENOUGH: usize = 3;
 
 /// When a hunt ends.
@@ -21,7 +21,7 @@ pub struct Limits {
     pub first: u64,
     /// How many seeds each case gets at most.
     pub seeds: u64,
-    /// How long it takes at most, but for runs under way and for shrinking.
+    /// How long it takes at most, except for runs under way and for shrinking.
     pub time: Duration,
     /// Threads; 0 counts as 1.
     pub jobs: usize,
@@ -37,7 +37,7 @@ impl Limits {
     }
 }
 
-/// What the runs of a case came to.
+/// The results of the runs of a case.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Schedules that were run.

@@ -28,7 +28,7 @@ struct Dump {
 }
 
 impl Dump {
-    /// A key that nobody ever removed is there once it has been stored, and is reported once. Others
+    /// A key that was never removed is there once it has been stored, and is reported once. Others
     /// may come again when they were removed.
     fn check(&self, history: &History) -> Result<(), String> {
         for key in history.keys() {
@@ -54,7 +54,7 @@ impl Dump {
     }
 }
 
-/// One call of a map, with what it was told.
+/// One call of a map, with its result.
 #[derive(Clone, Copy)]
 struct Call<'a, K: Key, V: Value> {
     map: &'a Map<K, V>,
@@ -67,7 +67,7 @@ struct Call<'a, K: Key, V: Value> {
 }
 
 /// A map that grows; or one with room, or hardly enough, whose pages are made, with two seeds in eleven, with
-/// the batches that come when nobody else is there.
+/// the batches that come when no other call is in flight.
 pub struct Maps<const BUILDS: bool>;
 
 impl<const BUILDS: bool> WholeMap for Maps<BUILDS> {
@@ -94,7 +94,7 @@ impl<const BUILDS: bool> WholeMap for Maps<BUILDS> {
         };
         let builder = Map::<K, V>::builder(&device);
         let builder = match seed % 11 {
-            // Nearly full: searches ask for marks.
+            // Nearly full: searches read marks.
             1 if BUILDS => builder
                 .capacity(KEYS as usize)
                 .page_slabs(4)

@@ -1,4 +1,4 @@
-//! The exploration of interleavings: small configurations in which everybody meets, run under many
+//! The exploration of interleavings: small configurations in which all threads meet, run under many
 //! schedules, and checked against one order of events per key.
 //!
 //! A [`Case`] with a seed is one run, always the same: the seed chooses the schedule, the memory and
@@ -12,8 +12,8 @@
 //! | `whole` | the kinds of slots of whole maps |
 //! | `maps` | a whole map under the calls of several threads: it grows, or takes large batches |
 //! | `chains`, `arenas` | a whole chained map, and one with large values, under such calls |
-//! | `calls` | several threads, and what they were told |
-//! | `hunt` | many seeds, and what they come to |
+//! | `calls` | several threads, and the results of their calls |
+//! | `hunt` | many seeds, and their results |
 //!
 //! All of it runs on the CPU executor, whatever the target.
 
@@ -48,7 +48,7 @@ pub struct Case {
     pub run: fn(seed: u64, config: Config) -> Run,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Its interleaving.

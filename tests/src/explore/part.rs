@@ -1,4 +1,4 @@
-//! One launch of one warp: a verb, its inputs, and what it was told of each, with the times.
+//! One launch of one warp: a verb, its inputs, and the answer for each, with the times.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,9 +63,9 @@ impl<F: Format, V: Verb<F>> Verb<F> for Hasty<V> {
 }
 
 impl<F: Format> Part<F> {
-    /// A launch with these keys, at most 32. Its values are its own, told from those of others by
-    /// `number`. Some replace by the same value, and what they add is the same everywhere: the more
-    /// operations are alike, the fewer orders there are to search.
+    /// A launch with these keys, at most 32. Its values are its own, distinguished from those of
+    /// others by `number`. Some replace by the same value, and what they add is the same
+    /// everywhere: the more operations are alike, the fewer orders there are to search.
     ///
     /// # Panics
     /// If there are more keys.
@@ -75,7 +75,7 @@ impl<F: Format> Part<F> {
         assert!(len <= PER_WARP as usize, "more keys than lanes");
         let value = |i: u64| match role {
             Role::Add => 0x1_0001_0001,
-            // Both halves tell who wrote them.
+            // Both halves name the launch that wrote them.
             Role::Upsert => ((number << 8) | (i / 8)) * 0x1_0000_0001,
             _ => (number << 8 | i) * 0x1_0000_0001,
         };

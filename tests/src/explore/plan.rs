@@ -27,7 +27,7 @@ pub enum Role {
 pub enum Start {
     /// Nothing.
     Empty,
-    /// Tombstones, but for three slots.
+    /// Tombstones, except for three slots.
     Tombstones,
     /// Every second one of the keys.
     Half,

@@ -228,7 +228,7 @@ impl<F: Format> Dump<F> {
         } else {
             Out::of(&mut self.tiles)
         };
-        // SAFETY: whoever runs it has a grid as said, and keeps the table.
+        // SAFETY: the caller has a grid as said, and keeps the table.
         Box::new(move || unsafe {
             dump::<F>(&RetrieveAllArgs {
                 chunks,

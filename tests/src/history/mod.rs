@@ -1,5 +1,5 @@
-//! What many lanes were told, with the times of it, and whether what they were told of one key fits
-//! one order of events: each operation takes effect at one moment between its beginning and its end
+//! The answers of many lanes, with their times, and whether those for one key fit one order of
+//! events: each operation takes effect at one moment between its beginning and its end
 //! (Herlihy and Wing, 1990).
 
 mod search;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::BuildHasher;
 
-/// What an operation on a key does, and what it was told.
+/// What an operation on a key does, and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// Stores a value if the key is absent; whether it was.
@@ -31,7 +31,7 @@ pub enum Deed {
     Remove(bool),
     /// Stores a value, whatever was there.
     Put(u64),
-    /// Stores a value if the key is absent; whether it was nobody said.
+    /// Stores a value if the key is absent; the answer does not say whether it was.
     Offer(u64),
     /// Removes the key; what was there.
     Take(Option<u64>),
@@ -51,7 +51,7 @@ pub struct Event {
 }
 
 impl Deed {
-    /// What is there afterwards, if that is what it was told of what was there before. Values are
+    /// What is there afterwards, if its answer fits what was there before. Values are
     /// cut to `mask`.
     fn after(self, before: Option<u64>, mask: u64) -> Option<Option<u64>> {
         let absent = before.is_none();
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn sixty_events_at_once_are_decided() {
-        // Additions one after the other, as everybody has seen, but for the one that found none.
+        // Additions one after the other, as each has seen, except for the one that found none.
         let history = |first: u64| -> Vec<Event> {
             let adds = (0..12).map(|i| event(Deed::Add(1 << i, i == first), i, 100));
             let sum = |i: u64| (i > 0).then_some((1 << i.min(12)) - 1);

@@ -58,7 +58,7 @@ impl<K: Key, V: Value> Sequence<'_, K, V> {
         }
     }
 
-    /// Does to the oracle what the map was asked to, and says what the map should have answered.
+    /// Does the map's operation to the oracle, and returns what the map should have answered.
     fn answer(&mut self, operation: Operation, k: u64, v: u64) -> Answer<u64> {
         match (operation, self.oracle.get(&k).copied()) {
             (Operation::Get | Operation::Remove, None) => Answer::Absent,

@@ -8,7 +8,7 @@ use crate::Target;
 /// What all bytes of the buffer hold at first.
 const CANARY: u8 = 0x5a;
 
-/// Places before the part, and behind it.
+/// Places before the part, and after it.
 const BESIDE: usize = 3;
 
 /// A part of a buffer.

@@ -28,7 +28,7 @@ pub struct Setup {
     pub growing: Growing,
     /// How many pairs it is planned for.
     pub capacity: usize,
-    /// Slots of each submap, in place of the planned; then it does not grow, and what fits is
+    /// Slots of each submap, instead of the planned; then it does not grow, and what fits is
     /// known exactly until something is removed.
     pub slots: Option<Vec<usize>>,
     /// How many submaps.

@@ -65,7 +65,7 @@ pub fn during<T>(on: &Target, beside: Beside, work: impl FnOnce() -> T) -> (T, C
                 })
             })
             .collect();
-        // None if the thread has panicked, which its join tells.
+        // None if the thread has panicked, which its join returns.
         let _ = is_ready.recv();
         let answer = work();
         stop.store(true, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use crate::{key, key_bits, value, value_bits};
 /// Keys that all threads add to; the last three have bits that mean a state of a slot.
 pub const SHARED: usize = 259;
 
-/// Shared key number `i`, behind all the keys of the threads.
+/// Shared key number `i`, after all the keys of the threads.
 pub fn shared_key<K: Key>(first: u64, i: usize) -> K {
     match i.checked_sub(SHARED - 3) {
         Some(state) => key(!(state as u64)),
@@ -20,7 +20,7 @@ pub fn shared_key<K: Key>(first: u64, i: usize) -> K {
     }
 }
 
-/// What a call came to: nothing, or what was wrong.
+/// The result of a call: nothing, or what was wrong.
 type Checked = Result<(), String>;
 
 pub struct Worker<'m, K: Key, V: Value> {
@@ -36,7 +36,7 @@ pub struct Worker<'m, K: Key, V: Value> {
     /// The value of each of its keys.
     values: Vec<Option<u64>>,
     len: usize,
-    /// How many of its keys it would like to be there.
+    /// About how many of its keys are to be there.
     goal: usize,
     /// What it has added to the shared keys.
     pub added: Vec<u64>,

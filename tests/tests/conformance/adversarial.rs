@@ -1,4 +1,4 @@
-//! Keys made to collide under a seed that somebody knows: in a map with another seed they are keys like
+//! Keys made to collide under a known seed: in a map with another seed they are keys like
 //! all others, and in the map that they were made for everything ends, soon, and is right.
 
 use std::time::Duration;

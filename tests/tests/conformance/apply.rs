@@ -16,7 +16,7 @@ const ALL: [Operation; 4] = [
     Operation::Remove,
 ];
 
-/// Does to an oracle what a map is asked to, and says what the map should answer.
+/// Does a map's operation to an oracle, and returns what the map should answer.
 fn expected(held: &mut Oracle, operation: Operation, key: u64, value: u64) -> Answer<u64> {
     let there = held.get(&key).copied();
     match (operation, there) {
@@ -171,7 +171,7 @@ fn equal_keys_in_one_batch() {
     fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(40, 5_000) as u64;
         let map = on.map::<K, V>(10 * n as usize);
-        // Each key once stored and once removed, in some order, and asked for beside that.
+        // Each key once stored and once removed, in some order, and looked up beside that.
         let numbers = (0..n).chain(0..n).chain(0..n);
         let batch = Batch::<K, V>::numbered(numbers, 1);
         let of = |operation| vec![operation; n as usize];
@@ -294,7 +294,7 @@ fn operations_on_the_device_are_counted_where_room_is_short() {
         map.insert(&first.keys, &first.values).unwrap();
         let left = map.capacity() - few;
         let stream = on.stream();
-        // Absent keys are asked for; some at the end are stored.
+        // Absent keys are looked up; some at the end are stored.
         let apply = |stores: usize| {
             let batch = Batch::<K, V>::numbered(1_000..1_000 + many, 2);
             let mut operations = vec![Operation::Get; batch.len()];
@@ -323,7 +323,7 @@ fn mixes_of_many_threads() {
     fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(300, 20_000) as u64;
         let map = &on.map::<K, V>(40 * n as usize);
-        // Threads share keys: what each is told must be a value that somebody wrote.
+        // Threads share keys: what each gets must be a value that some thread wrote.
         thread::scope(|scope| {
             for caller in 0..4usize {
                 scope.spawn(move || {

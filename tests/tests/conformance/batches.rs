@@ -1,5 +1,5 @@
-//! Operations on batches, in every form and on maps that take them in every way, against the oracle: what is counted, what
-//! is told of each key, and what the map holds afterwards.
+//! Operations on batches, in every form and on maps that take them in every way, against the oracle: the counts, the
+//! answer for each key, and what the map holds afterwards.
 //!
 //! [`ROWS`] is the script: a row is an operation and the numbers of the keys of its batch. The tests run all of it on a map,
 //! each for other sizes, maps, forms or types.
@@ -71,7 +71,7 @@ const ROWS: &[(Do, Numbers)] = &[
     }),
     (GetOrInsert, |n| (n..3 * n).collect()),
     (Take, |n| (0..n).step_by(3).chain([0; 40]).collect()),
-    // Behind tombstones.
+    // After tombstones.
     (Assign, |n| (0..n).collect()),
     (InsertTelling, |n| (0..n / 2).chain(0..n / 2).collect()),
     (Upsert, |n| (0..n / 2).collect()),
@@ -154,7 +154,7 @@ impl Told {
     }
 }
 
-/// An operation that counts and tells nothing of single keys.
+/// An operation that counts and has no answers for single keys.
 fn counting<'a, K: Key, V: Value>(
     what: Do,
     keys: &'a (impl Input<K> + ?Sized),

@@ -31,7 +31,7 @@ fn in_locked<T: bytemuck::Pod>(on: &Target, elements: &[T]) -> PinnedBuffer<T> {
     buffer
 }
 
-/// Asks for keys in every way that tells the host, and compares with what should be there.
+/// Looks keys up in every way that returns to the host, and compares with what should be there.
 fn ask<K: Key, V: Value>(on: &Target, map: &Map<K, V>, keys: &[K], held: &Oracle) {
     let n = keys.len();
     let expected: Vec<Option<u64>> = keys
@@ -46,7 +46,7 @@ fn ask<K: Key, V: Value>(on: &Target, map: &Map<K, V>, keys: &[K], held: &Oracle
     let there: Vec<bool> = expected.iter().map(Option::is_some).collect();
     assert_eq!(map.contains(keys).unwrap(), there, "contains of {n}");
 
-    // Outputs that are longer than the keys: what is behind stays as it was.
+    // Outputs that are longer than the keys: what is after stays as it was.
     let canary: V = value(0x7b7b_7b7b_7b7b_7b7b);
     let mut values = vec![canary; n + 40];
     let mut found = vec![7u8; n + 40];

@@ -42,8 +42,8 @@ fn a_cleared_map_is_empty_and_can_be_used_again() {
                         .iter()
                         .all(|&there| !there)
                 );
-                // No memory is taken anew, but for what calls are staged in: that depends on how many
-                // threads have a part in them.
+                // No memory is taken anew, except for what calls are staged in: that depends on how
+                // many threads have a part in them.
                 map.trim();
                 let now = on.device().allocated_bytes();
                 assert_eq!(*bytes.get_or_insert(now), now, "bytes in round {round}");

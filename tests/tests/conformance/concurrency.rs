@@ -48,7 +48,7 @@ fn one_inserter_wins_per_key() {
             noting(
                 &format!("{submaps} submaps, batches in {pieces} pieces"),
                 || {
-                    // Room for what all threads together may ask for, so that they run side by side.
+                    // Room for what all threads together may reserve, so that they run side by side.
                     let capacity = usize::from(THREADS) * n as usize * 5 / 4;
                     let builder = on.builder::<K, V>().capacity(capacity);
                     let map = builder.submaps(submaps).build().unwrap();
@@ -267,7 +267,7 @@ fn readers_beside_adders_see_sums_grow() {
 #[test]
 fn batches_that_may_not_fit_are_whole_or_absent() {
     fn body<K: Key, V: Value>(on: &Target) {
-        // Each thread has ten batches; together they ask for several times the slots.
+        // Each thread has ten batches; together they reserve several times the slots.
         let map = on.map_of::<K, V>(&[on.n(96, 256)]);
         let size = map.slots() as u64 / 16;
         for round in 0..3 {

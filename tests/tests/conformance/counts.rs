@@ -1,4 +1,4 @@
-//! What blocks count comes to the host whole, whichever of them is last.
+//! The host gets the whole sum of the blocks' counts, whichever of them is last.
 
 use std::ptr;
 
@@ -18,7 +18,7 @@ fn count(seed: u64, blocks: u32, words: &mut [u64; WORDS], mirror: Option<&mut [
             mirror: mirror.as_ref().map_or(ptr::null_mut(), Out::ptr),
         };
         let number = thread::index() as u32;
-        // SAFETY: all threads of all blocks come here, and nobody else comes to the counters.
+        // SAFETY: all threads of all blocks come here, and nothing else accesses the counters.
         unsafe {
             if number.is_multiple_of(5) {
                 counters.count_unplaced(1);

@@ -1,6 +1,6 @@
 //! The facade itself, on every back end: what each lane gets from each collective, tile, atomic,
 //! piece of shared memory and width of load, against plain Rust. The kernels are those of
-//! `gpumap-test-kernels`, whose PTX is registered on CUDA as anybody's kernels would be.
+//! `gpumap-test-kernels`, whose PTX is registered on CUDA as a user's kernels would be.
 
 use gpumap::{Buffer, Device, PtxChoice, Stream};
 use gpumap_simt::U64x2;
@@ -271,7 +271,7 @@ impl Atomics {
             pairs: all.pairs.as_mut_ptr().cast(),
             old: all.old.as_mut_ptr(),
         };
-        // SAFETY: every buffer has what the kernel asks for, and lives in `all`, which is read
+        // SAFETY: every buffer has what the kernel requires, and lives in `all`, which is read
         // in the order of the stream.
         unsafe { kernel.launch(stream, Grid::new(Self::BLOCKS, Self::THREADS), args) }.unwrap();
         all
@@ -285,7 +285,7 @@ fn atomics_of_32_and_64_bits_lose_nothing() {
         let n = Atomics::N as u64;
         let xor = (0..n).fold(0, |a, i| a ^ i);
         let wide = all.wide.to_vec().unwrap();
-        // The last word is left by whoever came last: checked below.
+        // The last word is left by the last writer: checked below.
         let ones = (1 << 31) - 1;
         let expected = [
             n,

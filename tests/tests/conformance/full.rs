@@ -342,7 +342,7 @@ fn far_too_many_end_soon() {
 #[test]
 fn a_map_that_promised_too_much_says_so() {
     fn body<K: Key, V: Value>(on: &Target) {
-        // More capacity than its submaps have slots: only a test can ask for that. The batch runs
+        // More capacity than its submaps have slots: only a test can request that. The batch runs
         // beside others then, and cannot be undone.
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
         let map = shape.builder::<K, V>(on).capacity(1_000).build().unwrap();
@@ -402,7 +402,7 @@ fn a_map_that_promised_too_much_says_so_when_the_answer_is_waited_for() {
         let held = contents(&map);
         let offered: Oracle = batch.bits().collect();
         assert!(held.iter().all(|(k, v)| offered.get(k) == Some(v)));
-        // The same when nobody waits.
+        // The same without a wait.
         map.clear().unwrap();
         drop(map.on(&stream).insert(&batch.keys, &batch.values).unwrap());
         stream.synchronize().unwrap();

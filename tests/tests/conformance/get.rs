@@ -1,4 +1,4 @@
-//! `get`, `get_or`, `get_into`, `get_or_into` and `contains`: five ways to ask the same.
+//! `get`, `get_or`, `get_into`, `get_or_into` and `contains`: five ways to look up the same.
 
 use gpumap::{Buffer, Key, Map, PinnedBuffer, Value};
 use gpumap_tests::device::noting;
@@ -7,7 +7,7 @@ use gpumap_tests::{
     Batch, Oracle, Shape, Target, key, key_bits, on_every_format, on_every_pair, value, value_bits,
 };
 
-/// What the outputs hold before a lookup, and behind it where they are longer than the batch.
+/// What the outputs hold before a lookup, and after it where they are longer than the batch.
 const CANARY: u8 = 0x5a;
 
 /// An output filled with the canary.
@@ -108,7 +108,7 @@ fn present_and_absent_keys() {
     on_every_format!(body);
 }
 
-/// As in tables that are larger than what the device can tell the addresses of.
+/// As in tables that exceed the TLB reach of the device.
 #[test]
 fn keys_that_are_sorted_before_they_are_looked_up() {
     fn body<K: Key, V: Value>(on: &Target) {

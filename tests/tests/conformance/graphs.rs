@@ -49,7 +49,7 @@ fn many_launches_against_a_hash_map() {
     fn body<K: Key, V: Value>(on: &Target) {
         let (batch, gone) = (on.n(40, 400), on.n(25, 250));
         let rounds = 30u64;
-        // Half of each batch is of the one before, so that all maps come to hold about so many.
+        // Half of each batch is of the one before, so that all maps hold about so many in the end.
         let distinct = batch * (rounds as usize / 2 + 1);
         let maps: [(&str, Map<K, V>); 3] = on.maps(batch, distinct);
         for (how, map) in &maps {

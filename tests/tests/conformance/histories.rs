@@ -1,4 +1,4 @@
-//! Each key is linearizable: what lanes are told by all verbs on the same keys in one launch, under
+//! Each key is linearizable: the answers of all verbs on the same keys in one launch, under
 //! random interleavings, fits one order of events per key. On the CPU executor whatever the target.
 
 use std::collections::HashMap;
@@ -154,7 +154,7 @@ enum Form {
     Tile(Tile<4>),
 }
 
-/// Calls the verb of this number with a key and a value, and says what it did and was told.
+/// Calls the verb of this number with a key and a value, and returns what it did and its answer.
 ///
 /// # Safety
 /// The map was lent to the launch; all lanes of a tile call it with the same arguments.

@@ -105,7 +105,7 @@ fn tiny_capacities_are_real_ones() {
             let map = on.map::<K, V>(capacity);
             assert!(map.capacity() >= capacity && map.slots() >= map.capacity().max(1));
             assert!(map.is_empty() && map.submaps() == 1);
-            // All that was asked for, one by one, and the reserved words among them.
+            // All that was looked up, one by one, and the reserved words among them.
             let mut expected = Oracle::new();
             for i in 0..capacity as u64 {
                 let bits = if i < 3 { !i } else { i };
@@ -117,7 +117,7 @@ fn tiny_capacities_are_real_ones() {
             let load = map.len() as f64 / map.slots() as f64;
             assert_eq!(map.load_factor(), load);
         }
-        // A map that was asked for nothing works all the same.
+        // A map of capacity 0 works all the same.
         let map = on.map::<K, V>(0);
         let one = Batch::<K, V>::of([(9, 90)]);
         assert_eq!(map.insert(&one.keys, &one.values).unwrap(), 1);

@@ -130,7 +130,7 @@ impl<F: IdFormat> Game<F> {
         // Then what went out: each once.
         for (i, k, role) in pairs().filter(|&(i, ..)| told[i] != NO_CELL) {
             let Some((of, is_there)) = self.ids.get_mut(&told[i]) else {
-                panic!("{role:?} got {}, which nobody put there", told[i]);
+                panic!("{role:?} got {}, which no lane put there", told[i]);
             };
             assert_eq!(*of, k, "an id of another key");
             if matches!(role, Role::Exchange | Role::Withdraw) {

@@ -71,8 +71,8 @@ fn maps_that_are_built_and_batches_in_bins() {
     on_random_schedules!(20, body);
 }
 
-/// Two homes with twice as many pairs as slots, in a page where few slabs have room: the pairs that have no slot agree on who
-/// makes way for which of them.
+/// Two homes with twice as many pairs as slots, in a page where few slabs have room: the pairs that
+/// have no slot agree on which pair makes way for which of them.
 #[test]
 fn pages_with_crowded_homes() {
     fn body<K: Key, V: Value>(on: &Target) {

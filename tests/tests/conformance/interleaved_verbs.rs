@@ -1,6 +1,6 @@
 //! All verbs of the map on the same few keys in one launch, under random interleavings of their
-//! lanes: no key is there twice, no value is torn or foreign, and what each lane is told fits one
-//! order of events per key. On the CPU executor whatever the target.
+//! lanes: no key is there twice, no value is torn or foreign, and the answers of the lanes fit
+//! one order of events per key. On the CPU executor whatever the target.
 
 use std::collections::HashMap;
 use std::ptr;

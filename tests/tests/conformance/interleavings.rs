@@ -3,7 +3,7 @@
 //! These run on the CPU executor whatever the target: its random schedule may hand over to any
 //! lane of any block at every atomic, and one seed gives one interleaving, so that a failure can
 //! be run again. The device code is the GPU's own; the tables are one or two slabs, so that
-//! everybody meets.
+//! all lanes meet.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -121,7 +121,7 @@ fn readers_beside_inserters() {
             for round in 0..2 {
                 let v = values[round][i].to_u64();
                 match found[round][i] {
-                    // Pairs never change, so whoever finds one finds what is there at the end.
+                    // Pairs never change, so a lane that finds one finds what is there at the end.
                     1 => assert_eq!(v, stored[&k], "key {k:#x}: a torn or foreign value"),
                     0 => {
                         assert_eq!(v, absent, "key {k:#x}: not the default");
@@ -276,7 +276,7 @@ fn retrieve_all_by_several_blocks() {
             unsafe { store::<F, _>(&view, inputs, Keep, &counters, ptr::null_mut()) };
         });
         let held: HashMap<u64, u64> = table.pairs().into_iter().collect();
-        // But for those that found no room.
+        // Except for those that found no room.
         let n = held.len();
         assert!(n as u64 > keys / 2);
 

@@ -15,7 +15,7 @@ use gpumap_tests::{Oracle, Target, key_bits, on_pairs, value, value_bits};
 /// Keys of a batch, of which every second is present at first.
 const N: u64 = 90;
 
-/// What an operation should come to.
+/// The expected result of an operation.
 struct Expected {
     count: usize,
     /// The value of each key, and whether it was found, stored or removed.
@@ -74,7 +74,7 @@ fn counting<'a, K: Key, V: Value>(
     })
 }
 
-/// One that tells values, into places for them.
+/// One that returns values, into places for them.
 fn telling<'a, K: Key, V: Value>(
     operation: &str,
     keys: &'a (impl Input<K> + ?Sized),

@@ -1,7 +1,7 @@
-//! Two processes on one device at once, each with a map of its own: neither notices the other.
+//! Two processes on one device at once, each with a map of its own: neither affects the other.
 //!
-//! The test runs itself twice more. Both say when they are ready, and begin when they are told to; so they
-//! run at the same time.
+//! The test runs itself twice more. Both say when they are ready, and begin on command; so they run
+//! at the same time.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -14,7 +14,7 @@ use gpumap_tests::device::targets;
 use gpumap_tests::faults::Watchdog;
 use gpumap_tests::{Batch, Oracle, Target, assert_holds, oracle};
 
-/// Tells a process which of the two it is, and whether on CUDA.
+/// Which of the two a process is, and whether on CUDA.
 const CHILD: &str = "GPUMAP_TEST_PROCESS";
 const NAME: &str = "processes::two_on_one_device";
 /// How long both work at least.
@@ -58,7 +58,7 @@ fn child(which: &str) {
     println!("ready");
     let mut line = String::new();
     stdin().read_line(&mut line).unwrap();
-    assert_eq!(line, "go\n", "nobody says go");
+    assert_eq!(line, "go\n", "the parent says go");
     let until = Instant::now() + TIME;
     let n = on.n(2_000, 300_000) as u64;
     let half = Instant::now() + TIME / 2;

@@ -49,7 +49,7 @@ fn a_key_behind_tombstones_stays_the_only_one() {
         let even = keys::<K>((0..n).step_by(2));
         assert_eq!(map.remove(&even).unwrap() as u64, n.div_ceil(2));
         let mut held: Oracle = first.bits().skip(1).step_by(2).collect();
-        // All of them again: odd ones lie behind tombstones now and must be met all the same.
+        // All of them again: odd ones lie after tombstones now and must be met all the same.
         let again = Batch::<K, V>::numbered((0..n / 2).chain(0..n / 2), 2);
         let missing = n / 4 + u64::from(n / 2 % 2 == 1);
         let new = map.insert(&again.keys, &again.values).unwrap();

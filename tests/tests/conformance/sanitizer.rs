@@ -1,6 +1,6 @@
 //! Every kernel once more, small, for `compute-sanitizer`: memcheck looks for accesses outside of
-//! allocations, racecheck for hazards in shared memory, initcheck for reads of memory that nobody has
-//! written, synccheck for barriers that not all lanes come to; each at a hundredth of the usual speed.
+//! allocations, racecheck for hazards in shared memory, initcheck for reads of unwritten memory,
+//! synccheck for barriers that not all lanes reach; each at a hundredth of the usual speed.
 //!
 //! On a CUDA device that can run both built-in PTX texts, both are used.
 

@@ -49,9 +49,9 @@ fn sanitizer_large_values() {
     }
 }
 
-/// Chains of several slabs, which are emptied, compacted and filled again. Values are asked for of
-/// keys that are there only: `get` copies the places of the others to the host as they are, which
-/// initcheck would report.
+/// Chains of several slabs, which are emptied, compacted and filled again. Values are looked up
+/// of keys that are there only: `get` copies the places of the others to the host as they are,
+/// which initcheck would report.
 #[test]
 fn sanitizer_chains() {
     fn body<K: Key + Element, V: Value<Bits = K::Bits> + Element>(on: &Target) {

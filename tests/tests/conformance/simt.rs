@@ -248,7 +248,7 @@ fn atomics_of_every_width() {
             [9, (u64::MAX / 2).wrapping_mul(n).wrapping_add(8)]
         );
         assert!(pairs[2][0] < n && pairs[2][1] == 77, "{:?}", pairs[2]);
-        // All that was exchanged in came out again, but for the last.
+        // All that was exchanged in came out again, except for the last.
         let sum: u64 = (0..n).sum::<u64>() + 1_000;
         assert_eq!(wide[7] + pairs[3][0], sum);
         assert_eq!(pairs[3][0], !pairs[3][1]);

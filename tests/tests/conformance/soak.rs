@@ -1,4 +1,4 @@
-//! Twenty seconds of the [soak](gpumap_tests::soak); and that it would notice.
+//! Twenty seconds of the [soak](gpumap_tests::soak); and that it finds planted errors.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Who builds the table with a batch: has it alone or does without, and waits for nobody.
+//! A call that builds the table with a batch: it has the table alone or does not build, and does
+//! not wait.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -8,8 +9,8 @@ use loom::thread;
 use super::sync::RwLockWriteGuard;
 use super::{Map, Table, replace};
 
-/// Who builds the table alone meets no call in flight, whether a call comes while it builds or its
-/// kernel still runs when it asks; and the counts of that call are not forgotten.
+/// A call that builds the table alone meets no call in flight, whether that comes while it builds
+/// or its kernel still runs when the build begins; and the counts of that call are not forgotten.
 #[test]
 fn building_meets_no_flight() {
     static BUILT: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
@@ -47,7 +48,7 @@ fn building_after_a_flight_that_another_thread_lands() {
         map.state.retire(&op).unwrap();
         let built = builder.join().unwrap();
         assert_eq!(map.state.occupancy.len(), if built { 2 } else { 0 });
-        // Nobody is there any more.
+        // No other call is left.
         assert!(built || map.build());
     });
 }
@@ -56,7 +57,7 @@ fn building_after_a_flight_that_another_thread_lands() {
 mod planted {
     use super::*;
 
-    /// A call beside one who builds in a wrong way.
+    /// A call beside one that builds in a wrong way.
     fn build_beside_a_call(alone: fn(&Map) -> Option<RwLockWriteGuard<'_, Table>>) {
         explore(2, move || {
             let map = Map::new(4);

@@ -45,8 +45,8 @@ fn growth_between_two_calls() {
     });
 }
 
-/// Whoever waits for a call, and whoever asks how many pairs there are, count it once together; and
-/// its completion is not used again before both are done with it.
+/// A wait for a call and a call of `len` count it once together; and its completion is not used
+/// again before both are done with it.
 #[test]
 fn a_flight_lands_once() {
     explore(2, || {

@@ -86,7 +86,7 @@ use loom::cell::UnsafeCell;
 use occupancy::{Occupancy, Reservation};
 use sync::{AtomicBool, AtomicUsize, RwLockWriteGuard};
 
-/// The slabs: kernels look at them, and who replaces them has them alone. Loom sees to that.
+/// The slabs: kernels read them, and a call that replaces them has them alone. Loom checks that.
 #[derive(Clone)]
 struct Table(Rc<UnsafeCell<u32>>);
 
@@ -123,7 +123,7 @@ impl Map {
             let mirror = counters.mirror.addr();
             stream.launch(move || {
                 table.0.with(|slabs| {
-                    // SAFETY: loom finds whoever writes meanwhile.
+                    // SAFETY: loom finds a write meanwhile.
                     assert!(unsafe { *slabs } < 10);
                 });
                 let mirror = std::ptr::with_exposed_provenance_mut::<u64>(mirror);
@@ -163,7 +163,7 @@ impl Map {
         );
     }
 
-    /// `Map::alone_to_build`: the table, if it is to be had without waiting for anybody.
+    /// `Map::alone_to_build`: the table, if it is to be had without waiting.
     fn alone(&self) -> Option<RwLockWriteGuard<'_, Table>> {
         let table = self.table.try_write()?;
         self.state.all_retired().then_some(table)
@@ -175,7 +175,7 @@ impl Map {
         let Some(table) = self.alone() else {
             return false;
         };
-        // As `Map::build_from` asks again.
+        // As `Map::build_from` checks again.
         let is_empty = self.state.occupancy.len() == 0;
         if is_empty {
             replace(&table);
@@ -190,7 +190,7 @@ impl Map {
 
 fn replace(table: &Table) {
     table.0.with_mut(|slabs| {
-        // SAFETY: loom finds whoever looks meanwhile.
+        // SAFETY: loom finds a read meanwhile.
         unsafe { *slabs += 1 };
     });
 }

@@ -139,7 +139,7 @@ impl<K: Key, V: Pod + Send + Sync> Run<K, V> {
             let kept = self.model.get(&bits).copied().filter(|_| !replaces);
             match kept {
                 Some(kept) => assert_eq!(tag, kept),
-                None => assert!(offers[&bits].contains(&tag), "a value that nobody stored"),
+                None => assert!(offers[&bits].contains(&tag), "a value never stored"),
             }
         }
         for (k, v) in batch.iter().zip(&held) {

@@ -15,7 +15,7 @@ fn tag_of(i: u64, round: u64) -> u64 {
     i << 32 | round
 }
 
-/// Counts a thread down when it ends, also by a panic, so that those who wait for it end.
+/// Counts a thread down when it ends, also by a panic, so that threads that wait for it end.
 struct Countdown<'a>(&'a AtomicUsize);
 impl Drop for Countdown<'_> {
     fn drop(&mut self) {

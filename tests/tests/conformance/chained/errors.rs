@@ -123,7 +123,7 @@ fn wrong_lengths_and_settings_are_told() {
     on_every_chained_format!(body);
 }
 
-/// A batch that is longer each time it is asked.
+/// A batch whose `len` grows with each call.
 struct Growing<K>(Vec<K>, Cell<usize>);
 
 impl<K: Key> Input<K> for Growing<K> {
@@ -134,7 +134,7 @@ impl<K: Key> Input<K> for Growing<K> {
     }
 }
 
-/// Outputs are as long as what was asked first: whatever an input says later is not written to.
+/// Outputs are as long as the first `len`: whatever an input says later is not written to.
 #[test]
 fn inputs_that_change_are_asked_once() {
     fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {

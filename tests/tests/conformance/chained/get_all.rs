@@ -153,7 +153,7 @@ fn rows_on_the_device_and_on_the_host() {
         let bits =
             |values: &[V]| -> Vec<u64> { values.iter().map(|&value| value_bits(value)).collect() };
 
-        // Outputs that are longer: what is behind stays as it was.
+        // Outputs that are longer: what is after stays as it was.
         let stream = on.stream();
         let keys = Buffer::from_slice(&stream, &asked).unwrap();
         let before = vec![value_by::<K, V>(asked[0], 7); pairs + 1];
@@ -217,7 +217,7 @@ const FIRST: u8 = 24;
 /// Whose pairs stay.
 const STAYS: u8 = 99;
 
-/// A map with [`FIRST`] pairs of each key that may go and one behind them that stays.
+/// A map with [`FIRST`] pairs of each key that may go and one after them that stays.
 fn with_pairs_that_stay<K: Key, V: Value<Bits = K::Bits>>(
     on: &Target,
     keys: &[K],

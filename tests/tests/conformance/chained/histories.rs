@@ -1,4 +1,4 @@
-//! Keys that only `insert` stores are linearizable: what lanes are told in one launch, under random
+//! Keys that only `insert` stores are linearizable: the answers of lanes in one launch, under random
 //! interleavings, fits one order of events per key. On the CPU executor whatever the target.
 
 use std::collections::HashMap;
@@ -16,8 +16,8 @@ use gpumap_kernels::slot::Bits;
 use gpumap_tests::Target;
 use gpumap_tests::history::{Deed, Event, is_linearizable};
 
-/// Keys, all in one bucket but for the first three, whose bits mean a state: so many that each has about
-/// half as many events as the search takes.
+/// Keys, all in one bucket except for the first three, whose bits mean a state: so many that each has
+/// about half as many events as the search takes.
 const KEYS: u64 = 16;
 const BLOCKS: u32 = 4;
 /// Operations of each lane.
@@ -59,7 +59,7 @@ where
             let key = key::<K>(number);
             let value = V::from_u64(i);
             let begin = now();
-            // SAFETY: the whole warp comes to each verb; the map was lent to this launch.
+            // SAFETY: the whole warp reaches each verb; the map was lent to this launch.
             let (inserted, removed, got, count) = unsafe {
                 (
                     map.insert((role == 0).then_some((key, value))),

@@ -27,7 +27,7 @@ fn every_key_is_inserted_once_by_whoever_is_first() {
                         start.wait();
                         let new = map.insert(&batch.keys, &batch.values).unwrap();
                         inserted.fetch_add(new, Ordering::Relaxed);
-                        // All are there now, each with a value that somebody wrote for it.
+                        // All are there now, each with a value that some thread wrote for it.
                         for (&k, found) in batch.keys.iter().zip(map.get(&batch.keys).unwrap()) {
                             assert!(writer_of(k, found.expect("a key is missing")) < THREADS);
                         }

@@ -195,7 +195,8 @@ fn batches_may_be_empty_or_on_the_device() {
         assert_model(&map, &model);
 
         let asked: Vec<K> = (190..210).map(nth_key).collect();
-        // What was in outputs before is gone, on the device and on the host, but for what lies behind.
+        // What was in outputs before is gone, on the device and on the host, except for what lies
+        // beyond.
         let one_by_one = map.get(&asked).unwrap();
         let before = &batch.values[..21];
         let mut values = Buffer::from_slice(&stream, before).unwrap();
@@ -229,7 +230,7 @@ fn batches_may_be_empty_or_on_the_device() {
         let mut dumped = Model::default();
         dumped.extend(found.bits());
         assert_eq!(dumped, model);
-        // Behind the pairs stays what was there.
+        // After the pairs stays what was there.
         let keys: Vec<K> = vec![found.keys[0]; 201];
         let mut on_host = Batch {
             values: vec![found.values[0]; 202],

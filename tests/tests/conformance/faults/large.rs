@@ -82,7 +82,7 @@ fn storing() {
             }
             if way.merges {
                 try_every_call(on, &name("merge"), build, |map| {
-                    // To be told from itself when it is done once more.
+                    // So that its effect differs when it is done once more.
                     map.merge(keys, values, Merge::Add)
                 });
             }

@@ -20,7 +20,7 @@ use gpumap_test_kernels::memory::{COPIES, CopyArgs};
 use gpumap_tests::faults::Watchdog;
 use gpumap_tests::{Target, on_every_target};
 
-/// Tells the second process what it is.
+/// Set in the second process.
 const CHILD: &str = "GPUMAP_TEST_LOSES_ITS_DEVICE";
 const NAME: &str = "faults::lost::every_later_call_is_an_error";
 

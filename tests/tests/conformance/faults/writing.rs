@@ -26,7 +26,7 @@ fn storing<K: Key, V: Value>(on: &Target, room: &str, build: Build<K, V>, new: u
     try_verb("insert", &|map| count(map.insert(keys, values)));
     try_verb("upsert", &|map| count(map.upsert(keys, values)));
     try_verb("merge", &|map| {
-        // To be told from itself when it is done once more.
+        // So that its effect differs when it is done once more.
         count(map.merge(keys, values, Merge::Add))
     });
     try_verb("get_or_insert", &|map| {
@@ -99,7 +99,7 @@ fn taking_away() {
             let name = |verb: &str| format!("{verb}, {room}");
             try_every_call(on, &name("remove"), build, |map| map.remove(&some));
             try_every_call(on, &name("remove_with_outcome"), build, |map| {
-                // Which of the two is told so is not known.
+                // Which of the two gets that answer is not known.
                 let removed = map.remove_with_outcome(&some)?;
                 Ok(removed.into_iter().filter(|&removed| removed).count())
             });

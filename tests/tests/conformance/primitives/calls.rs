@@ -43,7 +43,7 @@ fn outputs_are_parts_of_buffers() {
         let zero = T::default();
         let keep = Predicate::Greater(zero);
         let kept: Vec<T> = x.iter().copied().filter(|&x| x > zero).collect();
-        // At no multiple of 16 bytes, with room behind.
+        // At no multiple of 16 bytes, with room after.
         for first in [1, 3] {
             let mut out = Buffer::<T>::zeroed(&stream, x.len() + 5).unwrap();
             let part = first..first + x.len();

@@ -176,7 +176,7 @@ fn filters_of_parts_into_outputs_of_any_room() {
                 // The output, too, begins at an odd place.
                 let all = Buffer::from_slice(&stream, &vec![canary; keep.len() + 9]).unwrap();
                 let (ptr, len) = all.into_raw_parts();
-                // SAFETY: memory that nobody else uses any more, seen as a part and as a whole.
+                // SAFETY: memory that nothing else uses any more, seen as a part and as a whole.
                 let (mut out, all) = unsafe {
                     (
                         Buffer::from_raw_parts(&stream, ptr.wrapping_add(1), room).unwrap(),

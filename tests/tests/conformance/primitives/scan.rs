@@ -52,7 +52,7 @@ fn scans_of_parts_of_buffers_and_in_place() {
             let part = Buffer::from_slice(&stream, &x[start..end]).unwrap();
             let (ptr, len) = (part.into_raw_parts().0, end - start);
             let cut = 1 + start % 2;
-            // SAFETY: a part of memory that nobody else uses any more.
+            // SAFETY: a part of memory that nothing else uses any more.
             let mut place =
                 unsafe { Buffer::from_raw_parts(&stream, ptr.wrapping_add(cut), len - cut) }
                     .unwrap();

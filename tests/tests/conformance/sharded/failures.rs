@@ -9,7 +9,7 @@ use gpumap::{Buffer, Device, Error, Result, Stream};
 use gpumap_tests::device::noting;
 use gpumap_tests::group::{PATIENCE, cpu_devices, fresh_groups, on_every_group};
 
-/// Far less than [`PATIENCE`]: who got its error by then did not wait for a timeout.
+/// Far less than [`PATIENCE`]: a rank that got its error by then did not wait for a timeout.
 const SOON: Duration = Duration::from_secs(60);
 
 /// Panics unless the error says that another rank failed.
@@ -73,7 +73,7 @@ fn who_gives_up_before_a_collective_is_not_waited_for() {
                     assert_failed(&error, last);
                 }
             }
-            // Nothing was under way: the group goes on, and reports the error that tells most.
+            // Nothing was under way: the group goes on, and reports the error that says most.
             ranks.run(|rank| rank.barrier()).unwrap();
             let error = ranks.run(|rank| match rank.index() == last {
                 true => Err(of_its_own()),
@@ -148,7 +148,7 @@ fn who_does_not_come_is_waited_for_until_the_time_is_up() {
 /// A collective of the link, as each rank calls it.
 type Phase = fn(&mut Rank, &Stream, Buffer<u64>) -> Result<()>;
 
-/// What a rank may be late for, or never come to (audit finding 0).
+/// What a rank may be late for, or never reach (audit finding 0).
 const PHASES: [Phase; 4] = [
     |rank, _, _| rank.transport().gather(&[1]).map(drop),
     |rank, stream, mut words| {
@@ -176,7 +176,7 @@ const PHASES: [Phase; 4] = [
     |rank, _, words| rank.transport().window(words.into()).map(drop),
 ];
 
-/// Comes to a phase, after something that the last rank does alone.
+/// Calls a phase, after something that the last rank does alone.
 fn come(rank: &mut Rank, phase: Phase, before: impl FnOnce() -> Result<()>) -> Result<()> {
     let stream = Stream::new(rank.device())?;
     let words = Buffer::<u64>::zeroed(&stream, rank.ranks())?;
@@ -245,10 +245,11 @@ fn who_leaves_an_exchange_half_way_leaves_nobody_hanging() {
         |rank, is_last| {
             let mut shard = Shard::<u64, u64>::new(rank)?;
             shard.insert(rank, &[1, 2, 3], &[1, 2, 3])?;
-            // As a batch begins: everyone tells how much it has, then what it has for whom, then that it has room.
+            // As a batch begins: each rank sends how much it has, then what it has for which rank, then
+            // that it has room.
             let words = [7, 2 + rank.ranks(), 2];
             if is_last {
-                // What the others say at each step is only told to who has come so far.
+                // What the others send at each step reaches only ranks that have come so far.
                 let mut said: Vec<Vec<u64>> = Vec::new();
                 for len in words {
                     said.iter()
@@ -299,7 +300,7 @@ fn a_rank_without_memory_is_an_error_everywhere_and_the_group_goes_on() {
             let mut shard = Shard::<u64, u64>::new(rank)?;
             assert_eq!(shard.insert(rank, &small, &small)?, 100);
             let refused = shard.insert(rank, &keys, &keys).unwrap_err();
-            // Who was refused memory has none of it, and all can go on.
+            // The rank that was refused memory has none of it, and all can go on.
             assert_eq!(shard.get(rank, &[7u64, 99])?, [Some(7), Some(99)]);
             Err::<(), _>(refused)
         });
@@ -432,7 +433,7 @@ fn who_leaves_without_an_error_is_not_said_to_have_failed() {
                 false => rank.barrier().map_err(|_| of_its_own()),
             });
             assert!(matches!(error, Err(Error::OutputTooSmall { .. })));
-            // Also if ranks before it are told that somebody has left.
+            // Also if ranks before it get the error that a rank has left.
             let error = ranks.run(|rank| match rank.index() {
                 index if index == last => Ok(()),
                 index if index + 1 == last => rank.barrier().map_err(|_| of_its_own()),
@@ -450,7 +451,7 @@ fn a_timeout_may_be_longer_than_time_is_told() {
         let group = Ranks::with_timeout(&cpu_devices(3), timeout).unwrap();
         group
             .run(|rank| {
-                // Longer than anybody looks without sleeping.
+                // Longer than a rank spins without sleeping.
                 std::thread::sleep(Duration::from_millis(5) * rank.index() as u32);
                 rank.barrier()
             })

@@ -191,7 +191,7 @@ fn histograms_with_different_settings_are_an_error_everywhere() {
         for form in [Form::Replicated, Form::Distributed] {
             let right = (values, 0..1_000, 10, form);
             count(on, "bins", right.clone(), (values, 0..1_000, 20, form));
-            // Far beyond the memory of who has few.
+            // Far beyond the memory of ranks that have few.
             let many = on.n(5_000_000, 50_000_000);
             count(
                 on,

@@ -25,7 +25,7 @@ fn bits<V: Value>(values: &[V]) -> Vec<u64> {
     values.iter().map(|&v| value_bits(v)).collect()
 }
 
-/// What is in places that nobody should write to.
+/// What is in places that nothing should write to.
 const UNTOUCHED: u8 = 9;
 
 fn untouched<V: Value>(len: usize) -> Vec<V> {

@@ -41,7 +41,7 @@ fn a_group_of_one_needs_nobody() {
         let mut rank = Rank::join(on.device(), &Membership::new(id, 0, 1).unwrap()).unwrap();
         work(&mut rank).unwrap();
     }
-    // Where there is nobody to find, looking ends.
+    // Where there is no rank to find, looking ends.
     let missing = folder.join("no/such/folder/id");
     let error = Membership::from_file(missing, 0, 2).unwrap_err();
     let known = [GroupError::NoNccl, GroupError::Multicast].map(|known| known.to_string());

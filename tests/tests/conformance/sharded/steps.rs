@@ -1,5 +1,4 @@
-//! Ranks that come to different calls: an error on every rank, and the group goes
-//! on.
+//! Ranks that make different calls: an error on every rank, and the group goes on.
 
 use std::sync::Mutex;
 
@@ -9,7 +8,7 @@ use gpumap_tests::group::{Group, PATIENCE, cpu_devices, on_every_group};
 
 use super::map;
 
-/// What a rank may come to.
+/// What a rank may call.
 type Call = fn(&mut Rank, &mut Shard<u32, u32>) -> Result<()>;
 
 const KEYS: [u32; 4] = [5, 6, 7, 1 << 20];
@@ -50,7 +49,8 @@ const CALLS: &[(&str, Call)] = &[
     ("agree", |rank, _| rank.agree(Ok([1])).map(drop)),
 ];
 
-/// Runs work on all ranks, and panics unless all are told that they are out of step, and the group goes on.
+/// Runs work on all ranks, and panics unless all get the error that they are out of step, and the
+/// group goes on.
 fn out_of_step<R: Send>(on: &Ranks, what: &str, work: impl Fn(&mut Rank) -> Result<R> + Sync) {
     for (rank, result) in on.run_each(work).into_iter().enumerate() {
         match result.err() {
@@ -61,7 +61,7 @@ fn out_of_step<R: Send>(on: &Ranks, what: &str, work: impl Fn(&mut Rank) -> Resu
     on.run(|rank| rank.barrier()).unwrap();
 }
 
-/// The same, with the last rank told that it is.
+/// The same, with a flag for the last rank.
 pub fn last_differs<R: Send>(
     on: &Group,
     what: &str,
@@ -101,7 +101,7 @@ fn different_calls_are_an_error_everywhere_and_change_nothing() {
         assert_eq!(sharded.len(), 2);
         let found = sharded.get(&[5, 6, 7, 9]).unwrap();
         assert_eq!(found, [Some(50), None, None, Some(90)]);
-        // A call that does something before it tells of it.
+        // A call that does something before it meets the others.
         let cleared = sharded.run(|rank, shard| {
             Ok(match rank.index() {
                 0 => shard.len(rank).err(),
@@ -214,7 +214,7 @@ fn numbers_of_words_that_differ_are_an_error_everywhere() {
     });
 }
 
-/// On executors: over NCCL nobody sees it, and it is for the caller to see to.
+/// On executors: over NCCL it is not detected, and the caller answers for it.
 #[test]
 fn exchanges_that_do_not_fit_together_are_an_error_everywhere() {
     for ranks in [2, 3] {

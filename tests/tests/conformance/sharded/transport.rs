@@ -7,7 +7,7 @@ use gpumap_tests::group::{Group, on_every_group};
 /// How many elements `from` has for `to`.
 type LenOf<'a> = &'a (dyn Fn(usize, usize) -> usize + Sync);
 
-/// Elements that tell where they come from, where they go, and which they are.
+/// Elements that encode where they come from, where they go, and which they are.
 fn tagged(from: usize, to: usize, len: usize) -> impl Iterator<Item = u64> {
     (0..len as u64).map(move |i| (from as u64) << 48 | (to as u64) << 40 | i)
 }

@@ -27,7 +27,7 @@ fn body<K: Key, V: Value>(on: &Group) {
     let second: Vec<V> = (0..n as u64).map(|i| value(i * 5 + 2)).collect();
     let bits = |v: &[V], i: usize| value_bits(v[i]);
 
-    // Stored once, whoever brings it; a present key keeps its value.
+    // Stored once, whichever rank brings it; a present key keeps its value.
     assert_eq!(sharded.insert(held, &first[..n / 2]).unwrap(), n / 2);
     assert_eq!(one.insert(held, &first[..n / 2]).unwrap(), n / 2);
     assert_eq!(sharded.insert(held, &second[..n / 2]).unwrap(), 0);
