@@ -13,11 +13,11 @@ use crate::process::{capture, cargo, display};
 use crate::workspace::Workspace;
 
 const RUN_SCRIPT: &str = include_str!("run.sh");
-/// Whose tests go into the bundle.
+/// The packages whose tests go into the bundle.
 const TESTED: [&str; 4] = ["gpumap", "gpumap-simt", "gpumap-tests", "word-pairs"];
 /// Their tests that have nothing to do with a GPU, and read files of the source.
 const LEFT_OUT: [&str; 2] = ["fuzz", "guide"];
-/// Whose programs go into the bundle.
+/// The packages whose programs go into the bundle.
 const PROGRAMS: [&str; 3] = ["gpumap-cli", "gpumap-benches", "gpumap-tests"];
 /// A library for PyTorch's process, and the program in Python that loads it.
 const BESIDE_TORCH: &str = "beside_torch";

@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 const TARGET: &str = "nvptx64-nvidia-cuda";
 const PROFILE: &str = "ptx";
 
-/// What the assembly of one architecture came to.
+/// The result of the assembly of one architecture.
 pub struct Compiled {
     /// The back end's output as it is.
     pub text: String,
@@ -121,7 +121,7 @@ fn diagnostics(stdout: &str) -> (Vec<String>, BTreeSet<String>) {
     (errors, warnings)
 }
 
-/// Warnings that say nothing: the PTX version can only be asked for as a target feature that
+/// Warnings that say nothing: the PTX version can only be requested as a target feature that
 /// is not stable, and the summary line only counts.
 fn is_expected(rendered: &str) -> bool {
     rendered.contains("unstable feature specified for `-Ctarget-feature`")

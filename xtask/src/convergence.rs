@@ -1,6 +1,6 @@
-//! `convergence.toml`: how many barriers, votes, shuffles and matches each kernel's source asks
-//! for. The PTX must have exactly as many: a pass that copies one of them into two branches
-//! makes lanes wait for each other at different places.
+//! `convergence.toml`: how many barriers, votes, shuffles and matches each kernel's source has. The
+//! PTX must have exactly as many: a pass that copies one of them into two branches makes lanes wait
+//! for each other at different places.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! `cargo xtask lint`: what the shipped PTX must not have (calls, traps, local memory, spills)
-//! and what it must have exactly (the collectives that the source asks for).
+//! and what it must have exactly (the collectives of the source).
 
 use std::collections::BTreeMap;
 use std::fs;

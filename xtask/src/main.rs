@@ -91,7 +91,7 @@ fn main() -> ExitCode {
     match run(&command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Not the Debug form: its stack trace would bury what there is to do.
+            // Not the Debug form: its stack trace would hide what to do.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }

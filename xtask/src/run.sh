@@ -134,7 +134,7 @@ sanitize_with() {
     echo
     echo "#### $tool"
     if [ "$tool" = synccheck ]; then
-        # It takes a barrier for divergent that warps come to at different places of a kernel.
+        # It takes a barrier for divergent that warps reach at different places of a kernel.
         echo "without the kernels of retrieve_all, whose control warp has a loop of its own"
         for kernel in 4_0 8_0 4_4 {4_8,8_4,8_8}_{split,wide}; do
             options+=(--kernel-name-exclude "kernel_name=retrieve_all_$kernel")

@@ -65,8 +65,8 @@ fn put(file: &Path, text: &str) {
     fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A sanitizer that runs the program behind its options, each of which has a value, and then ends as `end`
-/// says for tool `$tool`.
+/// A sanitizer that runs the program after its options, each of which has a value, and then ends as
+/// `end` says for tool `$tool`.
 fn sanitizer(end: &str) -> String {
     format!("tool=$2; while [[ $1 = --* ]]; do shift 2; done; \"$@\"\n{end}")
 }

@@ -14,7 +14,7 @@ use super::list::Mutant;
 use crate::process::{self, display};
 use crate::workspace::Workspace;
 
-/// Whose tests are asked, the quick ones first, and the folders that these packages are in.
+/// The packages whose tests run, the quick ones first, and their folders.
 const PACKAGES: [(&str, &str); 6] = [
     ("gpumap-simt", "crates/gpumap-simt"),
     ("gpumap-kernels", "crates/gpumap-kernels"),
@@ -253,7 +253,7 @@ fn failed_test(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
-/// The number behind the first "seed".
+/// The number after the first "seed".
 fn seed(text: &str) -> Option<u64> {
     let (_, behind) = text.split_once("seed ")?;
     let digits = behind.trim_start_matches(|c: char| !c.is_ascii_digit());

@@ -20,7 +20,7 @@ pub struct Mutant {
     /// What is wrong with it.
     pub fault: String,
     /// Where tests that should notice are: the name of a test program and a part of a test's name,
-    /// asked first, in this order. All others are asked when none of these does.
+    /// run first, in this order. All others run when none of these fails.
     #[serde(default)]
     pub tests: Vec<[String; 2]>,
     /// The changes that make it.
@@ -70,7 +70,7 @@ pub fn by_file(mutants: &[Mutant]) -> BTreeMap<&str, Changes<'_>> {
 
 /// The text with all changes woven in.
 pub fn weave(text: &str, changes: &Changes<'_>) -> Result<String> {
-    // What comes in whose place.
+    // What replaces which text.
     let mut places: BTreeMap<(usize, usize), Vec<(usize, &str)>> = BTreeMap::new();
     for (number, edit) in changes {
         let place = find(text, &edit.code)

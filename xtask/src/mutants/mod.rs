@@ -1,9 +1,9 @@
-//! `cargo xtask mutants`: plants one bug after the other and asks whether the tests notice.
+//! `cargo xtask mutants`: plants one bug after the other and checks that the tests fail.
 //!
 //! The bugs are in `xtask/mutants.toml`, as changes of the source's text. All of them are woven into a
 //! copy of the checkout, each behind a number that the environment chooses; so the copy is built
 //! once, and the code that is shipped knows nothing of it. A bug whose place is not found any more
-//! is an error: the list cannot fall behind the code.
+//! is an error: the list cannot become stale.
 
 mod hunt;
 mod list;
@@ -67,7 +67,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             Outcome::Killed { by, schedule } => (by, schedule),
             Outcome::Survived => {
                 survivors.push(mutant.name.as_str());
-                ("NOBODY".to_owned(), None)
+                ("NO TEST".to_owned(), None)
             }
         };
         println!("{}: {killer} ({seconds} s)", mutant.name);

@@ -42,7 +42,7 @@ const LINTS: [&str; 2] = [
 ];
 
 /// Copies what git knows of the checkout, with the bugs woven in. Files that are there already with
-/// the same text are left alone, so that little is built again.
+/// the same text are not written, so that little is built again.
 pub fn copy(workspace: &Workspace, mutants: &[Mutant]) -> Result<PathBuf> {
     let copy = workspace.target.join("mutants/checkout");
     let listed = capture(
