@@ -234,7 +234,7 @@ pub(crate) unsafe fn serve<F: Format, S: Source<F>, V: Verb<F>>(
     }
 }
 
-/// What the slots of a slab hold for a key. No branch depends on it: where the key lies is anyone's guess. `marked` if the
+/// What the slots of a slab hold for a key. No branch depends on it: where the key lies is random. `marked` if the
 /// [marks](crate::marks) of the slab hold.
 ///
 /// # Safety
