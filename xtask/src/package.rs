@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::process;
 use crate::workspace::Workspace;
 
-/// What a program that uses the library may have, in bytes without symbols.
-const PROGRAM_BYTES: u64 = 8_000_000;
+/// What a program that uses the library may have, in bytes without symbols: 6 MB are the goal.
+const PROGRAM_BYTES: u64 = 8_250_000;
 
 /// What a registry takes for a package at most.
 const PACKAGE_BYTES: u64 = 10 << 20;
@@ -36,7 +36,8 @@ pub fn check(workspace: &Workspace) -> Result<()> {
         .args(["package", "--locked", "--quiet"])
         // As they lie in the checkout: what is not committed yet is to be tried too.
         .arg("--allow-dirty")
-        .env("CARGO_PROFILE_DEV_DEBUG", "false");
+        // Cargo takes crates of one name and version for the same, also when they have changed since it unpacked them.
+        .arg("--no-verify");
     for (name, _) in &packages {
         command.args(["--package", name]);
     }
@@ -44,23 +45,71 @@ pub fn check(workspace: &Workspace) -> Result<()> {
     let folder = workspace.target.join("package");
     for (name, version) in &packages {
         let package = folder.join(format!("{name}-{version}"));
+        let archive = package.with_added_extension("crate");
+        unpack(&archive, &package)?;
         for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
             if !package.join(file).is_file() {
                 bail!("the package of {name} has no {file}");
             }
         }
-        let bytes = fs::metadata(package.with_added_extension("crate"))?.len();
+        let bytes = fs::metadata(archive)?.len();
         println!("{name} {version}: {} KB", bytes / 1000);
         if bytes > PACKAGE_BYTES {
             bail!("the package of {name} is too large for a registry");
         }
     }
+    compile(workspace, &folder, &packages)?;
     let bytes = program(workspace, &folder, &packages)?;
     println!("a program that uses the library: {} KB", bytes / 1000);
     if bytes > PROGRAM_BYTES {
         bail!("a program that uses the library has more than {PROGRAM_BYTES} bytes");
     }
     Ok(())
+}
+
+/// Unpacks a package into the folder beside it that has its name.
+fn unpack(archive: &Path, package: &Path) -> Result<()> {
+    if package.is_dir() {
+        fs::remove_dir_all(package)?;
+    }
+    process::run(
+        Command::new("tar")
+            .arg("-xzf")
+            .arg(archive)
+            .arg("-C")
+            .arg(package.parent().context("a package has a folder")?),
+    )
+}
+
+/// Compiles every package as it was unpacked, on the others and on the versions of the checkout.
+fn compile(workspace: &Workspace, folder: &Path, packages: &[(String, String)]) -> Result<()> {
+    let members: Vec<_> = packages
+        .iter()
+        .map(|(name, version)| format!("{name}-{version}"))
+        .collect();
+    let manifest = format!(
+        "[workspace]\nresolver = \"3\"\nmembers = {members:?}\n{}",
+        patches(folder, packages)
+    );
+    fs::write(folder.join("Cargo.toml"), manifest)?;
+    fs::copy(workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    process::run(process::cargo(workspace).current_dir(folder).args([
+        "check",
+        "--workspace",
+        "--quiet",
+    ]))
+}
+
+/// A manifest's table that puts the packages where a registry's would be.
+fn patches(folder: &Path, packages: &[(String, String)]) -> String {
+    let paths = packages.iter().map(|package| path(folder, package));
+    format!("[patch.crates-io]\n{}", paths.collect::<String>())
+}
+
+/// A line of a manifest that says where a package is.
+fn path(folder: &Path, (name, version): &(String, String)) -> String {
+    let path = folder.join(format!("{name}-{version}"));
+    format!("{name} = {{ path = {path:?} }}\n")
 }
 
 /// The names and versions of the crates that are published.
@@ -88,16 +137,12 @@ fn program(workspace: &Workspace, folder: &Path, packages: &[(String, String)]) 
     let program = workspace.target.join("hello");
     fs::create_dir_all(program.join("src"))?;
     fs::write(program.join("src/main.rs"), PROGRAM)?;
-    let path = |(name, version): &(String, String)| {
-        let path = folder.join(format!("{name}-{version}"));
-        format!("{name} = {{ path = {path:?} }}\n")
-    };
     let library = packages.iter().find(|(name, _)| name == "gpumap");
-    let library = path(library.context("gpumap is not published")?);
-    let patches: String = packages.iter().map(path).collect();
+    let library = path(folder, library.context("gpumap is not published")?);
     let manifest = format!(
-        "[package]\nname = \"hello\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{library}\n\
-         [patch.crates-io]\n{patches}\n[profile.release]\nstrip = true\n"
+        "[package]\nname = \"hello\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{library}\n{}\n\
+         [profile.release]\nstrip = true\n",
+        patches(folder, packages)
     );
     fs::write(program.join("Cargo.toml"), manifest)?;
     fs::copy(
