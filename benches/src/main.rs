@@ -24,6 +24,7 @@ mod peers;
 mod primitives;
 mod repeats;
 mod report;
+mod rows;
 mod scale;
 mod set;
 mod size;
@@ -103,6 +104,7 @@ fn run(suite: Suite, options: &Options, bench: &mut Bench) -> Result<()> {
             dump::run::<u64, u64>(bench)?;
             dump::run::<u32, u32>(bench)
         }
+        Suite::Rows => rows::run(bench),
         Suite::Size => size::run(bench),
         Suite::Small => small::run(bench),
         Suite::Histogram => {

@@ -24,6 +24,8 @@ pub enum Suite {
     Repeats,
     /// Dumps at every load factor and number of submaps.
     RetrieveAll,
+    /// Row maps and unique keys of 8, 16 and 32 bytes.
+    Rows,
     /// Maps from the size of a cache to the device's memory.
     Size,
     /// Calls with small batches.

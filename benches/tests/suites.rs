@@ -79,6 +79,15 @@ fn mixes_and_repeats() {
 }
 
 #[test]
+fn rows_of_keys() {
+    run(
+        "rows",
+        "0.5",
+        &[("insert", 18), ("get, miss", 9), ("unique", 18)],
+    );
+}
+
+#[test]
 fn dumps_and_sizes() {
     run(
         "retrieve-all,size",

@@ -21,7 +21,7 @@ use std::time::Duration;
 use std::{process, thread};
 
 use gpumap::bytemuck::{Pod, bytes_of};
-use gpumap::{ArenaMap, Call, ChainedMap, Error, Fault, Faults, Key, Map, Result, Value};
+use gpumap::{ArenaMap, Call, ChainedMap, Error, Fault, Faults, Key, Map, Result, RowMap, Value};
 
 use gpumap_kernels::kernels::Encoding;
 
@@ -94,6 +94,21 @@ impl<K: Key, V: Pod + Send + Sync> Subject for ArenaMap<K, V> {
 impl<K: Key, V: Value<Bits = K::Bits>> Subject for ChainedMap<K, V> {
     fn contents(&self) -> Result<Contents> {
         self.retrieve_all().map(sorted)
+    }
+    fn len(&self) -> usize {
+        self.len()
+    }
+    fn clear(&self) -> Result<()> {
+        self.clear()
+    }
+}
+
+impl<K: Pod> Subject for RowMap<K> {
+    /// Keys with their rows.
+    fn contents(&self) -> Result<Contents> {
+        let keys = self.keys()?;
+        let rows = (0..keys.len() as u32).collect();
+        Ok(sorted((keys, rows)))
     }
     fn len(&self) -> usize {
         self.len()

@@ -22,6 +22,7 @@
 //! | [`p2p`] | batches that go to the devices that own their keys |
 //! | [`retain`] | removal by predicate |
 //! | [`stats`] | tombstones and probe lengths |
+//! | [`rows`] | a dense row number for each key, of any width |
 //! | [`cells`] | values too large for a slot, which has the id of their cell |
 //! | [`kernels`] | the entry points, and the sets of them that the host chooses from |
 //!
@@ -63,6 +64,8 @@ pub mod rebuild;
 pub mod retain;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod retrieve_all;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+pub mod rows;
 pub mod slot;
 pub mod source;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]

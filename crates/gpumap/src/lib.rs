@@ -23,7 +23,8 @@
 //! - **Keys and values** are plain data of 4 or 8 bytes ([`Key`], [`Value`]), your own types
 //!   included ([`key_type!`]). Every bit pattern is allowed: no key is set aside as a sentinel.
 //!   With `()` for values a map is a [set](Map#sets).
-//! - **Large values**, of up to 256 bytes, are what an [`ArenaMap`] is for.
+//! - **Large values**, of up to 256 bytes, are what an [`ArenaMap`] is for; **wide keys**, or values in arrays of your
+//!   own, a [`RowMap`], which has a dense row number for each key.
 //! - **Batches** are slices, vectors or arrays of the host, or [`Buffer`]s of the device
 //!   ([`Input`]). From the device to the device nothing is copied or allocated.
 //! - **Growth** is automatic ([`MapBuilder`] has the settings). A batch without enough memory is
@@ -148,6 +149,7 @@ mod guide {
         GettingStarted "getting-started.md"
         Map "map.md"
         ChainedMaps "chained-maps.md"
+        RowMaps "row-maps.md"
         SeveralGpus "several-gpus.md"
         Program "program.md"
         FileFormat "file-format.md"
@@ -178,6 +180,7 @@ mod persist;
 mod poison;
 pub mod primitives;
 pub mod raw;
+pub mod rows;
 mod scratch;
 pub mod sharded;
 mod stream;
@@ -206,6 +209,7 @@ pub use map::{
     Operation, Outcome, Pending, Recording, Stats, Value, Values,
 };
 pub use output::{Output, Sink};
+pub use rows::RowMap;
 pub use sharded::ShardedMap;
 pub use stream::Stream;
 

@@ -47,6 +47,7 @@ mod remove;
 mod reserved_keys;
 mod retain;
 mod retrieve_all;
+mod rows;
 mod sanitizer;
 mod sanitizer_layouts;
 mod sets;

@@ -183,16 +183,16 @@ impl Primitives {
     }
 }
 
-/// Queues replacing each of `n` words by the sum of those in front of it.
+/// Queues replacing each of `n` elements by the sum of those in front of it.
 ///
 /// # Safety
-/// `data` leads to `n` words on the workspace's device, until what is queued has ended.
-pub(crate) unsafe fn queue_exclusive_sum(
+/// `data` leads to `n` elements on the workspace's device, until what is queued has ended.
+pub(crate) unsafe fn queue_exclusive_sum<T: Element>(
     scratch: &mut Workspace,
-    data: *mut u64,
+    data: *mut T,
     n: usize,
 ) -> Result<()> {
-    let kind = Kind::Exclusive { init: 0 };
+    let kind = Kind::Exclusive { init: T::zeroed() };
     // SAFETY: passed on; one array is taken for both.
     unsafe { queue_scan(scratch, data.cast_const(), data, n, Op::Add, kind) }
 }

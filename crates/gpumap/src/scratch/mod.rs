@@ -48,6 +48,10 @@ pub(crate) enum ScratchRole {
     FirstOutput,
     /// The second result.
     SecondOutput,
+    /// The third result.
+    ThirdOutput,
+    /// The fourth result.
+    FourthOutput,
     /// What tiles exchange.
     Tiles,
     /// Ids of cells.
@@ -56,7 +60,7 @@ pub(crate) enum ScratchRole {
     Held,
 }
 
-const ROLES: usize = 7;
+const ROLES: usize = 9;
 
 /// The workspaces of one map that no call uses now.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ mod large;
 mod lost;
 mod making;
 mod reading;
+mod rows;
 mod streams;
 mod writing;
 

@@ -1,0 +1,119 @@
+//! Row maps: a dense row number for each key, with keys of any width.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `slot` | what a slot holds: a tag of the key, and its row or the place of a batch that claims it |
+//! | `key` | keys of 4 to 64 bytes, hashed and compared in units of 4, 8 or 16 bytes |
+//! | `view` | buckets of slots, and the walk of a key |
+//! | `claim` | first pass of an insert: each key finds or claims its slot |
+//! | `commit` | second pass: claims become rows |
+//! | `get` | lookups |
+//! | `upkeep` | slots made anew from rows, claims taken back, rows counted |
+//!
+//! A slot has 8 bytes: 32 bits of the key's hash and 32 of its row. The key itself lies in an array, at its row, and is
+//! compared there. So keys of any width, and of any bit pattern, are stored by an exchange of 8 bytes.
+//!
+//! # An insert
+//! 1. *Claim*. Each key of the batch walks from its home bucket. The first empty slot is exchanged for a claim: the tag, and
+//!    the key's place in the batch. A key that meets a claim is compared with the key at that place. If they are equal, the
+//!    lower place takes the slot over. So at the end the slot of each new key has the place of its first occurrence, its
+//!    *owner*. One bit for each place says which are owners.
+//! 2. *Rank*. A prefix sum over the bits gives each owner its number among the owners. The new rows are the next ones, in
+//!    the order of first occurrence.
+//! 3. *Commit*. Owners write their key to its row, and the row to the slot. All others read the row of their owner.
+//!
+//! The host runs one insert at a time, and no lookup beside a commit.
+//!
+//! # Invariants
+//! - A key lies in the first slot of its walk that was empty when it was claimed. Slots go empty → claim → row, and back to
+//!   empty only if all claims of the batch do. So two occurrences of a key meet at one slot, and a search ends at the first
+//!   empty slot.
+//! - The key of a slot never changes, only the place that claims it, which falls.
+//! - There is always an empty slot: so every walk ends.
+
+mod claim;
+mod commit;
+mod get;
+mod key;
+mod slot;
+mod upkeep;
+mod view;
+
+pub use claim::RowClaimArgs;
+pub use commit::RowCommitArgs;
+pub use get::RowGetArgs;
+pub use key::{Hash, Unit};
+pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, RowSlot};
+pub use upkeep::{RowCountOwnersArgs, RowCountsArgs, RowRebuildArgs, RowReleaseArgs};
+pub use view::{BUCKET_BYTES, BUCKET_SLOTS, RowView};
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use claim::{ROW_CLAIM_4, ROW_CLAIM_8, ROW_CLAIM_16};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use commit::{ROW_COMMIT_4, ROW_COMMIT_8, ROW_COMMIT_16};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use get::{ROW_GET_4, ROW_GET_8, ROW_GET_16};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use key::hash;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use upkeep::{
+    ROW_COUNT_OWNERS, ROW_COUNTS, ROW_REBUILD_4, ROW_REBUILD_8, ROW_REBUILD_16, ROW_RELEASE,
+};
+
+#[cfg(not(target_arch = "nvptx64"))]
+use gpumap_simt::kernel::Kernel;
+
+/// Threads of a block of each of the kernels: whole warps, so that no word of owners is two blocks'.
+pub const THREADS: u32 = 256;
+
+/// The kernels that look at keys, for units of one size.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct RowKernels {
+    /// First pass of an insert.
+    pub claim: &'static Kernel<RowClaimArgs>,
+    /// Second pass.
+    pub commit: &'static Kernel<RowCommitArgs>,
+    /// Lookups.
+    pub get: &'static Kernel<RowGetArgs>,
+    /// Slots from rows.
+    pub rebuild: &'static Kernel<RowRebuildArgs>,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl RowKernels {
+    /// Those with the largest units that so many bytes can be cut into: the size of a key, or of whatever its address is
+    /// a multiple of as well. At least 4, or the kernels would load at odd addresses.
+    pub fn for_multiples_of(bytes: usize) -> &'static Self {
+        debug_assert!(bytes.is_multiple_of(4), "{bytes} bytes");
+        match bytes {
+            _ if bytes.is_multiple_of(16) => &OF_16,
+            _ if bytes.is_multiple_of(8) => &OF_8,
+            _ => &OF_4,
+        }
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+static OF_4: RowKernels = RowKernels {
+    claim: &ROW_CLAIM_4,
+    commit: &ROW_COMMIT_4,
+    get: &ROW_GET_4,
+    rebuild: &ROW_REBUILD_4,
+};
+
+#[cfg(not(target_arch = "nvptx64"))]
+static OF_8: RowKernels = RowKernels {
+    claim: &ROW_CLAIM_8,
+    commit: &ROW_COMMIT_8,
+    get: &ROW_GET_8,
+    rebuild: &ROW_REBUILD_8,
+};
+
+#[cfg(not(target_arch = "nvptx64"))]
+static OF_16: RowKernels = RowKernels {
+    claim: &ROW_CLAIM_16,
+    commit: &ROW_COMMIT_16,
+    get: &ROW_GET_16,
+    rebuild: &ROW_REBUILD_16,
+};

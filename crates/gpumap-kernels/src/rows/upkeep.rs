@@ -1,0 +1,225 @@
+//! What else is done with slots and rows.
+
+use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::mask::LaneMask;
+use gpumap_simt::{U64x2, aggregate, kernel, kernel_args, mem, thread, warp};
+
+use super::key::{Hash, Unit};
+use super::slot::RowSlot;
+use super::view::{BUCKET_SLOTS, RowView};
+
+kernel_args! {
+    /// Arguments of a rebuild: blocks of [`THREADS`](super::THREADS), a thread for each row. Nothing else runs on the map.
+    pub struct RowRebuildArgs {
+        /// The keys, and slots that are all empty.
+        pub view: RowView,
+        /// How many rows.
+        pub rows: u64,
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`ROW_RELEASE`]: a thread for each key of a batch that was [claimed](super::RowClaimArgs) for. No
+    /// other insert runs.
+    pub struct RowReleaseArgs {
+        /// The slots.
+        pub slots: *mut u64,
+        /// For each key its slot.
+        pub found: *const u32,
+        /// For each key whether it is an owner.
+        pub owners: *const u32,
+        /// How many keys.
+        pub n: u64,
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`ROW_COUNT_OWNERS`]: a thread for each count.
+    pub struct RowCountOwnersArgs {
+        /// Words of owners.
+        pub owners: *const u32,
+        /// How many.
+        pub words: u64,
+        /// Out: how many owners each word has, and 0 behind them: `words + 1` counts.
+        pub counts: *mut u32,
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`ROW_COUNTS`]: blocks of [`THREADS`](super::THREADS), a thread for each key.
+    pub struct RowCountsArgs {
+        /// For each key its row.
+        pub rows: *const u32,
+        /// How many keys.
+        pub n: u64,
+        /// Added to: for each row how many keys have it.
+        pub counts: *mut u32,
+    }
+}
+
+/// Puts a row into the first empty slot of its walk. No other row has its key.
+///
+/// # Safety
+/// See [`RowRebuildArgs`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn put(view: &RowView, row: u32, hash: Hash) {
+    let slot = RowSlot::row_of(hash.tag(), row);
+    let mut bucket = hash.home(view.buckets);
+    // The loop ends: there is an empty slot.
+    // SAFETY: slots of the map.
+    unsafe {
+        loop {
+            let mut empty = view.bucket(bucket).which(|slot| slot == RowSlot::EMPTY);
+            while empty != 0 {
+                let at = bucket * BUCKET_SLOTS + empty.trailing_zeros();
+                if view.exchange(at, RowSlot::EMPTY, slot) == RowSlot::EMPTY {
+                    return;
+                }
+                empty &= empty - 1;
+            }
+            bucket = view.next(bucket);
+        }
+    }
+}
+
+/// The body of the kernels that rebuild.
+///
+/// # Safety
+/// See [`RowRebuildArgs`].
+#[inline(always)]
+unsafe fn rebuild<U: Unit>(args: &RowRebuildArgs) {
+    let view = &args.view;
+    // SAFETY: rows of the map.
+    let hash = |row: u32| unsafe { view.hash(view.key::<U>(row).cast_const()) };
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        let fetch = |row| {
+            let hash = hash(row);
+            gpumap_simt::native::prefetch(view.slot(hash.home(view.buckets) * BUCKET_SLOTS));
+            hash
+        };
+        return in_block(args.rows, fetch, |row, hash, _| {
+            // SAFETY: as above.
+            unsafe { put(view, row, hash) };
+        });
+    }
+    let row = thread::index();
+    if row < args.rows {
+        // SAFETY: as above.
+        unsafe { put(view, row as u32, hash(row as u32)) };
+    }
+}
+
+kernel! {
+    /// Makes slots from keys in units of 4 bytes.
+    pub static ROW_REBUILD_4 = fn row_rebuild_4(args: RowRebuildArgs) by block {
+        // SAFETY: the launcher keeps the contract of the arguments.
+        unsafe { rebuild::<u32>(&args) }
+    }
+    /// Makes slots from keys in units of 8 bytes.
+    pub static ROW_REBUILD_8 = fn row_rebuild_8(args: RowRebuildArgs) by block {
+        // SAFETY: the launcher keeps the contract of the arguments.
+        unsafe { rebuild::<u64>(&args) }
+    }
+    /// Makes slots from keys in units of 16 bytes.
+    pub static ROW_REBUILD_16 = fn row_rebuild_16(args: RowRebuildArgs) by block {
+        // SAFETY: the launcher keeps the contract of the arguments.
+        unsafe { rebuild::<U64x2>(&args) }
+    }
+    /// Takes the claims of a batch back.
+    pub static ROW_RELEASE = fn row_release(args: RowReleaseArgs) by thread {
+        let i = thread::index();
+        if i < args.n {
+            // SAFETY: slots and words of the arguments; each claim has one owner.
+            unsafe {
+                let word = args.owners.wrapping_add(i as usize / warp::SIZE as usize);
+                if mem::load_readonly(word) >> (i as u32 % warp::SIZE) & 1 != 0 {
+                    let at = mem::load_readonly(args.found.wrapping_add(i as usize)) as usize;
+                    atomic::store(args.slots.wrapping_add(at), RowSlot::EMPTY.bits(), Relaxed);
+                }
+            }
+        }
+    }
+    /// Counts the owners of each word.
+    pub static ROW_COUNT_OWNERS = fn row_count_owners(args: RowCountOwnersArgs) by thread {
+        let i = thread::index();
+        if i <= args.words {
+            let mut owners = 0;
+            // SAFETY: a word, and a place behind the last one too.
+            unsafe {
+                if i < args.words {
+                    owners = mem::load_readonly(args.owners.wrapping_add(i as usize));
+                }
+                mem::store(args.counts.wrapping_add(i as usize), owners.count_ones());
+            }
+        }
+    }
+    /// Counts the keys of each row.
+    pub static ROW_COUNTS = fn row_counts(args: RowCountsArgs) by block {
+        // SAFETY: the launcher keeps the contract of the arguments.
+        unsafe { count(&args) }
+    }
+}
+
+/// The body of [`ROW_COUNTS`]. Lanes of a warp that have one row add to its count together.
+///
+/// # Safety
+/// See [`RowCountsArgs`].
+#[inline(always)]
+unsafe fn count(args: &RowCountsArgs) {
+    // SAFETY: a place of the batch, and a row that there is.
+    let counter = |i: u64| unsafe {
+        let row = mem::load_readonly(args.rows.wrapping_add(i as usize));
+        args.counts.wrapping_add(row as usize)
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        return in_block(
+            args.n,
+            |_| (),
+            |i, (), _| {
+                // SAFETY: a counter, which is added to only.
+                unsafe { atomic::fetch_add(counter(i.into()), 1, Relaxed) };
+            },
+        );
+    }
+    let i = thread::index();
+    // SAFETY: all lanes of the warp come to the vote, and those that have a key to the addition.
+    unsafe {
+        let there = warp::warp_vote_ballot(LaneMask::FULL, i < args.n);
+        if i < args.n {
+            aggregate::atomic_agg_inc_in(there, counter(i));
+        }
+    }
+}
+
+/// Keys in flight of a native block.
+#[cfg(not(target_arch = "nvptx64"))]
+const AHEAD: usize = 16;
+
+/// Serves the keys of a native block one after the other, with what `fetch` has said of each, [`AHEAD`] keys before. `serve`
+/// is told which is the last one.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(super) fn in_block<T: Copy>(
+    n: u64,
+    fetch: impl Fn(u32) -> T,
+    mut serve: impl FnMut(u32, T, bool),
+) {
+    let threads = u64::from(thread::block_dim_x());
+    let first = u64::from(thread::block_idx_x()) * threads;
+    let end = (first + threads).min(n);
+    if first >= end {
+        return;
+    }
+    let (first, end) = (first as u32, end as u32);
+    let mut ring: [T; AHEAD] = core::array::from_fn(|i| fetch((first + i as u32).min(end - 1)));
+    for i in first..end {
+        let place = &mut ring[(i - first) as usize % AHEAD];
+        let fetched = *place;
+        if end - i > AHEAD as u32 {
+            *place = fetch(i + AHEAD as u32);
+        }
+        serve(i, fetched, i + 1 == end);
+    }
+}

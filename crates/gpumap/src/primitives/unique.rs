@@ -1,0 +1,289 @@
+//! The different keys of an array, where each lies among them, how often each occurs, and where first.
+
+use std::ptr;
+
+use bytemuck::Pod;
+use gpumap_kernels::rows::{ROW_COUNTS, RowCountsArgs, RowView};
+
+use super::Primitives;
+use crate::buffer::BufferViewMut;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room};
+use crate::input::Input;
+use crate::map::random_seed;
+use crate::rows::{Claims, Keys, Slots, Told, grid, key_bytes};
+use crate::scratch::{ScratchRole, Workspace};
+
+/// What [`Primitives::unique`] finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unique<K> {
+    /// The different keys, in the order of their first occurrences.
+    pub keys: Vec<K>,
+    /// For each key of the input its place in `keys`.
+    pub inverse: Vec<u32>,
+    /// For each of `keys` how often it occurs.
+    pub counts: Vec<u32>,
+    /// For each of `keys` where it occurs first.
+    pub first: Vec<u32>,
+}
+
+/// Which of the results of [`Primitives::unique_into`] are wanted, and where they go. See there.
+#[derive(Debug)]
+pub struct UniqueOutputs<'a, K> {
+    keys: Option<BufferViewMut<'a, K>>,
+    inverse: Option<BufferViewMut<'a, u32>>,
+    counts: Option<BufferViewMut<'a, u32>>,
+    first: Option<BufferViewMut<'a, u32>>,
+}
+
+impl<K> Default for UniqueOutputs<'_, K> {
+    fn default() -> Self {
+        Self {
+            keys: None,
+            inverse: None,
+            counts: None,
+            first: None,
+        }
+    }
+}
+
+impl<'a, K: Pod> UniqueOutputs<'a, K> {
+    /// None of them.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The different keys.
+    #[must_use]
+    pub fn keys(mut self, keys: impl Into<BufferViewMut<'a, K>>) -> Self {
+        self.keys = Some(keys.into());
+        self
+    }
+
+    /// The place of each key of the input among them.
+    #[must_use]
+    pub fn inverse(mut self, inverse: impl Into<BufferViewMut<'a, u32>>) -> Self {
+        self.inverse = Some(inverse.into());
+        self
+    }
+
+    /// How often each occurs.
+    #[must_use]
+    pub fn counts(mut self, counts: impl Into<BufferViewMut<'a, u32>>) -> Self {
+        self.counts = Some(counts.into());
+        self
+    }
+
+    /// Where each occurs first.
+    #[must_use]
+    pub fn first(mut self, first: impl Into<BufferViewMut<'a, u32>>) -> Self {
+        self.first = Some(first.into());
+        self
+    }
+}
+
+/// The keys of an array, of which the different ones are known.
+struct Found {
+    claims: Claims,
+    view: RowView,
+    n: usize,
+    unique: usize,
+}
+
+/// Where results are written; null where they are not wanted.
+struct Places<K> {
+    keys: *mut K,
+    inverse: *mut u32,
+    counts: *mut u32,
+    first: *mut u32,
+}
+
+/// # Unique keys
+///
+/// Keys are plain data of 4 to 64 bytes, a multiple of 4, compared by their bits, as those of a [`RowMap`](crate::RowMap):
+/// up to 2^31 - 1 of them. They are found by hash, without sorting. Different keys come in the order of their first
+/// occurrences, so results are the same on every run and every device.
+impl Primitives {
+    /// The different keys, the place of each key of the input among them, how often each occurs, and where first.
+    ///
+    /// ```
+    /// use gpumap::{Device, primitives::Primitives};
+    ///
+    /// let primitives = Primitives::new(&Device::cpu());
+    /// let unique = primitives.unique(&[[3u32, 3], [1, 0], [3, 3], [3, 3]])?;
+    /// assert_eq!(unique.keys, [[3, 3], [1, 0]]);
+    /// assert_eq!(unique.inverse, [0, 1, 0, 0]);
+    /// assert_eq!(unique.counts, [3, 1]);
+    /// assert_eq!(unique.first, [0, 1]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`] for too many keys, [`Error::WrongDevice`], [`Error::Driver`].
+    pub fn unique<K: Pod>(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Unique<K>> {
+        let mut scratch = self.scratch.take()?;
+        let found = self.find(&mut scratch, keys)?;
+        let (n, len) = found
+            .as_ref()
+            .map_or((0, 0), |found| (found.n, found.unique));
+        let mut keys = scratch.output::<K>(ScratchRole::FirstOutput, len)?;
+        let mut inverse = scratch.output::<u32>(ScratchRole::SecondOutput, n)?;
+        let mut counts = scratch.output::<u32>(ScratchRole::ThirdOutput, len)?;
+        let mut first = scratch.output::<u32>(ScratchRole::FourthOutput, len)?;
+        if let Some(found) = found {
+            let places = Places {
+                keys: keys.as_mut_ptr(),
+                inverse: inverse.as_mut_ptr(),
+                counts: counts.as_mut_ptr(),
+                first: first.as_mut_ptr(),
+            };
+            // SAFETY: room for so many.
+            unsafe { tell(&mut scratch, &found, places) }?;
+        }
+        Ok(Unique {
+            keys: scratch.fetch(keys, len)?,
+            inverse: scratch.fetch(inverse, n)?,
+            counts: scratch.fetch(counts, len)?,
+            first: scratch.fetch(first, len)?,
+        })
+    }
+
+    /// The same, into buffers of the caller or parts of them: those that are wanted. Returns how many different keys there
+    /// are. The inverse is as long as the input, the others have a place for each different key.
+    ///
+    /// ```
+    /// use gpumap::primitives::{Primitives, UniqueOutputs};
+    /// use gpumap::{Buffer, Device, Stream};
+    ///
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// let keys = Buffer::from_slice(&stream, &[7u64, 9, 7])?;
+    /// let mut different = Buffer::zeroed(&stream, 3)?;
+    /// let mut counts = Buffer::zeroed(&stream, 3)?;
+    /// let outputs = UniqueOutputs::new().keys(&mut different).counts(&mut counts);
+    /// let n = Primitives::new(stream.device()).unique_into(&keys, outputs)?;
+    /// assert_eq!(different.slice(..n)?.to_vec()?, [7, 9]);
+    /// assert_eq!(counts.slice(..n)?.to_vec()?, [2, 1]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`], before anything is written; those of [`unique`](Self::unique).
+    pub fn unique_into<K: Pod>(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        outputs: UniqueOutputs<'_, K>,
+    ) -> Result<usize> {
+        let n = keys.source().len();
+        if let Some(inverse) = &outputs.inverse {
+            expect_room(n, inverse.len())?;
+        }
+        let mut scratch = self.scratch.take()?;
+        let Some(found) = self.find(&mut scratch, keys)? else {
+            return Ok(0);
+        };
+        let of_keys = outputs.keys.as_ref().map(BufferViewMut::len);
+        let of_counts =
+            [&outputs.counts, &outputs.first].map(|it| it.as_ref().map(BufferViewMut::len));
+        for room in of_counts.into_iter().chain([of_keys]).flatten() {
+            expect_room(found.unique, room)?;
+        }
+        let counts = target(&scratch, outputs.counts)?;
+        let mut inverse = target(&scratch, outputs.inverse)?;
+        if inverse.is_null() && !counts.is_null() {
+            inverse = scratch.reserve(ScratchRole::FirstOutput, n)?;
+        }
+        let places = Places {
+            keys: target(&scratch, outputs.keys)?,
+            inverse,
+            counts,
+            first: target(&scratch, outputs.first)?,
+        };
+        // SAFETY: room for so many.
+        unsafe { tell(&mut scratch, &found, places) }?;
+        scratch.stream().synchronize()?;
+        Ok(found.unique)
+    }
+
+    /// Finds out which keys differ; nothing if there are no keys.
+    fn find<K: Pod>(
+        &self,
+        scratch: &mut Workspace,
+        keys: &(impl Input<K> + ?Sized),
+    ) -> Result<Option<Found>> {
+        let keys = keys.source();
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        let key_bytes = key_bytes::<K>();
+        // SAFETY: the workspace waits for its stream before the caller's call returns.
+        let keys = unsafe { Keys::stage(scratch, keys.into(), key_bytes) }?;
+        let buckets = Slots::buckets_for(keys.n);
+        let bytes = Slots::bytes_for(keys.n);
+        let slots: *mut u8 = scratch.reserve(ScratchRole::Values, bytes)?;
+        let view = RowView {
+            slots: slots.cast(),
+            keys: ptr::null_mut(),
+            seed: random_seed(),
+            buckets: buckets as u32,
+            key_bytes: key_bytes as u32,
+        };
+        // SAFETY: reserved just now, with room for all keys.
+        let claims = unsafe {
+            scratch.stream().fill(slots, Slots::EMPTY_BYTE, bytes)?;
+            Claims::make(scratch, keys, view)
+        }?;
+        Ok(Some(Found {
+            unique: claims.rank(scratch)?,
+            n: keys.n,
+            claims,
+            view,
+        }))
+    }
+}
+
+/// Where a result is to be written; null if it is not wanted.
+fn target<T: Pod>(scratch: &Workspace, output: Option<BufferViewMut<'_, T>>) -> Result<*mut T> {
+    output.map_or(Ok(ptr::null_mut()), |output| scratch.target(output))
+}
+
+/// Queues writing what is known of keys. The inverse is there if the counts are.
+///
+/// # Safety
+/// Each place that is not null has room for the inverse, or for each different key.
+unsafe fn tell<K>(scratch: &mut Workspace, found: &Found, places: Places<K>) -> Result<()> {
+    let (keys, bytes) = (places.keys.cast::<u8>(), found.unique * size_of::<K>());
+    // Of a type like `[u8; 16]`, which may lie anywhere.
+    let is_odd = !keys.addr().is_multiple_of(4);
+    let view = RowView {
+        keys: match is_odd {
+            true => scratch.reserve(ScratchRole::Tiles, bytes)?,
+            false => keys,
+        },
+        ..found.view
+    };
+    let told = Told {
+        rows: places.inverse,
+        first: places.first,
+        ..Told::NOTHING
+    };
+    // SAFETY: the caller's promise; the slots are looked at by nothing else.
+    unsafe {
+        found.claims.commit(scratch, view, 0, false, told)?;
+        if is_odd {
+            scratch.stream().copy(keys, view.keys, bytes)?;
+        }
+        if places.counts.is_null() {
+            return Ok(());
+        }
+        let bytes = found.unique * size_of::<u32>();
+        scratch.stream().fill(places.counts.cast(), 0, bytes)?;
+        let args = RowCountsArgs {
+            rows: places.inverse,
+            n: found.n as u64,
+            counts: places.counts,
+        };
+        ROW_COUNTS.launch(scratch.stream(), grid(found.n), args)
+    }
+}

@@ -1,0 +1,64 @@
+//! [`Keys`]: a batch of keys on the device, and how kernels may load them.
+
+use gpumap_kernels::rows::RowKernels;
+
+use super::claims::expect_batch;
+use crate::array::Array;
+use crate::error::Result;
+use crate::scratch::{ScratchRole, Workspace};
+
+/// Bytes of a key: a multiple of 4, up to 64.
+pub(crate) const fn key_bytes<K>() -> usize {
+    const {
+        assert!(
+            size_of::<K>().is_multiple_of(4) && size_of::<K>() >= 4 && size_of::<K>() <= 64,
+            "keys of a row map have 4 to 64 bytes, a multiple of 4: pad the type"
+        );
+    }
+    size_of::<K>()
+}
+
+/// Keys on the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keys {
+    /// The first, at a multiple of 4.
+    pub at: *const u8,
+    /// How many.
+    pub n: usize,
+    bytes: usize,
+}
+
+impl Keys {
+    /// The largest alignment that a kernel makes use of.
+    const UNIT: usize = 16;
+
+    /// Has keys of so many bytes brought to where kernels can load them.
+    ///
+    /// # Safety
+    /// As for [`Workspace::stage`].
+    pub unsafe fn stage(scratch: &mut Workspace, keys: Array<'_>, bytes: usize) -> Result<Self> {
+        let n = keys.len();
+        expect_batch(n, bytes)?;
+        // SAFETY: passed on.
+        let mut at = unsafe { scratch.stage(ScratchRole::Keys, keys.bytes()) }?;
+        if !at.addr().is_multiple_of(4) {
+            // Of a type like `[u8; 16]`, which may lie anywhere.
+            let aligned = scratch.reserve::<u8>(ScratchRole::Keys, n * bytes)?;
+            // SAFETY: reserved just now. What was staged to a scratch buffer is aligned: so it lies elsewhere.
+            unsafe { scratch.stream().copy(aligned, at, n * bytes) }?;
+            at = aligned;
+        }
+        Ok(Self { at, n, bytes })
+    }
+
+    /// The kernels for keys of this size at this address.
+    pub fn kernels(&self) -> &'static RowKernels {
+        self.kernels_with(self.at)
+    }
+
+    /// The kernels for keys of this size at this address and another one, which is a multiple of 4 as well.
+    pub fn kernels_with(&self, other: *const u8) -> &'static RowKernels {
+        let common = self.at.addr() | other.addr() | self.bytes | Self::UNIT;
+        RowKernels::for_multiples_of(1 << common.trailing_zeros())
+    }
+}

@@ -1,0 +1,287 @@
+//! [`RowMap`]: a dense row number for each key.
+
+mod builder;
+mod claims;
+mod core;
+mod keys;
+mod table;
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+
+pub use builder::RowMapBuilder;
+pub(crate) use claims::{Claims, Told, grid};
+pub use gpumap_kernels::rows::NO_ROW;
+pub(crate) use keys::{Keys, key_bytes};
+pub(crate) use table::Slots;
+
+use self::core::Core;
+use crate::array::ArrayMut;
+use crate::device::Device;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::input::Input;
+use crate::output::Output;
+
+/// A dense row number for each key, in the memory of a device: 0, 1, 2 and so on, in the order in which keys first come.
+///
+/// Values are plain arrays of the caller, as long as there are rows, at the places that the numbers say: embeddings, sums,
+/// columns of any type. Keys are plain data of 4 to 64 bytes, a multiple of 4, compared by their bits: integers, `u128`,
+/// `[u32; 3]`, structs of your own. **Every bit pattern is allowed.**
+///
+/// | group | operations |
+/// |---|---|
+/// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`builder`](Self::builder) |
+/// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_new_into`](Self::insert_with_new_into) |
+/// | Look up | [`get`](Self::get), [`get_into`](Self::get_into) |
+/// | Dump | [`keys`](Self::keys), [`keys_into`](Self::keys_into) |
+/// | Remove | [`clear`](Self::clear) |
+/// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`trim`](Self::trim), [`device`](Self::device) |
+///
+/// All verbs take batches: slices, vectors or arrays of the host, which are copied to the device, or
+/// [`Buffer`](crate::Buffer)s, which are used where they are. They return when the device is done.
+///
+/// ```
+/// use gpumap::{Device, RowMap};
+///
+/// let device = Device::best()?; // a GPU, or the CPU where there is none
+/// let voxels: RowMap<[i32; 3]> = RowMap::new(&device)?;
+/// assert_eq!(voxels.insert(&[[0, 0, 0], [5, -1, 2], [0, 0, 0]])?, [0, 1, 0]);
+/// assert_eq!(voxels.insert(&[[7, 7, 7], [5, -1, 2]])?, [2, 1]);
+/// assert_eq!(voxels.get(&[[5, -1, 2], [9, 9, 9]])?, [Some(1), None]);
+/// assert_eq!(voxels.keys()?, [[0, 0, 0], [5, -1, 2], [7, 7, 7]]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+///
+/// A key of another size does not compile:
+///
+/// ```compile_fail,E0080
+/// # use gpumap::{Device, RowMap};
+/// let map = RowMap::<[u8; 6]>::new(&Device::cpu());
+/// ```
+///
+/// # Rows
+/// A key keeps its row until the map is cleared. The rows of a batch's new keys follow those that there are, in the order of
+/// their first occurrences in the batch. So batches that come in one order give the same rows on every device, and without
+/// holes: those of `pandas.factorize`.
+///
+/// # Concurrency
+/// `RowMap` is [`Send`] and [`Sync`], and every verb takes `&self`. Inserts run one after the other; lookups and dumps run
+/// beside each other, and beside the larger part of an insert. An insert takes effect at one moment: a lookup and a dump
+/// see all of its keys or none.
+///
+/// # Room
+/// A map grows as keys come. What there is no memory for is refused as a whole, with the map as it was. There are up to
+/// 2^31 rows, and up to 2^31 - 1 keys in a batch.
+///
+/// The hash is seeded, and not cryptographic. Keys with one hash are told apart by their bits, and cost time only.
+pub struct RowMap<K: Pod> {
+    core: Core,
+    _key: PhantomData<fn(K)>,
+}
+
+/// # Create
+impl<K: Pod> RowMap<K> {
+    /// A map without room, which grows as keys come.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn new(device: &Device) -> Result<Self> {
+        Self::builder(device).build()
+    }
+
+    /// A map with room for so many rows.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`], [`Error::Driver`].
+    pub fn with_capacity(device: &Device, rows: usize) -> Result<Self> {
+        Self::builder(device).capacity(rows).build()
+    }
+
+    /// A map with settings.
+    pub fn builder(device: &Device) -> RowMapBuilder<K> {
+        RowMapBuilder::new(device)
+    }
+}
+
+/// # Insert
+impl<K: Pod> RowMap<K> {
+    /// The row of each key. Keys that are absent get the next ones.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was. [`Error::WrongDevice`],
+    /// [`Error::Poisoned`], [`Error::Driver`].
+    pub fn insert(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<u32>> {
+        let mut rows = crate::memory::host_zeroed(keys.source().len())?;
+        self.insert_into(keys, &mut rows)?;
+        Ok(rows)
+    }
+
+    /// The row of each key, into memory of the host or of the device: `rows[i]` is that of `keys[i]`. Returns how many keys
+    /// were new.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, RowMap, Stream};
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// let map = RowMap::<u128>::new(stream.device())?;
+    /// let keys = Buffer::from_slice(&stream, &[3u128 << 100, 1, 3 << 100])?;
+    /// let mut rows = Buffer::zeroed(&stream, 3)?;
+    /// assert_eq!(map.insert_into(&keys, &mut rows)?, 2);
+    /// assert_eq!(rows.to_vec()?, [0, 1, 0]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`] if there are fewer places than keys; else as for [`insert`](Self::insert).
+    pub fn insert_into(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        rows: &mut (impl Output<u32> + ?Sized),
+    ) -> Result<usize> {
+        let rows = ArrayMut::from(rows.sink());
+        self.core.insert(keys.source().into(), [Some(rows), None])
+    }
+
+    /// As [`insert_into`](Self::insert_into), and says which keys were new: `new[i]` is 1 at the first occurrence of a key
+    /// that was absent, and 0 everywhere else.
+    ///
+    /// ```
+    /// use gpumap::{Device, RowMap};
+    /// let map = RowMap::<u64>::new(&Device::cpu())?;
+    /// map.insert(&[8])?;
+    /// let (mut rows, mut new) = ([0; 4], [9; 4]);
+    /// assert_eq!(map.insert_with_new_into(&[7, 8, 7, 9], &mut rows, &mut new)?, 2);
+    /// assert_eq!((rows, new), ([1, 0, 1, 2], [1, 0, 0, 1]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`insert_into`](Self::insert_into).
+    pub fn insert_with_new_into(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        rows: &mut (impl Output<u32> + ?Sized),
+        new: &mut (impl Output<u8> + ?Sized),
+    ) -> Result<usize> {
+        let outputs = [Some(rows.sink().into()), Some(new.sink().into())];
+        self.core.insert(keys.source().into(), outputs)
+    }
+}
+
+/// # Look up
+impl<K: Pod> RowMap<K> {
+    /// The row of each key, or none.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<u32>>> {
+        let mut rows = crate::memory::host_zeroed(keys.source().len())?;
+        self.get_into(keys, &mut rows)?;
+        let there = |row| (row != NO_ROW).then_some(row);
+        crate::memory::host_collect(rows.into_iter().map(there))
+    }
+
+    /// The row of each key, into memory of the host or of the device: `rows[i]` is that of `keys[i]`, or [`NO_ROW`].
+    ///
+    /// ```
+    /// use gpumap::rows::NO_ROW;
+    /// use gpumap::{Device, RowMap};
+    /// let map = RowMap::<u64>::new(&Device::cpu())?;
+    /// map.insert(&[30, 40])?;
+    /// let mut rows = [0; 2];
+    /// map.get_into(&[40, 50], &mut rows)?;
+    /// assert_eq!(rows, [1, NO_ROW]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`] if there are fewer places than keys; else as for [`get`](Self::get).
+    pub fn get_into(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        rows: &mut (impl Output<u32> + ?Sized),
+    ) -> Result<()> {
+        let rows = ArrayMut::from(rows.sink());
+        self.core.get(keys.source().into(), [Some(rows), None])
+    }
+}
+
+/// # Dump
+impl<K: Pod> RowMap<K> {
+    /// All keys, in the order of their rows.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub fn keys(&self) -> Result<Vec<K>> {
+        self.core.keys()
+    }
+
+    /// All keys, in the order of their rows, into memory of the host or of the device. Returns how many there are.
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`], before anything is written; else as for [`get`](Self::get).
+    pub fn keys_into(&self, keys: &mut (impl Output<K> + ?Sized)) -> Result<usize> {
+        self.core
+            .keys_into(ArrayMut::from(keys.sink()).into_bytes())
+    }
+}
+
+/// # Remove
+impl<K: Pod> RowMap<K> {
+    /// Removes all keys. The map keeps its room, and is sound again if it was [poisoned](Error::Poisoned).
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn clear(&self) -> Result<()> {
+        self.core.clear()
+    }
+}
+
+/// # Size and memory
+impl<K: Pod> RowMap<K> {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.core.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many rows there is room for.
+    pub fn capacity(&self) -> usize {
+        self.core.capacity()
+    }
+
+    /// Makes room for `more` rows beyond those that there are.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was. [`Error::Poisoned`], [`Error::Driver`].
+    pub fn reserve(&self, more: usize) -> Result<()> {
+        self.core.reserve(more)
+    }
+
+    /// Frees the scratch memory that no call is using; see [`Map::trim`](crate::Map::trim).
+    pub fn trim(&self) {
+        self.core.scratch.trim();
+    }
+
+    /// The device it lives on.
+    pub fn device(&self) -> &Device {
+        &self.core.device
+    }
+}
+
+impl<K: Pod> fmt::Debug for RowMap<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowMap")
+            .field("device", self.device())
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}

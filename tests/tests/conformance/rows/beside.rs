@@ -1,0 +1,94 @@
+//! Calls of several threads on one row map.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use gpumap::RowMap;
+use gpumap::bytemuck::Pod;
+use gpumap_tests::Target;
+
+use super::{keys, on_keys};
+
+/// A lookup sees all keys of a batch or none, and a row never changes.
+#[test]
+fn lookups_beside_inserts() {
+    fn body<K: Pod + Send + Sync>(on: &Target) {
+        let (batches, each) = (on.n(40, 200) as u64, on.n(400, 20_000) as u64);
+        let map = RowMap::<K>::new(on.device()).unwrap();
+        let batch = |i: u64| keys::<K>(i * each..(i + 1) * each);
+        let (begin, ended) = (Barrier::new(3), AtomicBool::new(false));
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    begin.wait();
+                    let (mut seen, mut i) = (0, 0);
+                    while !ended.load(Ordering::Acquire) || i < batches {
+                        let at = seen.min(batches - 1);
+                        let rows = map.get(&batch(at)).unwrap();
+                        let first = (at * each) as u32;
+                        match rows[0] {
+                            None => assert!(rows.iter().all(Option::is_none), "a part of a batch"),
+                            Some(_) => {
+                                assert!(
+                                    rows.into_iter().eq((first..).map(Some).take(each as usize))
+                                );
+                                seen += 1;
+                            }
+                        }
+                        let len = map.len();
+                        let all = map.keys().unwrap();
+                        assert!(len <= all.len() && all.len() as u64 % each == 0);
+                        i += 1;
+                    }
+                });
+            }
+            begin.wait();
+            for i in 0..batches {
+                let first = (i * each) as u32;
+                assert!(
+                    map.insert(&batch(i))
+                        .unwrap()
+                        .into_iter()
+                        .eq(first..first + each as u32)
+                );
+            }
+            ended.store(true, Ordering::Release);
+        });
+    }
+    on_keys!(body: u64, [u32; 3]);
+}
+
+/// Threads that insert the same keys agree on their rows.
+#[test]
+fn inserts_beside_inserts() {
+    fn body<K: Pod + Send + Sync>(on: &Target) {
+        let n = on.n(2_000, 200_000) as u64;
+        let map = RowMap::<K>::new(on.device()).unwrap();
+        let insert = |offset: u64| {
+            let mut got = Vec::new();
+            for round in 0..10 {
+                let batch = keys::<K>((0..n / 10).map(|i| (i * 7 + offset + round * n / 10) % n));
+                let rows = map.insert(&batch).unwrap();
+                got.extend(batch.into_iter().zip(rows));
+            }
+            got
+        };
+        let told = thread::scope(|scope| {
+            let threads = [0, n / 3, n / 2].map(|offset| scope.spawn(move || insert(offset)));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        let all = map.keys().unwrap();
+        assert_eq!(all.len(), map.len());
+        let rows = map.get(&all).unwrap();
+        assert!(
+            rows.into_iter().eq((0..all.len() as u32).map(Some)),
+            "a key twice"
+        );
+        for (key, row) in told.into_iter().flatten() {
+            let key = gpumap::bytemuck::bytes_of(&key);
+            assert!(gpumap::bytemuck::bytes_of(&all[row as usize]) == key);
+        }
+    }
+    on_keys!(body: u32, [u64; 3]);
+}

@@ -1,0 +1,102 @@
+//! Keys that hash alike are told apart by their bits.
+
+use gpumap::RowMap;
+use gpumap::bytemuck::{self, Pod, bytes_of};
+use gpumap_kernels::hash::mix64;
+use gpumap_kernels::rows::hash;
+use gpumap_tests::Target;
+
+use super::{Oracle, on_keys};
+
+const SEED: u64 = 11;
+
+/// The word that the mixer makes this of: its inverse.
+fn unmix64(word: u64) -> u64 {
+    const FACTOR: u64 = 0xdaba_0b6e_b093_22e3;
+    // Newton's iteration: each step doubles the bits that are right.
+    let mut inverse = FACTOR;
+    for _ in 0..6 {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(FACTOR.wrapping_mul(inverse)));
+    }
+    let z = (word ^ (word >> 32)).wrapping_mul(inverse);
+    let z = (z ^ (z >> 32)).wrapping_mul(inverse);
+    z ^ (z >> 32)
+}
+
+/// Different keys with one tag and one home: of 8 bytes as near to one hash as a bijection lets them come, of more with the
+/// very same hash.
+fn alike<K: Pod>(n: u64) -> Vec<K> {
+    let lanes = size_of::<K>() / 8;
+    let key = |i: u64| {
+        let mut words = vec![0u64; lanes];
+        if lanes == 1 {
+            // A tag, and homes close to each other in any table.
+            words[0] = unmix64(0xaaaa_0000_0000_0777 + (i << 32)) ^ SEED;
+        } else {
+            words[0] = i;
+            // What brings all of them to one state.
+            words[1] = mix64(SEED ^ i) ^ 0x1234_5678_9abc_def0;
+        }
+        bytemuck::pod_read_unaligned(bytemuck::cast_slice(&words))
+    };
+    (0..n).map(key).collect()
+}
+
+#[test]
+fn keys_of_one_hash_have_rows_of_their_own() {
+    fn body<K: Pod>(on: &Target) {
+        let all = alike::<K>(160);
+        let same = |a: &K, b: &K| {
+            let [a, b] = [a, b].map(|key| hash(bytes_of(key), SEED));
+            a.tag() == b.tag() && a.home(500) == b.home(500)
+        };
+        assert!(
+            all.windows(2).all(|two| same(&two[0], &two[1])),
+            "made to collide"
+        );
+        let map = RowMap::<K>::builder(on.device())
+            .hash_seed(SEED)
+            .build()
+            .unwrap();
+        let mut oracle = Oracle::default();
+        let (some, more) = all.split_at(80);
+        // As claims of one batch, and as rows beside claims.
+        let twice = [some, some].concat();
+        assert_eq!(map.get(some).unwrap(), [None; 80]);
+        assert_eq!(map.insert(&twice).unwrap(), oracle.insert(&twice).0);
+        assert_eq!(map.get(&all).unwrap(), oracle.get(&all));
+        let mixed: Vec<K> = more.iter().chain(some).chain(more).copied().collect();
+        assert_eq!(map.insert(&mixed).unwrap(), oracle.insert(&mixed).0);
+        oracle.assert_same(&map);
+        map.reserve(10_000).unwrap();
+        oracle.assert_same(&map);
+    }
+    on_keys!(body: u64, [u32; 2], [u32; 4], u128, [u64; 3], [u64; 4], [u64; 8]);
+}
+
+/// Of 12 bytes no collision can be written down, but a few are soon found.
+#[test]
+fn keys_of_12_bytes_with_one_tag() {
+    fn body<K: Pod>(on: &Target) {
+        let numbered = |i: u32| [i, 7, i ^ 0x5555];
+        let mut tags: Vec<(u32, u32)> = (0..400_000)
+            .map(|i| (hash(bytemuck::cast_slice(&numbered(i)), SEED).tag(), i))
+            .collect();
+        tags.sort_unstable();
+        let equal = tags.windows(2).filter(|two| two[0].0 == two[1].0);
+        let keys: Vec<[u32; 3]> = equal
+            .flat_map(|two| [numbered(two[0].1), numbered(two[1].1)])
+            .collect();
+        assert!(keys.len() >= 10, "{} keys", keys.len());
+        // In a table of few buckets many share one.
+        let map = RowMap::<[u32; 3]>::builder(on.device())
+            .hash_seed(SEED)
+            .build()
+            .unwrap();
+        let mut oracle = Oracle::default();
+        let twice = [&keys[..], &keys].concat();
+        assert_eq!(map.insert(&twice).unwrap(), oracle.insert(&twice).0);
+        oracle.assert_same(&map);
+    }
+    on_keys!(body: [u32; 3]);
+}

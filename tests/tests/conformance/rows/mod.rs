@@ -1,0 +1,122 @@
+//! Row maps, and the unique keys of arrays, beside a `HashMap` of the keys' bytes.
+
+mod beside;
+mod collisions;
+mod interleaved;
+mod room;
+mod unique;
+mod verbs;
+
+use std::any::type_name;
+use std::collections::HashMap;
+
+use gpumap::RowMap;
+use gpumap::bytemuck::{Pod, bytes_of, bytes_of_mut};
+use gpumap_kernels::kernels::Encoding;
+use gpumap_tests::device::noting;
+use gpumap_tests::{Target, on_every_target};
+
+/// Runs `body::<K>(&Target)` for a key of every width and alignment, on every target.
+macro_rules! on_every_key {
+    ($body:ident) => {
+        super::on_keys!($body:
+            u32, [u32; 2], u64, [u32; 3], [u32; 4], u128, [u8; 16], [u64; 3], [u32; 7], [u64; 4], [u8; 40], [u64; 8])
+    };
+}
+
+/// Runs `body::<K>(&Target)` for these keys, on every target.
+macro_rules! on_keys {
+    ($body:ident: $($k:ty),*) => {
+        $(super::on_every_device::<$k>($body::<$k>);)*
+    };
+}
+use {on_every_key, on_keys};
+
+/// Runs a body on every target, of which some differ only in the slots of other maps.
+fn on_every_device<K>(body: fn(&Target)) {
+    on_every_target(|on| {
+        if on.encoding() != Some(Encoding::Split) {
+            noting(type_name::<K>(), || body(on));
+        }
+    });
+}
+
+/// Key number `i`, one of its words not zero. Others differ from it in one word, or two.
+fn key<K: Pod>(i: u64) -> K {
+    let words = size_of::<K>() as u64 / 4;
+    let mut key = K::zeroed();
+    let (word, number) = ((i % words) as usize, i / words + 1);
+    bytes_of_mut(&mut key)[4 * word..][..4].copy_from_slice(&(number as u32).to_le_bytes());
+    key
+}
+
+/// Keys by their numbers.
+fn keys<K: Pod>(numbers: impl IntoIterator<Item = u64>) -> Vec<K> {
+    numbers.into_iter().map(key).collect()
+}
+
+/// What keys come to in one batch after the other.
+#[derive(Debug, Default)]
+struct Oracle {
+    rows: HashMap<Vec<u8>, u32>,
+    keys: Vec<Vec<u8>>,
+}
+
+impl Oracle {
+    /// The rows of a batch, and for each key whether it is new.
+    fn insert<K: Pod>(&mut self, batch: &[K]) -> (Vec<u32>, Vec<u8>) {
+        let mut insert = |key: &K| {
+            let bytes = bytes_of(key).to_vec();
+            let next = self.keys.len() as u32;
+            let row = *self.rows.entry(bytes.clone()).or_insert(next);
+            if row == next {
+                self.keys.push(bytes);
+            }
+            (row, u8::from(row == next))
+        };
+        batch.iter().map(&mut insert).unzip()
+    }
+
+    fn get<K: Pod>(&self, batch: &[K]) -> Vec<Option<u32>> {
+        let row = |key| self.rows.get(bytes_of(key)).copied();
+        batch.iter().map(row).collect()
+    }
+
+    /// Panics unless a map holds this.
+    fn assert_same<K: Pod>(&self, map: &RowMap<K>) {
+        assert_eq!(
+            (map.len(), map.is_empty()),
+            (self.keys.len(), self.keys.is_empty())
+        );
+        assert!(map.capacity() >= map.len());
+        let all = map.keys().expect("keys");
+        let same = all
+            .iter()
+            .map(bytes_of)
+            .eq(self.keys.iter().map(|key| &key[..]));
+        assert!(same, "keys in the order of rows");
+        let rows = map.get(&all).expect("get");
+        let numbers = (0..all.len() as u32).map(Some);
+        assert!(rows.into_iter().eq(numbers), "the rows of all keys");
+    }
+}
+
+/// Numbers of keys that repeat in several ways.
+fn patterns(n: u64) -> Vec<(&'static str, Vec<u64>)> {
+    // Of no order, and the same on every run.
+    let mixed = |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    vec![
+        ("none", vec![]),
+        ("one", vec![5]),
+        ("all different", (0..n).collect()),
+        ("all equal", vec![3; n as usize]),
+        (
+            "forth and back",
+            (0..n / 2).chain((0..n / 2).rev()).collect(),
+        ),
+        ("neighbours equal", (0..n).map(|i| i / 3).collect()),
+        ("few", (0..n).map(|i| mixed(i) % 7).collect()),
+        ("some", (0..n).map(|i| mixed(i) % (n / 5 + 1)).collect()),
+        ("many", (0..n).map(|i| mixed(i) % (3 * n)).collect()),
+    ]
+}

@@ -1,0 +1,144 @@
+//! Growth, and what there is no memory for.
+
+use gpumap::bytemuck::Pod;
+use gpumap::{Buffer, Error, RowMap};
+use gpumap_tests::Target;
+use gpumap_tests::device::noting;
+
+use super::{Oracle, keys, on_keys};
+
+#[test]
+fn maps_grow_as_keys_come() {
+    fn body<K: Pod>(on: &Target) {
+        let map = RowMap::<K>::new(on.device()).unwrap();
+        let mut oracle = Oracle::default();
+        let mut next = 0;
+        for more in [1, 30, 14, 1, 200, 3, 1_000] {
+            // Half of them are there.
+            let batch = keys::<K>(next / 2..next + more);
+            next += more;
+            assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
+            oracle.assert_same(&map);
+        }
+    }
+    on_keys!(body: u32, u64, [u32; 3], u128, [u64; 8]);
+}
+
+#[test]
+fn with_room_nothing_is_allocated() {
+    fn body<K: Pod>(on: &Target) {
+        let on = &on.with_memory_budget(1 << 30);
+        let map = RowMap::<K>::with_capacity(on.device(), 2_000).unwrap();
+        let capacity = map.capacity();
+        assert!((2_000..2_100).contains(&capacity), "{capacity}");
+        map.insert(&keys::<K>(0..1_000)).unwrap();
+        map.trim();
+        let before = on.device().allocated_bytes();
+        // Of keys that are there most of the time: more than there is room for in all.
+        map.insert(&keys::<K>((0..6_000).map(|i| i % 1_900)))
+            .unwrap();
+        map.trim();
+        let after = on.device().allocated_bytes();
+        assert!(
+            after - before < 60_000 + 2_000 * size_of::<K>() as u64 / 8,
+            "{before} to {after}"
+        );
+        map.reserve(5_000).unwrap();
+        assert!(map.capacity() >= 6_900);
+    }
+    on_keys!(body: u32, [u32; 3]);
+}
+
+/// Memory of the device in these tests, most of which is taken.
+const BUDGET: u64 = 64 << 20;
+
+#[test]
+fn refused_batches_change_nothing() {
+    fn body<K: Pod>(on: &Target) {
+        let held = keys::<K>(0..2_000);
+        let batch = keys::<K>((0..9_000).map(|i| 1_000 + i % 6_000));
+        let mut needed = 0;
+        let mut left = 0;
+        // With more and more memory, until it is enough.
+        loop {
+            let on = &on.with_memory_budget(BUDGET);
+            let map = RowMap::<K>::with_capacity(on.device(), 2_000).unwrap();
+            let mut oracle = Oracle::default();
+            oracle.insert(&held);
+            map.insert(&held).unwrap();
+            map.trim();
+            let before = (on.device().allocated_bytes(), map.capacity());
+            let taken =
+                Buffer::<u8>::zeroed(&on.stream(), (BUDGET - before.0 - left) as usize).unwrap();
+            let inserted = noting(&format!("{left} bytes left"), || map.insert(&batch));
+            drop(taken);
+            match inserted {
+                Ok(rows) => {
+                    assert!(left > 0, "there was memory from the beginning");
+                    assert_eq!(rows, oracle.insert(&batch).0);
+                    oracle.assert_same(&map);
+                    break;
+                }
+                Err(Error::OutOfMemory {
+                    needed: of_batch,
+                    available,
+                }) => {
+                    assert!(available < of_batch, "{available} of {of_batch}");
+                    needed = of_batch;
+                    map.trim();
+                    assert_eq!((on.device().allocated_bytes(), map.capacity()), before);
+                    oracle.assert_same(&map);
+                }
+                Err(error) => panic!("{error}"),
+            }
+            left += 8 << 10;
+        }
+        assert!(
+            left <= needed + (16 << 10),
+            "{needed} bytes needed, {left} were enough"
+        );
+    }
+    on_keys!(body: u32, u128, [u64; 8]);
+}
+
+/// Slots have room and keys have not: when that is known, the batch has claimed its slots.
+#[test]
+fn claims_of_a_refused_batch_are_taken_back() {
+    fn body<K: Pod>(on: &Target) {
+        let on = &on.with_memory_budget(BUDGET);
+        let map = RowMap::<K>::new(on.device()).unwrap();
+        let mut oracle = Oracle::default();
+        let (held, batch) = (keys::<K>(0..50), keys::<K>((20..70).rev()));
+        assert_eq!(map.insert(&held).unwrap(), oracle.insert(&held).0);
+        let taken = BUDGET - on.device().allocated_bytes();
+        let taken = Buffer::<u8>::zeroed(&on.stream(), taken as usize).unwrap();
+        let refused = map.insert(&batch);
+        assert!(
+            matches!(refused, Err(Error::OutOfMemory { .. })),
+            "{refused:?}"
+        );
+        drop(taken);
+        oracle.assert_same(&map);
+        // In another order: a claim that was left would name the wrong key.
+        let batch = keys::<K>(20..70);
+        assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
+        oracle.assert_same(&map);
+    }
+    on_keys!(body: u64, [u32; 3], [u64; 8]);
+}
+
+#[test]
+fn more_rows_than_there_can_be() {
+    fn body<K: Pod>(on: &Target) {
+        let refused = RowMap::<K>::with_capacity(on.device(), (1 << 31) + 1);
+        assert!(matches!(refused, Err(Error::CapacityOverflow { .. })));
+        let map = RowMap::<K>::new(on.device()).unwrap();
+        map.insert(&keys::<K>(0..3)).unwrap();
+        assert!(matches!(
+            map.reserve(1 << 31),
+            Err(Error::CapacityOverflow { .. })
+        ));
+        assert_eq!(map.len(), 3);
+    }
+    on_keys!(body: u32);
+}

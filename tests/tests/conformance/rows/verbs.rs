@@ -1,0 +1,170 @@
+//! The verbs of row maps.
+
+use gpumap::bytemuck::{self, Pod};
+use gpumap::rows::NO_ROW;
+use gpumap::{Buffer, Device, Error, RowMap};
+use gpumap_tests::Target;
+use gpumap_tests::device::noting;
+
+use super::{Oracle, key, keys, on_every_key, on_keys, patterns};
+
+fn map<K: Pod>(on: &Target) -> RowMap<K> {
+    RowMap::new(on.device()).unwrap()
+}
+
+#[test]
+fn rows_follow_first_occurrences() {
+    fn body<K: Pod>(on: &Target) {
+        let n = on.n(700, 300_000) as u64;
+        // Into one map in turn, and each into a map of its own.
+        let (whole, mut all) = (map::<K>(on), Oracle::default());
+        for (name, numbers) in patterns(n) {
+            let batch = keys::<K>(numbers);
+            noting(name, || {
+                assert_eq!(whole.insert(&batch).unwrap(), all.insert(&batch).0);
+                all.assert_same(&whole);
+                let (own, mut oracle) = (map::<K>(on), Oracle::default());
+                assert_eq!(own.insert(&batch).unwrap(), oracle.insert(&batch).0);
+                assert_eq!(
+                    own.insert(&batch).unwrap(),
+                    oracle.insert(&batch).0,
+                    "again"
+                );
+                oracle.assert_same(&own);
+            });
+        }
+    }
+    on_every_key!(body);
+}
+
+#[test]
+fn answers_go_to_the_host_and_to_the_device() {
+    fn body<K: Pod>(on: &Target) {
+        let n = on.n(500, 100_000) as u64;
+        let stream = on.stream();
+        let (map, mut oracle) = (map::<K>(on), Oracle::default());
+        for (_, numbers) in patterns(n) {
+            let batch = keys::<K>(numbers);
+            let (rows, new) = oracle.insert(&batch);
+            let sum: usize = new.iter().map(|&new| usize::from(new)).sum();
+            let on_device = Buffer::from_slice(&stream, &batch).unwrap();
+            let mut told = (
+                Buffer::zeroed(&stream, batch.len()).unwrap(),
+                vec![9; batch.len()],
+            );
+            let inserted = map.insert_with_new_into(&on_device, &mut told.0, &mut told.1);
+            assert_eq!(inserted.unwrap(), sum);
+            assert_eq!((told.0.to_vec().unwrap(), told.1), (rows.clone(), new));
+            let mut again = vec![7; batch.len()];
+            assert_eq!(map.insert_into(&on_device, &mut again).unwrap(), 0);
+            assert_eq!(again, rows);
+
+            let asked = keys::<K>((0..n).map(|i| i * 5 / 3));
+            let expected = oracle.get(&asked);
+            assert_eq!(map.get(&asked).unwrap(), expected);
+            let mut got = Buffer::zeroed(&stream, asked.len() + 3).unwrap();
+            map.get_into(&asked, &mut got).unwrap();
+            let expected = expected.into_iter().map(|row| row.unwrap_or(NO_ROW));
+            assert!(got.to_vec().unwrap().into_iter().eq(expected.chain([0; 3])));
+        }
+        oracle.assert_same(&map);
+        let mut all = Buffer::<K>::zeroed(&stream, map.len() + 1).unwrap();
+        assert_eq!(map.keys_into(&mut all).unwrap(), map.len());
+        let all = all.slice(..map.len()).unwrap().to_vec().unwrap();
+        assert!(bytemuck::cast_slice::<K, u8>(&all) == oracle.keys.concat());
+    }
+    on_keys!(body: u32, u64, [u32; 3], u128, [u64; 4], [u64; 8]);
+}
+
+#[test]
+fn a_map_that_was_cleared_begins_with_row_0() {
+    fn body<K: Pod>(on: &Target) {
+        let map = map::<K>(on);
+        map.insert(&keys::<K>(0..300)).unwrap();
+        let capacity = map.capacity();
+        map.clear().unwrap();
+        Oracle::default().assert_same(&map);
+        assert_eq!(map.get(&keys::<K>(0..300)).unwrap(), [None; 300]);
+        assert_eq!(map.capacity(), capacity);
+        assert_eq!(map.insert(&[key::<K>(299), key(0)]).unwrap(), [0, 1]);
+    }
+    on_keys!(body: u32, u128);
+}
+
+/// All ones is what empty slots are filled with, and nothing a key cannot be.
+#[test]
+fn every_bit_pattern_is_a_key() {
+    fn body<K: Pod>(on: &Target) {
+        let ones: K = bytemuck::pod_read_unaligned(&vec![0xff; size_of::<K>()]);
+        let map = map::<K>(on);
+        assert_eq!(map.get(&[ones, K::zeroed()]).unwrap(), [None, None]);
+        assert_eq!(map.insert(&[ones, K::zeroed(), ones]).unwrap(), [0, 1, 0]);
+        assert_eq!(map.get(&[K::zeroed(), ones]).unwrap(), [Some(1), Some(0)]);
+    }
+    on_every_key!(body);
+}
+
+/// Keys without alignment, at each address there is.
+#[test]
+fn keys_may_lie_anywhere() {
+    fn body<K: Pod>(on: &Target) {
+        let (map, mut oracle) = (map::<[u8; 16]>(on), Oracle::default());
+        let bytes: Vec<u8> = (0..16 * 200 + 15).map(|i| (i / 100) as u8).collect();
+        for at in 0..16 {
+            let batch: &[[u8; 16]] = bytemuck::cast_slice(&bytes[at..][..16 * 200]);
+            assert_eq!(map.insert(batch).unwrap(), oracle.insert(batch).0);
+        }
+        oracle.assert_same(&map);
+        // The same at odd places of a buffer.
+        let words: Vec<[u32; 4]> = bytemuck::cast_slice(&bytes[..16 * 200]).to_vec();
+        let (map, mut oracle) = (self::map::<[u32; 4]>(on), Oracle::default());
+        for skipped in 0..4 {
+            let flat: Vec<u32> = bytemuck::cast_slice(&words).to_vec();
+            let stream = on.stream();
+            let mut buffer = Buffer::from_slice(&stream, &flat).unwrap();
+            let (start, n) = (buffer.as_mut_ptr().wrapping_add(skipped).cast(), 199);
+            // SAFETY: within the buffer, which lives on.
+            let part = unsafe { Buffer::<[u32; 4]>::from_raw_parts(&stream, start, n) }.unwrap();
+            let expected: &[[u32; 4]] = bytemuck::cast_slice(&flat[skipped..][..4 * n]);
+            let mut rows = vec![0; n];
+            map.insert_into(&part, &mut rows).unwrap();
+            assert_eq!(rows, oracle.insert(expected).0);
+        }
+        oracle.assert_same(&map);
+    }
+    on_keys!(body: [u8; 16]);
+}
+
+#[test]
+fn what_is_too_small_or_of_another_device_is_refused() {
+    fn body<K: Pod>(on: &Target) {
+        let map = map::<K>(on);
+        let batch = keys::<K>(0..10);
+        let short = |outcome: Result<usize, Error>| {
+            assert!(matches!(
+                outcome,
+                Err(Error::OutputTooSmall {
+                    needed: 10,
+                    given: 9
+                })
+            ));
+        };
+        short(map.insert_into(&batch, &mut [0; 9]));
+        short(map.insert_with_new_into(&batch, &mut [0; 10], &mut [0; 9]));
+        assert!(map.is_empty());
+        map.insert(&batch).unwrap();
+        short(map.get_into(&batch, &mut [0; 9]).map(|()| 0));
+        short(map.keys_into(&mut vec![K::zeroed(); 9]));
+        let elsewhere = Device::cpu().with_memory_budget(1 << 20);
+        if elsewhere.info().unwrap().backend != on.device().info().unwrap().backend {
+            let stream = gpumap::Stream::new(&elsewhere).unwrap();
+            let far = Buffer::from_slice(&stream, &batch).unwrap();
+            assert!(matches!(
+                map.insert_into(&far, &mut [0; 10]),
+                Err(Error::WrongDevice { .. })
+            ));
+        }
+        assert_eq!(map.len(), 10);
+    }
+    on_keys!(body: u64, [u32; 3]);
+}
