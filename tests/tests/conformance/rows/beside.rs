@@ -38,7 +38,7 @@ fn lookups_beside_inserts() {
                         }
                         let len = map.len();
                         let all = map.keys().unwrap();
-                        assert!(len <= all.len() && all.len() as u64 % each == 0);
+                        assert!(len <= all.len() && (all.len() as u64).is_multiple_of(each));
                         i += 1;
                     }
                 });
