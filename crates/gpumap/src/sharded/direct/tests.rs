@@ -17,12 +17,22 @@ fn tagged(from: usize, to: usize, round: u64) -> impl Iterator<Item = u64> {
     (0..LEN as u64).map(move |i| (from as u64) << 48 | (to as u64) << 32 | round << 16 | i)
 }
 
+/// A buffer of these words, which are written late: a copy from the host would have ended by now.
+fn written_late(stream: &Stream, words: &[u64]) -> Result<[Buffer<u64>; 2]> {
+    let source = Buffer::from_slice(stream, words)?;
+    let mut late = Buffer::<u64>::zeroed(stream, words.len())?;
+    let (to, from) = (late.as_mut_ptr().cast(), source.as_ptr().cast());
+    // SAFETY: both have so many bytes, and are freed in the order of the stream.
+    unsafe { stream.copy(to, from, size_of_val(words)) }?;
+    Ok([late, source])
+}
+
 /// Exchanges some words; what is sent is overwritten and freed at once.
 fn exchange(rank: &mut Rank, link: &Stream, round: u64) -> Result<Vec<u64>> {
     let (me, ranks) = (rank.index(), rank.ranks());
     let stream = Stream::new(rank.device())?;
     let words: Vec<u64> = (0..ranks).flat_map(|to| tagged(me, to, round)).collect();
-    let mut send = Buffer::from_slice(&stream, &words)?;
+    let [mut send, _source] = written_late(&stream, &words)?;
     let mut got = Buffer::<u64>::zeroed(&stream, ranks * LEN)?;
     link.wait_stream(&stream)?;
     let parts: Vec<_> = (0..ranks).map(|at| at * LEN..(at + 1) * LEN).collect();
@@ -71,7 +81,7 @@ fn sums_are_of_what_every_rank_has_queued() {
         let ranks = 2 + seed as usize % 3;
         let work = |rank: &mut Rank| {
             let (stream, link) = (Stream::new(rank.device())?, Stream::new(rank.device())?);
-            let mut words = Buffer::from_slice(&stream, &[rank.index() as u64 + 1; LEN])?;
+            let [mut words, _source] = written_late(&stream, &[rank.index() as u64 + 1; LEN])?;
             link.wait_stream(&stream)?;
             let at = words.as_mut_ptr();
             // SAFETY: as many words, used after the wait alone.
