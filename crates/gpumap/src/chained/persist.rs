@@ -29,7 +29,7 @@ struct Parts<'m, K: Key, V: Value<Bits = K::Bits>> {
     blocks: u64,
     /// Blocks of a part.
     step: u64,
-    /// Pairs that there are in a part, but for keys whose bits mean a state: these have a block for all their pairs.
+    /// Pairs that there are in a part, except keys whose bits mean a state: these have a block for all their pairs.
     room: usize,
 }
 
