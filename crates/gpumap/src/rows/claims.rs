@@ -2,14 +2,14 @@
 //! [`unique`](crate::primitives::Primitives::unique) are made of.
 
 use gpumap_kernels::rows::{
-    MOST_KEYS, ROW_COUNT_OWNERS, ROW_RELEASE, RowClaimArgs, RowCommitArgs, RowCountOwnersArgs,
-    RowReleaseArgs, RowView, THREADS,
+    ROW_COUNT_OWNERS, ROW_RELEASE, RowClaimArgs, RowCommitArgs, RowCountOwnersArgs, RowReleaseArgs,
+    RowView, THREADS,
 };
 use gpumap_simt::kernel::Grid;
 use gpumap_simt::warp;
 
 use super::Keys;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::primitives::queue_exclusive_sum;
 use crate::scratch::{ScratchRole, Workspace};
 
@@ -47,17 +47,6 @@ pub(crate) struct Claims {
 /// One thread for each of `n` elements, of which there are fewer than 2^32.
 pub(crate) fn grid(n: usize) -> Grid {
     Grid::covering(n as u64, THREADS)
-}
-
-/// An error unless a batch may have so many keys.
-pub(crate) fn expect_batch(n: usize, key_bytes: usize) -> Result<()> {
-    if n as u64 > MOST_KEYS {
-        return Err(Error::CapacityOverflow {
-            elements: n,
-            element_bytes: key_bytes,
-        });
-    }
-    Ok(())
 }
 
 impl Claims {

@@ -1,8 +1,8 @@
 //! [`Keys`]: a batch of keys on the device, and how kernels may load them.
 
-use gpumap_kernels::rows::RowKernels;
+use gpumap_kernels::rows::{MOST_KEYS, RowKernels};
 
-use super::claims::expect_batch;
+use super::table::expect_at_most;
 use crate::array::Array;
 use crate::error::Result;
 use crate::scratch::{ScratchRole, Workspace};
@@ -38,7 +38,7 @@ impl Keys {
     /// As for [`Workspace::stage`].
     pub unsafe fn stage(scratch: &mut Workspace, keys: Array<'_>, bytes: usize) -> Result<Self> {
         let n = keys.len();
-        expect_batch(n, bytes)?;
+        expect_at_most(n, MOST_KEYS, bytes)?;
         // SAFETY: passed on.
         let mut at = unsafe { scratch.stage(ScratchRole::Keys, keys.bytes()) }?;
         if !at.addr().is_multiple_of(4) {

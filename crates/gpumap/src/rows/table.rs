@@ -191,9 +191,14 @@ fn view(slots: &Slots, keys: *const u8, key_bytes: usize, seed: u64) -> RowView 
 
 /// An error unless a map may have so many rows.
 pub(super) fn expect_rows(rows: usize, key_bytes: usize) -> Result<()> {
-    if rows as u64 > MOST_ROWS {
+    expect_at_most(rows, MOST_ROWS, key_bytes)
+}
+
+/// An error if there are more keys than kernels can number.
+pub(super) fn expect_at_most(keys: usize, most: u64, key_bytes: usize) -> Result<()> {
+    if keys as u64 > most {
         return Err(Error::CapacityOverflow {
-            elements: rows,
+            elements: keys,
             element_bytes: key_bytes,
         });
     }
