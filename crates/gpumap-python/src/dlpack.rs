@@ -7,13 +7,16 @@ use std::ptr;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::dtype::Dtype;
+use crate::dtype::Item;
+
+/// Memory of a GPU.
+pub const CUDA: i32 = 2;
 
 /// What is handed out.
 pub struct Tensor {
     pub at: usize,
     pub len: usize,
-    pub dtype: Dtype,
+    pub item: Item,
     pub device: (i32, i32),
 }
 
@@ -53,8 +56,8 @@ struct Versioned {
 
 /// What lives as long as a tensor that was handed out.
 struct Manager {
-    shape: [i64; 1],
-    strides: [i64; 1],
+    shape: [i64; 2],
+    strides: [i64; 2],
     owner: Option<Py<PyAny>>,
 }
 
@@ -75,18 +78,19 @@ pub fn capsule<'py>(
     of: Tensor,
     max_version: Option<(u32, u32)>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let width = of.item.width.unwrap_or(1) as i64;
     let manager = Box::leak(Box::new(Manager {
-        shape: [of.len as i64],
-        strides: [1],
+        shape: [of.len as i64, width],
+        strides: [width, 1],
         owner: Some(owner),
     }));
     let tensor = DlTensor {
         data: ptr::with_exposed_provenance_mut(of.at),
         device_type: of.device.0,
         device_id: of.device.1,
-        ndim: 1,
-        code: of.dtype.dlpack_code(),
-        bits: 8 * of.dtype.bytes() as u8,
+        ndim: 1 + i32::from(of.item.width.is_some()),
+        code: of.item.dtype.dlpack_code(),
+        bits: 8 * of.item.dtype.bytes() as u8,
         lanes: 1,
         shape: manager.shape.as_mut_ptr(),
         strides: manager.strides.as_mut_ptr(),

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// The type of an array's elements.
+/// The type of an array's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dtype {
     /// One byte, 1 or 0, which is numpy's `bool`.
@@ -17,48 +17,82 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    const ALL: [(Self, &str, &str); 7] = [
-        (Self::Bool, "bool", "|b1"),
-        (Self::U32, "u32", "<u4"),
-        (Self::I32, "i32", "<i4"),
-        (Self::F32, "f32", "<f4"),
-        (Self::U64, "u64", "<u8"),
-        (Self::I64, "i64", "<i8"),
-        (Self::F64, "f64", "<f8"),
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Bool,
+        Self::U32,
+        Self::I32,
+        Self::F32,
+        Self::U64,
+        Self::I64,
+        Self::F64,
     ];
 
     /// The one with this short name.
     pub fn named(name: &str) -> PyResult<Self> {
-        let named = Self::ALL.iter().find(|(_, its, _)| *its == name);
-        named.map(|&(dtype, ..)| dtype).ok_or_else(|| {
+        let named = Self::ALL.into_iter().find(|dtype| dtype.name() == name);
+        named.ok_or_else(|| {
             PyTypeError::new_err(format!(
                 "{name:?} is no type of keys or values: use u32, i32, f32, u64, i64 or f64"
             ))
         })
     }
 
-    fn row(self) -> (&'static str, &'static str) {
-        let row = Self::ALL.iter().find(|(dtype, ..)| *dtype == self);
-        row.map_or(("", ""), |&(_, name, typestr)| (name, typestr))
+    /// The type of keys with this short name.
+    pub fn of_keys(name: &str) -> PyResult<Self> {
+        match Self::named(name)? {
+            key if key.is_integer() => Ok(key),
+            _ => Err(PyTypeError::new_err(format!(
+                "{name:?} is no type of keys: use u32, i32, u64 or i64"
+            ))),
+        }
+    }
+
+    /// The one that the array interfaces call so.
+    pub fn with_typestr(typestr: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|dtype| dtype.typestr() == typestr)
     }
 
     /// Its short name.
     pub fn name(self) -> &'static str {
-        self.row().0
+        match self {
+            Self::Bool => "bool",
+            Self::U32 => "u32",
+            Self::I32 => "i32",
+            Self::F32 => "f32",
+            Self::U64 => "u64",
+            Self::I64 => "i64",
+            Self::F64 => "f64",
+        }
     }
 
     /// What the array interfaces call it.
     pub fn typestr(self) -> &'static str {
-        self.row().1
+        match self {
+            Self::Bool => "|b1",
+            Self::U32 => "<u4",
+            Self::I32 => "<i4",
+            Self::F32 => "<f4",
+            Self::U64 => "<u8",
+            Self::I64 => "<i8",
+            Self::F64 => "<f8",
+        }
     }
 
-    /// Bytes of an element.
+    /// Bytes of a number.
     pub fn bytes(self) -> usize {
         match self {
             Self::Bool => 1,
             Self::U32 | Self::I32 | Self::F32 => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
         }
+    }
+
+    /// Whether keys may be such numbers.
+    pub fn is_integer(self) -> bool {
+        matches!(self, Self::U32 | Self::I32 | Self::U64 | Self::I64)
     }
 
     /// `DLDataType`: the code of the kind of numbers.
@@ -72,7 +106,27 @@ impl Dtype {
     }
 }
 
-/// A type of elements that Rust has.
+/// What one key, value or answer is: a number, or a row of so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub dtype: Dtype,
+    pub width: Option<usize>,
+}
+
+impl Item {
+    /// Bytes of one.
+    pub fn bytes(self) -> usize {
+        self.dtype.bytes().saturating_mul(self.width.unwrap_or(1))
+    }
+}
+
+impl From<Dtype> for Item {
+    fn from(dtype: Dtype) -> Self {
+        Self { dtype, width: None }
+    }
+}
+
+/// A type of values that Rust has.
 pub trait Element: bytemuck::Pod + Send + Sync {
     /// Reads one from a number of Python's.
     fn extract(number: &Bound<'_, PyAny>) -> PyResult<Self>;
@@ -87,4 +141,4 @@ macro_rules! elements {
         })*
     };
 }
-elements!(u8 u32 i32 f32 u64 i64 f64);
+elements!(u32 i32 f32 u64 i64 f64);

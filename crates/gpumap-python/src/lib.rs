@@ -2,11 +2,17 @@
 //! Python (`python/gpumap_rs`) turns lists into arrays, and has the documentation.
 
 mod array;
+mod device;
 mod dlpack;
 mod dtype;
 mod error;
+mod incoming;
 mod maps;
+mod numpy;
+mod places;
 mod typed;
+mod unique;
+mod width;
 
 use pyo3::prelude::*;
 
@@ -16,7 +22,11 @@ mod _native {
     #[pymodule_export]
     use crate::array::Array;
     #[pymodule_export]
+    use crate::device::device_count;
+    #[pymodule_export]
     use crate::error::GpumapError;
     #[pymodule_export]
-    use crate::maps::{Map, Set, device_count};
+    use crate::maps::{Map, Set};
+    #[pymodule_export]
+    use crate::unique::{isin, unique};
 }

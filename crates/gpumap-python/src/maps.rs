@@ -2,45 +2,15 @@
 
 use std::path::PathBuf;
 
-use gpumap::{Device, Merge};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use gpumap::Merge;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::array::{Array, Incoming, handle};
+use crate::device::{name_of, opened};
 use crate::dtype::Dtype;
 use crate::error::exception;
-use crate::typed::{self, AnyMap, AnySet, Change, Changed, How, Origin};
-
-/// How many GPUs there are.
-#[pyfunction]
-pub fn device_count() -> usize {
-    Device::cuda_count()
-}
-
-/// The device with this name; without one the best there is.
-fn device(name: Option<&str>) -> PyResult<Device> {
-    let device = match name {
-        None => Device::best(),
-        Some("cpu") => Ok(Device::cpu()),
-        Some("cuda") => Device::cuda(0),
-        Some(name) => {
-            let number = name.strip_prefix("cuda:").and_then(|n| n.parse().ok());
-            Device::cuda(number.ok_or_else(|| {
-                PyValueError::new_err(format!("{name:?} is no device: use cpu, cuda or cuda:1"))
-            })?)
-        }
-    };
-    device.map_err(exception)
-}
-
-fn key_type(name: &str) -> PyResult<Dtype> {
-    match Dtype::named(name)? {
-        Dtype::Bool | Dtype::F32 | Dtype::F64 => Err(PyTypeError::new_err(format!(
-            "{name:?} is no type of keys: use u32, i32, u64 or i64"
-        ))),
-        key => Ok(key),
-    }
-}
+use crate::incoming::{Incoming, Wanted};
+use crate::typed::{self, Answer, AnyMap, AnySet, Change, How, Origin};
 
 fn merge(how: &str) -> PyResult<Merge> {
     Ok(match how {
@@ -142,7 +112,7 @@ macro_rules! methods {
                 py: Python<'_>,
                 keys: &Bound<'_, PyAny>,
                 stream: usize,
-            ) -> PyResult<Array> {
+            ) -> Answer {
                 self.$field.contains(py, &self.keys(keys, stream)?)
             }
 
@@ -152,26 +122,18 @@ macro_rules! methods {
                 keys: &Bound<'_, PyAny>,
                 outcomes: bool,
                 stream: usize,
-            ) -> PyResult<Changed> {
+            ) -> Answer {
                 self.$field.remove(py, &self.keys(keys, stream)?, outcomes)
             }
         }
 
         impl $class {
             fn keys(&self, keys: &Bound<'_, PyAny>, stream: usize) -> PyResult<Incoming> {
-                Incoming::of(keys, self.key, "the keys", handle(stream)?)
+                Incoming::of(keys, Wanted::Item(self.key.into()), "the keys", stream)
             }
         }
     };
 }
-/// `cpu`, or `cuda:0`.
-fn name_of(device: &Device) -> String {
-    match device.ordinal() {
-        Some(ordinal) => format!("cuda:{ordinal}"),
-        None => "cpu".to_owned(),
-    }
-}
-
 methods! { Set, set,
     #[new]
     fn new(
@@ -182,9 +144,9 @@ methods! { Set, set,
         grows: bool,
         file: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let key = key_type(key)?;
+        let key = Dtype::of_keys(key)?;
         let set = py.detach(|| {
-            let device = device(on)?;
+            let device = opened(on)?;
             let origin = origin(file.as_ref(), capacity, grows);
             typed::set(&device, origin, key).map_err(exception)
         })?;
@@ -197,11 +159,11 @@ methods! { Set, set,
         keys: &Bound<'_, PyAny>,
         outcomes: bool,
         stream: usize,
-    ) -> PyResult<Changed> {
+    ) -> Answer {
         self.set.insert(py, &self.keys(keys, stream)?, outcomes)
     }
 
-    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> PyResult<Array> {
+    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer {
         self.set.retrieve_all(py, on_device)
     }
 }
@@ -224,9 +186,9 @@ methods! { Map, map,
         grows: bool,
         file: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let (key, value) = (key_type(key)?, Dtype::named(value)?);
+        let (key, value) = (Dtype::of_keys(key)?, Dtype::named(value)?);
         let map = py.detach(|| {
-            let device = device(on)?;
+            let device = opened(on)?;
             let origin = origin(file.as_ref(), capacity, grows);
             typed::map(&device, origin, key, value)
         })?;
@@ -247,7 +209,7 @@ methods! { Map, map,
         values: &Bound<'_, PyAny>,
         outcomes: bool,
         stream: usize,
-    ) -> PyResult<Changed> {
+    ) -> Answer {
         let change = change(how)?;
         let keys = self.keys(keys, stream)?;
         let values = self.values(values, stream)?;
@@ -263,7 +225,7 @@ methods! { Map, map,
         value: &Bound<'_, PyAny>,
         outcomes: bool,
         stream: usize,
-    ) -> PyResult<Changed> {
+    ) -> Answer {
         let keys = self.keys(keys, stream)?;
         self.map
             .merge_one(py, self::how(how)?, &keys, value, outcomes)
@@ -276,7 +238,7 @@ methods! { Map, map,
         keys: &Bound<'_, PyAny>,
         takes: bool,
         stream: usize,
-    ) -> PyResult<(Array, Array)> {
+    ) -> Answer {
         self.map.get(py, &self.keys(keys, stream)?, takes)
     }
 
@@ -286,7 +248,7 @@ methods! { Map, map,
         keys: &Bound<'_, PyAny>,
         default: &Bound<'_, PyAny>,
         stream: usize,
-    ) -> PyResult<Array> {
+    ) -> Answer {
         self.map.get_or(py, &self.keys(keys, stream)?, default)
     }
 
@@ -296,19 +258,24 @@ methods! { Map, map,
         keys: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
         stream: usize,
-    ) -> PyResult<Array> {
+    ) -> Answer {
         let keys = self.keys(keys, stream)?;
         self.map
             .get_or_insert(py, &keys, &self.values(values, stream)?)
     }
 
-    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> PyResult<(Array, Array)> {
+    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer {
         self.map.retrieve_all(py, on_device)
     }
 }
 
 impl Map {
     fn values(&self, values: &Bound<'_, PyAny>, stream: usize) -> PyResult<Incoming> {
-        Incoming::of(values, self.value, "the values", handle(stream)?)
+        Incoming::of(
+            values,
+            Wanted::Item(self.value.into()),
+            "the values",
+            stream,
+        )
     }
 }

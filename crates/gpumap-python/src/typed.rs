@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use gpumap::op::{self, Execute};
+use bytemuck::Pod;
+use gpumap::op::{self, Execute, Op};
 use gpumap::{Device, Key, Map, Merge, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::array::{Array, Incoming, Places, together};
 use crate::dtype::{Dtype, Element};
 use crate::error::exception;
+use crate::incoming::{Incoming, Items, Streams};
+use crate::places::{Places, dump};
 
 /// What a batch of pairs does to a map.
 #[derive(Clone, Copy)]
@@ -36,17 +38,17 @@ pub trait AnyKeys: Send + Sync {
     fn reserve(&self, more: usize) -> gpumap::Result<()>;
     fn shrink_to_fit(&self) -> gpumap::Result<()>;
     fn save(&self, path: &Path) -> gpumap::Result<u64>;
-    fn contains(&self, py: Python<'_>, keys: &Incoming) -> PyResult<Array>;
-    fn remove(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> PyResult<Changed>;
+    fn contains(&self, py: Python<'_>, keys: &Incoming) -> Answer;
+    fn remove(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> Answer;
 }
 
-/// How many pairs were changed, and if requested, which.
-pub type Changed = (usize, Option<Array>);
+/// What Python gets: an array, several, or how many pairs were changed and if requested which.
+pub type Answer = PyResult<Py<PyAny>>;
 
 /// A set.
 pub trait AnySet: AnyKeys {
-    fn insert(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> PyResult<Changed>;
-    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> PyResult<Array>;
+    fn insert(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> Answer;
+    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer;
 }
 
 /// A map.
@@ -58,7 +60,7 @@ pub trait AnyMap: AnyKeys {
         keys: &Incoming,
         values: &Incoming,
         outcomes: bool,
-    ) -> PyResult<Changed>;
+    ) -> Answer;
     /// A merge of one value with those of all keys, or of those that are present.
     fn merge_one(
         &self,
@@ -67,39 +69,79 @@ pub trait AnyMap: AnyKeys {
         keys: &Incoming,
         value: &Bound<'_, PyAny>,
         outcomes: bool,
-    ) -> PyResult<Changed>;
+    ) -> Answer;
     /// Values, and what was found; `takes` says that the pairs are removed.
-    fn get(&self, py: Python<'_>, keys: &Incoming, takes: bool) -> PyResult<(Array, Array)>;
-    fn get_or(
-        &self,
-        py: Python<'_>,
-        keys: &Incoming,
-        default: &Bound<'_, PyAny>,
-    ) -> PyResult<Array>;
-    fn get_or_insert(&self, py: Python<'_>, keys: &Incoming, values: &Incoming) -> PyResult<Array>;
-    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> PyResult<(Array, Array)>;
+    fn get(&self, py: Python<'_>, keys: &Incoming, takes: bool) -> Answer;
+    fn get_or(&self, py: Python<'_>, keys: &Incoming, default: &Bound<'_, PyAny>) -> Answer;
+    fn get_or_insert(&self, py: Python<'_>, keys: &Incoming, values: &Incoming) -> Answer;
+    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer;
 }
 
 /// A map of these types, and the names that Python has for them.
 pub struct Typed<K: Key, V: Value> {
     map: Map<K, V>,
+    streams: Streams,
     key: Dtype,
     value: Option<Dtype>,
 }
 
-impl<K: Key + Element, V: Value> Typed<K, V> {
-    /// A place for a byte of each key, if it is wanted.
-    fn flags(&self, is_wanted: bool, keys: &Incoming) -> gpumap::Result<Option<Places<u8>>> {
-        let device = self.map.device();
-        let places = || Places::new(device, keys.is_on_device(), keys.len());
-        is_wanted.then(places).transpose()
+impl<K: Key, V: Value> Typed<K, V> {
+    /// Runs a call of the library with the keys of a batch, without Python's lock: other threads of Python run meanwhile.
+    fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        keys: &Incoming,
+        run: impl FnOnce(&Items<'_, K>) -> gpumap::Result<T> + Send,
+    ) -> PyResult<T> {
+        keys.expect_on(self.map.device())?;
+        py.detach(|| run(&keys.items(&self.streams)?))
+            .map_err(exception)
+    }
+
+    /// The same with values.
+    fn call_with<T: Send>(
+        &self,
+        py: Python<'_>,
+        keys: &Incoming,
+        values: &Incoming,
+        run: impl FnOnce(&Items<'_, K>, &Items<'_, V>) -> gpumap::Result<T> + Send,
+    ) -> PyResult<T> {
+        values.expect_on(self.map.device())?;
+        self.call(py, keys, |keys| run(keys, &values.items(&self.streams)?))
+    }
+
+    /// Places beside keys for answers of this type.
+    fn places<T: Pod + Send + Sync>(
+        &self,
+        py: Python<'_>,
+        keys: &Incoming,
+        dtype: Dtype,
+    ) -> PyResult<Places<T>> {
+        keys.expect_on(self.map.device())?;
+        Places::beside(py, keys, &self.streams, dtype)
+    }
+
+    /// Runs something that counts, and tells if requested which keys it counts.
+    fn count(
+        &self,
+        py: Python<'_>,
+        keys: &Incoming,
+        outcomes: bool,
+        run: impl FnOnce(Option<&mut Places<u8>>) -> PyResult<usize>,
+    ) -> Answer {
+        if !outcomes {
+            return Ok(run(None)?.into_pyobject(py)?.into_any().unbind());
+        }
+        let mut flags = self.places(py, keys, Dtype::Bool)?;
+        let count = run(Some(&mut flags))?;
+        pair(py, count, flags.answer(py, keys.len())?)
     }
 
     /// Runs an operation that counts.
-    fn count<'a>(
+    fn execute<'a>(
         &self,
-        op: op::Op<'a, K, V, usize>,
-        flags: &'a mut Option<Places<u8>>,
+        op: Op<'a, K, V, usize>,
+        flags: Option<&'a mut Places<u8>>,
     ) -> gpumap::Result<usize> {
         self.map.execute(match flags {
             Some(flags) => op.outcomes(flags),
@@ -107,19 +149,29 @@ impl<K: Key + Element, V: Value> Typed<K, V> {
         })
     }
 
-    /// What Python gets of that.
-    fn changed(count: usize, flags: Option<Places<u8>>, keys: &Incoming) -> Changed {
-        let flags = flags.map(|flags| flags.into_array(Dtype::Bool, keys.len()));
-        (count, flags)
+    /// Places on the host or the device.
+    fn places_at<T: Pod + Send + Sync>(
+        &self,
+        py: Python<'_>,
+        on_device: bool,
+        dtype: Dtype,
+        len: usize,
+    ) -> PyResult<Places<T>> {
+        let stream = self.streams.default().map_err(exception)?;
+        Places::at(py, on_device, &stream, dtype, len)
     }
 }
 
-/// Runs a call of the library without Python's lock, as other threads of Python may run meanwhile.
-fn call<T: Send>(py: Python<'_>, run: impl FnOnce() -> gpumap::Result<T> + Send) -> PyResult<T> {
-    py.detach(run).map_err(exception)
+/// A tuple of two.
+pub fn pair<'py>(
+    py: Python<'py>,
+    first: impl IntoPyObject<'py>,
+    second: impl IntoPyObject<'py>,
+) -> Answer {
+    Ok((first, second).into_pyobject(py)?.into_any().unbind())
 }
 
-impl<K: Key + Element, V: Value> AnyKeys for Typed<K, V> {
+impl<K: Key, V: Value> AnyKeys for Typed<K, V> {
     fn device(&self) -> &Device {
         self.map.device()
     }
@@ -148,71 +200,44 @@ impl<K: Key + Element, V: Value> AnyKeys for Typed<K, V> {
         self.map.save(path)
     }
 
-    fn contains(&self, py: Python<'_>, keys: &Incoming) -> PyResult<Array> {
-        together(keys, None, self.map.device())?;
-        call(py, || {
-            let device = self.map.device();
-            let mut found = Places::<u8>::new(device, keys.is_on_device(), keys.len())?;
-            let elements = keys.elements::<K>(device)?;
-            self.map.contains_into(&elements, &mut found)?;
-            Ok(found.into_array(Dtype::Bool, keys.len()))
-        })
+    fn contains(&self, py: Python<'_>, keys: &Incoming) -> Answer {
+        let mut found = self.places(py, keys, Dtype::Bool)?;
+        self.call(py, keys, |k| {
+            self.map.execute(op::contains(k).found(&mut found))
+        })?;
+        found.answer(py, keys.len())
     }
 
-    fn remove(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> PyResult<Changed> {
-        together(keys, None, self.map.device())?;
-        call(py, || {
-            let mut flags = self.flags(outcomes, keys)?;
-            let elements = keys.elements::<K>(self.map.device())?;
-            let count = self.count(op::remove(&elements), &mut flags)?;
-            Ok(Self::changed(count, flags, keys))
+    fn remove(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> Answer {
+        self.count(py, keys, outcomes, |flags| {
+            self.call(py, keys, |k| self.execute(op::remove(k), flags))
         })
     }
 }
 
-impl<K: Key + Element> AnySet for Typed<K, ()> {
-    fn insert(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> PyResult<Changed> {
-        together(keys, None, self.map.device())?;
-        call(py, || {
-            let mut flags = self.flags(outcomes, keys)?;
-            let elements = keys.elements::<K>(self.map.device())?;
-            let count = self.count(op::insert_keys(&elements), &mut flags)?;
-            Ok(Self::changed(count, flags, keys))
+impl<K: Key> AnySet for Typed<K, ()> {
+    fn insert(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> Answer {
+        self.count(py, keys, outcomes, |flags| {
+            self.call(py, keys, |k| self.execute(op::insert_keys(k), flags))
         })
     }
 
-    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> PyResult<Array> {
-        call(py, || {
-            let (keys, len) = dump(self.map.len(), |places| {
-                let mut keys = Places::<K>::new(self.map.device(), on_device, places)?;
-                let len = self.map.retrieve_keys_into(&mut keys)?;
-                Ok((keys, len))
-            })?;
-            Ok(keys.into_array(self.key, len))
-        })
+    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer {
+        let places = |len| self.places_at(py, on_device, self.key, len);
+        let (keys, len) = dump(py, self.map.len(), places, |keys: &mut Places<K>| {
+            self.map.retrieve_keys_into(keys)
+        })?;
+        keys.answer(py, len)
     }
 }
 
-/// Calls `into` with as many places as there are pairs. There are more by the time of the call if other threads insert.
-fn dump<T>(len: usize, mut into: impl FnMut(usize) -> gpumap::Result<T>) -> gpumap::Result<T> {
-    let mut places = len;
-    loop {
-        match into(places) {
-            Err(gpumap::Error::OutputTooSmall { needed, .. }) if needed > places => {
-                places = needed + needed / 8;
-            }
-            other => return other,
-        }
-    }
-}
-
-impl<K: Key + Element, V: Value + Element> Typed<K, V> {
+impl<K: Key, V: Value> Typed<K, V> {
     fn value(&self) -> Dtype {
         self.value.unwrap_or(Dtype::Bool)
     }
 }
 
-impl<K: Key + Element, V: Value + Element> AnyMap for Typed<K, V> {
+impl<K: Key, V: Value + Element> AnyMap for Typed<K, V> {
     fn change(
         &self,
         py: Python<'_>,
@@ -220,21 +245,18 @@ impl<K: Key + Element, V: Value + Element> AnyMap for Typed<K, V> {
         keys: &Incoming,
         values: &Incoming,
         outcomes: bool,
-    ) -> PyResult<Changed> {
-        together(keys, Some(values), self.map.device())?;
-        call(py, || {
-            let mut flags = self.flags(outcomes, keys)?;
-            let device = self.map.device();
-            let (k, v) = (keys.elements::<K>(device)?, values.elements::<V>(device)?);
-            let op = match change {
-                Change::Insert => op::insert(&k, &v),
-                Change::Upsert => op::upsert(&k, &v),
-                Change::Assign => op::update(&k, &v),
-                Change::Merge(how) if how.present => op::update_with(&k, &v, how.merge),
-                Change::Merge(how) => op::merge(&k, &v, how.merge),
-            };
-            let count = self.count(op, &mut flags)?;
-            Ok(Self::changed(count, flags, keys))
+    ) -> Answer {
+        self.count(py, keys, outcomes, |flags| {
+            self.call_with(py, keys, values, |k, v| {
+                let op = match change {
+                    Change::Insert => op::insert(k, v),
+                    Change::Upsert => op::upsert(k, v),
+                    Change::Assign => op::update(k, v),
+                    Change::Merge(how) if how.present => op::update_with(k, v, how.merge),
+                    Change::Merge(how) => op::merge(k, v, how.merge),
+                };
+                self.execute(op, flags)
+            })
         })
     }
 
@@ -245,82 +267,61 @@ impl<K: Key + Element, V: Value + Element> AnyMap for Typed<K, V> {
         keys: &Incoming,
         value: &Bound<'_, PyAny>,
         outcomes: bool,
-    ) -> PyResult<Changed> {
-        together(keys, None, self.map.device())?;
+    ) -> Answer {
         let value = <V as Element>::extract(value)?;
-        call(py, || {
-            let mut flags = self.flags(outcomes, keys)?;
-            let elements = keys.elements::<K>(self.map.device())?;
-            let op = match how.present {
-                true => op::update_with(&elements, value, how.merge),
-                false => op::merge(&elements, value, how.merge),
-            };
-            let count = self.count(op, &mut flags)?;
-            Ok(Self::changed(count, flags, keys))
+        self.count(py, keys, outcomes, |flags| {
+            self.call(py, keys, |k| {
+                let op = match how.present {
+                    true => op::update_with(k, value, how.merge),
+                    false => op::merge(k, value, how.merge),
+                };
+                self.execute(op, flags)
+            })
         })
     }
 
-    fn get(&self, py: Python<'_>, keys: &Incoming, takes: bool) -> PyResult<(Array, Array)> {
-        together(keys, None, self.map.device())?;
-        call(py, || {
-            let (device, len) = (self.map.device(), keys.len());
-            let mut values = Places::<V>::new(device, keys.is_on_device(), len)?;
-            let mut found = Places::<u8>::new(device, keys.is_on_device(), len)?;
-            let elements = keys.elements::<K>(device)?;
+    fn get(&self, py: Python<'_>, keys: &Incoming, takes: bool) -> Answer {
+        let mut values = self.places(py, keys, self.value())?;
+        let mut found = self.places(py, keys, Dtype::Bool)?;
+        self.call(py, keys, |k| {
             let op = match takes {
-                true => op::take(&elements),
-                false => op::get(&elements),
+                true => op::take(k),
+                false => op::get(k),
             };
-            self.map.execute(op.into(&mut values).found(&mut found))?;
-            Ok((
-                values.into_array(self.value(), len),
-                found.into_array(Dtype::Bool, len),
-            ))
-        })
+            self.map.execute(op.into(&mut values).found(&mut found))
+        })?;
+        let n = keys.len();
+        pair(py, values.answer(py, n)?, found.answer(py, n)?)
     }
 
-    fn get_or(
-        &self,
-        py: Python<'_>,
-        keys: &Incoming,
-        default: &Bound<'_, PyAny>,
-    ) -> PyResult<Array> {
-        together(keys, None, self.map.device())?;
+    fn get_or(&self, py: Python<'_>, keys: &Incoming, default: &Bound<'_, PyAny>) -> Answer {
         let default = <V as Element>::extract(default)?;
-        call(py, || {
-            let (device, len) = (self.map.device(), keys.len());
-            let mut values = Places::<V>::new(device, keys.is_on_device(), len)?;
-            let elements = keys.elements::<K>(device)?;
-            self.map.get_or_into(&elements, default, &mut values)?;
-            Ok(values.into_array(self.value(), len))
-        })
+        let mut values = self.places(py, keys, self.value())?;
+        self.call(py, keys, |k| {
+            self.map.execute(op::get(k).or(default).into(&mut values))
+        })?;
+        values.answer(py, keys.len())
     }
 
-    fn get_or_insert(&self, py: Python<'_>, keys: &Incoming, values: &Incoming) -> PyResult<Array> {
-        together(keys, Some(values), self.map.device())?;
-        call(py, || {
-            let (device, len) = (self.map.device(), keys.len());
-            let mut held = Places::<V>::new(device, keys.is_on_device(), len)?;
-            let (k, v) = (keys.elements::<K>(device)?, values.elements::<V>(device)?);
-            self.map.get_or_insert_into(&k, &v, &mut held)?;
-            Ok(held.into_array(self.value(), len))
-        })
+    fn get_or_insert(&self, py: Python<'_>, keys: &Incoming, values: &Incoming) -> Answer {
+        let mut held = self.places(py, keys, self.value())?;
+        self.call_with(py, keys, values, |k, v| {
+            self.map.execute(op::get_or_insert(k, v).into(&mut held))
+        })?;
+        held.answer(py, keys.len())
     }
 
-    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> PyResult<(Array, Array)> {
-        call(py, || {
-            let (keys, values, len) = dump(self.map.len(), |places| {
-                let device = self.map.device();
-                let mut keys = Places::<K>::new(device, on_device, places)?;
-                let mut values = Places::<V>::new(device, on_device, places)?;
-                let len = self.map.retrieve_all_into(&mut keys, &mut values)?;
-                Ok((keys, values, len))
-            })?;
+    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer {
+        let places = |len| {
             Ok((
-                keys.into_array(self.key, len),
-                values.into_array(self.value(), len),
+                self.places_at(py, on_device, self.key, len)?,
+                self.places_at(py, on_device, self.value(), len)?,
             ))
-        })
+        };
+        let ((keys, values), len) = dump(py, self.map.len(), places, |(keys, values)| {
+            self.map.retrieve_all_into(keys, values)
+        })?;
+        pair(py, keys.answer(py, len)?, values.answer(py, len)?)
     }
 }
 
@@ -347,7 +348,13 @@ fn typed<K: Key, V: Value>(
             .build()?
         }
     };
-    Ok(Typed { map, key, value })
+    let streams = Streams::new(device);
+    Ok(Typed {
+        map,
+        streams,
+        key,
+        value,
+    })
 }
 
 /// A set of keys of this type.

@@ -51,14 +51,42 @@ def test_streams_in_both_directions():
 
 def test_unique_count_isin_beside_torch():
     keys = torch.randint(0, 5_000, (200_000,), device="cuda")
-    expected, expected_counts = torch.unique(keys, return_counts=True)
-    assert torch.equal(torch.sort(as_torch(gm.unique(keys)))[0], expected)
-    distinct, counts = map_of(gm.count(keys))
+    expected, expected_inverse, expected_counts = torch.unique(
+        keys, return_inverse=True, return_counts=True
+    )
+    answers = gm.unique(keys, inverse=True, counts=True, first=True)
+    distinct, inverse, counts, first = map_of(answers)
     order = torch.argsort(distinct)
     assert torch.equal(distinct[order], expected)
-    assert torch.equal(counts[order], expected_counts)
+    assert torch.equal(counts[order].long(), expected_counts)
+    assert torch.equal(distinct[inverse.long()], keys)
+    assert torch.equal(torch.argsort(order)[inverse.long()], expected_inverse)
+    assert torch.equal(keys[first.long()], distinct)
+    assert bool((first[1:] > first[:-1]).all()), "in the order of first occurrences"
+    for answer, expected in zip(map_of(gm.count(keys)), (distinct, counts)):
+        assert torch.equal(answer, expected)
     among = torch.arange(0, 6_000, 7, device="cuda")
     assert torch.equal(as_torch(gm.isin(keys, among)), torch.isin(keys, among))
+
+
+def test_unique_rows_beside_torch():
+    keys = torch.randint(-3, 3, (100_000, 3), dtype=torch.int32, device="cuda")
+    distinct, inverse, counts = map_of(gm.unique(keys, inverse=True, counts=True))
+    expected, expected_counts = torch.unique(keys, dim=0, return_counts=True)
+    assert distinct.shape == expected.shape
+    assert torch.equal(torch.unique(distinct, dim=0), expected)
+    assert torch.equal(distinct[inverse.long()], keys)
+    assert int(counts.sum()) == len(keys)
+
+
+def test_unique_of_the_host_on_a_gpu():
+    keys = np.random.default_rng(1).integers(0, 1_000, 50_000)
+    distinct, counts = gm.unique(keys, counts=True, device="cuda:0")
+    assert isinstance(distinct, np.ndarray) and isinstance(counts, np.ndarray)
+    expected, expected_counts = np.unique(keys, return_counts=True)
+    order = np.argsort(distinct)
+    np.testing.assert_array_equal(distinct[order], expected)
+    np.testing.assert_array_equal(counts[order], expected_counts)
 
 
 def map_of(arrays):

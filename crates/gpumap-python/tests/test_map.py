@@ -81,15 +81,17 @@ def test_sets(device, key):
     assert keys[0] not in seen
 
 
-def test_unique_count_isin(device):
+def test_isin(device):
     rng = np.random.default_rng(3)
     keys = rng.integers(0, 500, 5_000)
-    np.testing.assert_array_equal(np.sort(gm.unique(keys, device=device)), np.unique(keys))
-    distinct, counts = gm.count(keys, device=device)
-    expected = dict(zip(*np.unique(keys, return_counts=True)))
-    assert dict(zip(distinct, counts)) == expected
     among = np.arange(0, 600, 7)
     np.testing.assert_array_equal(gm.isin(keys, among, device=device), np.isin(keys, among))
+    assert gm.isin(keys, keys[:0], device=device).sum() == 0
+    assert gm.isin([1, 2], [2], device=device).tolist() == [False, True]
+    with pytest.raises(TypeError, match="<u4"):
+        gm.isin(keys, among.astype(np.uint32), device=device)
+    with pytest.raises(ValueError, match="2 dimensions"):
+        gm.isin(keys.reshape(-1, 2), keys.reshape(-1, 2), device=device)
 
 
 def test_files(device, tmp_path):
@@ -107,28 +109,53 @@ def test_files(device, tmp_path):
         gm.Map.load(tmp_path / "not there", device=device)
 
 
-def test_arrays_are_not_copied(device):
+def test_device_arrays_are_not_copied(device):
     map = gm.Map("u64", "u64", device=device)
     map.insert([1], [2])
-    values, found = map._native.get(np.array([1], np.uint64), False, 1)
+    keys, values = map.retrieve_all(to="device")
+    assert isinstance(values, gm.Array) and len(values) == 1 and values.shape == (1,)
+    if map.device != "cpu":
+        return
     array = np.asarray(values)
     assert array.__array_interface__["data"][0] == values.__array_interface__["data"][0]
     again = np.from_dlpack(values)
     assert again.__array_interface__["data"][0] == values.__array_interface__["data"][0]
-    del values, found
+    assert map.contains(keys).tolist() == [True], "they are arguments too"
+    del keys, values
     assert array.tolist() == again.tolist() == [2], "the arrays keep the memory"
 
 
 def test_dlpack_capsules(device):
     map = gm.Map("u64", "f32", device=device)
-    map.insert([1, 2], [0.5, 1.5])
-    values, found = map._native.get(np.array([1, 2, 3], np.uint64), False, 1)
-    assert values.__dlpack_device__() == (1, 0)
+    map.insert([1], [0.5])
+    _, values = map.retrieve_all(to="device")
     assert "dltensor_versioned" in repr(values.__dlpack__(max_version=(1, 0)))
     assert "dltensor" in repr(values.__dlpack__())
-    assert np.from_dlpack(found).tolist() == [True, True, False]
     with pytest.raises(BufferError):
         values.__dlpack__(copy=True)
+    if map.device == "cpu":
+        assert values.__dlpack_device__() == (1, 0)
+        assert np.from_dlpack(values).tolist() == [0.5]
+
+
+def test_all_places_of_answers_are_written(device):
+    """They are in memory that is not cleared."""
+    map = gm.Map("u64", "u64", device=device)
+    map.insert(np.arange(0, 200_000, 2, dtype=np.uint64), np.arange(100_000, dtype=np.uint64))
+    for n in (1, 31, 1_000, 200_000):
+        np.full(n, 0xA5A5A5A5A5A5A5A5, np.uint64)  # gives its memory back
+        np.full(n, 0xA5, np.uint8)
+        keys = np.arange(n, dtype=np.uint64)
+        values, found = map.get(keys)
+        np.testing.assert_array_equal(found, keys % 2 == 0)
+        np.testing.assert_array_equal(values, np.where(found, keys // 2, 0))
+        np.testing.assert_array_equal(map.contains(keys), found)
+        held = map.get_or_insert(keys[found], keys[found])
+        np.testing.assert_array_equal(held, values[found])
+        _, stored = map.insert(keys, keys, outcomes=True)
+        np.testing.assert_array_equal(stored, ~found)
+        _, removed = map.remove(keys[~found], outcomes=True)
+        assert removed.all()
 
 
 def test_bad_arguments(device):
@@ -163,6 +190,38 @@ def test_bad_arguments(device):
         with pytest.raises(ValueError, match="aligned"):
             map.get(unaligned)
     assert len(map) == 0, "nothing was stored"
+
+
+class OnGpu:
+    """What an array of a GPU says of itself. Its memory is never looked at."""
+
+    def __init__(self, shape=(4,), typestr="<u8", **more):
+        interface = {"shape": shape, "typestr": typestr, "data": (4096, False), "strides": None, "version": 3}
+        self.__cuda_array_interface__ = interface | more
+
+
+def test_what_arrays_of_a_gpu_say_is_checked():
+    map = gm.Map("u64", "f32", device="cpu")
+    with pytest.raises(ValueError, match="the map is on the CPU"):
+        map.get(OnGpu())
+    with pytest.raises(ValueError, match="the map is on the CPU"):
+        map.insert(np.arange(4, dtype=np.uint64), OnGpu(typestr="<f4"))
+    with pytest.raises(TypeError, match="<i8"):
+        map.get(OnGpu(typestr="<i8"))
+    with pytest.raises(ValueError, match="2 dimensions"):
+        map.get(OnGpu((2, 2)))
+    with pytest.raises(ValueError, match="contiguous"):
+        map.get(OnGpu(strides=(16,)))
+    with pytest.raises(ValueError, match="aligned"):
+        map.get(OnGpu(data=(4097, False)))
+    with pytest.raises(ValueError, match="masked"):
+        map.get(OnGpu(mask=OnGpu()))
+    with pytest.raises(ValueError, match="ambiguous"):
+        map.get(OnGpu(stream=0))
+    with pytest.raises(TypeError, match="no data"):
+        map.get(OnGpu(data=None))
+    with pytest.raises(ValueError, match="the map is on the CPU"):
+        map.get(OnGpu(strides=(8,), stream=2))
 
 
 def test_a_map_that_does_not_grow(device):

@@ -16,6 +16,7 @@ Keys and values are one-dimensional, contiguous arrays of the map's types: numpy
 JAX: all that have ``__cuda_array_interface__``), or lists and numbers, which become numpy arrays. They are not copied.
 Where keys are in the memory of a GPU, so are the answers, as an :class:`Array`, which those libraries take without a
 copy: ``torch.as_tensor(answer, device="cuda")``, ``cupy.asarray(answer)``, or by DLPack. Otherwise answers are numpy arrays.
+The memory of an :class:`Array` is given back in the order of the stream of its call, which must live as long.
 
 Streams
 -------
@@ -74,34 +75,6 @@ def _name(dtype: Any) -> str:
         raise TypeError(f"{dtype!r} is no type of keys or values: use u32, i32, f32, u64, i64 or f64") from None
 
 
-def _array(elements: Any, name: str) -> Any:
-    """An array as it is; a list or a number as an array of this type."""
-    if hasattr(elements, "__cuda_array_interface__") or hasattr(elements, "__array_interface__"):
-        return elements
-    device = getattr(elements, "__dlpack_device__", None)
-    if device is not None and device()[0] == 1:
-        return np.from_dlpack(elements)
-    array = np.asarray(elements)
-    if array.size == 0:
-        return np.zeros(0, _DTYPES[name])
-    array = np.atleast_1d(array)
-    if array.dtype.kind in "iufb":
-        converted = array.astype(_DTYPES[name])
-        if np.array_equal(array, converted) or _DTYPES[name].kind == "f":
-            return converted
-    raise TypeError(f"these elements are not of type {name}")
-
-
-def _answer(array: Array) -> Answers:
-    """An array of the host as numpy's, which has the same memory."""
-    return np.asarray(array) if hasattr(array, "__array_interface__") else array
-
-
-def _changed(changed: tuple[int, Array | None]) -> int | tuple[int, Answers]:
-    count, outcomes = changed
-    return count if outcomes is None else (count, _answer(outcomes))
-
-
 class _Keys:
     """What maps and sets have in common."""
 
@@ -111,7 +84,7 @@ class _Keys:
         return len(self._native)
 
     def __contains__(self, key: Any) -> bool:
-        return bool(np.asarray(self.contains([key]))[0])
+        return bool(self.contains([key])[0])
 
     @property
     def key(self) -> str:
@@ -130,12 +103,12 @@ class _Keys:
 
     def contains(self, keys: Keys, *, stream: int = 1) -> Answers:
         """For each key whether it is there, as an array of bool."""
-        return _answer(self._native.contains(_array(keys, self.key), stream))
+        return self._native.contains(keys, stream)
 
     def remove(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
         """Removes keys. Returns how many were there; with ``outcomes`` also for each key whether it was. Of several equal
         keys, one was."""
-        return _changed(self._native.remove(_array(keys, self.key), outcomes, stream))
+        return self._native.remove(keys, outcomes, stream)
 
     def clear(self) -> None:
         """Removes everything. Keeps the memory."""
@@ -206,31 +179,26 @@ class Map(_Keys):
         """The type of the values, as ``"f32"``."""
         return self._native.value
 
-    def _change(self, how: str, keys: Keys, values: Any, outcomes: bool, stream: int) -> Any:
-        keys, values = _array(keys, self.key), _array(values, self.value)
-        return _changed(self._native.change(how, keys, values, outcomes, stream))
-
     def insert(self, keys: Keys, values: Any, *, outcomes: bool = False, stream: int = 1) -> Any:
         """Stores the pairs whose key is absent; a present key keeps its value, unlike in a ``dict``. Returns how many were
         stored; with ``outcomes`` also for each pair whether it was. Of several pairs with one key, one is stored."""
-        return self._change("insert", keys, values, outcomes, stream)
+        return self._native.change("insert", keys, values, outcomes, stream)
 
     def upsert(self, keys: Keys, values: Any, *, outcomes: bool = False, stream: int = 1) -> Any:
         """Stores pairs; a present key gets the new value. Returns how many keys were new."""
-        return self._change("upsert", keys, values, outcomes, stream)
+        return self._native.change("upsert", keys, values, outcomes, stream)
 
-    def assign(self, keys: Keys, values: Any, *, outcomes: bool = False, stream: int = 1) -> Any:
+    def assign(self, keys: Keys, values: Any, *, stream: int = 1) -> int:
         """Gives present keys new values; absent keys stay absent. Returns how many keys were present."""
-        return self._change("assign", keys, values, outcomes, stream)
+        return self._native.change("assign", keys, values, False, stream)
 
     def _merge(
         self, how: str, present: bool, keys: Keys, values: Any, outcomes: bool, stream: int
     ) -> Any:
         how = f"merge_present:{how}" if present else f"merge:{how}"
         if isinstance(values, (int, float, np.number)):
-            keys = _array(keys, self.key)
-            return _changed(self._native.merge_one(how, keys, values, outcomes, stream))
-        return self._change(how, keys, values, outcomes, stream)
+            return self._native.merge_one(how, keys, values, outcomes, stream)
+        return self._native.change(how, keys, values, outcomes, stream)
 
     def merge(
         self, keys: Keys, values: Any, how: str = "add", *, outcomes: bool = False, stream: int = 1
@@ -240,39 +208,35 @@ class Map(_Keys):
         return self._merge(how, False, keys, values, outcomes, stream)
 
     def merge_present(
-        self, keys: Keys, values: Any, how: str = "add", *, outcomes: bool = False, stream: int = 1
-    ) -> Any:
+        self, keys: Keys, values: Any, how: str = "add", *, stream: int = 1
+    ) -> int:
         """As :meth:`merge`, but absent keys stay absent. Returns how many keys were present."""
-        return self._merge(how, True, keys, values, outcomes, stream)
+        return self._merge(how, True, keys, values, False, stream)
 
     def get(self, keys: Keys, default: Any = None, *, stream: int = 1) -> Any:
         """Without ``default``, an array of values, 0 for absent keys, and one of bool with what was found. With it, an array
         of values in which it stands for absent keys."""
-        keys = _array(keys, self.key)
-        if default is not None:
-            return _answer(self._native.get_or(keys, default, stream))
-        values, found = self._native.get(keys, False, stream)
-        return _answer(values), _answer(found)
+        if default is None:
+            return self._native.get(keys, False, stream)
+        return self._native.get_or(keys, default, stream)
 
     def take(self, keys: Keys, *, stream: int = 1) -> tuple[Answers, Answers]:
         """Removes keys, and returns their values, and for each key whether it was there."""
-        values, found = self._native.get(_array(keys, self.key), True, stream)
-        return _answer(values), _answer(found)
+        return self._native.get(keys, True, stream)
 
     def get_or_insert(self, keys: Keys, values: Any, *, stream: int = 1) -> Answers:
         """Stores the pairs whose key is absent, and returns for each key the value that the map has then."""
-        keys, values = _array(keys, self.key), _array(values, self.value)
-        return _answer(self._native.get_or_insert(keys, values, stream))
+        return self._native.get_or_insert(keys, values, stream)
 
     def retrieve_all(self, *, to: str = "host") -> tuple[Answers, Answers]:
-        """All keys and their values, in no order: as numpy arrays, or ``to="device"`` as arrays of the map's device."""
-        keys, values = self._native.retrieve_all(_is_device(to))
-        return _answer(keys), _answer(values)
+        """All keys and their values, in no order: as numpy arrays, or ``to="device"`` as an :class:`Array` each, in the memory
+        of the map's device."""
+        return self._native.retrieve_all(_is_device(to))
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All pairs, in no order."""
         keys, values = self.retrieve_all()
-        return zip(np.asarray(keys).tolist(), np.asarray(values).tolist())
+        return zip(keys.tolist(), values.tolist())
 
 
 class Set(_Keys):
@@ -310,14 +274,15 @@ class Set(_Keys):
     def insert(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
         """Stores keys. Returns how many were new; with ``outcomes`` also for each key whether it was. Of several equal keys,
         one was."""
-        return _changed(self._native.insert(_array(keys, self.key), outcomes, stream))
+        return self._native.insert(keys, outcomes, stream)
 
     def retrieve_all(self, *, to: str = "host") -> Answers:
-        """All keys, in no order: as a numpy array, or ``to="device"`` as an array of the set's device."""
-        return _answer(self._native.retrieve_all(_is_device(to)))
+        """All keys, in no order: as a numpy array, or ``to="device"`` as an :class:`Array` in the memory of the set's
+        device."""
+        return self._native.retrieve_all(_is_device(to))
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(np.asarray(self.retrieve_all()).tolist())
+        return iter(self.retrieve_all().tolist())
 
 
 def _is_device(to: str) -> bool:
@@ -326,43 +291,44 @@ def _is_device(to: str) -> bool:
     return to == "device"
 
 
-def _place(keys: Any, device: str | None) -> tuple[Any, str, str, str | None]:
-    """Keys, their type, where answers go, and the device that the keys are on."""
-    interface = getattr(keys, "__cuda_array_interface__", None)
-    if interface is not None:
-        number = getattr(keys, "device", None)
-        index = getattr(number, "index", None)
-        index = getattr(number, "id", 0) if index is None else index
-        return keys, _name(interface["typestr"]), "device", device or f"cuda:{index}"
-    keys = np.atleast_1d(np.asarray(keys))
-    if keys.dtype.kind not in "iu":
-        raise TypeError(f"{keys.dtype} is no type of keys")
-    return np.ascontiguousarray(keys), _name(keys.dtype), "host", device
+def unique(
+    keys: Keys,
+    *,
+    inverse: bool = False,
+    counts: bool = False,
+    first: bool = False,
+    device: str | None = None,
+    stream: int = 1,
+) -> Any:
+    """The distinct keys, in the order of their first occurrences; numpy and PyTorch sort theirs.
 
+    Keys are integers of 4 or 8 bytes, or rows of an array of two dimensions with 4 to 64 bytes each; up to 2^31 - 1 of them.
 
-def unique(keys: Keys, *, device: str | None = None, stream: int = 1) -> Answers:
-    """The distinct keys, in no order.
+    With ``inverse``, ``counts`` or ``first`` the answer is a tuple: the distinct keys, and in this order
 
-    >>> sorted(unique([5, 3, 5], device="cpu").tolist())
-    [3, 5]
+    - ``inverse``: for each key its place among them, so that ``distinct[inverse]`` are the keys again,
+    - ``counts``: for each of them how often it comes,
+    - ``first``: for each of them where it comes first,
+
+    each as ``i32``.
+
+    >>> unique([5, 3, 5], device="cpu")
+    array([5, 3])
+    >>> unique([[1, 2], [0, 7], [1, 2]], inverse=True, counts=True, device="cpu")
+    (array([[1, 2],
+           [0, 7]]), array([0, 1, 0], dtype=int32), array([2, 1], dtype=int32))
     """
-    keys, name, to, device = _place(keys, device)
-    seen = Set(name, device=device)
-    seen.insert(keys, stream=stream)
-    return seen.retrieve_all(to=to)
+    answers = _native.unique(keys, inverse, counts, first, device, stream)
+    return answers if len(answers) > 1 else answers[0]
 
 
 def count(keys: Keys, *, device: str | None = None, stream: int = 1) -> tuple[Answers, Answers]:
-    """The distinct keys, in no order, and how often each comes.
+    """The distinct keys, and how often each comes: ``unique(keys, counts=True)``.
 
-    >>> keys, counts = count([5, 3, 5], device="cpu")
-    >>> sorted(zip(keys.tolist(), counts.tolist()))
-    [(3, 1), (5, 2)]
+    >>> count([5, 3, 5], device="cpu")
+    (array([5, 3]), array([2, 1], dtype=int32))
     """
-    keys, name, to, device = _place(keys, device)
-    counts = Map(name, "i64", device=device)
-    counts.merge(keys, 1, "add", stream=stream)
-    return counts.retrieve_all(to=to)
+    return unique(keys, counts=True, device=device, stream=stream)
 
 
 def isin(keys: Keys, among: Keys, *, device: str | None = None, stream: int = 1) -> Answers:
@@ -371,7 +337,4 @@ def isin(keys: Keys, among: Keys, *, device: str | None = None, stream: int = 1)
     >>> isin([1, 2], [2, 3], device="cpu")
     array([False,  True])
     """
-    among, name, _, device = _place(among, device)
-    seen = Set(name, device=device)
-    seen.insert(among, stream=stream)
-    return seen.contains(_place(keys, device)[0], stream=stream)
+    return _native.isin(keys, among, device, stream)
