@@ -10,6 +10,7 @@ mod incoming;
 mod maps;
 mod numpy;
 mod places;
+mod rows;
 mod typed;
 mod unique;
 mod width;
@@ -27,6 +28,8 @@ mod _native {
     use crate::error::GpumapError;
     #[pymodule_export]
     use crate::maps::{Map, Set};
+    #[pymodule_export]
+    use crate::rows::RowMap;
     #[pymodule_export]
     use crate::unique::{isin, unique};
 }

@@ -93,6 +93,26 @@ def map_of(arrays):
     return tuple(as_torch(array) for array in arrays)
 
 
+@pytest.mark.parametrize("width", [None, 1, 3, 16])
+def test_row_maps_beside_torch(width):
+    shape = (100_000,) if width is None else (100_000, width)
+    keys = torch.randint(0, 3 if width else 5_000, shape, dtype=torch.int32, device="cuda")
+    map = gm.RowMap("i32", width, device="cuda:0")
+    rows, new = map_of(map.insert(keys, outcomes=True))
+    all_keys = as_torch(map.keys(to="device"))
+    assert all_keys.shape[0] == len(map) == int(new.sum())
+    assert torch.equal(all_keys[rows.long()], keys)
+    assert torch.equal(all_keys, keys[new]), "in the order of first occurrences"
+    got = map.get(keys)
+    assert torch.equal(torch.as_tensor(got, device="cuda"), rows)
+    assert as_torch(got).data_ptr() == got.__cuda_array_interface__["data"][0], "no copy"
+    absent = torch.full_like(keys[:3], 77_777)
+    assert as_torch(map.get(absent)).tolist() == [-1, -1, -1]
+    with pytest.raises(TypeError, match="of the host"):
+        map.contains(keys)
+    assert map.contains(all_keys[:2].cpu().numpy()).tolist() == [True, True]
+
+
 def test_empty_tensors():
     map = gm.Map("i64", "f32", device="cuda:0")
     none = torch.zeros(0, dtype=torch.int64, device="cuda")

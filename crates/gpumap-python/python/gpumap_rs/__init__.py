@@ -47,7 +47,7 @@ import numpy.typing as npt
 from . import _native
 from ._native import Array, GpumapError, device_count
 
-__all__ = ["Array", "GpumapError", "Map", "Set", "count", "device_count", "isin", "unique"]
+__all__ = ["Array", "GpumapError", "Map", "RowMap", "Set", "count", "device_count", "isin", "unique"]
 
 #: What operations take: an array of numpy or of a GPU, a list, or a number.
 Keys = Any
@@ -283,6 +283,108 @@ class Set(_Keys):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.retrieve_all().tolist())
+
+
+class RowMap:
+    """A dense row number for each key: 0, 1, 2 and so on, in the order in which keys first come, as ``pandas.factorize``.
+
+    Values are plain arrays of the caller, at the places that the numbers say. Rows are ``i32``.
+
+    Parameters
+    ----------
+    key : ``u32``, ``i32``, ``u64`` or ``i64``, or numpy's types of these
+    width : without it a key is a number, and keys an array of shape (n,); with it a key is so many numbers, as coordinates, and
+        keys an array of shape (n, width). A key has 4 to 64 bytes.
+    capacity : how many rows there is room for at first
+    device : as of :class:`Map`
+
+    Inserts run one after the other. A lookup sees all keys of an insert or none.
+
+    >>> voxels = RowMap("i32", 3, device="cpu")
+    >>> voxels.insert([[0, 0, 0], [5, -1, 2], [0, 0, 0]])
+    array([0, 1, 0], dtype=int32)
+    >>> voxels.get([[5, -1, 2], [9, 9, 9]])
+    array([ 1, -1], dtype=int32)
+    >>> voxels.keys()
+    array([[ 0,  0,  0],
+           [ 5, -1,  2]], dtype=int32)
+    """
+
+    def __init__(
+        self,
+        key: Any = "u64",
+        width: int | None = None,
+        *,
+        capacity: int = 0,
+        device: str | None = None,
+    ) -> None:
+        self._native = _native.RowMap(_name(key), width, capacity, device)
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    def __repr__(self) -> str:
+        width = "" if self.width is None else f", {self.width}"
+        return f"RowMap({self.key!r}{width}, device={self.device!r}) of {len(self)} rows"
+
+    def __contains__(self, key: Any) -> bool:
+        return bool(self.contains([key])[0])
+
+    @property
+    def key(self) -> str:
+        """The type of the numbers in keys, as ``"u64"``."""
+        return self._native.key
+
+    @property
+    def width(self) -> int | None:
+        """How many numbers a key has; none if it is a number itself."""
+        return self._native.width
+
+    @property
+    def device(self) -> str:
+        """Where the keys are, as ``"cuda:0"`` or ``"cpu"``."""
+        return self._native.device
+
+    @property
+    def capacity(self) -> int:
+        """How many rows there is room for without growing."""
+        return self._native.capacity
+
+    def insert(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
+        """The row of each key. Absent keys get the next ones, in the order of their first occurrences. With ``outcomes`` also
+        an array of bool, true at the first occurrence of each key that was absent.
+
+        Raises ``MemoryError`` or ``ValueError`` for what does not fit: the map is as it was."""
+        return self._native.insert(keys, outcomes, stream)
+
+    def get(self, keys: Keys, *, stream: int = 1) -> Answers:
+        """The row of each key, -1 where it is absent; so ``map.get(keys) >= 0`` says what was found."""
+        return self._native.get(keys, stream)
+
+    def contains(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """For each key of an array of the host or a list whether it is there, as an array of bool. For arrays of a GPU compare
+        what :meth:`get` returns, by the library that they are of."""
+        rows = self._native.get(keys, 1)
+        if isinstance(rows, Array):
+            raise TypeError("contains takes keys of the host: compare the rows that get returns with 0 on the GPU")
+        return rows >= 0
+
+    def keys(self, *, to: str = "host") -> Answers:
+        """All keys in the order of their rows: as a numpy array, or ``to="device"`` as an :class:`Array` in the memory of the
+        map's device."""
+        return self._native.keys(_is_device(to))
+
+    def clear(self) -> None:
+        """Removes all keys. Keeps the memory."""
+        self._native.clear()
+
+    def reserve(self, more: int) -> None:
+        """Makes room for so many rows more."""
+        self._native.reserve(more)
+
+    def trim(self) -> None:
+        """Gives back scratch memory that no call is using."""
+        self._native.trim()
 
 
 def _is_device(to: str) -> bool:

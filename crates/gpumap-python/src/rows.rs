@@ -1,0 +1,207 @@
+//! `RowMap` as Python sees it.
+
+use bytemuck::Pod;
+use gpumap::Device;
+use pyo3::prelude::*;
+
+use crate::device::{name_of, opened};
+use crate::dtype::{Dtype, Item};
+use crate::error::exception;
+use crate::incoming::{Incoming, Streams, Wanted};
+use crate::places::{Places, dump};
+use crate::typed::{Answer, pair};
+use crate::width::for_width;
+
+/// A row map with keys of any size. Rows are `i32`, of which -1 is that of an absent key: the bits of the library's `NO_ROW`.
+trait AnyRows: Send + Sync {
+    fn len(&self) -> usize;
+    fn capacity(&self) -> usize;
+    fn device(&self) -> &Device;
+    fn clear(&self) -> gpumap::Result<()>;
+    fn reserve(&self, more: usize) -> gpumap::Result<()>;
+    fn trim(&self);
+    fn insert(
+        &self,
+        keys: &Incoming,
+        rows: &mut Places<u32>,
+        new: Option<&mut Places<u8>>,
+        streams: &Streams,
+    ) -> gpumap::Result<usize>;
+    fn get(&self, keys: &Incoming, rows: &mut Places<u32>, streams: &Streams)
+    -> gpumap::Result<()>;
+    fn keys(&self, py: Python<'_>, on_device: bool, item: Item, streams: &Streams) -> Answer;
+}
+
+impl<K: Pod + Send + Sync> AnyRows for gpumap::RowMap<K> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity()
+    }
+
+    fn device(&self) -> &Device {
+        self.device()
+    }
+
+    fn clear(&self) -> gpumap::Result<()> {
+        self.clear()
+    }
+
+    fn reserve(&self, more: usize) -> gpumap::Result<()> {
+        self.reserve(more)
+    }
+
+    fn trim(&self) {
+        self.trim();
+    }
+
+    fn insert(
+        &self,
+        keys: &Incoming,
+        rows: &mut Places<u32>,
+        new: Option<&mut Places<u8>>,
+        streams: &Streams,
+    ) -> gpumap::Result<usize> {
+        let keys = keys.items::<K>(streams)?;
+        match new {
+            Some(new) => self.insert_with_new_into(&keys, rows, new),
+            None => self.insert_into(&keys, rows),
+        }
+    }
+
+    fn get(
+        &self,
+        keys: &Incoming,
+        rows: &mut Places<u32>,
+        streams: &Streams,
+    ) -> gpumap::Result<()> {
+        self.get_into(&keys.items::<K>(streams)?, rows)
+    }
+
+    fn keys(&self, py: Python<'_>, on_device: bool, item: Item, streams: &Streams) -> Answer {
+        let stream = streams.default().map_err(exception)?;
+        let places = |len| Places::<K>::at(py, on_device, &stream, item, len);
+        let into = |keys: &mut Places<K>| self.keys_into(keys);
+        let (keys, len) = dump(py, self.len(), places, into)?;
+        keys.answer(py, len)
+    }
+}
+
+/// A row map; see `gpumap_rs.RowMap`.
+#[pyclass(frozen, module = "gpumap_rs._native")]
+pub struct RowMap {
+    map: Box<dyn AnyRows>,
+    key: Item,
+    streams: Streams,
+}
+
+fn made<K: Pod + Send + Sync>(device: &Device, capacity: usize) -> PyResult<Box<dyn AnyRows>> {
+    let map = gpumap::RowMap::<K>::with_capacity(device, capacity).map_err(exception)?;
+    Ok(Box::new(map))
+}
+
+#[pymethods]
+impl RowMap {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        key: &str,
+        width: Option<usize>,
+        capacity: usize,
+        device: Option<&str>,
+    ) -> PyResult<Self> {
+        let key = Item {
+            dtype: Dtype::of_keys(key)?,
+            width,
+        };
+        let (map, device) = py.detach(|| {
+            let device = opened(device)?;
+            PyResult::Ok((for_width!(key, made(&device, capacity))?, device))
+        })?;
+        let streams = Streams::new(&device);
+        Ok(Self { map, key, streams })
+    }
+
+    fn __len__(&self) -> usize {
+        self.map.len()
+    }
+
+    #[getter]
+    fn capacity(&self) -> usize {
+        self.map.capacity()
+    }
+
+    #[getter]
+    fn device(&self) -> String {
+        name_of(self.map.device())
+    }
+
+    #[getter]
+    fn key(&self) -> &'static str {
+        self.key.dtype.name()
+    }
+
+    #[getter]
+    fn width(&self) -> Option<usize> {
+        self.key.width
+    }
+
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.map.clear()).map_err(exception)
+    }
+
+    fn reserve(&self, py: Python<'_>, more: usize) -> PyResult<()> {
+        py.detach(|| self.map.reserve(more)).map_err(exception)
+    }
+
+    fn trim(&self, py: Python<'_>) {
+        py.detach(|| self.map.trim());
+    }
+
+    /// The row of each key, and if requested which are first occurrences of new keys.
+    fn insert(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        outcomes: bool,
+        stream: usize,
+    ) -> Answer {
+        let keys = self.incoming(keys, stream)?;
+        let mut rows = Places::beside(py, &keys, &self.streams, Dtype::I32)?;
+        let new = || Places::<u8>::beside(py, &keys, &self.streams, Dtype::Bool);
+        let mut new = outcomes.then(new).transpose()?;
+        py.detach(|| {
+            self.map
+                .insert(&keys, &mut rows, new.as_mut(), &self.streams)
+        })
+        .map_err(exception)?;
+        let rows = rows.answer(py, keys.len())?;
+        match new {
+            None => Ok(rows),
+            Some(new) => pair(py, rows, new.answer(py, keys.len())?),
+        }
+    }
+
+    /// The row of each key, or -1.
+    fn get(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, stream: usize) -> Answer {
+        let keys = self.incoming(keys, stream)?;
+        let mut rows = Places::beside(py, &keys, &self.streams, Dtype::I32)?;
+        py.detach(|| self.map.get(&keys, &mut rows, &self.streams))
+            .map_err(exception)?;
+        rows.answer(py, keys.len())
+    }
+
+    fn keys(&self, py: Python<'_>, on_device: bool) -> Answer {
+        self.map.keys(py, on_device, self.key, &self.streams)
+    }
+}
+
+impl RowMap {
+    fn incoming(&self, keys: &Bound<'_, PyAny>, stream: usize) -> PyResult<Incoming> {
+        let keys = Incoming::of(keys, Wanted::Item(self.key), "the keys", stream)?;
+        keys.expect_on(self.map.device())?;
+        Ok(keys)
+    }
+}
