@@ -1,6 +1,7 @@
 //! Devices by their names.
 
 use gpumap::Device;
+use gpumap::sharded::{self, Ranks};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -26,6 +27,15 @@ pub fn opened(name: Option<&str>) -> PyResult<Device> {
         }
     };
     device.map_err(exception)
+}
+
+/// The group of devices with these names; without any, that of all GPUs, or else the CPU.
+pub fn group(names: &[String]) -> PyResult<Ranks> {
+    let ranks = match names {
+        [] => Ranks::best(),
+        _ => sharded::devices(names.join(",")).and_then(|devices| Ranks::new(&devices)),
+    };
+    ranks.map_err(exception)
 }
 
 /// `cpu`, or `cuda:0`.

@@ -2,6 +2,7 @@
 //! Python (`python/gpumap_rs`) turns lists into arrays, and has the documentation.
 
 mod array;
+mod chunks;
 mod device;
 mod dlpack;
 mod dtype;
@@ -9,6 +10,7 @@ mod error;
 mod incoming;
 mod maps;
 mod numpy;
+mod pairs;
 mod places;
 mod rows;
 mod typed;
@@ -22,6 +24,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::array::Array;
+    #[pymodule_export]
+    use crate::chunks::Chunks;
     #[pymodule_export]
     use crate::device::device_count;
     #[pymodule_export]

@@ -6,11 +6,13 @@ use gpumap::Merge;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::device::{name_of, opened};
+use crate::chunks::Chunks;
+use crate::device::{group, opened};
 use crate::dtype::Dtype;
 use crate::error::exception;
 use crate::incoming::{Incoming, Wanted};
-use crate::typed::{self, Answer, AnyMap, AnySet, Change, How, Origin};
+use crate::pairs::Origin;
+use crate::typed::{self, Answer, AnyMap, AnySet, Change, How, Place};
 
 fn merge(how: &str) -> PyResult<Merge> {
     Ok(match how {
@@ -50,7 +52,14 @@ fn change(name: &str) -> PyResult<Change> {
     })
 }
 
-/// A map; see `gpumap_rs.Map`.
+/// A device, or those of a group; the best if there is no name.
+#[derive(FromPyObject)]
+enum On {
+    One(Option<String>),
+    Several(Vec<String>),
+}
+
+/// A map; see `gpumap_rs.Map` and `gpumap_rs.ShardedMap`.
 #[pyclass(frozen, module = "gpumap_rs._native")]
 pub struct Map {
     map: Box<dyn AnyMap>,
@@ -83,7 +92,7 @@ macro_rules! methods {
 
             #[getter]
             fn device(&self) -> String {
-                name_of(self.$field.device())
+                self.$field.place()
             }
 
             #[getter]
@@ -124,6 +133,11 @@ macro_rules! methods {
                 stream: usize,
             ) -> Answer {
                 self.$field.remove(py, &self.keys(keys, stream)?, outcomes)
+            }
+
+            /// All that it has, about so many at a time.
+            fn chunks(&self, pairs: usize) -> PyResult<Chunks> {
+                Ok(self.$field.chunks(pairs)?)
             }
         }
 
@@ -182,15 +196,18 @@ methods! { Map, map,
         key: &str,
         value: &str,
         capacity: usize,
-        on: Option<&str>,
+        on: On,
         grows: bool,
         file: Option<PathBuf>,
     ) -> PyResult<Self> {
         let (key, value) = (Dtype::of_keys(key)?, Dtype::named(value)?);
         let map = py.detach(|| {
-            let device = opened(on)?;
+            let place = match &on {
+                On::One(name) => Place::Device(opened(name.as_deref())?),
+                On::Several(names) => Place::Ranks(group(names)?),
+            };
             let origin = origin(file.as_ref(), capacity, grows);
-            typed::map(&device, origin, key, value)
+            typed::map(&place, origin, key, value)
         })?;
         Ok(Self { map, key, value })
     }

@@ -1,16 +1,22 @@
 //! Maps and sets of one pair of types behind one trait each, so that Python's have the types as values.
 
+use std::io;
+use std::marker::PhantomData;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytemuck::Pod;
-use gpumap::op::{self, Execute, Op};
-use gpumap::{Device, Key, Map, Merge, Value};
+use gpumap::op::{self, Op};
+use gpumap::sharded::Ranks;
+use gpumap::{Device, Key, Map, Merge, ShardedMap, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::chunks::{Chunks, copied};
 use crate::dtype::{Dtype, Element};
 use crate::error::exception;
 use crate::incoming::{Incoming, Items, Streams};
+use crate::pairs::{Origin, Pairs};
 use crate::places::{Places, dump};
 
 /// What a batch of pairs does to a map.
@@ -31,7 +37,8 @@ pub struct How {
 
 /// What maps and sets have in common.
 pub trait AnyKeys: Send + Sync {
-    fn device(&self) -> &Device;
+    /// The names of the devices.
+    fn place(&self) -> String;
     fn len(&self) -> usize;
     fn capacity(&self) -> usize;
     fn clear(&self) -> gpumap::Result<()>;
@@ -40,6 +47,8 @@ pub trait AnyKeys: Send + Sync {
     fn save(&self, path: &Path) -> gpumap::Result<u64>;
     fn contains(&self, py: Python<'_>, keys: &Incoming) -> Answer;
     fn remove(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> Answer;
+    /// All that it has, about so many at a time.
+    fn chunks(&self, pairs: usize) -> io::Result<Chunks>;
 }
 
 /// What Python gets: an array, several, or how many pairs were changed and if requested which.
@@ -78,14 +87,32 @@ pub trait AnyMap: AnyKeys {
 }
 
 /// A map of these types, and the names that Python has for them.
-pub struct Typed<K: Key, V: Value> {
-    map: Map<K, V>,
+pub struct Typed<K, V, M> {
+    map: Arc<M>,
     streams: Streams,
     key: Dtype,
+    /// None of a set.
     value: Option<Dtype>,
+    _pair: PhantomData<fn(K) -> V>,
 }
 
-impl<K: Key, V: Value> Typed<K, V> {
+impl<K: Key, V: Value, M: Pairs<K, V>> Typed<K, V, M> {
+    fn new(
+        on: &M::On,
+        origin: Origin<'_>,
+        key: Dtype,
+        value: Option<Dtype>,
+    ) -> gpumap::Result<Self> {
+        let map = M::made(on, origin)?;
+        Ok(Self {
+            streams: Streams::new(map.device()),
+            map: Arc::new(map),
+            key,
+            value,
+            _pair: PhantomData,
+        })
+    }
+
     /// Runs a call of the library with the keys of a batch, without Python's lock: other threads of Python run meanwhile.
     fn call<T: Send>(
         &self,
@@ -171,9 +198,9 @@ pub fn pair<'py>(
     Ok((first, second).into_pyobject(py)?.into_any().unbind())
 }
 
-impl<K: Key, V: Value> AnyKeys for Typed<K, V> {
-    fn device(&self) -> &Device {
-        self.map.device()
+impl<K: Key, V: Value, M: Pairs<K, V>> AnyKeys for Typed<K, V, M> {
+    fn place(&self) -> String {
+        self.map.place()
     }
 
     fn len(&self) -> usize {
@@ -213,9 +240,23 @@ impl<K: Key, V: Value> AnyKeys for Typed<K, V> {
             self.call(py, keys, |k| self.execute(op::remove(k), flags))
         })
     }
+
+    fn chunks(&self, pairs: usize) -> io::Result<Chunks> {
+        let (key, value) = (self.key, self.value);
+        Chunks::of(&self.map, pairs, move |chunk| {
+            let (keys, values) = (chunk.keys().to_vec(), chunk.values().to_vec());
+            Box::new(move |py| {
+                let keys = copied(py, &keys, key)?;
+                match value {
+                    Some(value) => pair(py, keys, copied(py, &values, value)?),
+                    None => Ok(keys),
+                }
+            })
+        })
+    }
 }
 
-impl<K: Key> AnySet for Typed<K, ()> {
+impl<K: Key> AnySet for Typed<K, (), Map<K, ()>> {
     fn insert(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> Answer {
         self.count(py, keys, outcomes, |flags| {
             self.call(py, keys, |k| self.execute(op::insert_keys(k), flags))
@@ -231,13 +272,13 @@ impl<K: Key> AnySet for Typed<K, ()> {
     }
 }
 
-impl<K: Key, V: Value> Typed<K, V> {
+impl<K, V, M> Typed<K, V, M> {
     fn value(&self) -> Dtype {
         self.value.unwrap_or(Dtype::Bool)
     }
 }
 
-impl<K: Key, V: Value + Element> AnyMap for Typed<K, V> {
+impl<K: Key, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<K, V, M> {
     fn change(
         &self,
         py: Python<'_>,
@@ -319,82 +360,64 @@ impl<K: Key, V: Value + Element> AnyMap for Typed<K, V> {
             ))
         };
         let ((keys, values), len) = dump(py, self.map.len(), places, |(keys, values)| {
-            self.map.retrieve_all_into(keys, values)
+            self.map.dump(keys, values)
         })?;
         pair(py, keys.answer(py, len)?, values.answer(py, len)?)
     }
 }
 
-/// How a map is made.
-pub enum Origin<'a> {
-    New { capacity: usize, grows: bool },
-    File(&'a Path),
-}
-
-fn typed<K: Key, V: Value>(
-    device: &Device,
-    origin: Origin<'_>,
-    key: Dtype,
-    value: Option<Dtype>,
-) -> gpumap::Result<Typed<K, V>> {
-    let map = match origin {
-        Origin::File(path) => Map::load(device, path)?,
-        Origin::New { capacity, grows } => {
-            let builder = Map::builder(device).capacity(capacity);
-            match grows {
-                true => builder,
-                false => builder.growth(gpumap::Growth::Fixed),
-            }
-            .build()?
-        }
-    };
-    let streams = Streams::new(device);
-    Ok(Typed {
-        map,
-        streams,
-        key,
-        value,
-    })
-}
-
 /// A set of keys of this type.
 pub fn set(device: &Device, origin: Origin<'_>, key: Dtype) -> gpumap::Result<Box<dyn AnySet>> {
     Ok(match key.bytes() {
-        4 => Box::new(typed::<u32, ()>(device, origin, key, None)?),
-        _ => Box::new(typed::<u64, ()>(device, origin, key, None)?),
+        4 => Box::new(Typed::<u32, (), Map<_, _>>::new(device, origin, key, None)?),
+        _ => Box::new(Typed::<u64, (), Map<_, _>>::new(device, origin, key, None)?),
     })
+}
+
+/// Where the pairs of a map are.
+pub enum Place {
+    Device(Device),
+    Ranks(Ranks),
 }
 
 /// A map of keys and values of these types.
 pub fn map(
-    device: &Device,
+    place: &Place,
     origin: Origin<'_>,
     key: Dtype,
     value: Dtype,
 ) -> PyResult<Box<dyn AnyMap>> {
-    macro_rules! of {
-        ($t:ty) => {
-            match key.bytes() {
-                4 => {
-                    Box::new(typed::<u32, $t>(device, origin, key, Some(value)).map_err(exception)?)
-                }
-                _ => {
-                    Box::new(typed::<u64, $t>(device, origin, key, Some(value)).map_err(exception)?)
-                }
-            }
-        };
+    match (key.bytes(), value) {
+        (4, Dtype::U32) => made::<u32, u32>(place, origin, key, value),
+        (4, Dtype::I32) => made::<u32, i32>(place, origin, key, value),
+        (4, Dtype::F32) => made::<u32, f32>(place, origin, key, value),
+        (4, Dtype::U64) => made::<u32, u64>(place, origin, key, value),
+        (4, Dtype::I64) => made::<u32, i64>(place, origin, key, value),
+        (4, Dtype::F64) => made::<u32, f64>(place, origin, key, value),
+        (_, Dtype::U32) => made::<u64, u32>(place, origin, key, value),
+        (_, Dtype::I32) => made::<u64, i32>(place, origin, key, value),
+        (_, Dtype::F32) => made::<u64, f32>(place, origin, key, value),
+        (_, Dtype::U64) => made::<u64, u64>(place, origin, key, value),
+        (_, Dtype::I64) => made::<u64, i64>(place, origin, key, value),
+        (_, Dtype::F64) => made::<u64, f64>(place, origin, key, value),
+        (_, Dtype::Bool) => Err(PyTypeError::new_err(
+            "'bool' is no type of values: use u32, i32, f32, u64, i64 or f64",
+        )),
     }
-    Ok(match value {
-        Dtype::U32 => of!(u32),
-        Dtype::I32 => of!(i32),
-        Dtype::F32 => of!(f32),
-        Dtype::U64 => of!(u64),
-        Dtype::I64 => of!(i64),
-        Dtype::F64 => of!(f64),
-        Dtype::Bool => {
-            return Err(PyTypeError::new_err(
-                "'bool' is no type of values: use u32, i32, f32, u64, i64 or f64",
-            ));
-        }
-    })
+}
+
+fn made<K: Key, V: Value + Element>(
+    place: &Place,
+    origin: Origin<'_>,
+    key: Dtype,
+    value: Dtype,
+) -> PyResult<Box<dyn AnyMap>> {
+    let value = Some(value);
+    let made: gpumap::Result<Box<dyn AnyMap>> = match place {
+        Place::Device(device) => Typed::<K, V, Map<K, V>>::new(device, origin, key, value)
+            .map(|map| Box::new(map) as Box<dyn AnyMap>),
+        Place::Ranks(ranks) => Typed::<K, V, ShardedMap<K, V>>::new(ranks, origin, key, value)
+            .map(|map| Box::new(map) as Box<dyn AnyMap>),
+    };
+    made.map_err(exception)
 }

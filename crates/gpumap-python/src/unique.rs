@@ -11,8 +11,9 @@ use crate::device::opened;
 use crate::dtype::Dtype;
 use crate::error::exception;
 use crate::incoming::{Incoming, Streams, Wanted};
+use crate::pairs::Origin;
 use crate::places::Places;
-use crate::typed::{self, Answer, Origin};
+use crate::typed::{self, Answer};
 use crate::width::for_width;
 
 /// The device that is asked for; without a name that of the keys, or else the best there is.

@@ -39,7 +39,7 @@ Errors
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, Union
+from typing import Any, Iterator, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +47,7 @@ import numpy.typing as npt
 from . import _native
 from ._native import Array, GpumapError, device_count
 
-__all__ = ["Array", "GpumapError", "Map", "RowMap", "Set", "count", "device_count", "isin", "unique"]
+__all__ = ["Array", "GpumapError", "Map", "RowMap", "Set", "ShardedMap", "count", "device_count", "isin", "unique"]
 
 #: What operations take: an array of numpy or of a GPU, a list, or a number.
 Keys = Any
@@ -127,52 +127,8 @@ class _Keys:
         return self._native.save(path)
 
 
-class Map(_Keys):
-    """A map from keys to values.
-
-    Parameters
-    ----------
-    key : ``u32``, ``i32``, ``u64`` or ``i64``, or numpy's types of these
-    value : these, ``f32`` or ``f64``
-    capacity : how many pairs there is room for at first
-    device : ``"cpu"``, ``"cuda"``, ``"cuda:1"``; the first GPU that works, or else the CPU, if it is not given
-    grows : whether it grows for a batch that does not fit, which is else refused with :class:`GpumapError`
-
-    >>> import numpy as np
-    >>> map = Map("i64", "f32", device="cpu")
-    >>> map.insert(np.arange(3), np.float32([0.5, 1.5, 2.5]))
-    3
-    >>> map.get([2, 5], default=-1.0)
-    array([ 2.5, -1. ], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        key: Any = "u64",
-        value: Any = "u64",
-        *,
-        capacity: int = 0,
-        device: str | None = None,
-        grows: bool = True,
-    ) -> None:
-        self._native = _native.Map(_name(key), _name(value), capacity, device, grows, None)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        key: Any = "u64",
-        value: Any = "u64",
-        *,
-        device: str | None = None,
-    ) -> Map:
-        """A map from a file that :meth:`save` wrote, with keys and values of these types."""
-        map = cls.__new__(cls)
-        map._native = _native.Map(_name(key), _name(value), 0, device, True, path)
-        return map
-
-    def __repr__(self) -> str:
-        return f"Map({self.key!r}, {self.value!r}, device={self.device!r}) of {len(self)} pairs"
+class _Pairs(_Keys):
+    """What maps of one device and of several have in common."""
 
     @property
     def value(self) -> str:
@@ -228,15 +184,125 @@ class Map(_Keys):
         """Stores the pairs whose key is absent, and returns for each key the value that the map has then."""
         return self._native.get_or_insert(keys, values, stream)
 
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """All pairs, in no order."""
+        keys, values = self.retrieve_all()
+        return zip(keys.tolist(), values.tolist())
+
+    def chunks(self, pairs: int = 1 << 20) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+        """All pairs, in no order, as arrays of keys and of values with at most about so many, or 4,096 if that is more: for
+        maps of which the host has no room for a copy. The map may be used and changed meanwhile: a pair that is there all the
+        time comes once, with a value that it had meanwhile; others may come or not."""
+        return self._native.chunks(pairs)
+
+
+class Map(_Pairs):
+    """A map from keys to values.
+
+    Parameters
+    ----------
+    key : ``u32``, ``i32``, ``u64`` or ``i64``, or numpy's types of these
+    value : these, ``f32`` or ``f64``
+    capacity : how many pairs there is room for at first
+    device : ``"cpu"``, ``"cuda"``, ``"cuda:1"``; the first GPU that works, or else the CPU, if it is not given
+    grows : whether it grows for a batch that does not fit, which is else refused with :class:`GpumapError`
+
+    >>> import numpy as np
+    >>> map = Map("i64", "f32", device="cpu")
+    >>> map.insert(np.arange(3), np.float32([0.5, 1.5, 2.5]))
+    3
+    >>> map.get([2, 5], default=-1.0)
+    array([ 2.5, -1. ], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        key: Any = "u64",
+        value: Any = "u64",
+        *,
+        capacity: int = 0,
+        device: str | None = None,
+        grows: bool = True,
+    ) -> None:
+        self._native = _native.Map(_name(key), _name(value), capacity, device, grows, None)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        key: Any = "u64",
+        value: Any = "u64",
+        *,
+        device: str | None = None,
+    ) -> Map:
+        """A map from a file that :meth:`save` wrote, with keys and values of these types."""
+        map = cls.__new__(cls)
+        map._native = _native.Map(_name(key), _name(value), 0, device, True, path)
+        return map
+
+    def __repr__(self) -> str:
+        return f"Map({self.key!r}, {self.value!r}, device={self.device!r}) of {len(self)} pairs"
+
     def retrieve_all(self, *, to: str = "host") -> tuple[Answers, Answers]:
         """All keys and their values, in no order: as numpy arrays, or ``to="device"`` as an :class:`Array` each, in the memory
         of the map's device."""
         return self._native.retrieve_all(_is_device(to))
 
-    def items(self) -> Iterator[tuple[Any, Any]]:
-        """All pairs, in no order."""
-        keys, values = self.retrieve_all()
-        return zip(keys.tolist(), values.tolist())
+
+class ShardedMap(_Pairs):
+    """A map whose pairs are spread over several devices of this process.
+
+    Parameters
+    ----------
+    key, value, capacity, grows : as of :class:`Map`
+    devices : their names, as ``["cuda:0", "cuda:1"]``, or ``["cpu", "cpu"]``, each with a share of the processors; all GPUs, or
+        else the CPU, if they are not given
+
+    Keys and values are of the host, and so are answers. Operations run one after the other, each on all devices.
+
+    >>> counts = ShardedMap("u32", "u64", devices=["cpu", "cpu"])
+    >>> counts.merge([7, 8, 7], 1)
+    2
+    >>> counts.get([7, 9], default=0)
+    array([2, 0], dtype=uint64)
+    """
+
+    def __init__(
+        self,
+        key: Any = "u64",
+        value: Any = "u64",
+        *,
+        capacity: int = 0,
+        devices: Sequence[str] = (),
+        grows: bool = True,
+    ) -> None:
+        self._native = _native.Map(_name(key), _name(value), capacity, _names(devices), grows, None)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        key: Any = "u64",
+        value: Any = "u64",
+        *,
+        devices: Sequence[str] = (),
+    ) -> ShardedMap:
+        """A map from a file that :meth:`save` of this class or of :class:`Map` wrote, with keys and values of these types."""
+        map = cls.__new__(cls)
+        map._native = _native.Map(_name(key), _name(value), 0, _names(devices), True, path)
+        return map
+
+    def __repr__(self) -> str:
+        return f"ShardedMap({self.key!r}, {self.value!r}, devices={self.devices!r}) of {len(self)} pairs"
+
+    @property
+    def devices(self) -> list[str]:
+        """Where the pairs are, as ``["cuda:0", "cuda:1"]``."""
+        return self._native.device.split(",")
+
+    def retrieve_all(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """All keys and their values, device by device, in no order."""
+        return self._native.retrieve_all(False)
 
 
 class Set(_Keys):
@@ -280,6 +346,10 @@ class Set(_Keys):
         """All keys, in no order: as a numpy array, or ``to="device"`` as an :class:`Array` in the memory of the set's
         device."""
         return self._native.retrieve_all(_is_device(to))
+
+    def chunks(self, keys: int = 1 << 20) -> Iterator[npt.NDArray[Any]]:
+        """All keys, in no order, as arrays of at most about so many; as :meth:`Map.chunks`."""
+        return self._native.chunks(keys)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.retrieve_all().tolist())
@@ -385,6 +455,12 @@ class RowMap:
     def trim(self) -> None:
         """Gives back scratch memory that no call is using."""
         self._native.trim()
+
+
+def _names(devices: Sequence[str]) -> list[str]:
+    if isinstance(devices, str):
+        raise TypeError(f"devices is a list of names, as [{devices!r}]")
+    return list(devices)
 
 
 def _is_device(to: str) -> bool:

@@ -1,0 +1,189 @@
+//! [`Pairs`]: maps of one device, and of several.
+
+use std::path::Path;
+
+use gpumap::op::Execute;
+use gpumap::sharded::{GroupError, Ranks};
+use gpumap::{Chunk, Device, Growth, Key, Map, Output, ShardedMap, Sink, Value};
+
+use crate::device::name_of;
+use crate::places::Places;
+
+/// How a map is made.
+pub enum Origin<'a> {
+    New { capacity: usize, grows: bool },
+    File(&'a Path),
+}
+
+/// A map, whichever devices have its pairs.
+pub trait Pairs<K: Key, V: Value>: Execute<K, V> + Sized + Send + Sync + 'static {
+    /// What it is made on.
+    type On;
+
+    fn made(on: &Self::On, origin: Origin<'_>) -> gpumap::Result<Self>;
+    /// The only or first device.
+    fn device(&self) -> &Device;
+    /// The names of all devices.
+    fn place(&self) -> String;
+    fn len(&self) -> usize;
+    fn capacity(&self) -> usize;
+    fn clear(&self) -> gpumap::Result<()>;
+    fn reserve(&self, more: usize) -> gpumap::Result<()>;
+    fn shrink_to_fit(&self) -> gpumap::Result<()>;
+    fn save(&self, path: &Path) -> gpumap::Result<u64>;
+    fn dump(&self, keys: &mut Places<K>, values: &mut Places<V>) -> gpumap::Result<usize>;
+    /// Gives all pairs out, about so many at a time, until that is refused.
+    fn chunks(
+        &self,
+        pairs: usize,
+        give: &mut dyn FnMut(&Chunk<K, V>) -> bool,
+    ) -> gpumap::Result<()>;
+}
+
+impl<K: Key, V: Value> Pairs<K, V> for Map<K, V> {
+    type On = Device;
+
+    fn made(on: &Device, origin: Origin<'_>) -> gpumap::Result<Self> {
+        match origin {
+            Origin::File(path) => Self::load(on, path),
+            Origin::New { capacity, grows } => {
+                let builder = Self::builder(on).capacity(capacity);
+                match grows {
+                    true => builder,
+                    false => builder.growth(Growth::Fixed),
+                }
+                .build()
+            }
+        }
+    }
+
+    fn device(&self) -> &Device {
+        self.device()
+    }
+
+    fn place(&self) -> String {
+        name_of(self.device())
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity()
+    }
+
+    fn clear(&self) -> gpumap::Result<()> {
+        self.clear()
+    }
+
+    fn reserve(&self, more: usize) -> gpumap::Result<()> {
+        self.reserve(more)
+    }
+
+    fn shrink_to_fit(&self) -> gpumap::Result<()> {
+        self.shrink_to_fit()
+    }
+
+    fn save(&self, path: &Path) -> gpumap::Result<u64> {
+        self.save(path)
+    }
+
+    fn dump(&self, keys: &mut Places<K>, values: &mut Places<V>) -> gpumap::Result<usize> {
+        self.retrieve_all_into(keys, values)
+    }
+
+    fn chunks(
+        &self,
+        pairs: usize,
+        give: &mut dyn FnMut(&Chunk<K, V>) -> bool,
+    ) -> gpumap::Result<()> {
+        for chunk in self.chunks(pairs) {
+            if !give(&chunk?) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<K: Key, V: Value> Pairs<K, V> for ShardedMap<K, V> {
+    type On = Ranks;
+
+    fn made(on: &Ranks, origin: Origin<'_>) -> gpumap::Result<Self> {
+        match origin {
+            Origin::File(path) => Self::load(on, path),
+            Origin::New { capacity, grows } => Self::with(on, None, |builder, share| {
+                let builder = builder.capacity(share(capacity));
+                match grows {
+                    true => builder,
+                    false => builder.growth(Growth::Fixed),
+                }
+            }),
+        }
+    }
+
+    fn device(&self) -> &Device {
+        &self.ranks().devices()[0]
+    }
+
+    fn place(&self) -> String {
+        let names: Vec<String> = self.ranks().devices().iter().map(name_of).collect();
+        names.join(",")
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity()
+    }
+
+    fn clear(&self) -> gpumap::Result<()> {
+        self.clear()
+    }
+
+    fn reserve(&self, more: usize) -> gpumap::Result<()> {
+        self.reserve(more)
+    }
+
+    fn shrink_to_fit(&self) -> gpumap::Result<()> {
+        self.run(|_, shard| shard.local().shrink_to_fit()).map(drop)
+    }
+
+    fn save(&self, path: &Path) -> gpumap::Result<u64> {
+        self.save(path)
+    }
+
+    fn dump(&self, keys: &mut Places<K>, values: &mut Places<V>) -> gpumap::Result<usize> {
+        match (keys.sink(), values.sink()) {
+            (Sink::Host(keys), Sink::Host(values)) => self.retrieve_all_into(keys, values),
+            // As for batches of a device.
+            _ => Err(gpumap::Error::WrongDevice {
+                expected: "memory of the host".to_owned(),
+                found: "memory of a device".to_owned(),
+            }),
+        }
+    }
+
+    fn chunks(
+        &self,
+        pairs: usize,
+        give: &mut dyn FnMut(&Chunk<K, V>) -> bool,
+    ) -> gpumap::Result<()> {
+        let mut is_wanted = true;
+        let given = self.for_each_chunk(pairs, |chunk| {
+            is_wanted = give(chunk);
+            match is_wanted {
+                true => Ok(()),
+                // Ends it.
+                false => Err(gpumap::Error::Group(GroupError::Ended)),
+            }
+        });
+        match is_wanted {
+            true => given,
+            false => Ok(()),
+        }
+    }
+}
