@@ -29,7 +29,7 @@ mod _native {
     #[pymodule_export]
     use crate::device::device_count;
     #[pymodule_export]
-    use crate::error::GpumapError;
+    use crate::error::{BusyError, DeviceError, FullError, GpumapError, PoisonedError};
     #[pymodule_export]
     use crate::maps::{Map, Set};
     #[pymodule_export]

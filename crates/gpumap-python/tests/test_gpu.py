@@ -121,20 +121,132 @@ def test_empty_tensors():
     assert as_torch(values).numel() == as_torch(found).numel() == 0
 
 
-def test_a_graph_capture_of_torch_survives():
+def on_host(answer):
+    return answer if isinstance(answer, np.ndarray) else as_torch(answer).cpu().numpy()
+
+
+def calls(stream=1):
+    """Every call that takes or gives arrays, with tensors and with arrays of the host: its name, what runs it, and what is
+    true of its answer, which is looked at later."""
     map = gm.Map("i64", "i64", device="cuda:0")
-    keys = torch.arange(1_000, device="cuda")
-    map.insert(keys, keys)
-    x = torch.zeros(1_000, device="cuda")
-    graph = torch.cuda.CUDAGraph()
+    seen = gm.Set("i64", device="cuda:0")
+    rows = gm.RowMap("i64", device="cuda:0")
+    host = np.arange(1_000)
+    map.insert(host, host)
+    seen.insert(host)
+    rows.insert(host)
+
+    def equal(answer):
+        return np.array_equal(on_host(answer), host)
+
+    def first_equal(answers):
+        return equal(answers[0])
+
+    def all_of(answer):
+        return bool(on_host(answer).all())
+
+    def none_of(answers):
+        return not on_host(answers[1]).any()
+
+    def is_zero(answer):
+        return answer == 0
+
+    def is_all(answer):
+        return answer == 1_000
+
+    tensors = (torch.arange(1_000, device="cuda"), torch.arange(1_000, 2_000, device="cuda"))
     torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
-        x += 1
-        # On the legacy stream, beside the capture.
-        host = map.get(np.arange(10))
-    assert host[0].tolist() == list(range(10))
-    graph.replay()
-    assert float(x.sum()) == 1_000.0
+    at = {"stream": stream}
+    for keys, absent in (tensors, (host, host + 1_000)):
+        on = {"device": "cuda:0", **at}
+        of = type(keys).__name__
+        yield f"insert {of}", lambda k=keys: map.insert(k, k, **at), is_zero
+        yield f"outcomes of {of}", lambda k=keys: map.insert(k, k, outcomes=True, **at), none_of
+        yield f"upsert {of}", lambda k=keys: map.upsert(k, k, **at), is_zero
+        yield f"assign {of}", lambda k=keys: map.assign(k, k, **at), is_all
+        yield f"merge {of}", lambda k=keys: map.merge(k, k, "max", **at), is_zero
+        yield f"merge 0 with {of}", lambda k=keys: map.merge(k, 0, **at), is_zero
+        yield f"merge_present {of}", lambda k=keys: map.merge_present(k, k, "min", **at), is_all
+        yield f"get {of}", lambda k=keys: map.get(k, **at), first_equal
+        yield f"get {of} or 7", lambda k=keys: map.get(k, default=7, **at), equal
+        yield f"get_or_insert {of}", lambda k=keys: map.get_or_insert(k, k, **at), equal
+        yield f"contains {of}", lambda k=keys: map.contains(k, **at), all_of
+        yield f"take {of}", lambda k=absent: map.take(k, **at), none_of
+        yield f"remove {of}", lambda k=absent: map.remove(k, outcomes=True, **at), none_of
+        yield f"insert {of} into a set", lambda k=keys: seen.insert(k, outcomes=True, **at), none_of
+        yield f"find {of} in a set", lambda k=keys: seen.contains(k, **at), all_of
+        yield f"insert rows of {of}", lambda k=keys: rows.insert(k, outcomes=True, **at), first_equal
+        yield f"get rows of {of}", lambda k=keys: rows.get(k, **at), equal
+        yield f"unique {of}", lambda k=keys: gm.unique(k, counts=True, first=True, **on), first_equal
+        yield f"isin {of}", lambda k=keys: gm.isin(k, k, **on), all_of
+    yield "retrieve_all", lambda: map.retrieve_all()[0], lambda keys: equal(np.sort(keys))
+    yield "retrieve_all to=device", lambda: map.retrieve_all(to="device")[1], is_long
+    yield "keys of rows", lambda: rows.keys(), equal
+    yield "keys of rows to=device", lambda: rows.keys(to="device"), equal
+    yield "chunks", lambda: list(map.chunks()), lambda chunks: is_long(chunks[0][0])
+    yield "reserve", lambda: map.reserve(5_000), lambda _: map.capacity >= 6_000
+    yield "making and clearing", lambda: gm.Map("u32", "f32", device="cuda:0").clear(), lambda _: True
+
+
+def is_long(array):
+    return len(array) == 1_000
+
+
+def test_a_graph_capture_of_torch_survives_every_call():
+    for name, call, is_right in calls():
+        assert is_right(call()), name
+        x = torch.zeros(1_000, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            x += 1
+            # On the legacy stream, beside the capture.
+            answer = call()
+            x += 1
+        assert is_right(answer), name
+        graph.replay()
+        assert float(x.sum()) == 2_000.0, name
+
+
+def test_every_call_on_a_stream_of_the_caller():
+    stream = torch.cuda.Stream()
+    for name, call, is_right in calls(stream.cuda_stream):
+        with torch.cuda.stream(stream):
+            assert is_right(call()), name
+
+
+def test_answers_are_read_after_they_are_dropped():
+    """Work on an answer that was queued before it was dropped reads it, and nothing that came later."""
+    stream = torch.cuda.Stream()
+    map = gm.Map("i64", "i64", device="cuda:0")
+    keys = torch.arange(100_000, device="cuda")
+    map.insert(keys, keys)
+    with torch.cuda.stream(stream):
+        for round in range(20):
+            answer = as_torch(map.get(keys, default=0, stream=stream.cuda_stream))
+            torch.cuda._sleep(5_000_000)
+            copy = answer.clone()
+            del answer
+            # Would take the memory if it were free already.
+            others = [map.get(keys + 1_000_000, default=-round, stream=stream.cuda_stream) for _ in range(4)]
+            assert torch.equal(copy, keys)
+            del others
+
+
+def free():
+    gc.collect()
+    torch.cuda.synchronize()
+    return torch.cuda.mem_get_info()[0]
+
+
+def test_no_call_keeps_memory():
+    for name, call, _ in calls():
+        for _ in range(10):
+            call()
+        before = free()
+        for _ in range(2_000):
+            call()
+        assert before - free() < 4 << 20, f"{name}: each answer has 1 or 8 kB"
 
 
 def test_memory_is_given_back():
@@ -145,11 +257,10 @@ def test_memory_is_given_back():
         map.insert(keys, keys)
         answers = [map.get(keys) for _ in range(4)]
         assert as_torch(answers[0][0]).numel() == keys.numel()
-
-    def free():
-        gc.collect()
-        torch.cuda.synchronize()
-        return torch.cuda.mem_get_info()[0]
+        rows = gm.RowMap("i64", device="cuda:0")
+        assert len(rows.insert(keys)) == len(rows)
+        gm.unique(keys % 1_000, inverse=True, counts=True)
+        gm.isin(keys, keys)
 
     for _ in range(3):
         work()
@@ -157,6 +268,18 @@ def test_memory_is_given_back():
     for _ in range(20):
         work()
     assert before - free() < 64 << 20
+
+
+def test_maps_over_all_gpus():
+    devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    map = gm.ShardedMap("u64", "i64", devices=devices)
+    assert map.devices == devices
+    keys = np.random.default_rng(1).permutation(100_000).astype(np.uint64)
+    assert map.insert(keys, keys.astype(np.int64)) == keys.size
+    np.testing.assert_array_equal(map.get(keys, default=-1), keys.astype(np.int64))
+    assert sum(chunk.size for chunk, _ in map.chunks(10_000)) == keys.size
+    with pytest.raises(ValueError):
+        map.get(torch.arange(3, device="cuda").to(torch.uint64))
 
 
 def test_arrays_of_a_gpu_and_a_map_of_the_cpu():
@@ -183,9 +306,21 @@ def test_arrays_of_another_gpu_are_refused():
     with pytest.raises(ValueError, match="on cuda:1, and the map is on cuda:0"):
         map.insert(keys, Elsewhere(keys))
     assert len(map) == 0
+    rows = gm.RowMap("i64", device="cuda:0")
+    with pytest.raises(ValueError, match="on cuda:1, and the map is on cuda:0"):
+        rows.insert(Elsewhere(keys))
+    with pytest.raises(ValueError, match="on cuda:1, and the map is on cuda:0"):
+        gm.isin(Elsewhere(keys), keys)
+    with pytest.raises(ValueError, match="on cuda:1, and the map is on cuda:0"):
+        gm.unique(Elsewhere(keys), device="cuda:0")
     if torch.cuda.device_count() > 1:
+        others = keys.to("cuda:1")
         with pytest.raises(ValueError, match="on cuda:1"):
-            map.get(keys.to("cuda:1"))
+            map.get(others)
+        with pytest.raises(ValueError, match="on cuda:1"):
+            map.insert(keys, others)
+        distinct = as_torch(gm.unique(others))
+        assert distinct.device == others.device and torch.equal(distinct, others)
 
 
 def test_cupy():

@@ -96,6 +96,7 @@ def test_isin(device):
 
 def test_files(device, tmp_path):
     path = tmp_path / "pairs.gpumap"
+    keys = tmp_path / "keys.gpumap"
     map = gm.Map("u32", "f64", device=device)
     map.insert(np.arange(1_000, dtype=np.uint32), np.linspace(0, 1, 1_000))
     assert map.save(path) == 1_000
@@ -103,10 +104,17 @@ def test_files(device, tmp_path):
     assert dict(again.items()) == dict(map.items())
     seen = gm.Set("u64", device=device)
     seen.insert([3, 5])
-    seen.save(path)
-    assert sorted(gm.Set.load(path, device=device)) == [3, 5]
-    with pytest.raises(OSError, match="not there"):
+    seen.save(keys)
+    assert sorted(gm.Set.load(keys, device=device)) == [3, 5]
+    with pytest.raises(FileNotFoundError, match="not there"):
         gm.Map.load(tmp_path / "not there", device=device)
+    with pytest.raises(IsADirectoryError):
+        gm.Map.load(tmp_path, device=device)
+    with pytest.raises(OSError, match="keys of 4 bytes, not 8"):
+        gm.Map.load(path, device=device)
+    (tmp_path / "text").write_text("no map")
+    with pytest.raises(OSError, match="not a saved map"):
+        gm.Set.load(tmp_path / "text", device=device)
 
 
 def test_device_arrays_are_not_copied(device):
@@ -227,9 +235,20 @@ def test_what_arrays_of_a_gpu_say_is_checked():
 def test_a_map_that_does_not_grow(device):
     map = gm.Map("u32", "u32", capacity=100, device=device, grows=False)
     many = np.arange(100_000, dtype=np.uint32)
-    with pytest.raises(gm.GpumapError):
+    with pytest.raises(gm.FullError):
         map.insert(many, many)
     assert len(map) == 0
+    assert issubclass(gm.FullError, gm.GpumapError) and issubclass(gm.GpumapError, RuntimeError)
+
+
+def test_a_gpu_that_is_not_there():
+    with pytest.raises(gm.DeviceError):
+        gm.Map(device="cuda:99")
+
+
+def test_a_map_that_no_memory_suffices_for(device):
+    with pytest.raises((MemoryError, ValueError)):
+        gm.Map(capacity=1 << 60, device=device)
 
 
 def test_empty_batches(device):

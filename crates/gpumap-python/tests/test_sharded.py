@@ -74,6 +74,6 @@ def test_bad_arguments():
         gm.ShardedMap(devices=["cpu", "cpu"]).insert([1, 2, 3, 4], [1, 2, 3])
     map = gm.ShardedMap("u32", "u32", devices=["cpu", "cpu"], capacity=100, grows=False)
     many = np.arange(100_000, dtype=np.uint32)
-    with pytest.raises(gm.GpumapError):
+    with pytest.raises(gm.FullError):
         map.insert(many, many)
     assert len(map) == 0

@@ -32,8 +32,10 @@ released while an operation runs. Arrays must not be written to meanwhile.
 
 Errors
 ------
-``TypeError`` and ``ValueError`` for arguments, ``MemoryError`` if memory does not suffice, ``OSError`` for files,
-:class:`GpumapError` for all else. A batch that is refused has changed nothing.
+``TypeError`` for types of arguments and of their elements, ``ValueError`` for shapes, strides, lengths, devices and streams;
+``MemoryError`` if the memory of the host or of a GPU does not suffice; ``OSError`` for files, ``FileNotFoundError`` where there is
+none; :class:`FullError`, :class:`PoisonedError`, :class:`BusyError` and :class:`DeviceError`, and for all else
+:class:`GpumapError`, of which these are kinds. A batch that is refused has changed nothing.
 """
 
 from __future__ import annotations
@@ -45,9 +47,24 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._native import Array, GpumapError, device_count
+from ._native import Array, BusyError, DeviceError, FullError, GpumapError, PoisonedError, device_count
 
-__all__ = ["Array", "GpumapError", "Map", "RowMap", "Set", "ShardedMap", "count", "device_count", "isin", "unique"]
+__all__ = [
+    "Array",
+    "BusyError",
+    "DeviceError",
+    "FullError",
+    "GpumapError",
+    "Map",
+    "PoisonedError",
+    "RowMap",
+    "Set",
+    "ShardedMap",
+    "count",
+    "device_count",
+    "isin",
+    "unique",
+]
 
 #: What operations take: an array of numpy or of a GPU, a list, or a number.
 Keys = Any
@@ -102,7 +119,7 @@ class _Keys:
         return self._native.capacity
 
     def contains(self, keys: Keys, *, stream: int = 1) -> Answers:
-        """For each key whether it is there, as an array of bool."""
+        """For each key whether it is there, as an array of bool of shape (n,)."""
         return self._native.contains(keys, stream)
 
     def remove(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
@@ -115,7 +132,8 @@ class _Keys:
         self._native.clear()
 
     def reserve(self, more: int) -> None:
-        """Makes room for so many keys more."""
+        """Makes room for so many keys more. Raises ``MemoryError`` if there is none, or ``ValueError`` for more than any device
+        has."""
         self._native.reserve(more)
 
     def shrink_to_fit(self) -> None:
@@ -123,7 +141,8 @@ class _Keys:
         self._native.shrink_to_fit()
 
     def save(self, path: str | os.PathLike[str]) -> int:
-        """Writes everything to a file, which is there whole or not at all. Returns how many pairs there are."""
+        """Writes everything to a file, which is there whole or not at all. Returns how many pairs there are. Raises
+        ``OSError``."""
         return self._native.save(path)
 
 
@@ -205,7 +224,11 @@ class Map(_Pairs):
     value : these, ``f32`` or ``f64``
     capacity : how many pairs there is room for at first
     device : ``"cpu"``, ``"cuda"``, ``"cuda:1"``; the first GPU that works, or else the CPU, if it is not given
-    grows : whether it grows for a batch that does not fit, which is else refused with :class:`GpumapError`
+    grows : whether it grows for a batch that does not fit, which is else refused with :class:`FullError`
+
+    Keys and values of a call have the shape (n,), and so has each array of its answer. An operation raises ``TypeError`` for
+    arrays of other types, ``ValueError`` for other shapes, strides, lengths or devices, ``MemoryError``, and a
+    :class:`GpumapError`; the map is as it was then, except after a :class:`PoisonedError`.
 
     >>> import numpy as np
     >>> map = Map("i64", "f32", device="cpu")
@@ -235,7 +258,8 @@ class Map(_Pairs):
         *,
         device: str | None = None,
     ) -> Map:
-        """A map from a file that :meth:`save` wrote, with keys and values of these types."""
+        """A map from a file that :meth:`save` wrote, with keys and values of these types. Raises ``OSError`` for a file that is
+        not there, is damaged, or has keys or values of another size."""
         map = cls.__new__(cls)
         map._native = _native.Map(_name(key), _name(value), 0, device, True, path)
         return map
@@ -368,7 +392,8 @@ class RowMap:
     capacity : how many rows there is room for at first
     device : as of :class:`Map`
 
-    Inserts run one after the other. A lookup sees all keys of an insert or none.
+    Inserts run one after the other. A lookup sees all keys of an insert or none. Rows and flags have the shape (n,). Exceptions
+    are those of :class:`Map`.
 
     >>> voxels = RowMap("i32", 3, device="cpu")
     >>> voxels.insert([[0, 0, 0], [5, -1, 2], [0, 0, 0]])
@@ -480,7 +505,8 @@ def unique(
 ) -> Any:
     """The distinct keys, in the order of their first occurrences; numpy and PyTorch sort theirs.
 
-    Keys are integers of 4 or 8 bytes, or rows of an array of two dimensions with 4 to 64 bytes each; up to 2^31 - 1 of them.
+    Keys are integers of 4 or 8 bytes in an array of shape (n,), or rows of 4 to 64 bytes of an array of shape (n, width); n is up
+    to 2^31 - 1. Raises ``TypeError``, ``ValueError`` or ``MemoryError``.
 
     With ``inverse``, ``counts`` or ``first`` the answer is a tuple: the distinct keys, and in this order
 
@@ -510,7 +536,8 @@ def count(keys: Keys, *, device: str | None = None, stream: int = 1) -> tuple[An
 
 
 def isin(keys: Keys, among: Keys, *, device: str | None = None, stream: int = 1) -> Answers:
-    """For each key whether it is among others of the same type.
+    """For each key of an array of shape (n,) whether it is among others of the same type: an array of bool of shape (n,).
+    Raises as :func:`unique`.
 
     >>> isin([1, 2], [2, 3], device="cpu")
     array([False,  True])

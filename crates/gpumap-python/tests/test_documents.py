@@ -1,0 +1,49 @@
+"""The code in the documents runs, and prints what they say."""
+
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+import gpumap_rs as gm
+
+FOLDER = pathlib.Path(__file__).parent.parent
+DOCUMENTS = [FOLDER / "README.md", FOLDER / "../../README.md", FOLDER / "../../docs/guide/src/python.md"]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+#: A number or an array in a comment.
+VALUE = r"(?:\d+|array\(\[[^\]]*\]\))"
+#: A line with the value of its expression, or of what it assigns.
+CLAIM = re.compile(rf"(?:(?P<names>[\w, ]+) = )?(?P<code>[^#]+?)  +# (?P<claim>{VALUE}(?:, {VALUE})*)(?!\w)")
+
+
+def blocks():
+    for path in DOCUMENTS:
+        # Not all are there where only the package is.
+        text = path.read_text() if path.exists() else ""
+        for number, block in enumerate(BLOCK.findall(text)):
+            yield pytest.param(block, id=f"{path.resolve().parent.name}-{path.stem}-{number}")
+
+
+def plain(value):
+    return [plain(part) for part in value] if isinstance(value, tuple) else np.asarray(value).tolist()
+
+
+@pytest.mark.parametrize("block", list(blocks()))
+def test_code_of_documents(block):
+    if "import torch" in block and not pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("no GPU for PyTorch")
+    names = {"np": np, "gm": gm}
+    claims = 0
+    for line in block.splitlines():
+        claim = CLAIM.match(line)
+        if claim is None:
+            exec(line, names)
+            continue
+        exec(f"_answer = {claim['code']}", names)
+        if claim["names"]:
+            exec(f"{claim['names']} = _answer", names)
+        expected = eval(claim["claim"], {"array": np.array, "True": True, "False": False})
+        assert plain(names["_answer"]) == plain(expected), line
+        claims += 1
+    assert claims or "torch" in block

@@ -1,0 +1,80 @@
+"""Maps that are made and dropped, and calls that are refused, leave no memory behind."""
+
+import gc
+import os
+
+import numpy as np
+import pytest
+
+import gpumap_rs as gm
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is read as Linux has it")
+
+#: Of each array of a round there are so many bytes.
+BYTES = 800_000
+KEYS = np.arange(BYTES // 8, dtype=np.uint64)
+
+
+def resident():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def maps():
+    map = gm.Map(device="cpu")
+    map.insert(KEYS, KEYS)
+    values, found = map.get(KEYS)
+    assert found.all()
+    keys, values = map.retrieve_all(to="device")
+    assert np.from_dlpack(values).size == np.asarray(keys).size
+    keys.__dlpack__()
+    keys.__dlpack__(max_version=(1, 0))
+
+
+def sets():
+    seen = gm.Set(device="cpu")
+    _, new = seen.insert(KEYS, outcomes=True)
+    assert new.all()
+    assert sum(chunk.size for chunk in seen.chunks(10_000)) == KEYS.size
+    next(seen.chunks(10_000))
+
+
+def rows():
+    map = gm.RowMap(device="cpu")
+    map.insert(KEYS)
+    assert map.keys().size == map.get(KEYS).size
+
+
+def functions():
+    gm.unique(KEYS, inverse=True, counts=True, first=True, device="cpu")
+    gm.isin(KEYS, KEYS, device="cpu")
+
+
+def groups():
+    map = gm.ShardedMap(devices=["cpu", "cpu"])
+    map.insert(KEYS, KEYS)
+    assert map.get(KEYS, 0).size == KEYS.size
+
+
+def refusals():
+    map = gm.Map(capacity=10, grows=False, device="cpu")
+    for call in (
+        lambda: map.insert(KEYS, KEYS),
+        lambda: map.insert(KEYS, KEYS[:-1]),
+        lambda: map.insert(KEYS, KEYS.astype(np.int64)),
+        lambda: map.get(KEYS.astype(np.int64)),
+    ):
+        with pytest.raises((TypeError, ValueError, gm.FullError)):
+            call()
+
+
+@pytest.mark.parametrize("work", [maps, sets, rows, functions, groups, refusals])
+def test_memory_stays_bounded(work):
+    for _ in range(10):
+        work()
+    before = resident()
+    rounds = 60
+    for _ in range(rounds):
+        work()
+    assert resident() - before < rounds * BYTES // 3, "less than any one array of each round"
