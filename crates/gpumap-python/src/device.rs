@@ -1,5 +1,8 @@
 //! Devices by their names.
 
+use std::mem;
+use std::sync::{Mutex, PoisonError};
+
 use gpumap::Device;
 use gpumap::sharded::{self, Ranks};
 use pyo3::exceptions::PyValueError;
@@ -11,6 +14,34 @@ use crate::error::exception;
 #[pyfunction]
 pub fn device_count() -> usize {
     Device::cuda_count()
+}
+
+/// GPUs that were used. They stay open, with their kernels and the memory that was freed: else a function such as `unique`,
+/// after which no map is left, would load and allocate all of it each time.
+static OPEN: Mutex<Vec<Device>> = Mutex::new(Vec::new());
+
+/// The device, which stays open if it is a GPU.
+fn kept(device: Device) -> Device {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if device.is_cuda() && !open.contains(&device) {
+        open.push(device.clone());
+    }
+    device
+}
+
+/// Closes GPUs that no map and no array uses.
+#[pyfunction]
+pub fn close_devices(py: Python<'_>) {
+    py.detach(|| {
+        let open = mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
+        // Not under the lock: it waits for the GPUs.
+        drop(open);
+    });
+}
+
+/// The GPU of this number.
+pub fn gpu(ordinal: usize) -> PyResult<Device> {
+    Device::cuda(ordinal).map(kept).map_err(exception)
 }
 
 /// The device with this name; without one the best there is.
@@ -26,7 +57,7 @@ pub fn opened(name: Option<&str>) -> PyResult<Device> {
             })?)
         }
     };
-    device.map_err(exception)
+    device.map(kept).map_err(exception)
 }
 
 /// The group of devices with these names; without any, that of all GPUs, or else the CPU.

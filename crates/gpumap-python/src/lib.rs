@@ -27,7 +27,7 @@ mod _native {
     #[pymodule_export]
     use crate::chunks::Chunks;
     #[pymodule_export]
-    use crate::device::device_count;
+    use crate::device::{close_devices, device_count};
     #[pymodule_export]
     use crate::error::{BusyError, DeviceError, FullError, GpumapError, PoisonedError};
     #[pymodule_export]

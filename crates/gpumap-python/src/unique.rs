@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::device::opened;
+use crate::device::{gpu, opened};
 use crate::dtype::Dtype;
 use crate::error::exception;
 use crate::incoming::{Incoming, Streams, Wanted};
@@ -19,7 +19,7 @@ use crate::width::for_width;
 /// The device that is asked for; without a name that of the keys, or else the best there is.
 fn device_of(py: Python<'_>, name: Option<&str>, keys: &Incoming) -> PyResult<Device> {
     py.detach(|| match (name, keys.gpu()) {
-        (None, Some(ordinal)) => Device::cuda(ordinal).map_err(exception),
+        (None, Some(ordinal)) => gpu(ordinal),
         _ => opened(name),
     })
 }

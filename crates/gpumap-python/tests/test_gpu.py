@@ -270,6 +270,14 @@ def test_memory_is_given_back():
     assert before - free() < 64 << 20
 
 
+def test_a_gpu_that_is_closed_keeps_no_memory():
+    gm.unique(torch.arange(20_000_000, device="cuda"), inverse=True)
+    kept = free()
+    gm.close_devices()
+    assert free() - kept > 64 << 20
+    assert as_torch(gm.unique(torch.arange(10, device="cuda"))).tolist() == list(range(10)), "and opens again"
+
+
 def test_maps_over_all_gpus():
     devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     map = gm.ShardedMap("u64", "i64", devices=devices)

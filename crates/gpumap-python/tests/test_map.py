@@ -241,6 +241,14 @@ def test_a_map_that_does_not_grow(device):
     assert issubclass(gm.FullError, gm.GpumapError) and issubclass(gm.GpumapError, RuntimeError)
 
 
+def test_maps_outlive_the_closing_of_devices(device):
+    map = gm.Map("u64", "u64", device=device)
+    map.insert([1], [2])
+    gm.close_devices()
+    assert map.get([1, 3], default=0).tolist() == [2, 0]
+    assert gm.unique([4, 4], device=device).tolist() == [4]
+
+
 def test_a_gpu_that_is_not_there():
     with pytest.raises(gm.DeviceError):
         gm.Map(device="cuda:99")

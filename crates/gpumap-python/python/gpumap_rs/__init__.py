@@ -30,6 +30,11 @@ Threads
 All operations may run at the same time, from any number of threads, and each key is linearizable. Python's lock is
 released while an operation runs. Arrays must not be written to meanwhile.
 
+Memory of GPUs
+--------------
+A GPU stays open once it was used, with its kernels, and with the memory that maps and answers have given back, for later calls.
+``close_devices()`` gives that back to other libraries, where no map and no :class:`Array` is left on the GPU.
+
 Errors
 ------
 ``TypeError`` for types of arguments and of their elements, ``ValueError`` for shapes, strides, lengths, devices and streams;
@@ -47,7 +52,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._native import Array, BusyError, DeviceError, FullError, GpumapError, PoisonedError, device_count
+from ._native import Array, BusyError, DeviceError, FullError, GpumapError, PoisonedError, close_devices, device_count
 
 __all__ = [
     "Array",
@@ -60,6 +65,7 @@ __all__ = [
     "RowMap",
     "Set",
     "ShardedMap",
+    "close_devices",
     "count",
     "device_count",
     "isin",
@@ -101,7 +107,7 @@ class _Keys:
         return len(self._native)
 
     def __contains__(self, key: Any) -> bool:
-        return bool(self.contains([key])[0])
+        return bool(self._native.contains([key], 1)[0])
 
     @property
     def key(self) -> str:
@@ -205,7 +211,7 @@ class _Pairs(_Keys):
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All pairs, in no order."""
-        keys, values = self.retrieve_all()
+        keys, values = self._native.retrieve_all(False)
         return zip(keys.tolist(), values.tolist())
 
     def chunks(self, pairs: int = 1 << 20) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
@@ -376,7 +382,7 @@ class Set(_Keys):
         return self._native.chunks(keys)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.retrieve_all().tolist())
+        return iter(self._native.retrieve_all(False).tolist())
 
 
 class RowMap:

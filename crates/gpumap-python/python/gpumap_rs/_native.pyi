@@ -3,7 +3,7 @@ a number as in the CUDA array interface. What is documented is in ``__init__``."
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, final
 
 class GpumapError(RuntimeError): ...
 class FullError(GpumapError): ...
@@ -11,6 +11,7 @@ class BusyError(GpumapError): ...
 class PoisonedError(GpumapError): ...
 class DeviceError(GpumapError): ...
 
+@final
 class Array:
     """A contiguous array of answers in the memory of a device, of one dimension, or of two if the answers are rows."""
 
@@ -33,10 +34,12 @@ class Array:
         copy: bool | None = None,
     ) -> Any: ...
 
+@final
 class Chunks(Iterator[Any]):
     def __iter__(self) -> Chunks: ...
     def __next__(self) -> Any: ...
 
+@final
 class Map:
     def __new__(
         cls,
@@ -70,6 +73,7 @@ class Map:
     def save(self, path: str | os.PathLike[str]) -> int: ...
     def chunks(self, pairs: int) -> Chunks: ...
 
+@final
 class Set:
     def __new__(
         cls,
@@ -96,6 +100,7 @@ class Set:
     def save(self, path: str | os.PathLike[str]) -> int: ...
     def chunks(self, pairs: int) -> Chunks: ...
 
+@final
 class RowMap:
     def __new__(
         cls, key: str, width: int | None, capacity: int, device: str | None
@@ -116,6 +121,7 @@ class RowMap:
     def reserve(self, more: int) -> None: ...
     def trim(self) -> None: ...
 
+def close_devices() -> None: ...
 def device_count() -> int: ...
 def unique(
     keys: Any, inverse: bool, counts: bool, first: bool, device: str | None, stream: int
