@@ -12,7 +12,12 @@
 //! | [`thread::thread_idx_x`](crate::thread::thread_idx_x) | `by thread`, the thread's; `by block`, 0 |
 //! | a barrier, a vote, a shuffle, shared memory, [`warp::lane_id`](crate::warp::lane_id), [`thread::nanosleep`](crate::thread::nanosleep) | a panic: there is no lane |
 
+use core::hint::spin_loop;
+use core::ptr::null;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::cell::Cell;
+use std::panic::resume_unwind;
+use std::thread::yield_now;
 
 /// The block that a thread runs natively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +42,41 @@ thread_local! {
     /// The thread of the block whose part is done; behind the block that of its end, so that a panic can be told whose
     /// it was.
     static THREAD: Cell<u32> = const { Cell::new(0) };
+    /// Whether the launch of the block has failed; null where there is no block.
+    static CANCELLED: Cell<*const AtomicBool> = const { Cell::new(null()) };
+}
+
+/// Turns after which a loop that [waits](Waits) lets another thread run: the one that it waits for may need this
+/// processor.
+const PATIENCE: u32 = 128;
+
+/// The turns of a loop in a native block that waits for what another thread writes.
+#[derive(Debug, Default)]
+pub struct Waits(u32);
+
+impl Waits {
+    /// Passes a turn. Unwinds if the launch has failed, since the block that would write may have ended early; the launch
+    /// ends with the fault that was first.
+    #[inline(always)]
+    pub fn wait(&mut self) {
+        self.0 = self.0.wrapping_add(1);
+        if self.0.is_multiple_of(PATIENCE) {
+            give_way();
+        }
+        spin_loop();
+    }
+}
+
+#[cold]
+fn give_way() {
+    // SAFETY: of the launch whose block runs here, or null.
+    let cancelled = unsafe { CANCELLED.get().as_ref() };
+    // Relaxed: nothing else is read by it.
+    if cancelled.is_some_and(|it| it.load(Ordering::Relaxed)) {
+        // Without the panic hook: it is no panic of its own.
+        resume_unwind(Box::new("another block of the launch has failed"));
+    }
+    yield_now();
 }
 
 /// The block that this thread runs natively, if it does.
@@ -67,16 +107,18 @@ pub(crate) fn each_thread(f: impl Fn()) {
     }
 }
 
-/// Runs `f` as a block.
-pub(crate) fn enter(block: Block, f: impl FnOnce()) {
+/// Runs `f` as a block of a launch, which has failed once `cancelled` says so.
+pub(crate) fn enter(block: Block, cancelled: &AtomicBool, f: impl FnOnce()) {
     struct Leave;
     impl Drop for Leave {
         fn drop(&mut self) {
             HERE.set(NONE);
+            CANCELLED.set(null());
         }
     }
     let _leave = Leave;
     HERE.set(block);
+    CANCELLED.set(cancelled);
     THREAD.set(0);
     f();
 }

@@ -100,16 +100,18 @@ pub unsafe fn alone<F: Format, V: Verb<F>>(
     // number of slabs, and a slab is read again only when another lane changes it.
     unsafe {
         let mut walk = Walk::<F>::new(view, key, value);
+        #[cfg(not(target_arch = "nvptx64"))]
+        let mut waits = gpumap_simt::native::Waits::default();
         loop {
             let seen = read_alone::<F, V>(&walk.job);
             match walk.step(verb, seen) {
                 Next::Done => return,
                 Next::Walk => walk.go_to(view, walk.probe + 1),
-                Next::Again => {
-                    // Natively the thread that is writing there may wait for this processor.
+                Next::Again =>
+                {
                     #[cfg(not(target_arch = "nvptx64"))]
                     if crate::native::is_here() {
-                        std::thread::yield_now();
+                        waits.wait();
                     }
                 }
             }

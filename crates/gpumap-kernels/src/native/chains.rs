@@ -3,16 +3,14 @@
 //! The same [`Verb`]s as on a GPU. A key is served to its end before the next one is begun, since a verb keeps account
 //! of the key at hand; meanwhile the base slabs of the next keys are on their way to the cache.
 
-use core::hint::spin_loop;
 use core::mem::MaybeUninit;
 use core::ptr::{copy_nonoverlapping, write_bytes};
-use std::thread::yield_now;
 
 use gpumap_simt::atomic::{self, Relaxed};
-use gpumap_simt::native::{Block, prefetch};
+use gpumap_simt::native::{Block, Waits, prefetch};
 use gpumap_simt::{U64x2, warp};
 
-use super::{PATIENCE, slots};
+use super::slots;
 use crate::chained::allocator::{Pool, Resident, UNITS_LOG2};
 use crate::chained::queue::{Job, Next, Seen, Verb, put_behind};
 use crate::chained::retain::RetainChainsArgs;
@@ -90,7 +88,7 @@ unsafe fn serve<F: Format, V: Verb<F>>(
 ) {
     let mut slab = job.home;
     let mut slabs_left = view.pool.units();
-    let mut waits = 0u32;
+    let mut waits = Waits::default();
     // SAFETY: slabs of the key's chain in a live map.
     unsafe {
         loop {
@@ -98,13 +96,7 @@ unsafe fn serve<F: Format, V: Verb<F>>(
             verb.share_alone(slab, seen.holds);
             match verb.serve(job, seen) {
                 Next::Done => return,
-                Next::Again => {
-                    waits += 1;
-                    if waits.is_multiple_of(PATIENCE) {
-                        yield_now();
-                    }
-                    spin_loop();
-                }
+                Next::Again => waits.wait(),
                 Next::Walk if link.is_some() && slabs_left != 0 => {
                     slab = view.pool.slab(link);
                     fetch(slab);

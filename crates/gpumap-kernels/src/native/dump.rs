@@ -4,10 +4,9 @@ use core::mem::MaybeUninit;
 use core::ptr::copy_nonoverlapping;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::thread::yield_now;
 
 use gpumap_simt::atomic;
-use gpumap_simt::native::{copy_past_cache, finish_copies};
+use gpumap_simt::native::{Waits, copy_past_cache, finish_copies};
 
 use super::{share_of_tiles, slots};
 use crate::chunk::{CHUNK_SLABS, Chunk, VECTORS_PER_SLAB};
@@ -139,13 +138,14 @@ unsafe fn begin_in_order(header: *mut u8, tile: u32, len: u64) -> u64 {
     let mut begin = 0;
     if let Some(before) = tile.checked_sub(1) {
         // The thread that works on it waits only for those before.
+        let mut waits = Waits::default();
         loop {
             let end = state(before).load(Acquire);
             if end & PUBLISHED != 0 {
                 begin = end & !PUBLISHED;
                 break;
             }
-            yield_now();
+            waits.wait();
         }
     }
     debug_assert_eq!(state(tile).load(Relaxed), 0);

@@ -27,11 +27,9 @@ pub(crate) mod primitives;
 pub(crate) mod rebuild;
 pub(crate) mod slots;
 
-use core::hint::spin_loop;
 use core::mem::MaybeUninit;
-use std::thread::yield_now;
 
-use gpumap_simt::native::{Block, prefetch};
+use gpumap_simt::native::{Block, Waits, prefetch};
 use gpumap_simt::{U64x2, warp};
 
 use crate::marks::{MOST_SLOTS, class, unpassed_by};
@@ -42,10 +40,6 @@ use crate::table::{MapView, SLAB_BYTES};
 
 /// Keys in flight.
 const AHEAD: usize = 24;
-
-/// Reads of busy slots after which another thread is let in: the one that is writing there may wait for this
-/// processor.
-const PATIENCE: u32 = 128;
 
 /// A key that is being served.
 #[derive(Clone, Copy)]
@@ -193,7 +187,7 @@ pub(crate) unsafe fn serve<F: Format, S: Source<F>, V: Verb<F>>(
             ring[flying].write(flight);
             flying += 1;
         }
-        let (mut i, mut waits) = (0, 0);
+        let (mut i, mut waits) = (0, Waits::default());
         while flying != 0 {
             let flight = ring[i].assume_init_mut();
             verb.resume(flight.job.index);
@@ -218,13 +212,7 @@ pub(crate) unsafe fn serve<F: Format, S: Source<F>, V: Verb<F>>(
                     }
                 },
                 Next::Walk => {}
-                Next::Again => {
-                    waits += 1;
-                    if waits % PATIENCE == 0 {
-                        yield_now();
-                    }
-                    spin_loop();
-                }
+                Next::Again => waits.wait(),
             }
             i += 1;
             if i >= flying {

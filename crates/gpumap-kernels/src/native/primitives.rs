@@ -6,16 +6,15 @@
 //! | [`reduce`] | nothing: whichever block is last combines what the others left |
 //! | [`count`], [`scatter`] and its counts | nothing |
 
-use core::hint::spin_loop;
 use core::mem::MaybeUninit;
 use core::ops::Range;
-use std::thread::yield_now;
 
 use gpumap_simt::atomic::{self, AcqRel, Relaxed};
+use gpumap_simt::native::Waits;
 use gpumap_simt::shared_ptr::SharedWord;
 use gpumap_simt::{mem, thread, warp};
 
-use super::{PATIENCE, share_of_tiles};
+use super::share_of_tiles;
 use crate::primitives::binning::Binning;
 use crate::primitives::combine::{Combine, FromOrder};
 use crate::primitives::filter::{Emit, FilterArgs, Select};
@@ -52,18 +51,14 @@ impl<C: Combine> Fronts<C> {
         // SAFETY: a word for each tile, accessed so only.
         unsafe {
             if let Some(before) = tile.checked_sub(1) {
-                let mut waits = 0u32;
+                let mut waits = Waits::default();
                 loop {
                     let raw = atomic::load(state(before), Relaxed);
                     if C::Status::is_published(raw) {
                         front = C::Status::value(raw);
                         break;
                     }
-                    waits += 1;
-                    if waits.is_multiple_of(PATIENCE) {
-                        yield_now();
-                    }
-                    spin_loop();
+                    waits.wait();
                 }
             }
             let up_to = C::combine(front, of_tile);

@@ -61,7 +61,7 @@ unsafe fn run_block(job: &Job, index: u32) {
     };
     // SAFETY: passed on.
     let body = unsafe { job.body() };
-    let run = || native::enter(block, body);
+    let run = || native::enter(block, job.cancellation(), body);
     if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
         let record = PANIC.take();
         let message = record

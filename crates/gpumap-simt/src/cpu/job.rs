@@ -85,7 +85,13 @@ impl Job {
 
     #[inline]
     pub(super) fn cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
+        self.cancellation().load(Ordering::Relaxed)
+    }
+
+    /// What becomes true when the launch has failed.
+    #[inline]
+    pub(super) fn cancellation(&self) -> &AtomicBool {
+        &self.cancelled
     }
 
     /// Records a fault and cancels the launch.

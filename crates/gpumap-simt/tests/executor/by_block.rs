@@ -50,6 +50,27 @@ kernel! {
     static ONE_PANICS = fn one_panics(args: Args) by thread {
         assert!(thread::index() != u64::from(args.panics), "as it was told");
     }
+    /// Waits in its last block for what the one before it does not write, but panics.
+    static ONE_WAITS = fn one_waits(args: Args) by block {
+        let (block, last) = (thread::block_idx_x(), thread::grid_dim_x() - 1);
+        let mut waits = native::Waits::default();
+        // SAFETY: two valid words.
+        unsafe {
+            if block == last {
+                atomic::store(args.words, 1, Relaxed);
+                while atomic::load(args.words.add(1), Relaxed) == 0 {
+                    waits.wait();
+                }
+            } else if block == last - 1 {
+                while atomic::load(args.words, Relaxed) == 0 {
+                    waits.wait();
+                }
+                panic!("as it was told");
+            }
+        }
+        // Long enough for the blocks before to call another thread.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
     /// Needs its lanes.
     static BARRIER = fn barrier(args: Args) {
         // SAFETY: all threads come here.
@@ -198,6 +219,14 @@ fn a_panic_is_a_fault_of_the_block() {
             .0[0],
         1600
     );
+}
+
+#[test]
+fn a_block_does_not_wait_for_one_that_panicked() {
+    let executor = native(2);
+    let fault = run(&ONE_WAITS, &executor, Grid::new(4, 32), 0).unwrap_err();
+    assert_eq!((fault.kernel, fault.block), ("one_waits", 2));
+    assert!(fault.to_string().contains("as it was told"), "{fault}");
 }
 
 #[test]
