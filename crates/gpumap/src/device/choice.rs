@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::ComputeCapability;
+use super::{ComputeCapability, MAX_CPU_THREADS};
 use crate::cuda::PtxText;
 use crate::error::{Error, Result};
 
@@ -90,20 +90,28 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// How many threads `GPUMAP_THREADS` requests, if it does. A value that is no such number is
-/// ignored with a warning: the CPU is there whatever the environment says.
+/// How many threads `GPUMAP_THREADS` requests, if it does. A value that is no such number is ignored with a warning, and one
+/// above the bound is cut to it: the CPU is there whatever the environment says.
 pub(super) fn threads() -> Option<u32> {
     let value = variable("GPUMAP_THREADS")?;
-    let threads = value.to_str().and_then(parse_threads);
-    if threads.is_none() {
-        tracing::warn!(?value, "GPUMAP_THREADS is no number of threads: taking all");
+    match value.to_str().and_then(parse_threads) {
+        None => {
+            tracing::warn!(?value, "GPUMAP_THREADS is no number of threads: taking all");
+            None
+        }
+        Some(threads) if threads > MAX_CPU_THREADS as usize => {
+            tracing::warn!(
+                threads,
+                "GPUMAP_THREADS is more than {MAX_CPU_THREADS}: taking {MAX_CPU_THREADS}"
+            );
+            Some(MAX_CPU_THREADS)
+        }
+        Some(threads) => Some(threads as u32),
     }
-    threads
 }
 
-fn parse_threads(text: &str) -> Option<u32> {
-    let threads = u32::try_from(ordinal(text)?).ok()?;
-    (threads > 0).then_some(threads)
+fn parse_threads(text: &str) -> Option<usize> {
+    ordinal(text).filter(|&threads| threads > 0)
 }
 
 /// The number of a CUDA device.
@@ -240,7 +248,7 @@ mod tests {
     #[test]
     fn threads_are_parsed() {
         assert_eq!(["1", "64"].map(parse_threads), [Some(1), Some(64)]);
-        for text in ["", "0", "-1", "+1", "two", "4294967296"] {
+        for text in ["", "0", "-1", "+1", "two", "18446744073709551616"] {
             assert_eq!(parse_threads(text), None, "{text}");
         }
     }

@@ -60,6 +60,9 @@ pub(crate) enum Kind {
     Cuda(Arc<Context>),
 }
 
+/// The most threads of a CPU device: a number that is larger by mistake must not take all that the system has.
+const MAX_CPU_THREADS: u32 = 1024;
+
 /// The CPU: with an executor of its own, or the process-wide checked one.
 pub(crate) struct Cpu {
     own: Option<Executor>,
@@ -70,7 +73,7 @@ pub(crate) struct Cpu {
 impl Cpu {
     fn native(threads: u32) -> Self {
         let config = executor::Config {
-            workers: threads as usize,
+            workers: threads.clamp(1, MAX_CPU_THREADS) as usize,
             native: true,
             ..executor::Config::default()
         };
@@ -205,7 +208,7 @@ impl Device {
     /// The CPU. Needs nothing and always works.
     ///
     /// The kernels of maps run as plain code, on as many threads as the environment variable `GPUMAP_THREADS` says, or as
-    /// the CPU runs at once. A batch that takes less time than to wake a thread stays on the thread that calls, and the
+    /// the CPU runs at once; 1024 at most. A batch that takes less time than to wake a thread stays on the thread that calls, and the
     /// first other thread is started by the first batch that takes longer. Kernels that cannot do without lanes, such as
     /// most of your own, run as on the [checked executor](Self::checked), which takes about a hundred times as long. So
     /// does everything on a processor without atomics of 128 bits.
@@ -217,7 +220,8 @@ impl Device {
         Self::of(Kind::Cpu(Arc::clone(&CPU)))
     }
 
-    /// As [`cpu`](Self::cpu), as a device of its own with so many threads, that of the caller included. 0 counts as 1.
+    /// As [`cpu`](Self::cpu), as a device of its own with so many threads, that of the caller included. 0 counts as 1, and more than
+    /// 1024 as 1024.
     ///
     /// ```
     /// use gpumap::{Device, Map};
@@ -230,7 +234,7 @@ impl Device {
     /// ```
     #[must_use]
     pub fn cpu_with_threads(threads: u32) -> Self {
-        Self::of(Kind::Cpu(Arc::new(Cpu::native(threads.max(1)))))
+        Self::of(Kind::Cpu(Arc::new(Cpu::native(threads))))
     }
 
     /// The CPU with the executor that checks kernels: each lane is a coroutine, and a collective or barrier that not all

@@ -26,6 +26,7 @@ fn run_with(child: &str, variables: &[(&str, &str)]) -> String {
         .env_remove("GPUMAP_DEVICE")
         .env_remove("GPUMAP_DEVICES")
         .env_remove("GPUMAP_PTX")
+        .env_remove("GPUMAP_THREADS")
         .envs(variables.iter().copied())
         .output()
         .unwrap();
@@ -278,6 +279,17 @@ fn without_a_driver_the_cpu_is_best() {
             assert_eq!(Device::cuda_count(), 0);
         }
     }
+}
+
+#[test]
+fn threads_have_a_bound() {
+    let said = best_with(&[("GPUMAP_DEVICE", "cpu"), ("GPUMAP_THREADS", "1025")]);
+    assert!(
+        said.contains("WARN:") && said.contains("taking 1024"),
+        "{said}"
+    );
+    assert_eq!(Device::cpu_with_threads(u32::MAX).multiprocessors(), 1024);
+    assert_eq!(Device::cpu_with_threads(0).multiprocessors(), 1);
 }
 
 #[test]
