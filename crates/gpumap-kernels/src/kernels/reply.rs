@@ -67,25 +67,31 @@ impl<F: Format> Source<F> for Parts<F::Key, F::Value> {
     }
 }
 
-/// Looks keys up, and keeps the answers of the warp's part: values, and after them, for each, 1 if there
-/// is one, or 0.
-struct Reply<V> {
+/// Where answers go.
+trait Answers<V> {
+    /// Puts one there, of which `value` is a part if the key was found.
+    ///
+    /// # Safety
+    /// The place is one of the warp's; natively, of the block's.
+    unsafe fn put(&self, index: u64, value: V, found: bool);
+}
+
+/// The answers of a warp's part: values, and after them, for each, 1 if there is one, or 0.
+struct InShared<V> {
     values: SharedPtr<V>,
     default: V,
 }
 
-impl<V: SharedWord> Reply<V> {
+impl<V: SharedWord> InShared<V> {
     #[inline(always)]
     fn found(&self) -> SharedPtr<u16> {
         self.values.add(PART).cast()
     }
+}
 
-    /// Keeps one answer.
-    ///
-    /// # Safety
-    /// The place is one of the warp's.
+impl<V: SharedWord> Answers<V> for InShared<V> {
     #[inline(always)]
-    unsafe fn keep(&self, index: u64, value: V, found: bool) {
+    unsafe fn put(&self, index: u64, value: V, found: bool) {
         // A part begins at a multiple of its length.
         let i = index as u32 & (PART - 1);
         // SAFETY: there is room for the answers of a part, each of which is one lane's.
@@ -97,10 +103,39 @@ impl<V: SharedWord> Reply<V> {
     }
 }
 
-impl<F: Format> Verb<F> for Reply<F::Value>
-where
-    F::Value: SharedWord,
-{
+/// The answers at the device that asked, one by one: natively it is this one.
+#[cfg(not(target_arch = "nvptx64"))]
+struct InPlace<'a, K, V>(&'a GetBinsArgs<K, V>);
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl<K, V: Bits> Answers<V> for InPlace<'_, K, V> {
+    #[inline(always)]
+    unsafe fn put(&self, index: u64, value: V, found: bool) {
+        let Self(args) = *self;
+        let capacity = args.bins.capacity();
+        let bin = index / capacity;
+        let (region, source) = (bin / u64::from(args.sources), bin % u64::from(args.sources));
+        let at = (index - (bin - region) * capacity) as usize;
+        // SAFETY: at each source a place for each of its bins', which this block alone writes.
+        unsafe {
+            let to = &*args.answers.add(source as usize);
+            if !to.values.is_null() {
+                let value = if found {
+                    value
+                } else {
+                    V::from_u64(args.default)
+                };
+                *to.values.cast::<V>().add(at) = value;
+            }
+            *to.found.add(at) = u8::from(found);
+        }
+    }
+}
+
+/// Looks keys up.
+struct Reply<A>(A);
+
+impl<F: Format, A: Answers<F::Value>> Verb<F> for Reply<A> {
     const TAKES: bool = false;
     const READS: bool = true;
     const LOCATES: bool = false;
@@ -114,14 +149,14 @@ where
             return Next::Walk;
         }
         // SAFETY: the job's index is one of the warp's places.
-        unsafe { self.keep(job.index, seen.value, found) };
+        unsafe { self.0.put(job.index, seen.value, found) };
         Next::Done
     }
 
     #[inline(always)]
     unsafe fn walked_off(&mut self, job: &Job<F>, _: bool) -> Next {
         // SAFETY: as above.
-        unsafe { self.keep(job.index, self.default, false) };
+        unsafe { self.0.put(job.index, F::Value::default(), false) };
         Next::Done
     }
 }
@@ -141,14 +176,19 @@ where
     F::Value: SharedWord + mem::Vector,
 {
     let bins = &args.bins;
+    let source = Parts(*bins);
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        // SAFETY: passed on.
+        return unsafe { serve_batch::<F, _, _>(&args.view, &source, &mut Reply(InPlace(args))) };
+    }
     let in_block = thread::thread_idx_x() / warp::SIZE;
     let part_bytes = const { reply_bytes(warp::SIZE, size_of::<F::Value>() as u32) };
     let place = SharedPtr::<u8>::dynamic().add(in_block * part_bytes);
-    let mut verb = Reply {
+    let mut verb = Reply(InShared {
         values: place.cast(),
         default: F::Value::from_u64(args.default),
-    };
-    let source = Parts(*bins);
+    });
 
     // SAFETY: blocks are whole warps, and this one is here as a whole. What it keeps in shared memory is its
     // own, and read across a barrier of the warp. At the requesting rank there is a place for each of the
@@ -175,12 +215,12 @@ where
             let out = to.values.cast::<F::Value>().add(at);
             let mut i = lane;
             while i < keys {
-                mem::store(out.add(i as usize), verb.values.add(i).load());
+                mem::store(out.add(i as usize), verb.0.values.add(i).load());
                 i += warp::SIZE;
             }
         }
         // Four bytes at a time; those after the last key are of places in no use.
-        let found = verb.found().cast::<u64>();
+        let found = verb.0.found().cast::<u64>();
         let out = to.found.add(at).cast::<u32>();
         let mut i = lane;
         while i * 4 < keys {

@@ -149,7 +149,7 @@ macro_rules! pairs {
         /// Looks keys up.
         Batch(Get) get: OperationArgs<Batch<K, V>, V> = operation::get::<F, _>, by block;
         /// Looks up keys in bins that several ranks have sent.
-        Reply get_bins: GetBinsArgs<K, V> = get_bins::<F>;
+        Reply get_bins: GetBinsArgs<K, V> = get_bins::<F>, by block;
         /// Updates values of present keys, and returns what they were.
         Batch(Touch) touch: OperationArgs<Batch<K, V>, V> = operation::touch::<F, _>, by block;
         /// Does with each key what its operation says.
