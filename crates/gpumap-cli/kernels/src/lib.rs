@@ -8,6 +8,8 @@
 
 use gpumap_simt::atomic::{Relaxed, fetch_add};
 use gpumap_simt::mask::LaneMask;
+#[cfg(not(target_arch = "nvptx64"))]
+use gpumap_simt::native;
 use gpumap_simt::warp::{lane_id, warp_shuffle_idx, warp_shuffle_up};
 use gpumap_simt::{kernel, kernel_args, mem, thread};
 
@@ -89,6 +91,28 @@ impl KmersArgs {
         (!spoiled >> 32) as u32
     }
 
+    /// Appends the k-mers of a half: what a lane does that has no others beside it.
+    ///
+    /// # Safety
+    /// As of [`MAKE_KMERS`].
+    #[cfg(not(target_arch = "nvptx64"))]
+    unsafe fn make(&self, half: u64) {
+        // SAFETY: passed on; places are told apart by the counter.
+        unsafe {
+            let mut begins = self.begins(half).reverse_bits();
+            let own = begins.count_ones();
+            let mut place = fetch_add(self.count, u64::from(own), Relaxed);
+            while begins != 0 {
+                mem::store(
+                    self.kmers.add(place as usize),
+                    self.kmer(half, begins.trailing_zeros()),
+                );
+                begins &= begins - 1;
+                place += 1;
+            }
+        }
+    }
+
     /// The k-mer that begins at element `element` of a half.
     ///
     /// # Safety
@@ -124,8 +148,13 @@ const fn reverse_complement(bases: u64) -> u64 {
 kernel! {
     /// Appends the k-mers of all groups to `kmers`. The grid has whole warps, as many as it takes to have a lane for
     /// each half of a group.
-    pub static MAKE_KMERS = fn make_kmers(args: KmersArgs) {
+    pub static MAKE_KMERS = fn make_kmers(args: KmersArgs) by thread {
         let half = thread::index();
+        #[cfg(not(target_arch = "nvptx64"))]
+        if native::block().is_some() {
+            // SAFETY: a place of its own for each k-mer.
+            return unsafe { args.make(half) };
+        }
         let lane = lane_id();
         // SAFETY: all lanes of the warp are here, and none branches between collectives. A k-mer has a place of its
         // own: the lanes below have `sum - own` before it, the counter separates other warps.
