@@ -13,7 +13,7 @@
 //! One thread serves the keys of all warps of a block.
 //!
 //! The same [`Verb`]s over the same slots as on a GPU. What hides the latency of memory there, many warps, is
-//! here a ring of keys: while one is served, the slabs of the others are on their way to the cache. A key that
+//! here groups of keys: while one is served, the slabs of the others are on their way to the cache. A key that
 //! has to walk on has its next slab fetched and lets the others go first.
 //!
 //! Slots are read word by word, the key word first. A value beside a key that was seen is one that the key had at
@@ -38,8 +38,12 @@ use crate::slot::{Format, KeyWord, Stored};
 use crate::source::Source;
 use crate::table::{MapView, SLAB_BYTES};
 
-/// Keys in flight.
-const AHEAD: usize = 24;
+/// Keys whose slabs are fetched one right after the other. A processor holds a prefetch until its page is translated, and
+/// what comes after it waits, so only prefetches that are close together are translated together.
+const GROUP: usize = 16;
+
+/// Groups in flight: while one is served, the slabs of the others arrive.
+const GROUPS: usize = 2;
 
 /// A key that is being served.
 #[derive(Clone, Copy)]
@@ -54,7 +58,7 @@ struct Flight<F: Format> {
 }
 
 impl<F: Format> Flight<F> {
-    /// Sends for slab number `probe` of the walk of a key that may be [narrow](MapView::place_of).
+    /// Takes the key, which may be [narrow](MapView::place_of), to slab number `probe` of its walk.
     ///
     /// # Safety
     /// The view is of a live map, and the walk has such a slab.
@@ -70,7 +74,6 @@ impl<F: Format> Flight<F> {
         self.job.slab = place.slab;
         self.walk = place.walk;
         self.probe = probe;
-        prefetch(place.slab);
     }
 }
 
@@ -163,6 +166,40 @@ impl<'a, S> Places<'a, S> {
         }
         None
     }
+
+    /// Begins to serve keys where flights of a group have ended.
+    ///
+    /// # Safety
+    /// As for [`serve`].
+    #[inline(always)]
+    unsafe fn fill<F: Format, V: Verb<F>>(
+        &mut self,
+        view: &MapView,
+        verb: &mut V,
+        flights: &mut [MaybeUninit<Flight<F>>; GROUP],
+        flying: &mut u32,
+    ) where
+        S: Source<F>,
+    {
+        let mut ended = !*flying & (u32::MAX >> (32 - GROUP));
+        let mut begun = 0;
+        // SAFETY: passed on.
+        while ended != 0
+            && let Some(flight) = unsafe { self.take(view, verb) }
+        {
+            let i = ended.trailing_zeros();
+            ended &= ended - 1;
+            flights[i as usize].write(flight);
+            begun |= 1 << i;
+        }
+        *flying |= begun;
+        while begun != 0 {
+            // SAFETY: written above.
+            let flight = unsafe { flights[begun.trailing_zeros() as usize].assume_init_ref() };
+            prefetch(flight.job.slab);
+            begun &= begun - 1;
+        }
+    }
 }
 
 /// Serves a block's part of a batch.
@@ -177,53 +214,47 @@ pub(crate) unsafe fn serve<F: Format, S: Source<F>, V: Verb<F>>(
     block: Block,
 ) {
     let mut places = Places::of_block::<F>(batch, block);
-    let mut ring = [const { MaybeUninit::<Flight<F>>::uninit() }; AHEAD];
-    // SAFETY: the first `flying` of the ring are initialised; slabs are of the map, by `go_to`.
+    let mut ring = [const { [const { MaybeUninit::<Flight<F>>::uninit() }; GROUP] }; GROUPS];
+    // A bit for each key of a group that is in flight.
+    let mut flying = [0_u32; GROUPS];
+    // SAFETY: a flight with a bit is initialised; slabs are of the map, by `go_to`.
     unsafe {
-        let mut flying = 0;
-        while flying < AHEAD
-            && let Some(flight) = places.take(view, verb)
-        {
-            ring[flying].write(flight);
-            flying += 1;
+        for (flights, flying) in ring.iter_mut().zip(&mut flying) {
+            places.fill(view, verb, flights, flying);
         }
-        let (mut i, mut waits) = (0, Waits::default());
-        while flying != 0 {
-            let flight = ring[i].assume_init_mut();
-            verb.resume(flight.job.index);
-            let marked = flight.probe < view.marks;
-            let seen = look::<F, V>(flight.job.slab, flight.job.word, marked);
-            let mut next = verb.serve(&flight.job, seen);
-            if next == Next::Walk {
-                if flight.probe + 1 < flight.walk {
-                    flight.go_to(view, flight.probe + 1, batch.has_narrow_keys());
-                } else {
-                    next = verb.walked_off(&flight.job, flight.reserved);
+        let (mut group, mut waits) = (0, Waits::default());
+        while flying.iter().any(|&flying| flying != 0) {
+            let mut rest = flying[group];
+            while rest != 0 {
+                let i = rest.trailing_zeros();
+                rest &= rest - 1;
+                let flight = ring[group][i as usize].assume_init_mut();
+                verb.resume(flight.job.index);
+                let marked = flight.probe < view.marks;
+                let seen = look::<F, V>(flight.job.slab, flight.job.word, marked);
+                let mut next = verb.serve(&flight.job, seen);
+                if next == Next::Walk {
+                    if flight.probe + 1 < flight.walk {
+                        flight.go_to(view, flight.probe + 1, batch.has_narrow_keys());
+                        prefetch(flight.job.slab);
+                    } else {
+                        next = verb.walked_off(&flight.job, flight.reserved);
+                    }
+                }
+                match next {
+                    Next::Done => flying[group] &= !(1 << i),
+                    Next::Walk => {}
+                    Next::Again => waits.wait(),
                 }
             }
-            match next {
-                Next::Done => match places.take(view, verb) {
-                    Some(flight) => {
-                        ring[i].write(flight);
-                    }
-                    None => {
-                        flying -= 1;
-                        ring[i] = ring[flying];
-                    }
-                },
-                Next::Walk => {}
-                Next::Again => waits.wait(),
-            }
-            i += 1;
-            if i >= flying {
-                i = 0;
-            }
+            places.fill(view, verb, &mut ring[group], &mut flying[group]);
+            group = (group + 1) % GROUPS;
         }
     }
 }
 
-/// What the slots of a slab hold for a key. No branch depends on it: where the key lies is random. `marked` if the
-/// [marks](crate::marks) of the slab hold.
+/// What the slots of a slab hold for a key. No branch depends on where in the slab the key lies, which is random.
+/// `marked` if the [marks](crate::marks) of the slab hold; they are read where they decide whether a search ends.
 ///
 /// # Safety
 /// It is a slab of a live map of this format.
@@ -257,7 +288,7 @@ unsafe fn look<F: Format, V: Verb<F>>(
         }
         i += 1;
     }
-    if V::SEARCHES && marked {
+    if V::SEARCHES && marked && seen.holds | seen.empty == 0 {
         let ends = unpassed_by::<F>(&words) & class::<F>(word);
         seen.empty |= u32::from(ends != 0) * ENDS_HERE;
     }

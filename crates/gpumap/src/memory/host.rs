@@ -43,7 +43,8 @@ impl Drop for HostBlock {
     }
 }
 
-/// Zeroed host memory at a page boundary, and the block it lies in.
+/// Zeroed host memory at a page boundary, in [large pages](large_pages) if it is large, and the block it lies in: random
+/// accesses to a table miss the TLB once for each page.
 pub(crate) fn block(bytes: usize) -> Result<HostBlock> {
     expect_host_memory(bytes)?;
     // Requested with a small alignment and a page to spare: that becomes `calloc`, which gets large blocks from
@@ -58,6 +59,7 @@ pub(crate) fn block(bytes: usize) -> Result<HostBlock> {
     if base.is_null() {
         return Err(refused(bytes));
     }
+    large_pages::ask_for(base, layout.size());
     let offset = base.align_offset(HOST_ALIGN);
     // SAFETY: the offset is less than HOST_ALIGN, and the block has HOST_ALIGN bytes to spare.
     let ptr = unsafe { base.add(offset) };
@@ -78,7 +80,9 @@ pub(crate) fn host_vec<T>(len: usize) -> Result<Vec<T>> {
 pub(crate) fn host_zeroed<T: Pod>(len: usize) -> Result<Vec<T>> {
     let bytes = bytes_of::<T>(len)?;
     expect_host_memory(bytes)?;
-    bytemuck::try_zeroed_vec(len).map_err(|()| refused(bytes))
+    let mut vec: Vec<T> = bytemuck::try_zeroed_vec(len).map_err(|()| refused(bytes))?;
+    large_pages::ask_for(vec.as_mut_ptr().cast(), bytes);
+    Ok(vec)
 }
 
 /// A vector of what an iterator gives, or an error where the host has no memory for it. At best the iterator says
