@@ -13,7 +13,11 @@
 //! | merge | adds 1 to each value |
 //! | remove | all keys in another order |
 //! | insert, get of 64 | the same by calls with 64 keys, which each thread makes for its share |
-//! | retrieve_all | all pairs into arrays; beside a copy of the same bytes |
+//! | retrieve_all | all pairs into arrays |
+//!
+//! Two ceilings of the machine are measured beside them: `retrieve_all` of a copy of the same bytes, and `get` of a gather, which
+//! reads one word for each key from a random cache line of memory as large as the table of this map, in large pages and by
+//! prefetches.
 
 mod maps;
 mod report;
@@ -21,13 +25,20 @@ mod report;
 use std::thread;
 
 use anyhow::{Result, anyhow, ensure};
-use gpumap::{Device, Map};
+use gpumap::simt::native::prefetch;
+use gpumap::{Device, Map, PinnedBuffer};
 
 pub use report::{Report, Row};
 
 use crate::data::{Word, strided};
 use crate::measure::{Clock, Time};
 use maps::{Alone, Dash, Locked, Ours, Papaya, Peer, Scc, Sharded};
+
+/// Words of a cache line.
+const WORDS_OF_LINE: usize = 8;
+
+/// Slots of this map in one.
+const SLOTS_OF_LINE: usize = 4;
 
 /// Keys of a small batch.
 const SMALL: usize = 64;
@@ -127,6 +138,8 @@ impl<R: FnMut(&Row)> Runner<R> {
         let ours = Ours::new(map, load);
         self.measure(batch, threads, &ours)?;
 
+        self.gather(batch, threads, load)?;
+
         ours.insert_all(&batch.keys, &batch.values)?;
         let (mut keys, mut values) = (vec![1u64; n], vec![1u64; n]);
         let dump = || ours.retrieve_all(&mut keys, &mut values);
@@ -142,6 +155,27 @@ impl<R: FnMut(&Row)> Runner<R> {
             anyhow::Ok(())
         })?;
         self.add("memcpy", "retrieve_all", n, threads, took);
+        Ok(())
+    }
+
+    /// What lookups in a table of so many slots take at least.
+    fn gather(&mut self, batch: &Batch, threads: usize, load: f64) -> Result<()> {
+        let n = batch.keys.len();
+        let lines = (n as f64 / load / SLOTS_OF_LINE as f64).ceil() as usize;
+        let mut table = PinnedBuffer::<u64>::zeroed(&Device::cpu(), lines * WORDS_OF_LINE)?;
+        table.fill(1);
+        let mut out = vec![0; n];
+        let (took, ()) = self.clock.time(|| {
+            let share = n.div_ceil(threads);
+            let shares = batch.asked.chunks(share).zip(out.chunks_mut(share));
+            on_threads(shares, |(keys, out)| {
+                gather(&table, keys, out);
+                Ok(0)
+            })
+            .map(drop)
+        })?;
+        ensure!(out.iter().all(|&word| word == 1), "a wrong word");
+        self.add(&format!("gather, load {load}"), "get", n, threads, took);
         Ok(())
     }
 
@@ -277,6 +311,23 @@ fn on_threads<S: Send>(
     })
 }
 
+/// Reads a word of a random line for each key.
+fn gather(table: &[u64], keys: &[u64], out: &mut [u64]) {
+    /// Keys ahead of the one that is served.
+    const AHEAD: usize = 32;
+    let lines = (table.len() / WORDS_OF_LINE) as u128;
+    let word = |key: u64| {
+        let line = u128::from(key.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * lines >> 64;
+        &table[line as usize * WORDS_OF_LINE]
+    };
+    for (i, (&key, out)) in keys.iter().zip(out).enumerate() {
+        if let Some(&ahead) = keys.get(i + AHEAD) {
+            prefetch(word(ahead));
+        }
+        *out = *word(key);
+    }
+}
+
 /// Copies an array by shares.
 fn copy(from: &[u64], to: &mut [u64], threads: usize) {
     let share = from.len().div_ceil(threads).max(1);
@@ -305,8 +356,8 @@ mod tests {
             seen += 1;
         })
         .unwrap();
-        // Verbs of maps; ours at two loads, with a dump and a copy.
-        let (peers, ours) = (5 * 7, 2 * 9);
+        // Verbs of maps; ours at two loads, with a dump, a copy and a gather.
+        let (peers, ours) = (5 * 7, 2 * 10);
         assert_eq!(seen, 2 * (2 * (peers + ours) + 7));
         assert_eq!(report.rows().len(), seen);
     }

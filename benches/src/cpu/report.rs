@@ -7,6 +7,8 @@ use crate::measure::Time;
 /// One verb of one map.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
+    /// All that says which row it is, in one line.
+    pub name: String,
     /// Which map, with its load factor if that was chosen.
     pub map: String,
     /// What was done.
@@ -25,7 +27,12 @@ pub struct Row {
 
 impl Row {
     pub(super) fn new(map: &str, verb: &'static str, n: usize, threads: usize, took: Time) -> Self {
+        let of_threads = match threads {
+            1 => "1 thread".to_owned(),
+            _ => format!("{threads} threads"),
+        };
         Self {
+            name: format!("{map}, {n} pairs, {of_threads}, {verb}"),
             map: map.to_owned(),
             verb,
             n,
@@ -65,10 +72,8 @@ impl Row {
 /// All rows of one run.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// What the processor calls itself.
-    cpu: String,
-    /// Threads that it runs at once.
-    cores: usize,
+    /// What the processor calls itself, and how many threads it runs at once.
+    device: String,
     runs: usize,
     rows: Vec<Row>,
 }
@@ -76,8 +81,11 @@ pub struct Report {
 impl Report {
     pub(super) fn new(runs: usize) -> Self {
         Self {
-            cpu: cpu(),
-            cores: std::thread::available_parallelism().map_or(1, Into::into),
+            device: format!(
+                "{}, {} cores",
+                cpu(),
+                std::thread::available_parallelism().map_or(1, Into::into)
+            ),
             runs,
             rows: Vec::new(),
         }
@@ -94,10 +102,8 @@ impl Report {
 
     /// What was measured where.
     pub fn title(&self) -> String {
-        let Self {
-            cpu, cores, runs, ..
-        } = self;
-        format!("{cpu}, {cores} cores, median of {runs} runs, every result verified")
+        let Self { device, runs, .. } = self;
+        format!("{device}, median of {runs} runs, every result verified")
     }
 }
 

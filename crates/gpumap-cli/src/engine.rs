@@ -74,7 +74,7 @@ impl Engine {
         let of_one = if self.device.is_cuda() {
             1 << 22
         } else {
-            1 << 17
+            1 << 19
         };
         of_one * self.group.as_ref().map_or(1, Ranks::len)
     }
@@ -84,8 +84,8 @@ impl Engine {
         &self.device
     }
 
-    /// Whether k-mers are made on the device: not on the CPU, where the executor takes longer for that than the host,
-    /// nor where several devices work together, which take batches of the host.
+    /// Whether k-mers are made on the device: not on the CPU, whose threads make them while they parse, nor where several
+    /// devices work together, which take batches of the host.
     pub fn makes_kmers(&self) -> bool {
         self.device.is_cuda() && self.group.is_none()
     }
@@ -99,8 +99,8 @@ impl Engine {
         }
     }
 
-    /// Threads that parse at most: the CPU as a device needs all cores itself, and counts much less in a second than
-    /// one thread parses.
+    /// Threads that parse at most: the CPU as a device needs the cores itself, and a thread parses several times what one
+    /// counts.
     pub fn parsers(&self) -> usize {
         if self.device.is_cuda() { 32 } else { 2 }
     }
