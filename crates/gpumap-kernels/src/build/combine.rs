@@ -82,38 +82,42 @@ kernel_args! {
     }
 }
 
+/// Where a key of the sample is looked up, and what distinguishes it from other keys there.
+///
+/// # Safety
+/// See [`SampleArgs`].
+#[inline(always)]
+unsafe fn sampled(args: &SampleArgs, run: u32, t: u32) -> (u32, u32) {
+    // Runs lie at no regular distance, in which a batch may repeat as a whole.
+    let share = u64::from(run + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let from = (u128::from(share) * u128::from(args.len - u64::from(RUN))) >> 64;
+    let at = (from as u64 + u64::from(t)) as usize;
+    // SAFETY: keys of the batch.
+    let key = unsafe {
+        match args.key_bytes {
+            4 => u64::from(mem::load_readonly(args.keys.cast::<u32>().add(at))),
+            _ => mem::load_readonly(args.keys.cast::<u64>().add(at)),
+        }
+    };
+    let hash = place_of(key);
+    let word = (key.wrapping_mul(0xd1b5_4a32_d192_ed03) >> 33) as u32;
+    (hash & (PLACES - 1), word)
+}
+
 /// Counts the keys of some runs, from all over the batch, that would be combined with others of the sample if this were a tile.
 ///
 /// # Safety
 /// See [`SampleArgs`].
 #[inline(always)]
 unsafe fn count(args: &SampleArgs) {
-    // Runs lie at no regular distance, in which a batch may repeat as a whole.
-    let at = |run: u32, t: u32| {
-        let share = u64::from(run + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let from = (u128::from(share) * u128::from(args.len - u64::from(RUN))) >> 64;
-        (from as u64 + u64::from(t)) as usize
-    };
-    // Where a key of the sample is looked up, and what distinguishes it from other keys there.
-    let sampled = |run: u32, t: u32| {
-        // SAFETY: keys of the batch.
-        let key = unsafe {
-            match args.key_bytes {
-                4 => u64::from(mem::load_readonly(args.keys.cast::<u32>().add(at(run, t)))),
-                _ => mem::load_readonly(args.keys.cast::<u64>().add(at(run, t))),
-            }
-        };
-        let hash = place_of(key);
-        let word = (key.wrapping_mul(0xd1b5_4a32_d192_ed03) >> 33) as u32;
-        (hash & (PLACES - 1), word)
-    };
     #[cfg(not(target_arch = "nvptx64"))]
     if crate::native::is_here() {
         let mut seen = vec![u32::MAX; PLACES as usize];
         let mut repeats = 0;
         for run in 0..RUNS {
             for t in 0..SAMPLE_THREADS {
-                let (place, word) = sampled(run, t);
+                // SAFETY: keys of the batch.
+                let (place, word) = unsafe { sampled(args, run, t) };
                 let there = &mut seen[place as usize];
                 repeats += u32::from(*there == word);
                 if *there == u32::MAX {
@@ -126,7 +130,7 @@ unsafe fn count(args: &SampleArgs) {
     }
     let seen = SharedPtr::<u32>::dynamic();
     let t = thread::thread_idx_x();
-    // SAFETY: a word is one thread's before the barrier, and accessed atomically after it.
+    // SAFETY: keys of the batch; a word is one thread's before the barrier, and accessed atomically after it.
     unsafe {
         let mut i = t;
         while i < PLACES {
@@ -137,7 +141,7 @@ unsafe fn count(args: &SampleArgs) {
         let mut repeats = 0;
         let mut run = 0;
         while run < RUNS {
-            let (place, word) = sampled(run, t);
+            let (place, word) = sampled(args, run, t);
             let place = seen.add(place);
             let mut there = place.peek();
             if there == u32::MAX {
