@@ -317,7 +317,7 @@ fn gather(table: &[u64], keys: &[u64], out: &mut [u64]) {
     const AHEAD: usize = 32;
     let lines = (table.len() / WORDS_OF_LINE) as u128;
     let word = |key: u64| {
-        let line = u128::from(key.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * lines >> 64;
+        let line = (u128::from(key.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * lines) >> 64;
         &table[line as usize * WORDS_OF_LINE]
     };
     for (i, (&key, out)) in keys.iter().zip(out).enumerate() {

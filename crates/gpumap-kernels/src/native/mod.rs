@@ -183,10 +183,11 @@ impl<'a, S> Places<'a, S> {
     {
         let mut ended = !*flying & (u32::MAX >> (32 - GROUP));
         let mut begun = 0;
-        // SAFETY: passed on.
-        while ended != 0
-            && let Some(flight) = unsafe { self.take(view, verb) }
-        {
+        while ended != 0 {
+            // SAFETY: passed on.
+            let Some(flight) = (unsafe { self.take(view, verb) }) else {
+                break;
+            };
             let i = ended.trailing_zeros();
             ended &= ended - 1;
             flights[i as usize].write(flight);
