@@ -179,7 +179,7 @@ impl Combine {
 
     /// The word that changes nothing: of floats minus zero, which changes not even another one.
     #[inline(always)]
-    const fn identity(self) -> u64 {
+    fn identity(self) -> u64 {
         if self.0 == Self::ADD.0 {
             0
         } else if self.0 == Self::ADD_FLOAT.0 {
