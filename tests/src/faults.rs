@@ -21,6 +21,7 @@ use std::time::Duration;
 use std::{process, thread};
 
 use gpumap::bytemuck::{Pod, bytes_of};
+use gpumap::primitives::{Count, GroupBy, Sum};
 use gpumap::{ArenaMap, Call, ChainedMap, Error, Fault, Faults, Key, Map, Result, RowMap, Value};
 
 use gpumap_kernels::kernels::Encoding;
@@ -109,6 +110,23 @@ impl<K: Pod> Subject for RowMap<K> {
         let keys = self.keys()?;
         let rows = (0..keys.len() as u32).collect();
         Ok(sorted((keys, rows)))
+    }
+    fn len(&self) -> usize {
+        self.len()
+    }
+    fn clear(&self) -> Result<()> {
+        self.clear()
+    }
+}
+
+impl<K: Pod> Subject for GroupBy<K, (Count, Sum<u32>)> {
+    /// Keys with their sums, which change with each batch, and counts above them.
+    fn contents(&self) -> Result<Contents> {
+        let grouped = self.finish()?;
+        let (counts, sums) = grouped.columns;
+        let of_group = |(count, sum): (u64, u64)| count << 48 | sum;
+        let values = counts.into_iter().zip(sums).map(of_group).collect();
+        Ok(sorted((grouped.keys, values)))
     }
     fn len(&self) -> usize {
         self.len()

@@ -150,6 +150,7 @@ mod guide {
         Map "map.md"
         ChainedMaps "chained-maps.md"
         RowMaps "row-maps.md"
+        Groups "groups.md"
         SeveralGpus "several-gpus.md"
         Program "program.md"
         FileFormat "file-format.md"

@@ -9,6 +9,7 @@
 //! | `commit` | second pass: claims become rows |
 //! | `get` | lookups |
 //! | `upkeep` | slots made anew from rows, claims taken back, rows counted |
+//! | `aggregate` | sums and other aggregates of columns by row |
 //!
 //! A slot has 8 bytes: 32 bits of the key's hash and 32 of its row. The key itself lies in an array, at its row, and is
 //! compared there. So keys of any width, and of any bit pattern, are stored by an exchange of 8 bytes.
@@ -31,6 +32,7 @@
 //! - The key of a slot never changes, only the place that claims it, which falls.
 //! - There is always an empty slot: so every walk ends.
 
+mod aggregate;
 mod claim;
 mod commit;
 mod get;
@@ -39,6 +41,10 @@ mod slot;
 mod upkeep;
 mod view;
 
+pub use aggregate::{
+    Accumulators, Aggregate, Number, Operation, RowAggregateArgs, RowClearArgs, RowFinishArgs,
+    RowFoldArgs,
+};
 pub use claim::RowClaimArgs;
 pub use commit::RowCommitArgs;
 pub use get::RowGetArgs;
@@ -47,6 +53,8 @@ pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, RowSlot};
 pub use upkeep::{RowCountOwnersArgs, RowCountsArgs, RowRebuildArgs, RowReleaseArgs};
 pub use view::{BUCKET_BYTES, BUCKET_SLOTS, RowView};
 
+#[cfg(not(target_arch = "nvptx64"))]
+pub use aggregate::{ROW_AGGREGATE, ROW_CLEAR, ROW_FINISH, ROW_FOLD};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use claim::{ROW_CLAIM_4, ROW_CLAIM_8, ROW_CLAIM_16};
 #[cfg(not(target_arch = "nvptx64"))]

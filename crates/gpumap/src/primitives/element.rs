@@ -9,6 +9,7 @@ use gpumap_kernels::primitives::filter::{self, FilterArgs};
 use gpumap_kernels::primitives::reduce::{self, ReduceArgs};
 use gpumap_kernels::primitives::scan::{self, ScanArgs};
 use gpumap_kernels::primitives::word::Word;
+use gpumap_kernels::rows::{Number, Operation};
 use gpumap_simt::kernel::Kernel;
 
 /// An associative operation of a scan or a reduction.
@@ -107,6 +108,12 @@ pub(super) mod sealed {
     /// bit 31 or 63.
     pub trait Kernels: Pod {
         type Bits: Bits;
+        /// What sums of it are told in.
+        type Sum: super::Element;
+        /// What a column of it holds.
+        const NUMBER: Number;
+        /// How it is summed.
+        const SUM: Operation;
         /// Every bit but the highest for floats, else none.
         const FOLD: Self::Bits;
         /// The highest bit if there is a sign, else none.
@@ -151,12 +158,15 @@ const fn rank64(bits: u64, fold: u64, sign: u64) -> u64 {
 }
 
 macro_rules! elements {
-    ($($t:ty: $bits:ty, fold $fold:expr, sign $sign:expr, $rank:ident,
+    ($($t:ty: $bits:ty, $NUMBER:ident $SUM:ident $sum:ty, fold $fold:expr, sign $sign:expr, $rank:ident,
        $least:expr, $greatest:expr, add $SCAN_ADD:ident $REDUCE_ADD:ident $zero:expr,
        min $SCAN_MIN:ident $REDUCE_MIN:ident, equal $equal:expr;)*) => {$(
         crate::element_type!($t: $t);
         impl sealed::Kernels for $t {
             type Bits = $bits;
+            type Sum = $sum;
+            const NUMBER: Number = Number::$NUMBER;
+            const SUM: Operation = Operation::$SUM;
             const FOLD: $bits = $fold;
             const SIGN: $bits = $sign;
             const RANKS: (u64, u64) =
@@ -208,23 +218,23 @@ const SIGN_32: u32 = 1 << 31;
 const SIGN_64: u64 = 1 << 63;
 
 elements! {
-    u32: u32, fold 0, sign 0, rank32, 0, !0,
+    u32: u32, U32 Sum u64, fold 0, sign 0, rank32, 0, !0,
         add SCAN_ADD_4 REDUCE_ADD_4 0, min SCAN_MIN_4 REDUCE_MIN_4,
         equal |x| Some((x, x));
-    i32: u32, fold 0, sign SIGN_32, rank32, SIGN_32, !SIGN_32,
+    i32: u32, I32 Sum i64, fold 0, sign SIGN_32, rank32, SIGN_32, !SIGN_32,
         add SCAN_ADD_4 REDUCE_ADD_4 0, min SCAN_MIN_4 REDUCE_MIN_4,
         equal |x| Some((x as u32, x as u32));
-    f32: u32, fold !SIGN_32, sign SIGN_32, rank32,
+    f32: u32, F32 SumFloat f64, fold !SIGN_32, sign SIGN_32, rank32,
         f32::NEG_INFINITY.to_bits(), f32::INFINITY.to_bits(),
         add SCAN_ADD_F4 REDUCE_ADD_F4 SIGN_32, min SCAN_MIN_4 REDUCE_MIN_4,
         equal |x| equal_floats!(x);
-    u64: u64, fold 0, sign 0, rank64, 0, !0,
+    u64: u64, U64 Sum u64, fold 0, sign 0, rank64, 0, !0,
         add SCAN_ADD_8 REDUCE_ADD_8 0, min SCAN_MIN_8 REDUCE_MIN_8,
         equal |x| Some((x, x));
-    i64: u64, fold 0, sign SIGN_64, rank64, SIGN_64, !SIGN_64,
+    i64: u64, I64 Sum i64, fold 0, sign SIGN_64, rank64, SIGN_64, !SIGN_64,
         add SCAN_ADD_8 REDUCE_ADD_8 0, min SCAN_MIN_8 REDUCE_MIN_8,
         equal |x| Some((x as u64, x as u64));
-    f64: u64, fold !SIGN_64, sign SIGN_64, rank64,
+    f64: u64, F64 SumFloat f64, fold !SIGN_64, sign SIGN_64, rank64,
         f64::NEG_INFINITY.to_bits(), f64::INFINITY.to_bits(),
         add SCAN_ADD_F8 REDUCE_ADD_F8 SIGN_64, min SCAN_MIN_8 REDUCE_MIN_8,
         equal |x| equal_floats!(x);

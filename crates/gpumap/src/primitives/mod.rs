@@ -1,5 +1,5 @@
 //! Data-parallel primitives over arrays, as in CUB and thrust: scans, reductions, filters,
-//! histograms, partitions, counts of keys, unique keys.
+//! histograms, partitions, counts of keys, unique keys, aggregates by key.
 //!
 //! A [`Primitives`] handle owns the scratch memory of its calls, so that a call in the steady
 //! state, from device memory to device memory, allocates nothing. Inputs are anything that is an
@@ -37,6 +37,7 @@ mod counts;
 pub mod distributed;
 mod element;
 mod filter;
+mod group_by;
 mod histogram;
 mod partition;
 mod predicate;
@@ -46,6 +47,9 @@ mod unique;
 
 pub use element::{Element, Op};
 pub use filter::Order;
+pub use group_by::{
+    Aggregate, Aggregates, Count, GroupBy, Grouped, Grouping, Max, Mean, Min, Push, Sum,
+};
 pub use histogram::{Histogram, Outside, Sample};
 pub(crate) use partition::scatter_tile;
 pub use partition::{Digit, MAX_PARTS};

@@ -6,6 +6,7 @@ use bytemuck::Pod;
 use gpumap_kernels::rows::{ROW_COUNTS, RowCountsArgs, RowView};
 
 use super::Primitives;
+use crate::array::Array;
 use crate::buffer::BufferViewMut;
 #[cfg(doc)]
 use crate::error::Error;
@@ -85,19 +86,29 @@ impl<'a, K: Pod> UniqueOutputs<'a, K> {
 }
 
 /// The keys of an array, of which the different ones are known.
-struct Found {
+pub(super) struct Found {
     claims: Claims,
     view: RowView,
     n: usize,
-    unique: usize,
+    /// How many differ.
+    pub unique: usize,
 }
 
 /// Where results are written; null where they are not wanted.
-struct Places<K> {
-    keys: *mut K,
-    inverse: *mut u32,
-    counts: *mut u32,
-    first: *mut u32,
+pub(super) struct Places {
+    pub keys: *mut u8,
+    pub inverse: *mut u32,
+    pub counts: *mut u32,
+    pub first: *mut u32,
+}
+
+impl Places {
+    pub const NOTHING: Self = Self {
+        keys: ptr::null_mut(),
+        inverse: ptr::null_mut(),
+        counts: ptr::null_mut(),
+        first: ptr::null_mut(),
+    };
 }
 
 /// # Unique keys
@@ -124,7 +135,7 @@ impl Primitives {
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`] for too many keys, [`Error::WrongDevice`], [`Error::Driver`].
     pub fn unique<K: Pod>(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Unique<K>> {
         let mut scratch = self.scratch.take()?;
-        let found = self.find(&mut scratch, keys)?;
+        let found = find(&mut scratch, keys.source().into(), key_bytes::<K>())?;
         let (n, len) = found
             .as_ref()
             .map_or((0, 0), |found| (found.n, found.unique));
@@ -134,7 +145,7 @@ impl Primitives {
         let mut first = scratch.output::<u32>(ScratchRole::FourthOutput, len)?;
         if let Some(found) = found {
             let places = Places {
-                keys: keys.as_mut_ptr(),
+                keys: keys.as_mut_ptr().cast(),
                 inverse: inverse.as_mut_ptr(),
                 counts: counts.as_mut_ptr(),
                 first: first.as_mut_ptr(),
@@ -175,12 +186,13 @@ impl Primitives {
         keys: &(impl Input<K> + ?Sized),
         outputs: UniqueOutputs<'_, K>,
     ) -> Result<usize> {
-        let n = keys.source().len();
+        let keys = Array::from(keys.source());
+        let n = keys.len();
         if let Some(inverse) = &outputs.inverse {
             expect_room(n, inverse.len())?;
         }
         let mut scratch = self.scratch.take()?;
-        let Some(found) = self.find(&mut scratch, keys)? else {
+        let Some(found) = find(&mut scratch, keys, key_bytes::<K>())? else {
             return Ok(0);
         };
         let of_keys = outputs.keys.as_ref().map(BufferViewMut::len);
@@ -195,7 +207,7 @@ impl Primitives {
             inverse = scratch.reserve(ScratchRole::FirstOutput, n)?;
         }
         let places = Places {
-            keys: target(&scratch, outputs.keys)?,
+            keys: target(&scratch, outputs.keys)?.cast(),
             inverse,
             counts,
             first: target(&scratch, outputs.first)?,
@@ -205,42 +217,41 @@ impl Primitives {
         scratch.stream().synchronize()?;
         Ok(found.unique)
     }
+}
 
-    /// Finds out which keys differ; nothing if there are no keys.
-    fn find<K: Pod>(
-        &self,
-        scratch: &mut Workspace,
-        keys: &(impl Input<K> + ?Sized),
-    ) -> Result<Option<Found>> {
-        let keys = keys.source();
-        if keys.is_empty() {
-            return Ok(None);
-        }
-        let key_bytes = key_bytes::<K>();
-        // SAFETY: the workspace waits for its stream before the caller's call returns.
-        let keys = unsafe { Keys::stage(scratch, keys.into(), key_bytes) }?;
-        let buckets = Slots::buckets_for(keys.n);
-        let bytes = Slots::bytes_for(keys.n);
-        let slots: *mut u8 = scratch.reserve(ScratchRole::Values, bytes)?;
-        let view = RowView {
-            slots: slots.cast(),
-            keys: ptr::null_mut(),
-            seed: random_seed(),
-            buckets: buckets as u32,
-            key_bytes: key_bytes as u32,
-        };
-        // SAFETY: reserved just now, with room for all keys.
-        let claims = unsafe {
-            scratch.stream().fill(slots, Slots::EMPTY_BYTE, bytes)?;
-            Claims::make(scratch, keys, view)
-        }?;
-        Ok(Some(Found {
-            unique: claims.rank(scratch)?,
-            n: keys.n,
-            claims,
-            view,
-        }))
+/// Finds out which keys differ, of so many bytes each; nothing if there are no keys. Takes the roles of [`Claims`] and of
+/// staged keys, and that of values for slots.
+pub(super) fn find(
+    scratch: &mut Workspace,
+    keys: Array<'_>,
+    key_bytes: usize,
+) -> Result<Option<Found>> {
+    if keys.is_empty() {
+        return Ok(None);
     }
+    // SAFETY: the workspace waits for its stream before the caller's call returns.
+    let keys = unsafe { Keys::stage(scratch, keys, key_bytes) }?;
+    let buckets = Slots::buckets_for(keys.n);
+    let bytes = Slots::bytes_for(keys.n);
+    let slots: *mut u8 = scratch.reserve(ScratchRole::Values, bytes)?;
+    let view = RowView {
+        slots: slots.cast(),
+        keys: ptr::null_mut(),
+        seed: random_seed(),
+        buckets: buckets as u32,
+        key_bytes: key_bytes as u32,
+    };
+    // SAFETY: reserved just now, with room for all keys.
+    let claims = unsafe {
+        scratch.stream().fill(slots, Slots::EMPTY_BYTE, bytes)?;
+        Claims::make(scratch, keys, view)
+    }?;
+    Ok(Some(Found {
+        unique: claims.rank(scratch)?,
+        n: keys.n,
+        claims,
+        view,
+    }))
 }
 
 /// Where a result is to be written; null if it is not wanted.
@@ -252,8 +263,8 @@ fn target<T: Pod>(scratch: &Workspace, output: Option<BufferViewMut<'_, T>>) -> 
 ///
 /// # Safety
 /// Each place that is not null has room for the inverse, or for each different key.
-unsafe fn tell<K>(scratch: &mut Workspace, found: &Found, places: Places<K>) -> Result<()> {
-    let (keys, bytes) = (places.keys.cast::<u8>(), found.unique * size_of::<K>());
+pub(super) unsafe fn tell(scratch: &mut Workspace, found: &Found, places: Places) -> Result<()> {
+    let (keys, bytes) = (places.keys, found.unique * found.view.key_bytes as usize);
     // Of a type like `[u8; 16]`, which may lie anywhere.
     let is_odd = !keys.addr().is_multiple_of(4);
     let view = RowView {

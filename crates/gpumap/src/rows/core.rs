@@ -24,10 +24,10 @@ use std::ptr;
 
 /// A row map, whose keys have some number of bytes.
 #[derive(Debug)]
-pub(super) struct Core {
+pub(crate) struct Core {
     pub device: Device,
     pub scratch: ScratchPool,
-    key_bytes: usize,
+    pub key_bytes: usize,
     table: Lock<Table>,
     inserts: Lock<()>,
     /// Rows in use. Changes only while the table is held alone.
@@ -97,7 +97,7 @@ impl Core {
                     new,
                     ..Told::NOTHING
                 };
-                self.insert_staged(scratch, keys, told)
+                self.insert_staged(scratch, keys, told, |_, _| Ok(()))
             });
             let new = new.map_err(|error| {
                 let of_keys = n.saturating_mul(self.key_bytes);
@@ -109,7 +109,7 @@ impl Core {
     }
 
     /// Bytes that a batch of `n` keys needs at most, with arrays of so many.
-    fn bytes_of_batch(&self, n: usize, arrays: usize) -> u64 {
+    pub fn bytes_of_batch(&self, n: usize, arrays: usize) -> u64 {
         let rows = self.len().saturating_add(n);
         let of_rows = Slots::bytes_for(rows).saturating_add(rows.saturating_mul(self.key_bytes));
         let arrays = match self.device.has_own_memory() {
@@ -121,7 +121,15 @@ impl Core {
             .saturating_add(arrays)
     }
 
-    fn insert_staged(&self, scratch: &mut Workspace, keys: Keys, told: Told) -> Result<usize> {
+    /// Gives staged keys rows. Before any of them is there, `ready` is told how many rows there will be: if it fails, the
+    /// batch is refused. Returns how many keys were new.
+    pub fn insert_staged(
+        &self,
+        scratch: &mut Workspace,
+        keys: Keys,
+        told: Told,
+        ready: impl FnOnce(&mut Workspace, usize) -> Result<()>,
+    ) -> Result<usize> {
         let _order = self.inserts.write();
         self.expect_sound()?;
         let len = self.len();
@@ -148,6 +156,7 @@ impl Core {
         let mut table = self.table.write();
         let ready = ranked.and_then(|new| {
             let rows = len + new;
+            ready(scratch, rows)?;
             if rows > table.key_rows() {
                 table.grow_keys(len, rows)?;
             }

@@ -17,7 +17,7 @@ pub use gpumap_kernels::rows::NO_ROW;
 pub(crate) use keys::{Keys, key_bytes};
 pub(crate) use table::Slots;
 
-use self::core::Core;
+pub(crate) use self::core::Core;
 use crate::array::ArrayMut;
 use crate::device::Device;
 #[cfg(doc)]

@@ -14,6 +14,7 @@ mod stage;
 mod tests;
 
 use std::ops::{Deref, DerefMut};
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -58,9 +59,13 @@ pub(crate) enum ScratchRole {
     Ids,
     /// Ids that a map held.
     Held,
+    /// Columns of a batch, one behind the other.
+    Columns,
+    /// What a kernel reads of its columns.
+    List,
 }
 
-const ROLES: usize = 9;
+const ROLES: usize = 11;
 
 /// The workspaces of one map that no call uses now.
 #[derive(Debug)]
@@ -168,6 +173,8 @@ pub(crate) struct Workspace {
     /// Whether they are zero.
     counters_are_zero: bool,
     mirror: PinnedBuffer<u64>,
+    /// A list on its way to the device, aligned to vectors; there once it was needed.
+    list: Option<PinnedBuffer<u128>>,
     /// What takes large arrays of the host to the device and back; none if this is itself a stage's.
     stages: Option<Arc<StagePool>>,
     /// Whether something may have been queued since the last wait.
@@ -180,6 +187,12 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
+    /// What scratch buffers are aligned to.
+    pub(crate) const ALIGNMENT: usize = 256;
+
+    /// The most bytes of a list.
+    pub(crate) const LIST_BYTES: usize = 1024;
+
     fn new(device: &Device, stages: Option<Arc<StagePool>>) -> Result<Self> {
         let stream = Stream::new(device)?;
         Ok(Self {
@@ -188,6 +201,7 @@ impl Workspace {
             counters: Buffer::zeroed(&stream, COUNTERS)?,
             counters_are_zero: true,
             mirror: PinnedBuffer::zeroed(device, COUNTERS)?,
+            list: None,
             stages,
             busy: AtomicBool::new(false),
             awaited: None,
@@ -341,6 +355,79 @@ impl Workspace {
                 Ok(view.as_ptr())
             }
         }
+    }
+
+    /// As [`stage`](Self::stage), of several arrays in one scratch buffer. What lies at one place of the host is staged once.
+    ///
+    /// # Safety
+    /// As for [`stage`](Self::stage).
+    pub(crate) unsafe fn stage_all(
+        &mut self,
+        role: ScratchRole,
+        sources: &[Source<'_, u8>],
+    ) -> Result<Vec<*const u8>> {
+        let own = self.stream.device().has_own_memory();
+        let is_far = |bytes: &[u8]| own && !bytes.is_empty();
+        let mut far: Vec<(&[u8], usize)> = Vec::new();
+        let mut end = 0usize;
+        for source in sources {
+            if let Source::Host(bytes) = source
+                && is_far(bytes)
+                && !far.iter().any(|(there, _)| ptr::eq(*there, *bytes))
+            {
+                far.push((bytes, end));
+                let next = bytes.len().checked_next_multiple_of(Self::ALIGNMENT);
+                end = end.saturating_add(next.unwrap_or(usize::MAX));
+            }
+        }
+        let staged = match end {
+            0 => ptr::null_mut(),
+            _ => self.reserve::<u8>(role, end)?,
+        };
+        for (bytes, at) in &far {
+            // SAFETY: reserved just now with room for all of them; the caller keeps the sources.
+            unsafe { self.upload(staged.wrapping_add(*at), bytes) }?;
+        }
+        let mut places = Vec::with_capacity(sources.len());
+        for source in sources {
+            places.push(match source {
+                Source::Host(bytes) => {
+                    match far.iter().find(|(there, _)| ptr::eq(*there, *bytes)) {
+                        Some((_, at)) => staged.wrapping_add(*at).cast_const(),
+                        None => bytes.as_ptr(),
+                    }
+                }
+                Source::Device(view) => {
+                    self.wait_for(view.stream())?;
+                    view.as_ptr()
+                }
+            });
+        }
+        Ok(places)
+    }
+
+    /// Where kernels that are queued from now on can read a list, of [`LIST_BYTES`](Self::LIST_BYTES) at most. It is copied,
+    /// so the caller need not keep it. There is one list for each call.
+    pub(crate) fn stage_list<T: Copy>(&mut self, elements: &[T]) -> Result<*const T> {
+        let bytes = size_of_val(elements);
+        assert!(bytes <= Self::LIST_BYTES && align_of::<T>() <= align_of::<u128>());
+        let list = match &mut self.list {
+            Some(list) => list,
+            none => {
+                let len = Self::LIST_BYTES / size_of::<u128>();
+                none.insert(PinnedBuffer::zeroed(self.stream.device(), len)?)
+            }
+        };
+        let from: *mut T = list.as_mut_ptr().cast();
+        // SAFETY: room for so many, which nothing reads: what earlier calls queued has ended.
+        unsafe { from.copy_from_nonoverlapping(elements.as_ptr(), elements.len()) };
+        if !self.stream.device().has_own_memory() {
+            return Ok(from);
+        }
+        let to: *mut u8 = self.reserve(ScratchRole::List, Self::LIST_BYTES)?;
+        // SAFETY: reserved just now; the workspace keeps the list until its stream has ended.
+        unsafe { self.stream().upload(to, from.cast(), bytes) }?;
+        Ok(to.cast_const().cast())
     }
 
     /// Copies bytes to the device, or queues that.

@@ -1,7 +1,7 @@
 //! Row maps.
 
 use gpumap::bytemuck::Pod;
-use gpumap::primitives::Primitives;
+use gpumap::primitives::{Count, GroupBy, Primitives, Sum};
 use gpumap::{Result, RowMap};
 use gpumap_tests::faults::{
     Exception, try_every_call, try_every_call_but, try_every_call_of_making,
@@ -54,6 +54,51 @@ fn rows() {
             Ok((unique.inverse, unique.counts, unique.first))
         });
         try_every_call_of_making(on, "rows: build", |on| filled::<K>(on, 1_000));
+    }
+    on_every_target(|on| {
+        body::<u64>(on);
+        body::<[u32; 3]>(on);
+    });
+}
+
+/// Groups of 40 keys, and room for no more.
+fn grouped<K: Pod>(on: &Target) -> Result<GroupBy<K, (Count, Sum<u32>)>> {
+    let groups = GroupBy::new(on.device())?;
+    let keys = keys::<K>(0..40);
+    groups
+        .batch(&keys)
+        .count()
+        .sum(&vec![3u32; keys.len()])
+        .run()?;
+    Ok(groups)
+}
+
+#[test]
+fn groups() {
+    fn body<K: Pod>(on: &Target) {
+        let more = keys::<K>(30..90);
+        let column: Vec<u32> = (0..).take(more.len()).collect();
+        try_every_call(on, "groups: a batch", grouped::<K>, |groups| {
+            groups.batch(&more).count().sum(&column).run()?;
+            Ok(groups.len())
+        });
+        try_every_call(on, "groups: finish", grouped::<K>, |groups| {
+            let (counts, sums) = groups.finish()?.columns;
+            Ok((counts, sums))
+        });
+        try_every_call_but(
+            on,
+            "groups: clear",
+            Exception::Heals,
+            grouped::<K>,
+            GroupBy::clear,
+        );
+        try_every_call(on, "groups: group_by beside", grouped::<K>, |groups| {
+            let primitives = Primitives::new(groups.device());
+            let grouped = primitives.group_by(&more).count().max(&column).run()?;
+            Ok(grouped.columns)
+        });
+        try_every_call_of_making(on, "groups: build", grouped::<K>);
     }
     on_every_target(|on| {
         body::<u64>(on);

@@ -2,6 +2,7 @@
 
 mod beside;
 mod collisions;
+mod groups;
 mod interleaved;
 mod room;
 mod unique;
@@ -19,7 +20,7 @@ use gpumap_tests::{Target, on_every_target};
 /// Runs `body::<K>(&Target)` for a key of every width and alignment, on every target.
 macro_rules! on_every_key {
     ($body:ident) => {
-        super::on_keys!($body:
+        $crate::rows::on_keys!($body:
             u32, [u32; 2], u64, [u32; 3], [u32; 4], u128, [u8; 16], [u64; 3], [u32; 7], [u64; 4], [u8; 40], [u64; 8])
     };
 }
@@ -27,7 +28,7 @@ macro_rules! on_every_key {
 /// Runs `body::<K>(&Target)` for these keys, on every target.
 macro_rules! on_keys {
     ($body:ident: $($k:ty),*) => {
-        $(super::on_every_device::<$k>($body::<$k>);)*
+        $($crate::rows::on_every_device::<$k>($body::<$k>);)*
     };
 }
 use {on_every_key, on_keys};
