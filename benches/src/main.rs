@@ -10,6 +10,7 @@ mod build;
 mod ceilings;
 mod chained;
 mod dump;
+mod groups;
 mod grow;
 mod histogram;
 mod host;

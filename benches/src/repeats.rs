@@ -45,7 +45,7 @@ pub fn run<K: BenchKey, V: BenchValue>(bench: &mut Bench, load: f64) -> Result<(
 }
 
 /// The `i`-th of numbers below `n` by Zipf's law with exponent 1: the logarithm is uniform.
-fn zipf(i: u64, n: u64) -> u64 {
+pub fn zipf(i: u64, n: u64) -> u64 {
     // The upper bits of a mixed word, as a fraction.
     let uniform = (gpumap_bench_kernels::pairs::key(i) >> 11) as f64 / (1u64 << 53) as f64;
     ((n as f64).powf(uniform) as u64 - 1).min(n - 1)

@@ -83,7 +83,12 @@ fn rows_of_keys() {
     run(
         "rows",
         "0.5",
-        &[("insert", 18), ("get, miss", 9), ("unique", 18)],
+        &[
+            ("insert", 18),
+            ("get, miss", 9),
+            ("unique", 18),
+            ("group by", 10),
+        ],
     );
 }
 
