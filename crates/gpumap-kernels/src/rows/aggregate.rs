@@ -220,7 +220,7 @@ impl Combine {
     }
 }
 
-const SIGN_32: u32 = 1 << 31;
+const SIGN_32: u64 = 1 << 31;
 const SIGN_64: u64 = 1 << 63;
 
 /// An aggregate as kernels have it: numbers instead of enums, of whose ends the compiler would make traps.
@@ -339,49 +339,41 @@ impl Loaded {
     /// A word in whose unsigned order the numbers of the column are. Of 32 bits it has the high half clear.
     #[inline(always)]
     fn rank(&self, bits: u64) -> u64 {
-        if self.is_wide() {
-            let fold = if self.holds(Number::F64) {
-                ((bits as i64 >> 63) as u64) & !SIGN_64
-            } else {
-                0
-            };
-            let flip = if self.holds(Number::U64) { 0 } else { SIGN_64 };
-            bits ^ fold ^ flip
-        } else {
-            let bits = bits as u32;
-            let fold = if self.holds(Number::F32) {
-                ((bits as i32 >> 31) as u32) & !SIGN_32
-            } else {
-                0
-            };
-            let flip = if self.holds(Number::U32) { 0 } else { SIGN_32 };
-            u64::from(bits ^ fold ^ flip)
-        }
+        bits ^ self.fold(bits) ^ self.flip()
     }
 
     /// The bits that have this rank.
     #[inline(always)]
     fn of_rank(&self, rank: u64) -> u64 {
-        // What was folded has a clear sign now, and is folded once more.
-        if self.is_wide() {
-            let flip = if self.holds(Number::U64) { 0 } else { SIGN_64 };
-            let bits = rank ^ flip;
-            let fold = if self.holds(Number::F64) {
-                ((bits as i64 >> 63) as u64) & !SIGN_64
-            } else {
-                0
-            };
-            bits ^ fold
+        let bits = rank ^ self.flip();
+        bits ^ self.fold(bits)
+    }
+
+    /// The bit that has the sign, if numbers have one.
+    #[inline(always)]
+    fn flip(&self) -> u64 {
+        if self.holds(Number::U32) || self.holds(Number::U64) {
+            0
         } else {
-            let flip = if self.holds(Number::U32) { 0 } else { SIGN_32 };
-            let bits = rank as u32 ^ flip;
-            let fold = if self.holds(Number::F32) {
-                ((bits as i32 >> 31) as u32) & !SIGN_32
-            } else {
-                0
-            };
-            u64::from(bits ^ fold)
+            self.top()
         }
+    }
+
+    /// Of a negative float all bits but the sign: among these, a greater magnitude comes first.
+    #[inline(always)]
+    fn fold(&self, bits: u64) -> u64 {
+        let is_float = self.holds(Number::F32) || self.holds(Number::F64);
+        if is_float && bits & self.top() != 0 {
+            self.top() - 1
+        } else {
+            0
+        }
+    }
+
+    /// The highest bit of a number.
+    #[inline(always)]
+    fn top(&self) -> u64 {
+        if self.is_wide() { SIGN_64 } else { SIGN_32 }
     }
 
     /// Writes what was asked for.

@@ -63,6 +63,51 @@ impl RowCommitArgs {
         let owners: u32 = unsafe { mem::load_readonly(self.owners.wrapping_add(word)) };
         owners >> (place % warp::SIZE) & 1 != 0
     }
+
+    /// Commits the key at a place.
+    ///
+    /// # Safety
+    /// See [`RowCommitArgs`]; the place is below `n`, and one thread's.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn place<U: Unit>(&self, i: u32) {
+        let place = i as usize;
+        let view = &self.view;
+        // SAFETY: keys, slots and rows of the arguments; each row is its owner's.
+        unsafe {
+            let owns = self.owns(i);
+            let mut row = 0;
+            if owns {
+                row = self.row_of(i);
+                let key = view.key_in::<U>(self.batch, i);
+                if !view.keys.is_null() {
+                    view.write_key(row, key);
+                }
+                if self.publish != 0 {
+                    let slot = RowSlot::row_of(view.hash(key).tag(), row);
+                    let at: u32 = mem::load_readonly(self.found.wrapping_add(place));
+                    atomic::store(view.slot(at), slot.bits(), Relaxed);
+                }
+                if !self.first.is_null() {
+                    mem::store(self.first.wrapping_add((row - self.first_row) as usize), i);
+                }
+            } else if !self.rows.is_null() {
+                // Before its owner has written the row there, or after.
+                let held = view.load(mem::load_readonly(self.found.wrapping_add(place)));
+                row = if held.has_no_row() {
+                    self.row_of(held.number())
+                } else {
+                    held.number()
+                };
+            }
+            if !self.rows.is_null() {
+                mem::store(self.rows.wrapping_add(place), row);
+            }
+            if !self.new.is_null() {
+                mem::store(self.new.wrapping_add(place), u8::from(owns));
+            }
+        }
+    }
 }
 
 /// The body of the kernels.
@@ -71,62 +116,36 @@ impl RowCommitArgs {
 /// See [`RowCommitArgs`].
 #[inline(always)]
 unsafe fn commit<U: Unit>(args: &RowCommitArgs) {
-    let i = thread::index();
-    if i >= args.n {
-        return;
-    }
-    let i = i as u32;
-    let place = i as usize;
-    let view = &args.view;
-    // SAFETY: keys, slots and rows of the arguments; each row is its owner's.
-    unsafe {
-        let at: u32 = mem::load_readonly(args.found.wrapping_add(place));
-        let owns = args.owns(i);
-        let row = if owns {
-            let row = args.row_of(i);
-            let key = view.key_in::<U>(args.batch, i);
-            if !view.keys.is_null() {
-                view.write_key(row, key);
-            }
-            if args.publish != 0 {
-                let slot = RowSlot::row_of(view.hash(key).tag(), row);
-                atomic::store(view.slot(at), slot.bits(), Relaxed);
-            }
-            if !args.first.is_null() {
-                mem::store(args.first.wrapping_add((row - args.first_row) as usize), i);
-            }
-            row
-        } else {
-            // Before its owner has written the row there, or after.
-            let held = view.load(at);
-            if held.has_no_row() {
-                args.row_of(held.number())
-            } else {
-                held.number()
-            }
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        let fetch = |i: u32| {
+            // SAFETY: a place of the batch.
+            let at: u32 = unsafe { mem::load_readonly(args.found.wrapping_add(i as usize)) };
+            gpumap_simt::native::prefetch(args.view.slot(at));
         };
-        if !args.rows.is_null() {
-            mem::store(args.rows.wrapping_add(place), row);
-        }
-        if !args.new.is_null() {
-            mem::store(args.new.wrapping_add(place), u8::from(owns));
-        }
+        // SAFETY: as below.
+        return super::upkeep::in_block(args.n, fetch, |i, (), _| unsafe { args.place::<U>(i) });
+    }
+    let i = thread::index();
+    if i < args.n {
+        // SAFETY: passed on; a place of the batch.
+        unsafe { args.place::<U>(i as u32) };
     }
 }
 
 kernel! {
     /// Commits keys in units of 4 bytes.
-    pub static ROW_COMMIT_4 = fn row_commit_4(args: RowCommitArgs) by thread {
+    pub static ROW_COMMIT_4 = fn row_commit_4(args: RowCommitArgs) by block {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { commit::<u32>(&args) }
     }
     /// Commits keys in units of 8 bytes.
-    pub static ROW_COMMIT_8 = fn row_commit_8(args: RowCommitArgs) by thread {
+    pub static ROW_COMMIT_8 = fn row_commit_8(args: RowCommitArgs) by block {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { commit::<u64>(&args) }
     }
     /// Commits keys in units of 16 bytes.
-    pub static ROW_COMMIT_16 = fn row_commit_16(args: RowCommitArgs) by thread {
+    pub static ROW_COMMIT_16 = fn row_commit_16(args: RowCommitArgs) by block {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { commit::<U64x2>(&args) }
     }
