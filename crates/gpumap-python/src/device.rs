@@ -3,8 +3,8 @@
 use std::mem;
 use std::sync::{Mutex, PoisonError};
 
-use gpumap::Device;
-use gpumap::sharded::{self, Ranks};
+use gpumap::sharded::{self, GroupError, Ranks};
+use gpumap::{Device, Error};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -66,7 +66,10 @@ pub fn group(names: &[String]) -> PyResult<Ranks> {
         [] => Ranks::best(),
         _ => sharded::devices(names.join(",")).and_then(|devices| Ranks::new(&devices)),
     };
-    ranks.map_err(exception)
+    ranks.map_err(|error| match error {
+        Error::Group(GroupError::DeviceList { .. }) => PyValueError::new_err(error.to_string()),
+        other => exception(other),
+    })
 }
 
 /// `cpu`, or `cuda:0`.

@@ -94,7 +94,7 @@ impl Incoming {
             Wanted::Item(item) if item.dtype.typestr() == typestr => item,
             Wanted::Item(item) => {
                 return Err(PyTypeError::new_err(format!(
-                    "{what} have elements of type {typestr}, and the map has {} ({})",
+                    "{what} have elements of type {typestr}, not {} ({})",
                     item.dtype.typestr(),
                     item.dtype.name(),
                 )));
@@ -170,12 +170,12 @@ impl Incoming {
         }
         let Some(ordinal) = device.ordinal() else {
             return Err(PyValueError::new_err(
-                "the arrays are in the memory of a GPU, and the map is on the CPU",
+                "the arrays are in the memory of a GPU, and the work is on the CPU",
             ));
         };
         match self.ordinal {
             Some(other) if other != ordinal => Err(PyValueError::new_err(format!(
-                "the arrays are on cuda:{other}, and the map is on cuda:{ordinal}: copy them there"
+                "the arrays are on cuda:{other}, and the work is on cuda:{ordinal}: copy them there"
             ))),
             _ => Ok(()),
         }

@@ -292,7 +292,7 @@ def test_maps_over_all_gpus():
 
 def test_arrays_of_a_gpu_and_a_map_of_the_cpu():
     map = gm.Map("i64", "i64", device="cpu")
-    with pytest.raises(ValueError, match="the map is on the CPU"):
+    with pytest.raises(ValueError, match="the work is on the CPU"):
         map.get(torch.arange(3, device="cuda"))
 
 
@@ -309,17 +309,17 @@ def test_arrays_of_another_gpu_are_refused():
 
     map = gm.Map("i64", "i64", device="cuda:0")
     keys = torch.arange(3, device="cuda:0")
-    with pytest.raises(ValueError, match="on cuda:1, and the map is on cuda:0"):
+    with pytest.raises(ValueError, match="on cuda:1, and the work is on cuda:0"):
         map.get(Elsewhere(keys))
-    with pytest.raises(ValueError, match="on cuda:1, and the map is on cuda:0"):
+    with pytest.raises(ValueError, match="on cuda:1, and the work is on cuda:0"):
         map.insert(keys, Elsewhere(keys))
     assert len(map) == 0
     rows = gm.RowMap("i64", device="cuda:0")
-    with pytest.raises(ValueError, match="on cuda:1, and the map is on cuda:0"):
+    with pytest.raises(ValueError, match="on cuda:1, and the work is on cuda:0"):
         rows.insert(Elsewhere(keys))
-    with pytest.raises(ValueError, match="on cuda:1, and the map is on cuda:0"):
+    with pytest.raises(ValueError, match="on cuda:1, and the work is on cuda:0"):
         gm.isin(Elsewhere(keys), keys)
-    with pytest.raises(ValueError, match="on cuda:1, and the map is on cuda:0"):
+    with pytest.raises(ValueError, match="on cuda:1, and the work is on cuda:0"):
         gm.unique(Elsewhere(keys), device="cuda:0")
     if torch.cuda.device_count() > 1:
         others = keys.to("cuda:1")

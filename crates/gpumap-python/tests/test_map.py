@@ -21,13 +21,21 @@ def random(rng, name, n):
     return rng.integers(info.min, info.max, n, dtype=dtype, endpoint=True)
 
 
+@pytest.fixture(params=[0, 1, 2, 3], ids=["Map", "ShardedMap-1", "ShardedMap-2", "ShardedMap-3"])
+def make(request, device):
+    """Makes maps of one device, or of so many parts of the CPU."""
+    if request.param == 0:
+        return lambda *types, **more: gm.Map(*types, device=device, **more)
+    return lambda *types, **more: gm.ShardedMap(*types, devices=["cpu"] * request.param, **more)
+
+
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("key", KEYS)
-def test_pairs_of_all_types(device, key, value):
+def test_pairs_of_all_types(make, key, value):
     rng = np.random.default_rng(1)
     keys = np.unique(random(rng, key, 1_000))
     values = random(rng, value, keys.size)
-    map = gm.Map(key, value, device=device)
+    map = make(key, value)
     assert map.insert(keys, values) == keys.size == len(map)
     assert map.insert(keys, values[::-1].copy()) == 0, "present keys keep their values"
     got, found = map.get(keys)
@@ -41,8 +49,8 @@ def test_pairs_of_all_types(device, key, value):
     np.testing.assert_array_equal(found, np.arange(keys.size) >= 100)
 
 
-def test_verbs(device):
-    map = gm.Map("u64", "i64", device=device)
+def test_verbs(make):
+    map = make("u64", "i64")
     assert map.insert([1, 2, 3], [10, 20, 30]) == 3
     count, stored = map.insert([3, 4], [0, 40], outcomes=True)
     assert (count, stored.tolist()) == (1, [False, True])
@@ -59,10 +67,12 @@ def test_verbs(device):
     assert (count, removed.tolist()) == (1, [True, False])
     assert 2 in map and 1 not in map
     assert sorted(map.items()) == [(2, 120), (3, 30), (4, 44), (5, 55), (7, 77)]
-    assert repr(map) == f"Map('u64', 'i64', device={map.device!r}) of 5 pairs"
+    where = f"device={map.device!r}" if isinstance(map, gm.Map) else f"devices={map.devices!r}"
+    assert repr(map) == f"{type(map).__name__}('u64', 'i64', {where}) of 5 pairs"
     map.reserve(10_000)
     assert map.capacity >= 10_000
     map.shrink_to_fit()
+    assert map.capacity < 10_000
     map.clear()
     assert len(map) == 0 and not list(map.items())
 
@@ -210,9 +220,9 @@ class OnGpu:
 
 def test_what_arrays_of_a_gpu_say_is_checked():
     map = gm.Map("u64", "f32", device="cpu")
-    with pytest.raises(ValueError, match="the map is on the CPU"):
+    with pytest.raises(ValueError, match="the work is on the CPU"):
         map.get(OnGpu())
-    with pytest.raises(ValueError, match="the map is on the CPU"):
+    with pytest.raises(ValueError, match="the work is on the CPU"):
         map.insert(np.arange(4, dtype=np.uint64), OnGpu(typestr="<f4"))
     with pytest.raises(TypeError, match="<i8"):
         map.get(OnGpu(typestr="<i8"))
@@ -228,7 +238,7 @@ def test_what_arrays_of_a_gpu_say_is_checked():
         map.get(OnGpu(stream=0))
     with pytest.raises(TypeError, match="no data"):
         map.get(OnGpu(data=None))
-    with pytest.raises(ValueError, match="the map is on the CPU"):
+    with pytest.raises(ValueError, match="the work is on the CPU"):
         map.get(OnGpu(strides=(8,), stream=2))
 
 

@@ -99,7 +99,7 @@ def _name(dtype: Any) -> str:
 
 
 class _Keys:
-    """What maps and sets have in common."""
+    """What maps, sets and row maps have in common."""
 
     _native: Any
 
@@ -107,31 +107,25 @@ class _Keys:
         return len(self._native)
 
     def __contains__(self, key: Any) -> bool:
-        return bool(self._native.contains([key], 1)[0])
+        return bool(self.contains([key])[0])
 
     @property
     def key(self) -> str:
-        """The type of the keys, as ``"u64"``."""
+        """The type of the keys, or of the numbers in them, as ``"u64"``."""
         return self._native.key
 
     @property
     def device(self) -> str:
-        """Where the pairs are, as ``"cuda:0"`` or ``"cpu"``."""
+        """Where the keys are, as ``"cuda:0"`` or ``"cpu"``."""
         return self._native.device
 
     @property
     def capacity(self) -> int:
-        """How many pairs there is room for without growing."""
+        """How many keys there is room for without growing."""
         return self._native.capacity
 
-    def contains(self, keys: Keys, *, stream: int = 1) -> Answers:
-        """For each key whether it is there, as an array of bool of shape (n,)."""
-        return self._native.contains(keys, stream)
-
-    def remove(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
-        """Removes keys. Returns how many were there; with ``outcomes`` also for each key whether it was. Of several equal
-        keys, one was."""
-        return self._native.remove(keys, outcomes, stream)
+    def contains(self, keys: Keys) -> Any:
+        raise NotImplementedError
 
     def clear(self) -> None:
         """Removes everything. Keeps the memory."""
@@ -141,6 +135,19 @@ class _Keys:
         """Makes room for so many keys more. Raises ``MemoryError`` if there is none, or ``ValueError`` for more than any device
         has."""
         self._native.reserve(more)
+
+
+class _Table(_Keys):
+    """What maps and sets have in common."""
+
+    def contains(self, keys: Keys, *, stream: int = 1) -> Answers:
+        """For each key whether it is there, as an array of bool of shape (n,)."""
+        return self._native.contains(keys, stream)
+
+    def remove(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
+        """Removes keys. Returns how many were there; with ``outcomes`` also for each key whether it was. Of several equal
+        keys, one was."""
+        return self._native.remove(keys, outcomes, stream)
 
     def shrink_to_fit(self) -> None:
         """Gives back memory that is not needed."""
@@ -152,7 +159,7 @@ class _Keys:
         return self._native.save(path)
 
 
-class _Pairs(_Keys):
+class _Pairs(_Table):
     """What maps of one device and of several have in common."""
 
     @property
@@ -335,7 +342,7 @@ class ShardedMap(_Pairs):
         return self._native.retrieve_all(False)
 
 
-class Set(_Keys):
+class Set(_Table):
     """A set of keys. The parameters are those of :class:`Map`.
 
     >>> seen = Set("u64", device="cpu")
@@ -385,7 +392,7 @@ class Set(_Keys):
         return iter(self._native.retrieve_all(False).tolist())
 
 
-class RowMap:
+class RowMap(_Keys):
     """A dense row number for each key: 0, 1, 2 and so on, in the order in which keys first come, as ``pandas.factorize``.
 
     Values are plain arrays of the caller, at the places that the numbers say. Rows are ``i32``.
@@ -421,35 +428,14 @@ class RowMap:
     ) -> None:
         self._native = _native.RowMap(_name(key), width, capacity, device)
 
-    def __len__(self) -> int:
-        return len(self._native)
-
     def __repr__(self) -> str:
         width = "" if self.width is None else f", {self.width}"
         return f"RowMap({self.key!r}{width}, device={self.device!r}) of {len(self)} rows"
-
-    def __contains__(self, key: Any) -> bool:
-        return bool(self.contains([key])[0])
-
-    @property
-    def key(self) -> str:
-        """The type of the numbers in keys, as ``"u64"``."""
-        return self._native.key
 
     @property
     def width(self) -> int | None:
         """How many numbers a key has; none if it is a number itself."""
         return self._native.width
-
-    @property
-    def device(self) -> str:
-        """Where the keys are, as ``"cuda:0"`` or ``"cpu"``."""
-        return self._native.device
-
-    @property
-    def capacity(self) -> int:
-        """How many rows there is room for without growing."""
-        return self._native.capacity
 
     def insert(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
         """The row of each key. Absent keys get the next ones, in the order of their first occurrences. With ``outcomes`` also
@@ -474,14 +460,6 @@ class RowMap:
         """All keys in the order of their rows: as a numpy array, or ``to="device"`` as an :class:`Array` in the memory of the
         map's device."""
         return self._native.keys(_is_device(to))
-
-    def clear(self) -> None:
-        """Removes all keys. Keeps the memory."""
-        self._native.clear()
-
-    def reserve(self, more: int) -> None:
-        """Makes room for so many rows more."""
-        self._native.reserve(more)
 
     def trim(self) -> None:
         """Gives back scratch memory that no call is using."""
