@@ -33,7 +33,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::memory::host_vec;
+    use crate::memory::{host_block, host_vec, host_zeroed};
 
     /// What the system says of the pages of an address.
     fn flags_of(address: usize) -> Option<String> {
@@ -58,16 +58,26 @@ mod tests {
     fn large_vectors_ask_and_others_do_not() {
         let mut large = host_vec::<u64>(8 * LARGE_PAGE).unwrap();
         large.extend([7; 1000]);
-        let page = large.as_ptr().align_offset(LARGE_PAGE);
-        let page = large.as_ptr().wrapping_add(page).addr();
+        expect_requested(large.as_ptr().cast());
+        assert_eq!(large, [7; 1000]);
+        let small = host_vec::<u8>(LARGE_PAGE - 1).unwrap();
+        ask_for(small.as_ptr().cast_mut(), 0);
+        assert!(small.is_empty());
+    }
+
+    #[test]
+    fn memory_of_devices_and_zeroed_vectors_ask() {
+        expect_requested(host_block(8 * LARGE_PAGE).unwrap().ptr);
+        expect_requested(host_zeroed::<u8>(8 * LARGE_PAGE).unwrap().as_ptr());
+    }
+
+    /// The first whole large page of some memory is requested as one.
+    fn expect_requested(memory: *const u8) {
+        let page = memory.wrapping_add(memory.align_offset(LARGE_PAGE)).addr();
         let mode = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
         match (mode, flags_of(page)) {
             (Ok(_), Some(flags)) => assert!(flags.contains(" hg"), "{flags}"),
             other => eprintln!("not seen, the system does not say: {other:?}"),
         }
-        assert_eq!(large, [7; 1000]);
-        let small = host_vec::<u8>(LARGE_PAGE - 1).unwrap();
-        ask_for(small.as_ptr().cast_mut(), 0);
-        assert!(small.is_empty());
     }
 }

@@ -17,7 +17,7 @@ use crate::primitives::element::sealed::Kernels;
     note = "aggregates are `Count`, `Sum<T>`, `Min<T>`, `Max<T>` and `Mean<T>` of numbers"
 )]
 pub trait Aggregate: sealed::Aggregate {
-    /// What is told of each group.
+    /// What is returned for each group.
     type Output: Pod;
 }
 

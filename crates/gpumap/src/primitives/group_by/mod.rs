@@ -140,7 +140,7 @@ impl<'a, T, K: Pod, A> Grouping<'a, T, K, A> {
 /// [`RowMap`](crate::RowMap): up to 2^31 - 1 of them. Groups are in the order of the first occurrences of their keys, the
 /// same on every run and every device.
 ///
-/// | aggregate | of | is told as |
+/// | aggregate | of | is returned as |
 /// |---|---|---|
 /// | `count` | | `u64` |
 /// | `sum` | `u32`, `u64` | `u64`, modulo 2^64 |
