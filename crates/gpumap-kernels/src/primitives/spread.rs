@@ -4,7 +4,7 @@
 //! left goes to the owner of the bin as an addition at the scope of the system, over the link where that is another device.
 //! So a bin that is frequent costs one message for all its words that a block counted, not one each.
 
-use gpumap_simt::layout;
+use gpumap_simt::{kernel, kernel_args, layout, mem, thread};
 
 /// How bins are split into pieces: evenly, the first pieces one longer if that does not come out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,39 @@ impl Split {
             (bin / long, bin % long)
         } else {
             (self.longer + (bin - end) / short, (bin - end) % short)
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`SUM`]; one thread for each counter.
+    pub struct SumArgs {
+        /// Counters, to which parts are added.
+        pub sums: *mut u64,
+        /// How many.
+        pub len: u64,
+        /// Parts of as many counters each, one behind the other.
+        pub parts: *const u64,
+        /// How many parts.
+        pub count: u64,
+    }
+}
+
+kernel! {
+    /// Adds up what several devices have counted.
+    pub static SUM = fn spread_sum(args: SumArgs) by thread {
+        let i = thread::index();
+        if i < args.len {
+            // SAFETY: `i` is a counter, and each part has as many.
+            unsafe {
+                let mut sum = args.sums.add(i as usize).read();
+                let mut at = i;
+                for _ in 0..args.count {
+                    sum = sum.wrapping_add(mem::load_streaming(args.parts.add(at as usize)));
+                    at += args.len;
+                }
+                mem::store(args.sums.add(i as usize), sum);
+            }
         }
     }
 }

@@ -18,6 +18,8 @@
 
 use std::sync::Arc;
 
+use gpumap_kernels::primitives::spread::{SUM, SumArgs};
+use gpumap_simt::kernel::{Grid, Launcher};
 use parking_lot::Mutex;
 
 use super::error::GroupError;
@@ -51,16 +53,6 @@ struct Exchange {
 // SAFETY: pointers for the rank that copies, which does while this one waits.
 unsafe impl Send for Exchange {}
 
-/// What a rank brings to a sum.
-struct Words {
-    stream: Stream,
-    at: *mut u64,
-    len: usize,
-}
-
-// SAFETY: as above.
-unsafe impl Send for Words {}
-
 /// What comes of a meeting in which one rank works for all.
 struct Met<R> {
     /// Or the rank that failed.
@@ -86,35 +78,65 @@ impl Transport for Direct {
     }
 
     unsafe fn exchange(&mut self, stream: &Stream, plan: &Plan, parcels: &[Parcel]) -> Result<()> {
-        let contribution = stream.synchronize().map(|()| Exchange {
-            stream: stream.clone(),
-            plan: plan.clone(),
-            parcels: parcels.to_vec(),
-        });
-        // SAFETY: every rank's parcels are as this function's contract says, they fit together, and all
-        // ranks wait.
-        self.copying = self.all(contribution, fit, |contributions| unsafe {
-            copy_all(contributions)
-        })?;
-        Ok(())
+        let ready = Ok((plan.clone(), parcels.to_vec()));
+        // SAFETY: passed on.
+        unsafe { self.exchange_if(stream, ready) }
     }
 
+    /// Each rank adds up a piece, of which it copies the parts of the others, and then copies the sums of their pieces.
     unsafe fn sum(&mut self, stream: &Stream, words: *mut u64, len: usize) -> Result<()> {
-        let contribution = stream.synchronize().map(|()| Words {
-            stream: stream.clone(),
-            at: words,
-            len,
-        });
-        let alike = |contributions: &[Words]| {
-            contributions
-                .iter()
-                .all(|contribution| contribution.len == len)
+        let (ranks, own) = (self.ranks, self.rank);
+        let start = |piece: usize| len / ranks * piece + piece.min(len % ranks);
+        let piece = |rank: usize| match rank == own {
+            true => 0..0,
+            false => start(rank)..start(rank + 1),
         };
-        // SAFETY: every rank's words are as this function's contract says, they are as many, and all ranks
-        // wait.
-        self.all(contribution, alike, |contributions| unsafe {
-            sum_all(contributions)
-        })
+        let mine = start(own)..start(own + 1);
+        let mine_to = |rank| if rank == own { 0..0 } else { mine.clone() };
+        let mut parts = Buffer::<u64>::unwritten(stream, mine.len() * (ranks - 1));
+        let ready = match &mut parts {
+            Ok(parts) => {
+                let place = |from: usize| match from - usize::from(from > own) {
+                    _ if from == own => 0..0,
+                    before => before * mine.len()..(before + 1) * mine.len(),
+                };
+                let plan = Plan {
+                    sends: (0..ranks).map(piece).collect(),
+                    receives: (0..ranks).map(place).collect(),
+                };
+                let parcel = Parcel {
+                    send: words.cast_const().cast(),
+                    receive: parts.as_mut_ptr().cast(),
+                    bytes: size_of::<u64>(),
+                };
+                Ok((plan, vec![parcel]))
+            }
+            Err(error) => Err(error.clone()),
+        };
+        // SAFETY: pieces of `words`, and as much room for each part; all ranks have as many words, and wait.
+        unsafe { self.exchange_if(stream, ready) }?;
+        let parts = parts?;
+        let args = SumArgs {
+            sums: words.wrapping_add(mine.start),
+            len: mine.len() as u64,
+            parts: parts.as_ptr(),
+            count: ranks as u64 - 1,
+        };
+        let grid = Grid::covering(args.len, 256);
+        // SAFETY: this rank's piece, which no other one copies, and the parts that were copied before on the stream.
+        let added = unsafe { stream.launch(&SUM, grid, args) };
+        let parcel = Parcel {
+            send: words.cast_const().cast(),
+            receive: words.cast(),
+            bytes: size_of::<u64>(),
+        };
+        let plan = Plan {
+            sends: (0..ranks).map(mine_to).collect(),
+            receives: (0..ranks).map(piece).collect(),
+        };
+        let ready = added.map(|()| (plan, vec![parcel]));
+        // SAFETY: as above. The meeting is when all have added, so nothing of the first exchange is copied any more.
+        unsafe { self.exchange_if(stream, ready) }
     }
 
     fn wait(&mut self, stream: &Stream) -> Result<()> {
@@ -185,6 +207,31 @@ impl Direct {
         let apart = map_memory(devices)?;
         let link = |rank| Self::new(Arc::clone(rendezvous), rank, ranks, apart);
         Ok((0..ranks).map(link).collect())
+    }
+
+    /// Exchanges parts if every rank is ready; what one rank is not ready for is an error of all.
+    ///
+    /// # Safety
+    /// As for [`Transport::exchange`].
+    unsafe fn exchange_if(
+        &mut self,
+        stream: &Stream,
+        ready: Result<(Plan, Vec<Parcel>)>,
+    ) -> Result<()> {
+        let contribution = ready.and_then(|(plan, parcels)| {
+            stream.synchronize()?;
+            Ok(Exchange {
+                stream: stream.clone(),
+                plan,
+                parcels,
+            })
+        });
+        // SAFETY: every rank's parcels are as this function's contract says, they fit together, and all
+        // ranks wait.
+        self.copying = self.all(contribution, fit, |contributions| unsafe {
+            copy_all(contributions)
+        })?;
+        Ok(())
     }
 
     /// A meeting whose work is done if every rank is ready and all that is brought fits together. An error of
@@ -327,46 +374,6 @@ unsafe fn copy(contributions: &[Exchange], from: usize, to: usize) -> Result<()>
         unsafe { target.stream.copy_from(receive, device, send, bytes) }?;
     }
     Ok(())
-}
-
-/// # Safety
-/// Every contribution's words are lent by its rank, and there are as many.
-unsafe fn sum_all(contributions: &[Words]) -> Of<()> {
-    let len = contributions
-        .first()
-        .map_or(0, |contribution| contribution.len);
-    let mut sums = vec![0u64; len];
-    let mut of_one = vec![0u64; len];
-    for (rank, contribution) in contributions.iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { download(contribution, &mut of_one) }.map_err(|error| (rank, error))?;
-        for (sum, word) in sums.iter_mut().zip(&of_one) {
-            *sum = sum.wrapping_add(*word);
-        }
-    }
-    for (rank, contribution) in contributions.iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { upload(contribution, &sums) }.map_err(|error| (rank, error))?;
-    }
-    Ok(())
-}
-
-/// # Safety
-/// As for [`sum_all`]; the slice is as long.
-unsafe fn download(contribution: &Words, words: &mut [u64]) -> Result<()> {
-    let (to, from) = (words.as_mut_ptr().cast(), contribution.at.cast());
-    // SAFETY: the slice has as many bytes, and is not used before the wait.
-    unsafe { contribution.stream.download(to, from, size_of_val(words)) }?;
-    contribution.stream.synchronize()
-}
-
-/// # Safety
-/// As for [`download`].
-unsafe fn upload(contribution: &Words, words: &[u64]) -> Result<()> {
-    let (to, from) = (contribution.at.cast(), words.as_ptr().cast());
-    // SAFETY: as above; the slice lives until the wait.
-    unsafe { contribution.stream.upload(to, from, size_of_val(words)) }?;
-    contribution.stream.synchronize()
 }
 
 #[cfg(test)]
