@@ -1,6 +1,7 @@
 //! [`Event`]: a point in a stream's order that can be waited for and timed.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUresult;
@@ -36,6 +37,7 @@ pub struct Event {
     device: Device,
     /// Null on the CPU.
     handle: CUevent,
+    timing: Timing,
     recorded: Mutex<Option<Recorded>>,
 }
 
@@ -49,10 +51,10 @@ impl fmt::Debug for Event {
 }
 
 /// When and where an event was last recorded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Recorded {
-    /// By the host's clock; the device's own time is what counts on CUDA.
-    at: Instant,
+    /// When it happened, by the host's clock, on the CPU.
+    at: Arc<OnceLock<Instant>>,
     /// On a device whose events are points.
     point: Option<Point>,
 }
@@ -87,6 +89,7 @@ impl Event {
         Ok(Self {
             device: device.clone(),
             handle,
+            timing,
             recorded: Mutex::new(None),
         })
     }
@@ -104,16 +107,19 @@ impl Event {
             // SAFETY: both handles are alive and of the current context.
             stream.queue(|stream| unsafe { cu!(cuEventRecord(self.handle, stream)) })?;
         }
-        *recorded = Some(Recorded {
-            at: Instant::now(),
-            point: stream.point(),
-        });
+        let at = match self.timing {
+            Timing::On => stream.take_time()?,
+            Timing::Off => Arc::default(),
+        };
+        let point = stream.point()?;
+        *recorded = Some(Recorded { at, point });
         Ok(())
     }
 
     /// Where it was last recorded, on a device whose events are points.
     pub(crate) fn point(&self) -> Option<Point> {
-        self.recorded.lock().and_then(|recorded| recorded.point)
+        let recorded = self.recorded.lock();
+        recorded.as_ref().and_then(|recorded| recorded.point)
     }
 
     /// Waits until it has happened. One that was never recorded is not waited for.
@@ -177,12 +183,17 @@ impl Event {
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration> {
         self.device.expect_same(&earlier.device)?;
         // One after the other: an event may be compared with itself.
-        let start = earlier.recorded.lock().ok_or(Error::EventNotRecorded)?;
-        let end = self.recorded.lock().ok_or(Error::EventNotRecorded)?;
+        let recorded = |event: &Self| event.recorded.lock().clone();
+        let start = recorded(earlier).ok_or(Error::EventNotRecorded)?;
+        let end = recorded(self).ok_or(Error::EventNotRecorded)?;
         earlier.synchronize()?;
         self.synchronize()?;
         let Kind::Cuda(context) = self.device.kind() else {
-            return Ok(end.at.saturating_duration_since(start.at));
+            // Neither has a time if a kernel before it has faulted, which the waits above return.
+            let times = start.at.get().zip(end.at.get());
+            let between =
+                |(start, end): (&Instant, &Instant)| end.saturating_duration_since(*start);
+            return Ok(times.map(between).unwrap_or_default());
         };
         let _current = context.enter()?;
         // SAFETY: both events are alive and of one context, and both take the time, as all do

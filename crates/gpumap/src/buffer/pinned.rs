@@ -80,7 +80,7 @@ impl<T: Pod> PinnedBuffer<T> {
                 let block = None;
                 Storage::Locked { ptr, len, block }
             }
-            Kind::Cpu(cpu) if bytes > 0 && cpu.scheduler().is_some() => {
+            Kind::Cpu(cpu) if bytes > 0 && device.has_own_memory() => {
                 let block = host_block(bytes)?;
                 cpu.scheduler().inspect(|scheduler| scheduler.lock(&block));
                 let ptr = NonNull::new(block.ptr.cast()).unwrap_or(NonNull::dangling());

@@ -147,7 +147,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
         };
         let seed = self.seed.unwrap_or_else(random_seed);
         let fixed = self.pool_slabs.is_some();
-        let stream = Stream::new(&self.device)?;
+        let stream = Stream::of_calls(&self.device)?;
         let chains = Chains::new(&stream, buckets as u32, slabs, fixed, seed)?;
         Ok(ChainedMap {
             scratch: ScratchPool::new(&self.device),

@@ -245,7 +245,7 @@ impl Device {
     /// Waits, unless that is to fail; see the [module](self).
     pub(crate) fn wait(&self, call: Call, wait: impl FnOnce() -> Result<()>) -> Result<()> {
         let is_lost = || self.inner.faults.as_ref().is_some_and(Faults::is_lost);
-        if self.scheduler().is_none() || is_lost() {
+        if self.drawn().is_none() || is_lost() {
             wait()?;
             return self.admit(call);
         }

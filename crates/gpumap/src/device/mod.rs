@@ -65,8 +65,8 @@ const MAX_CPU_THREADS: u32 = 1024;
 
 /// The CPU: with an executor of its own, or the process-wide checked one.
 pub(crate) struct Cpu {
-    own: Option<Executor>,
-    /// What runs the work of streams later; none outside of tests.
+    own: Option<Arc<Executor>>,
+    /// What runs the work of streams later: on a native device, or in tests of order.
     scheduler: Option<Scheduler>,
 }
 
@@ -77,9 +77,10 @@ impl Cpu {
             native: true,
             ..executor::Config::default()
         };
+        let executor = Arc::new(Executor::new(config));
         Self {
-            own: Some(Executor::new(config)),
-            scheduler: None,
+            own: Some(Arc::clone(&executor)),
+            scheduler: Some(Scheduler::with_threads(executor)),
         }
     }
 
@@ -98,13 +99,14 @@ impl Cpu {
         own.is_some_and(|executor| executor.config().native)
     }
 
-    /// What runs the work of streams, if that is not done at once.
+    /// What runs the work of streams later.
     pub(crate) fn scheduler(&self) -> Option<&Scheduler> {
         self.scheduler.as_ref()
     }
 
     pub(crate) fn executor(&self) -> &Executor {
-        self.own.as_ref().unwrap_or_else(|| Executor::global())
+        let own = self.own.as_deref();
+        own.unwrap_or_else(|| Executor::global())
     }
 }
 
@@ -266,7 +268,7 @@ impl Device {
     /// assert_ne!(device, Device::checked());
     /// ```
     pub fn cpu_with(config: executor::Config) -> Self {
-        let own = Some(Executor::new(config));
+        let own = Some(Arc::new(Executor::new(config)));
         let scheduler = None;
         Self::of(Kind::Cpu(Arc::new(Cpu { own, scheduler })))
     }
@@ -278,7 +280,7 @@ impl Device {
     #[doc(hidden)]
     #[must_use]
     pub fn cpu_deferred(seed: u64) -> Self {
-        let scheduler = Some(Scheduler::new(seed));
+        let scheduler = Some(Scheduler::drawn(seed));
         Self::of(Kind::Cpu(Arc::new(Cpu {
             own: None,
             scheduler,
@@ -293,16 +295,23 @@ impl Device {
         }
     }
 
-    fn scheduler(&self) -> Option<&Scheduler> {
+    /// What runs the work of streams later, on the CPU.
+    pub(crate) fn scheduler(&self) -> Option<&Scheduler> {
         match self.kind() {
             Kind::Cpu(cpu) => cpu.scheduler(),
             Kind::Cuda(_) => None,
         }
     }
 
+    /// The same, of tests that draw the order.
+    fn drawn(&self) -> Option<&Scheduler> {
+        let scheduler = self.scheduler();
+        scheduler.filter(|scheduler| scheduler.seed().is_some())
+    }
+
     /// Whether arrays of the host have to be copied to be used there, and new memory holds anything.
     pub(crate) fn has_own_memory(&self) -> bool {
-        self.is_cuda() || self.scheduler().is_some()
+        self.is_cuda() || self.drawn().is_some()
     }
 
     /// What runs kernels on the CPU; nothing on CUDA. For tests that run several callers in one
@@ -525,9 +534,10 @@ impl Device {
     pub(crate) fn has_locked(&self, start: *const u8, bytes: usize) -> bool {
         let has_locked = |address| match &self.inner.kind {
             Kind::Cuda(context) => context.has_locked(address),
-            Kind::Cpu(cpu) => cpu
-                .scheduler()
-                .is_some_and(|scheduler| scheduler.has_locked(address)),
+            Kind::Cpu(_) => {
+                let drawn = self.drawn();
+                drawn.is_some_and(|scheduler| scheduler.has_locked(address))
+            }
         };
         // What lies between two ends is locked if they are, unless it was locked in parts: then it takes longer.
         has_locked(start) && has_locked(start.wrapping_add(bytes.saturating_sub(1)))
@@ -640,12 +650,9 @@ impl Eq for Device {}
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.inner.kind {
-            Kind::Cpu(cpu) => match cpu.scheduler() {
+            Kind::Cpu(_) => match self.drawn().and_then(Scheduler::seed) {
                 None => f.write_str(self.name()),
-                Some(scheduler) => {
-                    let (name, seed) = (self.name(), scheduler.seed());
-                    write!(f, "{name}, deferred streams, seed {seed}")
-                }
+                Some(seed) => write!(f, "{}, deferred streams, seed {seed}", self.name()),
             },
             Kind::Cuda(context) => write!(
                 f,

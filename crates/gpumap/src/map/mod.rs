@@ -368,7 +368,7 @@ impl Core {
             poisoned: AtomicBool::new(false),
             in_flight: InFlight::new(device),
         };
-        let table = Table::new(&Stream::new(device)?, shape, seed)?;
+        let table = Table::new(&Stream::of_calls(device)?, shape, seed)?;
         Ok(Self {
             device: device.clone(),
             kernels,

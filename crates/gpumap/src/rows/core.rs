@@ -38,7 +38,7 @@ pub(crate) struct Core {
 
 impl Core {
     pub fn new(device: &Device, key_bytes: usize, rows: usize, seed: u64) -> Result<Self> {
-        let stream = Stream::new(device)?;
+        let stream = Stream::of_calls(device)?;
         Ok(Self {
             scratch: ScratchPool::new(device),
             table: Lock::new(Table::new(&stream, key_bytes, rows, seed)?),

@@ -194,7 +194,7 @@ impl Workspace {
     pub(crate) const LIST_BYTES: usize = 1024;
 
     fn new(device: &Device, stages: Option<Arc<StagePool>>) -> Result<Self> {
-        let stream = Stream::new(device)?;
+        let stream = Stream::of_calls(device)?;
         Ok(Self {
             buffers: [const { None }; ROLES],
             bits: Bits::default(),

@@ -28,7 +28,7 @@ impl Rank {
         Ok(Self {
             device: device.clone(),
             transport,
-            link: Stream::new(device)?,
+            link: Stream::of_calls(device)?,
         })
     }
 

@@ -112,7 +112,7 @@ impl<K: Key, V: Value> Shard<K, V> {
                 owners,
                 id,
                 primitives: Arc::new(Primitives::new(rank.device())),
-                stream: Stream::new(rank.device())?,
+                stream: Stream::of_calls(rank.device())?,
                 buffers: CallBuffers::default(),
                 p2p: PeerExchange::default(),
                 alike: false,

@@ -125,8 +125,7 @@ impl Launcher for Recorder {
 }
 
 impl Stream {
-    /// Queues everything that was recorded on this device, by one call of the driver. On the CPU all of
-    /// it has ended when this returns.
+    /// Queues everything that was recorded on this device, by one call of the driver.
     ///
     /// # Safety
     /// The pointers in the arguments of all its kernels are valid on this device until those have ended.

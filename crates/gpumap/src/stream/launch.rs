@@ -45,9 +45,9 @@ pub(super) fn note_started() {
 impl Launcher for Stream {
     type Error = Error;
 
-    /// Queues a launch. A grid without blocks launches nothing. On the CPU the kernel has ended
-    /// when this returns, and a rule that it broke is [`Error::Kernel`]; on CUDA its errors show
-    /// up in a later call. (So they do on a deferred stream of the CPU, a test mode.)
+    /// Queues a launch. A grid without blocks launches nothing. On the [checked executor](crate::Device::checked) the
+    /// kernel has ended when this returns, and a rule that it broke is [`Error::Kernel`]; elsewhere errors of a kernel are
+    /// returned by a later wait.
     unsafe fn launch<A: KernelArgs>(
         &self,
         kernel: &'static Kernel<A>,

@@ -10,6 +10,7 @@ mod transfer;
 mod work;
 
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
 use std::{fmt, ptr};
 
 use cudarc::driver::sys::{CUresult, CUstreamCaptureStatus};
@@ -30,7 +31,10 @@ use work::Work;
 /// A queue of work on one device. What is queued runs in order; what different streams hold may
 /// run at the same time.
 ///
-/// Cheap to clone: clones are the same queue. On the CPU every call is finished when it returns.
+/// Cheap to clone: clones are the same queue. On [the CPU](Device::cpu) a stream has a thread of its own, started by the first
+/// work that is queued, and a thread that waits for the stream runs work itself that has not begun. On the
+/// [checked executor](Device::checked) every call is finished when it returns.
+///
 /// Streams do not wait for the legacy default stream of CUDA: data that another library makes
 /// there must be waited for, or that stream be passed to [`from_raw`](Self::from_raw).
 #[derive(Clone)]
@@ -87,9 +91,31 @@ impl Stream {
     /// # Errors
     /// [`Error::Driver`].
     pub fn new(device: &Device) -> Result<Self> {
+        let scheduler = device.scheduler();
+        let deferred = || scheduler.map(HostQueue::deferred);
+        Self::with(device, || {
+            deferred().unwrap_or_else(|| HostQueue::immediate(None))
+        })
+    }
+
+    /// A queue of the library's own, for calls that wait for what they queue: on the CPU that has ended when it has been
+    /// queued.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn of_calls(device: &Device) -> Result<Self> {
+        match device.scheduler() {
+            Some(scheduler) if scheduler.seed().is_none() => {
+                Self::with(device, || HostQueue::immediate(Some(scheduler)))
+            }
+            _ => Self::new(device),
+        }
+    }
+
+    fn with(device: &Device, host: impl FnOnce() -> HostQueue) -> Result<Self> {
         device.admit(Call::CreateStream)?;
         let queue = match device.kind() {
-            Kind::Cpu(cpu) => Queue::Cpu(HostQueue::new(cpu.scheduler())),
+            Kind::Cpu(_) => Queue::Cpu(host()),
             Kind::Cuda(context) => {
                 let _current = context.enter()?;
                 let mut handle: CUstream = ptr::null_mut();
@@ -217,7 +243,9 @@ impl Stream {
                 self.queue(|stream| unsafe { cu!(cuStreamWaitEvent(stream, event, 0)) })
             }
             (Queue::Cpu(queue), ..) => {
-                self.on_host(queue, |queue| queue.wait_for(event.point()));
+                if let Some(point) = event.point() {
+                    self.on_host(queue, |queue| queue.wait_for(point));
+                }
                 Ok(())
             }
             (Queue::Cuda { .. }, ..) => Ok(()),
@@ -278,15 +306,11 @@ impl Stream {
 
     /// Has something queued on the CPU.
     fn on_host<R>(&self, queue: &HostQueue, call: impl FnOnce(&HostQueue) -> R) -> R {
-        match queue.defers() {
-            true => {
-                let queued = call(queue);
-                self.inner.work.queued();
-                queued
-            }
-            // It has ended when the call returns: there is nothing to wait for.
-            false => call(queue),
+        let queued = call(queue);
+        if queue.may_be_busy() {
+            self.inner.work.queued();
         }
+        queued
     }
 
     /// Runs some work on the CPU, in the order of the stream. `host` is the memory of the host that it copies from or to.
@@ -321,11 +345,24 @@ impl Stream {
     }
 
     /// The point after what was queued so far, on a device that has such points.
-    pub(crate) fn point(&self) -> Option<Point> {
+    pub(crate) fn point(&self) -> Result<Option<Point>> {
         match &self.inner.queue {
             Queue::Cpu(queue) => self.on_host(queue, HostQueue::point),
-            Queue::Cuda { .. } => None,
+            Queue::Cuda { .. } => Ok(None),
         }
+    }
+
+    /// Takes the time when everything queued so far has ended, on the CPU.
+    pub(crate) fn take_time(&self) -> Result<Arc<OnceLock<Instant>>> {
+        let time = Arc::new(OnceLock::new());
+        if let Queue::Cpu(_) = self.inner.queue {
+            let time = Arc::clone(&time);
+            self.run_on_host(None, move |_| {
+                let _ = time.set(Instant::now());
+                Ok(())
+            })?;
+        }
+        Ok(time)
     }
 
     fn of(device: &Device, queue: Queue, work: Work) -> Self {

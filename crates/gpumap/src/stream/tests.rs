@@ -357,7 +357,7 @@ fn debug_is_a_short_line() {
     let buffer = Buffer::from_slice(&stream, &[1u32, 2, 3]).unwrap();
     assert_eq!(
         format!("{stream:?}"),
-        "Stream { device: Device(CPU), queue: immediate }"
+        "Stream { device: Device(CPU), queue: deferred }"
     );
     assert_eq!(
         format!("{buffer:?}"),

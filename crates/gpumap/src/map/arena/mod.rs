@@ -184,7 +184,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
 
     fn of(ids: Map<K, u32>, growth: Growth) -> Result<Self> {
         let cells = ids.capacity();
-        let arena = Arena::new(Stream::new(ids.device())?, Self::SIZE, cells)?;
+        let arena = Arena::new(Stream::of_calls(ids.device())?, Self::SIZE, cells)?;
         Ok(Self {
             ids,
             arena: Lock::new(arena),

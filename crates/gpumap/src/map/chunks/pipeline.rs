@@ -49,7 +49,7 @@ struct Copying<K, V> {
 impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
     pub fn new(map: &'m Map<K, V>, pairs: usize) -> Result<Self> {
         let scratch = map.core().scratch.take()?;
-        let copies = Stream::new(map.device())?;
+        let copies = Stream::of_calls(map.device())?;
         let table = map.core().table.read().share(&copies)?;
         let (_, chunks) = table.chunks()?;
         let chunk_slots = (CHUNK_SLABS * table.shape.slab_slots) as usize;

@@ -37,7 +37,7 @@ unsafe impl Sync for Completion {}
 impl Completion {
     /// Some new completions, for so many verbs each.
     pub(super) fn allocate(device: &Device, completions: usize, verbs: usize) -> Result<Vec<Self>> {
-        let stream = Stream::new(device)?;
+        let stream = Stream::of_calls(device)?;
         let mut counters = Buffer::zeroed(&stream, completions * verbs * WORDS)?;
         let mut mirror = PinnedBuffer::zeroed(device, completions * verbs * MIRRORED)?;
         let first = Counters {

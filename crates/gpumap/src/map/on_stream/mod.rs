@@ -40,9 +40,7 @@ use queue::Queue;
 /// queued on a buffer's own stream after the call, its freeing too, comes after the call on the
 /// device.
 ///
-/// A batch that may not fit makes the call wait and grow the map, as without a stream. On the CPU the call itself runs
-/// the kernel, whatever there is room for, and its answer is ready when it returns: an executor of futures that makes the
-/// call is blocked meanwhile.
+/// A batch that may not fit makes the call wait and grow the map, as without a stream.
 #[derive(Clone)]
 pub struct OnStream<'m, K: Key, V: Value> {
     queue: Queue<'m>,

@@ -69,7 +69,7 @@ pub fn histogram_even<T: Sample>(
     bins: usize,
     form: Form,
 ) -> Result<Histogram> {
-    let counts = Stream::new(rank.device()).and_then(|stream| Buffer::zeroed(&stream, bins));
+    let counts = Stream::of_calls(rank.device()).and_then(|stream| Buffer::zeroed(&stream, bins));
     let mut counts = rank.together(counts)?;
     let Outside { below, above } =
         histogram_even_into(primitives, rank, input, range, &mut counts, form)?;
@@ -143,7 +143,7 @@ fn distributed<T: Sample>(
 
     let mut ready = None;
     let made = even(&range, bins).and_then(|binning| {
-        let stream = Stream::new(rank.device())?;
+        let stream = Stream::of_calls(rank.device())?;
         let piece = Buffer::<u64>::zeroed(&stream, mine)?;
         // Others add to it from now on.
         stream.synchronize()?;

@@ -69,7 +69,7 @@ pub(super) struct Core {
 impl Core {
     pub fn new(device: &Device, key_bytes: usize, plan: Plan, groups: usize) -> Result<Self> {
         let rows = rows::Core::new(device, key_bytes, groups, crate::map::random_seed())?;
-        let stream = Stream::new(device)?;
+        let stream = Stream::of_calls(device)?;
         let words = Buffer::unwritten(&stream, groups.saturating_mul(plan.stride()))?;
         stream.synchronize()?;
         Ok(Self {

@@ -81,7 +81,7 @@ impl Nccl {
         let (rank, ranks) = (membership.rank(), membership.ranks());
         let limits = Limits::new(membership.timeout());
         expect_gpu(device)?;
-        let stream = Stream::new(device)?;
+        let stream = Stream::of_calls(device)?;
         let communicator =
             Communicator::join(library()?, device, &membership.id(), [rank, ranks], limits)?;
         Ok(Self {

@@ -74,7 +74,7 @@ impl PeerExchange {
     fn link(&mut self, other: &Stream) -> Result<Stream> {
         let link = match self.link.take() {
             Some(link) => link,
-            None => Stream::new(other.device())?,
+            None => Stream::of_calls(other.device())?,
         };
         Ok(self.link.insert(link).clone())
     }

@@ -3,13 +3,14 @@
 //!
 //! | kind | when work runs | for |
 //! |---|---|---|
-//! | immediate | at once, on the thread that queues it | every device but the next |
-//! | [deferred](deferred) | later, in a seeded order that keeps only what streams and events promise | tests of order |
+//! | immediate | at once, on the thread that queues it | streams of the library's own calls, which wait for their work; the checked executor |
+//! | [deferred](deferred) | later, on a thread of the stream's own, or of a caller that waits | streams of callers |
+//! | deferred, drawn | later, in a seeded order that keeps only what streams and events promise | tests of order |
 
 mod deferred;
 
 use gpumap_simt::executor::{Executor, Fault};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::callback::Callback;
 use crate::error::{Error, Result};
@@ -19,18 +20,55 @@ pub(crate) use deferred::{Point, Scheduler};
 /// A queue of the CPU back end.
 #[derive(Debug)]
 pub(super) enum HostQueue {
-    /// Held while something runs, so that threads that share a stream keep its order.
-    Immediate(Mutex<()>),
+    Immediate(Immediate),
     Deferred(deferred::Queue),
 }
 
-impl HostQueue {
-    /// A queue of a device, whose work runs later if the device has a scheduler.
-    pub fn new(scheduler: Option<&Scheduler>) -> Self {
-        match scheduler {
-            None => Self::Immediate(Mutex::new(())),
-            Some(scheduler) => Self::Deferred(scheduler.queue()),
+/// A queue on which work has ended when the call returns that queues it.
+#[derive(Debug, Default)]
+pub(super) struct Immediate {
+    /// What other queues of the device are run by.
+    others: Option<Scheduler>,
+    /// Points of those that come before what is queued next. Locked while something runs, so that threads that share a
+    /// stream keep its order.
+    before: Mutex<Vec<Point>>,
+}
+
+impl Immediate {
+    /// Waits for the points, each of which is waited for once. A fault that was before one of them remains to be reported by
+    /// waits for its own stream.
+    fn reach(&self) -> Result<MutexGuard<'_, Vec<Point>>> {
+        let mut before = self.before.lock();
+        let mut outcome = Ok(());
+        for point in before.drain(..) {
+            let others = self.others.as_ref();
+            outcome = outcome.and(others.map_or(Ok(()), |others| others.pass(point)));
         }
+        outcome.map(|()| before)
+    }
+
+    fn has_ended(&self) -> bool {
+        let before = self.before.lock();
+        let is_behind = |point: &Point| {
+            let others = self.others.as_ref();
+            others.is_none_or(|others| others.is_behind(*point))
+        };
+        before.iter().all(is_behind)
+    }
+}
+
+impl HostQueue {
+    /// A queue whose work runs at once, after that of other queues of the device that it waits for.
+    pub fn immediate(others: Option<&Scheduler>) -> Self {
+        Self::Immediate(Immediate {
+            others: others.cloned(),
+            before: Mutex::default(),
+        })
+    }
+
+    /// A queue whose work runs later.
+    pub fn deferred(scheduler: &Scheduler) -> Self {
+        Self::Deferred(scheduler.queue())
     }
 
     /// Runs some work in the order of the queue. A kernel that faults is an error of this call, or
@@ -44,8 +82,8 @@ impl HostQueue {
         work: impl FnOnce(&Executor) -> Result<(), Fault> + Send + 'static,
     ) -> Result<()> {
         match self {
-            Self::Immediate(order) => {
-                let _order = order.lock();
+            Self::Immediate(queue) => {
+                let _order = queue.reach()?;
                 work(executor).map_err(Error::from)
             }
             Self::Deferred(queue) => {
@@ -55,10 +93,13 @@ impl HostQueue {
         }
     }
 
-    /// Calls the host in the order of the queue.
+    /// Calls the host in the order of the queue, however what was before has ended.
     pub fn call(&self, f: Callback) {
         match self {
-            Self::Immediate(_) => f(),
+            Self::Immediate(queue) => {
+                let _order = queue.reach();
+                f();
+            }
             Self::Deferred(queue) => queue.call(f),
         }
     }
@@ -73,7 +114,10 @@ impl HostQueue {
     /// Frees memory in the order of the queue.
     pub fn free(&self, block: HostBlock) {
         match self {
-            Self::Immediate(_) => drop(block),
+            Self::Immediate(queue) => {
+                let _order = queue.reach();
+                drop(block);
+            }
             Self::Deferred(queue) => queue.free(block),
         }
     }
@@ -81,7 +125,7 @@ impl HostQueue {
     /// Waits for everything queued so far.
     pub fn wait(&self) -> Result<()> {
         match self {
-            Self::Immediate(_) => Ok(()),
+            Self::Immediate(queue) => queue.reach().map(drop),
             Self::Deferred(queue) => queue.wait(),
         }
     }
@@ -89,29 +133,33 @@ impl HostQueue {
     /// Whether everything queued so far has ended.
     pub fn has_ended(&self) -> Result<bool> {
         match self {
-            Self::Immediate(_) => Ok(true),
+            Self::Immediate(queue) => Ok(queue.has_ended()),
             Self::Deferred(queue) => queue.has_ended(),
         }
     }
 
-    /// The point after everything queued so far; none if that has ended.
-    pub fn point(&self) -> Option<Point> {
+    /// The point after everything queued so far; none if that has ended, which an immediate queue waits for.
+    pub fn point(&self) -> Result<Option<Point>> {
         match self {
-            Self::Immediate(_) => None,
-            Self::Deferred(queue) => Some(queue.point()),
+            Self::Immediate(queue) => queue.reach().map(|_| None),
+            Self::Deferred(queue) => Ok(Some(queue.point())),
         }
     }
 
     /// Lets what is queued from now on wait for a point.
-    pub fn wait_for(&self, point: Option<Point>) {
-        if let (Self::Deferred(queue), Some(point)) = (self, point) {
-            queue.wait_for(point);
+    pub fn wait_for(&self, point: Point) {
+        match self {
+            Self::Immediate(queue) => queue.before.lock().push(point),
+            Self::Deferred(queue) => queue.wait_for(point),
         }
     }
 
-    /// Whether work is run later, and so is to be counted when it is queued.
-    pub fn defers(&self) -> bool {
-        matches!(self, Self::Deferred(_))
+    /// Whether there may be something to wait for.
+    pub fn may_be_busy(&self) -> bool {
+        match self {
+            Self::Immediate(queue) => !queue.before.lock().is_empty(),
+            Self::Deferred(_) => true,
+        }
     }
 }
 

@@ -1,33 +1,37 @@
-//! Streams whose work runs later: a test mode of the CPU back end, in which a missing ordering is a wrong
-//! answer.
+//! Streams whose work runs later.
 //!
-//! What is queued on a stream is kept. The host runs it, one step of one stream after the other, when it waits for something,
-//! queries the progress of something, or queues more. Which stream comes next is drawn from a seed, and only the
-//! order within each stream and the points that streams wait for are respected. So work may run long after
-//! the call that queued it, or as soon as it is queued, before the work of another stream or after it: whatever a GPU
-//! may do.
+//! What is queued on a stream is kept. Its steps are taken one after the other, in the order of the stream and of the points that
+//! it waits for. There are two kinds:
+//!
+//! - **By a thread.** The stream has a thread of its own, which takes its steps. A caller that waits takes steps that the wait needs
+//!   itself, so that it need not wait for that thread to wake; except callbacks, which may take locks that the caller has. The thread is
+//!   started by the first step, and ends when the stream has been dropped and everything on it has run. If the system starts none, a
+//!   call returns when what it queued has run. A stream keeps [`MOST_STEPS`] steps: a caller that queues more waits.
+//! - **Drawn.** A test mode, in which a missing ordering is a wrong answer. There are no threads: the host runs steps when it waits for
+//!   something, queries the progress of something, or queues more. Which stream comes next is drawn from a seed. So work may run long
+//!   after the call that queued it, or as soon as it is queued, before the work of another stream or after it: whatever a GPU may do.
+//!   With one thread a seed is one order. Several threads that wait run steps of different streams at the same time.
 //!
 //! | | as CUDA has it |
 //! |---|---|
-//! | a wait | runs what it needs, and a part of the rest that is drawn |
-//! | a question | runs some steps, and says what is so |
+//! | a wait | returns when what was queued before has run; drawn, it runs what it needs and a part of the rest |
+//! | a question | says what is so; drawn, it runs some steps first |
 //! | an event | is the point after what was queued when it was recorded |
-//! | memory | is full of rubbish from the point of its stream on at which it was allocated; it is freed at such a point, filled with a pattern, and watched for writes |
+//! | memory | is freed at a point of its stream; drawn, it is full of rubbish from such a point on, and filled with a pattern and watched for writes once it is freed |
 //! | copies from and to the host | are made when their turn comes, whatever memory it is |
 //! | a stream that is dropped | runs to its end |
 //! | a kernel that faults | is reported by waits for anything that was queued after it before the first such wait ended, also on streams that waited for it; what is queued there does not run |
-//! | a host callback | is made without being waited for, on a thread of their own, on which the device [refuses](Scheduler::is_in_callback) to do anything |
-//!
-//! With one thread a seed is one order. Several threads that wait run steps of different streams at the same time.
+//! | a host callback | is made on a thread that waits for nothing else, on which the device [refuses](Scheduler::is_in_callback) to do anything |
 
 mod quarantine;
 mod state;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use std::cell::Cell;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread;
 
@@ -35,16 +39,30 @@ use gpumap_simt::executor::Executor;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::{Address, HostBytes, host_bytes};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::HostBlock;
 use crate::stream::callback::Callback;
 use quarantine::FRESH;
 pub(crate) use state::Point;
-use state::{Line, Needed, State, Step, Work};
+use state::{Drawn, Line, Needed, State, Step, Work};
+
+/// How many steps a stream with a thread keeps, as many as a CUDA stream or more.
+const MOST_STEPS: usize = 1024;
 
 struct Shared {
     state: Mutex<State>,
     ended: Condvar,
+    /// What runs kernels; the checked one of the process if none.
+    executor: Option<Arc<Executor>>,
+    /// What the order is drawn from; none if streams have threads.
+    seed: Option<u64>,
+}
+
+impl Shared {
+    fn executor(&self) -> &Executor {
+        let executor = self.executor.as_deref();
+        executor.unwrap_or_else(|| Executor::global())
+    }
 }
 
 thread_local! {
@@ -55,7 +73,6 @@ thread_local! {
 #[derive(Clone)]
 pub(crate) struct Scheduler {
     shared: Arc<Shared>,
-    seed: u64,
 }
 
 /// A stream's end of it.
@@ -66,19 +83,31 @@ pub(in crate::stream) struct Queue {
 }
 
 impl Scheduler {
+    /// Streams with threads, which run kernels on this executor.
+    pub fn with_threads(executor: Arc<Executor>) -> Self {
+        Self::of(Some(executor), None, None)
+    }
+
+    /// Streams whose order is drawn from a seed.
     #[cfg(feature = "unstable-testing")]
-    pub fn new(seed: u64) -> Self {
+    pub fn drawn(seed: u64) -> Self {
+        Self::of(None, Some(seed), Some(Drawn::new(seed)))
+    }
+
+    fn of(executor: Option<Arc<Executor>>, seed: Option<u64>, drawn: Option<Drawn>) -> Self {
         Self {
             shared: Arc::new(Shared {
-                state: Mutex::new(State::new(seed)),
+                state: Mutex::new(State::new(drawn)),
                 ended: Condvar::new(),
+                executor,
+                seed,
             }),
-            seed,
         }
     }
 
-    pub fn seed(&self) -> u64 {
-        self.seed
+    /// The seed that the order is drawn from; none if streams have threads.
+    pub fn seed(&self) -> Option<u64> {
+        self.shared.seed
     }
 
     /// Whether this thread runs a callback of a stream, which must not call the device.
@@ -101,20 +130,31 @@ impl Scheduler {
         outcome
     }
 
+    /// Waits until a point has been reached, for something that is queued nowhere: a fault before it is an error, and
+    /// remains to be reported by waits.
+    pub fn pass(&self, point: Point) -> Result<()> {
+        let state = self.reach(point);
+        let line = state.lines.get(&point.line);
+        let fault = line.and_then(|line| line.failure(point.step)).cloned();
+        tell(state);
+        fault.map_or(Ok(()), |fault| Err(Error::from(fault)))
+    }
+
+    /// Whether a point has been reached, well or not.
+    pub fn is_behind(&self, point: Point) -> bool {
+        self.shared.state.lock().has_reached(point)
+    }
+
     fn reach(&self, point: Point) -> MutexGuard<'_, State> {
         let mut state = self.shared.state.lock();
-        let eager = [0, 1, 3][state.random.below(3) as usize];
+        let eager = [0, 1, 3][state.below(3) as usize];
         loop {
             let needed = match state.needed(point) {
                 Needed::Nothing => break,
                 Needed::Step(line) => Some(line),
                 Needed::Patience => None,
             };
-            let drawn = match state.random.below(4) < eager {
-                true => state.any(),
-                false => None,
-            };
-            match drawn.or(needed) {
+            match state.draw(eager).or(needed) {
                 Some(line) => state = self.step(state, line),
                 None => self.shared.ended.wait(&mut state),
             }
@@ -125,9 +165,9 @@ impl Scheduler {
     /// Whether a point has been reached; after some more steps, so that repeated queries end.
     pub fn has_reached(&self, point: Point) -> Result<bool> {
         let mut state = self.shared.state.lock();
-        for _ in 0..state.random.below(3) {
+        for _ in 0..state.below(3) {
             let needed = match state.needed(point) {
-                Needed::Step(line) if state.random.below(2) == 0 => Some(line),
+                Needed::Step(line) if state.below(2) == 0 => Some(line),
                 _ => None,
             };
             if let Some(line) = needed.or_else(|| state.any()) {
@@ -163,36 +203,36 @@ impl Scheduler {
         outcome
     }
 
-    /// Notes memory of the host that the device reaches by itself.
+    /// Notes memory of the host that the device reaches by itself, where an order is drawn.
     pub fn lock(&self, block: &HostBlock) {
         let bytes = host_bytes(block.ptr, block.bytes());
-        self.shared.state.lock().locked.push(bytes);
+        if let Some(drawn) = &mut self.shared.state.lock().drawn {
+            drawn.locked.push(bytes);
+        }
     }
 
     /// Frees such memory, now.
     pub fn free_locked(&self, block: HostBlock) {
         let bytes = host_bytes(block.ptr, block.bytes());
         let mut state = self.shared.state.lock();
-        state.locked.retain(|locked| *locked != bytes);
         let overlaps = |step: &Step| match step {
             Step::Work {
                 host: Some(host), ..
             } => host.start < bytes.end && bytes.start < host.end,
             _ => false,
         };
-        if state
-            .lines
-            .values()
-            .flat_map(|line| &line.steps)
-            .any(overlaps)
-        {
-            let message = "locked memory was freed, and a copy from or to it is queued still";
-            state.note(Err(message.to_owned()));
-            // It must stay: the copy is to come.
-            mem::forget(block);
-        } else {
-            let outcome = state.quarantine.put(block);
-            state.note(outcome);
+        let mut steps = state.lines.values().flat_map(|line| &line.steps);
+        let is_used = steps.any(overlaps);
+        if let Some(drawn) = &mut state.drawn {
+            drawn.locked.retain(|locked| *locked != bytes);
+            if is_used {
+                let message = "locked memory was freed, and a copy from or to it is queued still";
+                drawn.note(Err(message.to_owned()));
+                // It must stay: the copy is to come.
+                mem::forget(block);
+            } else {
+                drawn.put(block);
+            }
         }
         tell(state);
     }
@@ -200,10 +240,8 @@ impl Scheduler {
     /// Whether an address is of such memory.
     pub fn has_locked(&self, address: *const u8) -> bool {
         let state = self.shared.state.lock();
-        state
-            .locked
-            .iter()
-            .any(|locked| locked.contains(&address.addr()))
+        let mut locked = state.drawn.iter().flat_map(|drawn| &drawn.locked);
+        locked.any(|locked| locked.contains(&address.addr()))
     }
 
     /// Takes the next step of a queue, which has one that can be taken.
@@ -221,17 +259,21 @@ impl Scheduler {
             Step::Work { work, .. } => {
                 if !is_void {
                     drop(state);
-                    let outcome = work(Executor::global());
+                    let run = || work(self.shared.executor());
+                    let outcome = catch_unwind(AssertUnwindSafe(run));
                     state = self.shared.state.lock();
-                    if let (Err(fault), Some(line)) = (outcome, state.lines.get_mut(&at)) {
-                        line.fail(number, fault);
+                    match (outcome, state.lines.get_mut(&at)) {
+                        (Ok(Err(fault)), Some(line)) => line.fail(number, fault),
+                        (Ok(_), _) => {}
+                        // A kernel that panics has faulted, so this is a bug of the library: those that wait must not hang.
+                        (Err(panic), _) => {
+                            drop(self.end(state, at));
+                            resume_unwind(panic);
+                        }
                     }
                 }
             }
-            Step::Free(block) => {
-                let outcome = state.quarantine.put(block);
-                state.note(outcome);
-            }
+            Step::Free(block) => state.free(block),
             Step::Wait(before) => {
                 let told = state.lines.get(&before.line);
                 let fault = told.and_then(|line| line.failure(before.step)).cloned();
@@ -241,16 +283,21 @@ impl Scheduler {
             }
             Step::Call(f) => {
                 let scheduler = self.clone();
+                let is_drawn = state.drawn.is_some();
                 drop(state);
-                // A thread of its own: it may wait, and does not have the locks of this one.
-                thread::spawn(move || {
-                    IN_CALLBACK.set(true);
+                let call = move || {
+                    let before = IN_CALLBACK.replace(true);
                     // A panic ends the callback, as it would on a thread of the driver's.
                     let _ = catch_unwind(AssertUnwindSafe(f));
-                    IN_CALLBACK.set(false);
+                    IN_CALLBACK.set(before);
                     let state = scheduler.shared.state.lock();
                     drop(scheduler.end(state, at));
-                });
+                };
+                match is_drawn {
+                    // A thread of its own: it may wait, and does not have the locks of this one.
+                    true => drop(thread::spawn(call)),
+                    false => call(),
+                }
                 return self.shared.state.lock();
             }
         }
@@ -264,6 +311,7 @@ impl Scheduler {
             line.ended += 1;
         }
         state.tidy(at);
+        worker::wake(&state);
         self.shared.ended.notify_all();
         state
     }
@@ -277,12 +325,18 @@ impl Queue {
     /// The device makes the call by itself: nothing may wait for it except what it wakes.
     pub fn call(&self, f: Callback) {
         self.push(Step::Call(f));
+        if self.scheduler.seed().is_none() {
+            return;
+        }
         let (scheduler, point) = (self.scheduler.clone(), self.point());
         thread::spawn(move || drop(scheduler.reach(point)));
     }
 
-    /// Until the queue comes here, memory is not valid: whatever is written to it before is lost.
+    /// Until the queue comes here, memory is not valid where the order is drawn: whatever is written to it before is lost.
     pub fn allocated(&self, block: &HostBlock) {
+        if self.scheduler.seed().is_none() {
+            return;
+        }
         let (to, bytes) = (Address::of(block.ptr), block.bytes());
         let work = move |_: &Executor| {
             // SAFETY: the block is freed in the order of this queue, so after this.
@@ -296,11 +350,22 @@ impl Queue {
     }
 
     pub fn free(&self, block: HostBlock) {
-        self.push(Step::Free(block));
+        match self.is_empty() {
+            true => drop(block),
+            false => self.push(Step::Free(block)),
+        }
     }
 
     pub fn wait_for(&self, point: Point) {
         self.push(Step::Wait(point));
+    }
+
+    /// Whether everything has run, and nothing is drawn.
+    fn is_empty(&self) -> bool {
+        let state = self.scheduler.shared.state.lock();
+        let line = state.lines.get(&self.line);
+        let has_run = |line: &Line| line.steps.is_empty() && !line.is_running;
+        state.drawn.is_none() && line.is_some_and(has_run)
     }
 
     pub fn point(&self) -> Point {
@@ -320,14 +385,18 @@ impl Queue {
         self.scheduler.has_reached(self.point())
     }
 
-    /// Queues a step, and takes some of any queue with one chance in four.
+    /// Queues a step. Where an order is drawn, it takes some of any queue with one chance in four.
     fn push(&self, step: Step) {
         let mut state = self.scheduler.shared.state.lock();
+        if state.drawn.is_none() {
+            drop(state);
+            return self.scheduler.hand_over(self.line, step);
+        }
         if let Some(line) = state.lines.get_mut(&self.line) {
             line.steps.push_back(step);
         }
-        if state.random.below(4) == 0 {
-            for _ in 0..state.random.below(4) {
+        if state.below(4) == 0 {
+            for _ in 0..state.below(4) {
                 if let Some(line) = state.any() {
                     state = self.scheduler.step(state, line);
                 }
@@ -342,14 +411,17 @@ impl Drop for Queue {
         let mut state = self.scheduler.shared.state.lock();
         if let Some(line) = state.lines.get_mut(&self.line) {
             line.is_open = false;
+            line.wake.notify_one();
         }
         state.tidy(self.line);
     }
 }
 
 impl Drop for Shared {
-    /// Runs what is left. Nothing else knows the device any more.
+    /// Runs what is left, which is something only where an order is drawn. Nothing else knows the device any more.
     fn drop(&mut self) {
+        let executor = self.executor.take();
+        let executor = executor.as_deref().unwrap_or_else(|| Executor::global());
         let state = self.state.get_mut();
         while let Some(at) = state.any() {
             let Some(line) = state.lines.get_mut(&at) else {
@@ -359,30 +431,28 @@ impl Drop for Shared {
             line.ended += 1;
             match line.steps.pop_front() {
                 Some(Step::Work { work, .. }) if !is_void => {
-                    if let Err(fault) = work(Executor::global()) {
+                    if let Err(fault) = work(executor) {
                         let first = line.ended;
                         line.fail(first, fault);
                     }
                 }
-                Some(Step::Free(block)) => {
-                    let outcome = state.quarantine.put(block);
-                    state.note(outcome);
-                }
+                Some(Step::Free(block)) => state.free(block),
                 Some(Step::Call(f)) => {
                     let _ = catch_unwind(AssertUnwindSafe(f));
                 }
                 Some(Step::Work { .. } | Step::Wait(_)) | None => {}
             }
         }
-        let outcome = state.quarantine.release_all();
-        state.note(outcome);
-        expect_kept(state.broken.take());
+        if let Some(drawn) = &mut state.drawn {
+            drawn.release_all();
+            expect_kept(drawn.take_broken());
+        }
     }
 }
 
 /// Reports a rule that was broken.
 fn tell(mut state: MutexGuard<'_, State>) {
-    let broken = state.broken.take();
+    let broken = state.drawn.as_mut().and_then(Drawn::take_broken);
     drop(state);
     expect_kept(broken);
 }
@@ -399,7 +469,7 @@ fn expect_kept(broken: Option<String>) {
 impl std::fmt::Debug for Scheduler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scheduler")
-            .field("seed", &self.seed)
+            .field("seed", &self.seed())
             .finish_non_exhaustive()
     }
 }

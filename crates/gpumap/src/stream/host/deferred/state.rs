@@ -1,8 +1,11 @@
 //! What the device knows of its queues, and which step comes next.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use gpumap_simt::executor::{Executor, Fault};
+
+use parking_lot::Condvar;
 
 use super::quarantine::Quarantine;
 use crate::error::{Error, Result};
@@ -36,6 +39,10 @@ pub(super) struct Line {
     pub is_running: bool,
     /// Whether more may come.
     pub is_open: bool,
+    /// Whether a thread of its own takes its steps.
+    pub has_worker: bool,
+    /// What that thread waits for while none can be taken.
+    pub wake: Arc<Condvar>,
     /// How often it is drawn, compared with others.
     weight: u64,
     failures: Vec<Failure>,
@@ -99,27 +106,67 @@ pub(super) enum Needed {
 }
 
 pub(super) struct State {
-    pub random: Random,
     pub lines: BTreeMap<u64, Line>,
     /// The number of the next queue.
     next: u64,
-    pub quarantine: Quarantine,
+    /// There where the order is drawn.
+    pub drawn: Option<Drawn>,
+}
+
+/// What tests draw an order from, and look at.
+pub(super) struct Drawn {
+    random: Random,
+    quarantine: Quarantine,
     /// Memory of the host that is locked.
     pub locked: Vec<HostBytes>,
     /// A rule that was broken, to be reported by the next call.
-    pub broken: Option<String>,
+    broken: Option<String>,
 }
 
-impl State {
+impl Drawn {
     #[cfg(feature = "unstable-testing")]
     pub fn new(seed: u64) -> Self {
         Self {
             random: Random(seed),
-            lines: BTreeMap::new(),
-            next: 0,
             quarantine: Quarantine::default(),
             locked: Vec::new(),
             broken: None,
+        }
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.random.below(bound)
+    }
+
+    /// Takes memory that is free now.
+    pub fn put(&mut self, block: HostBlock) {
+        let outcome = self.quarantine.put(block);
+        self.note(outcome);
+    }
+
+    /// Looks at all such memory that is left.
+    pub fn release_all(&mut self) {
+        let outcome = self.quarantine.release_all();
+        self.note(outcome);
+    }
+
+    pub fn note(&mut self, outcome: Result<(), String>) {
+        if let Err(message) = outcome {
+            self.broken.get_or_insert(message);
+        }
+    }
+
+    pub fn take_broken(&mut self) -> Option<String> {
+        self.broken.take()
+    }
+}
+
+impl State {
+    pub fn new(drawn: Option<Drawn>) -> Self {
+        Self {
+            lines: BTreeMap::new(),
+            next: 0,
+            drawn,
         }
     }
 
@@ -128,17 +175,28 @@ impl State {
         let line = self.next;
         self.next += 1;
         // Some are always late.
-        let weight = [1, 8, 64][self.random.below(3) as usize];
+        let drawn = self.drawn.as_mut();
+        let weight = drawn.map_or(1, |drawn| [1, 8, 64][drawn.below(3) as usize]);
         let new = Line {
             steps: VecDeque::new(),
             ended: 0,
             is_running: false,
             is_open: true,
+            has_worker: false,
+            wake: Arc::default(),
             weight,
             failures: Vec::new(),
         };
         self.lines.insert(line, new);
         line
+    }
+
+    /// Frees memory, which nothing that is queued uses any more.
+    pub fn free(&mut self, block: HostBlock) {
+        match &mut self.drawn {
+            Some(drawn) => drawn.put(block),
+            None => drop(block),
+        }
     }
 
     pub fn has_reached(&self, point: Point) -> bool {
@@ -156,6 +214,8 @@ impl State {
         while let Some(line) = self.lines.get(&at) {
             match line.steps.front() {
                 _ if line.is_running => return Needed::Patience,
+                // The caller may have locks that the call takes.
+                Some(Step::Call(_)) if line.has_worker => return Needed::Patience,
                 Some(&Step::Wait(before)) if !self.has_reached(before) => at = before.line,
                 Some(_) => return Needed::Step(at),
                 None => break,
@@ -164,23 +224,42 @@ impl State {
         Needed::Nothing
     }
 
-    /// A queue whose next step can run, drawn.
-    pub fn any(&mut self) -> Option<u64> {
-        let can_run = |line: &Line| match line.steps.front() {
+    /// Whether the next step of a queue can run.
+    pub fn can_run(&self, line: &Line) -> bool {
+        match line.steps.front() {
             _ if line.is_running => false,
             Some(&Step::Wait(before)) => self.has_reached(before),
             step => step.is_some(),
-        };
-        let lines = self.lines.iter().filter(|(_, line)| can_run(line));
+        }
+    }
+
+    /// A queue whose next step can run, drawn.
+    pub fn any(&mut self) -> Option<u64> {
+        let lines = self.lines.iter().filter(|(_, line)| self.can_run(line));
         let lines: Vec<_> = lines.map(|(&at, line)| (at, line.weight)).collect();
         let all = lines.iter().map(|(_, weight)| weight).sum();
-        let mut drawn = self.random.below(all);
+        let drawn = self.drawn.as_mut();
+        let mut drawn = drawn.map_or(0, |drawn| drawn.below(all));
         let at = lines.iter().find(|(_, weight)| {
             let is_it = drawn < *weight;
             drawn = drawn.saturating_sub(*weight);
             is_it
         });
         at.map(|&(at, _)| at)
+    }
+
+    /// A queue whose next step is to run with so many chances in four; none where no order is drawn.
+    pub fn draw(&mut self, chances: u64) -> Option<u64> {
+        let drawn = self.drawn.as_mut()?;
+        match drawn.below(4) < chances {
+            true => self.any(),
+            false => None,
+        }
+    }
+
+    /// A number below the bound; 0 where nothing is drawn.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.drawn.as_mut().map_or(0, |drawn| drawn.below(bound))
     }
 
     /// The result of a wait for a point that has been reached.
@@ -200,20 +279,14 @@ impl State {
             self.lines.remove(&at);
         }
     }
-
-    pub fn note(&mut self, outcome: Result<(), String>) {
-        if let Err(message) = outcome {
-            self.broken.get_or_insert(message);
-        }
-    }
 }
 
 /// Numbers that look drawn (SplitMix64): the same for the same seed.
-pub(super) struct Random(u64);
+struct Random(u64);
 
 impl Random {
     /// One less than `bound`, or 0.
-    pub fn below(&mut self, bound: u64) -> u64 {
+    fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
