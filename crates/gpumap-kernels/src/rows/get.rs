@@ -88,7 +88,17 @@ unsafe fn get<U: Unit>(args: &RowGetArgs) {
                 gpumap_simt::native::prefetch(view.slot(hash.home(view.buckets) * BUCKET_SLOTS));
                 hash
             };
-            super::upkeep::in_block(args.n, fetch, |i, hash, _| {
+            // The key of the first slot with its tag, as a rule its own.
+            // SAFETY: slots of the map.
+            let pass = |hash: Hash| unsafe {
+                let seen = view.bucket(hash.home(view.buckets));
+                let alike = seen.which(|slot| slot.tag() == hash.tag());
+                if alike != 0 {
+                    let row = seen.slot(alike.trailing_zeros()).number();
+                    gpumap_simt::native::prefetch(view.key::<U>(row));
+                }
+            };
+            super::upkeep::in_block_by_way_of(args.n, fetch, pass, |i, hash, _| {
                 let key = view.key_in::<U>(args.batch, i);
                 // SAFETY: as above.
                 answer(i, unsafe { look_up(view, key, hash) });

@@ -196,14 +196,21 @@ unsafe fn count(args: &RowCountsArgs) {
 
 /// Keys in flight of a native block.
 #[cfg(not(target_arch = "nvptx64"))]
-const AHEAD: usize = 16;
+const AHEAD: u32 = 16;
 
 /// Serves the keys of a native block one after the other, with what `fetch` has said of each, [`AHEAD`] keys before. `serve`
 /// is told which is the last one.
 #[cfg(not(target_arch = "nvptx64"))]
-pub(super) fn in_block<T: Copy>(
+pub(super) fn in_block<T: Copy>(n: u64, fetch: impl Fn(u32) -> T, serve: impl FnMut(u32, T, bool)) {
+    in_block_by_way_of(n, fetch, |_| (), serve);
+}
+
+/// The same; half-way `pass` is told what `fetch` has said, of all keys but the first few.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(super) fn in_block_by_way_of<T: Copy>(
     n: u64,
     fetch: impl Fn(u32) -> T,
+    pass: impl Fn(T),
     mut serve: impl FnMut(u32, T, bool),
 ) {
     let threads = u64::from(thread::block_dim_x());
@@ -213,13 +220,15 @@ pub(super) fn in_block<T: Copy>(
         return;
     }
     let (first, end) = (first as u32, end as u32);
-    let mut ring: [T; AHEAD] = core::array::from_fn(|i| fetch((first + i as u32).min(end - 1)));
+    let place_of = |i: u32| ((i - first) % AHEAD) as usize;
+    let mut ring: [T; AHEAD as usize] =
+        core::array::from_fn(|i| fetch((first + i as u32).min(end - 1)));
     for i in first..end {
-        let place = &mut ring[(i - first) as usize % AHEAD];
-        let fetched = *place;
-        if end - i > AHEAD as u32 {
-            *place = fetch(i + AHEAD as u32);
+        let fetched = ring[place_of(i)];
+        if end - i > AHEAD {
+            ring[place_of(i)] = fetch(i + AHEAD);
         }
+        pass(ring[place_of(i + AHEAD / 2)]);
         serve(i, fetched, i + 1 == end);
     }
 }
