@@ -151,6 +151,7 @@ mod guide {
         ChainedMaps "chained-maps.md"
         RowMaps "row-maps.md"
         Groups "groups.md"
+        Joins "joins.md"
         SeveralGpus "several-gpus.md"
         Program "program.md"
         FileFormat "file-format.md"

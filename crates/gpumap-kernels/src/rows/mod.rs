@@ -10,6 +10,7 @@
 //! | `get` | lookups |
 //! | `upkeep` | slots made anew from rows, claims taken back, rows counted |
 //! | `aggregate` | sums and other aggregates of columns by row |
+//! | `join` | pairs of places with equal keys |
 //!
 //! A slot has 8 bytes: 32 bits of the key's hash and 32 of its row. The key itself lies in an array, at its row, and is
 //! compared there. So keys of any width, and of any bit pattern, are stored by an exchange of 8 bytes.
@@ -36,6 +37,7 @@ mod aggregate;
 mod claim;
 mod commit;
 mod get;
+mod join;
 mod key;
 mod slot;
 mod upkeep;
@@ -48,6 +50,9 @@ pub use aggregate::{
 pub use claim::RowClaimArgs;
 pub use commit::RowCommitArgs;
 pub use get::RowGetArgs;
+pub use join::{
+    JoinCountArgs, JoinPlaceArgs, JoinProbe, JoinTicketsArgs, JoinWriteArgs, SHARE, STRIP,
+};
 pub use key::{Hash, Unit};
 pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, RowSlot};
 pub use upkeep::{RowCountOwnersArgs, RowCountsArgs, RowRebuildArgs, RowReleaseArgs};
@@ -61,6 +66,8 @@ pub use claim::{ROW_CLAIM_4, ROW_CLAIM_8, ROW_CLAIM_16};
 pub use commit::{ROW_COMMIT_4, ROW_COMMIT_8, ROW_COMMIT_16};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use get::{ROW_GET_4, ROW_GET_8, ROW_GET_16};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use join::{JOIN_COUNT, JOIN_PLACE, JOIN_TICKETS, JOIN_WRITE};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use key::hash;
 #[cfg(not(target_arch = "nvptx64"))]

@@ -1,5 +1,5 @@
 //! Data-parallel primitives over arrays, as in CUB and thrust: scans, reductions, filters,
-//! histograms, partitions, counts of keys, unique keys, aggregates by key.
+//! histograms, partitions, counts of keys, unique keys, aggregates by key, joins.
 //!
 //! A [`Primitives`] handle owns the scratch memory of its calls, so that a call in the steady
 //! state, from device memory to device memory, allocates nothing. Inputs are anything that is an
@@ -39,6 +39,7 @@ mod element;
 mod filter;
 mod group_by;
 mod histogram;
+mod join;
 mod partition;
 mod predicate;
 mod reduce;
@@ -51,6 +52,7 @@ pub use group_by::{
     Aggregate, Aggregates, Count, GroupBy, Grouped, Grouping, Max, Mean, Min, Push, Sum,
 };
 pub use histogram::{Histogram, Outside, Sample};
+pub use join::{Join, JoinTable, Pairs};
 pub(crate) use partition::scatter_tile;
 pub use partition::{Digit, MAX_PARTS};
 pub use predicate::Predicate;

@@ -245,14 +245,17 @@ impl Core {
         }
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
         let keys = unsafe { Keys::stage(&mut scratch, keys, self.key_bytes) }?;
-        {
-            let table = self.table.read();
-            self.expect_sound()?;
-            let [rows, _] = targets.each_mut().map(address_of);
-            self.launch_get(&scratch, &table, keys, rows.cast(), ptr::null_mut())?;
-            scratch.wait()?;
-        }
+        let [rows, _] = targets.each_mut().map(address_of);
+        self.get_staged(&scratch, keys, rows.cast())?;
         scratch.copy_all_to_host(targets.into_iter().flatten())
+    }
+
+    /// Looks up the row of each staged key, into memory of the device.
+    pub fn get_staged(&self, scratch: &Workspace, keys: Keys, rows: *mut u32) -> Result<()> {
+        let table = self.table.read();
+        self.expect_sound()?;
+        self.launch_get(scratch, &table, keys, rows, ptr::null_mut())?;
+        scratch.wait()
     }
 
     /// All keys in the order of their rows, as a vector of the host. Those have so many bytes.

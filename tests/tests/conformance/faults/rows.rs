@@ -1,10 +1,11 @@
 //! Row maps.
 
 use gpumap::bytemuck::Pod;
-use gpumap::primitives::{Count, GroupBy, Primitives, Sum};
-use gpumap::{Result, RowMap};
+use gpumap::primitives::{Count, GroupBy, JoinTable, Pairs, Primitives, Sum};
+use gpumap::{Buffer, Result, RowMap, Stream};
 use gpumap_tests::faults::{
-    Exception, try_every_call, try_every_call_but, try_every_call_of_making,
+    Contents, Exception, Subject, sorted, try_every_call, try_every_call_but,
+    try_every_call_of_making,
 };
 use gpumap_tests::{Target, on_every_target};
 
@@ -103,5 +104,76 @@ fn groups() {
     on_every_target(|on| {
         body::<u64>(on);
         body::<[u32; 3]>(on);
+    });
+}
+
+/// A build side and a probe side of 60 keys, each of which comes twice. Nothing changes them.
+struct Sides<K: Pod> {
+    table: JoinTable<K>,
+    probe: Vec<K>,
+}
+
+impl<K: Pod> Sides<K> {
+    /// Ten keys are on both sides. Those of the build side come once or twice.
+    fn new(on: &Target, times: usize) -> Result<Self> {
+        let build = keys::<K>(0..40);
+        Ok(Self {
+            table: JoinTable::new(on.device(), &build[..40 * times])?,
+            probe: keys(30..90),
+        })
+    }
+}
+
+impl<K: Pod> Subject for Sides<K> {
+    fn contents(&self) -> Result<Contents> {
+        let pairs = self.table.join(&self.probe).left()?;
+        Ok(sorted((pairs.left, pairs.right)))
+    }
+    fn len(&self) -> usize {
+        let of_both = self.table.len() / self.table.distinct() * 2 * 10;
+        of_both + 2 * 50
+    }
+    fn clear(&self) -> Result<()> {
+        self.contents().map(drop)
+    }
+}
+
+#[test]
+fn joins() {
+    fn body<K: Pod>(on: &Target, times: usize) {
+        let build = |on: &Target| Sides::<K>::new(on, times);
+        let name = |verb: &str| format!("joins: {verb}, keys {times} times");
+        let in_order = |pairs: Pairs| sorted((pairs.left, pairs.right));
+        try_every_call(on, &name("inner"), build, |sides| {
+            sides.table.join(&sides.probe).inner().map(in_order)
+        });
+        try_every_call(on, &name("semi and anti"), build, |sides| {
+            let join = || sides.table.join(&sides.probe);
+            Ok((join().semi()?, join().anti()?))
+        });
+        try_every_call(on, &name("left_into"), build, |sides| {
+            let stream = Stream::new(sides.table.device())?;
+            let mut left = Buffer::<u32>::zeroed(&stream, sides.len())?;
+            let mut right = Buffer::<u32>::zeroed(&stream, sides.len())?;
+            let join = sides.table.join(&sides.probe);
+            let found = join.left_into(&mut left, &mut right)?;
+            Ok((found, sorted((left.to_vec()?, right.to_vec()?))))
+        });
+        try_every_call(on, &name("beside"), build, |sides| {
+            let primitives = Primitives::new(sides.table.device());
+            let twice = [&sides.probe[..], &sides.probe[..30]].concat();
+            let pairs = primitives.join(&sides.probe, &twice).inner()?;
+            Ok((
+                in_order(pairs),
+                primitives.join(&sides.probe, &twice).semi()?,
+            ))
+        });
+        try_every_call_of_making(on, &name("build"), build);
+    }
+    on_every_target(|on| {
+        for times in [1, 2] {
+            body::<u64>(on, times);
+            body::<[u32; 3]>(on, times);
+        }
     });
 }

@@ -4,6 +4,7 @@ mod beside;
 mod collisions;
 mod groups;
 mod interleaved;
+mod joins;
 mod room;
 mod unique;
 mod verbs;
