@@ -15,6 +15,7 @@ mod grow;
 mod histogram;
 mod host;
 mod inputs;
+mod joins;
 mod limit;
 mod mixed;
 mod ops;

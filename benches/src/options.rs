@@ -24,7 +24,7 @@ pub enum Suite {
     Repeats,
     /// Dumps at every load factor and number of submaps.
     RetrieveAll,
-    /// Row maps and unique keys of 8, 16 and 32 bytes, and aggregates by key.
+    /// Row maps and unique keys of 8, 16 and 32 bytes, aggregates by key, and joins.
     Rows,
     /// Maps from the size of a cache to the device's memory.
     Size,

@@ -18,7 +18,8 @@ pub fn run(bench: &mut Bench) -> Result<()> {
         run_keys::<[u64; 2]>(bench, percent)?;
         run_keys::<[u64; 4]>(bench, percent)?;
     }
-    crate::groups::run(bench)
+    crate::groups::run(bench)?;
+    crate::joins::run(bench)
 }
 
 fn run_keys<K: Word + Pod>(bench: &mut Bench, percent: usize) -> Result<()> {

@@ -88,6 +88,7 @@ fn rows_of_keys() {
             ("get, miss", 9),
             ("unique", 18),
             ("group by", 10),
+            ("join", 12),
         ],
     );
 }
