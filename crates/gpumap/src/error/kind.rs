@@ -77,6 +77,8 @@ impl Error {
             | Self::CapacityOverflow { .. }
             | Self::LengthMismatch { .. }
             | Self::Unsupported { .. }
+            | Self::Aggregates { .. }
+            | Self::ColumnType { .. }
             | Self::CopyLength { .. }
             | Self::OutputTooSmall { .. }
             | Self::OutOfRange { .. }

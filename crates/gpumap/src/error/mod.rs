@@ -185,6 +185,26 @@ pub enum Error {
         receiver: &'static str,
     },
 
+    /// A grouping has no aggregate, or too many.
+    #[error("a grouping with {given} aggregates: ask for one to {most}")]
+    Aggregates {
+        /// How many it has.
+        given: usize,
+        /// How many it may have.
+        most: usize,
+    },
+
+    /// Places for a column of answers have another type.
+    #[error("the places for column {column} are of {given}: pass places of {expected}")]
+    ColumnType {
+        /// Which, from 0.
+        column: usize,
+        /// The type of the answers.
+        expected: &'static str,
+        /// The type of the places.
+        given: &'static str,
+    },
+
     /// The two sides of a copy differ in length.
     #[error(
         "the two sides of a copy have {needed} and {given} elements: both need the same length"

@@ -164,6 +164,12 @@ fn of_each_variant() -> [Vec<Error>; 2] {
             needed: 1,
             given: 2,
         },
+        Error::Aggregates { given: 0, most: 1 },
+        Error::ColumnType {
+            column: 0,
+            expected: "u32",
+            given: "f32",
+        },
         Error::OutputTooSmall {
             needed: 2,
             given: 1,
@@ -223,7 +229,7 @@ fn each_error_says_whether_it_passes() {
     let kinds = transient.iter().chain(&lasting).map(std::mem::discriminant);
     let kinds: std::collections::HashSet<_> = kinds.collect();
     // A new one belongs in one of the lists: they have all of them.
-    assert_eq!(kinds.len(), 29);
+    assert_eq!(kinds.len(), 31);
 }
 
 /// What a group, a file and a PTX text can have.

@@ -21,7 +21,7 @@ pub trait Aggregate: sealed::Aggregate {
     type Output: Pod;
 }
 
-/// Aggregates of one grouping: a tuple of one to twelve.
+/// Aggregates of one grouping: a tuple of one to twelve, or [`Chosen`](super::Chosen) while the program runs.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tuple of one to twelve aggregates",
     label = "ask for at least one aggregate, and for at most twelve"
@@ -31,15 +31,23 @@ pub trait Aggregates: sealed::Aggregates {
     type Columns;
     /// Places for each of them on the device.
     type Places<'a>;
-    /// What is asked, in order.
-    #[doc(hidden)]
-    fn kinds() -> Vec<Kind>;
     /// Reads the columns.
     #[doc(hidden)]
     fn read(finished: &mut Finished<'_>) -> Result<Self::Columns>;
     /// Lets kernels write to places.
     #[doc(hidden)]
     fn place(places: Self::Places<'_>, targets: &mut Targets<'_>) -> Result<()>;
+}
+
+/// Aggregates that are known when the program is compiled: a tuple.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tuple of one to twelve aggregates",
+    label = "batches ask for the aggregates of a tuple"
+)]
+pub trait Fixed: Aggregates {
+    /// What is asked, in order.
+    #[doc(hidden)]
+    fn kinds() -> Vec<Kind>;
 }
 
 /// Aggregates that one more can be added to.
@@ -122,10 +130,6 @@ macro_rules! tuple {
             type Columns = ($(Vec<$a::Output>,)+);
             type Places<'a> = ($(BufferViewMut<'a, $a::Output>,)+);
 
-            fn kinds() -> Vec<Kind> {
-                vec![$(<$a as sealed::Aggregate>::KIND),+]
-            }
-
             fn read(finished: &mut Finished<'_>) -> Result<Self::Columns> {
                 Ok(($(finished.next::<$a::Output>()?,)+))
             }
@@ -134,6 +138,11 @@ macro_rules! tuple {
             fn place(($($a,)+): Self::Places<'_>, targets: &mut Targets<'_>) -> Result<()> {
                 $(targets.add($a)?;)+
                 Ok(())
+            }
+        }
+        impl<$($a: Aggregate),+> Fixed for ($($a,)+) {
+            fn kinds() -> Vec<Kind> {
+                vec![$(<$a as sealed::Aggregate>::KIND),+]
             }
         }
     };

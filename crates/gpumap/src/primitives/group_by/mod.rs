@@ -1,6 +1,7 @@
 //! Aggregates of columns by key: [`Primitives::group_by`] of one batch, [`GroupBy`] of many.
 
 mod aggregates;
+mod chosen;
 mod core;
 mod plan;
 
@@ -9,7 +10,8 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
-pub use aggregates::{Aggregate, Aggregates, Count, Max, Mean, Min, Push, Sum};
+pub use aggregates::{Aggregate, Aggregates, Count, Fixed, Max, Mean, Min, Push, Sum};
+pub use chosen::{Chosen, Numbers, NumbersMut};
 
 use self::core::Core;
 use super::{Element, Primitives};
@@ -23,7 +25,7 @@ use crate::input::Input;
 use crate::output::Output;
 use crate::rows::key_bytes;
 use crate::scratch::{ScratchRole, Workspace};
-use plan::{Finished, Plan, Targets};
+use plan::{Finished, Kind, Plan, Targets};
 
 /// What a grouping finds: the different keys, and a column for each aggregate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,7 @@ pub struct Grouped<K, C> {
 pub struct Grouping<'a, T, K, A> {
     of: &'a T,
     keys: Array<'a>,
+    kinds: Vec<Kind>,
     columns: Vec<Array<'a>>,
     _types: PhantomData<fn(K) -> A>,
 }
@@ -63,19 +66,26 @@ impl<'a, T, K: Pod, A> Grouping<'a, T, K, A> {
         Self {
             of,
             keys: keys.source().into(),
+            kinds: Vec::new(),
             columns: Vec::new(),
             _types: PhantomData,
         }
     }
 
-    fn with<B>(mut self, column: Array<'a>) -> Grouping<'a, T, K, A::With>
+    fn with<B: Aggregate>(mut self, column: Array<'a>) -> Grouping<'a, T, K, A::With>
     where
         A: Push<B>,
     {
+        self.kinds.push(B::KIND);
         self.columns.push(column);
+        self.of_type()
+    }
+
+    fn of_type<B>(self) -> Grouping<'a, T, K, B> {
         Grouping {
             of: self.of,
             keys: self.keys,
+            kinds: self.kinds,
             columns: self.columns,
             _types: PhantomData,
         }
@@ -175,6 +185,8 @@ impl Primitives {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
+    /// Aggregates that are not known before the program runs are [chosen](Grouping::chosen).
+    ///
     /// Without any aggregate it does not compile, nor with more than twelve:
     ///
     /// ```compile_fail,E0599
@@ -197,7 +209,7 @@ impl<K: Pod, A: Aggregates> Grouping<'_, Primitives, K, A> {
     /// [`Error::LengthMismatch`] if a column has not as many numbers as there are keys; [`Error::OutOfMemory`],
     /// [`Error::CapacityOverflow`] for too many keys, [`Error::WrongDevice`], [`Error::Driver`].
     pub fn run(self) -> Result<Grouped<K, A::Columns>> {
-        let plan = Plan::new(A::kinds());
+        let plan = Plan::new(self.kinds)?;
         let mut scratch = self.of.scratch.take()?;
         let (mut keys, mut targets) = (None, Vec::new());
         let groups = core::group_once(
@@ -217,7 +229,7 @@ impl<K: Pod, A: Aggregates> Grouping<'_, Primitives, K, A> {
         if groups == 0 {
             targets = Finished::reserve(&mut scratch, &plan, 0)?;
         }
-        let columns = A::read(&mut Finished::new(&mut scratch, targets, groups))?;
+        let columns = A::read(&mut Finished::new(&mut scratch, &plan, targets, groups))?;
         Ok(Grouped { keys, columns })
     }
 
@@ -250,7 +262,7 @@ impl<K: Pod, A: Aggregates> Grouping<'_, Primitives, K, A> {
         keys: impl Into<BufferViewMut<'b, K>>,
         columns: A::Places<'b>,
     ) -> Result<usize> {
-        let plan = Plan::new(A::kinds());
+        let plan = Plan::new(self.kinds)?;
         let mut scratch = self.of.scratch.take()?;
         let mut places = Some((keys.into(), columns));
         let groups = core::group_once(
@@ -260,7 +272,7 @@ impl<K: Pod, A: Aggregates> Grouping<'_, Primitives, K, A> {
             &mut |scratch, groups| {
                 let (keys, columns) = places.take().expect("asked for once");
                 expect_room(groups, keys.len())?;
-                let columns = place::<A>(columns, scratch, groups)?;
+                let columns = place::<A>(columns, scratch, &plan, groups)?;
                 Ok((scratch.target(keys)?.cast(), columns))
             },
         )?;
@@ -273,11 +285,13 @@ impl<K: Pod, A: Aggregates> Grouping<'_, Primitives, K, A> {
 fn place<A: Aggregates>(
     places: A::Places<'_>,
     scratch: &mut Workspace,
+    plan: &Plan,
     groups: usize,
 ) -> Result<Vec<*mut u8>> {
     let mut targets = Targets {
         scratch,
         groups,
+        outputs: plan.outputs(),
         columns: Vec::new(),
     };
     A::place(places, &mut targets)?;
@@ -332,7 +346,7 @@ pub struct GroupBy<K: Pod, A> {
 }
 
 /// # Create
-impl<K: Pod, A: Aggregates> GroupBy<K, A> {
+impl<K: Pod, A: Fixed> GroupBy<K, A> {
     /// No groups, and no room for any yet.
     ///
     /// # Errors
@@ -347,7 +361,7 @@ impl<K: Pod, A: Aggregates> GroupBy<K, A> {
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`], [`Error::Driver`].
     pub fn with_capacity(device: &Device, groups: usize) -> Result<Self> {
         Ok(Self {
-            core: Core::new(device, key_bytes::<K>(), Plan::new(A::kinds()), groups)?,
+            core: Core::new(device, key_bytes::<K>(), Plan::new(A::kinds())?, groups)?,
             _types: PhantomData,
         })
     }
@@ -387,7 +401,12 @@ impl<K: Pod, A: Aggregates> GroupBy<K, A> {
         let targets = Finished::reserve(&mut scratch, held.plan(), keys.len())?;
         // SAFETY: reserved with a place for each group.
         unsafe { held.finish(&mut scratch, &targets, keys.len()) }?;
-        let columns = A::read(&mut Finished::new(&mut scratch, targets, keys.len()))?;
+        let columns = A::read(&mut Finished::new(
+            &mut scratch,
+            held.plan(),
+            targets,
+            keys.len(),
+        ))?;
         Ok(Grouped { keys, columns })
     }
 
@@ -406,7 +425,7 @@ impl<K: Pod, A: Aggregates> GroupBy<K, A> {
         let held = self.core.read()?;
         let groups = held.len();
         expect_room(groups, keys.len())?;
-        let targets = place::<A>(columns, &mut scratch, groups)?;
+        let targets = place::<A>(columns, &mut scratch, held.plan(), groups)?;
         held.keys_into(ArrayMut::from(keys.sink()).into_bytes())?;
         // SAFETY: there is a place for each group.
         unsafe { held.finish(&mut scratch, &targets, groups) }?;

@@ -12,7 +12,7 @@ use gpumap_simt::warp;
 
 use crate::array::Array;
 use crate::buffer::BufferViewMut;
-use crate::error::{Result, expect_room, expect_same_len};
+use crate::error::{Error, Result, expect_room, expect_same_len};
 use crate::input::Source;
 use crate::rows::grid;
 use crate::scratch::{ScratchRole, Workspace};
@@ -25,11 +25,21 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// What an answer is.
+    pub(super) fn output(self) -> Number {
+        match (self.operation, self.number) {
+            (Operation::Min | Operation::Max, number) => number,
+            (Operation::Sum, Number::I32 | Number::I64) => Number::I64,
+            (Operation::Sum | Operation::Count, _) => Number::U64,
+            (Operation::SumFloat | Operation::Mean, _) => Number::F64,
+        }
+    }
+
     /// Bytes of an answer.
     fn output_bytes(self) -> usize {
-        match (self.operation, self.number) {
-            (Operation::Min | Operation::Max, Number::U32 | Number::I32 | Number::F32) => 4,
-            _ => 8,
+        match self.output() {
+            Number::U32 | Number::I32 | Number::F32 => 4,
+            Number::U64 | Number::I64 | Number::F64 => 8,
         }
     }
 }
@@ -51,7 +61,14 @@ impl Plan {
     const MOST_COPIED: usize = 1 << 16;
     pub const KEYS_PER_COPIED: usize = 16;
 
-    pub fn new(kinds: Vec<Kind>) -> Self {
+    /// The most aggregates, whose list a workspace has room for.
+    const MOST_AGGREGATES: usize = 12;
+
+    pub fn new(kinds: Vec<Kind>) -> Result<Self> {
+        let (given, most) = (kinds.len(), Self::MOST_AGGREGATES);
+        if !(1..=most).contains(&given) {
+            return Err(Error::Aggregates { given, most });
+        }
         let counts = kinds
             .iter()
             .any(|kind| matches!(kind.operation, Operation::Count | Operation::Mean));
@@ -63,12 +80,17 @@ impl Plan {
                 used - 1
             }
         };
-        Self {
+        Ok(Self {
             words: kinds.iter().map(word).collect(),
             kinds,
             counts,
             used,
-        }
+        })
+    }
+
+    /// What the columns of answers hold.
+    pub fn outputs(&self) -> Vec<Number> {
+        self.kinds.iter().map(|kind| kind.output()).collect()
     }
 
     /// Words of a row: whole vectors.
@@ -293,6 +315,8 @@ fn copies(n: usize, groups: usize) -> u32 {
 pub struct Targets<'s> {
     pub(super) scratch: &'s mut Workspace,
     pub(super) groups: usize,
+    /// What the columns hold.
+    pub(super) outputs: Vec<Number>,
     /// Where kernels write.
     pub(super) columns: Vec<*mut u8>,
 }
@@ -311,6 +335,7 @@ impl Targets<'_> {
 pub struct Finished<'s> {
     scratch: &'s mut Workspace,
     targets: Vec<*mut u8>,
+    pub(super) outputs: Vec<Number>,
     groups: usize,
     next: usize,
 }
@@ -337,10 +362,16 @@ impl<'s> Finished<'s> {
     }
 
     /// Of places that were reserved, and that what is queued writes to.
-    pub(super) fn new(scratch: &'s mut Workspace, targets: Vec<*mut u8>, groups: usize) -> Self {
+    pub(super) fn new(
+        scratch: &'s mut Workspace,
+        plan: &Plan,
+        targets: Vec<*mut u8>,
+        groups: usize,
+    ) -> Self {
         Self {
             scratch,
             targets,
+            outputs: plan.outputs(),
             groups,
             next: 0,
         }
