@@ -38,6 +38,8 @@ pub enum Wanted {
     Item(Item),
     /// Any of keys: numbers in an array of one dimension, rows in one of two.
     Keys,
+    /// Any numbers, in an array of one dimension.
+    Numbers,
 }
 
 impl Incoming {
@@ -109,6 +111,16 @@ impl Incoming {
                     })?,
                 width: (shape.len() == 2).then(|| shape[1]),
             },
+            Wanted::Numbers => {
+                let number = Dtype::with_typestr(&typestr);
+                let number = number.filter(|dtype| *dtype != Dtype::Bool);
+                let none = || {
+                    PyTypeError::new_err(format!(
+                        "{what} have elements of type {typestr}: use u32, i32, f32, u64, i64 or f64"
+                    ))
+                };
+                number.ok_or_else(none)?.into()
+            }
         };
         let len = match (item.width, shape.as_slice()) {
             (None, &[len]) => len,
@@ -265,7 +277,7 @@ fn converted<'py>(elements: &Bound<'py, PyAny>, wanted: Wanted) -> PyResult<Boun
     })?;
     let (dtype, width) = match wanted {
         Wanted::Item(item) => (Some(item.dtype.typestr()), item.width),
-        Wanted::Keys => (None, None),
+        Wanted::Keys | Wanted::Numbers => (None, None),
     };
     convert.bind(py).call1((elements, dtype, width))
 }

@@ -7,7 +7,9 @@ mod device;
 mod dlpack;
 mod dtype;
 mod error;
+mod groups;
 mod incoming;
+mod joins;
 mod maps;
 mod numpy;
 mod pairs;
@@ -30,6 +32,10 @@ mod _native {
     use crate::device::{close_devices, device_count};
     #[pymodule_export]
     use crate::error::{BusyError, DeviceError, FullError, GpumapError, PoisonedError};
+    #[pymodule_export]
+    use crate::groups::group_by;
+    #[pymodule_export]
+    use crate::joins::JoinTable;
     #[pymodule_export]
     use crate::maps::{Map, Set};
     #[pymodule_export]

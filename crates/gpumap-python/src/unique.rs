@@ -17,7 +17,7 @@ use crate::typed::{self, Answer};
 use crate::width::for_width;
 
 /// The device that is asked for; without a name that of the keys, or else the best there is.
-fn device_of(py: Python<'_>, name: Option<&str>, keys: &Incoming) -> PyResult<Device> {
+pub fn device_of(py: Python<'_>, name: Option<&str>, keys: &Incoming) -> PyResult<Device> {
     py.detach(|| match (name, keys.gpu()) {
         (None, Some(ordinal)) => gpu(ordinal),
         _ => opened(name),

@@ -60,6 +60,7 @@ __all__ = [
     "DeviceError",
     "FullError",
     "GpumapError",
+    "JoinTable",
     "Map",
     "PoisonedError",
     "RowMap",
@@ -68,7 +69,9 @@ __all__ = [
     "close_devices",
     "count",
     "device_count",
+    "group_by",
     "isin",
+    "join",
     "unique",
 ]
 
@@ -466,6 +469,43 @@ class RowMap(_Keys):
         self._native.trim()
 
 
+class JoinTable:
+    """The build side of joins: a table of keys that is built once, and probed as often as wanted, also by several threads.
+
+    Keys are those of :func:`unique`, and may repeat.
+
+    >>> articles = JoinTable([30, 10, 20], device="cpu")
+    >>> articles.join([10, 99, 30, 10])
+    (array([0, 2, 3], dtype=int32), array([1, 0, 1], dtype=int32))
+    >>> articles.join([10, 99], how="anti")
+    array([1], dtype=int32)
+    """
+
+    def __init__(self, right: Keys, *, device: str | None = None, stream: int = 1) -> None:
+        self._native = _native.JoinTable(right, device, stream)
+
+    def join(self, left: Keys, how: str = "inner", *, stream: int = 1) -> Any:
+        """Joins keys of the probe side: see :func:`join`."""
+        return self._native.join(left, how, stream)
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    @property
+    def distinct(self) -> int:
+        """How many different keys there are."""
+        return self._native.distinct
+
+    @property
+    def device(self) -> str:
+        """The device that the table lives on, ``"cpu"`` or ``"cuda:N"``."""
+        return self._native.device
+
+    def trim(self) -> None:
+        """Frees scratch memory that no call is using."""
+        self._native.trim()
+
+
 def _names(devices: Sequence[str]) -> list[str]:
     if isinstance(devices, str):
         raise TypeError(f"devices is a list of names, as [{devices!r}]")
@@ -517,6 +557,64 @@ def count(keys: Keys, *, device: str | None = None, stream: int = 1) -> tuple[An
     (array([5, 3]), array([2, 1], dtype=int32))
     """
     return unique(keys, counts=True, device=device, stream=stream)
+
+
+def group_by(
+    keys: Keys,
+    /,
+    *,
+    device: str | None = None,
+    stream: int = 1,
+    **aggregates: str | tuple[str, Keys],
+) -> tuple[Answers, dict[str, Answers]]:
+    """Aggregates of columns by key, in one pass: the distinct keys, in the order of their first occurrences, and a dictionary with an
+    array for each aggregate, as long.
+
+    Keys are those of :func:`unique`. An aggregate is ``"count"``, or a tuple of ``"sum"``, ``"min"``, ``"max"`` or ``"mean"`` and a
+    column, an array of shape (n,) of numbers of 4 or 8 bytes; there are 1 to 12.
+
+    ======== ============================= ===================================================
+    count                                  ``u64``
+    sum      of ``u32`` and ``u64``        ``u64``, modulo 2^64
+    sum      of ``i32`` and ``i64``        ``i64``, modulo 2^64
+    sum      of ``f32`` and ``f64``        ``f64``; its last bits differ from run to run
+    min, max of any                        the same; floats by their total order, NaN outermost
+    mean     of any                        ``f64``
+    ======== ============================= ===================================================
+
+    Raises ``TypeError``, ``ValueError`` or ``MemoryError``.
+
+    >>> keys, columns = group_by([7, 9, 7], n="count", total=("sum", [0.5, 1.0, 2.0]), device="cpu")
+    >>> keys, columns["n"], columns["total"]
+    (array([7, 9]), array([2, 1], dtype=uint64), array([2.5, 1. ]))
+    """
+    asked = [(it, None) if isinstance(it, str) else tuple(it) for it in aggregates.values()]
+    answers = _native.group_by(keys, asked, device, stream)
+    return answers[0], dict(zip(aggregates, answers[1:], strict=True))
+
+
+def join(
+    left: Keys, right: Keys, how: str = "inner", *, device: str | None = None, stream: int = 1
+) -> Any:
+    """The pairs of rows of two arrays of keys that are equal, as row numbers of type ``i32``, in the order of ``left``.
+
+    ========= ==============================================================================
+    ``inner`` ``(left_rows, right_rows)``, each pair of rows with equal keys
+    ``left``  the same, and each row of ``left`` without an equal key, with -1
+    ``semi``  the rows of ``left`` that have an equal key, each once
+    ``anti``  the rows of ``left`` that have none
+    ========= ==============================================================================
+
+    Keys are those of :func:`unique`, of one type on both sides, up to 2^31 - 1 on each; they may repeat, and then multiply. The order of
+    the pairs of one row of ``left`` is not specified. A table is built of ``right``, the shorter side as a rule;
+    :class:`JoinTable` keeps it. Raises ``TypeError``, ``ValueError`` or ``MemoryError``.
+
+    >>> join([7, 5, 9, 7], [5, 7], device="cpu")
+    (array([0, 1, 3], dtype=int32), array([1, 0, 1], dtype=int32))
+    >>> join([7, 5, 9], [5, 7], how="left", device="cpu")
+    (array([0, 1, 2], dtype=int32), array([ 1,  0, -1], dtype=int32))
+    """
+    return JoinTable(right, device=device, stream=stream).join(left, how, stream=stream)
 
 
 def isin(keys: Keys, among: Keys, *, device: str | None = None, stream: int = 1) -> Answers:
