@@ -30,6 +30,10 @@ impl Stream {
         Ok(Self::default())
     }
 
+    pub fn of_calls(device: &Device) -> Result<Self> {
+        Self::new(device)
+    }
+
     /// Runs a kernel beside everything else.
     pub fn launch(&self, kernel: impl FnOnce() + 'static) {
         let completion = Arc::new(Completion::default());
