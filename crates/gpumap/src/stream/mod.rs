@@ -91,10 +91,9 @@ impl Stream {
     /// # Errors
     /// [`Error::Driver`].
     pub fn new(device: &Device) -> Result<Self> {
-        let scheduler = device.scheduler();
-        let deferred = || scheduler.map(HostQueue::deferred);
-        Self::with(device, || {
-            deferred().unwrap_or_else(|| HostQueue::immediate(None))
+        Self::with(device, || match device.scheduler() {
+            Some(scheduler) => HostQueue::deferred(scheduler),
+            None => HostQueue::immediate(None),
         })
     }
 

@@ -55,6 +55,10 @@ pub(crate) struct Plan {
     used: u32,
 }
 
+/// A count, what is accumulated, and what is returned.
+const _: () =
+    assert!((1 + 2 * Plan::MOST_AGGREGATES) * size_of::<Aggregate>() <= Workspace::LIST_BYTES);
+
 impl Plan {
     /// The most copies of the accumulators, so many rows of them in all, and the fewest keys for each of these.
     const MOST_COPIES: usize = 256;

@@ -81,7 +81,10 @@ fn sums_are_of_what_every_rank_has_queued() {
         let ranks = 2 + seed as usize % 3;
         let work = |rank: &mut Rank| {
             let (stream, link) = (Stream::new(rank.device())?, Stream::new(rank.device())?);
-            let [mut words, _source] = written_late(&stream, &[rank.index() as u64 + 1; LEN])?;
+            let mine: Vec<_> = (0..LEN as u64)
+                .map(|i| rank.index() as u64 + 1 + i * i)
+                .collect();
+            let [mut words, _source] = written_late(&stream, &mine)?;
             link.wait_stream(&stream)?;
             let at = words.as_mut_ptr();
             // SAFETY: as many words, used after the wait alone.
@@ -90,9 +93,54 @@ fn sums_are_of_what_every_rank_has_queued() {
             words.to_vec()
         };
         let sums = Ranks::new(&deferred(seed, ranks)).unwrap().run(work);
-        let right = vec![(ranks * (ranks + 1) / 2) as u64; LEN];
-        assert_eq!(sums.unwrap(), vec![right; ranks], "seed {seed}");
+        let ranks = ranks as u64;
+        let sum = |i| ranks * (ranks + 1) / 2 + ranks * i * i;
+        let right: Vec<_> = (0..LEN as u64).map(sum).collect();
+        assert!(
+            sums.unwrap().iter().all(|sums| *sums == right),
+            "seed {seed}"
+        );
     }
+}
+
+/// Whatever call of one rank is refused, memory for the parts of others too, no rank waits for ever or has wrong sums.
+#[test]
+fn a_call_that_fails_while_ranks_add_up_is_an_error_of_all() {
+    let faults = Faults::default();
+    let mut devices = [Device::cpu(), Device::cpu()];
+    devices[1] = devices[1].with_faults(&faults);
+    let ranks = Ranks::with_timeout(&devices, Duration::from_secs(60)).unwrap();
+    let (mut call, mut failed) = (0, 0);
+    loop {
+        faults.plan(call, Fault::Once);
+        let results = ranks.run_each(|rank| {
+            let link = Stream::new(rank.device())?;
+            let mut words = Buffer::from_slice(&link, &[rank.index() as u64 + 1; LEN])?;
+            let at = words.as_mut_ptr();
+            // SAFETY: as many words, used after the wait alone.
+            unsafe { rank.transport().sum(&link, at, LEN) }?;
+            rank.transport().wait(&link)?;
+            words.to_vec()
+        });
+        if faults.failed().is_none() {
+            break;
+        }
+        for result in &results {
+            assert!(
+                !matches!(result, Ok(sums) if *sums != [3; LEN]),
+                "call {call}: {result:?}"
+            );
+        }
+        let own = matches!(&results[1], Err(own) if !matches!(own, Error::Group(_)));
+        failed += u32::from(
+            own && matches!(
+                results[0],
+                Err(Error::Group(GroupError::Failed { rank: 1 }))
+            ),
+        );
+        call += 1;
+    }
+    assert!(failed >= 3, "{failed} of {call}");
 }
 
 /// The rank that comes last queues the copies of all: an error is still that of the rank whose device it is.
