@@ -1,7 +1,7 @@
 //! One batch.
 
 use gpumap::bytemuck::Pod;
-use gpumap::primitives::Primitives;
+use gpumap::primitives::{Numbers, NumbersMut, Primitives};
 use gpumap::{Buffer, Device, Error, Stream, element_type};
 use gpumap_tests::Target;
 use gpumap_tests::device::noting;
@@ -49,6 +49,62 @@ fn every_width() {
         check::<K, f32>(on, on.n(300, 100_000) as u64);
     }
     super::super::on_every_key!(body);
+}
+
+/// Aggregates that are chosen at run time are those of the tuple.
+#[test]
+fn chosen_at_run_time() {
+    fn body<K: Pod + std::fmt::Debug>(on: &Target) {
+        let primitives = Primitives::new(on.device());
+        let n = on.n(900, 100_000);
+        let batch = keys::<K>((0..n as u64).map(|i| i * i % 37));
+        let (a, b) = (column::<f32>(n, 1), column::<i32>(n, 2));
+        let typed = primitives.group_by(&batch).count().sum(&b).min(&a).max(&b);
+        let typed = typed.mean(&b).run().unwrap();
+        let chosen = || primitives.group_by(&batch).chosen();
+        let all = || chosen().count().sum(&b).min(&a).max(&b).mean(&b);
+        let run = all().run().unwrap();
+        let bytes = |keys: &[K]| gpumap::bytemuck::cast_slice::<K, u8>(keys).to_vec();
+        assert_eq!(bytes(&run.keys), bytes(&typed.keys));
+        let (counts, sums, least, most, means) = typed.columns;
+        let columns = [
+            Numbers::U64(counts),
+            Numbers::I64(sums),
+            Numbers::F32(least),
+            Numbers::I32(most),
+            Numbers::F64(means),
+        ];
+        assert_eq!(run.columns[..4], columns[..4]);
+        assert!(matches!(&run.columns[4], Numbers::F64(means) if means.len() == run.keys.len()));
+
+        let stream = on.stream();
+        let mut different = Buffer::from_slice(&stream, &batch).unwrap();
+        let mut sums = Buffer::<i64>::zeroed(&stream, n).unwrap();
+        let mut wrong = Buffer::<u64>::zeroed(&stream, n).unwrap();
+        let of_sum = || chosen().sum(&b);
+        let places = vec![NumbersMut::U64((&mut wrong).into())];
+        let refused = of_sum().run_into(&mut different, places).unwrap_err();
+        assert!(
+            matches!(refused, Error::ColumnType { column: 0, .. }),
+            "{refused}"
+        );
+        let refused = of_sum().run_into(&mut different, vec![]).unwrap_err();
+        assert!(matches!(refused, Error::LengthMismatch { .. }), "{refused}");
+        let places = vec![NumbersMut::I64((&mut sums).into())];
+        let groups = of_sum().run_into(&mut different, places).unwrap();
+        let sums = sums.slice(..groups).unwrap().to_vec().unwrap();
+        assert_eq!(Numbers::I64(sums), columns[1]);
+
+        let none = chosen().run().unwrap_err();
+        let many = (0..13).fold(chosen(), |grouping, _| grouping.count());
+        for (refused, asked) in [(none, 0), (many.run().unwrap_err(), 13)] {
+            assert!(matches!(refused, Error::Aggregates { given, most: 12 } if given == asked));
+        }
+        // Twelve are taken.
+        let many = (0..12).fold(chosen(), |grouping, _| grouping.mean(&a));
+        assert_eq!(many.run().unwrap().columns.len(), 12);
+    }
+    on_keys!(body: u64, [u32; 3]);
 }
 
 /// Batches that are long beside their groups, whose accumulators have copies.
