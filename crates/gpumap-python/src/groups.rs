@@ -191,10 +191,7 @@ fn group<'py, K: Pod + Send + Sync>(
     asked: &[Asked],
 ) -> PyResult<Bound<'py, PyTuple>> {
     let streams = Streams::new(device);
-    let stream = match keys.stream(&streams).map_err(exception)? {
-        Some(stream) => stream,
-        None => Stream::new(device).map_err(exception)?,
-    };
+    let stream = keys.stream_of_answers(&streams)?;
     let n = keys.len();
     // The memory of the host where that is the device's.
     let on_device = device.is_cuda();

@@ -15,6 +15,7 @@ use pyo3::types::{PyDict, PyString};
 
 use crate::dlpack;
 use crate::dtype::{Dtype, Item};
+use crate::error::exception;
 use crate::numpy::{self, Described};
 
 /// A contiguous array of the caller, of one dimension, or of two if its items are rows.
@@ -196,6 +197,13 @@ impl Incoming {
     /// The stream that the work on it is ordered by; none if it is the host's.
     pub fn stream(&self, streams: &Streams) -> gpumap::Result<Option<Stream>> {
         self.stream.map(|handle| streams.of(handle)).transpose()
+    }
+
+    /// The stream that answers are ordered by: that of the work on it, or a new one if it is the host's.
+    pub fn stream_of_answers(&self, streams: &Streams) -> PyResult<Stream> {
+        let stream = self.stream(streams).transpose();
+        let stream = stream.unwrap_or_else(|| Stream::new(&streams.device));
+        stream.map_err(exception)
     }
 
     /// The items, as the library takes them.

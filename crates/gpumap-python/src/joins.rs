@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 use gpumap::primitives::JoinTable as Native;
-use gpumap::{Buffer, Device, Stream};
+use gpumap::{Buffer, Device};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -58,10 +58,7 @@ trait Probed: Send + Sync {
 
 impl<K: Pod + Send + Sync> Probed for Native<K> {
     fn join(&self, py: Python<'_>, left: &Incoming, how: How, streams: &Streams) -> Answer {
-        let stream = match left.stream(streams).map_err(exception)? {
-            Some(stream) => stream,
-            None => Stream::new(self.device()).map_err(exception)?,
-        };
+        let stream = left.stream_of_answers(streams)?;
         // The memory of the host where that is the device's.
         let on_device = self.device().is_cuda();
         let places = |room: usize| {

@@ -1,8 +1,8 @@
 //! `unique` and `isin`: what keys there are, and which are among others.
 
 use bytemuck::Pod;
+use gpumap::Device;
 use gpumap::primitives::{Primitives, UniqueOutputs};
-use gpumap::{Device, Stream};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -61,10 +61,7 @@ fn unique_of<'py, K: Pod + Send + Sync>(
     beside: Beside,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let streams = Streams::new(device);
-    let stream = match keys.stream(&streams).map_err(exception)? {
-        Some(stream) => stream,
-        None => Stream::new(device).map_err(exception)?,
-    };
+    let stream = keys.stream_of_answers(&streams)?;
     let n = keys.len();
     // The memory of the host where that is the device's.
     let on_device = device.is_cuda();
