@@ -167,7 +167,8 @@ impl<'a, S> Places<'a, S> {
         None
     }
 
-    /// Begins to serve keys where flights of a group have ended.
+    /// Begins to serve keys where flights of a group have ended, and sends for their slabs and for those of the flights that
+    /// have `walked`.
     ///
     /// # Safety
     /// As for [`serve`].
@@ -178,11 +179,12 @@ impl<'a, S> Places<'a, S> {
         verb: &mut V,
         flights: &mut [MaybeUninit<Flight<F>>; GROUP],
         flying: &mut u32,
+        walked: u32,
     ) where
         S: Source<F>,
     {
         let mut ended = !*flying & (u32::MAX >> (32 - GROUP));
-        let mut begun = 0;
+        let mut sent_for = walked;
         while ended != 0 {
             // SAFETY: passed on.
             let Some(flight) = (unsafe { self.take(view, verb) }) else {
@@ -191,14 +193,15 @@ impl<'a, S> Places<'a, S> {
             let i = ended.trailing_zeros();
             ended &= ended - 1;
             flights[i as usize].write(flight);
-            begun |= 1 << i;
+            *flying |= 1 << i;
+            sent_for |= 1 << i;
         }
-        *flying |= begun;
-        while begun != 0 {
-            // SAFETY: written above.
-            let flight = unsafe { flights[begun.trailing_zeros() as usize].assume_init_ref() };
+        while sent_for != 0 {
+            let i = sent_for.trailing_zeros();
+            // SAFETY: written above, or in flight.
+            let flight = unsafe { flights[i as usize].assume_init_ref() };
             prefetch(flight.job.slab);
-            begun &= begun - 1;
+            sent_for &= sent_for - 1;
         }
     }
 }
@@ -221,11 +224,11 @@ pub(crate) unsafe fn serve<F: Format, S: Source<F>, V: Verb<F>>(
     // SAFETY: a flight with a bit is initialised; slabs are of the map, by `go_to`.
     unsafe {
         for (flights, flying) in ring.iter_mut().zip(&mut flying) {
-            places.fill(view, verb, flights, flying);
+            places.fill(view, verb, flights, flying, 0);
         }
         let (mut group, mut waits) = (0, Waits::default());
         while flying.iter().any(|&flying| flying != 0) {
-            let mut rest = flying[group];
+            let (mut rest, mut walked) = (flying[group], 0);
             while rest != 0 {
                 let i = rest.trailing_zeros();
                 rest &= rest - 1;
@@ -237,7 +240,7 @@ pub(crate) unsafe fn serve<F: Format, S: Source<F>, V: Verb<F>>(
                 if next == Next::Walk {
                     if flight.probe + 1 < flight.walk {
                         flight.go_to(view, flight.probe + 1, batch.has_narrow_keys());
-                        prefetch(flight.job.slab);
+                        walked |= 1 << i;
                     } else {
                         next = verb.walked_off(&flight.job, flight.reserved);
                     }
@@ -248,7 +251,7 @@ pub(crate) unsafe fn serve<F: Format, S: Source<F>, V: Verb<F>>(
                     Next::Again => waits.wait(),
                 }
             }
-            places.fill(view, verb, &mut ring[group], &mut flying[group]);
+            places.fill(view, verb, &mut ring[group], &mut flying[group], walked);
             group = (group + 1) % GROUPS;
         }
     }
