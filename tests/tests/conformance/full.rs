@@ -5,7 +5,7 @@ use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{nth_key, value_by};
 use gpumap_tests::{
     Batch, Oracle, Shape, Target, assert_holds, contents, key, key_bits, on_every_format,
-    on_every_pair, oracle, value_bits,
+    on_every_pair, on_pairs, oracle, value_bits,
 };
 
 /// Panics unless it is the refusal of this whole batch by this map.
@@ -83,6 +83,43 @@ fn every_slot_can_be_filled_and_no_more() {
         }
     }
     on_every_format!(body);
+}
+
+/// A batch that looks as if all of its keys were present, with the absent one at its end, is merged once or not at all.
+#[test]
+fn merges_of_present_keys_need_no_room() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        for how in [Merge::Add, Merge::Xor, Merge::Max] {
+            for growth in [Growth::Fixed, Growth::default()] {
+                let slots = on.n(2_000, 100_000);
+                let builder = on.builder::<K, V>().growth(growth);
+                let map = builder.submap_slots(&[slots]).build().unwrap();
+                let n = match growth {
+                    Growth::Fixed => map.slots(),
+                    _ => map.capacity(),
+                };
+                let first = Batch::<K, V>::of((0..n as u64).map(|i| (i, 7)));
+                map.insert(&first.keys, &first.values).unwrap();
+                let mut held: Oracle = first.bits().collect();
+
+                let present = Batch::<K, V>::of((0..2 * n as u64).map(|i| (i * 7 % n as u64, 3)));
+                assert_eq!(oracle::merge::<V>(&mut held, present.bits(), how), 0);
+                assert_eq!(map.merge(&present.keys, &present.values, how).unwrap(), 0);
+                assert_holds(&map, &held);
+
+                let most = Batch::<K, V>::of((0..=n as u64).map(|i| (i, 5)));
+                let merged = map.merge(&most.keys, &most.values, how);
+                if growth == Growth::Fixed {
+                    assert_refused(merged, &map, n + 1, &held);
+                } else {
+                    assert_eq!(merged.unwrap(), 1);
+                    assert_eq!(oracle::merge::<V>(&mut held, most.bits(), how), 1);
+                    assert_holds(&map, &held);
+                }
+            }
+        }
+    }
+    on_pairs!(body: u32 => u32, u64 => u64, u32 => i64, u64 => i32);
 }
 
 #[test]

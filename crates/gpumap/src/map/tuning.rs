@@ -21,8 +21,8 @@ pub(crate) struct Tuning {
     pub(super) fill: usize,
     /// Slots for each pair of such a batch at most: all slots are read and written.
     pub(super) fill_slots_per_pair: usize,
-    /// Pairs of a batch of which it is seen whether keys are absent, before pages are merged that may have no room for
-    /// more.
+    /// Pairs of a batch of which it is seen whether keys are absent, before it is merged with a map that may have no room for
+    /// them, and may have to be taken back.
     pub(super) sample: usize,
     /// Pairs of a batch from which it is sorted into bins.
     pub(super) bins: usize,
@@ -81,7 +81,7 @@ impl Tuning {
         build_slots_per_pair: 0,
         fill: usize::MAX,
         fill_slots_per_pair: 0,
-        sample: 0,
+        sample: 1 << 10,
         bins: usize::MAX,
         combine: usize::MAX,
         bins_bytes_per_pair: 0,

@@ -29,6 +29,9 @@ impl Core {
         let mut table = self.exclusive()?;
         // In order it is counted faster too.
         let sorted = self.sorted(scratch, &job, true)?;
+        if self.merge_present(&table, scratch, &job, sorted.as_ref())? {
+            return Ok(0);
+        }
         let absent = self.count_absent(&table, scratch, job.sorted(sorted.as_ref()))?;
         if absent == 0 && matches!(job.kind, Kind::Insert) {
             // Nothing to do, and outcomes say so.
@@ -48,6 +51,36 @@ impl Core {
             }
             stored => stored,
         }
+    }
+
+    /// Merges a batch whose keys all seem to be present in one pass, without counting them first. If one is absent after all, or
+    /// the merge cannot be taken back, returns false, with the map as it was. The caller holds the table alone.
+    fn merge_present(
+        &self,
+        table: &Table,
+        scratch: &mut Workspace,
+        job: &Command,
+        sorted: Option<&Binned>,
+    ) -> Result<bool> {
+        let Kind::Merge(update) = job.kind else {
+            return Ok(false);
+        };
+        let (Some(inverse), true) = (update.inverse(), job.out_flags.is_null()) else {
+            return Ok(false);
+        };
+        let sample = job.first(job.len.min(self.tuning.sample));
+        if self.count_absent(table, scratch, sample)? != 0 {
+            return Ok(false);
+        }
+        let updates = |update| job.sorted(sorted).as_kind(Kind::Update(update));
+        let present = self.run_change(table, scratch, updates(update))?;
+        if present == job.len {
+            return Ok(true);
+        }
+        self.or_poison(scratch, |scratch| {
+            self.run_change(table, scratch, updates(inverse))
+        })?;
+        Ok(false)
     }
 
     /// Stores a batch with so many absent keys, alone on the map, which grows by steps: many of them may be equal.
