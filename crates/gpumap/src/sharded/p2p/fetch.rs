@@ -11,9 +11,9 @@ use crate::map::{Arrival, Key, Value};
 use crate::sharded::Shard;
 use crate::stream::Stream;
 
-/// Bins come in so many stages at most: pages are made from the last one alone, when the link has nothing more to
-/// do.
-const MOST_STAGES: usize = 16;
+/// Bins come in so many stages at most. Pages are made from the last one alone, when the link has nothing more to do; but
+/// copies of few bins of one rank get out of step with those of the others, and then two ranks read from one.
+const MOST_STAGES: usize = 5;
 
 /// Copies on the link: waited for before any rank may write what they read.
 #[derive(Debug)]
