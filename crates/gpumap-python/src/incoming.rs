@@ -69,16 +69,18 @@ impl Incoming {
         stream: usize,
     ) -> PyResult<Option<Self>> {
         let handle = handle(stream)?;
-        if let Some(described) = numpy::described(array)? {
-            return Self::checked(array, described, None, wanted, what).map(Some);
+        // Each attribute that is not there costs an exception, so numpy's own are not asked for a GPU's.
+        if !numpy::is_array(array)? {
+            let interface = intern!(array.py(), "__cuda_array_interface__");
+            if let Some(interface) = array.getattr_opt(interface)? {
+                let (described, named) = on_device(&interface.cast_into()?, what)?;
+                let handle = named.map_or(Ok(handle), self::handle)?;
+                return Self::checked(array, described, Some(handle), wanted, what).map(Some);
+            }
         }
-        let interface = intern!(array.py(), "__cuda_array_interface__");
-        let Some(interface) = array.getattr_opt(interface)? else {
-            return Ok(None);
-        };
-        let (described, named) = on_device(&interface.cast_into()?, what)?;
-        let handle = named.map_or(Ok(handle), self::handle)?;
-        Self::checked(array, described, Some(handle), wanted, what).map(Some)
+        let described = numpy::described(array)?;
+        let checked = |described| Self::checked(array, described, None, wanted, what);
+        described.map(checked).transpose()
     }
 
     fn checked(

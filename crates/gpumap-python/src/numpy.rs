@@ -73,6 +73,7 @@ pub fn described(array: &Bound<'_, PyAny>) -> PyResult<Option<Described>> {
 
 /// What arrays are made with.
 struct Numpy {
+    ndarray: Py<PyAny>,
     empty: Py<PyAny>,
     dtypes: Vec<Py<PyAny>>,
 }
@@ -85,6 +86,7 @@ impl Numpy {
             let dtype = |dtype: Dtype| numpy.call_method1("dtype", (dtype.typestr(),));
             let dtypes = Dtype::ALL.into_iter();
             Ok(Self {
+                ndarray: numpy.getattr("ndarray")?.unbind(),
                 empty: numpy.getattr("empty")?.unbind(),
                 dtypes: dtypes
                     .map(|it| dtype(it).map(Bound::unbind))
@@ -92,6 +94,12 @@ impl Numpy {
             })
         })
     }
+}
+
+/// Whether it is an array of numpy, and of no class that is derived from it.
+pub fn is_array(array: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let ndarray = &Numpy::of(array.py())?.ndarray;
+    Ok(array.get_type().is(ndarray))
 }
 
 /// A new array of so many items that have not been written, and where they are.
