@@ -56,7 +56,15 @@ fn listing(workspace: &Workspace) -> Result<String> {
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755))?;
     process::run(
         process::cargo(workspace)
-            .args(["rustdoc", "-p", "gpumap", "--lib", "--locked"])
+            .args([
+                "rustdoc",
+                "-p",
+                "gpumap",
+                "--lib",
+                "--locked",
+                "--features",
+                "arrow",
+            ])
             .args(["--", "-Zunstable-options", "--output-format", "json"])
             .env("RUSTDOC", wrapper),
     )?;

@@ -159,6 +159,7 @@ fn doc(workspace: &Workspace) -> Result<Unchecked> {
     all(process::run(
         process::cargo(workspace)
             .args(["doc", "--workspace", "--no-deps", "--locked"])
+            .args(["--features", "gpumap/arrow"])
             .env("RUSTDOCFLAGS", "-D warnings"),
     ))
 }

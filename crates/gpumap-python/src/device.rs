@@ -1,8 +1,9 @@
 //! Devices by their names.
 
 use std::mem;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use gpumap::primitives::Primitives;
 use gpumap::sharded::{self, GroupError, Ranks};
 use gpumap::{Device, Error};
 use pyo3::exceptions::PyValueError;
@@ -16,17 +17,31 @@ pub fn device_count() -> usize {
     Device::cuda_count()
 }
 
-/// GPUs that were used. They stay open, with their kernels and the memory that was freed: else a function such as `unique`,
-/// after which no map is left, would load and allocate all of it each time.
-static OPEN: Mutex<Vec<Device>> = Mutex::new(Vec::new());
+/// GPUs that were used. They stay open, with their kernels, the memory that was freed, and the stream and scratch memory of
+/// primitives: else a function such as `unique`, after which no map is left, would make all of it each time.
+static OPEN: Mutex<Vec<(Device, Arc<Primitives>)>> = Mutex::new(Vec::new());
 
 /// The device, which stays open if it is a GPU.
 fn kept(device: Device) -> Device {
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if device.is_cuda() && !open.contains(&device) {
-        open.push(device.clone());
+    if device.is_cuda() {
+        primitives(&device);
     }
     device
+}
+
+/// The primitives of a device: those that are kept, if it is a GPU.
+pub fn primitives(device: &Device) -> Arc<Primitives> {
+    let new = || Arc::new(Primitives::new(device));
+    if !device.is_cuda() {
+        return new();
+    }
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, primitives)) = open.iter().find(|(open, _)| open == device) {
+        return Arc::clone(primitives);
+    }
+    let primitives = new();
+    open.push((device.clone(), Arc::clone(&primitives)));
+    primitives
 }
 
 /// Closes GPUs that no map and no array uses.

@@ -1,16 +1,20 @@
-//! `group_by`: aggregates of columns by key, chosen by their names.
+//! `group_by` and `GroupBy`: aggregates of columns by key, chosen by their names.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::Pod;
-use gpumap::primitives::{Chosen, Grouping, NumbersMut, Primitives};
-use gpumap::{Buffer, Device, Stream};
+use gpumap::primitives::{Chosen, GroupBy as Native, Grouping, NumbersMut};
+use gpumap::{Buffer, BufferViewMut, Device, Stream};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::PyTuple;
 
-use crate::dtype::Dtype;
+use crate::device::primitives;
+use crate::dtype::{Dtype, Item};
 use crate::error::exception;
 use crate::incoming::{Incoming, Items, Streams, Wanted};
-use crate::places::Places;
+use crate::places::{self, Places};
 use crate::unique::device_of;
 use crate::width::for_width;
 
@@ -72,11 +76,11 @@ impl Asked {
 }
 
 /// Adds an aggregate of a column to those before.
-fn ask<'a, K: Pod, N: gpumap::primitives::Element>(
-    grouping: Grouping<'a, Primitives, K, Chosen>,
+fn ask<'a, T, K: Pod, N: gpumap::primitives::Element>(
+    grouping: Grouping<'a, T, K, Chosen>,
     what: What,
     column: &'a Items<'a, N>,
-) -> Grouping<'a, Primitives, K, Chosen> {
+) -> Grouping<'a, T, K, Chosen> {
     match what {
         What::Count => grouping.count(),
         What::Sum => grouping.sum(column),
@@ -109,11 +113,11 @@ macro_rules! of_numbers {
                 })
             }
 
-            fn ask<'g, K: Pod>(
+            fn ask<'g, T, K: Pod>(
                 &'g self,
-                grouping: Grouping<'g, Primitives, K, Chosen>,
+                grouping: Grouping<'g, T, K, Chosen>,
                 what: What,
-            ) -> Grouping<'g, Primitives, K, Chosen> {
+            ) -> Grouping<'g, T, K, Chosen> {
                 match self {
                     $(Self::$name(items) => ask(grouping, what, items),)*
                 }
@@ -160,27 +164,123 @@ macro_rules! of_numbers {
 }
 of_numbers!(U32: u32, I32: i32, F32: f32, U64: u64, I64: i64, F64: f64);
 
+/// What the aggregates of a batch are of, in their order: none for a count.
+struct Columns<'a>(Vec<(What, Option<Column<'a>>)>);
+
+impl<'a> Columns<'a> {
+    fn of(asked: &'a [Asked], streams: &Streams) -> gpumap::Result<Self> {
+        let of = |asked: &'a Asked| {
+            let column = match &asked.column {
+                Some(column) => Column::of(column, streams)?,
+                None => None,
+            };
+            Ok((asked.what, column))
+        };
+        asked
+            .iter()
+            .map(of)
+            .collect::<gpumap::Result<_>>()
+            .map(Self)
+    }
+
+    fn ask<'g, T, K: Pod>(
+        &'g self,
+        grouping: Grouping<'g, T, K, ()>,
+    ) -> Grouping<'g, T, K, Chosen> {
+        let add = |grouping: Grouping<'g, T, K, Chosen>,
+                   (what, column): &'g (What, Option<Column<'a>>)| {
+            match column {
+                Some(column) => column.ask(grouping, *what),
+                None => grouping.count(),
+            }
+        };
+        self.0.iter().fold(grouping.chosen(), add)
+    }
+}
+
+/// Places for the different keys, and for a column of each aggregate.
+struct Groups<K: Pod> {
+    keys: Places<K>,
+    columns: Vec<AnyPlaces>,
+    stream: Stream,
+}
+
+impl<K: Pod + Send + Sync> Groups<K> {
+    /// In the memory of the host where that is the device's.
+    fn new(
+        py: Python<'_>,
+        stream: Stream,
+        key: Item,
+        answers: &[Dtype],
+        len: usize,
+    ) -> PyResult<Self> {
+        let on_device = stream.device().is_cuda();
+        let places = |&answers: &Dtype| AnyPlaces::at(py, on_device, &stream, answers, len);
+        let columns = answers.iter().map(places).collect::<PyResult<_>>()?;
+        Ok(Self {
+            keys: Places::at(py, on_device, &stream, key, len)?,
+            columns,
+            stream,
+        })
+    }
+
+    /// Has groups written to the places, and returns what that does.
+    fn filled(
+        &mut self,
+        write: impl FnOnce(BufferViewMut<'_, K>, Vec<NumbersMut<'_>>) -> gpumap::Result<usize>,
+    ) -> gpumap::Result<usize> {
+        let stream = &self.stream;
+        let buffers = self.columns.iter_mut().map(|places| places.buffer(stream));
+        let mut buffers: Vec<_> = buffers.collect::<gpumap::Result<_>>()?;
+        let columns = buffers.iter_mut().map(AnyBuffer::places).collect();
+        write((&mut self.keys.buffer(stream)?).into(), columns)
+    }
+
+    /// The first `len` of each: a tuple.
+    fn fitted(self, py: Python<'_>, len: usize, to_host: bool) -> PyResult<Bound<'_, PyTuple>> {
+        let mut answers = vec![self.keys.fitted(py, len, to_host)?];
+        for places in self.columns {
+            answers.push(places.fitted(py, len, to_host)?);
+        }
+        PyTuple::new(py, answers)
+    }
+}
+
+/// An aggregate as it comes: what it is, and its column.
+type Wish<'py> = (String, Option<Bound<'py, PyAny>>);
+
+/// The keys of a batch and what is asked of it, on the device that is named or the one of the keys.
+fn batch_of(
+    keys: &Bound<'_, PyAny>,
+    wanted: Wanted,
+    asked: &[Wish<'_>],
+    device: impl FnOnce(&Incoming) -> PyResult<Device>,
+    stream: usize,
+) -> PyResult<(Device, Incoming, Vec<Asked>)> {
+    let keys = Incoming::of(keys, wanted, "the keys", stream)?;
+    let device = device(&keys)?;
+    keys.expect_on(&device)?;
+    let asked = asked.iter().map(|(name, column)| {
+        let asked = Asked::of(name, column.as_ref(), stream)?;
+        let mut column = asked.column.iter();
+        column.try_for_each(|column| column.expect_on(&device))?;
+        Ok(asked)
+    });
+    let asked = asked.collect::<PyResult<_>>()?;
+    Ok((device, keys, asked))
+}
+
 /// The different keys, and a column for each aggregate: a tuple.
 #[pyfunction]
 pub fn group_by<'py>(
     py: Python<'py>,
     keys: &Bound<'py, PyAny>,
-    asked: Vec<(String, Option<Bound<'py, PyAny>>)>,
+    asked: Vec<Wish<'py>>,
     device: Option<&str>,
     stream: usize,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let keys = Incoming::of(keys, Wanted::Keys, "the keys", stream)?;
-    let device = device_of(py, device, &keys)?;
-    keys.expect_on(&device)?;
-    let asked = asked.iter().map(|(name, column)| {
-        let asked = Asked::of(name, column.as_ref(), stream)?;
-        asked
-            .column
-            .iter()
-            .try_for_each(|column| column.expect_on(&device))?;
-        Ok(asked)
-    });
-    let asked: Vec<Asked> = asked.collect::<PyResult<_>>()?;
+    let device = |keys: &Incoming| device_of(py, device, keys);
+    let (device, keys, asked) = batch_of(keys, Wanted::Keys, &asked, device, stream)?;
     for_width!(keys.item, group(py, &device, &keys, &asked))
 }
 
@@ -192,40 +292,207 @@ fn group<'py, K: Pod + Send + Sync>(
 ) -> PyResult<Bound<'py, PyTuple>> {
     let streams = Streams::new(device);
     let stream = keys.stream_of_answers(&streams)?;
-    let n = keys.len();
-    // The memory of the host where that is the device's.
-    let on_device = device.is_cuda();
-    let mut different = Places::<K>::at(py, on_device, &stream, keys.item, n)?;
-    let places = |asked: &Asked| AnyPlaces::at(py, on_device, &stream, asked.answers(), n);
-    let mut places: Vec<_> = asked.iter().map(places).collect::<PyResult<_>>()?;
+    let answers: Vec<_> = asked.iter().map(Asked::answers).collect();
+    let mut groups = Groups::<K>::new(py, stream, keys.item, &answers, keys.len())?;
     let run = || {
-        let items = keys.items::<K>(&streams)?;
-        let mut columns = Vec::with_capacity(asked.len());
-        for asked in asked {
-            columns.push(match &asked.column {
-                Some(column) => Column::of(column, &streams)?,
-                None => None,
-            });
-        }
-        let buffers = places.iter_mut().map(|places| places.buffer(&stream));
-        let mut buffers: Vec<_> = buffers.collect::<gpumap::Result<_>>()?;
-        let primitives = Primitives::new(device);
-        let mut grouping = primitives.group_by(&items).chosen();
-        for (asked, column) in asked.iter().zip(&columns) {
-            grouping = match column {
-                Some(column) => column.ask(grouping, asked.what),
-                None => grouping.count(),
-            };
-        }
-        let columns = buffers.iter_mut().map(AnyBuffer::places).collect();
-        let mut different = different.buffer(&stream)?;
-        grouping.run_into(&mut different, columns)
+        let (keys, columns) = (keys.items::<K>(&streams)?, Columns::of(asked, &streams)?);
+        let primitives = primitives(device);
+        let grouping = columns.ask(primitives.group_by(&keys));
+        groups.filled(|keys, columns| grouping.run_into(keys, columns))
     };
     let len = py.detach(run).map_err(exception)?;
-    let to_host = !keys.is_on_device();
-    let mut answers = vec![different.fitted(py, len, to_host)?];
-    for places in places {
-        answers.push(places.fitted(py, len, to_host)?);
+    groups.fitted(py, len, !keys.is_on_device())
+}
+
+/// Groups by keys of any size.
+trait Batched: Send + Sync {
+    fn add(&self, keys: &Incoming, asked: &[Asked], streams: &Streams) -> gpumap::Result<usize>;
+    fn finish<'py>(
+        &self,
+        py: Python<'py>,
+        of: &Started,
+        to_device: bool,
+    ) -> PyResult<Bound<'py, PyTuple>>;
+    fn len(&self) -> usize;
+    fn clear(&self) -> gpumap::Result<()>;
+    fn trim(&self);
+}
+
+impl<K: Pod + Send + Sync> Batched for Native<K, Chosen> {
+    fn add(&self, keys: &Incoming, asked: &[Asked], streams: &Streams) -> gpumap::Result<usize> {
+        let (keys, columns) = (keys.items::<K>(streams)?, Columns::of(asked, streams)?);
+        columns.ask(self.batch(&keys)).run()
     }
-    PyTuple::new(py, answers)
+
+    fn finish<'py>(
+        &self,
+        py: Python<'py>,
+        of: &Started,
+        to_device: bool,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let stream = py.detach(|| of.streams.default()).map_err(exception)?;
+        let places = |room| Groups::<K>::new(py, stream.clone(), of.key, &of.answers, room);
+        let finish =
+            |groups: &mut Groups<K>| groups.filled(|keys, columns| self.finish_into(keys, columns));
+        let (groups, len) = places::dump(py, self.len(), places, finish)?;
+        groups.fitted(py, len, !to_device)
+    }
+
+    fn len(&self) -> usize {
+        Self::len(self)
+    }
+
+    fn clear(&self) -> gpumap::Result<()> {
+        Self::clear(self)
+    }
+
+    fn trim(&self) {
+        Self::trim(self);
+    }
+}
+
+/// What the first batch has decided.
+struct Started {
+    names: Vec<String>,
+    key: Item,
+    answers: Vec<Dtype>,
+    streams: Streams,
+    groups: Box<dyn Batched>,
+}
+
+/// Groups that come in batches.
+#[pyclass(frozen, module = "gpumap_rs._native")]
+pub struct GroupBy {
+    device: Option<String>,
+    started: Mutex<Option<Arc<Started>>>,
+}
+
+#[pymethods]
+impl GroupBy {
+    #[new]
+    fn new(device: Option<String>) -> Self {
+        Self {
+            device,
+            started: Mutex::default(),
+        }
+    }
+
+    /// The device, once there is a first batch.
+    #[getter]
+    fn device(&self, py: Python<'_>) -> Option<String> {
+        let started = self.started(py)?;
+        Some(crate::device::name_of(&started.streams.device))
+    }
+
+    /// The names of the aggregates, once there is a first batch.
+    #[getter]
+    fn names(&self, py: Python<'_>) -> Option<Vec<String>> {
+        self.started(py).map(|started| started.names.clone())
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.started(py).map_or(0, |started| started.groups.len())
+    }
+
+    /// Adds a batch: for each aggregate its name, what it is, and its column. Returns how many groups are new.
+    fn batch(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        asked: Vec<(String, String, Option<Bound<'_, PyAny>>)>,
+        stream: usize,
+    ) -> PyResult<usize> {
+        let names: Vec<String> = asked.iter().map(|(name, ..)| name.clone()).collect();
+        let mut asked: Vec<_> = asked
+            .into_iter()
+            .map(|(_, what, column)| (what, column))
+            .collect();
+        // Other threads wait until the first batch has decided what the groups are.
+        let mut first = self.lock(py);
+        let Some(started) = first.clone() else {
+            let device = |keys: &Incoming| device_of(py, self.device.as_deref(), keys);
+            let (device, keys, asked) = batch_of(keys, Wanted::Keys, &asked, device, stream)?;
+            let (started, new) = for_width!(keys.item, start(py, &device, &keys, &asked, names))?;
+            *first = Some(Arc::new(started));
+            return Ok(new);
+        };
+        drop(first);
+        // In the order of the first batch.
+        let place = |name| names.iter().position(|given| given == name);
+        match started.names.iter().map(place).collect::<Option<Vec<_>>>() {
+            Some(order) if order.len() == names.len() => {
+                asked = order.into_iter().map(|i| asked[i].clone()).collect();
+            }
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "the aggregates are named {}, and in the first batch {}: use the same names",
+                    names.join(", "),
+                    started.names.join(", ")
+                )));
+            }
+        }
+        let device = |_: &Incoming| Ok(started.streams.device.clone());
+        let (_, keys, asked) = batch_of(keys, Wanted::Item(started.key), &asked, device, stream)?;
+        py.detach(|| started.groups.add(&keys, &asked, &started.streams))
+            .map_err(exception)
+    }
+
+    /// The different keys, and a column for each aggregate: a tuple.
+    fn finish<'py>(&self, py: Python<'py>, to_device: bool) -> PyResult<Bound<'py, PyTuple>> {
+        match self.started(py) {
+            Some(started) => started.groups.finish(py, &started, to_device),
+            None => Err(PyValueError::new_err(
+                "no batch has come, so the types of keys and columns are not known: add a batch first, an empty one if need be",
+            )),
+        }
+    }
+
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        match self.started(py) {
+            Some(started) => py.detach(|| started.groups.clear()).map_err(exception),
+            None => Ok(()),
+        }
+    }
+
+    fn trim(&self, py: Python<'_>) {
+        if let Some(started) = self.started(py) {
+            py.detach(|| started.groups.trim());
+        }
+    }
+}
+
+impl GroupBy {
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Option<Arc<Started>>> {
+        let locked = self.started.lock_py_attached(py);
+        locked.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn started(&self, py: Python<'_>) -> Option<Arc<Started>> {
+        self.lock(py).clone()
+    }
+}
+
+/// Groups with a first batch; and how many groups that has.
+fn start<K: Pod + Send + Sync>(
+    py: Python<'_>,
+    device: &Device,
+    keys: &Incoming,
+    asked: &[Asked],
+    names: Vec<String>,
+) -> PyResult<(Started, usize)> {
+    let streams = Streams::new(device);
+    let start = || {
+        let (keys, columns) = (keys.items::<K>(&streams)?, Columns::of(asked, &streams)?);
+        columns.ask(primitives(device).group_by(&keys)).start()
+    };
+    let groups = py.detach(start).map_err(exception)?;
+    let new = groups.len();
+    let started = Started {
+        names,
+        key: keys.item,
+        answers: asked.iter().map(Asked::answers).collect(),
+        streams,
+        groups: Box::new(groups),
+    };
+    Ok((started, new))
 }

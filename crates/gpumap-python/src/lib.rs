@@ -33,7 +33,7 @@ mod _native {
     #[pymodule_export]
     use crate::error::{BusyError, DeviceError, FullError, GpumapError, PoisonedError};
     #[pymodule_export]
-    use crate::groups::group_by;
+    use crate::groups::{GroupBy, group_by};
     #[pymodule_export]
     use crate::joins::JoinTable;
     #[pymodule_export]

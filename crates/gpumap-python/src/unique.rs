@@ -2,12 +2,12 @@
 
 use bytemuck::Pod;
 use gpumap::Device;
-use gpumap::primitives::{Primitives, UniqueOutputs};
+use gpumap::primitives::UniqueOutputs;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::device::{gpu, opened};
+use crate::device::{gpu, opened, primitives};
 use crate::dtype::Dtype;
 use crate::error::exception;
 use crate::incoming::{Incoming, Streams, Wanted};
@@ -93,7 +93,7 @@ fn unique_of<'py, K: Pod + Send + Sync>(
         if let Some(first) = &mut first {
             outputs = outputs.first(first);
         }
-        Primitives::new(device).unique_into(&items, outputs)
+        primitives(device).unique_into(&items, outputs)
     };
     let len = py.detach(run).map_err(exception)?;
     let to_host = !keys.is_on_device();

@@ -1,5 +1,7 @@
 """``group_by`` beside numpy's reductions."""
 
+import concurrent.futures
+
 import numpy as np
 import pytest
 
@@ -86,3 +88,84 @@ def test_bad_arguments(device):
             gm.group_by(keys, device=device, **aggregates)
     with pytest.raises(TypeError, match="no type of keys"):
         gm.group_by([0.5], n="count", device=device)
+
+
+def test_batches(device):
+    rng = np.random.default_rng(5)
+    groups = gm.GroupBy(device=device)
+    assert len(groups) == 0 and groups.device is None
+    groups.clear()
+    groups.trim()
+    with pytest.raises(ValueError, match="no batch has come"):
+        groups.finish()
+    batches = []
+    for size, most in [(0, 1), (1_000, 50), (3_000, 2_000), (1, 9)]:
+        keys = rng.integers(0, most, size, np.int64)
+        batches.append((keys, numbers(rng, np.int32, size), rng.normal(size=size).astype(np.float32)))
+    seen = set()
+    for keys, a, b in batches:
+        # Of the first, that of the names counts.
+        asked = {"n": "count", "total": ("sum", a), "low": ("min", b), "high": ("max", a)}
+        if seen:
+            asked = dict(reversed(asked.items()))
+        new = set(keys.tolist()) - seen
+        assert groups.batch(keys, **asked) == len(new)
+        seen |= new
+        assert len(groups) == len(seen)
+    assert groups.device is not None
+    keys, a, b = (np.concatenate(column) for column in zip(*batches))
+    once = gm.group_by(
+        keys, n="count", total=("sum", a), low=("min", b), high=("max", a), device=device
+    )
+    for answers in [groups.finish(), groups.finish(to="device")]:
+        assert list(answers[1]) == list(once[1])
+        np.testing.assert_array_equal(np.asarray(answers[0]), once[0])
+        for name, column in once[1].items():
+            assert answers[1][name].dtype == column.dtype
+            np.testing.assert_array_equal(np.asarray(answers[1][name]), column)
+
+    before = groups.finish()
+    cases = [
+        (keys, {"n": "count"}, ValueError, "first batch"),
+        (keys, {"n": "count", "total": ("sum", a), "low": ("min", b), "up": ("max", a)}, ValueError, "up"),
+        (keys, {"n": "count", "total": ("sum", a), "low": ("max", b), "high": ("max", a)}, ValueError, "max of f32"),
+        (keys, {"n": "count", "total": ("sum", b), "low": ("min", b), "high": ("max", a)}, ValueError, "sum of f32"),
+        (keys, {"n": "count", "total": ("sum", a[1:]), "low": ("min", b), "high": ("max", a)}, ValueError, "elements"),
+        (keys.astype(np.int32), {"n": "count", "total": ("sum", a), "low": ("min", b), "high": ("max", a)}, TypeError, "keys"),
+    ]
+    for batch, asked, error, text in cases:
+        with pytest.raises(error, match=text):
+            groups.batch(batch, **asked)
+    after = groups.finish()
+    np.testing.assert_array_equal(before[0], after[0])
+    np.testing.assert_array_equal(before[1]["total"], after[1]["total"])
+
+    groups.clear()
+    assert len(groups) == 0 and groups.finish()[0].size == 0
+    assert groups.batch([8, 8], n="count", total=("sum", np.int32([1, 2])), low=("min", np.float32([1, 2])), high=("max", np.int32([4, 3]))) == 1
+    assert groups.finish()[1]["total"].tolist() == [3]
+
+
+def test_a_first_batch_that_is_refused_decides_nothing(device):
+    groups = gm.GroupBy(device=device)
+    for asked in [{}, {"m": ("median", [1])}, {"s": ("sum", np.arange(4))}]:
+        with pytest.raises(ValueError):
+            groups.batch(np.arange(3), **asked)
+    assert len(groups) == 0
+    assert groups.batch(np.int32([[1, 2]]), n="count") == 1
+
+
+def test_batches_of_several_threads(device):
+    groups = gm.GroupBy(device=device)
+
+    def add(i):
+        return groups.batch(np.arange(i, i + 1_000, dtype=np.uint64), n="count", s=("sum", np.full(1_000, i)))
+
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(add, range(0, 8_000, 500))) == 8_500
+    keys, columns = groups.finish()
+    assert columns["n"].sum() == 16_000
+    right = np.zeros(8_500, np.int64)
+    for i in range(0, 8_000, 500):
+        right[i : i + 1_000] += i
+    np.testing.assert_array_equal(columns["s"], right[keys.astype(np.int64)])

@@ -163,6 +163,8 @@ mod guide {
 }
 
 mod array;
+#[cfg(feature = "arrow")]
+pub mod arrow;
 mod buffer;
 pub mod chained;
 mod cuda;

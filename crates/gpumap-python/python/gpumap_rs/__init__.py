@@ -60,6 +60,7 @@ __all__ = [
     "DeviceError",
     "FullError",
     "GpumapError",
+    "GroupBy",
     "JoinTable",
     "Map",
     "PoisonedError",
@@ -506,6 +507,66 @@ class JoinTable:
         self._native.trim()
 
 
+class GroupBy:
+    """Aggregates of columns by key that come in batches, as those of a file that does not fit memory.
+
+    >>> sales = GroupBy(device="cpu")
+    >>> sales.batch([7, 9, 7], n="count", total=("sum", [0.5, 1.0, 2.0]))
+    2
+    >>> sales.batch([5, 9], n="count", total=("sum", [4.0, 0.25]))
+    1
+    >>> keys, columns = sales.finish()
+    >>> keys, columns["n"], columns["total"]
+    (array([7, 9, 5]), array([2, 2, 1], dtype=uint64), array([2.5 , 1.25, 4.  ]))
+
+    Without a ``device``, it is that of the keys of the first batch, or the best there is. Batches of several threads run one after the
+    other.
+    """
+
+    def __init__(self, *, device: str | None = None) -> None:
+        self._native = _native.GroupBy(device)
+
+    def batch(self, keys: Keys, /, *, stream: int = 1, **aggregates: str | tuple[str, Keys]) -> int:
+        """Adds a batch of keys and columns, all of one length, and returns how many keys are new. Keys and aggregates are those of
+        :func:`group_by`. The first batch decides the types and names; later ones ask for the same.
+
+        Raises ``TypeError``, ``ValueError`` or ``MemoryError``: the groups are as they were."""
+        asked = [(name, *_asked(it)) for name, it in aggregates.items()]
+        return self._native.batch(keys, asked, stream)
+
+    def finish(self, *, to: str = "host") -> tuple[Answers, dict[str, Answers]]:
+        """The distinct keys of all batches so far, in the order of their first occurrences, and a dictionary with an array for each
+        aggregate: as numpy arrays, or ``to="device"`` as :class:`Array` in the memory of the device. More batches may follow.
+
+        Raises ``ValueError`` before the first batch."""
+        answers = self._native.finish(_is_device(to))
+        return answers[0], dict(zip(self._native.names or (), answers[1:], strict=True))
+
+    def clear(self) -> None:
+        """Removes all groups; types and names stay."""
+        self._native.clear()
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    @property
+    def device(self) -> str | None:
+        """The device that the groups live on, ``"cpu"`` or ``"cuda:N"``; none before the first batch."""
+        return self._native.device
+
+    def trim(self) -> None:
+        """Frees scratch memory that no call is using."""
+        self._native.trim()
+
+
+def _asked(aggregate: str | tuple[str, Keys]) -> tuple[str, Any]:
+    """What an aggregate is, and its column."""
+    if isinstance(aggregate, str):
+        return aggregate, None
+    what, column = aggregate
+    return what, column
+
+
 def _names(devices: Sequence[str]) -> list[str]:
     if isinstance(devices, str):
         raise TypeError(f"devices is a list of names, as [{devices!r}]")
@@ -588,7 +649,7 @@ def group_by(
     >>> keys, columns["n"], columns["total"]
     (array([7, 9]), array([2, 1], dtype=uint64), array([2.5, 1. ]))
     """
-    asked = [(it, None) if isinstance(it, str) else tuple(it) for it in aggregates.values()]
+    asked = [_asked(it) for it in aggregates.values()]
     answers = _native.group_by(keys, asked, device, stream)
     return answers[0], dict(zip(aggregates, answers[1:], strict=True))
 

@@ -78,6 +78,8 @@ impl Error {
             | Self::LengthMismatch { .. }
             | Self::Unsupported { .. }
             | Self::Aggregates { .. }
+            | Self::OtherAggregates { .. }
+            | Self::Column { .. }
             | Self::ColumnType { .. }
             | Self::CopyLength { .. }
             | Self::OutputTooSmall { .. }

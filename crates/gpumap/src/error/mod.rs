@@ -194,6 +194,26 @@ pub enum Error {
         most: usize,
     },
 
+    /// A batch asks for other aggregates than the groups have.
+    #[error(
+        "the batch asks for {given}, and the groups have {expected}: ask for the same in each batch"
+    )]
+    OtherAggregates {
+        /// Those of the groups, in order.
+        expected: String,
+        /// Those of the batch.
+        given: String,
+    },
+
+    /// A column of an Arrow record batch does not do, or an Arrow array.
+    #[error("{column} {problem}")]
+    Column {
+        /// Its name, or what it is.
+        column: String,
+        /// What is wrong with it, and what to do.
+        problem: String,
+    },
+
     /// Places for a column of answers have another type.
     #[error("the places for column {column} are of {given}: pass places of {expected}")]
     ColumnType {

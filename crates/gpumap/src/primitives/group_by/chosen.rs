@@ -3,9 +3,9 @@
 use bytemuck::Pod;
 use gpumap_kernels::rows::Number;
 
+use super::Grouping;
 use super::aggregates::{Aggregates, Push, sealed};
 use super::plan::{Finished, Targets};
-use super::{Grouping, Primitives};
 use crate::buffer::BufferViewMut;
 use crate::error::{Error, Result, expect_same_len};
 
@@ -109,7 +109,7 @@ impl NumbersMut<'_> {
     }
 }
 
-fn name(number: Number) -> &'static str {
+pub(super) fn name(number: Number) -> &'static str {
     match number {
         Number::U32 => "u32",
         Number::I32 => "i32",
@@ -120,7 +120,7 @@ fn name(number: Number) -> &'static str {
     }
 }
 
-impl<'a, K: Pod> Grouping<'a, Primitives, K, ()> {
+impl<'a, T, K: Pod> Grouping<'a, T, K, ()> {
     /// Lets aggregates be chosen while the program runs, such as those of a query: one to twelve. The columns of the result are
     /// a vector of [`Numbers`]; [`run_into`](Grouping::run_into) takes a vector of [`NumbersMut`].
     ///
@@ -152,8 +152,9 @@ impl<'a, K: Pod> Grouping<'a, Primitives, K, ()> {
     ///
     /// # Errors
     /// `run` and `run_into` return [`Error::Aggregates`] for none and for more than twelve, and
-    /// [`Error::ColumnType`] for places of another type than the answers.
-    pub fn chosen(self) -> Grouping<'a, Primitives, K, Chosen> {
+    /// [`Error::ColumnType`] for places of another type than the answers. `run` of a batch of a [`GroupBy`](super::GroupBy)
+    /// returns [`Error::OtherAggregates`] unless it asks for what its first batch asked for.
+    pub fn chosen(self) -> Grouping<'a, T, K, Chosen> {
         self.of_type()
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytemuck::Pod;
 
-use super::plan::{Pass, Plan};
+use super::plan::{Kind, Pass, Plan};
 use crate::array::Array;
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -92,8 +92,9 @@ impl Core {
         &self.rows.scratch
     }
 
-    /// Adds a batch. Returns how many groups are new.
-    pub fn add(&self, keys: Array<'_>, columns: &[Array<'_>]) -> Result<usize> {
+    /// Adds a batch that asks for `kinds`. Returns how many groups are new.
+    pub fn add(&self, keys: Array<'_>, kinds: &[Kind], columns: &[Array<'_>]) -> Result<usize> {
+        self.plan.expect_kinds(kinds)?;
         let n = keys.len();
         self.plan.expect_len(n, columns)?;
         self.rows.scratch.of_batch(|scratch| {

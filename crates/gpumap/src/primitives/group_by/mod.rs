@@ -279,6 +279,38 @@ impl<K: Pod, A: Aggregates> Grouping<'_, Primitives, K, A> {
         scratch.wait()?;
         Ok(groups)
     }
+
+    /// Groups the keys as the first of many batches: the others follow by [`GroupBy::batch`]. Aggregates need not be known before
+    /// the program runs.
+    ///
+    /// ```
+    /// use gpumap::Device;
+    /// use gpumap::primitives::{Numbers, Primitives};
+    ///
+    /// let primitives = Primitives::new(&Device::cpu());
+    /// let (keys, values) = ([4u32, 4, 1], [0.5f64, 1.0, 3.0]);
+    /// let groups = primitives.group_by(&keys).chosen().count().sum(&values).start()?;
+    /// let (keys, values) = ([1, 9], [4.0, 0.25]);
+    /// assert_eq!(groups.batch(&keys).chosen().count().sum(&values).run()?, 1); // new groups
+    ///
+    /// let grouped = groups.finish()?;
+    /// assert_eq!(grouped.keys, [4, 1, 9]);
+    /// let columns = [Numbers::U64(vec![2, 2, 1]), Numbers::F64(vec![1.5, 7.0, 0.25])];
+    /// assert_eq!(grouped.columns, columns);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn start(self) -> Result<GroupBy<K, A>> {
+        let (kinds, device) = (self.kinds, self.of.device());
+        let core = Core::new(device, key_bytes::<K>(), Plan::new(kinds.clone())?, 0)?;
+        core.add(self.keys, &kinds, &self.columns)?;
+        Ok(GroupBy {
+            core,
+            _types: PhantomData,
+        })
+    }
 }
 
 /// Where kernels can write columns for so many groups.
@@ -300,7 +332,8 @@ fn place<A: Aggregates>(
 
 /// Groups that come in batches: the keys are rows of a [`RowMap`](crate::RowMap), and aggregates grow with them.
 ///
-/// `A` is the tuple of aggregates, as `(Count, Sum<f32>)`: all batches ask for the same, in the same order.
+/// `A` is the tuple of aggregates, as `(Count, Sum<f32>)`: all batches ask for the same, in the same order. Those that are
+/// [chosen](Grouping::chosen) while the program runs are those of the first batch, which [starts](Grouping::start) the groups.
 ///
 /// ```
 /// use gpumap::Device;
@@ -380,11 +413,12 @@ impl<K: Pod, A: Aggregates> Grouping<'_, GroupBy<K, A>, K, A> {
     /// Adds the batch to the groups. Returns how many groups are new.
     ///
     /// # Errors
+    /// [`Error::OtherAggregates`] if aggregates are [chosen](Grouping::chosen), and others than in the first batch;
     /// [`Error::LengthMismatch`] if a column has not as many numbers as there are keys; [`Error::OutOfMemory`],
     /// [`Error::CapacityOverflow`]; [`Error::WrongDevice`]: the groups are as they were. [`Error::Poisoned`],
     /// [`Error::Driver`].
     pub fn run(self) -> Result<usize> {
-        self.of.core.add(self.keys, &self.columns)
+        self.of.core.add(self.keys, &self.kinds, &self.columns)
     }
 }
 

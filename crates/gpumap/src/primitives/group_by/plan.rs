@@ -1,5 +1,6 @@
 //! [`Plan`]: which words accumulate what is asked of a group, and the kernels that work on them.
 
+use std::fmt;
 use std::ptr;
 
 use bytemuck::Pod;
@@ -10,6 +11,7 @@ use gpumap_kernels::rows::{
 use gpumap_simt::kernel::Grid;
 use gpumap_simt::warp;
 
+use super::chosen::name;
 use crate::array::Array;
 use crate::buffer::BufferViewMut;
 use crate::error::{Error, Result, expect_room, expect_same_len};
@@ -18,7 +20,7 @@ use crate::rows::grid;
 use crate::scratch::{ScratchRole, Workspace};
 
 /// One aggregate, without types.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     pub(super) operation: Operation,
     pub(super) number: Number,
@@ -41,6 +43,19 @@ impl Kind {
             Number::U32 | Number::I32 | Number::F32 => 4,
             Number::U64 | Number::I64 | Number::F64 => 8,
         }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.operation {
+            Operation::Count => return f.write_str("count"),
+            Operation::Sum | Operation::SumFloat => "sum",
+            Operation::Min => "min",
+            Operation::Max => "max",
+            Operation::Mean => "mean",
+        };
+        write!(f, "{what} of {}", name(self.number))
     }
 }
 
@@ -89,6 +104,21 @@ impl Plan {
             kinds,
             counts,
             used,
+        })
+    }
+
+    /// An error unless a batch asks for the same.
+    pub fn expect_kinds(&self, given: &[Kind]) -> Result<()> {
+        if self.kinds == given {
+            return Ok(());
+        }
+        let list = |kinds: &[Kind]| {
+            let names: Vec<String> = kinds.iter().map(Kind::to_string).collect();
+            names.join(", ")
+        };
+        Err(Error::OtherAggregates {
+            expected: list(&self.kinds),
+            given: list(given),
         })
     }
 

@@ -3,7 +3,7 @@
 use std::thread;
 
 use gpumap::bytemuck::{Pod, bytes_of};
-use gpumap::primitives::GroupBy;
+use gpumap::primitives::{GroupBy, Primitives};
 use gpumap::{Buffer, Error};
 use gpumap_tests::Target;
 use gpumap_tests::device::noting;
@@ -69,6 +69,80 @@ fn batches_add_up() {
         Expected::of(&batch, &column).assert_same(&groups.finish().unwrap());
     }
     on_keys!(body: u32, u64, [u32; 3], [u8; 16], [u64; 8]);
+}
+
+/// Aggregates of the first batch are those of all.
+#[test]
+fn chosen_by_the_first_batch() {
+    fn body<K: Pod>(on: &Target) {
+        let primitives = Primitives::new(on.device());
+        let n = on.n(700, 200_000);
+        let (first, second) = (
+            keys::<K>((0..n as u64).map(|i| i * i % 301)),
+            keys::<K>((0..n as u64).map(|i| i * 7 % 1_013)),
+        );
+        let (a, b) = (column::<i64>(n, 3), column::<f32>(n, 4));
+        let ask = |keys| primitives.group_by(keys).chosen().sum(&a).max(&b);
+        let groups = ask(&first).start().unwrap();
+        let new = groups
+            .batch(&second)
+            .chosen()
+            .sum(&a)
+            .max(&b)
+            .run()
+            .unwrap();
+        let both: Vec<K> = first.iter().chain(&second).copied().collect();
+        let (a2, b2) = ([&a[..], &a].concat(), [&b[..], &b].concat());
+        let once = primitives.group_by(&both).chosen().sum(&a2).max(&b2);
+        let once = once.run().unwrap();
+        let of_first = primitives.group_by(&first).count().run().unwrap();
+        assert_eq!(new, once.keys.len() - of_first.keys.len());
+        let assert_as_once = || {
+            let all = groups.finish().unwrap();
+            assert_eq!(all.columns, once.columns);
+            assert!(
+                all.keys
+                    .iter()
+                    .map(bytes_of)
+                    .eq(once.keys.iter().map(bytes_of))
+            );
+        };
+        assert_as_once();
+
+        let batch = || groups.batch(&second).chosen();
+        for (refused, expected) in [
+            (batch().sum(&a).run(), "sum of i64"),
+            (batch().sum(&a).min(&b).run(), "sum of i64, min of f32"),
+            (batch().max(&b).sum(&a).run(), "max of f32, sum of i64"),
+            (batch().sum(&b).max(&b).run(), "sum of f32, max of f32"),
+            (
+                batch().count().sum(&a).max(&b).run(),
+                "count, sum of i64, max of f32",
+            ),
+        ] {
+            let refused = refused.unwrap_err();
+            let text = refused.to_string();
+            assert!(matches!(refused, Error::OtherAggregates { .. }), "{text}");
+            assert!(
+                text.contains(&format!(
+                    "for {expected}, and the groups have sum of i64, max of f32:"
+                )),
+                "{text}"
+            );
+        }
+        let short = batch().sum(&a).max(&b[1..]).run().unwrap_err();
+        assert!(matches!(short, Error::LengthMismatch { .. }), "{short}");
+        assert_as_once();
+        let none = primitives.group_by(&first).chosen().start().unwrap_err();
+        assert!(matches!(none, Error::Aggregates { given: 0, .. }), "{none}");
+
+        // Those of a tuple can be started too.
+        let groups = primitives.group_by(&first).count().start().unwrap();
+        assert_eq!(groups.batch(&first).count().run().unwrap(), 0);
+        let twice = of_first.columns.0.iter().map(|count| 2 * count);
+        assert!(groups.finish().unwrap().columns.0.into_iter().eq(twice));
+    }
+    on_keys!(body: u64, [u32; 3]);
 }
 
 /// Batches of any keys, in any order, of any length: a few hot ones, many, none.
