@@ -107,9 +107,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> Subject for ChainedMap<K, V> {
 impl<K: Pod> Subject for RowMap<K> {
     /// Keys with their rows.
     fn contents(&self) -> Result<Contents> {
-        let keys = self.keys()?;
-        let rows = (0..keys.len() as u32).collect();
-        Ok(sorted((keys, rows)))
+        self.keys_with_rows().map(sorted)
     }
     fn len(&self) -> usize {
         self.len()

@@ -4,9 +4,9 @@
 //!
 //! On a CUDA device that can run both built-in PTX texts, both are used.
 
-use gpumap::bytemuck::Pod;
+use gpumap::bytemuck::{Pod, cast_slice};
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Buffer, Error, Key, MapBuilder, Merge, Stream, Value};
+use gpumap::{Buffer, Error, Key, MapBuilder, Merge, RowMap, Stream, Value};
 use gpumap_tests::device::{run_pair_on, targets_of_all_kernels};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{
@@ -313,4 +313,65 @@ fn sanitizer_retain_stats_and_growth() {
         }
     }
     on_all_kernels!(body);
+}
+
+#[test]
+fn sanitizer_row_maps() {
+    fn body<K: Pod>(on: &Target, key: fn(u64) -> K) {
+        let keys = |range: std::ops::Range<u64>| -> Vec<K> { range.map(key).collect() };
+        let stream = on.stream();
+        let on_device = |keys: &[K]| Buffer::from_slice(&stream, keys).unwrap();
+        for n in SIZES {
+            let len = n as usize;
+            let map = RowMap::<K>::new(on.device()).unwrap();
+            let all = keys(0..n);
+            let twice = on_device(&[&all[..], &all].concat());
+            let mut rows = unwritten::<u32>(&stream, 2 * len);
+            let mut new = unwritten::<u8>(&stream, 2 * len);
+            let inserted = map.insert_with_new_into(&twice, &mut rows, &mut new);
+            assert_eq!(inserted.unwrap(), len);
+            let expected = (0..n as u32).chain(0..n as u32);
+            assert!(rows.to_vec().unwrap().into_iter().eq(expected));
+            assert!(new.to_vec().unwrap().iter().all(|&new| new < 2));
+
+            let gone = len - len / 3;
+            let removed = map.remove(&on_device(&[&all[..gone], &all[..gone]].concat()));
+            assert_eq!(removed.unwrap(), gone);
+            let mut there = unwritten::<K>(&stream, len / 3);
+            let mut rows = unwritten::<u32>(&stream, len / 3);
+            let dumped = map.keys_with_rows_into(&mut there, &mut rows);
+            assert_eq!(dumped.unwrap(), len / 3);
+            assert!(rows.to_vec().unwrap().into_iter().eq(gone as u32..n as u32));
+            let there = there.to_vec().unwrap();
+            assert!(cast_slice::<K, u8>(&there) == cast_slice::<K, u8>(&all[gone..]));
+
+            // Which makes slots anew, behind tombstones or without them.
+            let more = on_device(&keys(n..3 * n));
+            let mut rows = unwritten::<u32>(&stream, 2 * len);
+            assert_eq!(map.insert_into(&more, &mut rows).unwrap(), 2 * len);
+            let mut old = unwritten::<u32>(&stream, map.len());
+            assert_eq!(map.compact_into(&mut old).unwrap(), map.len());
+            assert!(
+                old.to_vec()
+                    .unwrap()
+                    .into_iter()
+                    .eq(gone as u32..3 * n as u32)
+            );
+            let mut rows = unwritten::<u32>(&stream, 2 * len);
+            map.get_into(&more, &mut rows).unwrap();
+            let first = (len / 3) as u32;
+            assert!(
+                rows.to_vec()
+                    .unwrap()
+                    .into_iter()
+                    .eq(first..first + 2 * n as u32)
+            );
+        }
+    }
+    for target in targets_of_all_kernels() {
+        body::<u32>(&target, |i| i as u32);
+        body::<[u32; 3]>(&target, |i| [i as u32, 0, !0]);
+        body::<u64>(&target, |i| i);
+        body::<[u64; 4]>(&target, |i| [0, i, !i, 1]);
+    }
 }

@@ -70,7 +70,9 @@ impl RowClaimArgs {
     #[inline(always)]
     unsafe fn is_key_of<U: Unit>(&self, held: RowSlot, i: u32) -> bool {
         let view = &self.view;
-        let keys = if held.has_no_row() {
+        let keys = if held == RowSlot::TOMBSTONE {
+            return false;
+        } else if held.has_no_row() {
             self.batch
         } else {
             view.keys.cast_const()

@@ -4,9 +4,7 @@ use gpumap_simt::{U64x2, kernel, kernel_args, mem, thread};
 
 use super::key::{Hash, Unit};
 use super::slot::{NO_ROW, RowSlot};
-#[cfg(not(target_arch = "nvptx64"))]
-use super::view::BUCKET_SLOTS;
-use super::view::RowView;
+use super::view::{BUCKET_SLOTS, RowView};
 use crate::count::add_block_sum;
 
 kernel_args! {
@@ -26,13 +24,21 @@ kernel_args! {
     }
 }
 
-/// The row of a key, or [`NO_ROW`]. A claim is no row: the insert that made it has not ended.
+/// The slot of a key, and its row. A claim is no row: the insert that made it has not ended.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    pub at: u32,
+    /// Or [`NO_ROW`]: then there is no slot either.
+    pub row: u32,
+}
+
+/// Finds a key.
 ///
 /// # Safety
 /// The view is of a live map; `hash` is that of the key, which nothing writes during the launch.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-unsafe fn look_up<U: Unit>(view: &RowView, key: *const U, hash: Hash) -> u32 {
+pub(super) unsafe fn find<U: Unit>(view: &RowView, key: *const U, hash: Hash) -> Found {
     let tag = hash.tag();
     let mut bucket = hash.home(view.buckets);
     // The loop ends: there is an empty slot.
@@ -42,17 +48,68 @@ unsafe fn look_up<U: Unit>(view: &RowView, key: *const U, hash: Hash) -> u32 {
             let seen = view.bucket(bucket);
             let mut left = seen.which(|slot| slot.tag() == tag && !slot.has_no_row());
             while left != 0 {
-                let row = seen.slot(left.trailing_zeros()).number();
+                let nth = left.trailing_zeros();
+                let row = seen.slot(nth).number();
                 if view.are_equal(view.key::<U>(row).cast_const(), key) {
-                    return row;
+                    let at = bucket * BUCKET_SLOTS + nth;
+                    return Found { at, row };
                 }
                 left &= left - 1;
             }
             if seen.which(|slot| slot == RowSlot::EMPTY) != 0 {
-                return NO_ROW;
+                return Found { at: 0, row: NO_ROW };
             }
             bucket = view.next(bucket);
         }
+    }
+}
+
+/// Finds the key of this thread, if there is one, and natively those of all threads of the block; `serve` is told each
+/// key's place, its hash, and what was found.
+///
+/// # Safety
+/// The view is of a live map, `n` keys lie in the batch, and nothing writes them during the launch.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(super) unsafe fn find_each<U: Unit>(
+    view: &RowView,
+    batch: *const u8,
+    n: u64,
+    mut serve: impl FnMut(u32, Hash, Found),
+) {
+    // SAFETY: keys of the batch.
+    let hashed = |i: u32| unsafe {
+        let key = view.key_in::<U>(batch, i);
+        (key, view.hash(key))
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        let fetch = |i| {
+            let (_, hash) = hashed(i);
+            gpumap_simt::native::prefetch(view.slot(hash.home(view.buckets) * BUCKET_SLOTS));
+            hash
+        };
+        // The key of the first slot with its tag, as a rule its own.
+        // SAFETY: slots of the map.
+        let pass = |hash: Hash| unsafe {
+            let seen = view.bucket(hash.home(view.buckets));
+            let alike = seen.which(|slot| slot.tag() == hash.tag());
+            if alike != 0 {
+                let row = seen.slot(alike.trailing_zeros()).number();
+                gpumap_simt::native::prefetch(view.key::<U>(row));
+            }
+        };
+        return super::upkeep::in_block_by_way_of(n, fetch, pass, |i, hash, _| {
+            let key = view.key_in::<U>(batch, i);
+            // SAFETY: as above.
+            serve(i, hash, unsafe { find(view, key, hash) });
+        });
+    }
+    let i = thread::index();
+    if i < n {
+        let (key, hash) = hashed(i as u32);
+        // SAFETY: as above.
+        serve(i as u32, hash, unsafe { find(view, key, hash) });
     }
 }
 
@@ -62,56 +119,16 @@ unsafe fn look_up<U: Unit>(view: &RowView, key: *const U, hash: Hash) -> u32 {
 /// See [`RowGetArgs`].
 #[inline(always)]
 unsafe fn get<U: Unit>(args: &RowGetArgs) {
-    let view = &args.view;
     let mut absent = 0;
-    let mut answer = |i: u32, row: u32| {
-        absent += u32::from(row == NO_ROW);
+    let answer = |i: u32, _: Hash, found: Found| {
+        absent += u32::from(found.row == NO_ROW);
         if !args.rows.is_null() {
             // SAFETY: a place for each key.
-            unsafe { mem::store(args.rows.wrapping_add(i as usize), row) };
+            unsafe { mem::store(args.rows.wrapping_add(i as usize), found.row) };
         }
     };
-    // SAFETY: keys of the batch.
-    let hashed = |i: u32| unsafe {
-        let key = view.key_in::<U>(args.batch, i);
-        (key, view.hash(key))
-    };
-    #[cfg(not(target_arch = "nvptx64"))]
-    let is_native = crate::native::is_here();
-    #[cfg(target_arch = "nvptx64")]
-    let is_native = false;
-    if is_native {
-        #[cfg(not(target_arch = "nvptx64"))]
-        {
-            let fetch = |i| {
-                let (_, hash) = hashed(i);
-                gpumap_simt::native::prefetch(view.slot(hash.home(view.buckets) * BUCKET_SLOTS));
-                hash
-            };
-            // The key of the first slot with its tag, as a rule its own.
-            // SAFETY: slots of the map.
-            let pass = |hash: Hash| unsafe {
-                let seen = view.bucket(hash.home(view.buckets));
-                let alike = seen.which(|slot| slot.tag() == hash.tag());
-                if alike != 0 {
-                    let row = seen.slot(alike.trailing_zeros()).number();
-                    gpumap_simt::native::prefetch(view.key::<U>(row));
-                }
-            };
-            super::upkeep::in_block_by_way_of(args.n, fetch, pass, |i, hash, _| {
-                let key = view.key_in::<U>(args.batch, i);
-                // SAFETY: as above.
-                answer(i, unsafe { look_up(view, key, hash) });
-            });
-        }
-    } else {
-        let i = thread::index();
-        if i < args.n {
-            let (key, hash) = hashed(i as u32);
-            // SAFETY: as above.
-            answer(i as u32, unsafe { look_up(view, key, hash) });
-        }
-    }
+    // SAFETY: passed on.
+    unsafe { find_each::<U>(&args.view, args.batch, args.n, answer) };
     if !args.absent.is_null() {
         // SAFETY: all threads of the block come here, and the word is the launch's.
         unsafe { add_block_sum(args.absent, absent) };

@@ -8,7 +8,8 @@
 //! | `claim` | first pass of an insert: each key finds or claims its slot |
 //! | `commit` | second pass: claims become rows |
 //! | `get` | lookups |
-//! | `upkeep` | slots made anew from rows, claims taken back, rows counted |
+//! | `remove` | removals, and rows made dense again |
+//! | `upkeep` | slots made anew from rows, claims taken back, bits and rows counted |
 //! | `aggregate` | sums and other aggregates of columns by row |
 //! | `join` | pairs of places with equal keys |
 //!
@@ -24,12 +25,12 @@
 //!    the order of first occurrence.
 //! 3. *Commit*. Owners write their key to its row, and the row to the slot. All others read the row of their owner.
 //!
-//! The host runs one insert at a time, and no lookup beside a commit.
+//! The host runs one insert at a time, and no lookup beside a commit. A removal runs alone.
 //!
 //! # Invariants
-//! - A key lies in the first slot of its walk that was empty when it was claimed. Slots go empty → claim → row, and back to
-//!   empty only if all claims of the batch do. So two occurrences of a key meet at one slot, and a search ends at the first
-//!   empty slot.
+//! - A key lies in the first slot of its walk that was empty when it was claimed. Slots go empty → claim → row → tombstone,
+//!   and back to empty only if all claims of the batch do. So two occurrences of a key meet at one slot, and a search ends at
+//!   the first empty slot.
 //! - The key of a slot never changes, only the place that claims it, which falls.
 //! - There is always an empty slot: so every walk ends.
 
@@ -39,6 +40,7 @@ mod commit;
 mod get;
 mod join;
 mod key;
+mod remove;
 mod slot;
 mod upkeep;
 mod view;
@@ -54,8 +56,9 @@ pub use join::{
     JoinCountArgs, JoinPlaceArgs, JoinProbe, JoinTicketsArgs, JoinWriteArgs, SHARE, STRIP,
 };
 pub use key::{Hash, Unit};
+pub use remove::{Removed, RowCompactArgs, RowRemoveArgs};
 pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, RowSlot};
-pub use upkeep::{RowCountOwnersArgs, RowCountsArgs, RowRebuildArgs, RowReleaseArgs};
+pub use upkeep::{RowCountBitsArgs, RowCountsArgs, RowRebuildArgs, RowReleaseArgs};
 pub use view::{BUCKET_BYTES, BUCKET_SLOTS, RowView};
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -71,8 +74,12 @@ pub use join::{JOIN_COUNT, JOIN_PLACE, JOIN_TICKETS, JOIN_WRITE};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use key::hash;
 #[cfg(not(target_arch = "nvptx64"))]
+pub use remove::{
+    ROW_COMPACT_4, ROW_COMPACT_8, ROW_COMPACT_16, ROW_REMOVE_4, ROW_REMOVE_8, ROW_REMOVE_16,
+};
+#[cfg(not(target_arch = "nvptx64"))]
 pub use upkeep::{
-    ROW_COUNT_OWNERS, ROW_COUNTS, ROW_REBUILD_4, ROW_REBUILD_8, ROW_REBUILD_16, ROW_RELEASE,
+    ROW_COUNT_BITS, ROW_COUNTS, ROW_REBUILD_4, ROW_REBUILD_8, ROW_REBUILD_16, ROW_RELEASE,
 };
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -93,6 +100,10 @@ pub struct RowKernels {
     pub get: &'static Kernel<RowGetArgs>,
     /// Slots from rows.
     pub rebuild: &'static Kernel<RowRebuildArgs>,
+    /// Removals.
+    pub remove: &'static Kernel<RowRemoveArgs>,
+    /// Keys without removed rows between them.
+    pub compact: &'static Kernel<RowCompactArgs>,
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -115,6 +126,8 @@ static OF_4: RowKernels = RowKernels {
     commit: &ROW_COMMIT_4,
     get: &ROW_GET_4,
     rebuild: &ROW_REBUILD_4,
+    remove: &ROW_REMOVE_4,
+    compact: &ROW_COMPACT_4,
 };
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -123,6 +136,8 @@ static OF_8: RowKernels = RowKernels {
     commit: &ROW_COMMIT_8,
     get: &ROW_GET_8,
     rebuild: &ROW_REBUILD_8,
+    remove: &ROW_REMOVE_8,
+    compact: &ROW_COMPACT_8,
 };
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -131,4 +146,6 @@ static OF_16: RowKernels = RowKernels {
     commit: &ROW_COMMIT_16,
     get: &ROW_GET_16,
     rebuild: &ROW_REBUILD_16,
+    remove: &ROW_REMOVE_16,
+    compact: &ROW_COMPACT_16,
 };

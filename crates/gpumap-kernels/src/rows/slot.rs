@@ -18,6 +18,10 @@ impl RowSlot {
     /// No key was ever here: all ones, so that slots are emptied by filling them with `0xff`.
     pub const EMPTY: Self = Self(!0);
 
+    /// A key was here that was removed. Of tag 0, and with a place that no batch has: so only a key of that tag looks at it
+    /// twice, and to lookups it is a claim.
+    pub const TOMBSTONE: Self = Self((Self::CLAIM as u64) | MOST_KEYS);
+
     const CLAIM: u32 = 1 << 31;
 
     /// A key with this tag, in this row.
@@ -50,7 +54,7 @@ impl RowSlot {
         (self.0 >> 32) as u32
     }
 
-    /// Whether it is empty or claimed: it has no row.
+    /// Whether it is empty, claimed or a tombstone: it has no row.
     #[inline(always)]
     pub const fn has_no_row(self) -> bool {
         self.0 as u32 & Self::CLAIM != 0
@@ -68,21 +72,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_row_and_no_claim_is_an_empty_slot() {
+    fn no_row_and_no_claim_is_an_empty_slot_or_a_tombstone() {
         for tag in [0, 1, !0] {
             for number in [0, 7, MOST_KEYS as u32 - 1] {
                 let claim = RowSlot::claim_of(tag, number);
-                assert_ne!(claim, RowSlot::EMPTY);
+                assert!(claim != RowSlot::EMPTY && claim != RowSlot::TOMBSTONE);
                 assert_eq!((claim.tag(), claim.number()), (tag, number));
                 assert!(claim.has_no_row());
             }
             for number in [0, 7, (MOST_ROWS - 1) as u32] {
                 let row = RowSlot::row_of(tag, number);
-                assert_ne!(row, RowSlot::EMPTY);
+                assert!(row != RowSlot::EMPTY && row != RowSlot::TOMBSTONE);
                 assert_eq!((row.tag(), row.number()), (tag, number));
                 assert!(!row.has_no_row());
             }
         }
-        assert!(RowSlot::EMPTY.has_no_row());
+        assert_ne!(RowSlot::EMPTY, RowSlot::TOMBSTONE);
+        assert!(RowSlot::EMPTY.has_no_row() && RowSlot::TOMBSTONE.has_no_row());
     }
 }

@@ -5,6 +5,7 @@ use gpumap_simt::mask::LaneMask;
 use gpumap_simt::{U64x2, aggregate, kernel, kernel_args, mem, thread, warp};
 
 use super::key::{Hash, Unit};
+use super::remove::Removed;
 use super::slot::RowSlot;
 use super::view::{BUCKET_SLOTS, RowView};
 
@@ -15,6 +16,8 @@ kernel_args! {
         pub view: RowView,
         /// How many rows.
         pub rows: u64,
+        /// Those that get no slot.
+        pub removed: Removed,
     }
 }
 
@@ -34,13 +37,13 @@ kernel_args! {
 }
 
 kernel_args! {
-    /// Arguments of [`ROW_COUNT_OWNERS`]: a thread for each count.
-    pub struct RowCountOwnersArgs {
-        /// Words of owners.
-        pub owners: *const u32,
+    /// Arguments of [`ROW_COUNT_BITS`]: a thread for each count.
+    pub struct RowCountBitsArgs {
+        /// Words of bits: owners of a batch, or removed rows.
+        pub bits: *const u32,
         /// How many.
         pub words: u64,
-        /// Out: how many owners each word has, and 0 behind them: `words + 1` counts.
+        /// Out: how many bits of each word are set, and 0 behind them: `words + 1` counts.
         pub counts: *mut u32,
     }
 }
@@ -101,13 +104,19 @@ unsafe fn rebuild<U: Unit>(args: &RowRebuildArgs) {
         };
         return in_block(args.rows, fetch, |row, hash, _| {
             // SAFETY: as above.
-            unsafe { put(view, row, hash) };
+            unsafe {
+                if !args.removed.has(row) {
+                    put(view, row, hash);
+                }
+            }
         });
     }
     let row = thread::index();
-    if row < args.rows {
-        // SAFETY: as above.
-        unsafe { put(view, row as u32, hash(row as u32)) };
+    // SAFETY: as above.
+    unsafe {
+        if row < args.rows && !args.removed.has(row as u32) {
+            put(view, row as u32, hash(row as u32));
+        }
     }
 }
 
@@ -141,17 +150,17 @@ kernel! {
             }
         }
     }
-    /// Counts the owners of each word.
-    pub static ROW_COUNT_OWNERS = fn row_count_owners(args: RowCountOwnersArgs) by thread {
+    /// Counts the bits of each word.
+    pub static ROW_COUNT_BITS = fn row_count_bits(args: RowCountBitsArgs) by thread {
         let i = thread::index();
         if i <= args.words {
-            let mut owners = 0;
+            let mut bits = 0;
             // SAFETY: a word, and a place behind the last one too.
             unsafe {
                 if i < args.words {
-                    owners = mem::load_readonly(args.owners.wrapping_add(i as usize));
+                    bits = mem::load_readonly(args.bits.wrapping_add(i as usize));
                 }
-                mem::store(args.counts.wrapping_add(i as usize), owners.count_ones());
+                mem::store(args.counts.wrapping_add(i as usize), bits.count_ones());
             }
         }
     }

@@ -2,7 +2,7 @@
 //! [`unique`](crate::primitives::Primitives::unique) are made of.
 
 use gpumap_kernels::rows::{
-    ROW_COUNT_OWNERS, ROW_RELEASE, RowClaimArgs, RowCommitArgs, RowCountOwnersArgs, RowReleaseArgs,
+    ROW_COUNT_BITS, ROW_RELEASE, RowClaimArgs, RowCommitArgs, RowCountBitsArgs, RowReleaseArgs,
     RowView, THREADS,
 };
 use gpumap_simt::kernel::Grid;
@@ -47,6 +47,28 @@ pub(crate) struct Claims {
 /// One thread for each of `n` elements, of which there are fewer than 2^32.
 pub(crate) fn grid(n: usize) -> Grid {
     Grid::covering(n as u64, THREADS)
+}
+
+/// Queues counting the bits that are set before each of so many words, and in all of them. Uses the role `Tiles`.
+///
+/// # Safety
+/// There are so many words of bits, and room for a rank more, until what is queued has ended.
+pub(super) unsafe fn queue_ranks(
+    scratch: &mut Workspace,
+    bits: *const u32,
+    words: usize,
+    ranks: *mut u32,
+) -> Result<()> {
+    let args = RowCountBitsArgs {
+        bits,
+        words: words as u64,
+        counts: ranks,
+    };
+    // SAFETY: passed on.
+    unsafe {
+        ROW_COUNT_BITS.launch(scratch.stream(), grid(words + 1), args)?;
+        queue_exclusive_sum(scratch, ranks, words + 1)
+    }
 }
 
 impl Claims {
@@ -96,17 +118,11 @@ impl Claims {
     /// Waits for the first pass, and ranks the owners. Returns how many there are: the new keys.
     pub fn rank(&self, scratch: &mut Workspace) -> Result<usize> {
         let words = Self::words(self.keys.n);
-        let args = RowCountOwnersArgs {
-            owners: self.owners,
-            words: words as u64,
-            counts: self.ranks,
-        };
         scratch.reset_counters()?;
         let counter = scratch.counters();
         // SAFETY: reserved for so many words, and a count more; a counter has room for it.
         unsafe {
-            ROW_COUNT_OWNERS.launch(scratch.stream(), grid(words + 1), args)?;
-            queue_exclusive_sum(scratch, self.ranks, words + 1)?;
+            queue_ranks(scratch, self.owners, words, self.ranks)?;
             let all = self.ranks.wrapping_add(words).cast();
             scratch
                 .stream()

@@ -1,21 +1,21 @@
 //! [`Core`]: a row map without the type of its keys.
 //!
 //! An insert holds `inserts`, so that there is one at a time. Its first pass runs beside lookups, under the table's lock as
-//! they do; what changes rows runs alone.
+//! they do; what changes rows runs alone, and what removes keys as well.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use gpumap_kernels::rows::RowGetArgs;
+use gpumap_kernels::rows::{RowGetArgs, RowRemoveArgs};
 
 use super::Keys;
-use super::claims::{Claims, Told, grid};
+use super::claims::{Claims, Told, grid, queue_ranks};
 use super::table::{Slots, Table, expect_rows};
 use crate::array::Array;
 use crate::device::Device;
 use crate::error::{Result, expect_room};
 use crate::lock::Lock;
 use crate::map::Arrays;
-use crate::output::Sink;
+use crate::output::{Output, Sink};
 use crate::poison;
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
 use crate::stream::Stream;
@@ -30,8 +30,10 @@ pub(crate) struct Core {
     pub key_bytes: usize,
     table: Lock<Table>,
     inserts: Lock<()>,
-    /// Rows in use. Changes only while the table is held alone.
+    /// Keys. Changes only while the table is held alone, and so do rows.
     len: AtomicUsize,
+    /// Rows in use, of which some may have no key any more.
+    rows: AtomicUsize,
     /// Whether a write failed half-way.
     poisoned: AtomicBool,
 }
@@ -46,6 +48,7 @@ impl Core {
             device: device.clone(),
             key_bytes,
             len: AtomicUsize::new(0),
+            rows: AtomicUsize::new(0),
             poisoned: AtomicBool::new(false),
         })
     }
@@ -54,10 +57,27 @@ impl Core {
         self.len.load(Ordering::Acquire)
     }
 
+    /// How many rows were given out.
+    pub fn rows(&self) -> usize {
+        self.rows.load(Ordering::Acquire)
+    }
+
+    /// Says how many keys and rows there are. To be called with the table held alone.
+    fn set_len(&self, len: usize, rows: usize) {
+        self.len.store(len, Ordering::Release);
+        self.rows.store(rows, Ordering::Release);
+    }
+
+    /// Slots that are not empty.
+    fn used(&self, table: &Table) -> usize {
+        self.len() + table.tombstones()
+    }
+
     /// How many rows fit without more memory.
     pub fn capacity(&self) -> usize {
         let table = self.table.read();
-        table.slot_rows().min(table.key_rows())
+        let rows = self.rows();
+        rows + (table.slot_rows() - self.used(&table)).min(table.key_rows() - rows)
     }
 
     fn expect_sound(&self) -> Result<()> {
@@ -110,8 +130,8 @@ impl Core {
 
     /// Bytes that a batch of `n` keys needs at most, with arrays of so many.
     pub fn bytes_of_batch(&self, n: usize, arrays: usize) -> u64 {
-        let rows = self.len().saturating_add(n);
-        let of_rows = Slots::bytes_for(rows).saturating_add(rows.saturating_mul(self.key_bytes));
+        let of_keys = self.rows().saturating_add(n).saturating_mul(self.key_bytes);
+        let of_rows = Slots::bytes_for(self.len().saturating_add(n)).saturating_add(of_keys);
         let arrays = match self.device.has_own_memory() {
             true => Workspace::bytes_of(arrays),
             false => 0,
@@ -132,8 +152,8 @@ impl Core {
     ) -> Result<usize> {
         let _order = self.inserts.write();
         self.expect_sound()?;
-        let len = self.len();
-        self.make_room(scratch, len, keys)?;
+        let (len, rows) = (self.len(), self.rows());
+        self.make_room(scratch, keys)?;
         let claims = {
             let table = self.table.read();
             scratch.begin();
@@ -155,10 +175,10 @@ impl Core {
         let ranked = claims.rank(scratch);
         let mut table = self.table.write();
         let ready = ranked.and_then(|new| {
-            let rows = len + new;
-            ready(scratch, rows)?;
-            if rows > table.key_rows() {
-                table.grow_keys(len, rows)?;
+            let all = rows + new;
+            ready(scratch, all)?;
+            if all > table.key_rows() {
+                table.grow_keys(rows, all)?;
             }
             Ok(new)
         });
@@ -174,18 +194,19 @@ impl Core {
             }
         };
         // SAFETY: ranked, with room for the new keys, and the table is held alone.
-        let committed = unsafe { claims.commit(scratch, table.view(), len, true, told) };
+        let committed = unsafe { claims.commit(scratch, table.view(), rows, true, told) };
         self.or_poison(committed.and_then(|()| scratch.wait()))?;
-        self.len.store(len + new, Ordering::Release);
+        self.set_len(len + new, rows + new);
         table.keep();
         Ok(new)
     }
 
     /// Makes slots for a batch, if there may be too few.
-    fn make_room(&self, scratch: &mut Workspace, len: usize, keys: Keys) -> Result<()> {
+    fn make_room(&self, scratch: &mut Workspace, keys: Keys) -> Result<()> {
         let table = self.table.read();
-        let room = table.slot_rows();
-        if len + keys.n <= room {
+        let (len, rows) = (self.len(), self.rows());
+        let room = table.slot_rows() - self.used(&table);
+        if keys.n <= room {
             return Ok(());
         }
         let absent = match len {
@@ -193,10 +214,9 @@ impl Core {
             _ => self.count_absent(scratch, &table, keys)?,
         };
         drop(table);
-        let least = len + absent;
-        expect_rows(least, self.key_bytes)?;
-        if least > room {
-            self.table.write().grow_slots(len, least)?;
+        expect_rows(rows + absent, self.key_bytes)?;
+        if absent > room {
+            self.table.write().grow_slots(rows, len + absent)?;
         }
         Ok(())
     }
@@ -258,6 +278,92 @@ impl Core {
         scratch.wait()
     }
 
+    /// Removes keys. Returns how many there were.
+    pub fn remove(&self, keys: Array<'_>) -> Result<usize> {
+        let n = keys.len();
+        self.scratch.of_batch(|scratch| {
+            if n == 0 {
+                return Ok(0);
+            }
+            // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+            let keys = unsafe { Keys::stage(scratch, keys, self.key_bytes) }?;
+            let _order = self.inserts.write();
+            let mut table = self.table.write();
+            self.expect_sound()?;
+            let (len, rows) = (self.len(), self.rows());
+            if len == 0 {
+                return Ok(0);
+            }
+            let removed = table.removed_mut(rows)?;
+            scratch.begin();
+            let counts = poison::or_poison_if_launched(&self.poisoned, scratch, |scratch| {
+                scratch.reset_counters()?;
+                let args = RowRemoveArgs {
+                    view: table.view(),
+                    batch: keys.at,
+                    n: n as u64,
+                    removed,
+                    count: scratch.counters(),
+                };
+                // SAFETY: staged, with a bit for each row and a counter; the table is held alone.
+                unsafe {
+                    keys.kernels()
+                        .remove
+                        .launch(scratch.stream(), grid(n), args)
+                }?;
+                scratch.read_counters()
+            })?;
+            let removed = counts[0] as usize;
+            table.note_removed(removed);
+            self.set_len(len - removed, rows);
+            Ok(removed)
+        })
+    }
+
+    /// Ranks the rows that were removed, in scratch memory of the role `Held`.
+    fn rank_removed(&self, scratch: &mut Workspace, table: &Table) -> Result<*const u32> {
+        let removed = table.removed();
+        let words = removed.words as usize;
+        let ranks = scratch.reserve(ScratchRole::Held, words + 1)?;
+        // SAFETY: so many words, and room reserved for a rank more.
+        unsafe { queue_ranks(scratch, removed.bits, words, ranks) }?;
+        Ok(ranks)
+    }
+
+    /// Queues writing all keys in the order of their rows, and these, where that is wanted.
+    ///
+    /// # Safety
+    /// The outputs have room for as many as there are, until what is queued has ended.
+    unsafe fn dump(
+        &self,
+        scratch: &mut Workspace,
+        table: &Table,
+        keys: *mut u8,
+        rows: *mut u32,
+    ) -> Result<()> {
+        let (len, all) = (self.len(), self.rows());
+        let bytes = len * self.key_bytes;
+        let mut to = keys;
+        if !keys.is_null() && len == all {
+            // SAFETY: rows in use, and the caller's room.
+            unsafe { scratch.stream().copy(keys, table.keys(), bytes) }?;
+            to = ptr::null_mut();
+        } else if !keys.addr().is_multiple_of(4) {
+            // Of a type like `[u8; 16]`, which may lie anywhere.
+            to = scratch.reserve(ScratchRole::Keys, bytes)?;
+        }
+        if !to.is_null() || !rows.is_null() {
+            let before = self.rank_removed(scratch, table)?;
+            // SAFETY: ranked just now; the caller's room, or what was reserved.
+            unsafe { table.queue_compact(scratch.stream(), all, before, to, rows) }?;
+        }
+        if !to.is_null() && to != keys {
+            // SAFETY: written just now, and the caller's room.
+            unsafe { scratch.stream().copy(keys, to, bytes) }?;
+        }
+        Ok(())
+    }
+
     /// All keys in the order of their rows, as a vector of the host. Those have so many bytes.
     pub fn keys<K: bytemuck::Pod>(&self) -> Result<Vec<K>> {
         debug_assert_eq!(size_of::<K>(), self.key_bytes);
@@ -267,12 +373,8 @@ impl Core {
         let len = self.len();
         let mut output = scratch.output::<K>(ScratchRole::FirstOutput, len)?;
         let to = output.as_mut_ptr().cast();
-        // SAFETY: rows in use, and an output for as many.
-        unsafe {
-            scratch
-                .stream()
-                .copy(to, table.keys(), len * self.key_bytes)
-        }?;
+        // SAFETY: an output for all keys.
+        unsafe { self.dump(&mut scratch, &table, to, ptr::null_mut()) }?;
         scratch.fetch(output, len)
     }
 
@@ -285,15 +387,101 @@ impl Core {
         expect_room(len, sink.len() / self.key_bytes)?;
         let bytes = len * self.key_bytes;
         let mut target = scratch.host_target(ScratchRole::FirstOutput, sink, bytes)?;
-        // SAFETY: rows in use, and a target for as many.
-        unsafe {
-            scratch
-                .stream()
-                .copy(target.as_mut_ptr(), table.keys(), bytes)
-        }?;
+        // SAFETY: a target for all keys.
+        unsafe { self.dump(&mut scratch, &table, target.as_mut_ptr(), ptr::null_mut()) }?;
         scratch.wait()?;
         scratch.copy_to_host(target, bytes)?;
         Ok(len)
+    }
+
+    /// All keys in the order of their rows, and these. Keys have so many bytes.
+    pub fn keys_with_rows<K: bytemuck::Pod>(&self) -> Result<(Vec<K>, Vec<u32>)> {
+        let mut scratch = self.scratch.take()?;
+        let table = self.table.read();
+        self.expect_sound()?;
+        let len = self.len();
+        scratch.collect_pairs(len, len, |scratch, to, _| {
+            self.dump_pairs(scratch, &table, to)
+        })
+    }
+
+    /// The same, into memory of the caller. Returns how many there are.
+    pub fn keys_with_rows_into<K: bytemuck::Pod>(
+        &self,
+        keys: &mut (impl Output<K> + ?Sized),
+        rows: &mut (impl Output<u32> + ?Sized),
+    ) -> Result<usize> {
+        let mut scratch = self.scratch.take()?;
+        let table = self.table.read();
+        self.expect_sound()?;
+        scratch.copy_pairs_to_host(keys, rows, self.len(), |scratch, to, _| {
+            self.dump_pairs(scratch, &table, to)
+        })
+    }
+
+    /// Writes all keys and rows, of which there are as many as [`len`](Self::len) says. Returns that.
+    fn dump_pairs<K>(
+        &self,
+        scratch: &mut Workspace,
+        table: &Table,
+        (keys, rows): (*mut K, *mut u32),
+    ) -> Result<usize> {
+        debug_assert_eq!(size_of::<K>(), self.key_bytes);
+        // SAFETY: outputs for all keys.
+        unsafe { self.dump(scratch, table, keys.cast(), rows) }?;
+        scratch.wait()?;
+        Ok(self.len())
+    }
+
+    /// Makes rows dense. Returns the row that each key had, in the order of its new one.
+    pub fn compact(&self) -> Result<Vec<u32>> {
+        self.compact_to(|scratch, len| {
+            let mut old = scratch.output(ScratchRole::FirstOutput, len)?;
+            let to = old.as_mut_ptr();
+            Ok((to, move |scratch: &mut Workspace| scratch.fetch(old, len)))
+        })
+    }
+
+    /// The same, into memory of the caller. Returns how many rows there are.
+    pub fn compact_into(&self, old: Sink<'_, u32>) -> Result<usize> {
+        self.compact_to(|scratch, len| {
+            let mut old = scratch.host_target(ScratchRole::FirstOutput, old, len)?;
+            let to = old.as_mut_ptr();
+            let deliver = move |scratch: &mut Workspace| {
+                scratch.copy_to_host(old, len)?;
+                Ok(len)
+            };
+            Ok((to, deliver))
+        })
+    }
+
+    /// Makes rows dense. `output` is told how many there will be, and returns where to write the rows that they had, and what
+    /// brings these to the caller: if that fails, rows are as they were.
+    fn compact_to<T, F: FnOnce(&mut Workspace) -> Result<T>>(
+        &self,
+        output: impl FnOnce(&mut Workspace, usize) -> Result<(*mut u32, F)>,
+    ) -> Result<T> {
+        self.scratch.of_batch(|scratch| {
+            let _order = self.inserts.write();
+            let mut table = self.table.write();
+            self.expect_sound()?;
+            let (len, rows) = (self.len(), self.rows());
+            let (old, deliver) = output(scratch, len)?;
+            if len == rows {
+                // SAFETY: an output for all rows.
+                unsafe { self.dump(scratch, &table, ptr::null_mut(), old) }?;
+                scratch.wait()?;
+                return deliver(scratch);
+            }
+            let before = self.rank_removed(scratch, &table)?;
+            scratch.wait()?;
+            // SAFETY: ranked just now, an output for all rows, and the wait above.
+            let dense = unsafe { table.dense(rows, len, before, old) }?;
+            let told = deliver(scratch)?;
+            table.replace_with(dense);
+            self.set_len(len, len);
+            Ok(told)
+        })
     }
 
     /// Makes room for so many rows more.
@@ -301,14 +489,14 @@ impl Core {
         let _order = self.inserts.write();
         self.expect_sound()?;
         let mut table = self.table.write();
-        let len = self.len();
-        let rows = len.saturating_add(more);
-        expect_rows(rows, self.key_bytes)?;
-        if rows > table.slot_rows() {
-            table.grow_slots(len, rows)?;
+        let (len, rows) = (self.len(), self.rows());
+        let all = rows.saturating_add(more);
+        expect_rows(all, self.key_bytes)?;
+        if more > table.slot_rows() - self.used(&table) {
+            table.grow_slots(rows, len + more)?;
         }
-        if rows > table.key_rows()
-            && let Err(error) = table.grow_keys(len, rows)
+        if all > table.key_rows()
+            && let Err(error) = table.grow_keys(rows, all)
         {
             table.undo();
             return Err(error);
@@ -325,7 +513,7 @@ impl Core {
         self.poisoned.store(true, Ordering::Release);
         table.keep();
         table.clear()?;
-        self.len.store(0, Ordering::Release);
+        self.set_len(0, 0);
         self.poisoned.store(false, Ordering::Release);
         Ok(())
     }

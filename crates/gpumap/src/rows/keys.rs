@@ -29,9 +29,6 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// The largest alignment that a kernel makes use of.
-    const UNIT: usize = 16;
-
     /// Has keys of so many bytes brought to where kernels can load them.
     ///
     /// # Safety
@@ -58,7 +55,14 @@ impl Keys {
 
     /// The kernels for keys of this size at this address and another one, which is a multiple of 4 as well.
     pub fn kernels_with(&self, other: *const u8) -> &'static RowKernels {
-        let common = self.at.addr() | other.addr() | self.bytes | Self::UNIT;
-        RowKernels::for_multiples_of(1 << common.trailing_zeros())
+        kernels_for(self.bytes, self.at.addr() | other.addr())
     }
+}
+
+/// The kernels for keys of so many bytes at addresses that have these bits, of which the lowest two are none.
+pub(super) fn kernels_for(bytes: usize, addresses: usize) -> &'static RowKernels {
+    /// The largest alignment that a kernel makes use of.
+    const UNIT: usize = 16;
+    let common = addresses | bytes | UNIT;
+    RowKernels::for_multiples_of(1 << common.trailing_zeros())
 }

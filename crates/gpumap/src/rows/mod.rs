@@ -28,7 +28,7 @@ use crate::output::Output;
 
 /// A dense row number for each key, in the memory of a device: 0, 1, 2 and so on, in the order in which keys first come.
 ///
-/// Values are plain arrays of the caller, as long as there are rows, at the places that the numbers say: embeddings, sums,
+/// Values are plain arrays of the caller, as long as [`row_bound`](Self::row_bound) says, at the places that the numbers say: embeddings, sums,
 /// columns of any type. Keys are plain data of 4 to 64 bytes, a multiple of 4, compared by their bits: integers, `u128`,
 /// `[u32; 3]`, structs of your own. **Every bit pattern is allowed.**
 ///
@@ -37,9 +37,10 @@ use crate::output::Output;
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`builder`](Self::builder) |
 /// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_new_into`](Self::insert_with_new_into) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into) |
-/// | Dump | [`keys`](Self::keys), [`keys_into`](Self::keys_into) |
-/// | Remove | [`clear`](Self::clear) |
-/// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`trim`](Self::trim), [`device`](Self::device) |
+/// | Dump | [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`keys_with_rows`](Self::keys_with_rows), [`keys_with_rows_into`](Self::keys_with_rows_into) |
+/// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
+/// | Make rows dense | [`compact`](Self::compact), [`compact_into`](Self::compact_into) |
+/// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`row_bound`](Self::row_bound), [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`trim`](Self::trim), [`device`](Self::device) |
 ///
 /// All verbs take batches: slices, vectors or arrays of the host, which are copied to the device, or
 /// [`Buffer`](crate::Buffer)s, which are used where they are. They return when the device is done.
@@ -64,18 +65,23 @@ use crate::output::Output;
 /// ```
 ///
 /// # Rows
-/// A key keeps its row until the map is cleared. The rows of a batch's new keys follow those that there are, in the order of
-/// their first occurrences in the batch. So batches that come in one order give the same rows on every device, and without
-/// holes: those of `pandas.factorize`.
+/// A key keeps its row until it is removed, or the map is compacted or cleared. The rows of a batch's new keys follow those
+/// that were given out before, in the order of their first occurrences in the batch. So batches that come in one order give
+/// the same rows on every device, and without holes: those of `pandas.factorize`.
+///
+/// A removed key leaves its row: **no other key gets that row** until [`compact`](Self::compact) or [`clear`](Self::clear).
+/// So a row number that is kept in an array of the caller never becomes that of another key by itself. If the key is
+/// inserted again, it gets a new row. `compact` closes the gaps, and says where each row was.
 ///
 /// # Concurrency
-/// `RowMap` is [`Send`] and [`Sync`], and every verb takes `&self`. Inserts run one after the other; lookups and dumps run
-/// beside each other, and beside the larger part of an insert. An insert takes effect at one moment: a lookup and a dump
-/// see all of its keys or none.
+/// `RowMap` is [`Send`] and [`Sync`], and every verb takes `&self`. Inserts, removals and compactions run one after the
+/// other. Lookups and dumps run beside each other and beside the larger part of an insert; a removal and a compaction wait
+/// for them. Each takes effect at one moment: a lookup and a dump see all keys of an insert or none, and all of a removal
+/// gone or none.
 ///
 /// # Room
 /// A map grows as keys come. What there is no memory for is refused as a whole, with the map as it was. There are up to
-/// 2^31 rows, and up to 2^31 - 1 keys in a batch.
+/// 2^31 rows, and up to 2^31 - 1 keys in a batch. The memory of removed keys and their rows is used again after `compact`.
 ///
 /// The hash is seeded, and not cryptographic. Keys with one hash are told apart by their bits, and cost time only.
 pub struct RowMap<K: Pod> {
@@ -211,7 +217,8 @@ impl<K: Pod> RowMap<K> {
 
 /// # Dump
 impl<K: Pod> RowMap<K> {
-    /// All keys, in the order of their rows.
+    /// All keys, in the order of their rows. If none was removed since the last [`compact`](Self::compact), the key of row
+    /// `i` is at place `i`; else [`keys_with_rows`](Self::keys_with_rows) says which rows they have.
     ///
     /// # Errors
     /// As for [`get`](Self::get).
@@ -227,10 +234,60 @@ impl<K: Pod> RowMap<K> {
         self.core
             .keys_into(ArrayMut::from(keys.sink()).into_bytes())
     }
+
+    /// All keys, in the order of their rows, and the row of each.
+    ///
+    /// ```
+    /// use gpumap::{Device, RowMap};
+    /// let map = RowMap::<u64>::new(&Device::cpu())?;
+    /// map.insert(&[50, 60, 70])?;
+    /// map.remove(&[60])?;
+    /// assert_eq!(map.keys_with_rows()?, (vec![50, 70], vec![0, 2]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub fn keys_with_rows(&self) -> Result<(Vec<K>, Vec<u32>)> {
+        self.core.keys_with_rows()
+    }
+
+    /// All keys, in the order of their rows, and the row of each, into memory of the host or of the device. Returns how many
+    /// there are.
+    ///
+    /// # Errors
+    /// As for [`keys_into`](Self::keys_into).
+    pub fn keys_with_rows_into(
+        &self,
+        keys: &mut (impl Output<K> + ?Sized),
+        rows: &mut (impl Output<u32> + ?Sized),
+    ) -> Result<usize> {
+        self.core.keys_with_rows_into(keys, rows)
+    }
 }
 
 /// # Remove
 impl<K: Pod> RowMap<K> {
+    /// Removes keys. Returns how many were present; one that is repeated counts once. Their rows have no key any more, and no
+    /// other key gets them before [`compact`](Self::compact).
+    ///
+    /// ```
+    /// use gpumap::{Device, RowMap};
+    /// let map = RowMap::<u64>::new(&Device::cpu())?;
+    /// map.insert(&[50, 60, 70])?;
+    /// assert_eq!(map.remove(&[60, 60, 99])?, 1);
+    /// assert_eq!(map.get(&[60, 70])?, [None, Some(2)]);
+    /// assert_eq!(map.insert(&[60])?, [3]);
+    /// assert_eq!((map.len(), map.row_bound()), (3, 4));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]: the map is as it was. [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
+        self.core.remove(keys.source().into())
+    }
+
     /// Removes all keys. The map keeps its room, and is sound again if it was [poisoned](Error::Poisoned).
     ///
     /// # Errors
@@ -240,9 +297,47 @@ impl<K: Pod> RowMap<K> {
     }
 }
 
+/// # Make rows dense
+impl<K: Pod> RowMap<K> {
+    /// Gives the keys the rows 0, 1, 2 and so on, in the order of the rows that they had. Returns these: the key of row `i`
+    /// had row `old[i]`, so arrays follow by `values[i] = values[old[i]]`, from the first row on.
+    ///
+    /// The map keeps its room. While it is compacted there is twice as much of it, or if there is no memory for that, as
+    /// much more as the keys need.
+    ///
+    /// ```
+    /// use gpumap::{Device, RowMap};
+    /// let map = RowMap::<u64>::new(&Device::cpu())?;
+    /// map.insert(&[50, 60, 70])?;
+    /// let mut values = vec!["fifty", "sixty", "seventy"];
+    /// map.remove(&[50])?;
+    ///
+    /// let old = map.compact()?;
+    /// values = old.iter().map(|&row| values[row as usize]).collect();
+    /// assert_eq!((map.keys()?, values), (vec![60, 70], vec!["sixty", "seventy"]));
+    /// assert_eq!(map.get(&[70])?, [Some(1)]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`]: the map is as it was.
+    pub fn compact(&self) -> Result<Vec<u32>> {
+        self.core.compact()
+    }
+
+    /// As [`compact`](Self::compact), with the rows that the keys had into memory of the host or of the device. Returns how
+    /// many there are.
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`] if there are fewer places than keys; else as for [`compact`](Self::compact).
+    pub fn compact_into(&self, old: &mut (impl Output<u32> + ?Sized)) -> Result<usize> {
+        self.core.compact_into(old.sink())
+    }
+}
+
 /// # Size and memory
 impl<K: Pod> RowMap<K> {
-    /// How many rows there are.
+    /// How many keys there are.
     pub fn len(&self) -> usize {
         self.core.len()
     }
@@ -252,12 +347,18 @@ impl<K: Pod> RowMap<K> {
         self.len() == 0
     }
 
-    /// How many rows there is room for.
+    /// How many rows were given out since the map was last compacted or cleared: all rows are less, so arrays of the caller
+    /// need as many places. As many as there are keys, unless some were removed.
+    pub fn row_bound(&self) -> usize {
+        self.core.rows()
+    }
+
+    /// What [`row_bound`](Self::row_bound) can become without more memory.
     pub fn capacity(&self) -> usize {
         self.core.capacity()
     }
 
-    /// Makes room for `more` rows beyond those that there are.
+    /// Makes room for `more` rows beyond those that were given out.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was. [`Error::Poisoned`], [`Error::Driver`].

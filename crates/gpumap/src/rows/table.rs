@@ -1,16 +1,20 @@
-//! The memory of a row map: slots, and keys in the order of rows.
+//! The memory of a row map: slots, keys in the order of rows, and which rows were removed.
 
 use gpumap_kernels::rows::{
-    BUCKET_BYTES, BUCKET_SLOTS, MOST_ROWS, RowKernels, RowRebuildArgs, RowView,
+    BUCKET_BYTES, BUCKET_SLOTS, MOST_ROWS, Removed, RowCompactArgs, RowKernels, RowRebuildArgs,
+    RowView,
 };
+use gpumap_simt::warp;
 
 use super::claims::grid;
+use super::keys::kernels_for;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::memory::bytes_of_each;
 use crate::stream::Stream;
 
 use std::mem::replace;
+use std::ptr;
 
 /// At most so many rows for [`OF_SLOTS`] slots: walks stay short, and there is always an empty slot.
 const ROWS: usize = 7;
@@ -21,7 +25,11 @@ const LEAST_BUCKETS: usize = 16;
 
 /// Slots for a number of rows, all empty at first.
 #[derive(Debug)]
-pub(crate) struct Slots(Buffer<[u8; BUCKET_BYTES]>);
+pub(crate) struct Slots {
+    buckets: Buffer<[u8; BUCKET_BYTES]>,
+    /// How many have held a key that was removed: no other key gets them.
+    tombstones: usize,
+}
 
 impl Slots {
     /// What empty slots are filled with.
@@ -40,14 +48,17 @@ impl Slots {
 
     /// Of so many buckets. The memory is of a stream; what is queued there later finds them empty.
     fn new(stream: &Stream, buckets: usize) -> Result<Self> {
-        let mut slots = Buffer::unwritten(stream, buckets)?;
-        slots.fill_bytes(Self::EMPTY_BYTE)?;
-        Ok(Self(slots))
+        let mut buckets = Buffer::unwritten(stream, buckets)?;
+        buckets.fill_bytes(Self::EMPTY_BYTE)?;
+        Ok(Self {
+            buckets,
+            tombstones: 0,
+        })
     }
 
-    /// How many rows they have room for.
+    /// How many rows they have room for, tombstones among them.
     fn rows(&self) -> usize {
-        let slots = self.0.len() as u64 * u64::from(BUCKET_SLOTS) - 1;
+        let slots = self.buckets.len() as u64 * u64::from(BUCKET_SLOTS) - 1;
         ((slots * ROWS as u64 / OF_SLOTS as u64) as usize).min(MOST_ROWS as usize)
     }
 }
@@ -59,8 +70,17 @@ pub(super) struct Table {
     /// The slots before a batch for which there are more now, until it is known that they are needed.
     replaced: Option<Slots>,
     keys: Buffer<u8>,
+    /// A bit for each row that there was when a key was last removed; none if none was.
+    removed: Option<Buffer<u32>>,
     key_bytes: usize,
     seed: u64,
+}
+
+/// What a table has when its rows are dense.
+#[derive(Debug)]
+pub(super) struct Dense {
+    slots: Slots,
+    keys: Buffer<u8>,
 }
 
 impl Table {
@@ -71,6 +91,7 @@ impl Table {
             slots: Slots::new(stream, Slots::buckets_for(rows))?,
             replaced: None,
             keys: Buffer::unwritten(stream, bytes_of_each(key_bytes, rows)?)?,
+            removed: None,
             key_bytes,
             seed,
         };
@@ -83,9 +104,14 @@ impl Table {
         self.keys.stream().clone()
     }
 
-    /// How many rows there are slots for.
+    /// How many rows there are slots for, of which tombstones have taken some.
     pub fn slot_rows(&self) -> usize {
         self.slots.rows()
+    }
+
+    /// How many slots are left of removed keys.
+    pub fn tombstones(&self) -> usize {
+        self.slots.tombstones
     }
 
     /// How many rows there is room for the keys of.
@@ -100,46 +126,184 @@ impl Table {
 
     /// The table as kernels see it.
     pub fn view(&self) -> RowView {
-        view(&self.slots, self.keys.as_ptr(), self.key_bytes, self.seed)
+        self.view_of(&self.slots, &self.keys)
+    }
+
+    /// Slots and keys as kernels see them.
+    fn view_of(&self, slots: &Slots, keys: &Buffer<u8>) -> RowView {
+        RowView {
+            slots: slots.buckets.as_ptr().cast_mut().cast(),
+            keys: keys.as_ptr().cast_mut(),
+            seed: self.seed,
+            buckets: slots.buckets.len() as u32,
+            key_bytes: self.key_bytes as u32,
+        }
+    }
+
+    /// Which rows were removed, as kernels see it.
+    pub fn removed(&self) -> Removed {
+        let bits = self.removed.as_ref();
+        Removed {
+            bits: bits.map_or(ptr::null(), Buffer::as_ptr),
+            words: bits.map_or(0, Buffer::len) as u64,
+        }
+    }
+
+    /// Bits for at least so many rows, which say which ones were removed. If it fails, the table is as it was.
+    pub fn removed_mut(&mut self, rows: usize) -> Result<*mut u32> {
+        let words = |rows: usize| rows.div_ceil(warp::SIZE as usize);
+        let there = self.removed.as_ref().map_or(0, Buffer::len);
+        if there < words(rows) {
+            let stream = self.stream();
+            // For all rows that there is room for, so that it is not done again for each batch.
+            let mut bits = Buffer::zeroed(&stream, words(self.key_rows().max(rows)))?;
+            if let Some(before) = &self.removed {
+                bits.copy_range(0, &before.as_view())?;
+            }
+            stream.synchronize()?;
+            self.removed = Some(bits);
+        }
+        let bits = self.removed.as_mut();
+        Ok(bits.map_or(ptr::null_mut(), Buffer::as_mut_ptr))
+    }
+
+    /// Says that so many keys were removed: their slots are tombstones.
+    pub fn note_removed(&mut self, keys: usize) {
+        self.slots.tombstones += keys;
     }
 
     /// Empties the slots. Returns when that is done.
     pub fn clear(&mut self) -> Result<()> {
-        let queued = self.slots.0.fill_bytes(Slots::EMPTY_BYTE);
+        let queued = self.slots.buckets.fill_bytes(Slots::EMPTY_BYTE);
         let done = self.stream().synchronize();
-        queued.and(done)
+        queued.and(done)?;
+        self.slots.tombstones = 0;
+        self.removed = None;
+        Ok(())
     }
 
-    /// Makes slots for `least` rows, or if there is memory for twice as many as before; `len` rows are in use. If it
-    /// fails, the table is as it was. To be followed by [`keep`](Self::keep) or [`undo`](Self::undo).
-    pub fn grow_slots(&mut self, len: usize, least: usize) -> Result<()> {
+    /// Makes slots for `least` keys, or if there is memory for twice as many as before; `rows` are in use, which may have
+    /// fewer keys. If it fails, the table is as it was. To be followed by [`keep`](Self::keep) or [`undo`](Self::undo).
+    pub fn grow_slots(&mut self, rows: usize, least: usize) -> Result<()> {
         expect_rows(least, self.key_bytes)?;
-        let twice = (2 * self.slot_rows()).min(MOST_ROWS as usize);
-        if twice > least
+        let room = self.slot_rows();
+        let wished = match 2 * least <= room {
+            // Most of it was tombstones, which are gone then.
+            true => room,
+            false => (2 * room).min(MOST_ROWS as usize),
+        };
+        if wished > least
             && let done @ (Ok(()) | Err(Error::Driver { .. } | Error::Kernel(_))) =
-                self.remake_slots(len, twice)
+                self.remake_slots(rows, wished)
         {
             return done;
         }
-        self.remake_slots(len, least)
+        self.remake_slots(rows, least)
     }
 
-    /// Puts `len` rows into slots for so many. If it fails, the table is as it was.
-    fn remake_slots(&mut self, len: usize, rows: usize) -> Result<()> {
+    /// Puts the keys of `rows` rows into slots for so many. If it fails, the table is as it was.
+    fn remake_slots(&mut self, rows: usize, room: usize) -> Result<()> {
         let stream = self.stream();
-        let slots = Slots::new(&stream, Slots::buckets_for(rows))?;
-        if len != 0 {
-            let args = RowRebuildArgs {
-                view: view(&slots, self.keys.as_ptr(), self.key_bytes, self.seed),
-                rows: len as u64,
-            };
-            let kernel = RowKernels::for_multiples_of(self.key_bytes).rebuild;
-            // SAFETY: rows that are in use, and slots for more; the caller has the table alone.
-            unsafe { kernel.launch(&stream, grid(len), args) }?;
-        }
+        let slots = Slots::new(&stream, Slots::buckets_for(room))?;
+        self.queue_rebuild(self.view_of(&slots, &self.keys), rows, self.removed())?;
         stream.synchronize()?;
         self.replaced = Some(replace(&mut self.slots, slots));
         Ok(())
+    }
+
+    /// Queues filling empty slots with the rows that were not removed.
+    fn queue_rebuild(&self, view: RowView, rows: usize, removed: Removed) -> Result<()> {
+        if rows == 0 {
+            return Ok(());
+        }
+        let args = RowRebuildArgs {
+            view,
+            rows: rows as u64,
+            removed,
+        };
+        let kernel = RowKernels::for_multiples_of(self.key_bytes).rebuild;
+        // SAFETY: rows that are in use, and slots for more; the caller has the table alone.
+        unsafe { kernel.launch(&self.stream(), grid(rows), args) }
+    }
+
+    /// Queues writing the keys of `rows` rows, without those that were removed, and their rows; null where that is not
+    /// wanted.
+    ///
+    /// # Safety
+    /// So many rows are in use, and for each word of [`removed`](Self::removed) `before` says how many rows before it were
+    /// removed, and behind them how many in all. The outputs have room for the rest, and keys lie at a multiple of 4. All of
+    /// it stays until what is queued has ended.
+    pub unsafe fn queue_compact(
+        &self,
+        stream: &Stream,
+        rows: usize,
+        before: *const u32,
+        keys: *mut u8,
+        old: *mut u32,
+    ) -> Result<()> {
+        if rows == 0 {
+            return Ok(());
+        }
+        let args = RowCompactArgs {
+            view: self.view(),
+            rows: rows as u64,
+            removed: self.removed(),
+            before,
+            keys,
+            old,
+        };
+        let kernel = kernels_for(self.key_bytes, keys.addr()).compact;
+        // SAFETY: passed on.
+        unsafe { kernel.launch(stream, grid(rows), args) }
+    }
+
+    /// What the table would have if its `rows` rows, which have `len` keys, were dense: with room as before, or if there
+    /// is no memory for that, for these keys. Says in `old` which rows they have now.
+    ///
+    /// # Safety
+    /// As for [`queue_compact`](Self::queue_compact). What is queued on other streams has ended.
+    pub unsafe fn dense(
+        &self,
+        rows: usize,
+        len: usize,
+        before: *const u32,
+        old: *mut u32,
+    ) -> Result<Dense> {
+        let dense = match self.empty(self.slots.buckets.len(), self.keys.len()) {
+            Err(Error::OutOfMemory { .. }) => {
+                self.empty(Slots::buckets_for(len), bytes_of_each(self.key_bytes, len)?)?
+            }
+            made => made?,
+        };
+        let none = Removed {
+            bits: ptr::null(),
+            words: 0,
+        };
+        let to = dense.keys.as_ptr().cast_mut();
+        // SAFETY: passed on, with room for all keys.
+        let queued = unsafe { self.queue_compact(&self.stream(), rows, before, to, old) };
+        let queued = queued
+            .and_then(|()| self.queue_rebuild(self.view_of(&dense.slots, &dense.keys), len, none));
+        // Of the caller's memory as well, if it fails.
+        let done = self.stream().synchronize();
+        queued.and(done)?;
+        Ok(dense)
+    }
+
+    /// Memory that nothing uses yet.
+    fn empty(&self, buckets: usize, key_bytes: usize) -> Result<Dense> {
+        let stream = self.stream();
+        Ok(Dense {
+            slots: Slots::new(&stream, buckets)?,
+            keys: Buffer::unwritten(&stream, key_bytes)?,
+        })
+    }
+
+    /// Takes the place of what it had.
+    pub fn replace_with(&mut self, dense: Dense) {
+        self.slots = dense.slots;
+        self.keys = dense.keys;
+        self.removed = None;
     }
 
     /// Frees the slots that were replaced, if there are any.
@@ -154,38 +318,28 @@ impl Table {
         }
     }
 
-    /// Makes room for the keys of `least` rows, or if there is memory for half as many again as before; `len` rows are in
+    /// Makes room for the keys of `least` rows, or if there is memory for half as many again as before; `rows` are in
     /// use. If it fails, the table is as it was.
-    pub fn grow_keys(&mut self, len: usize, least: usize) -> Result<()> {
+    pub fn grow_keys(&mut self, rows: usize, least: usize) -> Result<()> {
+        expect_rows(least, self.key_bytes)?;
         let wished = (self.key_rows() + self.key_rows() / 2).min(MOST_ROWS as usize);
         if wished > least
-            && let done @ (Ok(()) | Err(Error::Driver { .. })) = self.move_keys(len, wished)
+            && let done @ (Ok(()) | Err(Error::Driver { .. })) = self.move_keys(rows, wished)
         {
             return done;
         }
-        self.move_keys(len, least)
+        self.move_keys(rows, least)
     }
 
-    fn move_keys(&mut self, len: usize, rows: usize) -> Result<()> {
+    fn move_keys(&mut self, rows: usize, room: usize) -> Result<()> {
         let stream = self.stream();
-        let mut keys = Buffer::unwritten(&stream, bytes_of_each(self.key_bytes, rows)?)?;
-        let used = len * self.key_bytes;
+        let mut keys = Buffer::unwritten(&stream, bytes_of_each(self.key_bytes, room)?)?;
+        let used = rows * self.key_bytes;
         // SAFETY: so many bytes are in use, and fit; the caller has the table alone.
         unsafe { stream.copy(keys.as_mut_ptr(), self.keys.as_ptr(), used) }?;
         stream.synchronize()?;
         self.keys = keys;
         Ok(())
-    }
-}
-
-/// Slots and keys as kernels see them.
-fn view(slots: &Slots, keys: *const u8, key_bytes: usize, seed: u64) -> RowView {
-    RowView {
-        slots: slots.0.as_ptr().cast_mut().cast(),
-        keys: keys.cast_mut(),
-        seed,
-        buckets: slots.0.len() as u32,
-        key_bytes: key_bytes as u32,
     }
 }
 
@@ -216,7 +370,7 @@ mod tests {
         for rows in [0, 1, 43, 44, 45, 46, 1_000, 99_999] {
             let slots = Slots::new(&stream, Slots::buckets_for(rows)).unwrap();
             assert!(slots.rows() >= rows, "{rows}");
-            let all = slots.0.len() * BUCKET_SLOTS as usize;
+            let all = slots.buckets.len() * BUCKET_SLOTS as usize;
             assert!(slots.rows() < all, "{rows}: there is an empty slot");
         }
         assert!(Slots::buckets_for(MOST_ROWS as usize) * 4 < 1 << 32);

@@ -30,6 +30,47 @@ fn filled<K: Pod>(on: &Target, capacity: usize) -> Result<RowMap<K>> {
     Ok(map)
 }
 
+/// A map of which half the keys were removed.
+fn thinned<K: Pod>(on: &Target, capacity: usize) -> Result<RowMap<K>> {
+    let map = filled::<K>(on, capacity)?;
+    map.remove(&keys::<K>(5..25))?;
+    Ok(map)
+}
+
+#[test]
+fn removals() {
+    fn body<K: Pod>(on: &Target) {
+        let more = keys::<K>(30..90);
+        for (room, capacity) in [("with room", 400), ("growing", 0)] {
+            let name = |verb: &str| format!("rows: {verb}, {room}");
+            let build = |on: &Target| filled::<K>(on, capacity);
+            try_every_call(on, &name("remove"), build, |map| map.remove(&more));
+            let build = |on: &Target| thinned::<K>(on, capacity);
+            try_every_call(on, &name("remove more"), build, |map| map.remove(&more));
+            let insert = |map: &RowMap<K>| map.insert(&more);
+            try_every_call(on, &name("insert after removals"), build, insert);
+            let reserve = |map: &RowMap<K>| map.reserve(1_000);
+            try_every_call(on, &name("reserve after removals"), build, reserve);
+            try_every_call(on, &name("compact"), build, |map| {
+                // When it is done again, the rows are others.
+                map.compact().map(|old| old.len())
+            });
+            try_every_call(on, &name("compact_into"), build, |map| {
+                let stream = Stream::new(map.device())?;
+                let mut old = Buffer::<u32>::zeroed(&stream, 100)?;
+                map.compact_into(&mut old)
+            });
+        }
+        let build = |on: &Target| thinned::<K>(on, 100);
+        let dump = |map: &RowMap<K>| Ok((map.keys()?.len(), map.keys_with_rows()?.1));
+        try_every_call(on, "rows: keys with rows", build, dump);
+    }
+    on_every_target(|on| {
+        body::<u64>(on);
+        body::<[u32; 3]>(on);
+    });
+}
+
 #[test]
 fn rows() {
     fn body<K: Pod>(on: &Target) {

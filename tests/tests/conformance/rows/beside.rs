@@ -92,3 +92,89 @@ fn inserts_beside_inserts() {
     }
     on_keys!(body: u32, [u64; 3]);
 }
+
+/// A lookup sees all keys of a removal or none, and rows are dense after a compaction or as they were.
+#[test]
+fn lookups_beside_removals() {
+    fn body<K: Pod + Send + Sync>(on: &Target) {
+        let (rounds, each) = (on.n(30, 200) as u64, on.n(200, 20_000) as u64);
+        let map = RowMap::<K>::new(on.device()).unwrap();
+        // Rows of the second half follow those of the first, which come and go.
+        let (comes, stays) = (keys::<K>(0..each), keys::<K>(each..2 * each));
+        map.insert(&[&comes[..], &stays].concat()).unwrap();
+        let (begin, ended) = (Barrier::new(3), AtomicBool::new(false));
+        let follow_each_other = |rows: &[Option<u32>]| match rows[0] {
+            None => rows.iter().all(Option::is_none),
+            Some(first) => rows
+                .iter()
+                .copied()
+                .eq((first..).map(Some).take(rows.len())),
+        };
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    begin.wait();
+                    while !ended.load(Ordering::Acquire) {
+                        let asked = [&stays[..], &comes].concat();
+                        let rows = map.get(&asked).unwrap();
+                        let (of_stays, of_comes) = rows.split_at(stays.len());
+                        assert!(of_stays[0].is_some() && follow_each_other(of_stays));
+                        assert!(follow_each_other(of_comes), "a part of a removal");
+                        let (all, rows) = map.keys_with_rows().unwrap();
+                        assert!((all.len() as u64).is_multiple_of(each));
+                        assert!(rows.is_sorted_by(|a, b| a < b));
+                    }
+                });
+            }
+            begin.wait();
+            for round in 0..rounds {
+                assert_eq!(map.remove(&comes).unwrap(), comes.len());
+                if round % 3 == 0 {
+                    let old = map.compact().unwrap();
+                    assert_eq!((old.len(), map.row_bound()), (stays.len(), stays.len()));
+                }
+                map.insert(&comes).unwrap();
+            }
+            ended.store(true, Ordering::Release);
+        });
+        assert_eq!(map.len(), 2 * each as usize);
+    }
+    on_keys!(body: u64, [u32; 3]);
+}
+
+/// Threads that insert and remove keys of their own, beside compactions, lose none and leave none behind.
+#[test]
+fn removals_beside_inserts_and_compactions() {
+    fn body<K: Pod + Send + Sync>(on: &Target) {
+        let each = on.n(300, 20_000) as u64;
+        let map = RowMap::<K>::new(on.device()).unwrap();
+        thread::scope(|scope| {
+            for thread in 0..3 {
+                let map = &map;
+                scope.spawn(move || {
+                    let mine = keys::<K>(thread * each..(thread + 1) * each);
+                    let half = &mine[..mine.len() / 2];
+                    for round in 0..8 {
+                        map.insert(&mine).unwrap();
+                        assert!(map.get(&mine).unwrap().iter().all(Option::is_some));
+                        assert_eq!(map.remove(half).unwrap(), half.len());
+                        assert!(map.get(half).unwrap().iter().all(Option::is_none));
+                        if round % 3 == thread % 3 {
+                            map.compact().unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        let old = map.compact().unwrap();
+        let expected = 3 * (each - each / 2);
+        assert_eq!(
+            (old.len(), map.len()),
+            (expected as usize, expected as usize)
+        );
+        let all = map.keys().unwrap();
+        let rows = map.get(&all).unwrap();
+        assert!(rows.into_iter().eq((0..all.len() as u32).map(Some)));
+    }
+    on_keys!(body: u32, [u64; 3]);
+}

@@ -74,6 +74,61 @@ fn keys_of_one_hash_have_rows_of_their_own() {
     on_keys!(body: u64, [u32; 2], [u32; 4], u128, [u64; 3], [u64; 4], [u64; 8]);
 }
 
+/// Keys of tag 0, which tombstones have as well, and all with one home; of 4 bytes there is one.
+fn of_tag_0<K: Pod>(n: u64) -> Vec<K> {
+    let key = |i: u64| match size_of::<K>() {
+        4 => bytemuck::pod_read_unaligned(&(SEED as u32).to_le_bytes()),
+        8 => bytemuck::pod_read_unaligned(&(unmix64(i << 32) ^ SEED).to_le_bytes()),
+        bytes => {
+            // The state is 0 after two words, and stays so.
+            let mut words = vec![0u64; bytes / 8];
+            (words[0], words[1]) = (i, mix64(SEED ^ i));
+            bytemuck::pod_read_unaligned(bytemuck::cast_slice(&words))
+        }
+    };
+    (0..if size_of::<K>() == 4 { 1 } else { n })
+        .map(key)
+        .collect()
+}
+
+#[test]
+fn removed_keys_with_the_tag_of_a_tombstone() {
+    fn body<K: Pod>(on: &Target) {
+        let all = of_tag_0::<K>(120);
+        let tag_0 = |key: &K| {
+            let hash = hash(bytes_of(key), SEED);
+            hash.tag() == 0 && hash.home(20) == 0
+        };
+        assert!(all.iter().all(tag_0), "made to collide");
+        let map = RowMap::<K>::builder(on.device())
+            .hash_seed(SEED)
+            .build()
+            .unwrap();
+        let mut oracle = Oracle::default();
+        let some = &all[..all.len().div_ceil(2)];
+        for _ in 0..3 {
+            // Behind tombstones, and several times in a batch.
+            let batch = [some, some].concat();
+            assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
+            oracle.assert_same(&map);
+            let gone: Vec<K> = some.iter().step_by(2).copied().collect();
+            let gone = [&gone[..], &gone].concat();
+            assert_eq!(map.remove(&gone).unwrap(), oracle.remove(&gone));
+            oracle.assert_same(&map);
+            assert_eq!(map.get(&all).unwrap(), oracle.get(&all));
+        }
+        // With growth, which drops the tombstones.
+        assert_eq!(map.insert(&all).unwrap(), oracle.insert(&all).0);
+        oracle.assert_same(&map);
+        assert_eq!(map.remove(some).unwrap(), oracle.remove(some));
+        assert_eq!(map.compact().unwrap(), oracle.compact());
+        oracle.assert_same(&map);
+        assert_eq!(map.insert(&all).unwrap(), oracle.insert(&all).0);
+        oracle.assert_same(&map);
+    }
+    on_keys!(body: u32, u64, [u32; 2], [u32; 4], u128, [u64; 3], [u64; 8]);
+}
+
 /// Of 12 bytes no collision can be written down, but a few are soon found.
 #[test]
 fn keys_of_12_bytes_with_one_tag() {

@@ -49,6 +49,33 @@ fn owners_are_first_occurrences() {
     on_schedules(25, body::<u128>);
 }
 
+/// Of lanes that remove one key, one counts it, and rows of one word of bits are removed by several warps.
+#[test]
+fn a_key_is_removed_once() {
+    fn body<K: Pod>(on: &Target) {
+        for distinct in [1, 3, 40, 300] {
+            let map = RowMap::<K>::builder(on.device())
+                .capacity(400)
+                .hash_seed(distinct)
+                .build()
+                .unwrap();
+            let mut oracle = Oracle::default();
+            let batch = keys::<K>(0..distinct + 10);
+            assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
+            for offset in [3, 0] {
+                let batch = keys::<K>(meeting(distinct).into_iter().map(|i| i + offset));
+                assert_eq!(map.remove(&batch).unwrap(), oracle.remove(&batch));
+                oracle.assert_same(&map);
+            }
+            assert_eq!(map.compact().unwrap(), oracle.compact());
+            oracle.assert_same(&map);
+        }
+    }
+    on_schedules(25, body::<u32>);
+    on_schedules(25, body::<[u32; 3]>);
+    on_schedules(25, body::<u128>);
+}
+
 #[test]
 fn counts_are_whole() {
     on_schedules(20, |on| {

@@ -5,6 +5,7 @@ mod collisions;
 mod groups;
 mod interleaved;
 mod joins;
+mod remove;
 mod room;
 mod unique;
 mod verbs;
@@ -61,6 +62,7 @@ fn keys<K: Pod>(numbers: impl IntoIterator<Item = u64>) -> Vec<K> {
 #[derive(Debug, Default)]
 struct Oracle {
     rows: HashMap<Vec<u8>, u32>,
+    /// Of all rows that were given out, though they were removed.
     keys: Vec<Vec<u8>>,
 }
 
@@ -84,22 +86,50 @@ impl Oracle {
         batch.iter().map(row).collect()
     }
 
+    /// How many keys of a batch there were.
+    fn remove<K: Pod>(&mut self, batch: &[K]) -> usize {
+        let removed = |key: &&K| self.rows.remove(bytes_of(*key)).is_some();
+        batch.iter().filter(removed).count()
+    }
+
+    /// The rows that have a key.
+    fn present(&self) -> Vec<u32> {
+        let rows = (0..).zip(&self.keys);
+        let present = rows.filter(|(row, key)| self.rows.get(*key) == Some(row));
+        present.map(|(row, _)| row).collect()
+    }
+
+    /// The rows that keys had before they were dense.
+    fn compact(&mut self) -> Vec<u32> {
+        let old = self.present();
+        let key = |&row: &u32| self.keys[row as usize].clone();
+        self.keys = old.iter().map(key).collect();
+        self.rows = self.keys.iter().cloned().zip(0..).collect();
+        old
+    }
+
     /// Panics unless a map holds this.
     fn assert_same<K: Pod>(&self, map: &RowMap<K>) {
         assert_eq!(
-            (map.len(), map.is_empty()),
-            (self.keys.len(), self.keys.is_empty())
+            (map.len(), map.is_empty(), map.row_bound()),
+            (self.rows.len(), self.rows.is_empty(), self.keys.len())
         );
-        assert!(map.capacity() >= map.len());
+        assert!(map.capacity() >= map.row_bound());
+        let present = self.present();
+        let keys_of_rows = |keys: &[K]| {
+            let expected = present.iter().map(|&row| &self.keys[row as usize][..]);
+            keys.iter().map(bytes_of).eq(expected)
+        };
         let all = map.keys().expect("keys");
-        let same = all
-            .iter()
-            .map(bytes_of)
-            .eq(self.keys.iter().map(|key| &key[..]));
-        assert!(same, "keys in the order of rows");
-        let rows = map.get(&all).expect("get");
-        let numbers = (0..all.len() as u32).map(Some);
-        assert!(rows.into_iter().eq(numbers), "the rows of all keys");
+        assert!(keys_of_rows(&all), "keys in the order of rows");
+        let (keys, rows) = map.keys_with_rows().expect("keys and rows");
+        assert!(keys_of_rows(&keys), "keys beside their rows");
+        assert_eq!(rows, present);
+        let got = map.get(&all).expect("get");
+        assert!(
+            got.into_iter().eq(rows.into_iter().map(Some)),
+            "the rows of all keys"
+        );
     }
 }
 

@@ -127,6 +127,93 @@ fn claims_of_a_refused_batch_are_taken_back() {
     on_keys!(body: u64, [u32; 3], [u64; 8]);
 }
 
+/// With more and more memory: of a compaction that has little, the room is what the keys need.
+#[test]
+fn refused_removals_and_compactions_change_nothing() {
+    fn body<K: Pod>(on: &Target) {
+        let held = keys::<K>(0..2_000);
+        let (mut refused, mut capacities) = ([0; 2], Vec::new());
+        let mut left = 0;
+        while left < 200 << 10 {
+            let on = &on.with_memory_budget(BUDGET);
+            let map = RowMap::<K>::with_capacity(on.device(), 20_000).unwrap();
+            let mut oracle = Oracle::default();
+            assert_eq!(map.insert(&held).unwrap(), oracle.insert(&held).0);
+            map.trim();
+            let stream = on.stream();
+            let taken = BUDGET - on.device().allocated_bytes() - left;
+            let taken = Buffer::<u8>::zeroed(&stream, taken as usize).unwrap();
+            let removed = map.remove(&held[..1_500]);
+            drop(taken);
+            match removed {
+                Ok(removed) => assert_eq!(removed, oracle.remove(&held[..1_500])),
+                Err(Error::OutOfMemory { .. }) => {
+                    refused[0] += 1;
+                    oracle.assert_same(&map);
+                    assert_eq!(map.remove(&held[..1_500]).unwrap(), 1_500);
+                    oracle.remove(&held[..1_500]);
+                }
+                Err(error) => panic!("{error}"),
+            }
+            oracle.assert_same(&map);
+            map.trim();
+            let before = (on.device().allocated_bytes(), map.capacity());
+            let taken = BUDGET - before.0 - left;
+            let taken = Buffer::<u8>::zeroed(&stream, taken as usize).unwrap();
+            let compacted = map.compact();
+            drop(taken);
+            match compacted {
+                Ok(old) => {
+                    assert_eq!(old, oracle.compact());
+                    capacities.push(map.capacity());
+                }
+                Err(Error::OutOfMemory { .. }) => {
+                    refused[1] += 1;
+                    map.trim();
+                    assert_eq!((on.device().allocated_bytes(), map.capacity()), before);
+                }
+                Err(error) => panic!("{error}"),
+            }
+            oracle.assert_same(&map);
+            left += 4 << 10;
+        }
+        assert!(refused[0] > 0 && refused[1] > 0, "{refused:?}");
+        assert!(
+            capacities.iter().any(|&room| room < 1_000),
+            "{capacities:?}"
+        );
+    }
+    on_keys!(body: u32, u128);
+}
+
+#[test]
+fn compactions_keep_the_room() {
+    fn body<K: Pod>(on: &Target) {
+        let map = RowMap::<K>::with_capacity(on.device(), 3_000).unwrap();
+        let capacity = map.capacity();
+        map.insert(&keys::<K>(0..2_500)).unwrap();
+        map.remove(&keys::<K>(0..2_400)).unwrap();
+        assert_eq!(
+            map.capacity(),
+            capacity,
+            "rows and slots of removed keys are in use"
+        );
+        map.compact().unwrap();
+        assert_eq!(map.capacity(), capacity);
+        map.insert(&keys::<K>(0..2_600)).unwrap();
+        assert_eq!(map.capacity(), capacity);
+
+        // With more room for keys than slots.
+        let map = RowMap::<K>::new(on.device()).unwrap();
+        map.insert(&keys::<K>(0..40)).unwrap();
+        map.insert(&keys::<K>(40..42)).unwrap();
+        let capacity = map.capacity();
+        map.remove(&keys::<K>(0..30)).unwrap();
+        assert_eq!(map.capacity(), capacity, "tombstones are no room");
+    }
+    on_keys!(body: u64, [u32; 3]);
+}
+
 #[test]
 fn more_rows_than_there_can_be() {
     fn body<K: Pod>(on: &Target) {

@@ -1,0 +1,238 @@
+//! Keys that are removed, and rows that are made dense.
+
+use gpumap::bytemuck::{self, Pod, bytes_of};
+use gpumap::{Buffer, Error, RowMap};
+use gpumap_kernels::hash::mix64;
+use gpumap_tests::Target;
+use gpumap_tests::device::noting;
+
+use super::{Oracle, keys, on_every_key, on_keys, patterns};
+
+fn map<K: Pod>(on: &Target) -> RowMap<K> {
+    RowMap::new(on.device()).unwrap()
+}
+
+/// Batches of all verbs, in any order.
+#[test]
+fn random_histories() {
+    fn body<K: Pod>(on: &Target) {
+        let universe = on.n(700, 100_000) as u64;
+        for seed in 0..3u64 {
+            let mut state = seed;
+            let mut random = |below: u64| {
+                state = mix64(state.wrapping_add(0x9e37_79b9_7f4a_7c15));
+                state % below
+            };
+            let (map, mut oracle) = (map::<K>(on), Oracle::default());
+            for step in 0..40 {
+                let bits = random(universe.ilog2().into());
+                let n = random(1 << bits);
+                // Of a part of all keys, so that some come again soon.
+                let (from, width) = (random(universe), 1 + random(universe));
+                let batch = keys::<K>((0..n).map(|_| (from + random(width)) % universe));
+                noting(&format!("seed {seed}, step {step}"), || match random(12) {
+                    0..4 => assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0),
+                    4..9 => {
+                        assert_eq!(map.remove(&batch).unwrap(), oracle.remove(&batch));
+                    }
+                    9 => assert_eq!(map.compact().unwrap(), oracle.compact()),
+                    10 => map.reserve(random(universe) as usize).unwrap(),
+                    _ => assert_eq!(map.get(&batch).unwrap(), oracle.get(&batch)),
+                });
+                oracle.assert_same(&map);
+            }
+        }
+    }
+    on_every_key!(body);
+}
+
+#[test]
+fn no_other_key_gets_the_row_of_a_removed_one() {
+    fn body<K: Pod>(on: &Target) {
+        let n = on.n(700, 100_000) as u64;
+        let map = map::<K>(on);
+        let all = keys::<K>(0..n);
+        map.insert(&all).unwrap();
+        for (name, numbers) in patterns(n) {
+            noting(name, || {
+                let batch = keys::<K>(numbers);
+                let before = map.get(&all).unwrap();
+                let removed = map.remove(&batch).unwrap();
+                assert_eq!(map.remove(&batch).unwrap(), 0, "again");
+                assert_eq!(map.len(), all.len() - removed);
+                let bound = map.row_bound() as u32;
+                // They come back with new rows, and the others have theirs.
+                let after = map.insert(&all).unwrap();
+                let mut next = bound;
+                for ((key, before), after) in all.iter().zip(before).zip(after) {
+                    let was_removed = batch.iter().any(|gone| bytes_of(gone) == bytes_of(key));
+                    let expected = if was_removed { next } else { before.unwrap() };
+                    assert_eq!(after, expected);
+                    next += u32::from(was_removed);
+                }
+                assert_eq!(map.row_bound() as u32, next);
+            });
+        }
+    }
+    on_keys!(body: u32, [u32; 3]);
+}
+
+#[test]
+fn everything_and_nothing() {
+    fn body<K: Pod>(on: &Target) {
+        let (map, mut oracle) = (map::<K>(on), Oracle::default());
+        let batch = keys::<K>(0..300);
+        // Of a map that has none, with no key, and with no gap.
+        assert_eq!(map.remove(&batch).unwrap(), 0);
+        assert_eq!(map.compact().unwrap(), []);
+        assert_eq!(map.keys_with_rows().unwrap().1, []);
+        map.insert(&batch).unwrap();
+        oracle.insert(&batch);
+        assert_eq!(map.remove(&[]).unwrap(), 0);
+        assert!(map.compact().unwrap().into_iter().eq(0..300));
+        oracle.assert_same(&map);
+
+        assert_eq!(map.remove(&batch).unwrap(), oracle.remove(&batch));
+        oracle.assert_same(&map);
+        assert_eq!(map.insert(&batch[7..9]).unwrap(), [300, 301]);
+        oracle.insert(&batch[7..9]);
+        oracle.assert_same(&map);
+        assert_eq!(map.remove(&batch).unwrap(), oracle.remove(&batch));
+        assert_eq!(map.compact().unwrap(), []);
+        oracle.compact();
+        oracle.assert_same(&map);
+        assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
+        oracle.assert_same(&map);
+
+        map.remove(&batch[..100]).unwrap();
+        map.clear().unwrap();
+        Oracle::default().assert_same(&map);
+        assert!(map.insert(&batch).unwrap().into_iter().eq(0..300));
+    }
+    on_keys!(body: u32, u64, [u32; 3], u128, [u64; 8]);
+}
+
+#[test]
+fn answers_go_to_the_host_and_to_the_device() {
+    fn body<K: Pod>(on: &Target) {
+        let n = on.n(500, 100_000);
+        let stream = on.stream();
+        let (map, mut oracle) = (map::<K>(on), Oracle::default());
+        let batch = keys::<K>(0..n as u64);
+        map.insert(&batch).unwrap();
+        oracle.insert(&batch);
+        let gone: Vec<K> = batch.iter().step_by(3).copied().collect();
+        let gone = Buffer::from_slice(&stream, &gone).unwrap();
+        assert_eq!(map.remove(&gone).unwrap(), n.div_ceil(3));
+        oracle.remove(&gone.to_vec().unwrap());
+
+        let (len, present) = (map.len(), oracle.present());
+        let mut all = Buffer::<K>::zeroed(&stream, len + 1).unwrap();
+        let mut rows = vec![7; len + 2];
+        assert_eq!(map.keys_with_rows_into(&mut all, &mut rows).unwrap(), len);
+        assert_eq!((&rows[..len], &rows[len..]), (&present[..], &[7, 7][..]));
+        let got = all.slice(..len).unwrap().to_vec().unwrap();
+        let expected = map.keys().unwrap();
+        assert!(bytemuck::cast_slice::<K, u8>(&got) == bytemuck::cast_slice::<K, u8>(&expected));
+        let (mut all, mut rows) = (
+            vec![K::zeroed(); len],
+            Buffer::zeroed(&stream, len).unwrap(),
+        );
+        assert_eq!(map.keys_with_rows_into(&mut all, &mut rows).unwrap(), len);
+        assert_eq!(rows.to_vec().unwrap(), present);
+        assert!(bytemuck::cast_slice::<K, u8>(&all) == bytemuck::cast_slice::<K, u8>(&expected));
+
+        let short = |outcome: Result<usize, Error>| {
+            let (needed, given) = (len, len - 1);
+            assert!(matches!(
+                outcome,
+                Err(Error::OutputTooSmall { needed: n, given: g }) if (n, g) == (needed, given)
+            ));
+        };
+        short(map.keys_with_rows_into(&mut all, &mut vec![0; len - 1]));
+        short(map.keys_with_rows_into(&mut all[1..], &mut rows));
+        short(map.keys_into(&mut all[1..]));
+        short(map.compact_into(&mut vec![0; len - 1]));
+        oracle.assert_same(&map);
+
+        let mut old = Buffer::zeroed(&stream, len + 1).unwrap();
+        assert_eq!(map.compact_into(&mut old).unwrap(), len);
+        let old = old.slice(..len).unwrap().to_vec().unwrap();
+        assert_eq!(old, oracle.compact());
+        oracle.assert_same(&map);
+        let mut same = vec![7; len + 1];
+        assert_eq!(map.compact_into(&mut same).unwrap(), len);
+        assert!(same.into_iter().eq((0..len as u32).chain([7])));
+        oracle.assert_same(&map);
+    }
+    on_keys!(body: u32, u64, [u32; 3], u128, [u64; 4], [u64; 8]);
+}
+
+/// Keys without alignment, at each address there is.
+#[test]
+fn keys_may_go_anywhere() {
+    fn body(on: &Target) {
+        let gone: Vec<[u8; 16]> = keys(50..70);
+        let mut bytes = vec![0u8; 16 * 180 + 16];
+        for at in 0..16 {
+            let (map, mut oracle) = (map::<[u8; 16]>(on), Oracle::default());
+            let batch: Vec<[u8; 16]> = keys(0..200);
+            assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
+            let from = &mut bytes[at..][..16 * 20];
+            from.copy_from_slice(bytemuck::cast_slice(&gone));
+            let from: &[[u8; 16]] = bytemuck::cast_slice(from);
+            assert_eq!(map.remove(from).unwrap(), oracle.remove(from));
+            oracle.assert_same(&map);
+
+            let (expected, rows) = map.keys_with_rows().unwrap();
+            for with_rows in [false, true] {
+                bytes.fill(7);
+                let to: &mut [[u8; 16]] = bytemuck::cast_slice_mut(&mut bytes[at..][..16 * 180]);
+                if with_rows {
+                    let mut told = [0; 180];
+                    assert_eq!(map.keys_with_rows_into(to, &mut told).unwrap(), 180);
+                    assert_eq!(told[..], rows[..]);
+                } else {
+                    assert_eq!(map.keys_into(to).unwrap(), 180);
+                }
+                assert_eq!(to, expected);
+                let beside = bytes[..at].iter().chain(&bytes[at + 16 * 180..]);
+                assert!(beside.into_iter().all(|&byte| byte == 7));
+            }
+        }
+    }
+    super::on_every_device::<[u8; 16]>(body);
+}
+
+/// Slots of removed keys are free again when there would be too few: a map whose keys change does not grow for ever.
+#[test]
+fn slots_are_made_for_the_keys_that_there_are() {
+    fn body<K: Pod>(on: &Target) {
+        let map = RowMap::<K>::with_capacity(on.device(), 2_000).unwrap();
+        let mut oracle = Oracle::default();
+        let capacity = map.capacity();
+        for round in 0..12 {
+            let batch = keys::<K>(round * 900..(round + 1) * 900);
+            assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
+            assert_eq!(
+                map.remove(&batch[..800]).unwrap(),
+                oracle.remove(&batch[..800])
+            );
+            if round % 4 == 3 {
+                map.remove(&batch).unwrap();
+                oracle.remove(&batch);
+            }
+            oracle.assert_same(&map);
+        }
+        let old = map.compact().unwrap();
+        assert_eq!(old, oracle.compact());
+        oracle.assert_same(&map);
+        // Keys got more room, slots did not.
+        let after = map.capacity();
+        assert!(
+            (capacity..2 * capacity + 50).contains(&after),
+            "{capacity} to {after}"
+        );
+    }
+    on_keys!(body: u32, [u32; 3]);
+}
