@@ -29,7 +29,7 @@ const CHUNK_BYTES: usize = 16 << 20;
 
 /// Slots that are made at most for each pair of a file, or for each of [`trusted_pairs`] if the file has
 /// fewer, whatever settings the header has.
-const SLOTS_PER_PAIR: f64 = 16.0;
+pub(crate) const SLOTS_PER_PAIR: f64 = 16.0;
 
 /// A map that can be saved and loaded.
 pub(crate) trait Stored<K: Key, V: Pod + Sync>: Execute<K, V> {
@@ -86,16 +86,23 @@ pub(crate) fn chunk_pairs<K, V>() -> usize {
 
 /// Saves all pairs to a file, which is there whole or not at all. Returns how many.
 pub(crate) fn save<K: Key, V: Pod + Sync, M: Stored<K, V>>(map: &M, path: &Path) -> Result<u64> {
+    save_with(path, |file| match file.target() {
+        Some(_) if !M::HOLDS_LOCK => save_by_parts(map, file),
+        _ => save_to(map, file),
+    })
+}
+
+/// Makes a file of what `write` writes, which is there whole or not at all. Returns what `write` does.
+pub(crate) fn save_with<T>(
+    path: &Path,
+    write: impl FnOnce(&mut AtomicFile) -> Result<T>,
+) -> Result<T> {
     let in_file = |error| with_path(error, path);
     let failed = |error| in_file(FileError::from(error).into());
     let mut file = AtomicFile::create(path).map_err(failed)?;
-    let pairs = match file.target() {
-        Some(_) if !M::HOLDS_LOCK => save_by_parts(map, &file),
-        _ => save_to(map, &mut file),
-    };
-    let pairs = pairs.map_err(in_file)?;
+    let written = write(&mut file).map_err(in_file)?;
     file.commit().map_err(failed)?;
-    Ok(pairs)
+    Ok(written)
 }
 
 /// As [`save_to`], by several threads.
@@ -195,6 +202,9 @@ fn fill<K: Key, V: Pod + Sync, M: Stored<K, V>>(
     make: impl FnOnce(usize) -> Result<M>,
 ) -> Result<M> {
     let header = reader.header();
+    if header.is_rows {
+        return Err(FileError::Rows.into());
+    }
     if header.is_multimap && !M::IS_MULTIMAP {
         return Err(FileError::Multimap.into());
     }
@@ -216,7 +226,7 @@ pub(crate) fn fixed_capacity(header: &Header) -> u64 {
 }
 
 /// Pairs that a table is made for on the word of a header alone.
-const fn trusted_pairs<K, V>() -> u64 {
+pub(crate) const fn trusted_pairs<K, V>() -> u64 {
     let pair = size_of::<K>() + size_of::<V>();
     let pair = if pair < PAIR_BYTES { PAIR_BYTES } else { pair };
     (TRUSTED_BYTES / pair) as u64
@@ -237,7 +247,7 @@ fn expect_slots<K, V>(header: &Header, pairs: u64) -> Result<(), FileError> {
 }
 
 /// Opens a file, and says how many pairs its length has room for, if it has a length.
-fn open<K, V>(path: &Path) -> Result<(BufReader<File>, Option<u64>)> {
+pub(crate) fn open<K, V>(path: &Path) -> Result<(BufReader<File>, Option<u64>)> {
     let file = File::open(path).map_err(FileError::from)?;
     let metadata = file.metadata().map_err(FileError::from)?;
     let pair = (size_of::<K>() + size_of::<V>()) as u64;
@@ -246,7 +256,7 @@ fn open<K, V>(path: &Path) -> Result<(BufReader<File>, Option<u64>)> {
 }
 
 /// Says which file an error is about.
-fn with_path(error: Error, path: &Path) -> Error {
+pub(crate) fn with_path(error: Error, path: &Path) -> Error {
     match error {
         Error::File { path: None, cause } => Error::File {
             path: Some(PathBuf::from(path)),

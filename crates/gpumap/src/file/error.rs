@@ -46,6 +46,30 @@ pub enum FileError {
     /// Its keys may have several pairs, of which another map than a [`ChainedMap`](crate::ChainedMap) would keep one.
     #[error("has several pairs with one key: load it into a ChainedMap")]
     Multimap,
+    /// It is of a [`RowMap`](crate::RowMap), and was to be loaded into another map.
+    #[error("has the rows of a RowMap: load it into a RowMap")]
+    Rows,
+    /// It is not of a [`RowMap`](crate::RowMap), and was to be loaded into one.
+    #[error("has the pairs of a map, and not the rows of a RowMap: load it into a map of its kind")]
+    NoRows,
+    /// Its header says that there were many more rows than keys: [`RowMap::load`](crate::RowMap::load) takes no memory on
+    /// its word alone.
+    #[error(
+        "has rows below {rows}, and RowMap::load makes {most} at most for its keys: load it with RowMap::builder(..).capacity({rows}).load(..), or call compact before the map is saved"
+    )]
+    RowBound {
+        /// Rows that there were.
+        rows: u64,
+        /// Rows that are made for the keys of the file.
+        most: u64,
+    },
+    /// A row is not above the one before it, or not below the number of rows in the header, or has a key that another row
+    /// has, although the checksums are right.
+    #[error("has a wrong row {row}: save the map again")]
+    Row {
+        /// Which one.
+        row: u32,
+    },
     /// A field of the header has no meaning, although its checksum is right.
     #[error("has no valid {field} in its header: save the map again")]
     Field {

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::reader::Bytes;
-use super::{FileError, FilePart, LABELLED, MAGIC, UNLABELLED, VERSION};
+use super::{FileError, FilePart, LABELLED, MAGIC, OF_BYTES, UNLABELLED, VERSION};
 use crate::error::Result;
 use crate::map::{DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Number, Value};
 
@@ -18,6 +18,8 @@ const OTHER_ORDER: u8 = 3 - BYTE_ORDER;
 
 /// The kind of values that are no numbers.
 const NO_NUMBER: u8 = 3;
+/// The kind of values that are the rows of their keys.
+const ROWS: u8 = 4;
 /// Beside the kind of the values: whether a key may have several pairs.
 const MULTIMAP: u8 = 1 << 7;
 
@@ -32,14 +34,18 @@ pub struct Header {
     pub key_bytes: u16,
     /// Bytes of a value.
     pub value_bytes: u32,
-    /// How the values were read as numbers; none of an [`ArenaMap`](crate::ArenaMap), whose values are bytes.
+    /// How the values were read as numbers; none of an [`ArenaMap`](crate::ArenaMap), whose values are bytes, and of a
+    /// [`RowMap`](crate::RowMap).
     pub number: Option<Number>,
+    /// Whether the values are the rows of a [`RowMap`](crate::RowMap), each once, from the first on.
+    pub is_rows: bool,
     /// Whether a key may have several pairs, as in a [`ChainedMap`](crate::ChainedMap).
     pub is_multimap: bool,
     /// Pairs that the map had when saving began. The exact number is at the end of the file; it is
     /// another if the map was changed meanwhile.
     pub pairs: u64,
-    /// Pairs that fitted the map before it would grow.
+    /// Pairs that fitted the map before it would grow; of a [`RowMap`](crate::RowMap) what
+    /// [`row_bound`](crate::RowMap::row_bound) was.
     pub capacity: u64,
     /// The map's setting.
     pub max_load_factor: f64,
@@ -61,13 +67,23 @@ impl Header {
         }
     }
 
-    /// Of a map of these types, whose values are no numbers.
-    pub fn of_bytes<K: Key, V: Pod>(pairs: u64) -> Self {
+    /// Of a row map with so many keys, and rows below `row_bound`.
+    pub fn of_rows<K: Pod>(keys: u64, row_bound: u64) -> Self {
         Self {
-            // Keys have 4 or 8 bytes, and values 256 at most.
+            is_rows: true,
+            capacity: row_bound,
+            ..Self::of_bytes::<K, u32>(keys)
+        }
+    }
+
+    /// Of a map of these types, whose values are no numbers.
+    pub fn of_bytes<K: Pod, V: Pod>(pairs: u64) -> Self {
+        Self {
+            // Keys have 64 bytes at most, and values 256.
             key_bytes: size_of::<K>() as u16,
             value_bytes: size_of::<V>() as u32,
             number: None,
+            is_rows: false,
             is_multimap: false,
             pairs,
             capacity: pairs,
@@ -100,7 +116,7 @@ impl Header {
     }
 
     /// Whether it is of a map of these types.
-    pub(super) fn expect<K: Key, V: Pod>(&self) -> Result<(), FileError> {
+    pub(super) fn expect<K: Pod, V: Pod>(&self) -> Result<(), FileError> {
         let (found, expected) = (usize::from(self.key_bytes), size_of::<K>());
         if found != expected {
             return Err(FileError::KeySize { found, expected });
@@ -115,10 +131,11 @@ impl Header {
     /// The oldest version that has what it says, for earlier readers.
     fn version(&self) -> u32 {
         match self {
+            Self { is_rows: true, .. } => VERSION,
             Self { number: None, .. }
             | Self {
                 is_multimap: true, ..
-            } => VERSION,
+            } => OF_BYTES,
             Self { label, .. } if *label != [0; 4] => LABELLED,
             _ => UNLABELLED,
         }
@@ -133,6 +150,7 @@ impl Header {
             Some(Number::Unsigned) => 0,
             Some(Number::Signed) => 1,
             Some(Number::Float) => 2,
+            None if self.is_rows => ROWS,
             None => NO_NUMBER,
         };
         let number = number | if self.is_multimap { MULTIMAP } else { 0 };
@@ -181,7 +199,7 @@ impl Header {
             0 => Some(Number::Unsigned),
             1 => Some(Number::Signed),
             2 => Some(Number::Float),
-            NO_NUMBER => None,
+            NO_NUMBER | ROWS => None,
             _ => {
                 return Err(FileError::Field {
                     field: "kind of value",
@@ -194,6 +212,7 @@ impl Header {
             key_bytes: u16::from_le_bytes(field(bytes, 14)),
             value_bytes: u32::from_le_bytes(field(bytes, 16)),
             number,
+            is_rows: bytes[13] & !MULTIMAP == ROWS,
             is_multimap: bytes[13] & MULTIMAP != 0,
             pairs: u64::from_le_bytes(field(bytes, 24)),
             capacity: u64::from_le_bytes(field(bytes, 32)),
@@ -209,7 +228,7 @@ impl Header {
         // One header has one form: the checksum of the whole file counts on it.
         match (found, header.version()) {
             (found, version) if found == version => Ok(header),
-            (VERSION, _) | (_, VERSION) => Err(FileError::Field {
+            (found, version) if found.max(version) >= OF_BYTES => Err(FileError::Field {
                 field: "kind of value",
             }),
             _ => Err(FileError::Field { field: "label" }),

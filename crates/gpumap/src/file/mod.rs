@@ -41,13 +41,16 @@ pub use writer::{Block, Frame, Writer};
 pub const MAGIC: [u8; 8] = *b"\x89gpumap\n";
 
 /// The newest version of the format that is read and written.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The version of files without a [label](Header::label). All are read.
 const UNLABELLED: u32 = 1;
 
-/// The version of those with one. What version 3 adds: values that are no numbers, and keys with several pairs.
+/// The version of those with one.
 const LABELLED: u32 = 2;
+
+/// The version of those whose values are no numbers, or of which a key may have several pairs. What version 4 adds: rows.
+const OF_BYTES: u32 = 3;
 
 /// Pairs of a block at most, so that a reader never needs more memory than for as many.
 pub const MAX_BLOCK_PAIRS: usize = 1 << 20;

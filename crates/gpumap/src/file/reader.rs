@@ -8,7 +8,6 @@ use crc32fast::Hasher;
 use super::header;
 use super::{BLOCK_START, END, FileError, FilePart, Header, MAX_BLOCK_PAIRS};
 use crate::error::Result;
-use crate::map::Key;
 use crate::memory::host_zeroed;
 
 /// Reads the pairs of a saved map, block by block.
@@ -18,7 +17,7 @@ use crate::memory::host_zeroed;
 /// known at the end: pairs are to be trusted when [`next_block`](Self::next_block) has returned
 /// `None`.
 #[derive(Debug)]
-pub struct Reader<K: Key, V: Pod, R: Read> {
+pub struct Reader<K: Pod, V: Pod, R: Read> {
     bytes: Bytes<R>,
     header: Header,
     /// Of all bytes so far.
@@ -30,7 +29,7 @@ pub struct Reader<K: Key, V: Pod, R: Read> {
     values: Vec<V>,
 }
 
-impl<K: Key, V: Pod, R: Read> Reader<K, V, R> {
+impl<K: Pod, V: Pod, R: Read> Reader<K, V, R> {
     /// Reads the header. Reads are small and large: a file should be in a
     /// [`BufReader`](std::io::BufReader).
     ///

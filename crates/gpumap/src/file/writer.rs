@@ -11,20 +11,19 @@ use super::{BLOCK_START, END, FileError, Header, MAX_BLOCK_PAIRS};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_same_len};
-use crate::map::Key;
 
 /// Writes pairs as a saved map.
 ///
 /// Nothing is buffered: blocks go to `W` as they come, in one write for the keys and one for the
 /// values. What was written is a saved map only after [`finish`](Self::finish).
 #[derive(Debug)]
-pub struct Writer<K: Key, V: Pod, W: Write> {
+pub struct Writer<K: Pod, V: Pod, W: Write> {
     writer: W,
     frame: Frame,
     _pair: PhantomData<fn(K) -> V>,
 }
 
-impl<K: Key, V: Pod, W: Write> Writer<K, V, W> {
+impl<K: Pod, V: Pod, W: Write> Writer<K, V, W> {
     /// Begins with the header, which must be of these types.
     ///
     /// # Errors
@@ -117,7 +116,7 @@ impl Block {
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::File`] with [`FileError::BlockSize`] for no pair or too many.
-    pub fn of<K: Key, V: Pod>(keys: &[K], values: &[V]) -> Result<Self> {
+    pub fn of<K: Pod, V: Pod>(keys: &[K], values: &[V]) -> Result<Self> {
         expect_same_len(keys.len(), values.len())?;
         let pairs = u32::try_from(keys.len()).unwrap_or(u32::MAX);
         if pairs == 0 || keys.len() > MAX_BLOCK_PAIRS {

@@ -23,7 +23,7 @@ use crate::map::random_seed;
 #[derive(Clone, Debug)]
 pub struct RowMapBuilder<K> {
     device: Device,
-    capacity: usize,
+    pub(super) capacity: usize,
     seed: Option<u64>,
     _key: PhantomData<fn(K)>,
 }

@@ -3,9 +3,13 @@
 //! An insert holds `inserts`, so that there is one at a time. Its first pass runs beside lookups, under the table's lock as
 //! they do; what changes rows runs alone, and what removes keys as well.
 
+mod stored;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gpumap_kernels::rows::{RowGetArgs, RowRemoveArgs};
+
+pub(super) use stored::Loading;
 
 use super::Keys;
 use super::claims::{Claims, Told, grid, queue_ranks};

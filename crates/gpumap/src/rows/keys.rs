@@ -48,6 +48,11 @@ impl Keys {
         Ok(Self { at, n, bytes })
     }
 
+    /// Keys that are on the device, at a multiple of 4.
+    pub fn at(at: *const u8, n: usize, bytes: usize) -> Self {
+        Self { at, n, bytes }
+    }
+
     /// The kernels for keys of this size at this address.
     pub fn kernels(&self) -> &'static RowKernels {
         self.kernels_with(self.at)

@@ -299,6 +299,50 @@ impl Table {
         })
     }
 
+    /// Makes all keys zero.
+    pub fn zero_keys(&mut self) -> Result<()> {
+        self.keys.fill_bytes(0)
+    }
+
+    /// As [`grow_keys`](Self::grow_keys), with zeros behind the keys that there was room for.
+    pub fn grow_zeroed(&mut self, least: usize) -> Result<()> {
+        expect_rows(least, self.key_bytes)?;
+        let stream = self.stream();
+        let zeroed = |rows| Buffer::zeroed(&stream, bytes_of_each(self.key_bytes, rows)?);
+        let wished = (self.key_rows() + self.key_rows() / 2).min(MOST_ROWS as usize);
+        let mut keys = match zeroed(wished.max(least)) {
+            Err(Error::OutOfMemory { .. }) => zeroed(least)?,
+            made => made?,
+        };
+        keys.copy_range(0, &self.keys.as_view())?;
+        stream.synchronize()?;
+        self.keys = keys;
+        Ok(())
+    }
+
+    /// Writes the keys of rows that there is room for, and waits.
+    pub fn write_keys(&mut self, first_row: usize, keys: &[u8]) -> Result<()> {
+        let at = first_row * self.key_bytes;
+        self.keys
+            .slice_mut(at..at + keys.len())?
+            .copy_from_slice(keys)
+    }
+
+    /// Makes slots for the rows whose bits are not set, of which there are `len`; none is set if there are no bits.
+    pub fn fill_slots(&mut self, rows: usize, len: usize, removed: &[u32]) -> Result<()> {
+        if !removed.is_empty() {
+            self.removed = Some(Buffer::from_slice(&self.stream(), removed)?);
+        }
+        self.remake_slots(rows, len.max(self.slot_rows()))?;
+        self.keep();
+        Ok(())
+    }
+
+    /// Which rows were removed, on the host, which has waited for what changes that.
+    pub fn removed_words(&self) -> Result<Vec<u32>> {
+        self.removed.as_ref().map_or(Ok(Vec::new()), Buffer::to_vec)
+    }
+
     /// Takes the place of what it had.
     pub fn replace_with(&mut self, dense: Dense) {
         self.slots = dense.slots;

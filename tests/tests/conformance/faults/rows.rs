@@ -62,6 +62,18 @@ fn removals() {
             });
         }
         let build = |on: &Target| thinned::<K>(on, 100);
+        try_every_call(on, "rows: save_to", build, |map| {
+            let mut bytes = Vec::new();
+            map.save_to(&mut bytes)?;
+            Ok(bytes)
+        });
+        let mut bytes = Vec::new();
+        build(on)
+            .and_then(|map| map.save_to(&mut bytes))
+            .expect("a file");
+        try_every_call_of_making(on, "rows: load_from", |on| {
+            RowMap::<K>::load_from(on.device(), &bytes[..])
+        });
         let dump = |map: &RowMap<K>| Ok((map.keys()?.len(), map.keys_with_rows()?.1));
         try_every_call(on, "rows: keys with rows", build, dump);
     }
