@@ -1,5 +1,7 @@
 //! `RowMap` as Python sees it.
 
+use std::path::{Path, PathBuf};
+
 use bytemuck::Pod;
 use gpumap::Device;
 use pyo3::prelude::*;
@@ -15,6 +17,7 @@ use crate::width::for_width;
 /// A row map with keys of any size. Rows are `i32`, of which -1 is that of an absent key: the bits of the library's `NO_ROW`.
 trait AnyRows: Send + Sync {
     fn len(&self) -> usize;
+    fn row_bound(&self) -> usize;
     fn capacity(&self) -> usize;
     fn device(&self) -> &Device;
     fn clear(&self) -> gpumap::Result<()>;
@@ -29,12 +32,26 @@ trait AnyRows: Send + Sync {
     ) -> gpumap::Result<usize>;
     fn get(&self, keys: &Incoming, rows: &mut Places<u32>, streams: &Streams)
     -> gpumap::Result<()>;
+    fn remove(&self, keys: &Incoming, streams: &Streams) -> gpumap::Result<usize>;
     fn keys(&self, py: Python<'_>, on_device: bool, item: Item, streams: &Streams) -> Answer;
+    fn keys_with_rows(
+        &self,
+        py: Python<'_>,
+        on_device: bool,
+        item: Item,
+        streams: &Streams,
+    ) -> Answer;
+    fn compact(&self, py: Python<'_>, on_device: bool, streams: &Streams) -> Answer;
+    fn save(&self, path: &Path) -> gpumap::Result<u64>;
 }
 
 impl<K: Pod + Send + Sync> AnyRows for gpumap::RowMap<K> {
     fn len(&self) -> usize {
         self.len()
+    }
+
+    fn row_bound(&self) -> usize {
+        self.row_bound()
     }
 
     fn capacity(&self) -> usize {
@@ -80,12 +97,46 @@ impl<K: Pod + Send + Sync> AnyRows for gpumap::RowMap<K> {
         self.get_into(&keys.items::<K>(streams)?, rows)
     }
 
+    fn remove(&self, keys: &Incoming, streams: &Streams) -> gpumap::Result<usize> {
+        self.remove(&keys.items::<K>(streams)?)
+    }
+
     fn keys(&self, py: Python<'_>, on_device: bool, item: Item, streams: &Streams) -> Answer {
         let stream = streams.default().map_err(exception)?;
         let places = |len| Places::<K>::at(py, on_device, &stream, item, len);
         let into = |keys: &mut Places<K>| self.keys_into(keys);
         let (keys, len) = dump(py, self.len(), places, into)?;
         keys.answer(py, len)
+    }
+
+    fn keys_with_rows(
+        &self,
+        py: Python<'_>,
+        on_device: bool,
+        item: Item,
+        streams: &Streams,
+    ) -> Answer {
+        let stream = streams.default().map_err(exception)?;
+        let places = |len| {
+            let keys = Places::<K>::at(py, on_device, &stream, item, len)?;
+            let rows = Places::<u32>::at(py, on_device, &stream, Dtype::I32, len)?;
+            Ok((keys, rows))
+        };
+        let into = |(keys, rows): &mut (_, _)| self.keys_with_rows_into(keys, rows);
+        let ((keys, rows), len) = dump(py, self.len(), places, into)?;
+        pair(py, keys.answer(py, len)?, rows.answer(py, len)?)
+    }
+
+    fn compact(&self, py: Python<'_>, on_device: bool, streams: &Streams) -> Answer {
+        let stream = streams.default().map_err(exception)?;
+        let places = |len| Places::<u32>::at(py, on_device, &stream, Dtype::I32, len);
+        let into = |old: &mut Places<u32>| self.compact_into(old);
+        let (old, len) = dump(py, self.len(), places, into)?;
+        old.answer(py, len)
+    }
+
+    fn save(&self, path: &Path) -> gpumap::Result<u64> {
+        self.save(path)
     }
 }
 
@@ -97,9 +148,18 @@ pub struct RowMap {
     streams: Streams,
 }
 
-fn made<K: Pod + Send + Sync>(device: &Device, capacity: usize) -> PyResult<Box<dyn AnyRows>> {
-    let map = gpumap::RowMap::<K>::with_capacity(device, capacity).map_err(exception)?;
-    Ok(Box::new(map))
+/// A map without keys, or that of a file.
+fn made<K: Pod + Send + Sync>(
+    device: &Device,
+    capacity: usize,
+    path: Option<&Path>,
+) -> PyResult<Box<dyn AnyRows>> {
+    let builder = gpumap::RowMap::<K>::builder(device).capacity(capacity);
+    let map = match path {
+        Some(path) => builder.load(path),
+        None => builder.build(),
+    };
+    Ok(Box::new(map.map_err(exception)?))
 }
 
 #[pymethods]
@@ -111,6 +171,7 @@ impl RowMap {
         width: Option<usize>,
         capacity: usize,
         device: Option<&str>,
+        path: Option<PathBuf>,
     ) -> PyResult<Self> {
         let key = Item {
             dtype: Dtype::of_keys(key)?,
@@ -118,7 +179,10 @@ impl RowMap {
         };
         let (map, device) = py.detach(|| {
             let device = opened(device)?;
-            PyResult::Ok((for_width!(key, made(&device, capacity))?, device))
+            PyResult::Ok((
+                for_width!(key, made(&device, capacity, path.as_deref()))?,
+                device,
+            ))
         })?;
         let streams = Streams::new(&device);
         Ok(Self { map, key, streams })
@@ -126,6 +190,11 @@ impl RowMap {
 
     fn __len__(&self) -> usize {
         self.map.len()
+    }
+
+    #[getter]
+    fn row_bound(&self) -> usize {
+        self.map.row_bound()
     }
 
     #[getter]
@@ -193,8 +262,28 @@ impl RowMap {
         rows.answer(py, keys.len())
     }
 
+    fn remove(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, stream: usize) -> PyResult<usize> {
+        let keys = self.incoming(keys, stream)?;
+        py.detach(|| self.map.remove(&keys, &self.streams))
+            .map_err(exception)
+    }
+
     fn keys(&self, py: Python<'_>, on_device: bool) -> Answer {
         self.map.keys(py, on_device, self.key, &self.streams)
+    }
+
+    fn keys_with_rows(&self, py: Python<'_>, on_device: bool) -> Answer {
+        self.map
+            .keys_with_rows(py, on_device, self.key, &self.streams)
+    }
+
+    /// The row that each key had, in the order of its new one.
+    fn compact(&self, py: Python<'_>, on_device: bool) -> Answer {
+        self.map.compact(py, on_device, &self.streams)
+    }
+
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
+        py.detach(|| self.map.save(&path)).map_err(exception)
     }
 }
 

@@ -43,6 +43,51 @@ def test_rows_beside_a_dict(device, key, width):
     assert len(map) == 0 and map.keys().size == 0 and map.get(keys[:1]).tolist() == [-1]
 
 
+@pytest.mark.parametrize(("key", "width"), KEYS)
+def test_removals_beside_a_dict(device, key, width, tmp_path):
+    rng = np.random.default_rng(3)
+    map = gm.RowMap(key, width, device=device)
+    rows, bound = {}, 0
+    for n in (40, 1_000, 5_000):
+        for k in (batch := some(rng, key, width, n)):
+            if rows.setdefault(np.asarray(k).tobytes(), bound) == bound:
+                bound += 1
+        map.insert(batch)
+        gone = batch[::3].copy()
+        removed = sum(rows.pop(np.asarray(k).tobytes(), None) is not None for k in gone)
+        assert map.remove(gone) == removed
+        assert (len(map), map.row_bound) == (len(rows), bound)
+        keys, numbers = map.keys_with_rows()
+        assert [k.tobytes() for k in keys] == list(sorted(rows, key=rows.get))
+        assert numbers.dtype == np.int32 and numbers.tolist() == sorted(rows.values())
+        assert map.get(gone).tolist() == [-1] * len(gone)
+        assert map.save(tmp_path / "rows") == len(rows)
+        back = gm.RowMap.load(tmp_path / "rows", key, width, device=device, capacity=bound)
+        assert back.get(keys).tolist() == numbers.tolist() and back.row_bound == bound
+    old = map.compact()
+    assert old.tolist() == numbers.tolist()
+    assert map.keys().tobytes() == keys.tobytes()
+    assert map.get(keys).tolist() == list(range(len(rows))) and map.row_bound == len(rows)
+    on_device = map.compact(to="device")
+    assert isinstance(on_device, gm.Array) and on_device.shape == (len(rows),)
+
+
+def test_files_of_other_maps(device, tmp_path):
+    rows, pairs = gm.RowMap("u64", device=device), gm.Map("u64", "u32", device=device)
+    rows.insert([5, 6])
+    pairs.insert([5, 6], [0, 1])
+    rows.save(tmp_path / "rows")
+    pairs.save(tmp_path / "pairs")
+    with pytest.raises(OSError, match="load it into a RowMap"):
+        gm.Map.load(tmp_path / "rows", "u64", "u32", device=device)
+    with pytest.raises(OSError, match="not the rows of a RowMap"):
+        gm.RowMap.load(tmp_path / "pairs", device=device)
+    with pytest.raises(OSError, match="keys of 8 bytes"):
+        gm.RowMap.load(tmp_path / "rows", "i32", 3, device=device)
+    with pytest.raises(OSError):
+        gm.RowMap.load(tmp_path / "nothing", device=device)
+
+
 def test_small_things(device):
     map = gm.RowMap("i32", 2, capacity=1_000, device=device)
     assert map.capacity >= 1_000

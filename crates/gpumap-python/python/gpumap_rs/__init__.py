@@ -409,8 +409,8 @@ class RowMap(_Keys):
     capacity : how many rows there is room for at first
     device : as of :class:`Map`
 
-    Inserts run one after the other. A lookup sees all keys of an insert or none. Rows and flags have the shape (n,). Exceptions
-    are those of :class:`Map`.
+    Inserts and removals run one after the other. A lookup sees all keys of an insert or of a removal, or none. Rows and flags have
+    the shape (n,). Exceptions are those of :class:`Map`.
 
     >>> voxels = RowMap("i32", 3, device="cpu")
     >>> voxels.insert([[0, 0, 0], [5, -1, 2], [0, 0, 0]])
@@ -430,7 +430,24 @@ class RowMap(_Keys):
         capacity: int = 0,
         device: str | None = None,
     ) -> None:
-        self._native = _native.RowMap(_name(key), width, capacity, device)
+        self._native = _native.RowMap(_name(key), width, capacity, device, None)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        key: Any = "u64",
+        width: int | None = None,
+        *,
+        capacity: int = 0,
+        device: str | None = None,
+    ) -> RowMap:
+        """A map from a file that :meth:`save` wrote, with keys of this type and width. Each key has its row. Raises ``OSError``
+        for a file that is not there, is damaged, or has other keys. A map with rows for more than 16 times its keys needs a
+        ``capacity`` of as many."""
+        map = cls.__new__(cls)
+        map._native = _native.RowMap(_name(key), width, capacity, device, path)
+        return map
 
     def __repr__(self) -> str:
         width = "" if self.width is None else f", {self.width}"
@@ -462,8 +479,43 @@ class RowMap(_Keys):
 
     def keys(self, *, to: str = "host") -> Answers:
         """All keys in the order of their rows: as a numpy array, or ``to="device"`` as an :class:`Array` in the memory of the
-        map's device."""
+        map's device. If none was removed since the last :meth:`compact`, the key of row ``i`` is at place ``i``."""
         return self._native.keys(_is_device(to))
+
+    def keys_with_rows(self, *, to: str = "host") -> tuple[Answers, Answers]:
+        """All keys in the order of their rows, and the row of each."""
+        return self._native.keys_with_rows(_is_device(to))
+
+    @property
+    def row_bound(self) -> int:
+        """What all rows are below: how many places arrays of the caller need. As many as there are keys, unless some were
+        removed."""
+        return self._native.row_bound
+
+    def remove(self, keys: Keys, *, stream: int = 1) -> int:
+        """Removes keys. Returns how many were present. No other key gets their rows before :meth:`compact`."""
+        return self._native.remove(keys, stream)
+
+    def compact(self, *, to: str = "host") -> Answers:
+        """Numbers the keys anew, from 0 on, in the order of their rows. Returns the row that each had, so that arrays follow by
+        ``values = values[old]``.
+
+        >>> map = RowMap("u64", device="cpu")
+        >>> map.insert([50, 60, 70])
+        array([0, 1, 2], dtype=int32)
+        >>> map.remove([60])
+        1
+        >>> map.compact()
+        array([0, 2], dtype=int32)
+        >>> map.get([70])
+        array([1], dtype=int32)
+        """
+        return self._native.compact(_is_device(to))
+
+    def save(self, path: str | os.PathLike[str]) -> int:
+        """Writes all keys with their rows to a file, which is there whole or not at all. Returns how many there are. Raises
+        ``OSError``."""
+        return self._native.save(path)
 
     def trim(self) -> None:
         """Gives back scratch memory that no call is using."""
