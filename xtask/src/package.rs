@@ -74,7 +74,9 @@ fn unpack(archive: &Path, package: &Path) -> Result<()> {
     }
     process::run(
         Command::new("tar")
-            .arg("-xzf")
+            // With the time of now: archives have one time for all files, by which cargo would take them for those that it has
+            // compiled before.
+            .arg("-xzmf")
             .arg(archive)
             .arg("-C")
             .arg(package.parent().context("a package has a folder")?),
