@@ -14,7 +14,7 @@
 //!
 //! The same [`Verb`]s over the same slots as on a GPU. What hides the latency of memory there, many warps, is
 //! here groups of keys: while one is served, the slabs of the others are on their way to the cache. A key that
-//! has to walk on has its next slab fetched and lets the others go first.
+//! has to walk on lets the others go first, and has its next slab fetched with those of new keys.
 //!
 //! Slots are read word by word, the key word first. A value beside a key that was seen is one that the key had at
 //! that time or later: between two pairs of one key a slot is a tombstone, and no slot gets another key. (In the
