@@ -32,6 +32,7 @@ mod set;
 mod size;
 mod small;
 mod verify;
+mod wide;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
@@ -107,6 +108,9 @@ fn run(suite: Suite, options: &Options, bench: &mut Bench) -> Result<()> {
             dump::run::<u32, u32>(bench)
         }
         Suite::Rows => rows::run(bench),
+        Suite::Groups => groups::run(bench),
+        Suite::Joins => joins::run(bench),
+        Suite::Wide => wide::run(bench),
         Suite::Size => size::run(bench),
         Suite::Small => small::run(bench),
         Suite::Histogram => {

@@ -24,8 +24,14 @@ pub enum Suite {
     Repeats,
     /// Dumps at every load factor and number of submaps.
     RetrieveAll,
-    /// Row maps and unique keys of 8, 16 and 32 bytes, aggregates by key, and joins.
+    /// Row maps and unique keys of 8, 16 and 32 bytes.
     Rows,
+    /// Aggregates by key.
+    Groups,
+    /// Joins to pairs of row numbers.
+    Joins,
+    /// Maps with keys of 16 and 32 bytes.
+    Wide,
     /// Maps from the size of a cache to the device's memory.
     Size,
     /// Calls with small batches.

@@ -18,8 +18,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
         run_keys::<[u64; 2]>(bench, percent)?;
         run_keys::<[u64; 4]>(bench, percent)?;
     }
-    crate::groups::run(bench)?;
-    crate::joins::run(bench)
+    Ok(())
 }
 
 fn run_keys<K: Word + Pod>(bench: &mut Bench, percent: usize) -> Result<()> {

@@ -81,11 +81,12 @@ fn mixes_and_repeats() {
 #[test]
 fn rows_of_keys() {
     run(
-        "rows",
+        "rows,groups,joins,wide",
         "0.5",
         &[
             ("insert", 18),
-            ("get, miss", 9),
+            ("get, miss", 13),
+            ("merge", 12),
             ("unique", 18),
             ("group by", 10),
             ("join", 12),

@@ -22,7 +22,9 @@ use std::{process, thread};
 
 use gpumap::bytemuck::{Pod, bytes_of};
 use gpumap::primitives::{Count, GroupBy, Sum};
-use gpumap::{ArenaMap, Call, ChainedMap, Error, Fault, Faults, Key, Map, Result, RowMap, Value};
+use gpumap::{
+    ArenaMap, Call, ChainedMap, Error, Fault, Faults, Key, Map, Result, RowMap, Value, WideMap,
+};
 
 use gpumap_kernels::kernels::Encoding;
 
@@ -93,6 +95,18 @@ impl<K: Key, V: Pod + Send + Sync> Subject for ArenaMap<K, V> {
 }
 
 impl<K: Key, V: Value<Bits = K::Bits>> Subject for ChainedMap<K, V> {
+    fn contents(&self) -> Result<Contents> {
+        self.retrieve_all().map(sorted)
+    }
+    fn len(&self) -> usize {
+        self.len()
+    }
+    fn clear(&self) -> Result<()> {
+        self.clear()
+    }
+}
+
+impl<K: Pod, V: Value> Subject for WideMap<K, V> {
     fn contents(&self) -> Result<Contents> {
         self.retrieve_all().map(sorted)
     }

@@ -42,6 +42,8 @@ struct Report {
 struct Row {
     name: String,
     ms: Option<f64>,
+    /// Operations that this took.
+    n: Option<f64>,
     /// 10^9 operations per second.
     g_per_s: Option<f64>,
     ceiling_ms: Option<f64>,
@@ -54,6 +56,10 @@ impl Row {
     fn share(&self) -> Option<f64> {
         let of_times = || Some(self.ceiling_ms? / self.ms?);
         Some(self.ratio.or_else(of_times)? * 100.0)
+    }
+
+    fn millions_per_second(&self) -> Option<f64> {
+        Some(self.n? / self.ms? / 1e3)
     }
 }
 
@@ -68,6 +74,8 @@ enum Unit {
     Seconds,
     #[serde(rename = "G/s")]
     Billions,
+    #[serde(rename = "M/s")]
+    Millions,
 }
 
 impl Unit {
@@ -77,6 +85,7 @@ impl Unit {
             Self::Microseconds => row.ms? * 1e3,
             Self::Seconds => row.ms? / 1e3,
             Self::Billions => row.g_per_s?,
+            Self::Millions => row.millions_per_second()?,
         };
         let decimals = match value {
             _ if value >= 100.0 => 0,
@@ -108,6 +117,8 @@ impl Unit {
 #[serde(deny_unknown_fields)]
 struct Tables {
     group: Vec<Group>,
+    #[serde(default)]
+    plot: Vec<Plot>,
 }
 
 /// A table.
@@ -127,6 +138,22 @@ struct Group {
     series: Vec<String>,
     /// Label, ceiling, name in the report.
     rows: Vec<[String; 3]>,
+}
+
+/// A drawing of rates: bars for each of some maps, side by side for each verb.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plot {
+    /// The file, from the root.
+    file: String,
+    title: String,
+    data: String,
+    /// Names in the report, with {label} and {group}.
+    row: String,
+    /// What stands for `{label}`, and the text beside the bar.
+    labels: Vec<[String; 2]>,
+    /// What stands for `{group}`, and the heading of its bars.
+    groups: Vec<[String; 2]>,
 }
 
 fn performance() -> String {
@@ -175,6 +202,12 @@ fn pages(root: &Path) -> Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(folder.join("tables.toml"))?;
     let tables: Tables = toml::from_str(&text).context("tables.toml")?;
     let mut pages = BTreeMap::from([(LIST.to_owned(), list(&reports))]);
+    for plot in &tables.plot {
+        let report = reports.get(&plot.data);
+        let report = report.with_context(|| format!("no {}.json", plot.data))?;
+        let drawn = drawing(plot, report).with_context(|| plot.file.clone())?;
+        pages.insert(plot.file.clone(), drawn);
+    }
     for Group { page, .. } in &tables.group {
         if !pages.contains_key(page) {
             let text = fs::read_to_string(root.join(page)).with_context(|| page.clone())?;
@@ -234,18 +267,77 @@ fn table(group: &Group, reports: &Reports) -> Result<String> {
     for [label, ceiling, pattern] in &group.rows {
         let mut cells = vec![label.clone()];
         cells.extend(bounded.then(|| ceiling.clone()));
+        let mut is_measured = false;
         for [column, _] in &group.columns {
             let names = names(pattern, column, &group.series);
             let rows: Vec<Option<&Row>> = names.iter().map(|name| row(&reports, name)).collect();
-            ensure!(rows.iter().any(Option::is_some), "no row {names:?}");
+            is_measured |= rows.iter().any(Option::is_some);
             cells.push(cell(&rows, |row| group.unit.of(row)));
             let shares = || cell(&rows, |row| row.share().map(|share| format!("{share:.0}")));
             let has_ceiling = !ceiling.is_empty();
             cells.extend(bounded.then(|| if has_ceiling { shares() } else { String::new() }));
         }
+        ensure!(is_measured, "no row {pattern:?}");
         line(&mut text, &cells);
     }
     Ok(text)
+}
+
+/// A plot as SVG: lying bars, whose lengths are millions per second.
+fn drawing(plot: &Plot, report: &Report) -> Result<String> {
+    const COLORS: [&str; 6] = [
+        "#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#718096",
+    ];
+    const WIDTH: usize = 860;
+    const LEFT: usize = 190;
+    const BAR: usize = 16;
+    const GAP: usize = 26;
+    let mut bars = String::new();
+    let mut y = 64;
+    let rate = |label: &str, group: &str| {
+        let name = plot.row.replace("{label}", label).replace("{group}", group);
+        let rate = row(&[report], &name).and_then(Row::millions_per_second);
+        rate.with_context(|| format!("no row {name:?}"))
+    };
+    let mut rates = Vec::new();
+    for [group, _] in &plot.groups {
+        for [label, _] in &plot.labels {
+            rates.push(rate(label, group)?);
+        }
+    }
+    let most = rates.iter().copied().fold(0.0, f64::max);
+    let mut rates = rates.into_iter();
+    for [_, heading] in &plot.groups {
+        writeln!(
+            bars,
+            r##"<text x="{}" y="{y}" text-anchor="end" font-weight="bold">{heading}</text>"##,
+            LEFT - 10
+        )?;
+        for ([_, label], color) in plot.labels.iter().zip(COLORS.iter().cycle()) {
+            let rate = rates.next().context("a rate")?;
+            y += BAR + 4;
+            let (text, width) = (y - 3, (WIDTH - LEFT - 70) as f64 * rate / most);
+            writeln!(
+                bars,
+                r##"<text x="{}" y="{text}" text-anchor="end">{label}</text><rect x="{LEFT}" y="{}" width="{width:.1}" height="{BAR}" fill="{color}"/><text x="{:.1}" y="{text}">{rate:.1}</text>"##,
+                LEFT - 10,
+                y - BAR,
+                LEFT as f64 + width + 6.0
+            )?;
+        }
+        y += GAP;
+    }
+    let height = y - GAP + 20;
+    let Plot { title, .. } = plot;
+    let Report { device, date, .. } = report;
+    Ok(format!(
+        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="13" fill="#1a202c">
+<rect width="100%" height="100%" fill="#ffffff"/>
+<text x="20" y="24" font-size="15" font-weight="bold">{title}</text>
+<text x="20" y="42" fill="#4a5568">millions per second; {device}, {date}</text>
+{bars}</svg>
+"##
+    ))
 }
 
 /// The names in a report that a cell is made of.

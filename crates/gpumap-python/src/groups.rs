@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::Pod;
-use gpumap::primitives::{Chosen, GroupBy as Native, Grouping, NumbersMut};
+use gpumap::primitives::{Chosen, Function, GroupBy as Native, Grouping, NumbersMut};
 use gpumap::{Buffer, BufferViewMut, Device, Stream};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,39 +18,29 @@ use crate::places::{self, Places};
 use crate::unique::device_of;
 use crate::width::for_width;
 
-/// What is asked of a column.
-#[derive(Clone, Copy, PartialEq)]
-enum What {
-    Count,
-    Sum,
-    Min,
-    Max,
-    Mean,
-}
-
 /// One aggregate, and its column; a count has none.
 struct Asked {
-    what: What,
+    function: Function,
     column: Option<Incoming>,
 }
 
 impl Asked {
     fn of(name: &str, column: Option<&Bound<'_, PyAny>>, stream: usize) -> PyResult<Self> {
-        let what = match name {
-            "count" => What::Count,
-            "sum" => What::Sum,
-            "min" => What::Min,
-            "max" => What::Max,
-            "mean" => What::Mean,
+        let function = match name {
+            "count" => Function::Count,
+            "sum" => Function::Sum,
+            "min" => Function::Min,
+            "max" => Function::Max,
+            "mean" => Function::Mean,
             _ => {
                 return Err(PyValueError::new_err(format!(
                     "{name:?} is no aggregate: use count, sum, min, max or mean"
                 )));
             }
         };
-        let column = match (what, column) {
-            (What::Count, None) => None,
-            (What::Count, Some(_)) => {
+        let column = match (function, column) {
+            (Function::Count, None) => None,
+            (Function::Count, Some(_)) => {
                 return Err(PyValueError::new_err("a count has no column"));
             }
             (_, None) => {
@@ -60,33 +50,18 @@ impl Asked {
             }
             (_, Some(column)) => Some(Incoming::of(column, Wanted::Numbers, name, stream)?),
         };
-        Ok(Self { what, column })
+        Ok(Self { function, column })
     }
 
     /// What its answers are.
     fn answers(&self) -> Dtype {
         let dtype = self.column.as_ref().map(|column| column.item.dtype);
-        match (self.what, dtype) {
-            (What::Min | What::Max, Some(dtype)) => dtype,
-            (What::Sum, Some(Dtype::I32 | Dtype::I64)) => Dtype::I64,
-            (What::Sum, Some(Dtype::F32 | Dtype::F64)) | (What::Mean, _) => Dtype::F64,
+        match (self.function, dtype) {
+            (Function::Min | Function::Max, Some(dtype)) => dtype,
+            (Function::Sum, Some(Dtype::I32 | Dtype::I64)) => Dtype::I64,
+            (Function::Sum, Some(Dtype::F32 | Dtype::F64)) | (Function::Mean, _) => Dtype::F64,
             _ => Dtype::U64,
         }
-    }
-}
-
-/// Adds an aggregate of a column to those before.
-fn ask<'a, T, K: Pod, N: gpumap::primitives::Element>(
-    grouping: Grouping<'a, T, K, Chosen>,
-    what: What,
-    column: &'a Items<'a, N>,
-) -> Grouping<'a, T, K, Chosen> {
-    match what {
-        What::Count => grouping.count(),
-        What::Sum => grouping.sum(column),
-        What::Min => grouping.min(column),
-        What::Max => grouping.max(column),
-        What::Mean => grouping.mean(column),
     }
 }
 
@@ -116,10 +91,10 @@ macro_rules! of_numbers {
             fn ask<'g, T, K: Pod>(
                 &'g self,
                 grouping: Grouping<'g, T, K, Chosen>,
-                what: What,
+                function: Function,
             ) -> Grouping<'g, T, K, Chosen> {
                 match self {
-                    $(Self::$name(items) => ask(grouping, what, items),)*
+                    $(Self::$name(items) => grouping.aggregate(function, items),)*
                 }
             }
         }
@@ -165,7 +140,7 @@ macro_rules! of_numbers {
 of_numbers!(U32: u32, I32: i32, F32: f32, U64: u64, I64: i64, F64: f64);
 
 /// What the aggregates of a batch are of, in their order: none for a count.
-struct Columns<'a>(Vec<(What, Option<Column<'a>>)>);
+struct Columns<'a>(Vec<(Function, Option<Column<'a>>)>);
 
 impl<'a> Columns<'a> {
     fn of(asked: &'a [Asked], streams: &Streams) -> gpumap::Result<Self> {
@@ -174,7 +149,7 @@ impl<'a> Columns<'a> {
                 Some(column) => Column::of(column, streams)?,
                 None => None,
             };
-            Ok((asked.what, column))
+            Ok((asked.function, column))
         };
         asked
             .iter()
@@ -188,9 +163,9 @@ impl<'a> Columns<'a> {
         grouping: Grouping<'g, T, K, ()>,
     ) -> Grouping<'g, T, K, Chosen> {
         let add = |grouping: Grouping<'g, T, K, Chosen>,
-                   (what, column): &'g (What, Option<Column<'a>>)| {
+                   (function, column): &'g (Function, Option<Column<'a>>)| {
             match column {
-                Some(column) => column.ask(grouping, *what),
+                Some(column) => column.ask(grouping, *function),
                 None => grouping.count(),
             }
         };

@@ -42,7 +42,7 @@ use bytemuck::{AnyBitPattern, NoUninit, Pod, cast_slice, try_cast_slice};
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::primitives::{self, Chosen, Element, Grouped, Grouping, Numbers, Primitives};
+use crate::primitives::{self, Chosen, Function, Grouped, Grouping, Numbers, Primitives};
 
 /// The most bytes of a key.
 const MOST_KEY_BYTES: usize = 64;
@@ -107,51 +107,42 @@ pub fn rows_array<K: NoUninit>(keys: &[K]) -> FixedSizeBinaryArray {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregate {
     name: String,
-    what: What,
+    function: Function,
     column: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Count,
-    Sum,
-    Min,
-    Max,
-    Mean,
-}
-
 impl Aggregate {
-    fn new(name: impl Into<String>, what: What, column: impl Into<String>) -> Self {
+    fn new(name: impl Into<String>, function: Function, column: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            what,
+            function,
             column: column.into(),
         }
     }
 
     /// How many rows a group has, as `UInt64`.
     pub fn count(name: impl Into<String>) -> Self {
-        Self::new(name, What::Count, "")
+        Self::new(name, Function::Count, "")
     }
 
     /// The sum of a column: `UInt64` or `Int64` of integers, modulo 2^64, `Float64` of floats.
     pub fn sum(name: impl Into<String>, column: impl Into<String>) -> Self {
-        Self::new(name, What::Sum, column)
+        Self::new(name, Function::Sum, column)
     }
 
     /// The least number of a column, floats by their total order.
     pub fn min(name: impl Into<String>, column: impl Into<String>) -> Self {
-        Self::new(name, What::Min, column)
+        Self::new(name, Function::Min, column)
     }
 
     /// The greatest number of a column, floats by their total order.
     pub fn max(name: impl Into<String>, column: impl Into<String>) -> Self {
-        Self::new(name, What::Max, column)
+        Self::new(name, Function::Max, column)
     }
 
     /// The mean of a column, as `Float64`.
     pub fn mean(name: impl Into<String>, column: impl Into<String>) -> Self {
-        Self::new(name, What::Mean, column)
+        Self::new(name, Function::Mean, column)
     }
 }
 
@@ -452,7 +443,7 @@ impl KeyBytes {
 }
 
 /// What is aggregated, in the order of the aggregates.
-struct Columns<'a>(Vec<(What, Option<Column<'a>>)>);
+struct Columns<'a>(Vec<(Function, Option<Column<'a>>)>);
 
 macro_rules! columns {
     ($($name:ident: $array:ident, $data_type:ident;)*) => {
@@ -477,11 +468,11 @@ macro_rules! columns {
 
             fn ask<'g, T, K: Pod>(
                 &'g self,
-                what: What,
+                function: Function,
                 grouping: Grouping<'g, T, K, Chosen>,
             ) -> Grouping<'g, T, K, Chosen> {
                 match self {
-                    $(Self::$name(column) => ask(what, *column, grouping),)*
+                    $(Self::$name(column) => grouping.aggregate(function, *column),)*
                 }
             }
         }
@@ -503,27 +494,13 @@ columns! {
     F64: Float64Type, Float64;
 }
 
-fn ask<'g, T, K: Pod, N: Element>(
-    what: What,
-    column: &'g [N],
-    grouping: Grouping<'g, T, K, Chosen>,
-) -> Grouping<'g, T, K, Chosen> {
-    match what {
-        What::Count => grouping.count(),
-        What::Sum => grouping.sum(column),
-        What::Min => grouping.min(column),
-        What::Max => grouping.max(column),
-        What::Mean => grouping.mean(column),
-    }
-}
-
 impl<'a> Columns<'a> {
     fn of(batch: &'a RecordBatch, aggregates: &[Aggregate]) -> Result<Self> {
-        let of = |aggregate: &Aggregate| match aggregate.what {
-            What::Count => Ok((What::Count, None)),
-            what => {
+        let of = |aggregate: &Aggregate| match aggregate.function {
+            Function::Count => Ok((Function::Count, None)),
+            function => {
                 let column = column(batch, &aggregate.column)?;
-                Ok((what, Some(Column::of(&aggregate.column, column)?)))
+                Ok((function, Some(Column::of(&aggregate.column, column)?)))
             }
         };
         aggregates.iter().map(of).collect::<Result<_>>().map(Self)
@@ -534,9 +511,9 @@ impl<'a> Columns<'a> {
         grouping: Grouping<'g, T, K, ()>,
     ) -> Grouping<'g, T, K, Chosen> {
         let mut grouping = grouping.chosen();
-        for (what, column) in &self.0 {
+        for (function, column) in &self.0 {
             grouping = match column {
-                Some(column) => column.ask(*what, grouping),
+                Some(column) => column.ask(*function, grouping),
                 None => grouping.count(),
             };
         }

@@ -191,6 +191,7 @@ mod stream;
 mod sync;
 #[cfg(test)]
 mod testing;
+mod wide;
 
 pub use buffer::{Buffer, BufferView, BufferViewMut, PinnedBuffer};
 pub use chained::ChainedMap;
@@ -216,6 +217,7 @@ pub use output::{Output, Sink};
 pub use rows::RowMap;
 pub use sharded::ShardedMap;
 pub use stream::Stream;
+pub use wide::{WideMap, WideMapBuilder};
 
 /// What kernels of your own work on a map with; they lend it by
 /// [`Map::launch_with`](crate::Map::launch_with).

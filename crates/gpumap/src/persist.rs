@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::file::{AtomicFile, Block, FileError, Frame, Header, MAX_BLOCK_PAIRS, Reader, Writer};
-use crate::map::{Chunk, Growth, Key};
+use crate::map::{Chunk, Growth};
 use crate::op::{self, Execute};
 
 /// Bytes of the pairs that a table is made for on the word of a header alone.
@@ -32,7 +32,7 @@ const CHUNK_BYTES: usize = 16 << 20;
 pub(crate) const SLOTS_PER_PAIR: f64 = 16.0;
 
 /// A map that can be saved and loaded.
-pub(crate) trait Stored<K: Key, V: Pod + Sync>: Execute<K, V> {
+pub(crate) trait Stored<K: Pod + Send + Sync, V: Pod + Sync>: Execute<K, V> {
     /// Whether a key may have several pairs.
     const IS_MULTIMAP: bool = false;
 
@@ -85,7 +85,10 @@ pub(crate) fn chunk_pairs<K, V>() -> usize {
 }
 
 /// Saves all pairs to a file, which is there whole or not at all. Returns how many.
-pub(crate) fn save<K: Key, V: Pod + Sync, M: Stored<K, V>>(map: &M, path: &Path) -> Result<u64> {
+pub(crate) fn save<K: Pod + Send + Sync, V: Pod + Sync, M: Stored<K, V>>(
+    map: &M,
+    path: &Path,
+) -> Result<u64> {
     save_with(path, |file| match file.target() {
         Some(_) if !M::HOLDS_LOCK => save_by_parts(map, file),
         _ => save_to(map, file),
@@ -106,7 +109,10 @@ pub(crate) fn save_with<T>(
 }
 
 /// As [`save_to`], by several threads.
-fn save_by_parts<K: Key, V: Pod + Sync>(map: &impl Stored<K, V>, file: &AtomicFile) -> Result<u64> {
+fn save_by_parts<K: Pod + Send + Sync, V: Pod + Sync>(
+    map: &impl Stored<K, V>,
+    file: &AtomicFile,
+) -> Result<u64> {
     let (mut frame, header) = Frame::begin(&map.header());
     file.write_all_at(&header, 0).map_err(FileError::from)?;
     let mut at = header.len() as u64;
@@ -140,7 +146,7 @@ fn save_by_parts<K: Key, V: Pod + Sync>(map: &impl Stored<K, V>, file: &AtomicFi
 }
 
 /// Saves all pairs to anything that takes bytes. Returns how many.
-pub(crate) fn save_to<K: Key, V: Pod + Sync>(
+pub(crate) fn save_to<K: Pod + Send + Sync, V: Pod + Sync>(
     map: &impl Stored<K, V>,
     writer: impl Write,
 ) -> Result<u64> {
@@ -155,7 +161,7 @@ pub(crate) fn save_to<K: Key, V: Pod + Sync>(
 
 /// Makes a map of a file and the settings in its header: `make` is told these, and how many pairs there may be, and
 /// `restore` gives it what is to be believed only when the whole file has been read.
-pub(crate) fn load<K: Key, V: Pod + Sync, M: Stored<K, V>>(
+pub(crate) fn load<K: Pod + Send + Sync, V: Pod + Sync, M: Stored<K, V>>(
     path: &Path,
     make: impl FnOnce(&Header, usize) -> Result<M>,
     restore: impl FnOnce(&Header, &mut M) -> Result<()>,
@@ -178,7 +184,7 @@ pub(crate) fn load<K: Key, V: Pod + Sync, M: Stored<K, V>>(
 }
 
 /// Makes a map of a file: `make` is told how many pairs there may be.
-pub(crate) fn load_pairs<K: Key, V: Pod + Sync, M: Stored<K, V>>(
+pub(crate) fn load_pairs<K: Pod + Send + Sync, V: Pod + Sync, M: Stored<K, V>>(
     path: &Path,
     make: impl FnOnce(usize) -> Result<M>,
 ) -> Result<M> {
@@ -188,7 +194,7 @@ pub(crate) fn load_pairs<K: Key, V: Pod + Sync, M: Stored<K, V>>(
 }
 
 /// As [`load_pairs`], from anything that gives bytes.
-pub(crate) fn load_from<K: Key, V: Pod + Sync, M: Stored<K, V>>(
+pub(crate) fn load_from<K: Pod + Send + Sync, V: Pod + Sync, M: Stored<K, V>>(
     reader: impl Read,
     make: impl FnOnce(usize) -> Result<M>,
 ) -> Result<M> {
@@ -196,7 +202,7 @@ pub(crate) fn load_from<K: Key, V: Pod + Sync, M: Stored<K, V>>(
 }
 
 /// Makes a map for as many pairs as the header says, but no more than `most`, and stores them.
-fn fill<K: Key, V: Pod + Sync, M: Stored<K, V>>(
+fn fill<K: Pod + Send + Sync, V: Pod + Sync, M: Stored<K, V>>(
     reader: &mut Reader<K, V, impl Read>,
     most: Option<u64>,
     make: impl FnOnce(usize) -> Result<M>,

@@ -10,7 +10,9 @@ use gpumap::file::{FileError, Header, Writer};
 use gpumap::op::{self, Execute};
 use gpumap::primitives::{Element, Predicate};
 use gpumap::sharded::Ranks;
-use gpumap::{ArenaMap, ChainedMap, Chunk, Device, Error, Key, Map, Result, ShardedMap, Value};
+use gpumap::{
+    ArenaMap, ChainedMap, Chunk, Device, Error, Key, Map, Result, ShardedMap, Value, WideMap,
+};
 use gpumap_tests::blob::{Bytes, blobs, tag};
 use gpumap_tests::device::noting;
 use gpumap_tests::group::on_every_group;
@@ -64,6 +66,36 @@ macro_rules! contents {
 contents!(Map<K, V>: Value);
 contents!(ArenaMap<K, V>: Pod + Send + Sync);
 contents!(ChainedMap<K, V>: Value<Bits = K::Bits>);
+
+impl<K: Key, V: Value> Contents<K, V> for WideMap<K, V> {
+    type On = Device;
+
+    fn chunks_of(&mut self, pairs: usize, take: &mut dyn FnMut(&Chunk<K, V>)) {
+        let take = |chunk: &Chunk<K, V>| {
+            take(chunk);
+            Ok(())
+        };
+        self.for_each_chunk(pairs, take).unwrap();
+    }
+
+    fn save_at(&self, path: &Path) -> Result<u64> {
+        self.save(path)
+    }
+
+    fn saved_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.save_to(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn load_at(on: &Device, path: &Path) -> Result<Self> {
+        Self::load(on, path)
+    }
+
+    fn load_bytes(on: &Device, bytes: &[u8]) -> Result<Self> {
+        Self::builder(on).load_from(bytes)
+    }
+}
 
 impl<K: Key, V: Value> Contents<K, V> for ShardedMap<K, V> {
     type On = Ranks;
@@ -189,6 +221,16 @@ fn of_maps() {
         let n = on.n(20_000, 300_000);
         let make = || on.map::<K, V>(8);
         give_and_take::<K, V, Map<K, V>>(on.device(), n, make, numbers, |&v| value_bits(v));
+    }
+    on_pairs!(body: u32 => u64, u64 => u32);
+}
+
+#[test]
+fn of_wide_maps() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        let n = on.n(20_000, 300_000);
+        let make = || WideMap::<K, V>::new(on.device()).unwrap();
+        give_and_take::<K, V, WideMap<K, V>>(on.device(), n, make, numbers, |&v| value_bits(v));
     }
     on_pairs!(body: u32 => u64, u64 => u32);
 }
@@ -339,6 +381,10 @@ fn a_file_of_one_kind_of_map_is_loaded_by_others() {
         let arena = ArenaMap::<K, V>::load_bytes(on.device(), &bytes).unwrap();
         assert_eq!(held(arena.retrieve_all().unwrap()), pairs);
         let back = Map::<K, V>::load_bytes(on.device(), &arena.saved_bytes()).unwrap();
+        assert_eq!(held(back.retrieve_all().unwrap()), pairs);
+        let wide = WideMap::<K, V>::load_bytes(on.device(), &bytes).unwrap();
+        assert_eq!(held(wide.retrieve_all().unwrap()), pairs);
+        let back = Map::<K, V>::load_bytes(on.device(), &wide.saved_bytes()).unwrap();
         assert_eq!(held(back.retrieve_all().unwrap()), pairs);
         let wider = ArenaMap::<K, Bytes<9>>::load_bytes(on.device(), &bytes);
         assert!(matches!(cause(wider), FileError::ValueSize { .. }));

@@ -57,3 +57,4 @@ mod simt;
 mod soak;
 mod stateful;
 mod stats;
+mod wide;

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use bytemuck::Pod;
 use gpumap::op::{self, Execute, Op};
 use gpumap::sharded::{Rank, Shard};
-use gpumap::{Buffer, Error, Graph, Input, Key, Merge, Output, Result, Value};
+use gpumap::{Buffer, Error, Graph, Input, Key, Merge, Output, Result, Value, WideMap};
 use gpumap_tests::device::noting;
 use gpumap_tests::group::on_every_group;
 use gpumap_tests::pairs::nth_key;
@@ -397,6 +397,10 @@ fn every_operation_on_every_receiver_of_one_device() {
         into_places(&Direct(arena()), case("ArenaMap"), &host);
         into_places(&Direct(arena()), case("ArenaMap"), &device);
         answering(&arena(), case("ArenaMap"));
+        let wide = || WideMap::<K, V>::new(on.device()).unwrap();
+        into_places(&Direct(wide()), case("WideMap"), &host);
+        into_places(&Direct(wide()), case("WideMap"), &device);
+        answering(&wide(), case("WideMap"));
     }
     on_pairs!(body: u32 => u32, u32 => u64, u64 => u32, u64 => u64);
 }

@@ -4,9 +4,10 @@
 //!
 //! On a CUDA device that can run both built-in PTX texts, both are used.
 
-use gpumap::bytemuck::{Pod, cast_slice};
+use gpumap::bytemuck::{Pod, bytes_of, cast_slice};
+use gpumap::op::{self, Execute};
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Buffer, Error, Key, MapBuilder, Merge, RowMap, Stream, Value};
+use gpumap::{Buffer, Error, Key, MapBuilder, Merge, RowMap, Stream, Value, WideMap};
 use gpumap_tests::device::{run_pair_on, targets_of_all_kernels};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{
@@ -313,6 +314,73 @@ fn sanitizer_retain_stats_and_growth() {
         }
     }
     on_all_kernels!(body);
+}
+
+#[test]
+fn sanitizer_wide_maps() {
+    fn body<K: Pod, V: Value>(on: &Target, key: fn(u64) -> K) {
+        let stream = on.stream();
+        for n in SIZES {
+            let len = n as usize;
+            let map = WideMap::<K, V>::new(on.device()).unwrap();
+            let all: Vec<K> = (0..n).map(key).collect();
+            let twice = Buffer::from_slice(&stream, &[&all[..], &all].concat()).unwrap();
+            let ones = Buffer::from_slice(&stream, &vec![value::<V>(1); 2 * len]).unwrap();
+            assert_eq!(map.merge(&twice, &ones, Merge::Add).unwrap(), len);
+            let mut held = unwritten::<V>(&stream, 2 * len);
+            let stored = map.execute(op::get_or_insert(&twice, &ones).into(&mut held).count());
+            assert_eq!(stored.unwrap(), 0);
+            let is = |held: Buffer<V>, expected: u64| {
+                let held = held.to_vec().unwrap();
+                held.into_iter().all(|held| value_bits(held) == expected)
+            };
+            assert!(is(held, 2));
+            let (mut told, mut found) = (
+                unwritten::<V>(&stream, 2 * len),
+                unwritten::<u8>(&stream, 2 * len),
+            );
+            let touched = op::get_and_touch(&twice, value::<V>(0), Merge::Add).into(&mut told);
+            map.execute(touched.found(&mut found)).unwrap();
+            assert!(is(told, 2) && found.to_vec().unwrap().iter().all(|&found| found == 1));
+            let gone = len - len / 3;
+            let mut told = unwritten::<V>(&stream, 2 * len);
+            let mut found = unwritten::<u8>(&stream, 2 * len);
+            map.retain(|key, _| {
+                !all[gone..]
+                    .iter()
+                    .any(|other| bytes_of(other) == bytes_of(&key))
+            })
+            .unwrap();
+            let taken = op::take(&twice).into(&mut told).found(&mut found);
+            map.execute(taken).unwrap();
+            let found: usize = found
+                .to_vec()
+                .unwrap()
+                .iter()
+                .map(|&found| usize::from(found))
+                .sum();
+            assert_eq!((found, map.len()), (gone, 0));
+            // In rows that are used again.
+            assert_eq!(map.upsert(&twice, &ones).unwrap(), len);
+            assert_eq!(map.assign(&twice, &ones).unwrap(), 2 * len);
+            map.remove(&all[..gone]).unwrap();
+            let (mut keys, mut values) = (
+                unwritten::<K>(&stream, len - gone),
+                unwritten::<V>(&stream, len - gone),
+            );
+            assert_eq!(
+                map.retrieve_all_into(&mut keys, &mut values).unwrap(),
+                len - gone
+            );
+            let keys = keys.to_vec().unwrap();
+            assert!(cast_slice::<K, u8>(&keys) == cast_slice::<K, u8>(&all[gone..]));
+            assert!(is(values, 1));
+        }
+    }
+    for target in targets_of_all_kernels() {
+        body::<[u32; 3], u32>(&target, |i| [i as u32, 0, !0]);
+        body::<u128, u64>(&target, |i| u128::from(i) << 60);
+    }
 }
 
 #[test]

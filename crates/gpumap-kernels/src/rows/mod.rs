@@ -9,6 +9,7 @@
 //! | `commit` | second pass: claims become rows |
 //! | `get` | lookups |
 //! | `remove` | removals, and rows made dense again |
+//! | `values` | values of 4 or 8 bytes by row |
 //! | `upkeep` | slots made anew from rows, claims taken back, bits and rows counted |
 //! | `aggregate` | sums and other aggregates of columns by row |
 //! | `join` | pairs of places with equal keys |
@@ -43,6 +44,7 @@ mod key;
 mod remove;
 mod slot;
 mod upkeep;
+mod values;
 mod view;
 
 pub use aggregate::{
@@ -59,6 +61,7 @@ pub use key::{Hash, Unit};
 pub use remove::{Removed, RowCompactArgs, RowRemoveArgs};
 pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, RowSlot};
 pub use upkeep::{RowCountBitsArgs, RowCountsArgs, RowRebuildArgs, RowReleaseArgs};
+pub use values::{NEW_ROWS, OTHER_ROWS, RowGatherArgs, RowUpdateArgs};
 pub use view::{BUCKET_BYTES, BUCKET_SLOTS, RowView};
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -81,6 +84,8 @@ pub use remove::{
 pub use upkeep::{
     ROW_COUNT_BITS, ROW_COUNTS, ROW_REBUILD_4, ROW_REBUILD_8, ROW_REBUILD_16, ROW_RELEASE,
 };
+#[cfg(not(target_arch = "nvptx64"))]
+pub use values::{ROW_GATHER_4, ROW_GATHER_8, ROW_UPDATE_4, ROW_UPDATE_8};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use gpumap_simt::kernel::Kernel;

@@ -54,6 +54,8 @@ kernel_args! {
         pub n: u64,
         /// A bit for each row: set where a key is removed.
         pub removed: *mut u32,
+        /// Out: for each key its row if this one removed it, else [`NO_ROW`]; may be null.
+        pub rows: *mut u32,
         /// Added to: how many keys are removed.
         pub count: *mut u64,
     }
@@ -108,16 +110,20 @@ unsafe fn remove<U: Unit>(args: &RowRemoveArgs) {
     let mut count = 0;
     // SAFETY: keys of the batch, the slot of a key, and a bit of its row; all threads of the block come to the sum.
     unsafe {
-        find_each::<U>(view, args.batch, args.n, |_, hash, found| {
-            if found.row == NO_ROW {
-                return;
+        find_each::<U>(view, args.batch, args.n, |i, hash, found| {
+            let mut gone = NO_ROW;
+            if found.row != NO_ROW {
+                let held = RowSlot::row_of(hash.tag(), found.row);
+                let there = view.exchange(found.at, held, RowSlot::TOMBSTONE);
+                if there == held {
+                    let (word, bit) = (found.row / warp::SIZE, found.row % warp::SIZE);
+                    atomic::fetch_or(args.removed.wrapping_add(word as usize), 1 << bit, Relaxed);
+                    count += 1;
+                    gone = found.row;
+                }
             }
-            let held = RowSlot::row_of(hash.tag(), found.row);
-            let there = view.exchange(found.at, held, RowSlot::TOMBSTONE);
-            if there == held {
-                let (word, bit) = (found.row / warp::SIZE, found.row % warp::SIZE);
-                atomic::fetch_or(args.removed.wrapping_add(word as usize), 1 << bit, Relaxed);
-                count += 1;
+            if !args.rows.is_null() {
+                mem::store(args.rows.wrapping_add(i as usize), gone);
             }
         });
         add_block_sum(args.count, count);

@@ -78,17 +78,19 @@ pub(crate) enum Receiver {
     Graph,
     Sharded,
     Arena,
+    Wide,
     Chained,
 }
 
 impl Receiver {
     /// All, in the order of the guide's table.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Map,
         Self::Stream,
         Self::Graph,
         Self::Sharded,
         Self::Arena,
+        Self::Wide,
         Self::Chained,
     ];
 
@@ -100,6 +102,7 @@ impl Receiver {
             Self::Graph => "Graph",
             Self::Sharded => "ShardedMap",
             Self::Arena => "ArenaMap",
+            Self::Wide => "WideMap",
             Self::Chained => "ChainedMap",
         }
     }

@@ -49,8 +49,8 @@ mod unique;
 pub use element::{Element, Op};
 pub use filter::Order;
 pub use group_by::{
-    Aggregate, Aggregates, Chosen, Count, Fixed, GroupBy, Grouped, Grouping, Max, Mean, Min,
-    Numbers, NumbersMut, Push, Sum,
+    Aggregate, Aggregates, Chosen, Count, Fixed, Function, GroupBy, Grouped, Grouping, Max, Mean,
+    Min, Numbers, NumbersMut, Push, Sum,
 };
 pub use histogram::{Histogram, Outside, Sample};
 pub use join::{Join, JoinTable, Pairs};

@@ -282,46 +282,72 @@ impl Core {
         scratch.wait()
     }
 
+    /// The same. Returns how many keys have no row, counted as often as they come.
+    pub fn get_counting(
+        &self,
+        scratch: &mut Workspace,
+        keys: Keys,
+        rows: *mut u32,
+    ) -> Result<usize> {
+        let table = self.table.read();
+        self.expect_sound()?;
+        scratch.reset_counters()?;
+        let absent = scratch.counters();
+        self.launch_get(scratch, &table, keys, rows, absent)?;
+        Ok(scratch.read_counters()?[0] as usize)
+    }
+
     /// Removes keys. Returns how many there were.
     pub fn remove(&self, keys: Array<'_>) -> Result<usize> {
-        let n = keys.len();
         self.scratch.of_batch(|scratch| {
-            if n == 0 {
+            if keys.is_empty() {
                 return Ok(0);
             }
             // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
             let keys = unsafe { Keys::stage(scratch, keys, self.key_bytes) }?;
-            let _order = self.inserts.write();
-            let mut table = self.table.write();
-            self.expect_sound()?;
-            let (len, rows) = (self.len(), self.rows());
-            if len == 0 {
-                return Ok(0);
-            }
-            let removed = table.removed_mut(rows)?;
-            scratch.begin();
-            let counts = poison::or_poison_if_launched(&self.poisoned, scratch, |scratch| {
-                scratch.reset_counters()?;
-                let args = RowRemoveArgs {
-                    view: table.view(),
-                    batch: keys.at,
-                    n: n as u64,
-                    removed,
-                    count: scratch.counters(),
-                };
-                // SAFETY: staged, with a bit for each row and a counter; the table is held alone.
-                unsafe {
-                    keys.kernels()
-                        .remove
-                        .launch(scratch.stream(), grid(n), args)
-                }?;
-                scratch.read_counters()
-            })?;
-            let removed = counts[0] as usize;
-            table.note_removed(removed);
-            self.set_len(len - removed, rows);
-            Ok(removed)
+            self.remove_staged(scratch, keys, ptr::null_mut())
         })
+    }
+
+    /// Removes staged keys, and says for each its row if this one removed it; null where that is not wanted. Returns how many
+    /// there were.
+    pub fn remove_staged(
+        &self,
+        scratch: &mut Workspace,
+        keys: Keys,
+        gone: *mut u32,
+    ) -> Result<usize> {
+        let _order = self.inserts.write();
+        let mut table = self.table.write();
+        self.expect_sound()?;
+        let (len, rows) = (self.len(), self.rows());
+        if len == 0 && gone.is_null() {
+            return Ok(0);
+        }
+        let removed = table.removed_mut(rows)?;
+        scratch.begin();
+        let counts = poison::or_poison_if_launched(&self.poisoned, scratch, |scratch| {
+            scratch.reset_counters()?;
+            let args = RowRemoveArgs {
+                view: table.view(),
+                batch: keys.at,
+                n: keys.n as u64,
+                removed,
+                rows: gone,
+                count: scratch.counters(),
+            };
+            // SAFETY: staged, with a bit for each row and a counter; the table is held alone.
+            unsafe {
+                keys.kernels()
+                    .remove
+                    .launch(scratch.stream(), grid(keys.n), args)
+            }?;
+            scratch.read_counters()
+        })?;
+        let removed = counts[0] as usize;
+        table.note_removed(removed);
+        self.set_len(len - removed, rows);
+        Ok(removed)
     }
 
     /// Ranks the rows that were removed, in scratch memory of the role `Held`.
@@ -366,6 +392,22 @@ impl Core {
             unsafe { scratch.stream().copy(keys, to, bytes) }?;
         }
         Ok(())
+    }
+
+    /// Queues writing all keys in the order of their rows, and these, where that is wanted.
+    ///
+    /// # Safety
+    /// The outputs have room for as many as there are, and no call changes rows, until what is queued has ended.
+    pub unsafe fn queue_dump(
+        &self,
+        scratch: &mut Workspace,
+        keys: *mut u8,
+        rows: *mut u32,
+    ) -> Result<()> {
+        let table = self.table.read();
+        self.expect_sound()?;
+        // SAFETY: passed on.
+        unsafe { self.dump(scratch, &table, keys, rows) }
     }
 
     /// All keys in the order of their rows, as a vector of the host. Those have so many bytes.
@@ -461,7 +503,7 @@ impl Core {
 
     /// Makes rows dense. `output` is told how many there will be, and returns where to write the rows that they had, and what
     /// brings these to the caller: if that fails, rows are as they were.
-    fn compact_to<T, F: FnOnce(&mut Workspace) -> Result<T>>(
+    pub fn compact_to<T, F: FnOnce(&mut Workspace) -> Result<T>>(
         &self,
         output: impl FnOnce(&mut Workspace, usize) -> Result<(*mut u32, F)>,
     ) -> Result<T> {

@@ -10,6 +10,7 @@ mod making;
 mod reading;
 mod rows;
 mod streams;
+mod wide;
 mod writing;
 
 use gpumap::{Growth, Key, Map, MapBuilder, Result, Value};

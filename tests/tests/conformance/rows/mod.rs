@@ -36,7 +36,7 @@ macro_rules! on_keys {
 use {on_every_key, on_keys};
 
 /// Runs a body on every target, of which some differ only in the slots of other maps.
-fn on_every_device<K>(body: fn(&Target)) {
+pub fn on_every_device<K>(body: fn(&Target)) {
     on_every_target(|on| {
         if on.encoding() != Some(Encoding::Split) {
             noting(type_name::<K>(), || body(on));
@@ -45,7 +45,7 @@ fn on_every_device<K>(body: fn(&Target)) {
 }
 
 /// Key number `i`, one of its words not zero. Others differ from it in one word, or two.
-fn key<K: Pod>(i: u64) -> K {
+pub fn key<K: Pod>(i: u64) -> K {
     let words = size_of::<K>() as u64 / 4;
     let mut key = K::zeroed();
     let (word, number) = ((i % words) as usize, i / words + 1);
@@ -54,7 +54,7 @@ fn key<K: Pod>(i: u64) -> K {
 }
 
 /// Keys by their numbers.
-fn keys<K: Pod>(numbers: impl IntoIterator<Item = u64>) -> Vec<K> {
+pub fn keys<K: Pod>(numbers: impl IntoIterator<Item = u64>) -> Vec<K> {
     numbers.into_iter().map(key).collect()
 }
 

@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use crate::buffer::PinnedBuffer;
 use crate::device::Device;
 use crate::error::Result;
-use crate::map::Key;
 
 /// One part on its way, one in the hands of the caller, one to spare.
 const KEPT: usize = 3;
@@ -22,7 +21,7 @@ pub(super) struct Pinned<K, V> {
 /// Host memory that no part uses now.
 pub(super) struct Shelf<K, V>(Mutex<Vec<Pinned<K, V>>>);
 
-impl<K: Key, V: Pod> Shelf<K, V> {
+impl<K: Pod, V: Pod> Shelf<K, V> {
     pub fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::new(Vec::new())))
     }
@@ -49,25 +48,25 @@ impl<K: Key, V: Pod> Shelf<K, V> {
 /// Pairs of a map on the host, at least one; an item of [`Chunks`](super::Chunks), and of what other maps give out in chunks.
 ///
 /// Its memory may be used again for later items once it is dropped.
-pub struct Chunk<K: Key, V: Pod> {
+pub struct Chunk<K: Pod, V: Pod> {
     memory: Memory<K, V>,
     len: usize,
 }
 
 /// Where pairs are.
-enum Memory<K: Key, V: Pod> {
+enum Memory<K: Pod, V: Pod> {
     Shelved(Shelved<K, V>),
     Own(Vec<K>, Vec<V>),
 }
 
 /// Memory of a shelf; goes back on drop.
-struct Shelved<K: Key, V: Pod> {
+struct Shelved<K: Pod, V: Pod> {
     // Always there until the drop.
     pinned: Option<Pinned<K, V>>,
     shelf: Arc<Shelf<K, V>>,
 }
 
-impl<K: Key, V: Pod> Chunk<K, V> {
+impl<K: Pod, V: Pod> Chunk<K, V> {
     /// The first `len` pairs of some memory of the shelf.
     pub(super) fn new(pinned: Pinned<K, V>, len: usize, shelf: Arc<Shelf<K, V>>) -> Self {
         let pinned = Some(pinned);
@@ -124,7 +123,7 @@ impl<K: Key, V: Pod> Chunk<K, V> {
     }
 }
 
-impl<K: Key, V: Pod> Drop for Shelved<K, V> {
+impl<K: Pod, V: Pod> Drop for Shelved<K, V> {
     fn drop(&mut self) {
         if let Some(pinned) = self.pinned.take() {
             self.shelf.give_back(pinned);
@@ -132,7 +131,7 @@ impl<K: Key, V: Pod> Drop for Shelved<K, V> {
     }
 }
 
-impl<K: Key, V: Pod> std::fmt::Debug for Chunk<K, V> {
+impl<K: Pod, V: Pod> std::fmt::Debug for Chunk<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Chunk")
             .field("len", &self.len)

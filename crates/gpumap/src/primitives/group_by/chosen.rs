@@ -8,10 +8,27 @@ use super::aggregates::{Aggregates, Push, sealed};
 use super::plan::{Finished, Targets};
 use crate::buffer::BufferViewMut;
 use crate::error::{Error, Result, expect_same_len};
+use crate::input::Input;
+use crate::primitives::Element;
 
 /// Aggregates that are chosen while the program runs: see [`Grouping::chosen`].
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen(());
+
+/// What is asked of a column: see [`Grouping::aggregate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// As [`Grouping::count`]; the column is not looked at.
+    Count,
+    /// As [`Grouping::sum`].
+    Sum,
+    /// As [`Grouping::min`].
+    Min,
+    /// As [`Grouping::max`].
+    Max,
+    /// As [`Grouping::mean`].
+    Mean,
+}
 
 /// A column of answers of a type that the program learns when it runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,18 +143,14 @@ impl<'a, T, K: Pod> Grouping<'a, T, K, ()> {
     ///
     /// ```
     /// use gpumap::Device;
-    /// use gpumap::primitives::{Numbers, Primitives};
+    /// use gpumap::primitives::{Function, Numbers, Primitives};
     ///
     /// let primitives = Primitives::new(&Device::cpu());
     /// let keys = [10u64, 7, 10];
     /// let prices = [2.5f32, 4.0, 0.5];
     /// let mut grouping = primitives.group_by(&keys).chosen();
-    /// for what in ["count", "sum", "max"] {
-    ///     grouping = match what {
-    ///         "count" => grouping.count(),
-    ///         "sum" => grouping.sum(&prices),
-    ///         _ => grouping.max(&prices),
-    ///     };
+    /// for function in [Function::Count, Function::Sum, Function::Max] {
+    ///     grouping = grouping.aggregate(function, &prices);
     /// }
     /// let grouped = grouping.run()?;
     /// assert_eq!(grouped.keys, [10, 7]);
@@ -156,5 +169,22 @@ impl<'a, T, K: Pod> Grouping<'a, T, K, ()> {
     /// returns [`Error::OtherAggregates`] unless it asks for what its first batch asked for.
     pub fn chosen(self) -> Grouping<'a, T, K, Chosen> {
         self.of_type()
+    }
+}
+
+impl<'a, T, K: Pod> Grouping<'a, T, K, Chosen> {
+    /// Adds an aggregate of a column to those before.
+    pub fn aggregate<N: Element>(
+        self,
+        function: Function,
+        column: &'a (impl Input<N> + ?Sized),
+    ) -> Self {
+        match function {
+            Function::Count => self.count(),
+            Function::Sum => self.sum(column),
+            Function::Min => self.min(column),
+            Function::Max => self.max(column),
+            Function::Mean => self.mean(column),
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 
 pub use aggregates::{Aggregate, Aggregates, Count, Fixed, Max, Mean, Min, Push, Sum};
-pub use chosen::{Chosen, Numbers, NumbersMut};
+pub use chosen::{Chosen, Function, Numbers, NumbersMut};
 
 use self::core::Core;
 use super::{Element, Primitives};

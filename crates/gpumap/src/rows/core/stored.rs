@@ -13,7 +13,7 @@ use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 impl Core {
     /// Keeps the rows as they are, while they are read.
-    pub(in crate::rows) fn hold(&self) -> Result<Held<'_>> {
+    pub(crate) fn hold(&self) -> Result<Held<'_>> {
         let scratch = self.scratch.take()?;
         let table = self.table.read();
         self.expect_sound()?;
@@ -35,7 +35,7 @@ fn has(bits: &[u32], row: u32) -> bool {
 
 /// The rows of a map, which do not change.
 #[derive(Debug)]
-pub(in crate::rows) struct Held<'c> {
+pub(crate) struct Held<'c> {
     /// How many keys there are.
     pub len: usize,
     /// How many rows were given out.

@@ -1,0 +1,697 @@
+//! [`Core`]: a map with wide keys, without the types of its pairs.
+//!
+//! Keys have rows in a row map, and values lie in an array, each at the row of its key. A call that changes either holds the
+//! values alone; all others share them.
+
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytemuck::Pod;
+use gpumap_kernels::rows::{
+    MOST_ROWS, NEW_ROWS, NO_ROW, OTHER_ROWS, ROW_GATHER_4, ROW_GATHER_8, ROW_UPDATE_4,
+    ROW_UPDATE_8, RowGatherArgs, RowUpdateArgs,
+};
+use gpumap_simt::U64x2;
+use gpumap_simt::atomic::part::Update;
+
+use crate::array::Array;
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::input::Source;
+use crate::lock::Lock;
+use crate::map::{Batch, Chunk, Kind, Outputs};
+use crate::memory::{host_collect, host_push, host_zeroed};
+use crate::output::Output;
+use crate::persist::chunk_pairs;
+use crate::poison;
+use crate::rows::{self, Keys, Told, grid};
+use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
+use crate::stream::Stream;
+use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
+
+/// A map whose keys and values have some numbers of bytes.
+#[derive(Debug)]
+pub(super) struct Core {
+    rows: rows::Core,
+    /// 0, 4 or 8.
+    value_bytes: usize,
+    /// The value of each row, and room for some more. Whatever changes keys or values holds it alone.
+    values: Lock<Column>,
+    /// Whether a write failed half-way.
+    poisoned: AtomicBool,
+}
+
+/// Where a batch's answers go; null where they are not wanted.
+#[derive(Clone, Copy)]
+struct Answers {
+    values: *mut u8,
+    flags: *mut u8,
+}
+
+impl Answers {
+    const NONE: Self = Self {
+        values: ptr::null_mut(),
+        flags: ptr::null_mut(),
+    };
+}
+
+/// Values by row.
+#[derive(Debug)]
+pub(super) struct Column {
+    words: Buffer<[u64; 2]>,
+    value_bytes: usize,
+}
+
+impl Column {
+    /// Words for so many rows.
+    fn words_for(value_bytes: usize, rows: usize) -> usize {
+        rows.saturating_mul(value_bytes)
+            .div_ceil(size_of::<U64x2>())
+    }
+
+    fn new(stream: &Stream, value_bytes: usize, rows: usize) -> Result<Self> {
+        Ok(Self {
+            words: Buffer::unwritten(stream, Self::words_for(value_bytes, rows))?,
+            value_bytes,
+        })
+    }
+
+    /// How many rows there is room for.
+    fn rows(&self) -> usize {
+        match self.value_bytes {
+            0 => usize::MAX,
+            bytes => self.words.len() * size_of::<U64x2>() / bytes,
+        }
+    }
+
+    fn at(&self) -> *mut u8 {
+        self.words.as_ptr().cast_mut().cast()
+    }
+
+    /// What updates of the values in rows of a batch have in common: no row is new, and none is updated.
+    fn update(&self, rows: *const u32, n: usize) -> RowUpdateArgs {
+        RowUpdateArgs {
+            table: self.at(),
+            rows,
+            new: ptr::null(),
+            values: ptr::null(),
+            old: ptr::null_mut(),
+            found: ptr::null_mut(),
+            value: 0,
+            default: 0,
+            n: n as u64,
+            which: 0,
+            update: Update::Replace,
+        }
+    }
+
+    /// Queues an update.
+    ///
+    /// # Safety
+    /// The arguments are of these values, which are held alone; see there.
+    unsafe fn queue_update(&self, stream: &Stream, args: RowUpdateArgs) -> Result<()> {
+        let grid = grid(args.n as usize);
+        // SAFETY: passed on.
+        unsafe {
+            match self.value_bytes {
+                4 => ROW_UPDATE_4.launch(stream, grid, args),
+                8 => ROW_UPDATE_8.launch(stream, grid, args),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    /// Queues writing the values in so many rows, and whether there is a row.
+    ///
+    /// # Safety
+    /// All rows are in use or none, and their values do not change until what is queued has ended; there is room for an
+    /// answer for each.
+    unsafe fn queue_gather(
+        &self,
+        stream: &Stream,
+        (rows, n): (*const u32, usize),
+        to: Answers,
+        default: u64,
+    ) -> Result<()> {
+        let args = RowGatherArgs {
+            table: self.at(),
+            rows,
+            // Values without bytes are there already.
+            values: match self.value_bytes {
+                0 => ptr::null_mut(),
+                _ => to.values,
+            },
+            found: to.flags,
+            default,
+            n: n as u64,
+        };
+        if n == 0 || args.values.is_null() && args.found.is_null() {
+            return Ok(());
+        }
+        let kernel = match self.value_bytes {
+            8 => &ROW_GATHER_8,
+            _ => &ROW_GATHER_4,
+        };
+        // SAFETY: passed on.
+        unsafe { kernel.launch(stream, grid(n), args) }
+    }
+
+    /// A larger one: for `rows` rows, or if there is memory for half as many again as before; with the values of `used`.
+    fn grown(&self, used: usize, rows: usize) -> Result<Self> {
+        let wished = (self.rows() / 2).saturating_mul(3);
+        if wished > rows
+            && let done @ (Ok(_) | Err(Error::Driver { .. })) = self.moved(used, wished)
+        {
+            return done;
+        }
+        self.moved(used, rows)
+    }
+
+    /// Another one, for so many rows, whose memory can be used from other streams.
+    fn empty(&self, rows: usize) -> Result<Self> {
+        let empty = Self::new(self.words.stream(), self.value_bytes, rows)?;
+        self.words.stream().synchronize()?;
+        Ok(empty)
+    }
+
+    fn moved(&self, used: usize, rows: usize) -> Result<Self> {
+        let stream = self.words.stream();
+        let grown = Self::new(stream, self.value_bytes, rows)?;
+        // SAFETY: so many are in use, and fit; the caller holds them alone.
+        unsafe { stream.copy(grown.at(), self.at(), used * self.value_bytes) }?;
+        stream.synchronize()?;
+        Ok(grown)
+    }
+}
+
+impl Core {
+    pub fn new(
+        device: &Device,
+        (key_bytes, value_bytes): (usize, usize),
+        pairs: usize,
+        seed: u64,
+    ) -> Result<Self> {
+        let rows = rows::Core::new(device, key_bytes, pairs, seed)?;
+        let stream = Stream::of_calls(device)?;
+        let values = Column::new(&stream, value_bytes, pairs)?;
+        stream.synchronize()?;
+        Ok(Self {
+            rows,
+            value_bytes,
+            values: Lock::new(values),
+            poisoned: AtomicBool::new(false),
+        })
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn device(&self) -> &Device {
+        &self.rows.device
+    }
+
+    pub fn scratch(&self) -> &ScratchPool {
+        &self.rows.scratch
+    }
+
+    /// How many pairs there can be without more memory, or fewer if rows of removed keys come in between.
+    pub fn capacity(&self) -> usize {
+        let values = self.values.read();
+        let removed = self.rows.rows() - self.len();
+        self.rows.capacity().min(values.rows()) - removed
+    }
+
+    /// Runs an operation that has been checked. Returns what it counts.
+    pub fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+        let (n, bytes) = (batch.keys.len(), self.bytes_of_batch(batch, &outputs));
+        outputs.through_arrays(n, |arrays| {
+            self.rows.scratch.of_batch(|scratch| {
+                let mut targets = scratch.host_targets(arrays, n)?;
+                let [values, flags] = targets.each_mut().map(address_of);
+                let answers = Answers { values, flags };
+                let count = self.run_on(scratch, batch, answers);
+                let count = count.map_err(|error| error.of_batch_of(bytes))?;
+                scratch.copy_all_to_host(targets.into_iter().flatten())?;
+                Ok(count)
+            })
+        })
+    }
+
+    fn run_on(
+        &self,
+        scratch: &mut Workspace,
+        batch: &Batch<'_>,
+        answers: Answers,
+    ) -> Result<usize> {
+        if batch.keys.is_empty() {
+            return self.expect_sound().map(|()| 0);
+        }
+        match batch.kind {
+            kind if kind.traits().stores => {
+                self.store(scratch, &mut *self.alone()?, batch, answers)
+            }
+            kind if kind.traits().removes => {
+                let keys = (batch.keys, batch.default);
+                self.remove(scratch, &*self.alone()?, keys, answers)
+            }
+            Kind::Update(update) | Kind::GetAndTouch(update) => {
+                self.update(scratch, &*self.alone()?, (batch, update), answers)
+            }
+            _ => {
+                self.look_up(scratch, &*self.shared()?, batch, answers)?;
+                Ok(0)
+            }
+        }
+    }
+
+    fn expect_sound(&self) -> Result<()> {
+        poison::expect_sound(&self.poisoned)
+    }
+
+    /// The map for a call that changes it.
+    fn alone(&self) -> Result<RwLockWriteGuard<'_, Column>> {
+        let values = self.values.write();
+        self.expect_sound()?;
+        Ok(values)
+    }
+
+    /// The map for a call that does not.
+    fn shared(&self) -> Result<RwLockReadGuard<'_, Column>> {
+        let values = self.values.read();
+        self.expect_sound()?;
+        Ok(values)
+    }
+
+    /// Bytes that a batch needs at most, with its arrays.
+    fn bytes_of_batch(&self, batch: &Batch<'_>, outputs: &Outputs<'_>) -> u64 {
+        let n = batch.keys.len();
+        let [tells_values, tells_flags] = outputs.told().map(usize::from);
+        let pair = self.rows.key_bytes + (1 + tells_values) * self.value_bytes + tells_flags;
+        let rows = self.rows.rows().saturating_add(n);
+        let values = Column::words_for(self.value_bytes, rows).saturating_mul(size_of::<U64x2>());
+        let notes =
+            Workspace::bytes_of(n.saturating_mul(size_of::<u32>())) + Workspace::bytes_of(n);
+        self.rows
+            .bytes_of_batch(n, n.saturating_mul(pair))
+            .saturating_add(values as u64)
+            .saturating_add(notes)
+    }
+
+    /// Stores a batch. Returns how many keys were new.
+    fn store(
+        &self,
+        scratch: &mut Workspace,
+        values: &mut Column,
+        batch: &Batch<'_>,
+        answers: Answers,
+    ) -> Result<usize> {
+        let n = batch.keys.len();
+        self.make_rows_dense(values, n)?;
+        let rows: *mut u32 = scratch.reserve(ScratchRole::ThirdOutput, n)?;
+        let new = match answers.flags.is_null() {
+            true => scratch.reserve(ScratchRole::FourthOutput, n)?,
+            false => answers.flags,
+        };
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let (keys, given) = unsafe {
+            let keys = Keys::stage(scratch, batch.keys, self.rows.key_bytes)?;
+            (keys, batch.values.stage(scratch)?)
+        };
+        let told = Told {
+            rows,
+            new,
+            ..Told::NOTHING
+        };
+        let (used, mut grown) = (self.rows.rows(), None);
+        // All that may be refused comes before the keys are there.
+        let stored = self.rows.insert_staged(scratch, keys, told, |_, rows| {
+            if rows > values.rows() {
+                grown = Some(values.grown(used, rows)?);
+            }
+            Ok(())
+        })?;
+        if let Some(grown) = grown {
+            *values = grown;
+        }
+        let update = RowUpdateArgs {
+            new,
+            values: given,
+            value: batch.values.same(),
+            ..values.update(rows, n)
+        };
+        let which = match batch.kind {
+            Kind::Merge(Update::Replace) => NEW_ROWS | OTHER_ROWS,
+            _ => NEW_ROWS,
+        };
+        poison::or_poison(&self.poisoned, scratch, |scratch| {
+            let stream = scratch.stream();
+            // SAFETY: staged, with a row for each key, and the values are held alone.
+            unsafe {
+                values.queue_update(stream, RowUpdateArgs { which, ..update })?;
+                if let Kind::Merge(update_others) = batch.kind
+                    && update_others != Update::Replace
+                {
+                    let others = RowUpdateArgs {
+                        which: OTHER_ROWS,
+                        update: update_others,
+                        ..update
+                    };
+                    values.queue_update(stream, others)?;
+                }
+                if !answers.values.is_null() {
+                    let held = Answers {
+                        values: answers.values,
+                        ..Answers::NONE
+                    };
+                    values.queue_gather(stream, (rows, n), held, 0)?;
+                }
+            }
+            scratch.wait()
+        })?;
+        Ok(stored)
+    }
+
+    /// Makes rows dense if a batch of `n` keys would need more memory otherwise, and at least half of it would be that of
+    /// removed keys. So memory stays in proportion to the pairs.
+    fn make_rows_dense(&self, values: &mut Column, n: usize) -> Result<()> {
+        let (len, rows) = (self.len(), self.rows.rows());
+        let (removed, all) = (rows - len, rows.saturating_add(n));
+        let grows = all > self.rows.capacity().min(values.rows());
+        let is_worth_it = removed >= len && grows || all as u64 > MOST_ROWS;
+        if removed == 0 || !is_worth_it {
+            return Ok(());
+        }
+        match self.compact(values) {
+            // Then the batch is tried without.
+            Err(Error::OutOfMemory { .. }) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Gives pairs the rows 0, 1, 2 and so on. If it fails, all is as it was.
+    fn compact(&self, values: &mut Column) -> Result<()> {
+        let before = &*values;
+        let dense = self.rows.compact_to(|scratch, len| {
+            let old: *mut u32 = scratch.reserve(ScratchRole::FirstOutput, len)?;
+            let deliver = move |scratch: &mut Workspace| {
+                let dense = match before.empty(before.rows()) {
+                    Err(Error::OutOfMemory { .. }) => before.empty(len)?,
+                    made => made?,
+                };
+                let to = Answers {
+                    values: dense.at(),
+                    ..Answers::NONE
+                };
+                // SAFETY: the rows of all pairs, and room for their values; nothing else knows of them.
+                unsafe { before.queue_gather(scratch.stream(), (old, len), to, 0) }?;
+                scratch.wait()?;
+                Ok(dense)
+            };
+            Ok((old, deliver))
+        })?;
+        *values = dense;
+        Ok(())
+    }
+
+    /// Removes keys. Returns how many there were.
+    fn remove(
+        &self,
+        scratch: &mut Workspace,
+        values: &Column,
+        (keys, default): (Array<'_>, u64),
+        answers: Answers,
+    ) -> Result<usize> {
+        let n = keys.len();
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let keys = unsafe { Keys::stage(scratch, keys, self.rows.key_bytes) }?;
+        if answers.values.is_null() && answers.flags.is_null() {
+            return self.rows.remove_staged(scratch, keys, ptr::null_mut());
+        }
+        let rows = scratch.reserve(ScratchRole::ThirdOutput, n)?;
+        let removed = self.rows.remove_staged(scratch, keys, rows)?;
+        // Their values are as they were, until other keys get their rows.
+        poison::or_poison(&self.poisoned, scratch, |scratch| {
+            // SAFETY: rows that there are, and outputs for each key.
+            unsafe { values.queue_gather(scratch.stream(), (rows, n), answers, default) }?;
+            scratch.wait()
+        })?;
+        Ok(removed)
+    }
+
+    /// Updates values of keys that are present. Returns how many are, counted as often as they come.
+    fn update(
+        &self,
+        scratch: &mut Workspace,
+        values: &Column,
+        (batch, update): (&Batch<'_>, Update),
+        answers: Answers,
+    ) -> Result<usize> {
+        let n = batch.keys.len();
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let (keys, given) = unsafe {
+            let keys = Keys::stage(scratch, batch.keys, self.rows.key_bytes)?;
+            (keys, batch.values.stage(scratch)?)
+        };
+        let rows = scratch.reserve(ScratchRole::ThirdOutput, n)?;
+        let absent = self.rows.get_counting(scratch, keys, rows)?;
+        scratch.begin();
+        poison::or_poison_if_launched(&self.poisoned, scratch, |scratch| {
+            let args = RowUpdateArgs {
+                values: given,
+                value: batch.values.same(),
+                old: answers.values,
+                found: answers.flags,
+                default: batch.default,
+                which: OTHER_ROWS,
+                update,
+                ..values.update(rows, n)
+            };
+            // SAFETY: staged, with a row for each key that has one, and the values are held alone.
+            unsafe { values.queue_update(scratch.stream(), args) }?;
+            scratch.wait()
+        })?;
+        Ok(n - absent)
+    }
+
+    /// Looks keys up.
+    fn look_up(
+        &self,
+        scratch: &mut Workspace,
+        values: &Column,
+        batch: &Batch<'_>,
+        answers: Answers,
+    ) -> Result<()> {
+        let n = batch.keys.len();
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let keys = unsafe { Keys::stage(scratch, batch.keys, self.rows.key_bytes) }?;
+        let rows = scratch.reserve(ScratchRole::ThirdOutput, n)?;
+        self.rows.get_staged(scratch, keys, rows)?;
+        // SAFETY: rows that there are, and outputs for each key.
+        unsafe { values.queue_gather(scratch.stream(), (rows, n), answers, batch.default) }?;
+        scratch.wait()
+    }
+
+    /// Removes the pairs that do not pass. Returns how many.
+    pub fn retain<K: Pod, V: Pod>(&self, mut keep: impl FnMut(K, &V) -> bool) -> Result<usize> {
+        let mut scratch = self.rows.scratch.take()?;
+        let values = self.alone()?;
+        self.remove_unless(&mut scratch, &values, &mut |key, value, _| keep(key, value))
+    }
+
+    /// Removes the pairs whose key is not in a batch. Returns how many.
+    pub fn retain_keys<K: Pod, V: Pod>(&self, keys: Array<'_>) -> Result<usize> {
+        let mut scratch = self.rows.scratch.take()?;
+        let values = self.alone()?;
+        let n = keys.len();
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let keys = unsafe { Keys::stage(&mut scratch, keys, self.rows.key_bytes) }?;
+        let rows: *mut u32 = scratch.reserve(ScratchRole::ThirdOutput, n)?;
+        let mut kept = host_zeroed::<u8>(self.rows.rows())?;
+        if n != 0 {
+            self.rows.get_staged(&scratch, keys, rows)?;
+        }
+        // SAFETY: reserved, and written just now.
+        for row in unsafe { scratch.read(rows.cast_const(), n) }? {
+            if row != NO_ROW {
+                kept[row as usize] = 1;
+            }
+        }
+        self.remove_unless::<K, V>(&mut scratch, &values, &mut |_, _, row| {
+            kept[row as usize] != 0
+        })
+    }
+
+    /// Removes the pairs that do not pass, which is told their rows as well. Returns how many.
+    fn remove_unless<K: Pod, V: Pod>(
+        &self,
+        scratch: &mut Workspace,
+        values: &Column,
+        keep: &mut dyn FnMut(K, &V, u32) -> bool,
+    ) -> Result<usize> {
+        let mut unwanted = Vec::new();
+        self.give_rows::<K, V>(values, chunk_pairs::<K, V>(), &mut |keys, held, rows| {
+            for ((key, value), row) in keys.into_iter().zip(&held).zip(rows) {
+                if !keep(key, value, row) {
+                    host_push(&mut unwanted, key)?;
+                }
+            }
+            Ok(())
+        })?;
+        if unwanted.is_empty() {
+            return Ok(0);
+        }
+        let unwanted = Source::Host(&unwanted[..]);
+        self.remove(scratch, values, (unwanted.into(), 0), Answers::NONE)
+    }
+
+    /// Gives all pairs out with their rows, in the order of these, at most so many at a time.
+    fn give_rows<K: Pod, V: Pod>(
+        &self,
+        values: &Column,
+        pairs: usize,
+        give: &mut dyn FnMut(Vec<K>, Vec<V>, Vec<u32>) -> Result<()>,
+    ) -> Result<()> {
+        let mut scratch = self.rows.scratch.take()?;
+        let mut held = self.rows.hold()?;
+        for first in (0..held.rows).step_by(pairs.max(1)) {
+            let end = held.rows.min(first.saturating_add(pairs.max(1)));
+            let mut keys: Vec<K> = held.keys(first..end)?;
+            let from = values.at().wrapping_add(first * self.value_bytes);
+            let mut of_keys: Vec<V> = match self.value_bytes {
+                0 => host_zeroed(end - first)?,
+                // SAFETY: rows in use, under the lock of the values.
+                _ => unsafe { scratch.read(from.cast_const().cast(), end - first) }?,
+            };
+            let mut rows: Vec<u32> = host_collect(first as u32..end as u32)?;
+            if held.len != held.rows {
+                let is_there = |at: usize| !held.is_removed((first + at) as u32);
+                retain_at(&mut keys, is_there);
+                retain_at(&mut of_keys, is_there);
+                retain_at(&mut rows, is_there);
+            }
+            give(keys, of_keys, rows)?;
+        }
+        Ok(())
+    }
+
+    /// Gives all pairs out, at most so many at a time. Calls that change the map wait meanwhile.
+    pub fn give_chunks<K: Pod, V: Pod>(
+        &self,
+        pairs: usize,
+        give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
+    ) -> Result<()> {
+        let values = self.shared()?;
+        self.give_rows(
+            &values,
+            pairs,
+            &mut |keys, values, _| match keys.is_empty() {
+                true => Ok(()),
+                false => give(&Chunk::of((keys, values))),
+            },
+        )
+    }
+
+    /// All pairs, in the order of their rows.
+    pub fn retrieve_all<K: Pod, V: Pod>(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let mut scratch = self.rows.scratch.take()?;
+        let values = self.shared()?;
+        self.collect(&mut scratch, &values)
+    }
+
+    /// The same, into memory of the caller. Returns how many there are.
+    pub fn retrieve_all_into<K: Pod, V: Pod>(
+        &self,
+        keys: &mut (impl Output<K> + ?Sized),
+        to: &mut (impl Output<V> + ?Sized),
+    ) -> Result<usize> {
+        let mut scratch = self.rows.scratch.take()?;
+        let values = self.shared()?;
+        scratch.copy_pairs_to_host(keys, to, self.len(), |scratch, (keys, to), _| {
+            self.dump(scratch, &values, keys.cast(), to.cast())
+        })
+    }
+
+    /// Removes all pairs, and returns them.
+    pub fn drain<K: Pod, V: Pod>(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let mut scratch = self.rows.scratch.take()?;
+        let values = self.alone()?;
+        let pairs = self.collect(&mut scratch, &values)?;
+        self.rows.clear()?;
+        Ok(pairs)
+    }
+
+    fn collect<K: Pod, V: Pod>(
+        &self,
+        scratch: &mut Workspace,
+        values: &Column,
+    ) -> Result<(Vec<K>, Vec<V>)> {
+        let len = self.len();
+        scratch.collect_pairs(len, len, |scratch, (keys, to): (*mut K, *mut V), _| {
+            self.dump(scratch, values, keys.cast(), to.cast())
+        })
+    }
+
+    /// Writes all pairs to where there is room for as many, and waits. Returns how many there are.
+    fn dump(
+        &self,
+        scratch: &mut Workspace,
+        values: &Column,
+        keys: *mut u8,
+        to: *mut u8,
+    ) -> Result<usize> {
+        let len = self.len();
+        let is_dense = self.rows.rows() == len;
+        let rows = match is_dense {
+            true => ptr::null_mut(),
+            false => scratch.reserve(ScratchRole::ThirdOutput, len)?,
+        };
+        let to = Answers {
+            values: to,
+            ..Answers::NONE
+        };
+        // SAFETY: room for all pairs, whose values do not change meanwhile.
+        unsafe {
+            self.rows.queue_dump(scratch, keys, rows)?;
+            match is_dense {
+                true => scratch
+                    .stream()
+                    .copy(to.values, values.at(), len * self.value_bytes)?,
+                false => values.queue_gather(scratch.stream(), (rows, len), to, 0)?,
+            }
+        }
+        scratch.wait()?;
+        Ok(len)
+    }
+
+    /// Makes room for so many pairs more.
+    pub fn reserve(&self, more: usize) -> Result<()> {
+        let mut values = self.alone()?;
+        self.make_rows_dense(&mut values, more)?;
+        let (used, rows) = (self.rows.rows(), self.rows.rows().saturating_add(more));
+        let grown = match rows > values.rows() {
+            true => Some(values.moved(used, rows)?),
+            false => None,
+        };
+        self.rows.reserve(more)?;
+        if let Some(grown) = grown {
+            *values = grown;
+        }
+        Ok(())
+    }
+
+    /// Removes all pairs.
+    pub fn clear(&self) -> Result<()> {
+        let _values = self.values.write();
+        self.rows.clear()?;
+        self.poisoned.store(false, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Keeps the elements at some places.
+fn retain_at<T>(elements: &mut Vec<T>, is_kept: impl Fn(usize) -> bool) {
+    let mut at = 0..;
+    elements.retain(|_| at.next().is_some_and(&is_kept));
+}

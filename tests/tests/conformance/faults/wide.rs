@@ -1,0 +1,79 @@
+//! Maps with wide keys.
+
+use gpumap::bytemuck::Pod;
+use gpumap::op::{self, Execute};
+use gpumap::{Merge, Result, WideMap};
+use gpumap_tests::faults::{
+    Exception, try_every_call, try_every_call_but, try_every_call_of_making,
+};
+use gpumap_tests::{Target, on_every_target};
+
+use crate::rows::keys;
+
+/// A map with 40 pairs, of keys that are numbered from `first` on, and room for so many; others came and went.
+fn filled<K: Pod>(on: &Target, capacity: usize, gone: u64) -> Result<WideMap<K, u64>> {
+    let map = WideMap::builder(on.device())
+        .capacity(capacity)
+        .hash_seed(1)
+        .build()?;
+    let values: Vec<u64> = (0..40 + gone).collect();
+    map.insert(&keys::<K>(0..40 + gone), &values)?;
+    map.remove(&keys::<K>(40..40 + gone))?;
+    Ok(map)
+}
+
+#[test]
+fn wide_maps() {
+    fn body<K: Pod + Send + Sync>(on: &Target) {
+        let more = keys::<K>((30..90).chain(30..90));
+        let values: Vec<u64> = (0..120).collect();
+        for (room, capacity, gone) in [
+            ("with room", 400, 0),
+            ("growing", 0, 0),
+            ("with rows to be used again", 0, 60),
+        ] {
+            let build = |on: &Target| filled::<K>(on, capacity, gone);
+            let name = |verb: &str| format!("wide: {verb}, {room}");
+            try_every_call(on, &name("insert"), build, |map| {
+                // When it is done again, none is new.
+                map.insert(&more, &values).map(drop)
+            });
+            try_every_call(on, &name("get_or_insert"), build, |map| {
+                map.get_or_insert(&more, &values)
+            });
+            try_every_call(on, &name("merge"), build, |map| {
+                map.merge(&more, &values, Merge::Max).map(drop)
+            });
+            try_every_call(on, &name("reserve"), build, |map| map.reserve(1_000));
+        }
+        let build = |on: &Target| filled::<K>(on, 200, 10);
+        try_every_call(on, "wide: merge_present", build, |map| {
+            map.merge_present(&more, &values, Merge::Max)
+        });
+        try_every_call(on, "wide: get", build, |map| map.get(&more));
+        try_every_call(on, "wide: remove", build, |map| map.remove(&more).map(drop));
+        try_every_call(on, "wide: remove with outcomes", build, |map| {
+            map.execute(op::remove(&more).each()).map(drop)
+        });
+        try_every_call(on, "wide: retain", build, |map| {
+            map.retain(|_, value| value % 3 == 0).map(drop)
+        });
+        try_every_call(on, "wide: retain_keys", build, |map| {
+            map.retain_keys(&more).map(drop)
+        });
+        try_every_call_but(on, "wide: clear", Exception::Heals, build, WideMap::clear);
+        try_every_call(on, "wide: retrieve_all", build, |map| {
+            Ok(map.retrieve_all()?.1)
+        });
+        try_every_call(on, "wide: save_to", build, |map| {
+            let mut bytes = Vec::new();
+            map.save_to(&mut bytes)?;
+            Ok(bytes)
+        });
+        try_every_call_of_making(on, "wide: build", |on| filled::<K>(on, 1_000, 0));
+    }
+    on_every_target(|on| {
+        body::<u128>(on);
+        body::<[u32; 3]>(on);
+    });
+}
