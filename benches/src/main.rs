@@ -31,6 +31,7 @@ mod scale;
 mod set;
 mod size;
 mod small;
+mod sort;
 mod verify;
 mod wide;
 
@@ -122,6 +123,10 @@ fn run(suite: Suite, options: &Options, bench: &mut Bench) -> Result<()> {
             primitives::run(bench, elements)
         }
         Suite::Ladder => run_ladders(options, bench),
+        Suite::Sort => {
+            sort::run::<u64, u64>(bench)?;
+            sort::run::<u32, u32>(bench)
+        }
         Suite::Partition => {
             partition::run::<u64, u64>(bench)?;
             partition::run::<u32, u32>(bench)

@@ -46,6 +46,8 @@ pub enum Suite {
     Limit,
     /// Histograms of `n` values, by default 400 million.
     Histogram,
+    /// Sorts of `n` numbers and pairs.
+    Sort,
     /// Partitions of `n` pairs.
     Partition,
     /// Several devices, `n` keys or values on each: the link, maps and histograms over all.

@@ -69,7 +69,7 @@ fn run_keys<K: Word + Pod>(bench: &mut Bench, percent: usize) -> Result<()> {
             );
         }
     }
-    let bytes = pairs * (size_of::<K>() + 8);
+    let bytes = 2 * pairs * (size_of::<K>() + 8);
     bench.add(name("retrieve_all"), took, bench.ceilings.copy_ms(bytes));
     Ok(())
 }

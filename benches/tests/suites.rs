@@ -95,6 +95,11 @@ fn rows_of_keys() {
 }
 
 #[test]
+fn sorts() {
+    run("sort", "0.5", &[("sort", 4), ("greatest", 2)]);
+}
+
+#[test]
 fn dumps_and_sizes() {
     run(
         "retrieve-all,size",

@@ -26,6 +26,7 @@ mod ptx_command;
 mod ptxas;
 mod python;
 mod release;
+mod sanitize;
 mod spills;
 mod tables;
 mod toolchain;
@@ -59,6 +60,8 @@ enum Command {
     BenchReport(bench_report::Options),
     /// Run small configurations of the map under many interleavings.
     Explore(explore::Options),
+    /// Run product tests under a sanitizer of the compiler.
+    Sanitize(sanitize::Options),
     /// Fuzz the readers of files and command lines.
     Fuzz(fuzz::Options),
     /// Check that every link of the documents leads somewhere.
@@ -134,6 +137,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Bundle(options) => bundle::run(&workspace, options),
         Command::BenchReport(options) => bench_report::run(&workspace, options),
         Command::Explore(options) => explore::run(&workspace, options),
+        Command::Sanitize(options) => sanitize::run(&workspace, options),
         Command::Fuzz(options) => fuzz::run(&workspace, options),
         Command::Links => links::check(&workspace),
         Command::Words => words::check(&workspace),
@@ -146,4 +150,32 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Mutants(options) => mutants::run(&workspace, options),
         Command::Ci(options) => ci::run(&workspace, options),
     }
+}
+
+/// A file that no module names is not compiled, and its tests do not run.
+#[cfg(test)]
+#[test]
+fn every_file_of_the_product_tests_is_a_module() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tests/conformance");
+    let mut folders = vec![root];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        let head = ["main.rs", "mod.rs"].map(|name| folder.join(name));
+        let head = head.iter().find(|file| file.exists()).expect("a module");
+        let text = std::fs::read_to_string(head).expect("its text");
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_stem().and_then(|name| name.to_str());
+            let name = name.expect("a name").to_owned();
+            if path.is_dir() {
+                folders.push(path);
+            } else if &path == head {
+                continue;
+            }
+            files += 1;
+            let named = text.lines().any(|line| line == format!("mod {name};"));
+            assert!(named, "{} does not name {name}", head.display());
+        }
+    }
+    assert!(files > 80, "{files} files");
 }

@@ -23,8 +23,8 @@
 //! - **Keys and values** are plain data of 4 or 8 bytes ([`Key`], [`Value`]), your own types
 //!   included ([`key_type!`]). Every bit pattern is allowed: no key is set aside as a sentinel.
 //!   With `()` for values a map is a [set](Map#sets).
-//! - **Large values**, of up to 256 bytes, are what an [`ArenaMap`] is for; **wide keys**, or values in arrays of your
-//!   own, a [`RowMap`], which has a dense row number for each key.
+//! - **Large values**, of up to 256 bytes, are what an [`ArenaMap`] is for; **wide keys**, of up to 64 bytes, a
+//!   [`WideMap`], or if values are in arrays of your own a [`RowMap`], which has a dense row number for each key.
 //! - **Batches** are slices, vectors or arrays of the host, or [`Buffer`]s of the device
 //!   ([`Input`]). From the device to the device nothing is copied or allocated.
 //! - **Growth** is automatic ([`MapBuilder`] has the settings). A batch without enough memory is

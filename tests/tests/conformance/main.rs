@@ -40,6 +40,7 @@ mod memory;
 mod merge;
 mod operations;
 mod pages_in_use;
+mod partition;
 mod primitives;
 mod processes;
 mod refused;

@@ -13,6 +13,7 @@
 //! | [`histogram`] | counters in shared memory, several copies of each |
 //! | [`partition`] | pairs sorted by a digit, through a tile in shared memory |
 //! | [`spread`] | a histogram whose counters lie on several devices |
+//! | [`sort`](mod@sort) | numbers as words in whose order they are |
 //! | [`order`] | where elements came from, and back there |
 //!
 //! # Tiles
@@ -41,6 +42,7 @@ pub mod order;
 pub mod partition;
 pub mod reduce;
 pub mod scan;
+pub mod sort;
 pub mod spread;
 pub mod sweep;
 pub mod word;

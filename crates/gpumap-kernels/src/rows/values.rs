@@ -1,6 +1,7 @@
 //! Values of 4 or 8 bytes by row: stored, merged, looked up.
 
 use gpumap_simt::atomic::part::{self, Part, Update};
+use gpumap_simt::atomic::{self, Relaxed, Word};
 use gpumap_simt::{U64x2, kernel, kernel_args, mem, thread};
 
 use super::slot::NO_ROW;
@@ -22,7 +23,7 @@ kernel_args! {
         pub new: *const u8,
         /// For each key its value; may be null: then all have the same one.
         pub values: *const u8,
-        /// Out: for each key the value of its row just before; may be null.
+        /// Out: for each key the value of its row just before; may be null, and is if rows may be new.
         pub old: *mut u8,
         /// Out: for each key 1 if it has a row, else 0; may be null.
         pub found: *mut u8,
@@ -34,7 +35,7 @@ kernel_args! {
         pub n: u64,
         /// Which rows are updated: [`NEW_ROWS`], [`OTHER_ROWS`] or both.
         pub which: u32,
-        /// How.
+        /// How those of other rows are; a new row gets the value.
         pub update: Update,
     }
 }
@@ -58,7 +59,7 @@ kernel_args! {
 }
 
 /// A value, as its bits.
-trait Bits: Part + mem::Vector {
+trait Bits: Part + Word + mem::Vector {
     /// The low bits of a word.
     fn of(bits: u64) -> Self;
 }
@@ -136,7 +137,11 @@ unsafe fn update<V: Bits>(args: &RowUpdateArgs) {
                         mem::load_streaming(args.values.cast::<V>().wrapping_add(i))
                     };
                     let (word, at) = word_of::<V>(args.table, row);
-                    if args.old.is_null() {
+                    if is_new {
+                        // What was there is of no key. Of a new row's threads one comes here.
+                        let value_at = args.table.cast::<V>().wrapping_add(row as usize);
+                        atomic::store(value_at, value, Relaxed);
+                    } else if args.old.is_null() {
                         part::update_part(word, at, args.update, value);
                     } else {
                         old = part::fetch_update_part(word, at, args.update, value);

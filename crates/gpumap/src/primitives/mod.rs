@@ -1,5 +1,5 @@
 //! Data-parallel primitives over arrays, as in CUB and thrust: scans, reductions, filters,
-//! histograms, partitions, counts of keys, unique keys, aggregates by key, joins.
+//! histograms, partitions, sorts, counts of keys, unique keys, aggregates by key, joins.
 //!
 //! A [`Primitives`] handle owns the scratch memory of its calls, so that a call in the steady
 //! state, from device memory to device memory, allocates nothing. Inputs are anything that is an
@@ -44,6 +44,7 @@ mod partition;
 mod predicate;
 mod reduce;
 mod scan;
+mod sort;
 mod unique;
 
 pub use element::{Element, Op};
@@ -58,6 +59,7 @@ pub(crate) use partition::scatter_tile;
 pub use partition::{Digit, MAX_PARTS};
 pub use predicate::Predicate;
 pub(crate) use scan::{empty_tiles, queue_exclusive_sum};
+pub use sort::Direction;
 pub use unique::{Unique, UniqueOutputs};
 
 use gpumap_kernels::primitives::{CONTROL_THREADS, MAX_WORKERS};

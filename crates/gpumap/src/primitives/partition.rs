@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
 use crate::input::Input;
 use crate::map::{Key, Value};
-use crate::scratch::ScratchRole;
+use crate::scratch::{ScratchRole, Workspace};
 pub use digit::{Digit, MAX_PARTS};
 pub(crate) use run::scatter_tile;
 use run::{Form, Job};
@@ -195,17 +195,59 @@ impl Primitives {
             out_keys: scratch.target(out_keys)?,
             out_values: scratch.target(out_values)?,
         };
-        // SAFETY: the lengths were checked; the words have the sizes of the keys and values.
+        // SAFETY: the lengths were checked.
+        unsafe { self.run_sized(&mut scratch, job, form, (size_of::<K>(), size_of::<V>())) }
+    }
+
+    /// Runs a job on keys and values of such sizes.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run).
+    unsafe fn run_sized<K, V>(
+        &self,
+        scratch: &mut Workspace,
+        job: Job<K, V>,
+        form: Form,
+        sizes: (usize, usize),
+    ) -> Result<Vec<u64>> {
+        // SAFETY: passed on; the words have the sizes of the keys and values.
         unsafe {
-            match (size_of::<K>(), size_of::<V>()) {
-                (4, 0) => self.run::<u32, ()>(&mut scratch, job.cast(), form),
-                (_, 0) => self.run::<u64, ()>(&mut scratch, job.cast(), form),
-                (4, 4) => self.run::<u32, u32>(&mut scratch, job.cast(), form),
-                (4, _) => self.run::<u32, u64>(&mut scratch, job.cast(), form),
-                (_, 4) => self.run::<u64, u32>(&mut scratch, job.cast(), form),
-                (_, _) => self.run::<u64, u64>(&mut scratch, job.cast(), form),
+            match sizes {
+                (4, 0) => self.run::<u32, ()>(scratch, job.cast(), form),
+                (_, 0) => self.run::<u64, ()>(scratch, job.cast(), form),
+                (4, 4) => self.run::<u32, u32>(scratch, job.cast(), form),
+                (4, _) => self.run::<u32, u64>(scratch, job.cast(), form),
+                (_, 4) => self.run::<u64, u32>(scratch, job.cast(), form),
+                (_, _) => self.run::<u64, u64>(scratch, job.cast(), form),
             }
         }
+    }
+
+    /// A pass of a sort: a stable partition by a byte of the keys, the lowest being number 0. Keys and values have such sizes.
+    ///
+    /// # Safety
+    /// There are `len` of each on the device, and room for as many.
+    pub(super) unsafe fn stable_pass(
+        &self,
+        scratch: &mut Workspace,
+        byte: u32,
+        (keys, values): (*const u8, *const u8),
+        (out_keys, out_values): (*mut u8, *mut u8),
+        len: usize,
+        sizes: (usize, usize),
+    ) -> Result<()> {
+        let digit = Digit::of_bits(8 * byte..8 * (byte + 1));
+        let job = Job {
+            keys,
+            values,
+            len,
+            digit: digit.kernel(),
+            parts: digit.parts() as u32,
+            out_keys,
+            out_values,
+        };
+        // SAFETY: passed on.
+        unsafe { self.run_sized(scratch, job, Form::Exact { stable: true }, sizes) }.map(drop)
     }
 
     fn keys_alone<K: Key>(
@@ -231,12 +273,7 @@ impl Primitives {
             out_values: ptr::null_mut(),
         };
         let form = Form::Exact { stable };
-        // SAFETY: the length was checked; the words have the size of the keys.
-        unsafe {
-            match size_of::<K>() {
-                4 => self.run::<u32, ()>(&mut scratch, job.cast(), form),
-                _ => self.run::<u64, ()>(&mut scratch, job.cast(), form),
-            }
-        }
+        // SAFETY: the length was checked.
+        unsafe { self.run_sized(&mut scratch, job, form, (size_of::<K>(), 0)) }
     }
 }

@@ -4,6 +4,7 @@ mod calls;
 mod filter;
 mod reduce;
 mod scan;
+mod sort;
 
 use gpumap::primitives::{Element, Op};
 use gpumap_tests::Target;

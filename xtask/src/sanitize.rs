@@ -1,0 +1,74 @@
+//! `cargo xtask sanitize`: the product tests on the native CPU back end, compiled with a sanitizer of LLVM, which the stable
+//! toolchain comes with and does not yet offer.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::process;
+use crate::workspace::Workspace;
+
+/// What is run by default: threads that share maps, streams, rows, and each kernel once.
+const TESTS: &str = "concurrency:: histories:: growth_threads:: rows::beside arena::threads chained::threads sharded:: wide:: \
+                     deferred:: sanitizer";
+
+/// What to look for.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Sanitizer {
+    /// Accesses of several threads of which none is ordered before the other.
+    Thread,
+    /// Accesses outside of allocations, and memory that is never freed.
+    Address,
+}
+
+/// How.
+#[derive(clap::Args)]
+pub struct Options {
+    /// What to look for.
+    #[arg(value_enum, default_value = "thread")]
+    sanitizer: Sanitizer,
+    /// Names of tests, or parts of them; without any, those of threads and those of every kernel.
+    tests: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    let name = match options.sanitizer {
+        Sanitizer::Thread => "thread",
+        Sanitizer::Address => "address",
+    };
+    let version = process::probe(Command::new("rustc").arg("-vV")).context("no rustc")?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.context("rustc does not say its host")?;
+    let mut cargo = process::cargo(workspace);
+    // The standard library has no instrumentation: what it does inline is compiled with the tests, and threads, locks and
+    // memory are known to the sanitizer by their system calls.
+    cargo
+        .args([
+            "test",
+            "--locked",
+            "--package",
+            "gpumap-tests",
+            "--test",
+            "conformance",
+        ])
+        .args(["--target", host, "--target-dir"])
+        .arg(workspace.target.join(format!("sanitize-{name}")))
+        .args([
+            "--config",
+            "profile.dev.package.gpumap-tests.debug=false",
+            "--",
+        ])
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env(
+            "RUSTFLAGS",
+            format!("-Zsanitizer={name} -Cunsafe-allow-abi-mismatch=sanitizer"),
+        )
+        .env("TSAN_OPTIONS", "halt_on_error=1 second_deadlock_stack=1")
+        .env("GPUMAP_TEST_DEVICE", "cpu");
+    match &options.tests[..] {
+        [] => cargo.args(TESTS.split_whitespace()),
+        tests => cargo.args(tests),
+    };
+    process::run(&mut cargo)
+}
