@@ -157,7 +157,7 @@ pub struct CountArgs {
     #[arg(value_name = "FILE", required = true)]
     pub inputs: Vec<PathBuf>,
 
-    /// Bases in a k-mer, 1 to 32.
+    /// Bases in a k-mer, 1 to 64.
     #[arg(short, default_value = "21")]
     pub k: KmerLength,
 
@@ -179,7 +179,7 @@ pub struct CountArgs {
     pub max_record: Option<u64>,
 
     /// Spread the map over these devices: 0,1 or cuda:0,cuda:1 for CUDA devices, cpu,cpu for the
-    /// CPU twice.
+    /// CPU twice. For k-mers of up to 32 bases.
     #[arg(long, value_name = "LIST", conflicts_with = "device", value_parser = devices)]
     pub devices: Option<DeviceList>,
 }
@@ -205,7 +205,8 @@ impl CountArgs {
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// Where the counts go: lines of k-mer, tab, count; - is standard output. A name in .csv gets
-    /// commas; one in .bin, .gpumap or .parquet pairs of the packed k-mer and the count.
+    /// commas; one in .bin, .gpumap or .parquet pairs of the packed k-mer and the count. K-mers of more than 32 bases
+    /// do not go to .bin and .parquet.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
 
@@ -304,8 +305,7 @@ pub struct LoadArgs {
 impl LoadArgs {
     /// How large the map may become.
     pub fn room(&self) -> Room {
-        let growing = Room::Growing { kinds: 1 << 64 };
-        self.capacity.map_or(growing, Room::Fixed)
+        self.capacity.map_or(Room::ANY, Room::Fixed)
     }
 
     /// One of the files to read.
@@ -424,7 +424,7 @@ pub struct KmersArgs {
     #[arg(value_name = "FILE")]
     pub input: Option<PathBuf>,
 
-    /// Bases in a k-mer, 1 to 32.
+    /// Bases in a k-mer, 1 to 64.
     #[arg(short, default_value = "21")]
     pub k: KmerLength,
 
@@ -604,9 +604,9 @@ mod tests {
             let error = Cli::try_parse_from(arguments).unwrap_err();
             usage_error(&error)
         };
-        let text = say(&["gpumap", "count-kmers", "x.fa", "-k", "33"]);
+        let text = say(&["gpumap", "count-kmers", "x.fa", "-k", "65"]);
         assert!(text.starts_with("error: "), "{text}");
-        assert!(text.contains("33") && text.contains("1 to 32"), "{text}");
+        assert!(text.contains("65") && text.contains("1 to 64"), "{text}");
         let text = say(&["gpumap", "count-kmers"]);
         assert!(text.contains("<FILE>") && !text.contains('\n'), "{text}");
     }

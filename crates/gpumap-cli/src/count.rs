@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, printable};
 use crate::feed::{self, Feed};
 use crate::kind::KmerKind;
-use crate::kmer::{KmerLength, Strand};
+use crate::kmer::{Code, KmerLength, Strand};
 use crate::output::{check_paths, commit_all};
 use crate::pipeline::{Packed, Pipeline, Settings};
 use crate::progress::Progress;
@@ -44,24 +44,37 @@ pub struct Counted {
     pub copied: Duration,
 }
 
+impl Counted {
+    fn of<C: Code>(pipeline: &Pipeline<C>, kmers: u64, copied: Duration) -> Self {
+        Self {
+            input: pipeline.totals(),
+            kmers,
+            busy: pipeline.busy(),
+            copied,
+        }
+    }
+}
+
 /// Adds 1 to `table` for every k-mer.
-pub fn count(
+pub fn count<C: Code>(
     wanted: &Wanted,
     engine: &Engine,
-    table: &mut Table,
+    table: &mut Table<C>,
     progress: &Progress,
 ) -> Result<Counted> {
-    let on_device = engine.makes_kmers();
-    let settings = Settings {
+    let settings = |kmers| Settings {
         device: engine.device().clone(),
         length: wanted.length,
         most: wanted.most,
         piece: engine.piece(),
-        kmers: (!on_device).then_some(wanted.strand),
+        kmers,
         workers: Settings::workers(engine.parsers()),
     };
-    let mut pipeline = Pipeline::start(&wanted.sources, &settings, progress)?;
-    let (kmers, copied) = if on_device {
+    if engine.makes_kmers()
+        && let Some(table) = C::with_kernel(table)
+    {
+        let settings = settings(None);
+        let mut pipeline = Pipeline::start(&wanted.sources, &settings, progress)?;
         let device = settings.device.clone();
         // While the threads read: the driver may compile the kernel.
         feed::register(&device).map_err(Error::while_doing("cannot load the kernel for k-mers"))?;
@@ -72,24 +85,24 @@ pub fn count(
             strand: wanted.strand,
             batch: batch.map_err(Error::while_doing("cannot ask the device"))?,
         };
-        feed.count(&mut pipeline, table, progress)?
-    } else {
-        let kmers = count_on_host(&mut pipeline, table, engine.batch())?;
-        (kmers, Duration::ZERO)
-    };
-    Ok(Counted {
-        input: pipeline.totals(),
-        kmers,
-        busy: pipeline.busy(),
-        copied,
-    })
+        let (kmers, copied) = feed.count(&mut pipeline, table, progress)?;
+        return Ok(Counted::of(&pipeline, kmers, copied));
+    }
+    let settings = settings(Some(wanted.strand));
+    let mut pipeline = Pipeline::start(&wanted.sources, &settings, progress)?;
+    let kmers = count_on_host(&mut pipeline, table, engine.batch())?;
+    Ok(Counted::of(&pipeline, kmers, Duration::ZERO))
 }
 
 /// Adds 1 to `table` for each k-mer that the threads of the host have made. Returns how many there were.
-fn count_on_host(pipeline: &mut Pipeline, table: &mut Table, batch: usize) -> Result<u64> {
+fn count_on_host<C: Code>(
+    pipeline: &mut Pipeline<C>,
+    table: &mut Table<C>,
+    batch: usize,
+) -> Result<u64> {
     /// A block of a smaller part of a batch waits for more.
     const LARGE: usize = 8;
-    let mut waiting: Vec<u64> = Vec::new();
+    let mut waiting: Vec<C> = Vec::new();
     let mut kmers = 0;
     while let Some(packed) = pipeline.next()? {
         let more = match packed {
@@ -117,7 +130,16 @@ fn count_on_host(pipeline: &mut Pipeline, table: &mut Table, batch: usize) -> Re
 
 /// Runs the command.
 pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
+    match args.k.is_wide() {
+        false => run_with::<u64>(args, session),
+        true if args.devices.is_some() => Err(Error::OneDevice { length: args.k }),
+        true => run_with::<u128>(args, session),
+    }
+}
+
+fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
     let counts = CountsOutput::of(&args.counts)?;
+    counts.expect_room_for::<C>()?;
     let inputs: Vec<&Path> = args.inputs.iter().map(AsRef::as_ref).collect();
     check_paths(&inputs, &counts.destinations())?;
 
@@ -127,7 +149,7 @@ pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
     };
     let progress = session.progress();
     let start = Instant::now();
-    let mut table = engine.table(args.room());
+    let mut table: Table<C> = engine.table(args.room());
     let wanted = Wanted {
         sources: inputs.into_iter().map(Source::from_argument).collect(),
         most: args.max_record.unwrap_or(MOST_RECORD),

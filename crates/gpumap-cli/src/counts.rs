@@ -10,6 +10,7 @@ use crate::emit::{Content, Take, stream};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::kind::KmerKind;
+use crate::kmer::Code;
 use crate::output::{Destination, Staged};
 use crate::progress::Progress;
 use crate::spectrum::Spectrum;
@@ -47,6 +48,16 @@ impl CountsOutput {
         })
     }
 
+    /// Refuses a format that has no such k-mers.
+    pub fn expect_room_for<C: Code>(&self) -> Result<()> {
+        let format = self.format;
+        if format.takes(size_of::<C>()) {
+            return Ok(());
+        }
+        let path = self.destination.path().to_owned();
+        Err(Error::NarrowFormat { path, format })
+    }
+
     /// Where they go.
     pub fn destinations(&self) -> Vec<&Destination> {
         let all = [&self.destination].into_iter();
@@ -55,13 +66,13 @@ impl CountsOutput {
 
     /// Writes about `pairs` k-mers of a kind with their counts, of which none is above `largest`, as `feed` gives them. Histogram and drawing show all
     /// of them, whatever the bounds are.
-    pub fn write(
+    pub fn write<C: Code>(
         &self,
         kind: Option<KmerKind>,
         pairs: usize,
         largest: u64,
         progress: &Progress,
-        feed: impl FnOnce(&mut Take<'_>) -> Result<()>,
+        feed: impl FnOnce(&mut Take<'_, C>) -> Result<()>,
     ) -> Result<Written> {
         let drawing = match (&self.drawing, kind) {
             (None, _) => None,
@@ -70,7 +81,7 @@ impl CountsOutput {
         };
         let mut spectrum = Spectrum::default();
         let is_shown = self.histogram.is_some() || drawing.is_some();
-        let feed = |take: &mut Take<'_>| {
+        let feed = |take: &mut Take<'_, C>| {
             feed(&mut |keys, counts| {
                 if is_shown {
                     spectrum.add(counts.par_iter().copied());

@@ -8,16 +8,16 @@ use crate::cli::Session;
 use crate::count::{Wanted, count};
 use crate::dump::Pairs;
 use crate::error::{Error, Mismatch, Result};
-use crate::kmer::{Kmer, KmerLength, MAX_LENGTH, Strand, kmers_of};
+use crate::kmer::{KmerLength, Strand, kmers_of, text_of};
 use crate::sequence::{MOST_RECORD, for_each_sequence};
 use crate::source::Source;
 use crate::summary::{Summary, grouped, print_line};
-use crate::table::Room;
+use crate::table::{Room, Table};
 
 /// The genome of the phage lambda; `data/README.md` says where it is from.
 static LAMBDA: &[u8] = include_bytes!("../data/lambda_virus.fa.gz");
 
-const K: KmerLength = KmerLength::new(21).expect("21 is between 1 and 32");
+const K: KmerLength = KmerLength::new(21).expect("21 is between 1 and 64");
 
 /// How many k-mers of the genome are looked up, and as many that are not in it.
 const SAMPLE: usize = 1000;
@@ -30,7 +30,7 @@ pub fn run(session: &Session) -> Result<()> {
 
     let start = Instant::now();
     let room = Room::Growing { kinds: K.kinds() };
-    let mut table = engine.table(room);
+    let mut table: Table = engine.table(room);
     let wanted = Wanted {
         sources: vec![genome.clone()],
         most: MOST_RECORD,
@@ -95,15 +95,10 @@ fn report(summary: &Summary, pairs: &mut Pairs, looked_up: usize, hits: usize) -
         _ => "the most frequent:\n",
     };
     for (code, count) in top.into_iter().take(5) {
-        text += &format!("  {} {count}\n", text_of(code));
+        text += &format!("  {} {count}\n", text_of(code, K));
     }
     text + "\nchecked: every count and every lookup equals that of a plain HashMap\n\
             next: gpumap count-kmers FILE -k 21 -o counts.tsv, or gpumap --help"
-}
-
-fn text_of(code: u64) -> String {
-    let mut buffer = [0; MAX_LENGTH as usize];
-    Kmer::from_code(code).text(K, &mut buffer).to_owned()
 }
 
 /// The counts by the definition: windows of text in a `HashMap`, nothing packed.
@@ -136,7 +131,7 @@ fn sample(expected: &HashMap<String, u64>) -> Vec<u64> {
     });
     let texts = present.iter().map(|kmer| (*kmer).clone()).chain(absent);
     let code = |text: String| kmers_of(text.as_bytes(), K, Strand::AsRead).next();
-    texts.filter_map(code).map(Kmer::code).collect()
+    texts.filter_map(code).collect()
 }
 
 fn check_all_pairs(pairs: &Pairs, expected: &HashMap<String, u64>) -> Result<()> {
@@ -162,7 +157,7 @@ fn check_count(
     expected: &HashMap<String, u64>,
     by: &'static str,
 ) -> Result<()> {
-    let kmer = text_of(code);
+    let kmer = text_of(code, K);
     let expected = expected.get(&kmer).copied();
     if found == expected {
         return Ok(());
@@ -184,11 +179,10 @@ mod tests {
     }
 
     fn as_pairs(expected: &HashMap<String, u64>) -> (Vec<u64>, Vec<u64>) {
-        let code = |text: &String| kmers_of(text.as_bytes(), K, Strand::AsRead).next();
-        let code = |text| code(text).unwrap().code();
+        let code = |text: &String| kmers_of::<u64>(text.as_bytes(), K, Strand::AsRead).next();
         expected
             .iter()
-            .map(|(text, &count)| (code(text), count))
+            .map(|(text, &count)| (code(text).unwrap(), count))
             .unzip()
     }
 
@@ -196,7 +190,7 @@ mod tests {
     fn the_sample_is_half_in_the_genome() {
         let expected = expected();
         let sample = sample(&expected);
-        let present = |code: &&u64| expected.contains_key(&text_of(**code));
+        let present = |code: &&u64| expected.contains_key(&text_of(**code, K));
         assert_eq!(sample.iter().filter(present).count(), SAMPLE);
         assert_eq!(sample.len(), 2 * SAMPLE);
     }
@@ -206,7 +200,7 @@ mod tests {
         let expected = expected();
         let (keys, values) = as_pairs(&expected);
         let check = |keys: &[u64], values: &[u64]| {
-            let mut pairs = Pairs::default();
+            let mut pairs: Pairs = Pairs::default();
             pairs.extend(keys, values);
             check_all_pairs(&pairs, &expected)
         };

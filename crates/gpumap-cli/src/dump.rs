@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use crate::emit::{Content, PairWriter, Rows};
 use crate::format::Format;
+use crate::kmer::Code;
 use crate::output::Out;
 use crate::progress::Progress;
 use crate::text::push_found;
@@ -19,16 +20,16 @@ const ROWS: usize = 1 << 14;
 
 /// What a table holds, in the order in which it came out, or sorted by key.
 #[derive(Clone, Debug, Default)]
-pub struct Pairs(Vec<(u64, u64)>);
+pub struct Pairs<C = u64>(Vec<(C, u64)>);
 
-impl Pairs {
+impl<C: Code> Pairs<C> {
     /// No pairs yet, with memory for so many.
     pub fn with_capacity(pairs: usize) -> Self {
         Self(Vec::with_capacity(pairs))
     }
 
     /// Adds pairs, as many keys as values, by all cores.
-    pub fn extend(&mut self, keys: &[u64], values: &[u64]) {
+    pub fn extend(&mut self, keys: &[C], values: &[u64]) {
         let pairs = keys.par_iter().copied().zip(values.par_iter().copied());
         self.0.par_extend(pairs);
     }
@@ -40,7 +41,7 @@ impl Pairs {
     }
 
     /// The pairs.
-    pub fn as_slice(&self) -> &[(u64, u64)] {
+    pub fn as_slice(&self) -> &[(C, u64)] {
         &self.0
     }
 
@@ -89,7 +90,7 @@ mod tests {
     }
 
     fn written(format: Format, kind: Option<KmerKind>) -> Vec<u8> {
-        let mut pairs = Pairs::default();
+        let mut pairs: Pairs = Pairs::default();
         pairs.extend(&[3, 1], &[u64::MAX, 5]);
         pairs.extend(&[0], &[6]);
         pairs.sort();

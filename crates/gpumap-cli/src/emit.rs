@@ -5,6 +5,7 @@
 //! pairs are in memory as bytes, however many there are.
 
 use std::io::{self, Write};
+use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
 use gpumap::Value;
@@ -15,10 +16,10 @@ use crate::columns::{ColumnWriter, Group};
 use crate::error::Result;
 use crate::format::Format;
 use crate::kind::KmerKind;
-use crate::kmer::KmerLength;
+use crate::kmer::{Code, KmerLength};
 use crate::output::{Out, Staged};
 use crate::progress::Progress;
-use crate::text::{MOST_ROW, push_rows};
+use crate::text::{most_row, push_rows};
 use crate::values::Values;
 
 /// Pairs of a block.
@@ -32,14 +33,14 @@ const SPAN: usize = 1 << 21;
 
 /// Pairs as a table gives them, or as they are sorted.
 #[derive(Clone, Copy, Debug)]
-pub enum Rows<'a> {
+pub enum Rows<'a, C = u64> {
     /// As many keys as values.
-    Columns(&'a [u64], &'a [u64]),
+    Columns(&'a [C], &'a [u64]),
     /// Keys with their values.
-    Pairs(&'a [(u64, u64)]),
+    Pairs(&'a [(C, u64)]),
 }
 
-impl<'a> Rows<'a> {
+impl<'a, C: Code> Rows<'a, C> {
     fn len(self) -> usize {
         match self {
             Self::Columns(keys, _) => keys.len(),
@@ -61,8 +62,8 @@ impl<'a> Rows<'a> {
     }
 
     /// Hands those with a value within `bounds` to `work`, as an iterator of a type of its own.
-    fn within<W: Work>(self, bounds: &RangeInclusive<u64>, work: W) {
-        let is_within = |&(_, value): &(u64, u64)| bounds.contains(&value);
+    fn within(self, bounds: &RangeInclusive<u64>, work: impl Work<C>) {
+        let is_within = |&(_, value): &(C, u64)| bounds.contains(&value);
         match self {
             Self::Columns(keys, values) => {
                 let pairs = keys.iter().copied().zip(values.iter().copied());
@@ -73,7 +74,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Two columns of those with a value within `bounds`.
-    fn columns(self, bounds: &RangeInclusive<u64>) -> (Vec<u64>, Vec<u64>) {
+    fn columns(self, bounds: &RangeInclusive<u64>) -> (Vec<C>, Vec<u64>) {
         let mut columns = (
             Vec::with_capacity(self.len()),
             Vec::with_capacity(self.len()),
@@ -84,14 +85,14 @@ impl<'a> Rows<'a> {
 }
 
 /// What is done with pairs: a loop of its own for each way to get them.
-trait Work {
-    fn take(self, pairs: impl Iterator<Item = (u64, u64)>);
+trait Work<C> {
+    fn take(self, pairs: impl Iterator<Item = (C, u64)>);
 }
 
-struct ToColumns<'a>(&'a mut (Vec<u64>, Vec<u64>));
+struct ToColumns<'a, C>(&'a mut (Vec<C>, Vec<u64>));
 
-impl Work for ToColumns<'_> {
-    fn take(self, pairs: impl Iterator<Item = (u64, u64)>) {
+impl<C: Code> Work<C> for ToColumns<'_, C> {
+    fn take(self, pairs: impl Iterator<Item = (C, u64)>) {
         self.0.extend(pairs);
     }
 }
@@ -103,23 +104,28 @@ struct ToText<'a> {
     out: &'a mut Vec<u8>,
 }
 
-impl Work for ToText<'_> {
-    fn take(self, pairs: impl Iterator<Item = (u64, u64)>) {
+impl<C: Code> Work<C> for ToText<'_> {
+    fn take(self, pairs: impl Iterator<Item = (C, u64)>) {
         push_rows(pairs, self.kmers, self.values, self.delimiter, self.out);
     }
 }
 
 struct ToNumbers<'a>(&'a mut Vec<u8>);
 
-impl Work for ToNumbers<'_> {
-    fn take(self, pairs: impl Iterator<Item = (u64, u64)>) {
+impl<C: Code> Work<C> for ToNumbers<'_> {
+    fn take(self, pairs: impl Iterator<Item = (C, u64)>) {
         for (key, value) in pairs {
-            let mut pair = [0; 16];
-            pair[..8].copy_from_slice(&key.to_le_bytes());
-            pair[8..].copy_from_slice(&value.to_le_bytes());
-            self.0.extend_from_slice(&pair);
+            let mut pair = [0; number_bytes::<u128>()];
+            pair[..size_of::<C>()].copy_from_slice(key.to_le_bytes().as_ref());
+            pair[size_of::<C>()..number_bytes::<C>()].copy_from_slice(&value.to_le_bytes());
+            self.0.extend_from_slice(&pair[..number_bytes::<C>()]);
         }
     }
+}
+
+/// Bytes of a key and its value as numbers.
+const fn number_bytes<C>() -> usize {
+    size_of::<C>() + size_of::<u64>()
 }
 
 /// What an output holds.
@@ -158,10 +164,11 @@ impl Content {
 }
 
 /// Writes pairs to an output.
-pub struct PairWriter<'a> {
+pub struct PairWriter<'a, C = u64> {
     content: Content,
     target: Target<'a>,
     written: u64,
+    _keys: PhantomData<C>,
 }
 
 enum Target<'a> {
@@ -169,15 +176,15 @@ enum Target<'a> {
     Columns(Box<ColumnWriter<&'a mut Out>>),
 }
 
-impl<'a> PairWriter<'a> {
+impl<'a, C: Code> PairWriter<'a, C> {
     /// Begins an output of about so many pairs.
     pub fn new(out: &'a mut Out, content: Content, pairs: usize) -> io::Result<Self> {
         let target = match content.format {
             Format::Parquet => Target::Columns(Box::new(ColumnWriter::new(out, content.values)?)),
             Format::Gpumap => {
                 let mut header = match content.is_narrow() {
-                    true => Header::new::<u64, u32>(pairs as u64),
-                    false => Header::new::<u64, u64>(pairs as u64),
+                    true => Header::of_bytes::<C, u32>(pairs as u64),
+                    false => Header::of_bytes::<C, u64>(pairs as u64),
                 };
                 header.number = Some(content.values.number());
                 if let Some(kind) = content.kind {
@@ -193,19 +200,22 @@ impl<'a> PairWriter<'a> {
             content,
             target,
             written: 0,
+            _keys: PhantomData,
         })
     }
 
     /// Adds pairs. An error may be of pairs that were added before.
-    pub fn write(&mut self, rows: Rows<'_>, progress: &Progress) -> io::Result<()> {
+    pub fn write(&mut self, rows: Rows<'_, C>, progress: &Progress) -> io::Result<()> {
         for span in rows.pieces(SPAN) {
             self.written += match &mut self.target {
                 Target::Blocks(blocks) => blocks.write(span, &self.content)?,
                 Target::Columns(columns) => {
-                    let pieces: Vec<Rows<'_>> = span.pieces(GROUP).collect();
+                    let pieces: Vec<Rows<'_, C>> = span.pieces(GROUP).collect();
                     let groups = pieces.par_iter().map(|piece| {
                         let (keys, values) = piece.columns(&self.content.bounds);
-                        Group::of(&keys, &values, self.content.values)
+                        // Wider keys are refused before, see `Format::takes`.
+                        let keys = bytemuck::cast_slice(&keys);
+                        Group::of(keys, &values, self.content.values)
                     });
                     let groups: io::Result<Vec<Group>> = groups.collect();
                     let mut written = 0;
@@ -233,12 +243,12 @@ impl<'a> PairWriter<'a> {
 
 /// Writes about `pairs` pairs as `feed` gives them, columns of keys and values, without all of them in memory.
 /// Returns how many pairs the output has.
-pub fn stream(
+pub fn stream<C: Code>(
     file: &mut Staged,
     content: Content,
     pairs: usize,
     progress: &Progress,
-    feed: impl FnOnce(&mut Take<'_>) -> Result<()>,
+    feed: impl FnOnce(&mut Take<'_, C>) -> Result<()>,
 ) -> Result<u64> {
     let failed = file.failed();
     let mut writer = PairWriter::new(file.out(), content, pairs).map_err(&failed)?;
@@ -250,7 +260,7 @@ pub fn stream(
 }
 
 /// What takes keys with their values, some at a time.
-pub type Take<'a> = dyn FnMut(&[u64], &[u64]) -> Result<()> + 'a;
+pub type Take<'a, C = u64> = dyn FnMut(&[C], &[u64]) -> Result<()> + 'a;
 
 /// Blocks of bytes on their way to an output.
 struct Blocks<'a> {
@@ -274,8 +284,8 @@ impl<'a> Blocks<'a> {
     }
 
     /// Makes blocks of these rows while those before are written; returns how many pairs they have.
-    fn write(&mut self, rows: Rows<'_>, content: &Content) -> io::Result<u64> {
-        let pieces: Vec<Rows<'_>> = rows.pieces(PIECE).collect();
+    fn write<C: Code>(&mut self, rows: Rows<'_, C>, content: &Content) -> io::Result<u64> {
+        let pieces: Vec<Rows<'_, C>> = rows.pieces(PIECE).collect();
         let mut blocks = std::mem::take(&mut self.spare);
         blocks.resize_with(pieces.len(), Vec::new);
         let (written, made) = rayon::join(
@@ -315,12 +325,11 @@ struct Made {
 }
 
 /// Makes the bytes of a piece in `bytes`, whatever they are now.
-fn make(piece: Rows<'_>, content: &Content, bytes: &mut Vec<u8>) -> io::Result<Made> {
-    const PAIR: usize = 2 * size_of::<u64>();
+fn make<C: Code>(piece: Rows<'_, C>, content: &Content, bytes: &mut Vec<u8>) -> io::Result<Made> {
     bytes.clear();
     let (pairs, block) = match content.format {
         Format::Csv | Format::Tsv => {
-            bytes.reserve(piece.len() * MOST_ROW);
+            bytes.reserve(piece.len() * most_row::<C>());
             let work = ToText {
                 kmers: content.kind.map(|kind| kind.length),
                 values: content.values,
@@ -339,9 +348,9 @@ fn make(piece: Rows<'_>, content: &Content, bytes: &mut Vec<u8>) -> io::Result<M
             (keys.len(), block?)
         }
         Format::Bin | Format::Parquet => {
-            bytes.reserve(piece.len() * PAIR);
+            bytes.reserve(piece.len() * number_bytes::<C>());
             piece.within(&content.bounds, ToNumbers(bytes));
-            (bytes.len() / PAIR, None)
+            (bytes.len() / number_bytes::<C>(), None)
         }
     };
     let pairs = pairs as u64;
@@ -349,8 +358,8 @@ fn make(piece: Rows<'_>, content: &Content, bytes: &mut Vec<u8>) -> io::Result<M
 }
 
 /// Appends the block of these pairs, if there are any.
-fn push_block<V: Value>(
-    keys: &[u64],
+fn push_block<C: Code, V: Value>(
+    keys: &[C],
     values: &[V],
     bytes: &mut Vec<u8>,
 ) -> io::Result<Option<Block>> {
@@ -401,11 +410,11 @@ mod tests {
         commit_all(vec![staged]).unwrap();
         let input = Input::new(&path, Some(format));
         let mut back = Vec::new();
-        let take = |[keys, values]: &[Vec<u64>; 2]| {
+        let take = |keys: &[u64], values: &[u64]| {
             back.extend(keys.iter().zip(values).map(|(&key, &value)| [key, value]));
             Ok(())
         };
-        let read = for_each_batch(input, 1 << 16, &Progress::hidden(), take).unwrap();
+        let read = for_each_batch::<_, 2>(input, 1 << 16, &Progress::hidden(), take).unwrap();
         assert_eq!(read, written, "{format}");
         back
     }
@@ -455,11 +464,11 @@ mod tests {
                 ..input
             };
             let mut back = Vec::new();
-            let take = |[keys, values]: &[Vec<u64>; 2]| {
+            let take = |keys: &[u64], values: &[u64]| {
                 back.extend(keys.iter().copied().zip(values.iter().copied()));
                 Ok(())
             };
-            for_each_batch(input, 1 << 16, &Progress::hidden(), take)?;
+            for_each_batch::<_, 2>(input, 1 << 16, &Progress::hidden(), take)?;
             assert_eq!(back, [(u64::MAX, value), (1, 0), (2, 6)]);
             Ok::<u64, crate::error::Error>(bytes)
         };

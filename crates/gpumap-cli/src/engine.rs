@@ -5,6 +5,7 @@ use gpumap::{Device, DeviceChoice, DeviceInfo, PtxChoice};
 use gpumap_benches::ladder;
 
 use crate::error::{Error, Result, one_line};
+use crate::kmer::Code;
 use crate::table::{Room, Table};
 
 /// A device that is ready to hold tables.
@@ -117,7 +118,7 @@ impl Engine {
     }
 
     /// An empty table.
-    pub fn table(&self, room: Room) -> Table {
+    pub fn table<C: Code>(&self, room: Room) -> Table<C> {
         match &self.group {
             Some(group) => Table::over(group, room),
             None => Table::new(&self.device, room),

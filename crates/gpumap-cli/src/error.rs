@@ -123,6 +123,22 @@ pub enum Error {
         /// The format of its name.
         format: Format,
     },
+    /// A format without keys of 16 bytes.
+    #[error("{}: {format} has no k-mers of more than 32 bases, use .gpumap, .csv or .tsv", path.display())]
+    NarrowFormat {
+        /// As given on the command line.
+        path: PathBuf,
+        /// The format of the output.
+        format: Format,
+    },
+    /// More than one device for k-mers that are counted on one.
+    #[error(
+        "{length}-mers are counted on one device, as are all of more than 32 bases: use --device instead of --devices"
+    )]
+    OneDevice {
+        /// `-k`.
+        length: KmerLength,
+    },
     /// A drawing whose name ends as another format than the only one.
     #[error("{}: drawings are SVG, so the name must end in .svg", path.display())]
     NotSvg {
@@ -157,6 +173,16 @@ pub enum Error {
         kind: KmerKind,
         /// `-k`.
         asked: KmerLength,
+    },
+    /// A database whose keys are too short or too long for its k-mers.
+    #[error(
+        "{name} has keys of {found} bytes: k-mers of up to 32 bases have 8, and longer ones 16, which only .gpumap has"
+    )]
+    OtherKeys {
+        /// The database.
+        name: String,
+        /// Bytes of a key.
+        found: u16,
     },
     /// Databases of different k-mers.
     #[error(

@@ -5,7 +5,8 @@
 //!   sign; a first row that is half numbers is an error rather than a header. Outputs have none.
 //! - `.bin`: nothing but little-endian `u64`s: key, value, key, value, ... (keys alone: key, key,
 //!   ...). A length that is no whole number of records is an error.
-//! - `.gpumap`: a saved map of the library ([`crate::saved`]).
+//! - `.gpumap`: a saved map of the library ([`crate::saved`]); the only one with numbers of 16 bytes, the k-mers of more
+//!   than 32 bases.
 //! - `.parquet`: the columns `key` and `value` ([`crate::columns`]); a file, as it is read from its
 //!   end.
 
@@ -61,6 +62,11 @@ impl Format {
     /// Whether it is rows of text, in which a field may be empty.
     pub fn is_text(self) -> bool {
         matches!(self, Self::Csv | Self::Tsv)
+    }
+
+    /// Whether it takes keys of so many bytes.
+    pub fn takes(self, key_bytes: usize) -> bool {
+        key_bytes <= size_of::<u64>() || self.is_text() || self == Self::Gpumap
     }
 
     /// What stands between two fields of a row of text.

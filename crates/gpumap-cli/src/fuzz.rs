@@ -11,7 +11,7 @@ use gpumap_fuzz::{Target, Watched, mend_saved_map};
 use crate::cli::Cli;
 use crate::columns::{ColumnWriter, Group};
 use crate::error::{Result, one_line};
-use crate::kmer::{KmerLength, Kmers, Strand};
+use crate::kmer::{Code, KmerLength, Kmers, Strand};
 use crate::ledger::Ledger;
 use crate::packed::Block;
 use crate::pairs::{Input, for_each_batch};
@@ -64,9 +64,9 @@ fn check<T>(outcome: Result<T>) -> Option<T> {
 }
 
 /// Reads a file as `N` columns, and returns how many rows it has.
-fn rows<const N: usize>(scratch: &Scratch) -> Option<u64> {
+fn rows<C: Code, const N: usize>(scratch: &Scratch) -> Option<u64> {
     let mut seen = 0;
-    let rows = for_each_batch(
+    let rows = for_each_batch::<C, N>(
         Input {
             path: &scratch.path,
             format: None,
@@ -76,9 +76,9 @@ fn rows<const N: usize>(scratch: &Scratch) -> Option<u64> {
         },
         BATCH,
         &Progress::hidden(),
-        |columns: &[Vec<u64>; N]| {
-            let len = columns[0].len();
-            assert!((1..=BATCH).contains(&len) && columns.iter().all(|c| c.len() == len));
+        |keys, values| {
+            let len = keys.len();
+            assert!((1..=BATCH).contains(&len) && values.len() == (N - 1) * len);
             seen += len as u64;
             Ok(())
         },
@@ -93,8 +93,11 @@ fn pairs(file: &str, target: Target<'_>) {
     let scratch = Scratch::named(file);
     target.run(|bytes| {
         fs::write(&scratch.path, bytes).unwrap();
-        rows::<2>(&scratch);
-        rows::<1>(&scratch);
+        rows::<u64, 2>(&scratch);
+        rows::<u64, 1>(&scratch);
+        if file.ends_with(".gpumap") {
+            rows::<u128, 2>(&scratch);
+        }
     });
 }
 
@@ -154,13 +157,17 @@ fn saved_maps() {
     let set = gpumap::Map::<u64, ()>::from_keys(&device, 0..20).unwrap();
     let mut keys = Vec::new();
     set.save_to(&mut keys).unwrap();
+    let map = gpumap::WideMap::<u128, u64>::new(&device).unwrap();
+    map.insert(&[1, 1 << 100], &[3, 4]).unwrap();
+    let mut widest = Vec::new();
+    map.save_to(&mut widest).unwrap();
     let target = Target {
         name: "saved-maps",
         corpus: Some("saved"),
-        good: vec![wide, narrow, keys],
+        good: vec![wide, narrow, keys, widest],
         mend: mend_saved_map,
         // A block that is claimed and not there.
-        memory: BUFFERS + gpumap::file::MAX_BLOCK_PAIRS * 16,
+        memory: BUFFERS + gpumap::file::MAX_BLOCK_PAIRS * 24,
         memory_per_byte: 4,
         ..Target::default()
     };
@@ -229,7 +236,8 @@ fn sequences() {
 
         fn full(&mut self, block: Block) -> Result<(), ()> {
             let length = KmerLength::new(21).unwrap();
-            self.0 += Kmers::of_codes(block.codes(), length, Strand::Canonical).count();
+            let kmers = Kmers::<_, u64>::of_codes(block.codes(), length, Strand::Canonical);
+            self.0 += kmers.count();
             Ok(())
         }
     }
@@ -306,7 +314,7 @@ fn command_lines() {
             b"-1",
             b"\xff",
             b"--help",
-            b"\0-k\x0033",
+            b"\0-k\x0065",
             b"cuda:99999999999999999999",
         ],
         memory: 8 << 20,

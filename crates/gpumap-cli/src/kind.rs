@@ -25,7 +25,7 @@ impl KmerKind {
 
     /// The label of a saved map of them ([`gpumap::file::Header::label`]).
     pub fn label(self) -> [u8; 4] {
-        // At most 32 bases.
+        // At most 64 bases.
         let bases = self.length.get() as u8;
         let is_canonical = self.strand == Strand::Canonical;
         [MARK, bases, u8::from(is_canonical), 0]
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn labels_come_back_and_others_are_none() {
-        for bases in 1..=32 {
+        for bases in 1..=64 {
             for strand in [Strand::AsRead, Strand::Canonical] {
                 let length = KmerLength::new(bases).unwrap();
                 let kind = KmerKind { length, strand };
@@ -70,7 +70,7 @@ mod tests {
                 assert_eq!(KmerKind::of_label(kind.label()), Some(kind));
             }
         }
-        for label in [*b"K\0\0\0", *b"K\x21\0\0", *b"K\x15\x02\0", *b"K\x15\0\x01"] {
+        for label in [*b"K\0\0\0", *b"K\x41\0\0", *b"K\x15\x02\0", *b"K\x15\0\x01"] {
             assert_eq!(KmerKind::of_label(label), None, "{label:?}");
         }
         assert_eq!(KmerKind::of_label([0; 4]), None);

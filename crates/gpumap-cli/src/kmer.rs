@@ -2,23 +2,109 @@
 //!
 //! A base is A = 0, C = 1, G = 2, T = 3, the first base in the highest bits. So numeric order of
 //! k-mers of one length is the alphabetical order of their text, and the complement of a base is
-//! `3 - base`. Up to 32 bases fit in a `u64`; at 32 all of its bits are used, the 32-mer of only
-//! Ts being `u64::MAX`, which is why the map may not reserve any key.
+//! `3 - base`. Up to 32 bases fit in a `u64` and up to 64 in a `u128`, the two types of [`Code`]; at 32 and 64
+//! all bits are used, the k-mer of only Ts being `MAX`, which is why the map may not reserve any key.
 //!
-//! Invariant: the bits of a [`Kmer`] above `2 * k` are zero.
+//! Invariant: the bits of a code above `2 * k` are zero.
 
 use std::fmt;
+use std::hash::Hash;
+use std::ops::{BitAnd, BitOr, Not, Shl, Shr};
 use std::str::FromStr;
 
-/// The most bases that fit in the 64 bits of a [`Kmer`].
-pub const MAX_LENGTH: u8 = 32;
+use bytemuck::Pod;
+
+use crate::table::{PairMap, Pairing, Table, WidePairs};
+
+/// The most bases of a k-mer.
+pub const MAX_LENGTH: u8 = u128::BASES;
+
+/// The bits of a packed k-mer: the key under which a table keeps it.
+pub trait Code:
+    Pod
+    + fmt::Debug
+    + Hash
+    + Ord
+    + Send
+    + Sync
+    + From<u8>
+    + itoa::Integer
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + Not<Output = Self>
+    + Shl<u32, Output = Self>
+    + Shr<u32, Output = Self>
+{
+    /// The most bases that fit.
+    const BASES: u8 = 4 * size_of::<Self>() as u8;
+
+    /// The map of a table of them.
+    type Map: PairMap<Self>;
+
+    /// Its bytes.
+    type Bytes: AsRef<[u8]>;
+
+    /// The bytes, the highest first.
+    fn to_be_bytes(self) -> Self::Bytes;
+
+    /// The bytes, the lowest first.
+    fn to_le_bytes(self) -> Self::Bytes;
+
+    /// The low bits of a number.
+    fn of_number(number: u128) -> Self;
+
+    /// The table, if there is a kernel that makes such k-mers.
+    fn with_kernel(table: &mut Table<Self>) -> Option<&mut Table<u64>>;
+}
+
+impl Code for u64 {
+    type Map = Pairing;
+    type Bytes = [u8; 8];
+
+    fn to_be_bytes(self) -> [u8; 8] {
+        self.to_be_bytes()
+    }
+
+    fn to_le_bytes(self) -> [u8; 8] {
+        self.to_le_bytes()
+    }
+
+    fn of_number(number: u128) -> Self {
+        number as Self
+    }
+
+    fn with_kernel(table: &mut Table) -> Option<&mut Table> {
+        Some(table)
+    }
+}
+
+impl Code for u128 {
+    type Map = WidePairs;
+    type Bytes = [u8; 16];
+
+    fn to_be_bytes(self) -> [u8; 16] {
+        self.to_be_bytes()
+    }
+
+    fn to_le_bytes(self) -> [u8; 16] {
+        self.to_le_bytes()
+    }
+
+    fn of_number(number: u128) -> Self {
+        number
+    }
+
+    fn with_kernel(_: &mut Table<Self>) -> Option<&mut Table> {
+        None
+    }
+}
 
 /// How many bases a k-mer has: 1 to [`MAX_LENGTH`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KmerLength(u8);
 
 impl KmerLength {
-    /// `None` unless `1 <= bases <= 32`.
+    /// `None` unless `1 <= bases <= 64`.
     pub const fn new(bases: u8) -> Option<Self> {
         if bases >= 1 && bases <= MAX_LENGTH {
             Some(Self(bases))
@@ -32,14 +118,22 @@ impl KmerLength {
         self.0 as usize
     }
 
-    /// How many different k-mers of this length there are: 4 to the power of k.
+    /// How many different k-mers of this length there are, 4 to the power of k, or as many as a number can be.
     pub const fn kinds(self) -> u128 {
-        1 << (2 * self.0 as u32)
+        match 1_u128.checked_shl(2 * self.0 as u32) {
+            Some(kinds) => kinds,
+            None => u128::MAX,
+        }
     }
 
-    /// The bits that a k-mer of this length uses.
-    const fn mask(self) -> u64 {
-        u64::MAX >> (64 - 2 * self.0 as u32)
+    /// Whether it takes a `u128` to pack such a k-mer.
+    pub const fn is_wide(self) -> bool {
+        self.0 > u64::BASES
+    }
+
+    /// The bits of a code above those that a k-mer of this length uses.
+    pub fn unused<C: Code>(self) -> u32 {
+        2 * u32::from(C::BASES - self.0)
     }
 }
 
@@ -62,31 +156,13 @@ impl FromStr for KmerLength {
     }
 }
 
-/// A packed k-mer; its length is known from the context, as one table holds one length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Kmer(u64);
-
-impl Kmer {
-    /// The k-mer of these bits, as they come back out of a table.
-    pub const fn from_code(code: u64) -> Self {
-        Self(code)
-    }
-
-    /// The key under which a table keeps the k-mer.
-    pub const fn code(self) -> u64 {
-        self.0
-    }
-
-    /// Writes the k-mer as text into `buffer` and returns the part that was written.
-    pub fn text(self, length: KmerLength, buffer: &mut [u8; MAX_LENGTH as usize]) -> &str {
-        let text = &mut buffer[..length.get()];
-        let mut code = self.0;
-        for letter in text.iter_mut().rev() {
-            *letter = b"ACGT"[(code & 3) as usize];
-            code >>= 2;
-        }
-        std::str::from_utf8(text).expect("A, C, G and T are ASCII")
-    }
+/// A packed k-mer as text.
+pub fn text_of<C: Code>(code: C, length: KmerLength) -> String {
+    let base = |place| (code >> (2 * place) & C::from(3)).to_le_bytes().as_ref()[0];
+    let bases = (0..length.get() as u32).rev().map(base);
+    bases
+        .map(|base| char::from(b"ACGT"[usize::from(base)]))
+        .collect()
 }
 
 /// Which of the two strands a k-mer is counted on.
@@ -122,57 +198,61 @@ const CODES: [u8; 256] = {
 /// Upper and lower case are the same; any byte but A, C, G and T (so N and the other ambiguity
 /// codes) breaks k-mers, as it does in jellyfish. Line ends must have been taken out before.
 #[derive(Clone, Debug)]
-pub struct Kmers<I> {
+pub struct Kmers<I, C> {
     codes: I,
     length: KmerLength,
     strand: Strand,
-    forward: u64,
-    reverse: u64,
+    forward: C,
+    reverse: C,
     /// Bases since the last break, no further than k. Bits of bases before a break need no
     /// clearing: k steps shift them out, and no k-mer is given before that.
     filled: u8,
 }
 
-impl<I: Iterator<Item = u8>> Kmers<I> {
-    /// The k-mers of these codes, see [`code_of`].
+impl<I: Iterator<Item = u8>, C: Code> Kmers<I, C> {
+    /// The k-mers of these codes of bases, see [`code_of`]; they must fit.
     pub fn of_codes(codes: I, length: KmerLength, strand: Strand) -> Self {
         Self {
             codes,
             length,
             strand,
-            forward: 0,
-            reverse: 0,
+            forward: C::zeroed(),
+            reverse: C::zeroed(),
             filled: 0,
         }
     }
 }
 
 /// The k-mers of a text.
-pub fn kmers_of(text: &[u8], length: KmerLength, strand: Strand) -> impl Iterator<Item = Kmer> {
+pub fn kmers_of<C: Code>(
+    text: &[u8],
+    length: KmerLength,
+    strand: Strand,
+) -> impl Iterator<Item = C> {
     Kmers::of_codes(text.iter().copied().map(code_of), length, strand)
 }
 
-impl<I: Iterator<Item = u8>> Iterator for Kmers<I> {
-    type Item = Kmer;
+impl<I: Iterator<Item = u8>, C: Code> Iterator for Kmers<I, C> {
+    type Item = C;
 
-    fn next(&mut self) -> Option<Kmer> {
+    fn next(&mut self) -> Option<C> {
         let KmerLength(k) = self.length;
         let top = 2 * (u32::from(k) - 1);
+        let used = !C::zeroed() >> self.length.unused::<C>();
         loop {
             let code = self.codes.next()?;
             if code == BREAK {
                 self.filled = 0;
                 continue;
             }
-            let code = u64::from(code);
-            self.forward = (self.forward << 2 | code) & self.length.mask();
-            self.reverse = self.reverse >> 2 | (3 - code) << top;
+            self.forward = (self.forward << 2 | C::from(code)) & used;
+            self.reverse = self.reverse >> 2 | C::from(3 - code) << top;
             self.filled = (self.filled + 1).min(k);
             if self.filled == k {
-                return Some(Kmer(match self.strand {
+                return Some(match self.strand {
                     Strand::AsRead => self.forward,
                     Strand::Canonical => self.forward.min(self.reverse),
-                }));
+                });
             }
         }
     }
@@ -191,9 +271,9 @@ mod tests {
         KmerLength::new(k).unwrap()
     }
 
-    fn texts(sequence: &[u8], k: u8, strand: Strand) -> Vec<String> {
+    fn texts<C: Code>(sequence: &[u8], k: u8, strand: Strand) -> Vec<String> {
         kmers_of(sequence, length(k), strand)
-            .map(|kmer| kmer.text(length(k), &mut [0; 32]).to_owned())
+            .map(|code: C| text_of(code, length(k)))
             .collect()
     }
 
@@ -221,66 +301,86 @@ mod tests {
     }
 
     #[test]
-    fn lengths_end_at_1_and_32() {
+    fn lengths_end_at_1_and_64() {
         assert_eq!(KmerLength::new(0), None);
-        assert_eq!(KmerLength::new(33), None);
-        for text in ["0", "33", "-1", "", "x", "1.5", "257"] {
+        assert_eq!(KmerLength::new(65), None);
+        for text in ["0", "65", "-1", "", "x", "1.5", "257"] {
             assert_eq!(text.parse::<KmerLength>(), Err(BadKmerLength), "{text:?}");
         }
         assert_eq!(length(1).kinds(), 4);
         assert_eq!(length(32).kinds(), 1 << 64);
+        assert_eq!(length(63).kinds(), 1 << 126);
+        assert_eq!(length(64).kinds(), u128::MAX);
+        assert!(!length(32).is_wide() && length(33).is_wide());
     }
 
     #[test]
     fn a_break_costs_every_kmer_that_contains_it() {
-        assert_eq!(texts(b"ACGTNacg", 3, Strand::AsRead), ["ACG", "CGT", "ACG"]);
-        assert_eq!(texts(b"ACNGT", 3, Strand::AsRead), [""; 0]);
-        assert_eq!(texts(b"", 1, Strand::AsRead), [""; 0]);
-        assert_eq!(texts(b"AC", 3, Strand::AsRead), [""; 0]);
+        assert_eq!(
+            texts::<u64>(b"ACGTNacg", 3, Strand::AsRead),
+            ["ACG", "CGT", "ACG"]
+        );
+        assert_eq!(texts::<u64>(b"ACNGT", 3, Strand::AsRead), [""; 0]);
+        assert_eq!(texts::<u64>(b"", 1, Strand::AsRead), [""; 0]);
+        assert_eq!(texts::<u64>(b"AC", 3, Strand::AsRead), [""; 0]);
     }
 
     #[test]
     fn canonical_is_the_smaller_strand() {
-        assert_eq!(texts(b"TTTA", 4, Strand::Canonical), ["TAAA"]);
-        assert_eq!(texts(b"ACGT", 4, Strand::Canonical), ["ACGT"]);
-        assert_eq!(texts(b"TGCA", 1, Strand::Canonical), ["A", "C", "C", "A"]);
+        assert_eq!(texts::<u64>(b"TTTA", 4, Strand::Canonical), ["TAAA"]);
+        assert_eq!(texts::<u64>(b"ACGT", 4, Strand::Canonical), ["ACGT"]);
+        assert_eq!(
+            texts::<u64>(b"TGCA", 1, Strand::Canonical),
+            ["A", "C", "C", "A"]
+        );
+    }
+
+    fn uses_every_bit<C: Code>() {
+        let sequence = vec![b'T'; usize::from(C::BASES)];
+        let first = |strand| kmers_of::<C>(&sequence, length(C::BASES), strand).next();
+        assert_eq!(first(Strand::AsRead), Some(!C::zeroed()));
+        assert_eq!(first(Strand::Canonical), Some(C::zeroed()));
     }
 
     #[test]
-    fn thirty_two_bases_use_every_bit() {
-        let sequence = [b'T'; 32];
-        let kmer = kmers_of(&sequence, length(32), Strand::AsRead).next();
-        assert_eq!(kmer.map(Kmer::code), Some(u64::MAX));
-        let kmer = kmers_of(&sequence, length(32), Strand::Canonical).next();
-        assert_eq!(kmer.map(Kmer::code), Some(0));
+    fn as_many_bases_as_fit_use_every_bit() {
+        uses_every_bit::<u64>();
+        uses_every_bit::<u128>();
     }
 
-    #[test]
-    fn numeric_order_is_alphabetical_order() {
-        let sequence = b"GATTACATTGACCAGTAACGT";
-        let mut codes: Vec<Kmer> = kmers_of(sequence, length(5), Strand::AsRead).collect();
-        let mut texts = texts(sequence, 5, Strand::AsRead);
+    fn is_alphabetical<C: Code>(k: u8) {
+        let sequence = b"GATTACATTGACCAGTAACGTGATTACATTGACCAGTAACGTCCC";
+        let mut codes: Vec<C> = kmers_of(sequence, length(k), Strand::AsRead).collect();
+        let mut texts = texts::<C>(sequence, k, Strand::AsRead);
         codes.sort_unstable();
         texts.sort_unstable();
         let sorted: Vec<String> = codes
             .into_iter()
-            .map(|kmer| kmer.text(length(5), &mut [0; 32]).to_owned())
+            .map(|code| text_of(code, length(k)))
             .collect();
         assert_eq!(sorted, texts);
+    }
+
+    #[test]
+    fn numeric_order_is_alphabetical_order() {
+        is_alphabetical::<u64>(5);
+        is_alphabetical::<u128>(5);
+        is_alphabetical::<u128>(37);
     }
 
     proptest! {
         #[test]
         fn rolling_equals_naive(
-            sequence in "[ACGTacgt]{0,40}([NnRx -]?[ACGTacgt]{0,45}){0,6}",
+            sequence in "[ACGTacgt]{0,80}([NnRx -]?[ACGTacgt]{0,90}){0,6}",
             k in 1..=MAX_LENGTH,
             canonical: bool,
         ) {
             let strand = if canonical { Strand::Canonical } else { Strand::AsRead };
-            prop_assert_eq!(
-                texts(sequence.as_bytes(), k, strand),
-                naive(sequence.as_bytes(), k, strand)
-            );
+            let expected = naive(sequence.as_bytes(), k, strand);
+            if !length(k).is_wide() {
+                prop_assert_eq!(&texts::<u64>(sequence.as_bytes(), k, strand), &expected);
+            }
+            prop_assert_eq!(texts::<u128>(sequence.as_bytes(), k, strand), expected);
         }
     }
 }

@@ -69,7 +69,7 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
         Some(path) => read_keys(args.input(path, None), &progress)?,
         None => Vec::new(),
     };
-    let mut table = engine.table(args.room());
+    let mut table: Table = engine.table(args.room());
     let batch = engine.batch();
     let mut pairs = 0;
     for path in &args.pairs {
@@ -193,9 +193,9 @@ fn load(
     progress: &Progress,
 ) -> Result<u64> {
     if let Rule::Count = rule {
-        return for_each_batch(input, batch, progress, |[keys]| table.count(keys));
+        return for_each_batch::<_, 1>(input, batch, progress, |keys, _| table.count(keys));
     }
-    for_each_batch(input, batch, progress, |[keys, values]| match rule {
+    for_each_batch::<_, 2>(input, batch, progress, |keys, values| match rule {
         Rule::Merged(merge) if rule.compares() => {
             let ordered = values.iter().map(|&value| input.values.to_ordered(value));
             table.merge(keys, &ordered.collect::<Vec<u64>>(), merge)

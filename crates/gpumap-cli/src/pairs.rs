@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::columns;
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::kmer::Code;
 use crate::limit::RowLimit;
 use crate::progress::Progress;
 use crate::saved;
@@ -47,13 +48,13 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Reads rows of `N` numbers and hands them to `visit` column by column, `batch` rows at a time
+/// Reads rows of `N` numbers, keys alone or with values, and hands the two columns to `visit`, `batch` rows at a time
 /// and the rest at the end. Returns the number of rows.
-pub fn for_each_batch<const N: usize>(
+pub fn for_each_batch<C: Code, const N: usize>(
     input: Input<'_>,
     batch: usize,
     progress: &Progress,
-    mut visit: impl FnMut(&[Vec<u64>; N]) -> Result<()>,
+    mut visit: impl FnMut(&[C], &[u64]) -> Result<()>,
 ) -> Result<u64> {
     let path = input.path;
     let format = Format::of(path, input.format)?;
@@ -70,19 +71,22 @@ pub fn for_each_batch<const N: usize>(
     progress.start_bytes(length);
     let reader = progress.reading(reader);
 
-    let mut columns = [const { Vec::new() }; N];
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
     let mut rows = 0;
-    let mut take = |row: [u64; N]| {
-        for (column, number) in columns.iter_mut().zip(row) {
-            column.push(number);
+    let mut take_pair = |key: C, value: u64| {
+        keys.push(key);
+        if N > 1 {
+            values.push(value);
         }
         rows += 1;
-        if columns[0].len() == batch {
-            visit(&columns)?;
-            columns.iter_mut().for_each(Vec::clear);
+        if keys.len() == batch {
+            visit(&keys, &values)?;
+            keys.clear();
+            values.clear();
         }
         Ok(())
     };
+    let mut take = |row: [u64; N]| take_pair(C::of_number(row[0].into()), row[N - 1]);
     match format {
         Format::Bin => {
             if let Some(bytes) = length {
@@ -92,7 +96,7 @@ pub fn for_each_batch<const N: usize>(
         }
         Format::Gpumap => {
             let reader = BufReader::with_capacity(1 << 18, reader);
-            saved::read(&name, reader, input.values, &mut take)?;
+            saved::read::<C, N>(&name, reader, input.values, &mut take_pair)?;
         }
         Format::Parquet => {
             // Of no use here: it goes to the end of the file first.
@@ -120,8 +124,8 @@ pub fn for_each_batch<const N: usize>(
             read_text(&name, reader, &limit, layout, &mut take)?;
         }
     }
-    if !columns[0].is_empty() {
-        visit(&columns)?;
+    if !keys.is_empty() {
+        visit(&keys, &values)?;
     }
     Ok(rows)
 }
@@ -129,7 +133,7 @@ pub fn for_each_batch<const N: usize>(
 /// All keys of a file of keys.
 pub fn read_keys(input: Input<'_>, progress: &Progress) -> Result<Vec<u64>> {
     let mut keys = Vec::new();
-    for_each_batch(input, 1 << 16, progress, |[batch]| {
+    for_each_batch::<_, 1>(input, 1 << 16, progress, |batch, _| {
         keys.extend_from_slice(batch);
         Ok(())
     })?;
@@ -292,9 +296,11 @@ mod tests {
         fs::write(&path, bytes).unwrap();
         let mut rows = Vec::new();
         let input = Input::new(&path, None);
-        let count = for_each_batch(input, 2, &Progress::hidden(), |columns: &[Vec<u64>; N]| {
-            let batch = columns[0].len();
+        let count = for_each_batch::<u64, N>(input, 2, &Progress::hidden(), |keys, values| {
+            let batch = keys.len();
             assert!((1..=2).contains(&batch));
+            assert_eq!(values.len(), (N - 1) * batch);
+            let columns = [keys, values];
             rows.extend((0..batch).map(|i| std::array::from_fn(|column| columns[column][i])));
             Ok(())
         })?;

@@ -23,7 +23,7 @@ use gpumap_kmer_kernels::GROUP;
 use self::read::ReadThread;
 use self::work::{ParseThread, PooledBlocks};
 use crate::error::{Error, Result};
-use crate::kmer::{KmerLength, Strand};
+use crate::kmer::{Code, KmerLength, Strand};
 use crate::ledger::Ledger;
 use crate::packed::Block;
 use crate::parse::Parsed;
@@ -66,15 +66,15 @@ impl Settings {
 
 /// What the threads make.
 #[derive(Debug)]
-pub enum Packed {
+pub enum Packed<C = u64> {
     /// A sealed block, to be given [back](Pipeline::give_back).
     Block(Block),
     /// K-mers, where the threads make them, to be given [back](Pipeline::give_back_kmers).
-    Kmers(Vec<u64>),
+    Kmers(Vec<C>),
 }
 
-enum Message {
-    Packed(Packed),
+enum Message<C> {
+    Packed(Packed<C>),
     /// A piece of an input ends here, after what it was packed into.
     Parsed {
         input: usize,
@@ -101,10 +101,10 @@ fn timed<T>(busy: &AtomicU64, work: impl FnOnce() -> T) -> T {
 }
 
 /// The threads at work.
-pub struct Pipeline {
-    messages: Receiver<Message>,
+pub struct Pipeline<C = u64> {
+    messages: Receiver<Message<C>>,
     empty: Sender<Block>,
-    spare_kmers: Sender<Vec<u64>>,
+    spare_kmers: Sender<Vec<C>>,
     inputs: Vec<Input>,
     busy: Arc<Busy>,
     readers: usize,
@@ -112,7 +112,7 @@ pub struct Pipeline {
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Pipeline {
+impl<C: Code> Pipeline<C> {
     /// Starts to read.
     pub fn start(sources: &[Source], settings: &Settings, progress: &Progress) -> Result<Self> {
         let mut length = Some(0);
@@ -193,7 +193,7 @@ impl Pipeline {
     }
 
     /// What is there next. `None` when all inputs have ended. An error is the first of its input.
-    pub fn next(&mut self) -> Result<Option<Packed>> {
+    pub fn next(&mut self) -> Result<Option<Packed<C>>> {
         while let Ok(message) = self.messages.recv() {
             match message {
                 Message::Packed(packed) => return Ok(Some(packed)),
@@ -220,7 +220,7 @@ impl Pipeline {
     }
 
     /// Lets the threads use the memory of k-mers again.
-    pub fn give_back_kmers(&self, kmers: Vec<u64>) {
+    pub fn give_back_kmers(&self, kmers: Vec<C>) {
         // They may all have ended.
         let _ = self.spare_kmers.send(kmers);
     }

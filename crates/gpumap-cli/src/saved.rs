@@ -3,27 +3,28 @@
 
 use std::io::Read;
 
+use bytemuck::Pod;
+use gpumap::Value;
 use gpumap::file::{Header, Reader};
-use gpumap::{Key, Value};
 
 use crate::error::{Error, Result};
+use crate::kmer::Code;
 use crate::values::Values;
 
-/// The label of a saved map.
-pub fn label(name: &str, mut reader: impl Read) -> Result<[u8; 4]> {
-    let header = Header::read(&mut reader).map_err(in_file(name))?;
-    Ok(header.label)
+/// The header of a saved map.
+pub fn header(name: &str, mut reader: impl Read) -> Result<Header> {
+    Header::read(&mut reader).map_err(in_file(name))
 }
 
 /// Hands the keys, or the keys and the values, to `take` row by row. All rows are seen before it
 /// is known that the file is whole.
-pub fn read<const N: usize>(
+pub fn read<C: Code, const N: usize>(
     name: &str,
     mut reader: impl Read,
     values: Values,
-    take: &mut impl FnMut([u64; N]) -> Result<()>,
+    take: &mut impl FnMut(C, u64) -> Result<()>,
 ) -> Result<()> {
-    let header = Header::read(&mut reader).map_err(in_file(name))?;
+    let header = header(name, &mut reader)?;
     if N > 1 && header.value_bytes == 0 {
         return Err(Error::NoValues {
             name: name.to_owned(),
@@ -39,29 +40,40 @@ pub fn read<const N: usize>(
         });
     }
     let narrow = |value| values.widen(value);
-    match (header.key_bytes, header.value_bytes) {
-        (4, 0) => blocks::<u32, (), N>(name, reader, header, |()| 0, take),
-        (4, 4) => blocks::<u32, u32, N>(name, reader, header, narrow, take),
-        (4, _) => blocks::<u32, u64, N>(name, reader, header, u64::from, take),
-        (_, 0) => blocks::<u64, (), N>(name, reader, header, |()| 0, take),
-        (_, 4) => blocks::<u64, u32, N>(name, reader, header, narrow, take),
-        _ => blocks::<u64, u64, N>(name, reader, header, u64::from, take),
+    match header.value_bytes {
+        0 => keyed(name, reader, header, |()| 0, take),
+        4 => keyed(name, reader, header, narrow, take),
+        _ => keyed(name, reader, header, |value: u64| value, take),
     }
 }
 
-/// Reads the blocks of a file of these types; of others, says so.
-fn blocks<K: Key + Into<u64>, V: Value, const N: usize>(
+/// Reads the blocks of a file with these values.
+fn keyed<C: Code, V: Value>(
     name: &str,
     reader: impl Read,
     header: Header,
     number: impl Fn(V) -> u64,
-    take: &mut impl FnMut([u64; N]) -> Result<()>,
+    take: &mut impl FnMut(C, u64) -> Result<()>,
+) -> Result<()> {
+    match header.key_bytes {
+        4 => blocks::<u32, V, C>(name, reader, header, number, take),
+        16 if size_of::<C>() == 16 => blocks::<u128, V, C>(name, reader, header, number, take),
+        _ => blocks::<u64, V, C>(name, reader, header, number, take),
+    }
+}
+
+/// Reads the blocks of a file of these types; of others, says so.
+fn blocks<K: Pod + Into<u128>, V: Value, C: Code>(
+    name: &str,
+    reader: impl Read,
+    header: Header,
+    number: impl Fn(V) -> u64,
+    take: &mut impl FnMut(C, u64) -> Result<()>,
 ) -> Result<()> {
     let mut reader = Reader::<K, V, _>::after_header(reader, header).map_err(in_file(name))?;
     while let Some((keys, values)) = reader.next_block().map_err(in_file(name))? {
         for (&key, &value) in keys.iter().zip(values) {
-            let pair = [key.into(), number(value)];
-            take(std::array::from_fn(|column| pair[column]))?;
+            take(C::of_number(key.into()), number(value))?;
         }
     }
     Ok(())

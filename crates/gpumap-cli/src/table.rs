@@ -3,11 +3,13 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
+use gpumap::op::{self, Execute, Op};
 use gpumap::sharded::Ranks;
-use gpumap::{BufferView, Device, Growth, Map, MapBuilder, Merge, ShardedMap};
+use gpumap::{BufferView, Device, Growth, Map, MapBuilder, Merge, ShardedMap, WideMap};
 
 use crate::dump::Pairs;
 use crate::error::{Error, Result};
+use crate::kmer::Code;
 
 /// Pairs that are streamed at a time: enough pieces for all cores.
 const CHUNK: usize = 1 << 21;
@@ -24,30 +26,166 @@ pub enum Room {
     },
 }
 
+impl Room {
+    /// For any keys.
+    pub const ANY: Self = Self::Growing { kinds: u128::MAX };
+}
+
 /// Where the map is to be.
 #[derive(Debug)]
-enum Home {
+pub enum Home {
+    /// On a device.
     Device(Device),
+    /// On several.
     Group(Ranks),
 }
 
-/// The map, on one device or several.
+/// The map of a table.
+pub trait PairMap<C>: Execute<C, u64> + Sized {
+    /// An empty map, which fits `first` pairs if it may grow.
+    fn new(home: &Home, room: Room, first: usize) -> gpumap::Result<Self>;
+
+    /// How many keys there are.
+    fn len(&self) -> usize;
+
+    /// Hands all pairs to `visit`, some at a time, until that fails.
+    fn stream<E>(
+        &self,
+        visit: impl FnMut(&[C], &[u64]) -> Result<(), E>,
+    ) -> gpumap::Result<Result<(), E>>;
+}
+
+/// A map of keys of 8 bytes, on one device or several.
 #[derive(Debug)]
-enum Pairing {
+pub enum Pairing {
+    /// On one.
     One(Box<Map<u64, u64>>),
+    /// On several.
     Many(ShardedMap<u64, u64>),
 }
 
-/// A map of `u64` keys to `u64` values.
+impl Execute<u64, u64> for Pairing {
+    fn execute<A>(&self, op: Op<'_, u64, u64, A>) -> gpumap::Result<A> {
+        match self {
+            Self::One(map) => map.execute(op),
+            Self::Many(map) => map.execute(op),
+        }
+    }
+}
+
+impl PairMap<u64> for Pairing {
+    fn new(home: &Home, room: Room, first: usize) -> gpumap::Result<Self> {
+        type Builder = MapBuilder<u64, u64>;
+        let with_room = |builder: Builder, share: &dyn Fn(usize) -> usize| match room {
+            Room::Fixed(capacity) => builder.capacity(share(capacity)).growth(Growth::Fixed),
+            Room::Growing { kinds } => builder.capacity(share(at_most(first, kinds))),
+        };
+        Ok(match home {
+            Home::Device(device) => {
+                let builder = with_room(Map::builder(device), &|pairs| pairs);
+                Self::One(Box::new(builder.build()?))
+            }
+            Home::Group(group) => Self::Many(ShardedMap::with(group, None, with_room)?),
+        })
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::One(map) => map.len(),
+            Self::Many(map) => map.len(),
+        }
+    }
+
+    fn stream<E>(
+        &self,
+        mut visit: impl FnMut(&[u64], &[u64]) -> Result<(), E>,
+    ) -> gpumap::Result<Result<(), E>> {
+        let map = match self {
+            Self::One(map) => map,
+            Self::Many(map) => {
+                let (keys, values) = map.retrieve_all()?;
+                return Ok(visit(&keys, &values));
+            }
+        };
+        for chunk in map.chunks(CHUNK) {
+            let chunk = chunk?;
+            if let Err(error) = visit(chunk.keys(), chunk.values()) {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// A map of keys of 16 bytes, on one device.
+#[derive(Debug)]
+pub struct WidePairs {
+    map: WideMap<u128, u64>,
+    /// Pairs it may have at most. It grows to more, unlike a [`Map`] of a fixed capacity, and that is an error.
+    most: usize,
+}
+
+impl Execute<u128, u64> for WidePairs {
+    fn execute<A>(&self, op: Op<'_, u128, u64, A>) -> gpumap::Result<A> {
+        let answer = self.map.execute(op)?;
+        let (len, most) = (self.map.len(), self.most);
+        if len > most {
+            return Err(gpumap::Error::Full {
+                len,
+                slots: most,
+                batch: len - most,
+                unplaced: 0,
+                partial: true,
+            });
+        }
+        Ok(answer)
+    }
+}
+
+impl PairMap<u128> for WidePairs {
+    fn new(home: &Home, room: Room, first: usize) -> gpumap::Result<Self> {
+        let device = match home {
+            Home::Device(device) => device,
+            // The commands refuse several.
+            Home::Group(group) => &group.devices()[0],
+        };
+        let (capacity, most) = match room {
+            Room::Fixed(capacity) => (capacity, capacity),
+            Room::Growing { kinds } => (at_most(first, kinds), usize::MAX),
+        };
+        let map = WideMap::with_capacity(device, capacity)?;
+        Ok(Self { map, most })
+    }
+
+    fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    fn stream<E>(
+        &self,
+        mut visit: impl FnMut(&[u128], &[u64]) -> Result<(), E>,
+    ) -> gpumap::Result<Result<(), E>> {
+        let mut outcome = Ok(());
+        self.map.for_each_chunk(CHUNK, |chunk| {
+            // Only an error of the map ends it.
+            if outcome.is_ok() {
+                outcome = visit(chunk.keys(), chunk.values());
+            }
+            Ok(())
+        })?;
+        Ok(outcome)
+    }
+}
+
+/// A map of packed k-mers, or other numbers, to `u64` values.
 ///
 /// Values are 64 bits wide so that no count can overflow: it would take 2^64 bases of input. With
 /// 32 bits a homopolymer run of 4 Gb would wrap silently, and a pair with an 8-byte key takes
 /// 16 bytes of the map either way.
-#[derive(Debug)]
-pub struct Table {
+pub struct Table<C: Code = u64> {
     home: Home,
     room: Room,
-    map: Option<Pairing>,
+    map: Option<C::Map>,
     busy: Duration,
     /// Keys that were counted on the device.
     counted: usize,
@@ -55,7 +193,7 @@ pub struct Table {
     share_of_new: f64,
 }
 
-impl Table {
+impl<C: Code> Table<C> {
     /// An empty table; its map is made when the first pairs come, to fit them.
     pub fn new(device: &Device, room: Room) -> Self {
         Self::at(Home::Device(device.clone()), room)
@@ -78,51 +216,119 @@ impl Table {
     }
 
     /// Adds `values[i]` to what is kept under `keys[i]`; an absent key is inserted with it.
-    pub fn add(&mut self, keys: &[u64], values: &[u64]) -> Result<()> {
+    pub fn add(&mut self, keys: &[C], values: &[u64]) -> Result<()> {
         self.merge(keys, values, Merge::Add)
     }
 
     /// Merges `values[i]` with what is kept under `keys[i]`; an absent key is inserted with it.
-    pub fn merge(&mut self, keys: &[u64], values: &[u64], rule: Merge) -> Result<()> {
-        self.timed(|table| {
-            let map = table.map_for(keys.len())?;
-            let outcome = match map {
-                Pairing::One(map) => map.merge(keys, values, rule),
-                Pairing::Many(map) => map.merge(keys, values, rule),
-            };
-            outcome.map(drop).map_err(|error| table.explain(error))
-        })
+    pub fn merge(&mut self, keys: &[C], values: &[u64], rule: Merge) -> Result<()> {
+        self.write(keys.len(), op::merge(keys, values, rule))
+            .map(drop)
     }
 
     /// Keeps `values[i]` under `keys[i]`, instead of what was there. Which of several values of one key in one call
     /// stays is not determined.
-    pub fn upsert(&mut self, keys: &[u64], values: &[u64]) -> Result<()> {
-        self.timed(|table| {
-            let map = table.map_for(keys.len())?;
-            let outcome = match map {
-                Pairing::One(map) => map.upsert(keys, values),
-                Pairing::Many(map) => map.upsert(keys, values),
-            };
-            outcome.map(drop).map_err(|error| table.explain(error))
-        })
+    pub fn upsert(&mut self, keys: &[C], values: &[u64]) -> Result<()> {
+        self.write(keys.len(), op::upsert(keys, values)).map(drop)
     }
 
     /// Adds 1 to what is kept under each key; an absent key is inserted with it.
-    pub fn count(&mut self, keys: &[u64]) -> Result<()> {
+    pub fn count(&mut self, keys: &[C]) -> Result<()> {
         if keys.is_empty() {
             return Ok(());
         }
+        self.write(keys.len(), op::merge(keys, 1, Merge::Add))
+            .map(drop)
+    }
+
+    /// Inserts the keys that are absent and leaves the others; returns how many were absent.
+    /// Which of several values of one key in one call stays is not determined.
+    pub fn insert(&mut self, keys: &[C], values: &[u64]) -> Result<usize> {
+        self.write(keys.len(), op::insert(keys, values))
+    }
+
+    /// Runs an operation that may insert so many pairs.
+    fn write<A>(&mut self, pairs: usize, op: Op<'_, C, u64, A>) -> Result<A> {
         self.timed(|table| {
-            let map = table.map_for(keys.len())?;
-            let outcome = match map {
-                Pairing::One(map) => map.merge(keys, 1, Merge::Add),
-                Pairing::Many(map) => map.merge(keys, 1, Merge::Add),
-            };
-            outcome.map(drop).map_err(|error| table.explain(error))
+            let outcome = table.map_for(pairs)?.execute(op);
+            outcome.map_err(|error| table.explain(error))
         })
     }
 
-    /// The same with keys on the device, of the whole input of which so much has been read.
+    /// What is kept under each key.
+    pub fn get(&mut self, keys: &[C]) -> Result<Vec<Option<u64>>> {
+        self.timed(|table| match &table.map {
+            Some(map) => map
+                .execute(op::get(keys))
+                .map_err(Error::while_doing("cannot look keys up")),
+            None => Ok(vec![None; keys.len()]),
+        })
+    }
+
+    /// All pairs, in no particular order.
+    pub fn pairs(&mut self) -> Result<Pairs<C>> {
+        let mut pairs = Pairs::with_capacity(self.len());
+        let streamed = self.stream(|keys, values| {
+            pairs.extend(keys, values);
+            Ok::<(), Infallible>(())
+        })?;
+        let Ok(()) = streamed;
+        Ok(pairs)
+    }
+
+    /// Hands all pairs to `visit`, some at a time: for outputs that take them in any order. An error
+    /// of its own ends it.
+    pub fn stream<E>(
+        &mut self,
+        visit: impl FnMut(&[C], &[u64]) -> Result<(), E>,
+    ) -> Result<Result<(), E>> {
+        self.timed(|table| match &table.map {
+            Some(map) => map
+                .stream(visit)
+                .map_err(Error::while_doing("cannot retrieve all")),
+            None => Ok(Ok(())),
+        })
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.map.as_ref().map_or(0, C::Map::len)
+    }
+
+    /// The time spent in the calls above.
+    pub fn busy(&self) -> Duration {
+        self.busy
+    }
+
+    fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let start = Instant::now();
+        let outcome = work(self);
+        self.busy += start.elapsed();
+        outcome
+    }
+
+    /// The map, made with room for `first` pairs if this is the first time.
+    fn map_for(&mut self, first: usize) -> Result<&C::Map> {
+        let map = match self.map.take() {
+            Some(map) => map,
+            None => C::Map::new(&self.home, self.room, first)
+                .map_err(Error::while_doing("cannot make the map"))?,
+        };
+        Ok(self.map.insert(map))
+    }
+
+    fn explain(&self, source: gpumap::Error) -> Error {
+        match (self.room, source) {
+            (Room::Fixed(capacity), gpumap::Error::Full { .. }) => {
+                Error::CapacityTooSmall { capacity }
+            }
+            (_, source) => Error::while_doing("cannot write to the map")(source),
+        }
+    }
+}
+
+impl Table {
+    /// Adds 1 to what is kept under each key, with keys on the device, of the whole input of which so much has been read.
     pub fn count_on_device(&mut self, keys: &BufferView<'_, u64>, read: Option<f64>) -> Result<()> {
         if keys.is_empty() {
             return Ok(());
@@ -166,126 +372,6 @@ impl Table {
             Err(error) => Err(self.explain(error)),
         }
     }
-
-    /// Inserts the keys that are absent and leaves the others; returns how many were absent.
-    /// Which of several values of one key in one call stays is not determined.
-    pub fn insert(&mut self, keys: &[u64], values: &[u64]) -> Result<usize> {
-        self.timed(|table| {
-            let map = table.map_for(keys.len())?;
-            let outcome = match map {
-                Pairing::One(map) => map.insert(keys, values),
-                Pairing::Many(map) => map.insert(keys, values),
-            };
-            outcome.map_err(|error| table.explain(error))
-        })
-    }
-
-    /// What is kept under each key.
-    pub fn get(&mut self, keys: &[u64]) -> Result<Vec<Option<u64>>> {
-        self.timed(|table| match &table.map {
-            Some(map) => match map {
-                Pairing::One(map) => map.get(keys),
-                Pairing::Many(map) => map.get(keys),
-            }
-            .map_err(Error::while_doing("cannot look keys up")),
-            None => Ok(vec![None; keys.len()]),
-        })
-    }
-
-    /// All pairs, in no particular order.
-    pub fn pairs(&mut self) -> Result<Pairs> {
-        let mut pairs = Pairs::with_capacity(self.len());
-        let streamed = self.stream(|keys, values| {
-            pairs.extend(keys, values);
-            Ok::<(), Infallible>(())
-        })?;
-        let Ok(()) = streamed;
-        Ok(pairs)
-    }
-
-    /// Hands all pairs to `visit`, some at a time: for outputs that take them in any order. An error
-    /// of its own ends it.
-    pub fn stream<E>(
-        &mut self,
-        mut visit: impl FnMut(&[u64], &[u64]) -> Result<(), E>,
-    ) -> Result<Result<(), E>> {
-        self.timed(|table| {
-            let map = match &table.map {
-                Some(Pairing::One(map)) => map,
-                Some(Pairing::Many(map)) => {
-                    let (keys, values) = map
-                        .retrieve_all()
-                        .map_err(Error::while_doing("cannot retrieve all"))?;
-                    return Ok(visit(&keys, &values));
-                }
-                None => return Ok(Ok(())),
-            };
-            for chunk in map.chunks(CHUNK) {
-                let chunk = chunk.map_err(Error::while_doing("cannot retrieve all"))?;
-                if let Err(error) = visit(chunk.keys(), chunk.values()) {
-                    return Ok(Err(error));
-                }
-            }
-            Ok(Ok(()))
-        })
-    }
-
-    /// How many keys there are.
-    pub fn len(&self) -> usize {
-        match &self.map {
-            Some(Pairing::One(map)) => map.len(),
-            Some(Pairing::Many(map)) => map.len(),
-            None => 0,
-        }
-    }
-
-    /// The time spent in the calls above.
-    pub fn busy(&self) -> Duration {
-        self.busy
-    }
-
-    fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let start = Instant::now();
-        let outcome = work(self);
-        self.busy += start.elapsed();
-        outcome
-    }
-
-    /// The map, made with room for `first` pairs if this is the first time.
-    fn map_for(&mut self, first: usize) -> Result<&Pairing> {
-        let map = match self.map.take() {
-            Some(map) => map,
-            None => self
-                .made_for(first)
-                .map_err(Error::while_doing("cannot make the map"))?,
-        };
-        Ok(self.map.insert(map))
-    }
-
-    fn made_for(&self, first: usize) -> gpumap::Result<Pairing> {
-        let room = self.room;
-        type Builder = MapBuilder<u64, u64>;
-        let with_room = |builder: Builder, share: &dyn Fn(usize) -> usize| match room {
-            Room::Fixed(capacity) => builder.capacity(share(capacity)).growth(Growth::Fixed),
-            Room::Growing { kinds } => builder.capacity(share(at_most(first, kinds))),
-        };
-        Ok(match &self.home {
-            Home::Device(device) => {
-                let builder = with_room(Map::builder(device), &|pairs| pairs);
-                Pairing::One(Box::new(builder.build()?))
-            }
-            Home::Group(group) => Pairing::Many(ShardedMap::with(group, None, with_room)?),
-        })
-    }
-
-    fn explain(&self, source: gpumap::Error) -> Error {
-        match (self.room, source) {
-            (Room::Fixed(capacity), gpumap::Error::Full { .. }) => {
-                Error::CapacityTooSmall { capacity }
-            }
-            (_, source) => Error::while_doing("cannot write to the map")(source),
-        }
-    }
 }
 
 fn at_most(wanted: usize, kinds: u128) -> usize {
@@ -296,43 +382,58 @@ fn at_most(wanted: usize, kinds: u128) -> usize {
 mod tests {
     use super::*;
 
-    fn table(room: Room) -> Table {
+    fn table<C: Code>(room: Room) -> Table<C> {
         Table::new(&Device::cpu(), room)
     }
 
-    #[test]
-    fn a_growing_table_keeps_everything() {
-        let mut table = table(Room::Growing { kinds: 1 << 64 });
-        assert_eq!(table.get(&[1]).unwrap(), [None]);
+    fn keeps_everything<C: Code>() {
+        let mut table = table(Room::ANY);
+        let (key, all_ones) = (
+            |key: u128| C::of_number(key << (size_of::<C>() * 4)),
+            !C::zeroed(),
+        );
+        assert_eq!(table.get(&[key(1)]).unwrap(), [None]);
         assert!(table.pairs().unwrap().as_slice().is_empty());
         for start in [0, 90, 150, 1000] {
-            let keys: Vec<u64> = (start..start + 100).chain([u64::MAX]).collect();
+            let keys: Vec<C> = (start..start + 100).map(key).chain([all_ones]).collect();
             table.add(&keys, &vec![1; keys.len()]).unwrap();
         }
         let mut pairs = table.pairs().unwrap();
         pairs.sort();
-        let expected: Vec<(u64, u64)> = (0..250)
-            .map(|key| {
-                (
-                    key,
-                    1 + u64::from((90..100).contains(&key) || (150..190).contains(&key)),
-                )
+        let expected: Vec<(C, u64)> = (0..250)
+            .map(|number| {
+                let is_twice = (90..100).contains(&number) || (150..190).contains(&number);
+                (key(number), 1 + u64::from(is_twice))
             })
-            .chain((1000..1100).map(|key| (key, 1)))
-            .chain([(u64::MAX, 4)])
+            .chain((1000..1100).map(|number| (key(number), 1)))
+            .chain([(all_ones, 4)])
             .collect();
-        assert_eq!(pairs.as_slice(), expected);
-        assert_eq!(
-            table.get(&[95, 500, u64::MAX]).unwrap(),
-            [Some(2), None, Some(4)]
-        );
+        assert_eq!((table.len(), pairs.as_slice()), (351, &expected[..]));
+        let found = table.get(&[key(95), key(500), all_ones]).unwrap();
+        assert_eq!(found, [Some(2), None, Some(4)]);
+        assert_eq!(table.insert(&[key(95), key(500)], &[9, 9]).unwrap(), 1);
+        table.upsert(&[key(96)], &[8]).unwrap();
+        let found = table.get(&[key(95), key(96), key(500)]).unwrap();
+        assert_eq!(found, [Some(2), Some(8), Some(9)]);
+        let mut seen = 0;
+        let outcome = table.stream(|keys, _| {
+            seen += keys.len();
+            Err(keys.len())
+        });
+        assert_eq!(outcome.unwrap(), Err(seen));
+    }
+
+    #[test]
+    fn a_growing_table_keeps_everything() {
+        keeps_everything::<u64>();
+        keeps_everything::<u128>();
     }
 
     #[test]
     fn a_table_over_several_devices_keeps_everything() {
         let devices = gpumap::sharded::devices("cpu,cpu,cpu").unwrap();
         let group = Ranks::new(&devices).unwrap();
-        let mut table = Table::over(&group, Room::Growing { kinds: 1 << 64 });
+        let mut table: Table = Table::over(&group, Room::ANY);
         assert_eq!((table.len(), table.get(&[1]).unwrap()), (0, vec![None]));
         let keys: Vec<u64> = (0..3000).map(|i| i % 1000).collect();
         table.add(&keys, &vec![2; 3000]).unwrap();
@@ -349,26 +450,33 @@ mod tests {
         };
         table.stream(visit).unwrap().unwrap();
         assert_eq!((seen, table.len()), (1001, 1001));
-        let mut fixed = Table::over(&group, Room::Fixed(10));
+        let mut fixed: Table = Table::over(&group, Room::Fixed(10));
         assert!(matches!(
             fixed.add(&keys, &keys),
             Err(Error::CapacityTooSmall { capacity: 10 })
         ));
     }
 
-    #[test]
-    fn a_fixed_table_says_when_it_is_full() {
+    fn says_when_it_is_full<C: Code>() {
         let mut table = table(Room::Fixed(10));
-        let keys: Vec<u64> = (0..100_000).collect();
+        let keys: Vec<C> = (0..100_000).map(C::of_number).collect();
+        table.count(&keys[..10]).unwrap();
+        table.count(&keys[..10]).unwrap();
         assert!(matches!(
-            table.add(&keys, &keys),
+            table.count(&keys),
             Err(Error::CapacityTooSmall { capacity: 10 })
         ));
     }
 
     #[test]
+    fn a_fixed_table_says_when_it_is_full() {
+        says_when_it_is_full::<u64>();
+        says_when_it_is_full::<u128>();
+    }
+
+    #[test]
     fn no_more_room_than_there_are_keys() {
-        let mut table = table(Room::Growing { kinds: 4 });
+        let mut table: Table = table(Room::Growing { kinds: 4 });
         for _ in 0..3 {
             table.add(&[0, 1, 2, 3, 0, 1, 2, 3], &[1; 8]).unwrap();
         }
@@ -381,7 +489,7 @@ mod tests {
     fn room_is_made_for_the_batches_to_come() {
         let stream = gpumap::Stream::new(&Device::cpu()).unwrap();
         let capacity_after = |kinds, read| {
-            let mut table = table(Room::Growing { kinds });
+            let mut table: Table = table(Room::Growing { kinds });
             for batch in 0..2 {
                 let keys: Vec<u64> = (20_000 * batch..20_000 * (batch + 1)).collect();
                 let keys = gpumap::Buffer::from_slice(&stream, &keys).unwrap();

@@ -1,10 +1,15 @@
 //! Rows of text: a key, a delimiter, a value, a line end. Numbers and k-mers need no quotes.
 
-use crate::kmer::{KmerLength, MAX_LENGTH};
-use crate::values::{MOST_TEXT, Values};
+use crate::kmer::{Code, KmerLength};
+use crate::values::{MOST_TEXT, Values, put_integer};
 
 /// Bytes of a row at most: a k-mer or a number, and a value.
-pub const MOST_ROW: usize = MAX_LENGTH as usize + MOST_TEXT + 2;
+pub const fn most_row<C: Code>() -> usize {
+    C::BASES as usize + MOST_TEXT + 2
+}
+
+/// Bytes of any row at most.
+const MOST_ROW: usize = most_row::<u128>();
 
 /// The letters of four bases.
 static LETTERS: [[u8; 4]; 256] = {
@@ -22,14 +27,14 @@ static LETTERS: [[u8; 4]; 256] = {
 };
 
 /// Appends rows, with keys as k-mers of a length, which have counts, or else in decimal.
-pub fn push_rows(
-    rows: impl Iterator<Item = (u64, u64)>,
+pub fn push_rows<C: Code>(
+    rows: impl Iterator<Item = (C, u64)>,
     kmers: Option<KmerLength>,
     values: Values,
     delimiter: u8,
     out: &mut Vec<u8>,
 ) {
-    let put_number = |key, row: &mut [u8; MOST_ROW]| Values::Unsigned.put(key, row);
+    let put_number = |key, row: &mut [u8; MOST_ROW]| put_integer(key, row);
     let put_value = |value, row: &mut [u8]| values.put(value, row);
     match kmers {
         None => push(rows, delimiter, out, put_number, put_value),
@@ -70,22 +75,22 @@ pub fn push_found(
 }
 
 /// Writes the bases of a packed k-mer, and more after them that does not count.
-fn put_kmer(code: u64, length: KmerLength, row: &mut [u8; MOST_ROW]) -> usize {
+fn put_kmer<C: Code>(code: C, length: KmerLength, row: &mut [u8; MOST_ROW]) -> usize {
     let bases = length.get();
     // The first base in the highest bits.
-    let code = code << (2 * (usize::from(MAX_LENGTH) - bases));
+    let code = code << length.unused::<C>();
     let fours = row.chunks_exact_mut(4).take(bases.div_ceil(4));
-    for (four, byte) in fours.zip(code.to_be_bytes()) {
+    for (four, &byte) in fours.zip(code.to_be_bytes().as_ref()) {
         four.copy_from_slice(&LETTERS[usize::from(byte)]);
     }
     bases
 }
 
-fn push(
-    rows: impl Iterator<Item = (u64, u64)>,
+fn push<C: Code>(
+    rows: impl Iterator<Item = (C, u64)>,
     delimiter: u8,
     out: &mut Vec<u8>,
-    put_key: impl Fn(u64, &mut [u8; MOST_ROW]) -> usize,
+    put_key: impl Fn(C, &mut [u8; MOST_ROW]) -> usize,
     put_value: impl Fn(u64, &mut [u8]) -> usize,
 ) {
     let mut row = [0; MOST_ROW];
@@ -102,9 +107,9 @@ fn push(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kmer::Kmer;
+    use crate::kmer::text_of;
 
-    fn text(rows: &[(u64, u64)], kmers: Option<KmerLength>) -> String {
+    fn text<C: Code>(rows: &[(C, u64)], kmers: Option<KmerLength>) -> String {
         let mut out = Vec::new();
         push_rows(
             rows.iter().copied(),
@@ -116,27 +121,36 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    #[test]
-    fn every_length_of_kmer_is_written_as_the_kmer_writes_itself() {
-        for k in 1..=MAX_LENGTH {
+    fn every_length<C: Code>() {
+        const FIRST: u128 = 0x1b1b_e4e4_0123_4567_89ab_cdef_1b1b_e4e4;
+        for k in 1..=C::BASES {
             let length = KmerLength::new(k).unwrap();
-            let all = u64::MAX >> (64 - 2 * u32::from(k));
-            for code in [0, 1, 0x1b1b_e4e4_0123_4567, 0x9e37_79b9_7f4a_7c15, u64::MAX] {
-                let code = code & all;
-                let mut buffer = [0; MAX_LENGTH as usize];
-                let kmer = Kmer::from_code(code).text(length, &mut buffer).to_owned();
+            let used = !C::zeroed() >> length.unused::<C>();
+            for code in [0, 1, FIRST, 0x9e37_79b9_7f4a_7c15, u128::MAX] {
+                let code = C::of_number(code) & used;
+                let kmer = text_of(code, length);
                 for count in [0, 9, 10, 12345, u64::MAX] {
                     let row = text(&[(code, count)], Some(length));
                     assert_eq!(row, format!("{kmer}\t{count}\n"));
+                    assert!(row.len() <= most_row::<C>());
                 }
             }
         }
     }
 
     #[test]
+    fn every_length_of_kmer_is_written_base_by_base() {
+        every_length::<u64>();
+        every_length::<u128>();
+    }
+
+    #[test]
     fn numbers_are_decimal() {
-        let rows = [(0, u64::MAX), (u64::MAX, 0), (10, 100)];
+        let rows = [(0_u64, u64::MAX), (u64::MAX, 0), (10, 100)];
         let expected = "0\t18446744073709551615\n18446744073709551615\t0\n10\t100\n";
+        assert_eq!(text(&rows, None), expected);
+        let rows = [(u128::MAX, 7)];
+        let expected = "340282366920938463463374607431768211455\t7\n";
         assert_eq!(text(&rows, None), expected);
     }
 }

@@ -92,21 +92,26 @@ impl Values {
 
     /// Writes a number as text, which is read back as the same, and returns how many bytes that takes.
     pub fn put(self, bits: u64, text: &mut [u8]) -> usize {
-        let mut number = itoa::Buffer::new();
-        let digits = match self {
-            Self::Unsigned => number.format(bits),
-            Self::Signed => number.format(bits as i64),
+        match self {
+            Self::Unsigned => put_integer(bits, text),
+            Self::Signed => put_integer(bits as i64, text),
             Self::Float => {
                 let room = text.len();
                 let mut rest = &mut *text;
                 // There is room for any number.
                 let _ = write!(rest, "{:?}", f64::from_bits(bits));
-                return room - rest.len();
+                room - rest.len()
             }
-        };
-        text[..digits.len()].copy_from_slice(digits.as_bytes());
-        digits.len()
+        }
     }
+}
+
+/// Writes an integer in decimal, and returns how many bytes that takes.
+pub fn put_integer(number: impl itoa::Integer, text: &mut [u8]) -> usize {
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(number);
+    text[..digits.len()].copy_from_slice(digits.as_bytes());
+    digits.len()
 }
 
 /// An unsigned integer, decimal or hexadecimal.

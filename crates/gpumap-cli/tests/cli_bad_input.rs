@@ -60,7 +60,7 @@ fn control_characters_are_shown_and_not_obeyed() {
         (load("red\x1b"), &[r"red\u{1b}: the name must end in"]),
         (
             vec!["count-kmers", "-k", "\x1b[31m", "lambda.fa.gz"],
-            &["1 to 32"],
+            &["1 to 64"],
         ),
     ] {
         fails(&scene, &arguments, causes);
@@ -68,12 +68,12 @@ fn control_characters_are_shown_and_not_obeyed() {
 }
 
 #[test]
-fn k_from_1_to_32() {
+fn k_from_1_to_64() {
     let scene = lambda();
-    for k in ["0", "33", "-1", "21.0", "many", "300", ""] {
+    for k in ["0", "65", "-1", "21.0", "many", "300", ""] {
         let argument = format!("-k={k}");
         let arguments = ["count-kmers", "lambda.fa.gz", &argument, "-o", "out.tsv"];
-        fails(&scene, &arguments, &["-k", "1 to 32"]);
+        fails(&scene, &arguments, &["-k", "1 to 64"]);
     }
 }
 

@@ -205,7 +205,11 @@ fn queries_that_are_none() {
             &["a.gpumap", "7-mers", "-k asks for 8"],
         ),
         (&["a.bin", "ACGTACG"], &["how long its k-mers are", "-k"]),
-        (&["a.bin", "ACGTACG", "-k33"], &["1 to 32"]),
+        (&["a.bin", "ACGTACG", "-k65"], &["1 to 64"]),
+        (
+            &["a.bin", "ACGTACG", "-k33"],
+            &["a.bin has keys of 8 bytes", "longer ones 16"],
+        ),
         (&["none.gpumap", "ACGTACG"], &["cannot open none.gpumap"]),
         (
             &["bad.fa", "ACGTACG"],
@@ -439,5 +443,100 @@ fn databases_that_do_not_go_together() {
             causes,
         );
         fails(&scene, &[&["dump"], arguments].concat(), causes);
+    }
+}
+
+#[test]
+fn databases_of_more_than_32_bases() {
+    let scene = Scene::new()
+        .with("lambda.fa.gz", LAMBDA)
+        .with("reads.fq.gz", READS);
+    for k in ["33", "41", "63", "64"] {
+        let count = |input, rest: &[&str]| {
+            let arguments = [&["count-kmers", input, "-k", k, "-C", "--sorted"], rest].concat();
+            scene.succeed(&arguments)
+        };
+        let run = |arguments: &[&str]| scene.succeed(&[arguments, &["--sorted"]].concat());
+        let text = [count("lambda.fa.gz", &[]), count("reads.fq.gz", &[])];
+        count("lambda.fa.gz", &["-o", "a.gpumap"]);
+        count("reads.fq.gz", &["-o", "b.gpumap", "--histogram", "h.txt"]);
+        assert_eq!(run(&["dump", "a.gpumap"]), text[0]);
+        assert_eq!(run(&["dump", "b.gpumap", "-k", k]), text[1]);
+        let unsorted = scene.succeed(&["dump", "b.gpumap", "--histogram", "h2.txt", "-o", "b.csv"]);
+        assert_eq!(unsorted, "");
+        assert_eq!(sorted(&scene.read("b.csv")), text[1].replace('\t', ","));
+        assert_eq!(scene.read("h2.txt"), scene.read("h.txt"));
+        run(&["dump", "b.gpumap", "-o", "again.gpumap"]);
+        assert_eq!(scene.succeed(&["dump", "again.gpumap"]), text[1]);
+
+        let [a, b] = text.map(|text| counts_of(&text));
+        let both = || a.keys().filter(|kmer| b.contains_key(*kmer));
+        assert!(both().count() > 100 && a.keys().any(|kmer| !b.contains_key(kmer)));
+        let smaller = both().map(|kmer| (kmer.clone(), a[kmer].min(b[kmer])));
+        assert_eq!(
+            run(&["intersect", "a.gpumap", "b.gpumap"]),
+            text_of(smaller)
+        );
+        let only = a.iter().filter(|(kmer, _)| !b.contains_key(*kmer));
+        let only = only.map(|(kmer, &count)| (kmer.clone(), count));
+        assert_eq!(run(&["subtract", "a.gpumap", "b.gpumap"]), text_of(only));
+        let mut sum = a.clone();
+        for (kmer, count) in &b {
+            *sum.entry(kmer.clone()).or_default() += count;
+        }
+        assert_eq!(run(&["merge", "a.gpumap", "b.gpumap"]), text_of(sum));
+
+        // K-mers by themselves, and those of a file, in a table.
+        let (kmer, count) = b.iter().next_back().unwrap();
+        let absent = "A".repeat(kmer.len());
+        let found = scene.succeed(&["query", "b.gpumap", kmer, &absent]);
+        assert_eq!(found, format!("{kmer} {count}\n{absent} 0\n"));
+        let scene = Scene::new()
+            .with("b.gpumap", fs::read(scene.path("b.gpumap")).unwrap())
+            .with("q.fa", format!(">q\n{kmer}\n"));
+        let found = scene.succeed(&["query", "b.gpumap", "q.fa", &absent]);
+        assert_eq!(found, format!("{kmer} {count}\n{absent} 0\n"));
+    }
+}
+
+#[test]
+fn what_databases_of_more_than_32_bases_cannot_do() {
+    let scene = Scene::new().with("lambda.fa.gz", LAMBDA);
+    for (k, output) in [("33", "33.gpumap"), ("34", "34.gpumap"), ("7", "7.gpumap")] {
+        scene.succeed(&["count-kmers", "lambda.fa.gz", "-k", k, "-o", output]);
+    }
+    scene.succeed(&["dump", "7.gpumap", "-o", "7.bin"]);
+    for (arguments, causes) in [
+        (
+            &["dump", "33.gpumap", "-k34"][..],
+            &["33-mers", "-k asks for 34"][..],
+        ),
+        (
+            &["dump", "33.gpumap", "-o", "x.bin"],
+            &["x.bin", "more than 32 bases", ".gpumap"],
+        ),
+        (
+            &["dump", "33.gpumap", "-o", "x.parquet"],
+            &["x.parquet", "more than 32 bases"],
+        ),
+        (
+            &["merge", "33.gpumap", "34.gpumap"],
+            &["33-mers", "34-mers", "same k-mers"],
+        ),
+        (
+            &["merge", "33.gpumap", "7.gpumap"],
+            &["33-mers", "7-mers", "same k-mers"],
+        ),
+        (
+            &["intersect", "33.gpumap", "7.bin"],
+            &["7.bin has keys of 8 bytes"],
+        ),
+        (&["dump", "7.bin", "-k33"], &["7.bin has keys of 8 bytes"]),
+        (
+            &["load", "33.gpumap", "--dump", "-"],
+            &["33.gpumap", "keys of 16 bytes"],
+        ),
+    ] {
+        fails(&scene, arguments, causes);
     }
 }

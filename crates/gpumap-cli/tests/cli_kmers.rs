@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LAMBDA, READS, Scene, sorted};
+use common::{LAMBDA, READS, Scene, fails, sorted};
 use sha2::{Digest, Sha256};
 
 const DIGESTS: &str = include_str!("golden/digests.txt");
@@ -39,7 +39,7 @@ fn every_count_is_that_of_jellyfish() {
         assert_eq!(sha256(&counts), digest, "{line}");
         tables += 1;
     }
-    assert_eq!(tables, 24);
+    assert_eq!(tables, 40);
 }
 
 #[test]
@@ -114,12 +114,68 @@ fn the_same_whatever_the_way_in() {
 }
 
 #[test]
-fn every_bit_pattern_of_a_32_mer_is_a_key() {
-    let scene = Scene::new().with("t.fa", format!(">t\n{}\n", "T".repeat(34)));
-    let ts = scene.succeed(&["count-kmers", "t.fa", "-k", "32"]);
-    assert_eq!(ts, format!("{}\t3\n", "T".repeat(32)));
-    let canonical = scene.succeed(&["count-kmers", "t.fa", "-k", "32", "-C"]);
-    assert_eq!(canonical, format!("{}\t3\n", "A".repeat(32)));
+fn every_bit_pattern_is_a_key() {
+    for k in [32, 64] {
+        let scene = Scene::new().with("t.fa", format!(">t\n{}\n", "T".repeat(k + 2)));
+        let bases = k.to_string();
+        let ts = scene.succeed(&["count-kmers", "t.fa", "-k", &bases]);
+        assert_eq!(ts, format!("{}\t3\n", "T".repeat(k)));
+        let canonical = scene.succeed(&["count-kmers", "t.fa", "-k", &bases, "-C"]);
+        assert_eq!(canonical, format!("{}\t3\n", "A".repeat(k)));
+    }
+}
+
+#[test]
+fn kmers_of_more_than_32_bases_go_to_the_same_outputs() {
+    let scene = inputs();
+    let count = |rest: &[&str]| {
+        let arguments = [&["count-kmers", "reads.fq.gz", "-k41", "-C"], rest].concat();
+        scene.succeed(&arguments)
+    };
+    let all = count(&["--sorted"]);
+    let of = |line: &str| -> u64 { line.split('\t').nth(1).unwrap().trim_end().parse().unwrap() };
+    let lines = all.split_inclusive('\n');
+    let within: String = lines.filter(|line| (2..=9).contains(&of(line))).collect();
+    assert!(within.lines().count() > 100);
+    let outputs = ["--histogram", "h.txt", "--spectrum", "s.svg", "-o", "c.csv"];
+    count(&[&["-L2", "-U9", "--sorted"], &outputs[..]].concat());
+    assert_eq!(scene.read("c.csv"), within.replace('\t', ","));
+    assert_eq!(sorted(&count(&["-L2", "-U9"])), within);
+    assert!(scene.read("s.svg").contains("41-mer spectrum"));
+    let histogram = scene.read("h.txt");
+    let fields = |line: &str| -> [u64; 2] {
+        let (count, kmers) = line.split_once(' ').unwrap();
+        [count, kmers].map(|number| number.parse().unwrap())
+    };
+    let kmers: u64 = histogram.lines().map(|line| fields(line)[1]).sum();
+    assert_eq!(kmers, all.lines().count() as u64);
+    let distinct = all.lines().count().to_string();
+    assert_eq!(count(&["--capacity", &distinct, "--sorted"]), all);
+    for (rest, causes) in [
+        (
+            &["--capacity", "100"][..],
+            &["map of 100 pairs is full", "--capacity"][..],
+        ),
+        (
+            &["--devices", "cpu,cpu"],
+            &["41-mers", "one device", "--devices"],
+        ),
+        (
+            &["-o", "x.bin"],
+            &["x.bin", "more than 32 bases", ".gpumap"],
+        ),
+        (&["-o", "x.parquet"], &["x.parquet", "more than 32 bases"]),
+        (&["-o", "x", "--format", "bin"], &["more than 32 bases"]),
+    ] {
+        // Whatever is wrong with the input, it is not read before.
+        let input = if rest[0] == "--capacity" {
+            "reads.fq.gz"
+        } else {
+            "none.fa"
+        };
+        let arguments = [&["count-kmers", input, "-k41"], rest].concat();
+        fails(&scene, &arguments, causes);
+    }
 }
 
 #[test]

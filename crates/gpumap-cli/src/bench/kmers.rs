@@ -21,6 +21,7 @@ use super::reads::Reads;
 use crate::cli::{KmersArgs, Session};
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::kmer::KmerLength;
 use crate::output::{Destination, check_paths, commit_all};
 use crate::summary::{grouped, print_line};
 
@@ -82,7 +83,7 @@ pub fn run(args: &KmersArgs, session: &Session) -> Result<()> {
     let mut results = Vec::new();
     for format in [Format::Gpumap, Format::Tsv] {
         let run = median_run(args, session, &input, format, folder.path())?;
-        let steps = steps(&run, read, &rates, folder.path())?;
+        let steps = steps(&run, args.k, read, &rates, folder.path())?;
         show(&table(&run, &steps))?;
         results.push((run, steps));
     }
@@ -268,17 +269,24 @@ impl Run {
 }
 
 /// The steps that a run reported, which go on at the same time, each with its bound.
-fn steps(run: &Run, read: f64, rates: &Rates, folder: &Path) -> Result<Vec<Step>> {
+fn steps(
+    run: &Run,
+    length: KmerLength,
+    read: f64,
+    rates: &Rates,
+    folder: &Path,
+) -> Result<Vec<Step>> {
+    let code = if length.is_wide() { 16.0 } else { 8.0 };
     let bases = run.number("bases") as f64;
     let kmers = run.number("pairs") as f64;
     let write = bounds::write(&folder.join("bound"), run.bytes)?;
-    let pairs_back = 16.0 * run.number("distinct") as f64 / rates.back;
+    let pairs_back = (code + 8.0) * run.number("distinct") as f64 / rates.back;
     let bound = |step: &str| match step {
         // Whatever is done to the bytes, they are read.
         "read" | "parse" => Some(read),
         "copy" => Some(bases * PACKED / rates.there),
         // Each k-mer is written once and read once.
-        "map" => Some(kmers * 16.0 / rates.copy),
+        "map" => Some(kmers * 2.0 * code / rates.copy),
         "retrieve" => Some(pairs_back),
         "write" => Some(write),
         _ => None,

@@ -11,11 +11,13 @@ use gpumap::Merge;
 use super::args::{
     IntersectArgs, IntersectCounts, MergeArgs, MergeCounts, PairArgs, SubtractArgs, SubtractCounts,
 };
-use super::{Database, common_kind};
+use super::{Database, are_wide, common_kind};
 use crate::cli::{OutputArgs, Session};
 use crate::counts::{CountsOutput, Written};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::kind::KmerKind;
+use crate::kmer::Code;
 use crate::output::{check_paths, commit_all};
 use crate::progress::Progress;
 use crate::summary::Summary;
@@ -23,7 +25,12 @@ use crate::table::{Room, Table};
 
 impl Database {
     /// Puts all pairs into an empty table; returns how many there were. No key may come twice.
-    pub(super) fn load(&self, table: &mut Table, batch: usize, progress: &Progress) -> Result<u64> {
+    pub(super) fn load<C: Code>(
+        &self,
+        table: &mut Table<C>,
+        batch: usize,
+        progress: &Progress,
+    ) -> Result<u64> {
         let mut new = 0;
         let pairs = self.for_each_batch(batch, progress, |keys, values| {
             new += table.insert(keys, values)? as u64;
@@ -43,13 +50,26 @@ pub fn merge(args: &MergeArgs, session: &Session) -> Result<()> {
     let output = checked(&args.output, &paths)?;
     let open = |path: &&Path| Database::open(path, &args.read);
     let databases: Vec<Database> = paths.iter().map(open).collect::<Result<_>>()?;
-    let kind = common_kind(&databases, args.read.k)?;
+    match are_wide(&databases) {
+        false => merge_with::<u64>(args, &output, &databases, session),
+        true => merge_with::<u128>(args, &output, &databases, session),
+    }
+}
+
+fn merge_with<C: Code>(
+    args: &MergeArgs,
+    output: &CountsOutput,
+    databases: &[Database],
+    session: &Session,
+) -> Result<()> {
+    output.expect_room_for::<C>()?;
+    let kind = common_kind(databases, args.read.k.map(KmerKind::as_read))?;
     let engine = session.open()?;
     let progress = session.progress();
     let start = Instant::now();
-    let mut table = engine.table(Room::Growing { kinds: 1 << 64 });
+    let mut table: Table<C> = engine.table(Room::ANY);
     let mut pairs = 0;
-    for database in &databases {
+    for database in databases {
         pairs += database.for_each_batch(engine.batch(), &progress, |keys, values| {
             match args.counts {
                 MergeCounts::Sum => table.add(keys, values),
@@ -121,12 +141,27 @@ fn with_second(
         Database::open(&args.left, &args.read)?,
         Database::open(&args.right, &args.read)?,
     ];
-    let kind = common_kind(&both, args.read.k)?;
+    match are_wide(&both) {
+        false => combine_with::<u64>(job, args, &output, both, session, pick),
+        true => combine_with::<u128>(job, args, &output, both, session, pick),
+    }
+}
+
+fn combine_with<C: Code>(
+    job: &'static str,
+    args: &PairArgs,
+    output: &CountsOutput,
+    both: [Database; 2],
+    session: &Session,
+    pick: impl Fn(u64, Option<u64>) -> Option<u64>,
+) -> Result<()> {
+    output.expect_room_for::<C>()?;
+    let kind = common_kind(&both, args.read.k.map(KmerKind::as_read))?;
     let [left, right] = both;
     let engine = session.open()?;
     let progress = session.progress();
     let start = Instant::now();
-    let mut table = engine.table(Room::Growing { kinds: 1 << 64 });
+    let mut table: Table<C> = engine.table(Room::ANY);
     let batch = engine.batch();
     let mut pairs = right.load(&mut table, batch, &progress)?;
     let mut kept = (Vec::new(), Vec::new());
@@ -173,7 +208,7 @@ impl Run {
         self,
         written: Written,
         engine: &Engine,
-        table: &Table,
+        table: &Table<impl Code>,
         progress: &Progress,
         session: &Session,
     ) -> Result<()> {

@@ -1,13 +1,15 @@
 //! `gpumap dump`: a saved database as text, or in another format. It needs no device.
 
+use std::slice;
 use std::time::Instant;
 
-use super::Database;
 use super::args::DumpArgs;
+use super::{Database, common_kind};
 use crate::cli::Session;
 use crate::counts::CountsOutput;
 use crate::error::Result;
 use crate::kind::KmerKind;
+use crate::kmer::Code;
 use crate::output::{check_paths, commit_all};
 use crate::progress::Progress;
 use crate::summary::Summary;
@@ -19,15 +21,30 @@ const BATCH: usize = 1 << 21;
 pub fn dump(args: &DumpArgs, session: &Session) -> Result<()> {
     let output = CountsOutput::of(&args.counts)?;
     check_paths(&[&args.database], &output.destinations())?;
-    let start = Instant::now();
     let database = Database::open(&args.database, &args.read)?;
-    let asked = args.read.k.map(KmerKind::as_read);
-    let kind = database.label.or(asked);
+    match database.is_wide() {
+        false => dump_with::<u64>(args, &output, database, session),
+        true => dump_with::<u128>(args, &output, database, session),
+    }
+}
+
+fn dump_with<C: Code>(
+    args: &DumpArgs,
+    output: &CountsOutput,
+    database: Database,
+    session: &Session,
+) -> Result<()> {
+    output.expect_room_for::<C>()?;
+    let start = Instant::now();
+    let kind = common_kind(
+        slice::from_ref(&database),
+        args.read.k.map(KmerKind::as_read),
+    )?;
     let progress = session.progress();
     let mut pairs = 0;
     // The bar is that of reading.
     let written = output.write(kind, 0, u64::MAX, &Progress::hidden(), |take| {
-        pairs = database.for_each_batch(BATCH, &progress, take)?;
+        pairs = database.for_each_batch::<C>(BATCH, &progress, take)?;
         Ok(())
     })?;
     commit_all(written.staged)?;

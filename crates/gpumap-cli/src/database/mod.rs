@@ -18,7 +18,7 @@ use self::args::ReadArgs;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::kind::KmerKind;
-use crate::kmer::KmerLength;
+use crate::kmer::Code;
 use crate::pairs::{Input, for_each_batch};
 use crate::progress::Progress;
 use crate::saved;
@@ -30,6 +30,8 @@ struct Database {
     format: Format,
     /// Which k-mers it says that it has.
     label: Option<KmerKind>,
+    /// Bytes of a key.
+    key_bytes: u16,
 }
 
 impl Database {
@@ -47,9 +49,12 @@ impl Database {
         if length.is_none() {
             return Err(unsuitable());
         }
-        let label = match format {
-            Format::Gpumap => saved::label(&name, file)?,
-            _ => [0; 4],
+        let (label, key_bytes) = match format {
+            Format::Gpumap => {
+                let header = saved::header(&name, file)?;
+                (header.label, header.key_bytes)
+            }
+            _ => ([0; 4], size_of::<u64>() as u16),
         };
         let label = KmerKind::of_label(label);
         if let (Some(kind), Some(asked)) = (label, read.k)
@@ -62,7 +67,13 @@ impl Database {
             path,
             format,
             label,
+            key_bytes,
         })
+    }
+
+    /// Whether a `u64` is too short for its keys.
+    fn is_wide(&self) -> bool {
+        usize::from(self.key_bytes) > size_of::<u64>()
     }
 
     fn name(&self) -> String {
@@ -70,20 +81,20 @@ impl Database {
     }
 
     /// Hands all pairs to `take`, up to `batch` at a time; returns how many there are.
-    fn for_each_batch(
+    fn for_each_batch<C: Code>(
         &self,
         batch: usize,
         progress: &Progress,
-        mut take: impl FnMut(&[u64], &[u64]) -> Result<()>,
+        take: impl FnMut(&[C], &[u64]) -> Result<()>,
     ) -> Result<u64> {
         let input = Input::new(&self.path, Some(self.format));
-        for_each_batch(input, batch, progress, |[keys, values]| take(keys, values))
+        for_each_batch::<C, 2>(input, batch, progress, take)
     }
 }
 
-/// Which k-mers databases have that are to be combined, where that is known. They must agree; those that do not say
-/// it are of `asked` bases.
-fn common_kind(databases: &[Database], asked: Option<KmerLength>) -> Result<Option<KmerKind>> {
+/// Which k-mers databases have, where that is known. They must agree; those that do not say it have those that are
+/// `asked` for.
+fn common_kind(databases: &[Database], asked: Option<KmerKind>) -> Result<Option<KmerKind>> {
     let labels = databases
         .iter()
         .filter_map(|database| Some((database, database.label?)));
@@ -96,5 +107,21 @@ fn common_kind(databases: &[Database], asked: Option<KmerLength>) -> Result<Opti
         });
     }
     let labelled = databases.iter().find_map(|database| database.label);
-    Ok(labelled.or(asked.map(KmerKind::as_read)))
+    let kind = labelled.or(asked);
+    let is_wide = kind.map_or_else(|| are_wide(databases), |kind| kind.length.is_wide());
+    match databases
+        .iter()
+        .find(|database| database.is_wide() != is_wide)
+    {
+        Some(other) => Err(Error::OtherKeys {
+            name: other.name(),
+            found: other.key_bytes,
+        }),
+        None => Ok(kind),
+    }
+}
+
+/// Whether a `u64` is too short for keys of databases.
+fn are_wide(databases: &[Database]) -> bool {
+    databases.iter().any(Database::is_wide)
 }

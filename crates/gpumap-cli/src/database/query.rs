@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::time::Instant;
 
-use super::Database;
 use super::args::QueryArgs;
+use super::{Database, common_kind};
 use crate::cli::Session;
 use crate::emit::{Content, PairWriter, Rows};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::kind::KmerKind;
-use crate::kmer::{Kmer, Strand, kmers_of};
+use crate::kmer::{Code, Strand, kmers_of};
 use crate::output::{Destination, check_paths, commit_all};
 use crate::pipeline::{Packed, Pipeline, Settings};
 use crate::progress::Progress;
@@ -28,14 +28,14 @@ use crate::table::{Room, Table};
 const BATCH: usize = 1 << 16;
 
 /// What is looked up.
-enum Query {
-    Kmer(u64),
+enum Query<C> {
+    Kmer(C),
     File(Source),
 }
 
-impl Query {
+impl<C: Code> Query<C> {
     fn of_text(text: &str, kind: KmerKind) -> Result<Self> {
-        let mut kmers = kmers_of(text.as_bytes(), kind.length, kind.strand).map(Kmer::code);
+        let mut kmers = kmers_of(text.as_bytes(), kind.length, kind.strand);
         if text.len() == kind.length.get()
             && let Some(code) = kmers.next()
         {
@@ -53,12 +53,12 @@ impl Query {
 }
 
 /// Hands the k-mers of a file to `take`, in their order.
-fn for_each_kmer(
+fn for_each_kmer<C: Code>(
     source: &Source,
     kind: KmerKind,
     engine: &Engine,
     progress: &Progress,
-    mut take: impl FnMut(&[u64]) -> Result<()>,
+    mut take: impl FnMut(&[C]) -> Result<()>,
 ) -> Result<()> {
     let settings = Settings {
         device: engine.device().clone(),
@@ -80,16 +80,16 @@ fn for_each_kmer(
 }
 
 /// Where counts are looked up.
-enum Counts {
+enum Counts<C: Code> {
     /// Those that were looked for.
-    Few(HashMap<u64, u64>),
+    Few(HashMap<C, u64>),
     /// All of them.
-    All(Table),
+    All(Table<C>),
 }
 
-impl Counts {
+impl<C: Code> Counts<C> {
     /// The counts of these k-mers, 0 of those that are not there.
-    fn of(&mut self, codes: &[u64]) -> Result<Vec<u64>> {
+    fn of(&mut self, codes: &[C]) -> Result<Vec<u64>> {
         Ok(match self {
             Self::Few(counts) => {
                 let count = |code| counts.get(code).copied().unwrap_or(0);
@@ -113,24 +113,37 @@ pub fn query(args: &QueryArgs, session: &Session) -> Result<()> {
         let path = args.output.clone();
         return Err(Error::UnsuitableFormat { path, format });
     }
-    let start = Instant::now();
     let database = Database::open(&args.database, &args.read)?;
+    match database.is_wide() {
+        false => query_with::<u64>(args, &output, format, database, session),
+        true => query_with::<u128>(args, &output, format, database, session),
+    }
+}
+
+fn query_with<C: Code>(
+    args: &QueryArgs,
+    output: &Destination,
+    format: Option<Format>,
+    database: Database,
+    session: &Session,
+) -> Result<()> {
+    let start = Instant::now();
     let strand = match args.canonical {
         true => Strand::Canonical,
         false => Strand::AsRead,
     };
     let asked = args.read.k.map(|length| KmerKind { length, strand });
-    let kind = database.label.or(asked).ok_or(Error::UnknownKmers)?;
+    let kind = common_kind(slice::from_ref(&database), asked)?.ok_or(Error::UnknownKmers)?;
     let mut queries = Vec::new();
     for text in &args.queries {
-        queries.push(Query::of_text(text, kind)?);
+        queries.push(Query::<C>::of_text(text, kind)?);
     }
     let named = args.sequence.iter();
     queries.extend(named.map(|path| Query::File(Source::from_argument(path))));
     let files: Vec<PathBuf> = queries.iter().filter_map(path_of).collect();
     let mut inputs = vec![args.database.as_path()];
     inputs.extend(files.iter().map(PathBuf::as_path));
-    check_paths(&inputs, &[&output])?;
+    check_paths(&inputs, &[output])?;
 
     let progress = session.progress();
     let engine = match files.is_empty() {
@@ -153,7 +166,7 @@ pub fn query(args: &QueryArgs, session: &Session) -> Result<()> {
     let batch = engine.as_ref().map_or(BATCH, Engine::batch);
     let mut waiting = Vec::new();
     let mut found = 0;
-    let mut answer = |codes: &mut Vec<u64>| -> Result<()> {
+    let mut answer = |codes: &mut Vec<C>| -> Result<()> {
         let counts = counts.of(codes)?;
         found += counts.iter().filter(|&&count| count > 0).count() as u64;
         // The bar is that of reading.
@@ -201,7 +214,7 @@ pub fn query(args: &QueryArgs, session: &Session) -> Result<()> {
     Ok(())
 }
 
-fn path_of(query: &Query) -> Option<PathBuf> {
+fn path_of<C>(query: &Query<C>) -> Option<PathBuf> {
     match query {
         Query::File(Source::File(path)) => Some(path.clone()),
         Query::File(Source::Stdin) => Some("-".into()),
@@ -210,14 +223,18 @@ fn path_of(query: &Query) -> Option<PathBuf> {
 }
 
 /// The counts of some k-mers, and how many pairs the database has.
-fn few(database: &Database, queries: &[Query], progress: &Progress) -> Result<(Counts, u64)> {
-    let mut wanted: HashMap<u64, u64> = HashMap::new();
+fn few<C: Code>(
+    database: &Database,
+    queries: &[Query<C>],
+    progress: &Progress,
+) -> Result<(Counts<C>, u64)> {
+    let mut wanted = HashMap::new();
     for query in queries {
         if let Query::Kmer(code) = query {
             wanted.insert(*code, 0);
         }
     }
-    let pairs = database.for_each_batch(BATCH, progress, |keys, values| {
+    let pairs = database.for_each_batch(BATCH, progress, |keys: &[C], values| {
         for (key, &value) in keys.iter().zip(values) {
             if let Some(count) = wanted.get_mut(key) {
                 *count = value;
@@ -229,8 +246,12 @@ fn few(database: &Database, queries: &[Query], progress: &Progress) -> Result<(C
 }
 
 /// All counts, and how many pairs the database has.
-fn all(database: &Database, engine: &Engine, progress: &Progress) -> Result<(Counts, u64)> {
-    let mut table = engine.table(Room::Growing { kinds: 1 << 64 });
+fn all<C: Code>(
+    database: &Database,
+    engine: &Engine,
+    progress: &Progress,
+) -> Result<(Counts<C>, u64)> {
+    let mut table = engine.table(Room::ANY);
     let pairs = database.load(&mut table, engine.batch(), progress)?;
     Ok((Counts::All(table), pairs))
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::kmer::{BREAK, KmerLength, Kmers, Strand, kmers_of};
+use crate::kmer::{BREAK, KmerLength, Kmers, MAX_LENGTH, Strand, kmers_of};
 use crate::pieces::{CutError, Cutter};
 use gpumap::Device;
 use needletail::errors::ParseErrorKind;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 struct Gathered {
     size: usize,
     length: KmerLength,
-    kmers: Vec<u64>,
+    kmers: Vec<u128>,
 }
 
 impl Blocks for Gathered {
@@ -21,8 +21,8 @@ impl Blocks for Gathered {
     }
 
     fn full(&mut self, block: Block) -> Result<(), ()> {
-        let kmers = Kmers::of_codes(block.codes(), self.length, Strand::AsRead);
-        self.kmers.extend(kmers.map(|kmer| kmer.code()));
+        let kmers = Kmers::<_, u128>::of_codes(block.codes(), self.length, Strand::AsRead);
+        self.kmers.extend(kmers);
         Ok(())
     }
 }
@@ -32,7 +32,7 @@ enum Outcome {
     Read {
         records: u64,
         bases: u64,
-        kmers: Vec<u64>,
+        kmers: Vec<u128>,
     },
     Failed(ParseError),
     TooLong(u64),
@@ -42,7 +42,7 @@ enum Outcome {
 fn in_pieces(bytes: &[u8], size: usize, k: u8, most: u64) -> Outcome {
     let length = KmerLength::new(k).unwrap();
     let mut blocks = Gathered {
-        size: size.clamp(64, 1000),
+        size: size.clamp(128, 1000),
         length,
         kmers: Vec::new(),
     };
@@ -105,7 +105,7 @@ fn whole(bytes: &[u8], k: u8) -> Outcome {
         let sequence = record.seq();
         records += 1;
         bases += sequence.len() as u64;
-        kmers.extend(kmers_of(&sequence, length, Strand::AsRead).map(|kmer| kmer.code()));
+        kmers.extend(kmers_of::<u128>(&sequence, length, Strand::AsRead));
     }
     kmers.sort_unstable();
     Outcome::Read {
@@ -123,7 +123,7 @@ fn pieces_that_end_at_every_byte() {
     let fastq = b"@a b\nACGTTACGATTNA\n+\n@@@@@@@+@@@@@\n@b\nGGCAT\n+b\n@IIII\r\n@c\r\n\r\n+\n\n@d\nAC\n+\nII";
     for text in [&fasta[..], fastq] {
         for len in 0..text.len() {
-            for k in [1, 2, 3, 7, 32] {
+            for k in [1, 2, 3, 7, 32, 40] {
                 let text = &text[..len];
                 let expected = whole(text, k);
                 for size in 1..=len + 1 {
@@ -139,7 +139,7 @@ proptest! {
     fn fasta_is_what_needletail_reads(
         text in ">[ab> \n]{0,9}\n([ACGTacgt]{0,40}[NRx>\r -]?\r?\n{0,3}(>[a-z>]{0,5}\r?\n)?){0,12}",
         size in 1usize..200,
-        k in 1u8..=32,
+        k in 1..=MAX_LENGTH,
     ) {
         let text = text.as_bytes();
         prop_assert_eq!(in_pieces(text, size, k, NO_LIMIT), whole(text, k));
@@ -150,7 +150,7 @@ proptest! {
         records in prop::collection::vec(("@[a ]{0,3}", "[ACGTN]{0,90}", "[+@IH]", 0u8..40), 0..9),
         end in "\n{0,6}@?[ACGT]{0,9}(\n[+A]?)?",
         size in 1usize..200,
-        k in 1u8..=32,
+        k in 1..=MAX_LENGTH,
     ) {
         let mut text = String::from("@r\nACGT\n+\n@@@@\n");
         for (name, letters, quality, break_it) in records {

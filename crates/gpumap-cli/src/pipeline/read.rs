@@ -49,7 +49,7 @@ impl FileRange {
 }
 
 /// Reads one input after the other.
-pub(super) struct ReadThread {
+pub(super) struct ReadThread<C> {
     pub sources: Vec<Source>,
     /// The first that no thread has begun.
     pub next: Arc<AtomicUsize>,
@@ -59,14 +59,14 @@ pub(super) struct ReadThread {
     pub bar: ByteBar,
     pub jobs: Sender<(usize, Job)>,
     pub spare: Receiver<Vec<u8>>,
-    pub messages: Sender<Message>,
+    pub messages: Sender<Message<C>>,
     pub busy: Arc<Busy>,
 }
 
 /// The caller takes no more.
 struct Stopped;
 
-impl ReadThread {
+impl<C> ReadThread<C> {
     pub fn run(self) {
         loop {
             let input = self.next.fetch_add(1, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender};
 use super::read::{Job, not_sequences};
 use super::{Busy, Message, Packed, Settings, timed};
 use crate::error::{Error, Result};
-use crate::kmer::{Kmer, Kmers};
+use crate::kmer::{Code, Kmers};
 use crate::packed::Block;
 use crate::parse::{Blocks, Failure, Parsed, parse};
 use crate::pieces::Piece;
@@ -17,16 +17,16 @@ use crate::progress::ByteBar;
 use crate::source::Source;
 
 /// Parses pieces of any input.
-pub(super) struct ParseThread {
+pub(super) struct ParseThread<C> {
     pub jobs: Receiver<(usize, Job)>,
     pub spare: Sender<Vec<u8>>,
     pub sources: Vec<Source>,
     pub bar: ByteBar,
     pub busy: Arc<Busy>,
-    pub blocks: PooledBlocks,
+    pub blocks: PooledBlocks<C>,
 }
 
-impl ParseThread {
+impl<C: Code> ParseThread<C> {
     pub fn run(mut self) {
         let mut own = Vec::new();
         while let Ok((input, job)) = self.jobs.recv() {
@@ -85,19 +85,19 @@ impl ParseThread {
 }
 
 /// Blocks that go round.
-pub(super) struct PooledBlocks {
+pub(super) struct PooledBlocks<C> {
     pub settings: Settings,
     pub empty: Receiver<Block>,
     pub give_back: Sender<Block>,
-    pub spare_kmers: Receiver<Vec<u64>>,
+    pub spare_kmers: Receiver<Vec<C>>,
     pub made: Arc<AtomicUsize>,
     pub most: usize,
-    pub messages: Sender<Message>,
+    pub messages: Sender<Message<C>>,
     /// For how long this thread has waited here.
     pub waited: Duration,
 }
 
-impl PooledBlocks {
+impl<C> PooledBlocks<C> {
     fn waiting<T>(&mut self, wait: impl FnOnce(&Self) -> Option<T>) -> Result<T, Option<Error>> {
         let start = Instant::now();
         let outcome = wait(self);
@@ -106,7 +106,7 @@ impl PooledBlocks {
     }
 }
 
-impl Blocks for PooledBlocks {
+impl<C: Code> Blocks for PooledBlocks<C> {
     /// `None` if the caller takes no more.
     type Error = Option<Error>;
 
@@ -131,8 +131,8 @@ impl Blocks for PooledBlocks {
                 let mut kmers = self.spare_kmers.try_recv().unwrap_or_default();
                 kmers.clear();
                 kmers.reserve(block.len());
-                let made = Kmers::of_codes(block.codes(), self.settings.length, strand);
-                kmers.extend(made.map(Kmer::code));
+                let length = self.settings.length;
+                kmers.extend(Kmers::<_, C>::of_codes(block.codes(), length, strand));
                 block.clear();
                 let _ = self.give_back.send(block);
                 Packed::Kmers(kmers)

@@ -44,7 +44,7 @@ count() { # input k [-C]: every k-mer with its count, as sorted text
 
 echo "# input k strands k-mers sha256" > digests.txt
 for input in "$lambda" reads.fq.gz; do
-    for k in 1 2 15 21 31 32; do
+    for k in 1 2 15 21 31 32 33 41 63 64; do
         for canonical in "" -C; do
             count "$input" "$k" $canonical > "$scratch/sorted"
             echo "$(basename "$input") $k ${canonical:-as-read}" \
