@@ -35,6 +35,8 @@ kernel_args! {
         pub n: u64,
         /// Which rows are updated: [`NEW_ROWS`], [`OTHER_ROWS`] or both.
         pub which: u32,
+        /// Rows from this one on are updated only where they are said to be new.
+        pub first_new: u32,
         /// How those of other rows are; a new row gets the value.
         pub update: Update,
     }
@@ -130,7 +132,8 @@ unsafe fn update<V: Bits>(args: &RowUpdateArgs) {
             let mut old = V::of(args.default);
             if row != NO_ROW {
                 let is_new = !args.new.is_null() && mem::load(args.new.wrapping_add(i)) != 0;
-                if args.which >> u32::from(is_new) & 1 != 0 {
+                let is_left_out = !is_new && row >= args.first_new;
+                if args.which >> u32::from(is_new) & 1 != 0 && !is_left_out {
                     let value = if args.values.is_null() {
                         V::of(args.value)
                     } else {

@@ -102,6 +102,7 @@ impl Column {
             default: 0,
             n: n as u64,
             which: 0,
+            first_new: NO_ROW,
             update: Update::Replace,
         }
     }
@@ -335,8 +336,14 @@ impl Core {
         if let Some(grown) = grown {
             *values = grown;
         }
+        // A new key gets its first value, unless all are merged.
+        let first_new = match batch.kind {
+            Kind::Merge(Update::Replace) => used as u32,
+            _ => NO_ROW,
+        };
         let update = RowUpdateArgs {
             new,
+            first_new,
             values: given,
             value: batch.values.same(),
             ..values.update(rows, n)
