@@ -250,6 +250,9 @@ fn random_operations() {
                 }
             }
             oracle.assert_same(&map);
+            if step % 4 != 0 {
+                continue;
+            }
             let probes = keys::<K>(0..of + 40);
             let expected: Vec<Option<u64>> = probes.iter().map(|key| oracle.get(key)).collect();
             assert_eq!(options(map.get(&probes).unwrap()), expected, "step {step}");
