@@ -60,7 +60,7 @@ enum Command {
     BenchReport(bench_report::Options),
     /// Run small configurations of the map under many interleavings.
     Explore(explore::Options),
-    /// Run product tests under a sanitizer of the compiler.
+    /// Run product tests under ThreadSanitizer.
     Sanitize(sanitize::Options),
     /// Fuzz the readers of files and command lines.
     Fuzz(fuzz::Options),

@@ -1,4 +1,4 @@
-//! `cargo xtask sanitize`: the product tests on the native CPU back end, compiled with a sanitizer of LLVM, which the stable
+//! `cargo xtask sanitize`: the product tests on the native CPU back end, compiled with ThreadSanitizer, which the stable
 //! toolchain comes with and does not yet offer. The standard library is compiled with it too, or its locks would not be seen:
 //! from the component `rust-src` of rustup.
 
@@ -14,31 +14,15 @@ use crate::workspace::Workspace;
 const TESTS: &str = "concurrency:: growth_threads:: rows::beside rows::collisions rows::groups arena::threads \
                      sharded::batches wide::";
 
-/// What to look for.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Sanitizer {
-    /// Accesses of several threads of which none is ordered before the other.
-    Thread,
-    /// Accesses outside of allocations, and memory that is never freed.
-    Address,
-}
-
 /// How.
 #[derive(clap::Args)]
 pub struct Options {
-    /// What to look for.
-    #[arg(value_enum, default_value = "thread")]
-    sanitizer: Sanitizer,
     /// Names of tests, or parts of them; without any, those of threads.
     tests: Vec<String>,
 }
 
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let name = match options.sanitizer {
-        Sanitizer::Thread => "thread",
-        Sanitizer::Address => "address",
-    };
     let version = process::probe(Command::new("rustc").arg("-vV")).context("no rustc")?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.context("rustc does not say its host")?;
@@ -52,14 +36,14 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             "gpumap-tests",
         ])
         .args(["--test", "conformance", "--target", host, "--target-dir"])
-        .arg(workspace.target.join(format!("sanitize-{name}")))
+        .arg(workspace.target.join("sanitize-thread"))
         .args([
             "--config",
             "profile.dev.package.gpumap-tests.debug=false",
             "--",
         ])
         .env("RUSTC_BOOTSTRAP", "1")
-        .env("RUSTFLAGS", format!("-Zsanitizer={name}"))
+        .env("RUSTFLAGS", "-Zsanitizer=thread")
         .env("TSAN_OPTIONS", "halt_on_error=1 second_deadlock_stack=1")
         .env("GPUMAP_TEST_DEVICE", "cpu");
     match &options.tests[..] {

@@ -99,6 +99,12 @@ pub(crate) fn host_collect<T>(elements: impl IntoIterator<Item = T>) -> Result<V
     Ok(vec)
 }
 
+/// Keeps the elements at some places.
+pub(crate) fn retain_at<T>(elements: &mut Vec<T>, is_kept: impl Fn(usize) -> bool) {
+    let mut at = 0..;
+    elements.retain(|_| at.next().is_some_and(&is_kept));
+}
+
 /// Adds an element to a vector, or says that the host has no memory for more.
 pub(crate) fn host_push<T>(vec: &mut Vec<T>, element: T) -> Result<()> {
     if vec.len() == vec.capacity() {

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::stream::Stream;
 pub(crate) use host::{
     HOST_ALIGN, HostBlock, block as host_block, host_collect, host_memory, host_push, host_vec,
-    host_zeroed, refused as host_is_full,
+    host_zeroed, refused as host_is_full, retain_at,
 };
 pub(crate) use large_pages::LARGE_PAGE;
 

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::input::Source;
 use crate::lock::Lock;
 use crate::map::{Batch, Chunk, Kind, Outputs};
-use crate::memory::{host_collect, host_push, host_zeroed};
+use crate::memory::{host_collect, host_push, host_zeroed, retain_at};
 use crate::output::Output;
 use crate::persist::chunk_pairs;
 use crate::poison;
@@ -695,10 +695,4 @@ impl Core {
         self.poisoned.store(false, Ordering::Release);
         Ok(())
     }
-}
-
-/// Keeps the elements at some places.
-fn retain_at<T>(elements: &mut Vec<T>, is_kept: impl Fn(usize) -> bool) {
-    let mut at = 0..;
-    elements.retain(|_| at.next().is_some_and(&is_kept));
 }

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::file::Header;
 #[cfg(doc)]
 use crate::map::MapBuilder;
-use crate::memory::{host_collect, host_zeroed};
+use crate::memory::{host_collect, host_zeroed, retain_at};
 use crate::persist::{self, Stored};
 
 /// # Dump in chunks
@@ -66,12 +66,6 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         }
         Ok(Chunk::of((keys, values)))
     }
-}
-
-/// Keeps the elements at some places.
-fn retain_at<T>(elements: &mut Vec<T>, is_kept: impl Fn(usize) -> bool) {
-    let mut at = 0..;
-    elements.retain(|_| at.next().is_some_and(&is_kept));
 }
 
 /// # Save and load
