@@ -30,16 +30,15 @@ trait Contents<K: Key, V: Pod>: Execute<K, V> + Sized {
     fn load_bytes(on: &Self::On, bytes: &[u8]) -> Result<Self>;
 }
 
-/// For maps of one device.
+/// For maps of one device, of which the first gives chunks out.
 macro_rules! contents {
-    ($map:ident<$k:ident, $v:ident>: $($bound:tt)*) => {
+    ($each:expr; $map:ident<$k:ident, $v:ident>: $($bound:tt)*) => {
         impl<$k: Key, $v: $($bound)*> Contents<$k, $v> for $map<$k, $v> {
             type On = Device;
 
             fn chunks_of(&mut self, pairs: usize, take: &mut dyn FnMut(&Chunk<$k, $v>)) {
-                for chunk in self.chunks(pairs) {
-                    take(&chunk.unwrap());
-                }
+                let each: fn(&mut Self, usize, &mut dyn FnMut(&Chunk<$k, $v>)) = $each;
+                each(self, pairs, take);
             }
 
             fn save_at(&self, path: &Path) -> Result<u64> {
@@ -63,39 +62,16 @@ macro_rules! contents {
     };
 }
 
-contents!(Map<K, V>: Value);
-contents!(ArenaMap<K, V>: Pod + Send + Sync);
-contents!(ChainedMap<K, V>: Value<Bits = K::Bits>);
-
-impl<K: Key, V: Value> Contents<K, V> for WideMap<K, V> {
-    type On = Device;
-
-    fn chunks_of(&mut self, pairs: usize, take: &mut dyn FnMut(&Chunk<K, V>)) {
-        let take = |chunk: &Chunk<K, V>| {
-            take(chunk);
-            Ok(())
-        };
-        self.for_each_chunk(pairs, take).unwrap();
-    }
-
-    fn save_at(&self, path: &Path) -> Result<u64> {
-        self.save(path)
-    }
-
-    fn saved_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.save_to(&mut bytes).unwrap();
-        bytes
-    }
-
-    fn load_at(on: &Device, path: &Path) -> Result<Self> {
-        Self::load(on, path)
-    }
-
-    fn load_bytes(on: &Device, bytes: &[u8]) -> Result<Self> {
-        Self::builder(on).load_from(bytes)
-    }
-}
+contents!(|map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())); Map<K, V>: Value);
+contents!(|map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())); ArenaMap<K, V>: Pod + Send + Sync);
+contents!(|map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())); ChainedMap<K, V>: Value<Bits = K::Bits>);
+contents!(|map, pairs, take| {
+    let take = |chunk: &Chunk<K, V>| {
+        take(chunk);
+        Ok(())
+    };
+    map.for_each_chunk(pairs, take).unwrap();
+}; WideMap<K, V>: Value);
 
 impl<K: Key, V: Value> Contents<K, V> for ShardedMap<K, V> {
     type On = Ranks;
