@@ -5,38 +5,74 @@ use gpumap_simt::mask::LaneMask;
 use gpumap_simt::{U64x2, kernel, kernel_args, mem, thread, warp};
 
 use super::key::{Hash, Unit};
-use super::slot::RowSlot;
+use super::slot::{NO_SLOT, RowSlot};
 use super::view::{BUCKET_SLOTS, RowView};
 
 kernel_args! {
     /// Arguments of a claim: blocks of [`THREADS`](super::THREADS), a thread for each key. No other insert runs.
     pub struct RowClaimArgs {
-        /// The slots, with room for `n` keys more than there are rows.
+        /// The slots, with room for as many keys more as the batch has, or if `claimed` is not null, for any number.
         pub view: RowView,
         /// The keys of the batch.
         pub batch: *const u8,
-        /// How many, up to [`MOST_KEYS`](super::MOST_KEYS).
+        /// The place of the first key to claim for: a multiple of [`THREADS`](super::THREADS).
+        pub from: u64,
+        /// The place after the last one, up to [`MOST_KEYS`](super::MOST_KEYS).
         pub n: u64,
-        /// Out: for each key its slot.
+        /// Out: for each key its slot, or [`NO_SLOT`] if it has a row.
         pub found: *mut u32,
+        /// Out: for each key that has a row this one; may be null.
+        pub rows: *mut u32,
         /// Out: one bit for each key, which says whether it is an owner. Zero before.
         pub owners: *mut u32,
+        /// Added to: how many slots were claimed; may be null.
+        pub claimed: *mut u64,
+        /// With more claims than this, the launch has failed: keys whose walk is long give up. Without `claimed` it is not
+        /// looked at.
+        pub most: u64,
     }
 }
 
+/// Buckets after which a walk looks whether the slots are too full.
+const LONG_WALK: u32 = 4;
+
+/// Buckets after which a walk says so itself: one of as many is not to be expected of slots that have room.
+const LONGEST_WALK: u32 = 64;
+
+/// What a claim comes to.
+#[derive(Clone, Copy)]
+struct Claimed {
+    /// The slot, or [`NO_SLOT`].
+    at: u32,
+    /// Whether the place is its owner now.
+    owns: bool,
+    /// Whether the slot was empty.
+    is_new: bool,
+}
+
+impl Claimed {
+    /// It was given up.
+    const NOTHING: Self = Self {
+        at: 0,
+        owns: false,
+        is_new: false,
+    };
+}
+
 impl RowClaimArgs {
-    /// Finds or claims the slot of the key at place `i`. Returns it, and whether the place is its owner now: another one
-    /// that is lower may take it over, and turns the bit of `i` then.
+    /// Finds or claims the slot of the key at place `i`. Of places of one key that is lower takes a claim over, and turns the
+    /// bit of the one that had it.
     ///
     /// # Safety
     /// See [`RowClaimArgs`]; `i` is below `n`, and `hash` that of its key.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn claim<U: Unit>(&self, i: u32, hash: Hash) -> (u32, bool) {
+    unsafe fn claim<U: Unit>(&self, i: u32, hash: Hash) -> Claimed {
         let view = &self.view;
         let tag = hash.tag();
         let mut bucket = hash.home(view.buckets);
-        // The loops end: there is an empty slot, and places of a claim fall.
+        let mut walked = 0;
+        // The loops end: there is an empty slot, or the walk is given up; and places of a claim fall.
         // SAFETY: slots and keys are those of the arguments.
         unsafe {
             loop {
@@ -50,16 +86,60 @@ impl RowClaimArgs {
                     if held == RowSlot::EMPTY {
                         held = view.exchange(at, held, RowSlot::claim_of(tag, i));
                         if held == RowSlot::EMPTY {
-                            return (at, true);
+                            let (owns, is_new) = (true, true);
+                            return Claimed { at, owns, is_new };
                         }
                     }
                     if held.tag() == tag && self.is_key_of::<U>(held, i) {
-                        return (at, self.settle(at, held, i));
+                        let (mut at, mut owns) = (at, false);
+                        if held.has_no_row() {
+                            owns = self.settle(at, held, i);
+                        } else {
+                            self.tell(i, held.number());
+                            at = NO_SLOT;
+                        }
+                        let is_new = false;
+                        return Claimed { at, owns, is_new };
                     }
                     left &= left - 1;
                 }
                 bucket = view.next(bucket);
+                walked += 1;
+                if walked >= LONG_WALK && !self.claimed.is_null() && self.gives_up(walked) {
+                    return Claimed::NOTHING;
+                }
             }
+        }
+    }
+
+    /// Whether a walk of so many buckets is given up, since there are more claims than there may be. One of
+    /// [`LONGEST_WALK`] makes it so.
+    ///
+    /// # Safety
+    /// As for [`claim`](Self::claim); claims are counted.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn gives_up(&self, walked: u32) -> bool {
+        // SAFETY: a counter, which is accessed atomically.
+        unsafe {
+            if walked >= LONGEST_WALK {
+                atomic::fetch_add(self.claimed, self.most + 1, Relaxed);
+                return true;
+            }
+            atomic::load(self.claimed, Relaxed) > self.most
+        }
+    }
+
+    /// Counts slots that were claimed.
+    ///
+    /// # Safety
+    /// As for [`claim`](Self::claim).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn count(&self, claims: u32) {
+        if !self.claimed.is_null() {
+            // SAFETY: a counter, which is accessed atomically.
+            unsafe { atomic::fetch_add(self.claimed, u64::from(claims), Relaxed) };
         }
     }
 
@@ -82,6 +162,18 @@ impl RowClaimArgs {
         unsafe { view.are_equal(view.key_in::<U>(keys, held.number()), key) }
     }
 
+    /// Says which row a key has.
+    ///
+    /// # Safety
+    /// As for [`claim`](Self::claim); the place is one thread's.
+    #[inline(always)]
+    unsafe fn tell(&self, i: u32, row: u32) {
+        if !self.rows.is_null() {
+            // SAFETY: a place of the batch.
+            unsafe { mem::store(self.rows.wrapping_add(i as usize), row) };
+        }
+    }
+
     /// Takes a claim of the same key over, if place `i` comes before its own. Returns whether it did.
     ///
     /// # Safety
@@ -89,7 +181,8 @@ impl RowClaimArgs {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn settle(&self, at: u32, mut held: RowSlot, i: u32) -> bool {
-        while held.has_no_row() && held.number() > i {
+        // Nothing gives rows to claims meanwhile.
+        while held.number() > i {
             let mine = RowSlot::claim_of(held.tag(), i);
             // SAFETY: a slot, and a place of the batch.
             unsafe {
@@ -129,19 +222,20 @@ unsafe fn claim<U: Unit>(args: &RowClaimArgs) {
         // SAFETY: passed on.
         return unsafe { natively::<U>(args) };
     }
-    let i = thread::index();
-    let mut owns = false;
-    // SAFETY: keys of the batch; all lanes of the warp come to the vote. Places of a warp share a word.
+    let i = args.from + thread::index();
+    let mut claimed = Claimed::NOTHING;
+    // SAFETY: keys of the batch; all lanes of the warp come to the votes. Places of a warp share a word.
     unsafe {
         if i < args.n {
             let key = args.view.key_in::<U>(args.batch, i as u32);
-            let (found, owner) = args.claim::<U>(i as u32, args.view.hash(key));
-            mem::store(args.found.wrapping_add(i as usize), found);
-            owns = owner;
+            claimed = args.claim::<U>(i as u32, args.view.hash(key));
+            mem::store(args.found.wrapping_add(i as usize), claimed.at);
         }
-        let owners = warp::warp_vote_ballot(LaneMask::FULL, owns);
+        let owners = warp::warp_vote_ballot(LaneMask::FULL, claimed.owns);
+        let new = warp::warp_vote_ballot(LaneMask::FULL, claimed.is_new);
         if warp::lane_id() == 0 && !owners.is_empty() {
             args.turn(i as u32 / warp::SIZE, owners.bits());
+            args.count(new.count());
         }
     }
 }
@@ -153,22 +247,26 @@ unsafe fn claim<U: Unit>(args: &RowClaimArgs) {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe fn natively<U: Unit>(args: &RowClaimArgs) {
     let view = &args.view;
-    let mut owners = 0;
+    let (mut owners, mut new) = (0, 0);
     let fetch = |i: u32| {
         // SAFETY: a key of the batch.
         let hash = unsafe { view.hash(view.key_in::<U>(args.batch, i)) };
         gpumap_simt::native::prefetch(view.slot(hash.home(view.buckets) * BUCKET_SLOTS));
         hash
     };
-    super::upkeep::in_block(args.n, fetch, |i, hash, is_last| {
+    super::upkeep::in_block_from(args.from, args.n, fetch, |i, hash, is_last| {
         // SAFETY: as above; places of a block and its words are its own.
         unsafe {
-            let (found, owns) = args.claim::<U>(i, hash);
-            mem::store(args.found.wrapping_add(i as usize), found);
-            owners |= u32::from(owns) << (i % warp::SIZE);
+            let claimed = args.claim::<U>(i, hash);
+            mem::store(args.found.wrapping_add(i as usize), claimed.at);
+            owners |= u32::from(claimed.owns) << (i % warp::SIZE);
+            new += u32::from(claimed.is_new);
             if is_last || i % warp::SIZE == warp::SIZE - 1 {
                 args.turn(i / warp::SIZE, owners);
                 owners = 0;
+            }
+            if is_last {
+                args.count(new);
             }
         }
     });

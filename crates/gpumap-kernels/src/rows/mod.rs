@@ -59,8 +59,8 @@ pub use join::{
 };
 pub use key::{Hash, Unit};
 pub use remove::{Removed, RowCompactArgs, RowRemoveArgs};
-pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, RowSlot};
-pub use upkeep::{RowCountBitsArgs, RowCountsArgs, RowRebuildArgs, RowReleaseArgs};
+pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, NO_SLOT, RowSlot};
+pub use upkeep::{RowCountBitsArgs, RowRebuildArgs, RowReleaseArgs, RowTellArgs};
 pub use values::{NEW_ROWS, OTHER_ROWS, RowGatherArgs, RowUpdateArgs};
 pub use view::{BUCKET_BYTES, BUCKET_SLOTS, RowView};
 
@@ -69,7 +69,7 @@ pub use aggregate::{ROW_AGGREGATE, ROW_CLEAR, ROW_FINISH, ROW_FOLD};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use claim::{ROW_CLAIM_4, ROW_CLAIM_8, ROW_CLAIM_16};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use commit::{ROW_COMMIT_4, ROW_COMMIT_8, ROW_COMMIT_16};
+pub use commit::{ROW_COMMIT_4, ROW_COMMIT_8, ROW_COMMIT_16, ROW_PUBLISH};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use get::{ROW_GET_4, ROW_GET_8, ROW_GET_16};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -82,7 +82,7 @@ pub use remove::{
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use upkeep::{
-    ROW_COUNT_BITS, ROW_COUNTS, ROW_REBUILD_4, ROW_REBUILD_8, ROW_REBUILD_16, ROW_RELEASE,
+    ROW_COUNT_BITS, ROW_REBUILD_4, ROW_REBUILD_8, ROW_REBUILD_16, ROW_RELEASE, ROW_TELL,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use values::{ROW_GATHER_4, ROW_GATHER_8, ROW_UPDATE_4, ROW_UPDATE_8};

@@ -3,6 +3,9 @@
 /// What an answer has where there is no row.
 pub const NO_ROW: u32 = !0;
 
+/// The slot of a key that had a row before its batch: there are fewer slots than this.
+pub const NO_SLOT: u32 = !0;
+
 /// The most rows of a map.
 pub const MOST_ROWS: u64 = 1 << 31;
 
@@ -60,6 +63,12 @@ impl RowSlot {
         self.0 as u32 & Self::CLAIM != 0
     }
 
+    /// Whether it is claimed.
+    #[inline(always)]
+    pub fn is_claim(self) -> bool {
+        self.has_no_row() && self != Self::EMPTY && self != Self::TOMBSTONE
+    }
+
     /// Its row, or the place that claims it, if it is not empty.
     #[inline(always)]
     pub const fn number(self) -> u32 {
@@ -78,16 +87,17 @@ mod tests {
                 let claim = RowSlot::claim_of(tag, number);
                 assert!(claim != RowSlot::EMPTY && claim != RowSlot::TOMBSTONE);
                 assert_eq!((claim.tag(), claim.number()), (tag, number));
-                assert!(claim.has_no_row());
+                assert!(claim.has_no_row() && claim.is_claim());
             }
             for number in [0, 7, (MOST_ROWS - 1) as u32] {
                 let row = RowSlot::row_of(tag, number);
                 assert!(row != RowSlot::EMPTY && row != RowSlot::TOMBSTONE);
                 assert_eq!((row.tag(), row.number()), (tag, number));
-                assert!(!row.has_no_row());
+                assert!(!row.has_no_row() && !row.is_claim());
             }
         }
         assert_ne!(RowSlot::EMPTY, RowSlot::TOMBSTONE);
         assert!(RowSlot::EMPTY.has_no_row() && RowSlot::TOMBSTONE.has_no_row());
+        assert!(!RowSlot::EMPTY.is_claim() && !RowSlot::TOMBSTONE.is_claim());
     }
 }

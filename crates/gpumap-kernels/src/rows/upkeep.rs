@@ -2,11 +2,11 @@
 
 use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::mask::LaneMask;
-use gpumap_simt::{U64x2, aggregate, kernel, kernel_args, mem, thread, warp};
+use gpumap_simt::{U64x2, kernel, kernel_args, mem, thread, warp};
 
 use super::key::{Hash, Unit};
 use super::remove::Removed;
-use super::slot::RowSlot;
+use super::slot::{NO_SLOT, RowSlot};
 use super::view::{BUCKET_SLOTS, RowView};
 
 kernel_args! {
@@ -49,13 +49,17 @@ kernel_args! {
 }
 
 kernel_args! {
-    /// Arguments of [`ROW_COUNTS`]: blocks of [`THREADS`](super::THREADS), a thread for each key.
-    pub struct RowCountsArgs {
-        /// For each key its row.
-        pub rows: *const u32,
+    /// Arguments of [`ROW_TELL`]: blocks of [`THREADS`](super::THREADS), a thread for each key, whose slot or row is known.
+    pub struct RowTellArgs {
+        /// The slots, which have rows; null if rows are known.
+        pub slots: *const u64,
+        /// For each key its slot, or [`NO_SLOT`] if its row has been told; or its row.
+        pub found: *const u32,
         /// How many keys.
         pub n: u64,
-        /// Added to: for each row how many keys have it.
+        /// Out: for each key its row; may be null.
+        pub rows: *mut u32,
+        /// Added to: for each row how many keys have it; may be null, and is if a row has been told.
         pub counts: *mut u32,
     }
 }
@@ -164,41 +168,66 @@ kernel! {
             }
         }
     }
-    /// Counts the keys of each row.
-    pub static ROW_COUNTS = fn row_counts(args: RowCountsArgs) by block {
+    /// Says which row each key has, and counts the keys of each row.
+    pub static ROW_TELL = fn row_tell(args: RowTellArgs) by block {
         // SAFETY: the launcher keeps the contract of the arguments.
-        unsafe { count(&args) }
+        unsafe { tell(&args) }
     }
 }
 
-/// The body of [`ROW_COUNTS`]. Lanes of a warp that have one row add to its count together.
+/// The body of [`ROW_TELL`]. Lanes of a warp that have one row add to its count together.
 ///
 /// # Safety
-/// See [`RowCountsArgs`].
+/// See [`RowTellArgs`].
 #[inline(always)]
-unsafe fn count(args: &RowCountsArgs) {
-    // SAFETY: a place of the batch, and a row that there is.
-    let counter = |i: u64| unsafe {
-        let row = mem::load_readonly(args.rows.wrapping_add(i as usize));
-        args.counts.wrapping_add(row as usize)
+unsafe fn tell(args: &RowTellArgs) {
+    // SAFETY: a place of the batch, and its slot.
+    let at = |i: u64| unsafe { mem::load_readonly(args.found.wrapping_add(i as usize)) };
+    let slot = |at: u32| args.slots.wrapping_add(at as usize);
+    let row = |i: u64| {
+        let found = at(i);
+        if args.slots.is_null() || found == NO_SLOT {
+            return found;
+        }
+        // SAFETY: as above.
+        let row = RowSlot::from_bits(unsafe { mem::load_readonly(slot(found)) }).number();
+        if !args.rows.is_null() {
+            // SAFETY: a place of the batch, which is this thread's.
+            unsafe { mem::store(args.rows.wrapping_add(i as usize), row) };
+        }
+        row
     };
+    let counter = |row: u32| args.counts.wrapping_add(row as usize);
     #[cfg(not(target_arch = "nvptx64"))]
     if crate::native::is_here() {
-        return in_block(
-            args.n,
-            |_| (),
-            |i, (), _| {
+        let fetch = |i: u32| {
+            let found = at(i.into());
+            if !args.slots.is_null() && found != NO_SLOT {
+                gpumap_simt::native::prefetch(slot(found));
+            }
+        };
+        return in_block(args.n, fetch, |i, (), _| {
+            let row = row(i.into());
+            if !args.counts.is_null() {
                 // SAFETY: a counter, which is added to only.
-                unsafe { atomic::fetch_add(counter(i.into()), 1, Relaxed) };
-            },
-        );
+                unsafe { atomic::fetch_add(counter(row), 1, Relaxed) };
+            }
+        });
     }
     let i = thread::index();
+    let is_there = i < args.n;
+    let row = if is_there { row(i) } else { 0 };
+    if args.counts.is_null() {
+        return;
+    }
     // SAFETY: all lanes of the warp come to the vote, and those that have a key to the addition.
     unsafe {
-        let there = warp::warp_vote_ballot(LaneMask::FULL, i < args.n);
-        if i < args.n {
-            aggregate::atomic_agg_inc_in(there, counter(i));
+        let there = warp::warp_vote_ballot(LaneMask::FULL, is_there);
+        if is_there {
+            let peers = warp::warp_match_any_32(there, row);
+            if peers.rank_of(warp::lane_id()) == 0 {
+                atomic::fetch_add(counter(row), peers.count(), Relaxed);
+            }
         }
     }
 }
@@ -211,7 +240,18 @@ const AHEAD: u32 = 16;
 /// is told which is the last one.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(super) fn in_block<T: Copy>(n: u64, fetch: impl Fn(u32) -> T, serve: impl FnMut(u32, T, bool)) {
-    in_block_by_way_of(n, fetch, |_| (), serve);
+    in_block_from(0, n, fetch, serve);
+}
+
+/// The same for keys from a place on, which the first block has.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(super) fn in_block_from<T: Copy>(
+    from: u64,
+    n: u64,
+    fetch: impl Fn(u32) -> T,
+    serve: impl FnMut(u32, T, bool),
+) {
+    serve_block((from, n), fetch, |_| (), serve);
 }
 
 /// The same; half-way `pass` is told what `fetch` has said, of all keys but the first few.
@@ -220,10 +260,21 @@ pub(super) fn in_block_by_way_of<T: Copy>(
     n: u64,
     fetch: impl Fn(u32) -> T,
     pass: impl Fn(T),
+    serve: impl FnMut(u32, T, bool),
+) {
+    serve_block((0, n), fetch, pass, serve);
+}
+
+/// The keys of a block, of those from a place to an end.
+#[cfg(not(target_arch = "nvptx64"))]
+fn serve_block<T: Copy>(
+    (from, n): (u64, u64),
+    fetch: impl Fn(u32) -> T,
+    pass: impl Fn(T),
     mut serve: impl FnMut(u32, T, bool),
 ) {
     let threads = u64::from(thread::block_dim_x());
-    let first = u64::from(thread::block_idx_x()) * threads;
+    let first = from + u64::from(thread::block_idx_x()) * threads;
     let end = (first + threads).min(n);
     if first >= end {
         return;

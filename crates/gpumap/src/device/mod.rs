@@ -314,6 +314,14 @@ impl Device {
         self.is_cuda() || self.drawn().is_some()
     }
 
+    /// Bytes that the cache of the device holds which random accesses are to hit: the L2, of a core on the CPU.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        match self.kind() {
+            Kind::Cuda(context) => context.l2_bytes,
+            Kind::Cpu(_) => 1 << 20,
+        }
+    }
+
     /// What runs kernels on the CPU; nothing on CUDA. For tests that run several callers in one
     /// interleaving.
     #[cfg(feature = "unstable-testing")]

@@ -1,9 +1,10 @@
 //! The different keys of an array, where each lies among them, how often each occurs, and where first.
 
+use std::ops::Range;
 use std::ptr;
 
 use bytemuck::Pod;
-use gpumap_kernels::rows::{ROW_COUNTS, RowCountsArgs, RowView};
+use gpumap_kernels::rows::{RowView, THREADS};
 
 use super::Primitives;
 use crate::array::Array;
@@ -13,7 +14,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::Input;
 use crate::map::random_seed;
-use crate::rows::{Claims, Keys, Slots, Told, grid, key_bytes};
+use crate::rows::{Claims, Keys, Slots, Told, key_bytes};
 use crate::scratch::{ScratchRole, Workspace};
 
 /// What [`Primitives::unique`] finds.
@@ -231,27 +232,121 @@ pub(super) fn find(
     }
     // SAFETY: the workspace waits for its stream before the caller's call returns.
     let keys = unsafe { Keys::stage(scratch, keys, key_bytes) }?;
-    let buckets = Slots::buckets_for(keys.n);
-    let bytes = Slots::bytes_for(keys.n);
-    let slots: *mut u8 = scratch.reserve(ScratchRole::Values, bytes)?;
-    let view = RowView {
-        slots: slots.cast(),
-        keys: ptr::null_mut(),
-        seed: random_seed(),
-        buckets: buckets as u32,
-        key_bytes: key_bytes as u32,
-    };
-    // SAFETY: reserved just now, with room for all keys.
-    let claims = unsafe {
-        scratch.stream().fill(slots, Slots::EMPTY_BYTE, bytes)?;
-        Claims::make(scratch, keys, view)
-    }?;
-    Ok(Some(Found {
-        unique: claims.rank(scratch)?,
+    let search = Search {
+        claims: Claims::of(scratch, keys)?,
         n: keys.n,
-        claims,
-        view,
-    }))
+        key_bytes,
+        seed: random_seed(),
+    };
+    search.run(scratch).map(Some)
+}
+
+/// Keys of a part that is looked at first: one in so many of the batch, in two halves of whole blocks.
+const OF_KEYS: usize = 32;
+
+/// Keys from which on a part of them is looked at first: as many as a GPU serves while the host waits for an answer. The CPU
+/// answers at once.
+const fn least_guessed(has_own_memory: bool) -> usize {
+    match has_own_memory {
+        true => 1 << 21,
+        false => 1 << 10,
+    }
+}
+
+/// A search for the different keys of a batch.
+struct Search {
+    claims: Claims,
+    n: usize,
+    key_bytes: usize,
+    seed: u64,
+}
+
+impl Search {
+    /// Finds them, in slots for a part of the keys if so few are likely to differ: these are in the caches of the device, where
+    /// slots for all are not.
+    fn run(mut self, scratch: &mut Workspace) -> Result<Found> {
+        let least = least_guessed(scratch.stream().device().has_own_memory());
+        let view = match self.n >= least {
+            true => self.claim_in_few(scratch)?,
+            false => None,
+        };
+        let view = match view {
+            Some(view) => view,
+            None => {
+                let view = self.slots(scratch, self.n)?;
+                // SAFETY: reserved just now, with room for all keys; they are staged.
+                unsafe { self.claims.queue(scratch, view, ptr::null_mut()) }?;
+                view
+            }
+        };
+        Ok(Found {
+            unique: self.claims.rank(scratch)?,
+            n: self.n,
+            claims: self.claims,
+            view,
+        })
+    }
+
+    /// Empty slots for so many different keys.
+    fn slots(&self, scratch: &mut Workspace, keys: usize) -> Result<RowView> {
+        let bytes = Slots::bytes_for(keys);
+        let slots: *mut u8 = scratch.reserve(ScratchRole::Values, bytes)?;
+        // SAFETY: reserved just now.
+        unsafe { scratch.stream().fill(slots, Slots::EMPTY_BYTE, bytes) }?;
+        Ok(RowView {
+            slots: slots.cast(),
+            keys: ptr::null_mut(),
+            seed: self.seed,
+            buckets: Slots::buckets_for(keys) as u32,
+            key_bytes: self.key_bytes as u32,
+        })
+    }
+
+    /// Claims in fewer slots than there are keys, if the first of them say that these do. Returns the slots if they did; or
+    /// else there are no claims.
+    fn claim_in_few(&mut self, scratch: &mut Workspace) -> Result<Option<RowView>> {
+        let half = (self.n / OF_KEYS / 2).next_multiple_of(THREADS as usize);
+        let part = 2 * half;
+        let view = self.slots(scratch, part)?;
+        let of_half = self.claim_part(scratch, view, 0..half, part)?;
+        let of_part = self.claim_part(scratch, view, half..part, part)?;
+        if likely_distinct(of_half, of_part, self.n / half) <= part {
+            let claimed = self.claim_part(scratch, view, part..self.n, part)?;
+            if claimed <= part {
+                return Ok(Some(view));
+            }
+        }
+        self.claims.forget(scratch)?;
+        Ok(None)
+    }
+
+    /// Claims for the keys at these places. Returns how many slots are claimed, those of the places before them among them. More
+    /// than there is room for: some keys have no slot.
+    fn claim_part(
+        &self,
+        scratch: &mut Workspace,
+        view: RowView,
+        places: Range<usize>,
+        room: usize,
+    ) -> Result<usize> {
+        if places.start == 0 {
+            scratch.reset_counters()?;
+        }
+        let (claimed, rows) = (scratch.counters(), ptr::null_mut());
+        // SAFETY: the keys are staged, and the slots there, of which none has a row.
+        unsafe {
+            self.claims
+                .queue_part(scratch, view, rows, places, (claimed, room))?;
+        }
+        Ok(scratch.read_counters()?[0] as usize)
+    }
+}
+
+/// How many different keys are likely among `halves` times as many as the first of two halves has, which has `first` of them
+/// and both have `both`: a power of the number of keys (Heaps, 1978). Of keys that are equally frequent there are fewer.
+fn likely_distinct(first: usize, both: usize, halves: usize) -> usize {
+    let power = (both as f64 / first.max(1) as f64).log2();
+    (both as f64 * (halves as f64 / 2.0).powf(power)) as usize
 }
 
 /// Where a result is to be written; null if it is not wanted.
@@ -277,24 +372,46 @@ pub(super) unsafe fn tell(scratch: &mut Workspace, found: &Found, places: Places
     let told = Told {
         rows: places.inverse,
         first: places.first,
+        counts: places.counts,
         ..Told::NOTHING
     };
     // SAFETY: the caller's promise; the slots are looked at by nothing else.
     unsafe {
-        found.claims.commit(scratch, view, 0, false, told)?;
+        if !places.counts.is_null() {
+            let bytes = found.unique * size_of::<u32>();
+            scratch.stream().fill(places.counts.cast(), 0, bytes)?;
+        }
+        found
+            .claims
+            .commit(scratch, view, (0, found.unique), false, told)?;
         if is_odd {
             scratch.stream().copy(keys, view.keys, bytes)?;
         }
-        if places.counts.is_null() {
-            return Ok(());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_likely_is_no_less_than_what_there_is() {
+        let of_equal =
+            |distinct: f64, keys: f64| (distinct * -(-keys / distinct).exp_m1()) as usize;
+        for distinct in [10.0, 1e3, 1e6, 1e7, 1e9] {
+            let [first, both] = [5e5, 1e6].map(|keys| of_equal(distinct, keys));
+            let likely = likely_distinct(first, both, 64);
+            assert!(
+                likely >= of_equal(distinct, 32e6) - 1,
+                "{likely} of {distinct}"
+            );
         }
-        let bytes = found.unique * size_of::<u32>();
-        scratch.stream().fill(places.counts.cast(), 0, bytes)?;
-        let args = RowCountsArgs {
-            rows: places.inverse,
-            n: found.n as u64,
-            counts: places.counts,
-        };
-        ROW_COUNTS.launch(scratch.stream(), grid(found.n), args)
+        assert_eq!(likely_distinct(1, 1, 64), 1, "all equal");
+        assert_eq!(
+            likely_distinct(1 << 20, 1 << 21, 64),
+            1 << 26,
+            "all different"
+        );
     }
 }

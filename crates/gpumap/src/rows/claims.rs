@@ -2,8 +2,8 @@
 //! [`unique`](crate::primitives::Primitives::unique) are made of.
 
 use gpumap_kernels::rows::{
-    ROW_COUNT_BITS, ROW_RELEASE, RowClaimArgs, RowCommitArgs, RowCountBitsArgs, RowReleaseArgs,
-    RowView, THREADS,
+    BUCKET_BYTES, ROW_COUNT_BITS, ROW_PUBLISH, ROW_RELEASE, ROW_TELL, RowClaimArgs, RowCommitArgs,
+    RowCountBitsArgs, RowReleaseArgs, RowTellArgs, RowView, THREADS,
 };
 use gpumap_simt::kernel::Grid;
 use gpumap_simt::warp;
@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::primitives::queue_exclusive_sum;
 use crate::scratch::{ScratchRole, Workspace};
 
+use std::ops::Range;
 use std::ptr;
 
 /// Where a commit writes what it knows of a batch; null where that is not wanted.
@@ -24,6 +25,8 @@ pub(crate) struct Told {
     pub new: *mut u8,
     /// For each new row where its key occurs first.
     pub first: *mut u32,
+    /// Added to: for each row how many keys of the batch have it. Wants `rows`.
+    pub counts: *mut u32,
 }
 
 impl Told {
@@ -31,8 +34,15 @@ impl Told {
         rows: ptr::null_mut(),
         new: ptr::null_mut(),
         first: ptr::null_mut(),
+        counts: ptr::null_mut(),
     };
 }
+
+/// With one owner in so many keys or fewer, and slots that are cached, these get their rows first, from which others read them.
+const OF_OWNERS: usize = 4;
+
+/// With so many buckets for each new key or fewer, slots get their rows in their own order, not in that of the batch.
+const OF_BUCKETS: usize = 2;
 
 /// A batch, in scratch memory that nothing else of the call uses: the roles `Ids` and `Held`, the bits, and for a moment
 /// `Tiles`.
@@ -84,35 +94,72 @@ impl Claims {
         of_words(n) + Workspace::bytes_of_bits(n) + 2 * of_words(Self::words(n) + 1)
     }
 
-    /// Reserves scratch memory, and queues the first pass of an insert of keys. If that fails and nothing was
-    /// [launched](Workspace::has_launched), no slot has changed; else those of the batch must not be used any more.
-    ///
-    /// # Safety
-    /// The keys lie there until what is queued has ended. The view is of slots that have room for all of them, and of keys
-    /// of their rows; no other insert and no commit runs.
-    pub unsafe fn make(scratch: &mut Workspace, keys: Keys, view: RowView) -> Result<Self> {
+    /// Reserves scratch memory for the claims of a batch, of which there are none yet.
+    pub fn of(scratch: &mut Workspace, keys: Keys) -> Result<Self> {
         let words = Self::words(keys.n);
-        let claims = Self {
+        Ok(Self {
             keys,
             found: scratch.reserve(ScratchRole::Ids, keys.n)?,
             ranks: scratch.reserve(ScratchRole::Held, words + 1)?,
             owners: scratch.clear_bits(words * warp::SIZE as usize)?,
-        };
+        })
+    }
+
+    /// Queues the first pass of an insert of all keys. Of those that have rows it says in `rows` which; null if that is not
+    /// wanted.
+    ///
+    /// # Safety
+    /// As for [`queue_part`](Self::queue_part); the slots have room for all keys.
+    pub unsafe fn queue(
+        &self,
+        scratch: &mut Workspace,
+        view: RowView,
+        rows: *mut u32,
+    ) -> Result<()> {
+        // SAFETY: passed on.
+        unsafe { self.queue_part(scratch, view, rows, 0..self.keys.n, (ptr::null_mut(), 0)) }
+    }
+
+    /// Queues the first pass of an insert for keys at these places, of which the first one is a multiple of [`THREADS`]. It adds
+    /// to `claimed` how many slots were claimed, and if that gets more than `most`, keys give up: then claims are to be
+    /// made again, in other slots. Once it was launched, slots must not be used any more if it fails.
+    ///
+    /// # Safety
+    /// The keys lie there, and room for their rows, until what is queued has ended. The view is of slots, and of keys of their
+    /// rows; without `claimed`, of slots that have room for all keys. No other insert and no commit runs.
+    pub unsafe fn queue_part(
+        &self,
+        scratch: &mut Workspace,
+        view: RowView,
+        rows: *mut u32,
+        places: Range<usize>,
+        (claimed, most): (*mut u64, usize),
+    ) -> Result<()> {
         let args = RowClaimArgs {
             view,
-            batch: keys.at,
-            n: keys.n as u64,
-            found: claims.found,
-            owners: claims.owners,
+            batch: self.keys.at,
+            from: places.start as u64,
+            n: places.end as u64,
+            found: self.found,
+            rows,
+            owners: self.owners,
+            claimed,
+            most: most as u64,
         };
         scratch.dirty_bits();
         // SAFETY: reserved for so many keys; the caller's promise.
         unsafe {
-            keys.kernels()
+            self.keys
+                .kernels()
                 .claim
-                .launch(scratch.stream(), grid(keys.n), args)
-        }?;
-        Ok(claims)
+                .launch(scratch.stream(), grid(places.len()), args)
+        }
+    }
+
+    /// Forgets all claims.
+    pub fn forget(&mut self, scratch: &mut Workspace) -> Result<()> {
+        self.owners = scratch.clear_bits(Self::words(self.keys.n) * warp::SIZE as usize)?;
+        Ok(())
     }
 
     /// Waits for the first pass, and ranks the owners. Returns how many there are: the new keys.
@@ -131,19 +178,34 @@ impl Claims {
         Ok(scratch.read_counters()?[0] as usize)
     }
 
-    /// Queues the second pass: the new keys get rows from `first_row` on, and their slots if `publish`.
+    /// Queues the second pass: the `new` keys get rows from `first_row` on. Slots get them as well if `publish`, or else nothing
+    /// may look at them any more.
     ///
     /// # Safety
-    /// The owners are ranked, and their slots as the first pass left them. The view has room for the new keys, or its keys
-    /// are null; what is told has room for all keys. Nothing else runs on the slots.
+    /// The owners are ranked, of which there are `new`, and their slots as the first pass left them. The view has room for the
+    /// new keys, or its keys are null; what is told has room for all keys. Nothing else runs on the slots.
     pub unsafe fn commit(
         &self,
         scratch: &Workspace,
         view: RowView,
-        first_row: usize,
+        (first_row, new): (usize, usize),
         publish: bool,
         told: Told,
     ) -> Result<()> {
+        if new == 0 {
+            // All rows were told by the first pass.
+            return match told.new.is_null() {
+                true => Ok(()),
+                // SAFETY: the caller's room.
+                false => unsafe { scratch.stream().fill(told.new, 0, self.keys.n) },
+            };
+        }
+        // What owns nothing has the row of its slot's owner, which is its rank; or slots get their rows first.
+        let buckets = view.buckets as usize;
+        let are_cached = (buckets * BUCKET_BYTES) as u64 <= scratch.stream().device().cache_bytes();
+        let by_slot = !told.rows.is_null() && new <= self.keys.n / OF_OWNERS && are_cached;
+        let publish = publish || by_slot;
+        let sweep = publish && buckets <= new.saturating_mul(OF_BUCKETS);
         let args = RowCommitArgs {
             view,
             batch: self.keys.at,
@@ -152,18 +214,37 @@ impl Claims {
             owners: self.owners,
             ranks: self.ranks,
             first_row: first_row as u32,
-            publish: u32::from(publish),
-            rows: told.rows,
+            publish: u32::from(publish && !sweep),
+            rows: match by_slot {
+                true => ptr::null_mut(),
+                false => told.rows,
+            },
             new: told.new,
             first: told.first,
         };
-        // SAFETY: passed on.
+        let (slots, found) = match by_slot {
+            true => (view.slots.cast_const(), self.found),
+            false => (ptr::null(), told.rows),
+        };
+        let tell = RowTellArgs {
+            slots,
+            found,
+            n: self.keys.n as u64,
+            rows: told.rows,
+            counts: told.counts,
+        };
+        let (stream, all) = (scratch.stream(), grid(self.keys.n));
+        let kernels = self.keys.kernels_with(view.keys);
+        // SAFETY: passed on; slots have their rows, or rows are known, when the last launch begins.
         unsafe {
-            self.keys.kernels_with(view.keys).commit.launch(
-                scratch.stream(),
-                grid(self.keys.n),
-                args,
-            )
+            if sweep {
+                ROW_PUBLISH.launch(stream, grid(buckets), args)?;
+            }
+            kernels.commit.launch(stream, all, args)?;
+            match by_slot || !told.counts.is_null() {
+                true => ROW_TELL.launch(stream, all, tell),
+                false => Ok(()),
+            }
         }
     }
 

@@ -157,12 +157,23 @@ impl Core {
         let _order = self.inserts.write();
         self.expect_sound()?;
         let (len, rows) = (self.len(), self.rows());
-        self.make_room(scratch, keys)?;
+        if self.make_room(scratch, keys, told.rows)? == Some(0) {
+            ready(scratch, rows)?;
+            if !told.new.is_null() {
+                // SAFETY: a place for each key.
+                unsafe { scratch.stream().fill(told.new, 0, keys.n) }?;
+                scratch.wait()?;
+            }
+            return Ok(0);
+        }
         let claims = {
             let table = self.table.read();
             scratch.begin();
-            // SAFETY: staged, and there is room; other inserts and commits wait for `inserts`.
-            let claims = unsafe { Claims::make(scratch, keys, table.view()) };
+            let claims = Claims::of(scratch, keys).and_then(|claims| {
+                // SAFETY: staged, and there is room; other inserts and commits wait for `inserts`.
+                unsafe { claims.queue(scratch, table.view(), told.rows) }?;
+                Ok(claims)
+            });
             if claims.is_err() && scratch.has_launched() {
                 let _ = scratch.wait();
                 return self.or_poison(claims).map(|_| 0);
@@ -198,38 +209,50 @@ impl Core {
             }
         };
         // SAFETY: ranked, with room for the new keys, and the table is held alone.
-        let committed = unsafe { claims.commit(scratch, table.view(), rows, true, told) };
+        let committed = unsafe { claims.commit(scratch, table.view(), (rows, new), true, told) };
         self.or_poison(committed.and_then(|()| scratch.wait()))?;
         self.set_len(len + new, rows + new);
         table.keep();
         Ok(new)
     }
 
-    /// Makes slots for a batch, if there may be too few.
-    fn make_room(&self, scratch: &mut Workspace, keys: Keys) -> Result<()> {
+    /// Makes slots for a batch, if there may be too few. Returns how many keys are absent, counted as often as they come, if it
+    /// had to look: then it has said in `told` which rows the others have; null if that is not wanted.
+    fn make_room(
+        &self,
+        scratch: &mut Workspace,
+        keys: Keys,
+        told: *mut u32,
+    ) -> Result<Option<usize>> {
         let table = self.table.read();
         let (len, rows) = (self.len(), self.rows());
         let room = table.slot_rows() - self.used(&table);
         if keys.n <= room {
-            return Ok(());
+            return Ok(None);
         }
         let absent = match len {
             0 => keys.n,
-            _ => self.count_absent(scratch, &table, keys)?,
+            _ => self.count_absent(scratch, &table, keys, told)?,
         };
         drop(table);
         expect_rows(rows + absent, self.key_bytes)?;
         if absent > room {
             self.table.write().grow_slots(rows, len + absent)?;
         }
-        Ok(())
+        Ok(Some(absent))
     }
 
-    /// How many keys of a batch are absent, counted as often as they come.
-    fn count_absent(&self, scratch: &mut Workspace, table: &Table, keys: Keys) -> Result<usize> {
+    /// How many keys of a batch are absent, counted as often as they come, and the rows of the others.
+    fn count_absent(
+        &self,
+        scratch: &mut Workspace,
+        table: &Table,
+        keys: Keys,
+        rows: *mut u32,
+    ) -> Result<usize> {
         scratch.reset_counters()?;
         let absent = scratch.counters();
-        self.launch_get(scratch, table, keys, ptr::null_mut(), absent)?;
+        self.launch_get(scratch, table, keys, rows, absent)?;
         Ok(scratch.read_counters()?[0] as usize)
     }
 
@@ -291,10 +314,7 @@ impl Core {
     ) -> Result<usize> {
         let table = self.table.read();
         self.expect_sound()?;
-        scratch.reset_counters()?;
-        let absent = scratch.counters();
-        self.launch_get(scratch, &table, keys, rows, absent)?;
-        Ok(scratch.read_counters()?[0] as usize)
+        self.count_absent(scratch, &table, keys, rows)
     }
 
     /// Removes keys. Returns how many there were.

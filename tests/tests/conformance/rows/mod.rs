@@ -150,5 +150,13 @@ fn patterns(n: u64) -> Vec<(&'static str, Vec<u64>)> {
         ("few", (0..n).map(|i| mixed(i) % 7).collect()),
         ("some", (0..n).map(|i| mixed(i) % (n / 5 + 1)).collect()),
         ("many", (0..n).map(|i| mixed(i) % (3 * n)).collect()),
+        (
+            "an eighth",
+            (0..n).map(|i| mixed(i) % (n / 8 + 1)).collect(),
+        ),
+        (
+            "few, then all different",
+            (0..n).map(|i| if i < n / 8 { i % 5 } else { i }).collect(),
+        ),
     ]
 }

@@ -48,6 +48,42 @@ fn unique_keys_are_told_whole() {
 }
 
 #[test]
+fn a_part_of_a_large_batch_is_no_promise() {
+    fn body<K: Pod>(on: &Target) {
+        let (primitives, stream) = (Primitives::new(on.device()), on.stream());
+        let of_interest = [
+            "few",
+            "some",
+            "many",
+            "an eighth",
+            "few, then all different",
+        ];
+        for (name, numbers) in patterns(on.n(2_000, 2_200_000) as u64) {
+            if !of_interest.contains(&name) {
+                continue;
+            }
+            let batch = keys::<K>(numbers);
+            let (keys, inverse, counts, first) = expected(&batch);
+            let (n, len) = (batch.len(), keys.len());
+            let words = |len| Buffer::<u32>::zeroed(&stream, len).unwrap();
+            let (mut told, mut told_counts, mut told_first) = (words(n), words(len), words(len));
+            let outputs = UniqueOutputs::new()
+                .inverse(&mut told)
+                .first(&mut told_first);
+            let outputs = outputs.counts(&mut told_counts);
+            let found = primitives.unique_into(&batch, outputs).unwrap();
+            noting(name, || {
+                assert_eq!(found, len);
+                assert!(told.to_vec().unwrap() == inverse);
+                assert!(told_counts.to_vec().unwrap() == counts);
+                assert!(told_first.to_vec().unwrap() == first);
+            });
+        }
+    }
+    on_keys!(body: u64, [u32; 3]);
+}
+
+#[test]
 fn what_is_wanted_goes_to_buffers() {
     fn body<K: Pod>(on: &Target) {
         let (primitives, stream) = (Primitives::new(on.device()), on.stream());
