@@ -10,8 +10,8 @@ use crate::grid::Grid;
 use crate::process;
 use crate::workspace::Workspace;
 use crate::{
-    api, deny, explore, links, lint, msrv, mutants, operations, package, ptx_command, python,
-    tables, toolkit, words,
+    api, deny, explore, links, lint, msrv, mutants, neighbours, operations, package, ptx_command,
+    python, tables, toolkit, words,
 };
 
 /// What to leave out.
@@ -66,6 +66,7 @@ const STEPS: &[Step] = &[
     ("api", |w| all(api::check(w))),
     ("msrv", msrv::check),
     ("toolkit", |w| all(toolkit::check(w))),
+    ("neighbours", |w| all(neighbours::check(w))),
     ("package", |w| all(package::check(w))),
     ("python", python::check),
     ("ptx --check", |w| all(ptx_command::check_shipped(w))),

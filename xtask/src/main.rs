@@ -18,6 +18,7 @@ mod links;
 mod lint;
 mod msrv;
 mod mutants;
+mod neighbours;
 mod operations;
 mod package;
 mod process;
@@ -70,6 +71,8 @@ enum Command {
     Words,
     /// List the public names of the library in docs/public-api.txt.
     Api,
+    /// Run the examples that share memory with crates which want the headers of a CUDA toolkit.
+    Neighbours,
     /// Build each crate that is published from its own package, and a small program on them.
     Package,
     /// Build the wheel of the Python package, install it and run its tests.
@@ -142,6 +145,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Links => links::check(&workspace),
         Command::Words => words::check(&workspace),
         Command::Api => api::write(&workspace),
+        Command::Neighbours => neighbours::run(&workspace),
         Command::Package => package::check(&workspace),
         Command::Python(options) => python::run(&workspace, options),
         Command::Release(options) => release::run(&workspace, options),
