@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::chunks::Chunks;
 use crate::device::{group, opened};
-use crate::dtype::Dtype;
+use crate::dtype::{Dtype, Item};
 use crate::error::exception;
 use crate::incoming::{Incoming, Wanted};
 use crate::pairs::Origin;
@@ -59,11 +59,11 @@ enum On {
     Several(Vec<String>),
 }
 
-/// A map; see `gpumap_rs.Map` and `gpumap_rs.ShardedMap`.
+/// A map; see `gpumap_rs.Map`, `gpumap_rs.ShardedMap` and `gpumap_rs.WideMap`.
 #[pyclass(frozen, module = "gpumap_rs._native")]
 pub struct Map {
     map: Box<dyn AnyMap>,
-    key: Dtype,
+    key: Item,
     value: Dtype,
 }
 
@@ -71,7 +71,7 @@ pub struct Map {
 #[pyclass(frozen, module = "gpumap_rs._native")]
 pub struct Set {
     set: Box<dyn AnySet>,
-    key: Dtype,
+    key: Item,
 }
 
 /// The methods of a class: those that maps and sets have in common, and its own. A class has one block of them.
@@ -97,19 +97,19 @@ macro_rules! methods {
 
             #[getter]
             fn key(&self) -> &'static str {
-                self.key.name()
+                self.key.dtype.name()
             }
 
             fn clear(&self, py: Python<'_>) -> PyResult<()> {
-                py.detach(|| self.$field.clear()).map_err(exception)
+                py.detach(|| self.$field.clear())
             }
 
             fn reserve(&self, py: Python<'_>, more: usize) -> PyResult<()> {
-                py.detach(|| self.$field.reserve(more)).map_err(exception)
+                py.detach(|| self.$field.reserve(more))
             }
 
             fn shrink_to_fit(&self, py: Python<'_>) -> PyResult<()> {
-                py.detach(|| self.$field.shrink_to_fit()).map_err(exception)
+                py.detach(|| self.$field.shrink_to_fit())
             }
 
             fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
@@ -143,7 +143,7 @@ macro_rules! methods {
 
         impl $class {
             fn keys(&self, keys: &Bound<'_, PyAny>, stream: usize) -> PyResult<Incoming> {
-                Incoming::of(keys, Wanted::Item(self.key.into()), "the keys", stream)
+                Incoming::of(keys, Wanted::Item(self.key), "the keys", stream)
             }
         }
     };
@@ -158,7 +158,7 @@ methods! { Set, set,
         grows: bool,
         file: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let key = Dtype::of_keys(key)?;
+        let key = Dtype::of_keys(key)?.into();
         let set = py.detach(|| {
             let device = opened(on)?;
             let origin = origin(file.as_ref(), capacity, grows);
@@ -194,13 +194,18 @@ methods! { Map, map,
     fn new(
         py: Python<'_>,
         key: &str,
+        width: Option<usize>,
         value: &str,
         capacity: usize,
         on: On,
         grows: bool,
         file: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let (key, value) = (Dtype::of_keys(key)?, Dtype::named(value)?);
+        let key = Item {
+            dtype: Dtype::of_keys(key)?,
+            width,
+        };
+        let value = Dtype::named(value)?;
         let map = py.detach(|| {
             let place = match &on {
                 On::One(name) => Place::Device(opened(name.as_deref())?),
@@ -210,6 +215,11 @@ methods! { Map, map,
             typed::map(&place, origin, key, value)
         })?;
         Ok(Self { map, key, value })
+    }
+
+    #[getter]
+    fn width(&self) -> Option<usize> {
+        self.key.width
     }
 
     #[getter]
