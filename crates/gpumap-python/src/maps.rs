@@ -59,6 +59,24 @@ enum On {
     Several(Vec<String>),
 }
 
+/// The type of keys that are numbers, or of the numbers of keys that have so many.
+#[derive(FromPyObject)]
+enum KeyType {
+    Number(String),
+    Row(String, usize),
+}
+
+impl KeyType {
+    fn item(&self) -> PyResult<Item> {
+        let (name, width) = match self {
+            Self::Number(name) => (name, None),
+            Self::Row(name, width) => (name, Some(*width)),
+        };
+        let dtype = Dtype::of_keys(name)?;
+        Ok(Item { dtype, width })
+    }
+}
+
 /// A map; see `gpumap_rs.Map`, `gpumap_rs.ShardedMap` and `gpumap_rs.WideMap`.
 #[pyclass(frozen, module = "gpumap_rs._native")]
 pub struct Map {
@@ -193,19 +211,14 @@ methods! { Map, map,
     #[new]
     fn new(
         py: Python<'_>,
-        key: &str,
-        width: Option<usize>,
+        key: KeyType,
         value: &str,
         capacity: usize,
         on: On,
         grows: bool,
         file: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let key = Item {
-            dtype: Dtype::of_keys(key)?,
-            width,
-        };
-        let value = Dtype::named(value)?;
+        let (key, value) = (key.item()?, Dtype::named(value)?);
         let map = py.detach(|| {
             let place = match &on {
                 On::One(name) => Place::Device(opened(name.as_deref())?),

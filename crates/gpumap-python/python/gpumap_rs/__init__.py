@@ -45,7 +45,6 @@ none; :class:`FullError`, :class:`PoisonedError`, :class:`BusyError` and :class:
 
 from __future__ import annotations
 
-import operator
 import os
 from typing import Any, Iterator, Sequence, Union
 
@@ -273,7 +272,7 @@ class Map(_Pairs):
         device: str | None = None,
         grows: bool = True,
     ) -> None:
-        self._native = _rust.Map(_name(key), None, _name(value), capacity, device, grows, None)
+        self._native = _rust.Map(_name(key), _name(value), capacity, device, grows, None)
 
     @classmethod
     def load(
@@ -287,7 +286,7 @@ class Map(_Pairs):
         """A map from a file that :meth:`save` wrote, with keys and values of these types. Raises ``OSError`` for a file that is
         not there, is damaged, or has keys or values of another size."""
         map = cls.__new__(cls)
-        map._native = _rust.Map(_name(key), None, _name(value), 0, device, True, path)
+        map._native = _rust.Map(_name(key), _name(value), 0, device, True, path)
         return map
 
     def __repr__(self) -> str:
@@ -326,7 +325,7 @@ class ShardedMap(_Pairs):
         devices: Sequence[str] = (),
         grows: bool = True,
     ) -> None:
-        self._native = _rust.Map(_name(key), None, _name(value), capacity, _names(devices), grows, None)
+        self._native = _rust.Map(_name(key), _name(value), capacity, _names(devices), grows, None)
 
     @classmethod
     def load(
@@ -339,7 +338,7 @@ class ShardedMap(_Pairs):
     ) -> ShardedMap:
         """A map from a file that :meth:`save` of this class or of :class:`Map` wrote, with keys and values of these types."""
         map = cls.__new__(cls)
-        map._native = _rust.Map(_name(key), None, _name(value), 0, _names(devices), True, path)
+        map._native = _rust.Map(_name(key), _name(value), 0, _names(devices), True, path)
         return map
 
     def __repr__(self) -> str:
@@ -392,7 +391,7 @@ class WideMap(_Pairs):
         capacity: int = 0,
         device: str | None = None,
     ) -> None:
-        self._native = _rust.Map(_name(key), operator.index(width), _name(value), capacity, device, True, None)
+        self._native = _rust.Map((_name(key), width), _name(value), capacity, device, True, None)
 
     @classmethod
     def load(
@@ -407,7 +406,7 @@ class WideMap(_Pairs):
         """A map from a file that :meth:`save` of this class or of :class:`Map` wrote, with keys of this type and width and values
         of this type. Raises ``OSError`` as :meth:`Map.load`."""
         map = cls.__new__(cls)
-        map._native = _rust.Map(_name(key), operator.index(width), _name(value), 0, device, True, path)
+        map._native = _rust.Map((_name(key), width), _name(value), 0, device, True, path)
         return map
 
     def __repr__(self) -> str:

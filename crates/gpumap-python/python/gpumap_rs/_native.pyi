@@ -69,8 +69,7 @@ class Chunks(Iterator[Any]):
 class Map:
     def __new__(
         cls,
-        key: str,
-        width: int | None,
+        key: str | tuple[str, int],
         value: str,
         capacity: int,
         on: str | None | list[str],
