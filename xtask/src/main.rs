@@ -75,7 +75,7 @@ enum Command {
     Neighbours,
     /// Build each crate that is published from its own package, and a small program on them.
     Package,
-    /// Build the wheel of the Python package, install it and run its tests.
+    /// Build the wheel of the Python package, install it, check its types and run its tests.
     Python(python::Options),
     /// Build and test everything that a release uploads, and say what it still lacks.
     Release(release::Options),

@@ -1,5 +1,5 @@
 //! `cargo xtask python`: builds the wheel of the Python package, installs it into a virtual environment that has nothing
-//! else of this project, and runs its tests there.
+//! else of this project, and runs its tests there. Its types are checked too, and its stubs against the module that was built.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ const MATURIN: Wheel = Wheel {
 
 /// What the tests need beside the wheel.
 const TESTS: Wheel = Wheel {
-    packages: &["numpy==2.4.6", "pytest==9.2.0"],
+    packages: &["mypy==2.4.1", "numpy==2.4.6", "pytest==9.2.0"],
     folder: "python-venv",
     program: "bin/pytest",
 };
@@ -81,15 +81,20 @@ fn test(workspace: &Workspace, wheel: &PathBuf) -> Result<()> {
     let pytest = TESTS.install(workspace)?;
     let python = pytest.with_file_name("python");
     process::run(
-        Command::new(python)
+        Command::new(&python)
             .args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps"])
             .args(["--no-index", "--force-reinstall"])
             .arg(wheel),
     )?;
-    process::run(
-        Command::new(pytest)
-            .current_dir(workspace.root.join("crates/gpumap-python"))
-            .args(["--quiet", "-p", "no:cacheprovider"])
-            .env("PYTHONDONTWRITEBYTECODE", "1"),
-    )
+    let folder = workspace.root.join("crates/gpumap-python");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(&python);
+        command.current_dir(&folder).arg("-m").args(arguments);
+        process::run(command.env("PYTHONDONTWRITEBYTECODE", "1"))
+    };
+    let cache = workspace.target.join("mypy-cache");
+    let cache = cache.to_str().context("the build folder is not UTF-8")?;
+    run(&["mypy", "--cache-dir", cache])?;
+    run(&["mypy.stubtest", "gpumap_rs"])?;
+    run(&["pytest", "--quiet", "-p", "no:cacheprovider"])
 }

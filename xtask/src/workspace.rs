@@ -6,9 +6,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
+use brotli::enc::BrotliEncoderParams;
+use brotli::{CompressorWriter, Decompressor};
 
 use crate::arch::Arch;
 
@@ -29,7 +28,10 @@ pub struct KernelCrate {
 /// Of a text.
 const TEXT: &str = "ptx";
 /// Of a compressed one.
-const GZIP: &str = "ptx.gz";
+const BROTLI: &str = "ptx.br";
+
+/// Bytes that are decompressed or compressed at a time.
+const BUFFER: usize = 1 << 16;
 
 /// Every crate whose PTX is checked in: what the library ships, what the tests of the facade and of
 /// lent maps run on a GPU, the rungs of the benchmark's ladders, the program's, and the example.
@@ -38,7 +40,7 @@ pub const KERNEL_CRATES: [KernelCrate; 6] = [
         package: "gpumap-kernels",
         folder: "crates/gpumap-kernels",
         ptx: "crates/gpumap/ptx",
-        ending: GZIP,
+        ending: BROTLI,
     },
     KernelCrate {
         package: "gpumap-test-kernels",
@@ -126,7 +128,9 @@ impl Workspace {
         let read = || -> io::Result<String> {
             let mut text = String::new();
             match kernels.ending {
-                GZIP => GzDecoder::new(File::open(&path)?).read_to_string(&mut text)?,
+                BROTLI => {
+                    Decompressor::new(File::open(&path)?, BUFFER).read_to_string(&mut text)?
+                }
                 _ => File::open(&path)?.read_to_string(&mut text)?,
             };
             Ok(text)
@@ -143,11 +147,18 @@ impl Workspace {
         let write = || -> io::Result<()> {
             fs::create_dir_all(path.parent().unwrap_or(&path))?;
             match kernels.ending {
-                GZIP => {
-                    let mut file = GzEncoder::new(File::create(&path)?, Compression::best());
+                BROTLI => {
+                    let params = BrotliEncoderParams {
+                        quality: 11,
+                        // A window of 16 MB: kernels of other sizes of keys and values are far from each other.
+                        lgwin: 24,
+                        size_hint: text.len(),
+                        ..BrotliEncoderParams::default()
+                    };
+                    let file = File::create(&path)?;
+                    let mut file = CompressorWriter::with_params(file, BUFFER, &params);
                     file.write_all(text.as_bytes())?;
-                    file.finish()?;
-                    Ok(())
+                    file.into_inner().sync_all()
                 }
                 _ => fs::write(&path, text),
             }
@@ -201,7 +212,7 @@ mod tests {
     #[test]
     fn file_names() {
         let name = |i: usize, arch| ptx_file_name(KERNEL_CRATES[i], arch);
-        assert_eq!(name(0, Arch::Sm90), "gpumap_sm_90.ptx.gz");
+        assert_eq!(name(0, Arch::Sm90), "gpumap_sm_90.ptx.br");
         assert_eq!(name(1, Arch::Sm70), "gpumap_test_sm_70.ptx");
         assert_eq!(name(2, Arch::Sm90), "gpumap_bench_sm_90.ptx");
     }

@@ -41,6 +41,25 @@ use gpumap_simt::mem::Vector;
 use gpumap_simt::shared_ptr::SharedValue;
 use gpumap_simt::warp::ShuffleValue;
 
+/// The body of a kernel of maps with slots of some format, where it [is compiled](Format::RUNS_HERE).
+macro_rules! body_of {
+    ($format:ty, $body:expr) => {
+        if <$format as $crate::slot::Format>::RUNS_HERE {
+            // SAFETY: the launcher keeps the contract of the arguments.
+            unsafe { $body }
+        } else {
+            $crate::slot::not_here()
+        }
+    };
+}
+pub(crate) use body_of;
+
+/// A kernel that was left out was launched.
+#[cold]
+pub(crate) fn not_here() -> ! {
+    panic!("these slots are for GPUs: the feature `split-on-host` has their kernels on a CPU");
+}
+
 pub use keys::Keys;
 pub use packed::Packed;
 pub use sixteen::{Split, Wide};
@@ -156,6 +175,8 @@ pub trait Format: Copy + 'static {
     const SLOTS: u32;
     /// Whether slots can be [busy](self).
     const HAS_BUSY: bool;
+    /// Whether kernels of maps with such slots are compiled for this target.
+    const RUNS_HERE: bool = true;
 
     /// Bytes per slot.
     const SLOT_BYTES: u32 = 16 / Self::SLOTS;

@@ -12,6 +12,6 @@ for _ in range(10):
     _, is_new = seen.insert(batch, outcomes=True)
     kept.append(batch[is_new])
 
-kept = np.concatenate(kept)
-print(f"{kept.size} distinct of {10 * 10_000}")
-assert kept.size == np.unique(kept).size == len(seen)
+distinct = np.concatenate(kept)
+print(f"{distinct.size} distinct of {10 * 10_000}")
+assert distinct.size == np.unique(distinct).size == len(seen)

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use bytemuck::Pod;
-use gpumap::{Chunk, Key, Output, Sink, Value};
+use gpumap::{Chunk, Output, Sink, Value};
 use pyo3::prelude::*;
 
-use crate::dtype::Dtype;
+use crate::dtype::Item;
 use crate::error::{GpumapError, exception};
+use crate::gate::{Gate, Open};
 use crate::pairs::Pairs;
 use crate::places::Places;
 use crate::typed::Answer;
@@ -28,18 +29,27 @@ struct Chunking {
     given: Receiver<gpumap::Result<Make>>,
     /// None once it is known how the thread ended.
     thread: Option<JoinHandle<()>>,
+    /// Of a map that may not change meanwhile; none when all chunks are taken.
+    open: Option<Open>,
 }
 
 impl Chunks {
-    /// All pairs of a map, about so many at a time; `make` says what becomes of a chunk.
-    pub fn of<K: Key, V: Value, M: Pairs<K, V>>(
+    /// All pairs of a map, about so many at a time; `make` says what becomes of a chunk, and `gate` is that of a map that may not
+    /// change meanwhile.
+    pub fn of<K: Pod, V: Value, M: Pairs<K, V>>(
         map: &Arc<M>,
+        gate: Option<&Arc<Gate>>,
         pairs: usize,
         make: impl Fn(&Chunk<K, V>) -> Make + Send + 'static,
     ) -> io::Result<Self> {
         let (give, given) = sync_channel(0);
         let map = Arc::clone(map);
+        let open = gate.map(Gate::open);
+        let gate = gate.cloned();
         let run = move || {
+            if let Some(gate) = gate {
+                gate.wait_for_changes();
+            }
             let ended = map.chunks(pairs, &mut |chunk| give.send(Ok(make(chunk))).is_ok());
             if let Err(error) = ended {
                 // An iterator that was dropped does not want to know.
@@ -50,6 +60,7 @@ impl Chunks {
         Ok(Self(Mutex::new(Chunking {
             given,
             thread: Some(thread.spawn(run)?),
+            open,
         })))
     }
 }
@@ -58,10 +69,14 @@ impl Chunking {
     fn next(&mut self) -> PyResult<Option<Make>> {
         match self.given.recv() {
             Ok(given) => given.map(Some).map_err(exception),
-            Err(_) => match self.thread.take().map(JoinHandle::join) {
-                Some(Err(_)) => Err(GpumapError::new_err("a thread panicked in the library")),
-                _ => Ok(None),
-            },
+            Err(_) => {
+                let ended = self.thread.take().map(JoinHandle::join);
+                self.open = None;
+                match ended {
+                    Some(Err(_)) => Err(GpumapError::new_err("a thread panicked in the library")),
+                    _ => Ok(None),
+                }
+            }
         }
     }
 }
@@ -81,8 +96,8 @@ impl Chunks {
 }
 
 /// A new array of numpy with these items.
-pub fn copied<T: Pod + Send + Sync>(py: Python<'_>, items: &[T], dtype: Dtype) -> Answer {
-    let mut places = Places::<T>::on_host(py, dtype, items.len())?;
+pub fn copied<T: Pod + Send + Sync>(py: Python<'_>, items: &[T], item: impl Into<Item>) -> Answer {
+    let mut places = Places::<T>::on_host(py, item, items.len())?;
     if let Sink::Host(places) = places.sink() {
         places.copy_from_slice(items);
     }

@@ -22,7 +22,7 @@ create_exception!(
     gpumap_rs,
     BusyError,
     GpumapError,
-    "Refused for the moment, by a graph capture or the system: call again later."
+    "Refused for the moment, by a graph capture, an iterator over chunks or the system: call again later."
 );
 create_exception!(
     gpumap_rs,

@@ -7,6 +7,7 @@ mod device;
 mod dlpack;
 mod dtype;
 mod error;
+mod gate;
 mod groups;
 mod incoming;
 mod joins;
@@ -15,6 +16,7 @@ mod numpy;
 mod pairs;
 mod places;
 mod rows;
+mod sorts;
 mod typed;
 mod unique;
 mod width;
@@ -40,6 +42,8 @@ mod _native {
     use crate::maps::{Map, Set};
     #[pymodule_export]
     use crate::rows::RowMap;
+    #[pymodule_export]
+    use crate::sorts::{sort, top_k};
     #[pymodule_export]
     use crate::unique::{isin, unique};
 }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::chunks::Chunks;
 use crate::device::{group, opened};
-use crate::dtype::Dtype;
+use crate::dtype::{Dtype, Item};
 use crate::error::exception;
 use crate::incoming::{Incoming, Wanted};
 use crate::pairs::Origin;
@@ -59,11 +59,29 @@ enum On {
     Several(Vec<String>),
 }
 
-/// A map; see `gpumap_rs.Map` and `gpumap_rs.ShardedMap`.
+/// The type of keys that are numbers, or of the numbers of keys that have so many.
+#[derive(FromPyObject)]
+enum KeyType {
+    Number(String),
+    Row(String, usize),
+}
+
+impl KeyType {
+    fn item(&self) -> PyResult<Item> {
+        let (name, width) = match self {
+            Self::Number(name) => (name, None),
+            Self::Row(name, width) => (name, Some(*width)),
+        };
+        let dtype = Dtype::of_keys(name)?;
+        Ok(Item { dtype, width })
+    }
+}
+
+/// A map; see `gpumap_rs.Map`, `gpumap_rs.ShardedMap` and `gpumap_rs.WideMap`.
 #[pyclass(frozen, module = "gpumap_rs._native")]
 pub struct Map {
     map: Box<dyn AnyMap>,
-    key: Dtype,
+    key: Item,
     value: Dtype,
 }
 
@@ -71,7 +89,7 @@ pub struct Map {
 #[pyclass(frozen, module = "gpumap_rs._native")]
 pub struct Set {
     set: Box<dyn AnySet>,
-    key: Dtype,
+    key: Item,
 }
 
 /// The methods of a class: those that maps and sets have in common, and its own. A class has one block of them.
@@ -97,19 +115,19 @@ macro_rules! methods {
 
             #[getter]
             fn key(&self) -> &'static str {
-                self.key.name()
+                self.key.dtype.name()
             }
 
             fn clear(&self, py: Python<'_>) -> PyResult<()> {
-                py.detach(|| self.$field.clear()).map_err(exception)
+                py.detach(|| self.$field.clear())
             }
 
             fn reserve(&self, py: Python<'_>, more: usize) -> PyResult<()> {
-                py.detach(|| self.$field.reserve(more)).map_err(exception)
+                py.detach(|| self.$field.reserve(more))
             }
 
             fn shrink_to_fit(&self, py: Python<'_>) -> PyResult<()> {
-                py.detach(|| self.$field.shrink_to_fit()).map_err(exception)
+                py.detach(|| self.$field.shrink_to_fit())
             }
 
             fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
@@ -143,7 +161,7 @@ macro_rules! methods {
 
         impl $class {
             fn keys(&self, keys: &Bound<'_, PyAny>, stream: usize) -> PyResult<Incoming> {
-                Incoming::of(keys, Wanted::Item(self.key.into()), "the keys", stream)
+                Incoming::of(keys, Wanted::Item(self.key), "the keys", stream)
             }
         }
     };
@@ -158,7 +176,7 @@ methods! { Set, set,
         grows: bool,
         file: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let key = Dtype::of_keys(key)?;
+        let key = Dtype::of_keys(key)?.into();
         let set = py.detach(|| {
             let device = opened(on)?;
             let origin = origin(file.as_ref(), capacity, grows);
@@ -193,14 +211,14 @@ methods! { Map, map,
     #[new]
     fn new(
         py: Python<'_>,
-        key: &str,
+        key: KeyType,
         value: &str,
         capacity: usize,
         on: On,
         grows: bool,
         file: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let (key, value) = (Dtype::of_keys(key)?, Dtype::named(value)?);
+        let (key, value) = (key.item()?, Dtype::named(value)?);
         let map = py.detach(|| {
             let place = match &on {
                 On::One(name) => Place::Device(opened(name.as_deref())?),
@@ -210,6 +228,11 @@ methods! { Map, map,
             typed::map(&place, origin, key, value)
         })?;
         Ok(Self { map, key, value })
+    }
+
+    #[getter]
+    fn width(&self) -> Option<usize> {
+        self.key.width
     }
 
     #[getter]

@@ -1,10 +1,11 @@
-//! [`Pairs`]: maps of one device, and of several.
+//! [`Pairs`]: maps of one device, of several, and with wide keys.
 
 use std::path::Path;
 
+use bytemuck::Pod;
 use gpumap::op::Execute;
 use gpumap::sharded::{GroupError, Ranks};
-use gpumap::{Chunk, Device, Growth, Key, Map, Output, ShardedMap, Sink, Value};
+use gpumap::{Chunk, Device, Growth, Key, Map, Output, ShardedMap, Sink, Value, WideMap};
 
 use crate::device::name_of;
 use crate::places::Places;
@@ -16,9 +17,11 @@ pub enum Origin<'a> {
 }
 
 /// A map, whichever devices have its pairs.
-pub trait Pairs<K: Key, V: Value>: Execute<K, V> + Sized + Send + Sync + 'static {
+pub trait Pairs<K: Pod, V: Value>: Execute<K, V> + Sized + Send + Sync + 'static {
     /// What it is made on.
     type On;
+    /// Whether no call may change it while chunks are given out: such calls would wait for the end of them.
+    const CHUNKS_ARE_OF_ONE_MOMENT: bool = false;
 
     fn made(on: &Self::On, origin: Origin<'_>) -> gpumap::Result<Self>;
     /// The only or first device.
@@ -172,18 +175,84 @@ impl<K: Key, V: Value> Pairs<K, V> for ShardedMap<K, V> {
         pairs: usize,
         give: &mut dyn FnMut(&Chunk<K, V>) -> bool,
     ) -> gpumap::Result<()> {
-        let mut is_wanted = true;
-        let given = self.for_each_chunk(pairs, |chunk| {
-            is_wanted = give(chunk);
-            match is_wanted {
-                true => Ok(()),
-                // Ends it.
-                false => Err(gpumap::Error::Group(GroupError::Ended)),
-            }
-        });
-        match is_wanted {
-            true => given,
-            false => Ok(()),
+        until_refused(give, |take| self.for_each_chunk(pairs, take))
+    }
+}
+
+impl<K: Pod + Send + Sync, V: Value> Pairs<K, V> for WideMap<K, V> {
+    type On = Device;
+    const CHUNKS_ARE_OF_ONE_MOMENT: bool = true;
+
+    /// One that grows: there is no other.
+    fn made(on: &Device, origin: Origin<'_>) -> gpumap::Result<Self> {
+        match origin {
+            Origin::File(path) => Self::load(on, path),
+            Origin::New { capacity, .. } => Self::with_capacity(on, capacity),
         }
+    }
+
+    fn device(&self) -> &Device {
+        self.device()
+    }
+
+    fn place(&self) -> String {
+        name_of(self.device())
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity()
+    }
+
+    fn clear(&self) -> gpumap::Result<()> {
+        self.clear()
+    }
+
+    fn reserve(&self, more: usize) -> gpumap::Result<()> {
+        self.reserve(more)
+    }
+
+    fn shrink_to_fit(&self) -> gpumap::Result<()> {
+        self.trim();
+        Ok(())
+    }
+
+    fn save(&self, path: &Path) -> gpumap::Result<u64> {
+        self.save(path)
+    }
+
+    fn dump(&self, keys: &mut Places<K>, values: &mut Places<V>) -> gpumap::Result<usize> {
+        self.retrieve_all_into(keys, values)
+    }
+
+    fn chunks(
+        &self,
+        pairs: usize,
+        give: &mut dyn FnMut(&Chunk<K, V>) -> bool,
+    ) -> gpumap::Result<()> {
+        until_refused(give, |take| self.for_each_chunk(pairs, take))
+    }
+}
+
+/// Has chunks given to a closure that fails, until `give` refuses one.
+fn until_refused<C>(
+    give: &mut dyn FnMut(&C) -> bool,
+    run: impl FnOnce(&mut dyn FnMut(&C) -> gpumap::Result<()>) -> gpumap::Result<()>,
+) -> gpumap::Result<()> {
+    let mut is_wanted = true;
+    let given = run(&mut |chunk| {
+        is_wanted = give(chunk);
+        match is_wanted {
+            true => Ok(()),
+            // Ends it.
+            false => Err(gpumap::Error::Group(GroupError::Ended)),
+        }
+    });
+    match is_wanted {
+        true => given,
+        false => Ok(()),
     }
 }

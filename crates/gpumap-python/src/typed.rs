@@ -8,16 +8,18 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use gpumap::op::{self, Op};
 use gpumap::sharded::Ranks;
-use gpumap::{Device, Key, Map, Merge, ShardedMap, Value};
-use pyo3::exceptions::PyTypeError;
+use gpumap::{Device, Key, Map, Merge, ShardedMap, Value, WideMap};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::chunks::{Chunks, copied};
-use crate::dtype::{Dtype, Element};
-use crate::error::exception;
+use crate::dtype::{Dtype, Element, Item};
+use crate::error::{BusyError, exception};
+use crate::gate::{Change as Changing, Gate};
 use crate::incoming::{Incoming, Items, Streams};
 use crate::pairs::{Origin, Pairs};
 use crate::places::{Places, dump};
+use crate::width::for_width;
 
 /// What a batch of pairs does to a map.
 #[derive(Clone, Copy)]
@@ -41,9 +43,9 @@ pub trait AnyKeys: Send + Sync {
     fn place(&self) -> String;
     fn len(&self) -> usize;
     fn capacity(&self) -> usize;
-    fn clear(&self) -> gpumap::Result<()>;
-    fn reserve(&self, more: usize) -> gpumap::Result<()>;
-    fn shrink_to_fit(&self) -> gpumap::Result<()>;
+    fn clear(&self) -> PyResult<()>;
+    fn reserve(&self, more: usize) -> PyResult<()>;
+    fn shrink_to_fit(&self) -> PyResult<()>;
     fn save(&self, path: &Path) -> gpumap::Result<u64>;
     fn contains(&self, py: Python<'_>, keys: &Incoming) -> Answer;
     fn remove(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> Answer;
@@ -90,27 +92,47 @@ pub trait AnyMap: AnyKeys {
 pub struct Typed<K, V, M> {
     map: Arc<M>,
     streams: Streams,
-    key: Dtype,
+    gate: Arc<Gate>,
+    key: Item,
     /// None of a set.
     value: Option<Dtype>,
     _pair: PhantomData<fn(K) -> V>,
 }
 
-impl<K: Key, V: Value, M: Pairs<K, V>> Typed<K, V, M> {
+impl<K: Pod + Send + Sync, V: Value, M: Pairs<K, V>> Typed<K, V, M> {
     fn new(
         on: &M::On,
         origin: Origin<'_>,
-        key: Dtype,
+        key: Item,
         value: Option<Dtype>,
     ) -> gpumap::Result<Self> {
         let map = M::made(on, origin)?;
         Ok(Self {
             streams: Streams::new(map.device()),
             map: Arc::new(map),
+            gate: Arc::default(),
             key,
             value,
             _pair: PhantomData,
         })
+    }
+
+    /// Of a map that may not change while chunks of it are given out.
+    fn gate(&self) -> Option<&Arc<Gate>> {
+        M::CHUNKS_ARE_OF_ONE_MOMENT.then_some(&self.gate)
+    }
+
+    /// Begins a change, which ends when the answer is dropped.
+    fn change(&self) -> PyResult<Option<Changing<'_>>> {
+        let refused = || {
+            BusyError::new_err(
+                "chunks of the map are being given out: take all of them or drop their iterator, then change it",
+            )
+        };
+        match self.gate() {
+            Some(gate) => gate.change().ok_or_else(refused).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Runs a call of the library with the keys of a batch, without Python's lock: other threads of Python run meanwhile.
@@ -156,6 +178,7 @@ impl<K: Key, V: Value, M: Pairs<K, V>> Typed<K, V, M> {
         outcomes: bool,
         run: impl FnOnce(Option<&mut Places<u8>>) -> PyResult<usize>,
     ) -> Answer {
+        let _change = self.change()?;
         if !outcomes {
             return Ok(run(None)?.into_pyobject(py)?.into_any().unbind());
         }
@@ -181,11 +204,11 @@ impl<K: Key, V: Value, M: Pairs<K, V>> Typed<K, V, M> {
         &self,
         py: Python<'_>,
         on_device: bool,
-        dtype: Dtype,
+        item: impl Into<Item>,
         len: usize,
     ) -> PyResult<Places<T>> {
         let stream = self.streams.default().map_err(exception)?;
-        Places::at(py, on_device, &stream, dtype, len)
+        Places::at(py, on_device, &stream, item, len)
     }
 }
 
@@ -198,7 +221,7 @@ pub fn pair<'py>(
     Ok((first, second).into_pyobject(py)?.into_any().unbind())
 }
 
-impl<K: Key, V: Value, M: Pairs<K, V>> AnyKeys for Typed<K, V, M> {
+impl<K: Pod + Send + Sync, V: Value, M: Pairs<K, V>> AnyKeys for Typed<K, V, M> {
     fn place(&self) -> String {
         self.map.place()
     }
@@ -211,16 +234,19 @@ impl<K: Key, V: Value, M: Pairs<K, V>> AnyKeys for Typed<K, V, M> {
         self.map.capacity()
     }
 
-    fn clear(&self) -> gpumap::Result<()> {
-        self.map.clear()
+    fn clear(&self) -> PyResult<()> {
+        let _change = self.change()?;
+        self.map.clear().map_err(exception)
     }
 
-    fn reserve(&self, more: usize) -> gpumap::Result<()> {
-        self.map.reserve(more)
+    fn reserve(&self, more: usize) -> PyResult<()> {
+        let _change = self.change()?;
+        self.map.reserve(more).map_err(exception)
     }
 
-    fn shrink_to_fit(&self) -> gpumap::Result<()> {
-        self.map.shrink_to_fit()
+    fn shrink_to_fit(&self) -> PyResult<()> {
+        let _change = self.change()?;
+        self.map.shrink_to_fit().map_err(exception)
     }
 
     fn save(&self, path: &Path) -> gpumap::Result<u64> {
@@ -243,7 +269,7 @@ impl<K: Key, V: Value, M: Pairs<K, V>> AnyKeys for Typed<K, V, M> {
 
     fn chunks(&self, pairs: usize) -> io::Result<Chunks> {
         let (key, value) = (self.key, self.value);
-        Chunks::of(&self.map, pairs, move |chunk| {
+        Chunks::of(&self.map, self.gate(), pairs, move |chunk| {
             let (keys, values) = (chunk.keys().to_vec(), chunk.values().to_vec());
             Box::new(move |py| {
                 let keys = copied(py, &keys, key)?;
@@ -278,7 +304,7 @@ impl<K, V, M> Typed<K, V, M> {
     }
 }
 
-impl<K: Key, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<K, V, M> {
+impl<K: Pod + Send + Sync, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<K, V, M> {
     fn change(
         &self,
         py: Python<'_>,
@@ -322,6 +348,7 @@ impl<K: Key, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<K, V, M> {
     }
 
     fn get(&self, py: Python<'_>, keys: &Incoming, takes: bool) -> Answer {
+        let _change = takes.then(|| self.change()).transpose()?;
         let mut values = self.places(py, keys, self.value())?;
         let mut found = self.places(py, keys, Dtype::Bool)?;
         self.call(py, keys, |k| {
@@ -345,6 +372,7 @@ impl<K: Key, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<K, V, M> {
     }
 
     fn get_or_insert(&self, py: Python<'_>, keys: &Incoming, values: &Incoming) -> Answer {
+        let _change = self.change()?;
         let mut held = self.places(py, keys, self.value())?;
         self.call_with(py, keys, values, |k, v| {
             self.map.execute(op::get_or_insert(k, v).into(&mut held))
@@ -367,7 +395,7 @@ impl<K: Key, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<K, V, M> {
 }
 
 /// A set of keys of this type.
-pub fn set(device: &Device, origin: Origin<'_>, key: Dtype) -> gpumap::Result<Box<dyn AnySet>> {
+pub fn set(device: &Device, origin: Origin<'_>, key: Item) -> gpumap::Result<Box<dyn AnySet>> {
     Ok(match key.bytes() {
         4 => Box::new(Typed::<u32, (), Map<_, _>>::new(device, origin, key, None)?),
         _ => Box::new(Typed::<u64, (), Map<_, _>>::new(device, origin, key, None)?),
@@ -380,44 +408,78 @@ pub enum Place {
     Ranks(Ranks),
 }
 
-/// A map of keys and values of these types.
+/// Calls a generic function for a type of keys and values of this type.
+macro_rules! for_value {
+    ($value:expr, $function:ident::<$key:ty> $arguments:tt) => {
+        match $value {
+            Dtype::U32 => $function::<$key, u32> $arguments,
+            Dtype::I32 => $function::<$key, i32> $arguments,
+            Dtype::F32 => $function::<$key, f32> $arguments,
+            Dtype::U64 => $function::<$key, u64> $arguments,
+            Dtype::I64 => $function::<$key, i64> $arguments,
+            Dtype::F64 => $function::<$key, f64> $arguments,
+            Dtype::Bool => Err(PyTypeError::new_err(
+                "'bool' is no type of values: use u32, i32, f32, u64, i64 or f64",
+            )),
+        }
+    };
+}
+
+/// A map of keys and values of these types; a wide one if keys are rows.
 pub fn map(
     place: &Place,
     origin: Origin<'_>,
-    key: Dtype,
+    key: Item,
     value: Dtype,
 ) -> PyResult<Box<dyn AnyMap>> {
-    match (key.bytes(), value) {
-        (4, Dtype::U32) => made::<u32, u32>(place, origin, key, value),
-        (4, Dtype::I32) => made::<u32, i32>(place, origin, key, value),
-        (4, Dtype::F32) => made::<u32, f32>(place, origin, key, value),
-        (4, Dtype::U64) => made::<u32, u64>(place, origin, key, value),
-        (4, Dtype::I64) => made::<u32, i64>(place, origin, key, value),
-        (4, Dtype::F64) => made::<u32, f64>(place, origin, key, value),
-        (_, Dtype::U32) => made::<u64, u32>(place, origin, key, value),
-        (_, Dtype::I32) => made::<u64, i32>(place, origin, key, value),
-        (_, Dtype::F32) => made::<u64, f32>(place, origin, key, value),
-        (_, Dtype::U64) => made::<u64, u64>(place, origin, key, value),
-        (_, Dtype::I64) => made::<u64, i64>(place, origin, key, value),
-        (_, Dtype::F64) => made::<u64, f64>(place, origin, key, value),
-        (_, Dtype::Bool) => Err(PyTypeError::new_err(
-            "'bool' is no type of values: use u32, i32, f32, u64, i64 or f64",
+    match (key.width, place) {
+        (None, _) if key.bytes() == 4 => {
+            for_value!(value, narrow::<u32>(place, origin, key, value))
+        }
+        (None, _) => for_value!(value, narrow::<u64>(place, origin, key, value)),
+        (Some(_), Place::Device(device)) => for_width!(key, wide(device, origin, key, value)),
+        (Some(_), Place::Ranks(_)) => Err(PyValueError::new_err(
+            "keys of several numbers are on one device",
         )),
     }
 }
 
-fn made<K: Key, V: Value + Element>(
+fn narrow<K: Key, V: Value + Element>(
     place: &Place,
     origin: Origin<'_>,
-    key: Dtype,
+    key: Item,
     value: Dtype,
 ) -> PyResult<Box<dyn AnyMap>> {
-    let value = Some(value);
-    let made: gpumap::Result<Box<dyn AnyMap>> = match place {
-        Place::Device(device) => Typed::<K, V, Map<K, V>>::new(device, origin, key, value)
-            .map(|map| Box::new(map) as Box<dyn AnyMap>),
-        Place::Ranks(ranks) => Typed::<K, V, ShardedMap<K, V>>::new(ranks, origin, key, value)
-            .map(|map| Box::new(map) as Box<dyn AnyMap>),
-    };
-    made.map_err(exception)
+    match place {
+        Place::Device(device) => made::<K, V, Map<K, V>>(device, origin, key, value),
+        Place::Ranks(ranks) => made::<K, V, ShardedMap<K, V>>(ranks, origin, key, value),
+    }
+}
+
+fn wide<K: Pod + Send + Sync>(
+    device: &Device,
+    origin: Origin<'_>,
+    key: Item,
+    value: Dtype,
+) -> PyResult<Box<dyn AnyMap>> {
+    for_value!(value, wide_of::<K>(device, origin, key, value))
+}
+
+fn wide_of<K: Pod + Send + Sync, V: Value + Element>(
+    device: &Device,
+    origin: Origin<'_>,
+    key: Item,
+    value: Dtype,
+) -> PyResult<Box<dyn AnyMap>> {
+    made::<K, V, WideMap<K, V>>(device, origin, key, value)
+}
+
+fn made<K: Pod + Send + Sync, V: Value + Element, M: Pairs<K, V>>(
+    on: &M::On,
+    origin: Origin<'_>,
+    key: Item,
+    value: Dtype,
+) -> PyResult<Box<dyn AnyMap>> {
+    let map = Typed::<K, V, M>::new(on, origin, key, Some(value)).map_err(exception)?;
+    Ok(Box::new(map))
 }

@@ -128,7 +128,7 @@ pub fn isin(
         capacity: among.len(),
         grows: true,
     };
-    let set = py.detach(|| typed::set(&device, origin, keys.item.dtype));
+    let set = py.detach(|| typed::set(&device, origin, keys.item));
     let set = set.map_err(exception)?;
     set.insert(py, &among, false)?;
     set.contains(py, &keys)

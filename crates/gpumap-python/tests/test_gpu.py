@@ -338,3 +338,30 @@ def test_cupy():
     assert map.insert(keys, cupy.linspace(0, 1, 1_000)) == 1_000
     values = cupy.asarray(map.get(keys, default=0.0))
     assert bool((values == cupy.linspace(0, 1, 1_000)).all())
+
+
+@pytest.mark.parametrize("width", [1, 3, 16])
+def test_wide_maps_beside_torch(width):
+    keys = torch.randint(0, 3 if width > 1 else 5_000, (100_000, width), dtype=torch.int32, device="cuda")
+    map = gm.WideMap("i32", width, "i64", device="cuda:0")
+    expected, inverse, expected_counts = torch.unique(keys, dim=0, return_inverse=True, return_counts=True)
+    assert map.merge(keys, 1) == len(expected) == len(map)
+    counts, found = map_of(map.get(keys))
+    assert bool(found.all()) and torch.equal(counts, expected_counts[inverse])
+    all_keys, all_counts = map_of(map.retrieve_all(to="device"))
+    assert torch.equal(torch.unique(all_keys, dim=0), expected)
+    assert int(all_counts.sum()) == len(keys)
+    assert map.remove(all_keys[::2].contiguous()) == len(all_keys[::2])
+    assert map_of([map.contains(all_keys)])[0].tolist() == [i % 2 == 1 for i in range(len(all_keys))]
+
+
+def test_sorts_beside_torch():
+    numbers = torch.randint(-5_000, 5_000, (200_000,), device="cuda")
+    expected, places = torch.sort(numbers, stable=True)
+    assert torch.equal(as_torch(gm.sort(numbers)), expected)
+    got, beside = map_of(gm.sort(numbers, torch.arange(len(numbers), device="cuda")))
+    assert torch.equal(got, expected) and torch.equal(beside, places)
+    greatest, places = map_of(gm.top_k(numbers, 1_000))
+    assert torch.equal(greatest, expected.flip(0)[:1_000])
+    assert torch.equal(numbers[places.long()], greatest)
+    assert isinstance(gm.sort(numbers.cpu().numpy(), device="cuda:0"), np.ndarray)

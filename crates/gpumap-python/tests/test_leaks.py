@@ -46,7 +46,18 @@ def rows():
     assert map.keys().size == map.get(KEYS).size
 
 
+def wide():
+    map = gm.WideMap("u64", 2, device="cpu")
+    keys = KEYS.reshape(-1, 2)
+    map.insert(keys, KEYS[: len(keys)])
+    assert map.get(keys, 0).size == len(keys)
+    assert sum(len(values) for _, values in map.chunks(10_000)) == len(keys)
+    next(map.chunks(10_000))
+
+
 def functions():
+    gm.sort(KEYS, KEYS, device="cpu")
+    gm.top_k(KEYS, KEYS.size, device="cpu")
     gm.unique(KEYS, inverse=True, counts=True, first=True, device="cpu")
     gm.isin(KEYS, KEYS, device="cpu")
 
@@ -69,7 +80,7 @@ def refusals():
             call()
 
 
-@pytest.mark.parametrize("work", [maps, sets, rows, functions, groups, refusals])
+@pytest.mark.parametrize("work", [maps, sets, rows, wide, functions, groups, refusals])
 def test_memory_stays_bounded(work):
     for _ in range(10):
         work()

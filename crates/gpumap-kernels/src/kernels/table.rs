@@ -21,7 +21,7 @@ use crate::retrieve_all::{self, RetrieveAllArgs};
 use crate::slot::Split;
 #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
 use crate::slot::Wide;
-use crate::slot::{Keys, Packed};
+use crate::slot::{Keys, Packed, body_of};
 use crate::source::{Batch, Slots};
 use crate::stats::{self, StatsArgs};
 use gpumap_simt::kernel;
@@ -124,8 +124,7 @@ macro_rules! declare {
             kernel! {$(
                 $(#[$doc])*
                 pub static [<$name:upper $suffix:upper>] = fn [<$name $suffix>](args: $args) $(by $by)? {
-                    // SAFETY: the launcher keeps the contract of the arguments.
-                    unsafe { $body(&args) }
+                    body_of!(F, $body(&args))
                 }
             )*}
 

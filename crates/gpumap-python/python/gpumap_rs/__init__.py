@@ -12,7 +12,7 @@ Without a GPU the same maps are on the CPU.
 
 Arrays
 ------
-Keys and values are one-dimensional, contiguous arrays of the map's types: numpy arrays, arrays of a GPU (PyTorch, CuPy,
+Keys and values are contiguous arrays of the map's types, of one dimension, or of two where a key is several numbers: numpy arrays, arrays of a GPU (PyTorch, CuPy,
 JAX: all that have ``__cuda_array_interface__``), or lists and numbers, which become numpy arrays. They are not copied.
 Where keys are in the memory of a GPU, so are the answers, as an :class:`Array`, which those libraries take without a
 copy: ``torch.as_tensor(answer, device="cuda")``, ``cupy.asarray(answer)``, or by DLPack. Otherwise answers are numpy arrays.
@@ -51,7 +51,7 @@ from typing import Any, Iterator, Sequence, Union
 import numpy as np
 import numpy.typing as npt
 
-from . import _native
+from . import _native as _rust
 from ._native import Array, BusyError, DeviceError, FullError, GpumapError, PoisonedError, close_devices, device_count
 
 __all__ = [
@@ -67,12 +67,15 @@ __all__ = [
     "RowMap",
     "Set",
     "ShardedMap",
+    "WideMap",
     "close_devices",
     "count",
     "device_count",
     "group_by",
     "isin",
     "join",
+    "sort",
+    "top_k",
     "unique",
 ]
 
@@ -105,7 +108,7 @@ def _name(dtype: Any) -> str:
 class _Keys:
     """What maps, sets and row maps have in common."""
 
-    _native: Any
+    _native: _rust.Map | _rust.Set | _rust.RowMap
 
     def __len__(self) -> int:
         return len(self._native)
@@ -144,6 +147,8 @@ class _Keys:
 class _Table(_Keys):
     """What maps and sets have in common."""
 
+    _native: _rust.Map | _rust.Set
+
     def contains(self, keys: Keys, *, stream: int = 1) -> Answers:
         """For each key whether it is there, as an array of bool of shape (n,)."""
         return self._native.contains(keys, stream)
@@ -164,7 +169,9 @@ class _Table(_Keys):
 
 
 class _Pairs(_Table):
-    """What maps of one device and of several have in common."""
+    """What all maps from keys to values have in common."""
+
+    _native: _rust.Map
 
     @property
     def value(self) -> str:
@@ -203,7 +210,8 @@ class _Pairs(_Table):
         self, keys: Keys, values: Any, how: str = "add", *, stream: int = 1
     ) -> int:
         """As :meth:`merge`, but absent keys stay absent. Returns how many keys were present."""
-        return self._merge(how, True, keys, values, False, stream)
+        count: int = self._merge(how, True, keys, values, False, stream)
+        return count
 
     def get(self, keys: Keys, default: Any = None, *, stream: int = 1) -> Any:
         """Without ``default``, an array of values, 0 for absent keys, and one of bool with what was found. With it, an array
@@ -264,7 +272,7 @@ class Map(_Pairs):
         device: str | None = None,
         grows: bool = True,
     ) -> None:
-        self._native = _native.Map(_name(key), _name(value), capacity, device, grows, None)
+        self._native = _rust.Map(_name(key), _name(value), capacity, device, grows, None)
 
     @classmethod
     def load(
@@ -278,7 +286,7 @@ class Map(_Pairs):
         """A map from a file that :meth:`save` wrote, with keys and values of these types. Raises ``OSError`` for a file that is
         not there, is damaged, or has keys or values of another size."""
         map = cls.__new__(cls)
-        map._native = _native.Map(_name(key), _name(value), 0, device, True, path)
+        map._native = _rust.Map(_name(key), _name(value), 0, device, True, path)
         return map
 
     def __repr__(self) -> str:
@@ -317,7 +325,7 @@ class ShardedMap(_Pairs):
         devices: Sequence[str] = (),
         grows: bool = True,
     ) -> None:
-        self._native = _native.Map(_name(key), _name(value), capacity, _names(devices), grows, None)
+        self._native = _rust.Map(_name(key), _name(value), capacity, _names(devices), grows, None)
 
     @classmethod
     def load(
@@ -330,7 +338,7 @@ class ShardedMap(_Pairs):
     ) -> ShardedMap:
         """A map from a file that :meth:`save` of this class or of :class:`Map` wrote, with keys and values of these types."""
         map = cls.__new__(cls)
-        map._native = _native.Map(_name(key), _name(value), 0, _names(devices), True, path)
+        map._native = _rust.Map(_name(key), _name(value), 0, _names(devices), True, path)
         return map
 
     def __repr__(self) -> str:
@@ -346,6 +354,81 @@ class ShardedMap(_Pairs):
         return self._native.retrieve_all(False)
 
 
+class WideMap(_Pairs):
+    """A map whose keys are several numbers: coordinates, UUIDs, hashes of 128 bits.
+
+    Parameters
+    ----------
+    key : ``u32``, ``i32``, ``u64`` or ``i64``, or numpy's types of these
+    width : how many of them a key has; keys have 4 to 64 bytes, and are arrays of shape (n, width)
+    value, capacity, device : as of :class:`Map`
+
+    The operations are those of :class:`Map`, with these differences:
+
+    - A call that changes the map waits for all others, and takes effect at one moment.
+    - Of several pairs of an :meth:`insert` with one key, the first is stored.
+    - :meth:`retrieve_all`, :meth:`items` and :meth:`chunks` have the pairs in the order in which keys were first inserted.
+    - :meth:`chunks` has the pairs of one moment. Until its last chunk is taken or its iterator is gone, calls that change the map
+      raise :class:`BusyError`.
+    - The map grows always, and :meth:`shrink_to_fit` gives back only scratch memory.
+
+    >>> visits = WideMap("i32", 3, "u64", device="cpu")
+    >>> visits.merge([[0, 0, 0], [5, -1, 2], [0, 0, 0]], 1)
+    2
+    >>> visits.get([[0, 0, 0], [9, 9, 9]])
+    (array([2, 0], dtype=uint64), array([ True, False]))
+    >>> visits.retrieve_all()
+    (array([[ 0,  0,  0],
+           [ 5, -1,  2]], dtype=int32), array([2, 1], dtype=uint64))
+    """
+
+    def __init__(
+        self,
+        key: Any,
+        width: int,
+        value: Any = "u64",
+        *,
+        capacity: int = 0,
+        device: str | None = None,
+    ) -> None:
+        self._native = _rust.Map((_name(key), width), _name(value), capacity, device, True, None)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        key: Any,
+        width: int,
+        value: Any = "u64",
+        *,
+        device: str | None = None,
+    ) -> WideMap:
+        """A map from a file that :meth:`save` of this class or of :class:`Map` wrote, with keys of this type and width and values
+        of this type. Raises ``OSError`` as :meth:`Map.load`."""
+        map = cls.__new__(cls)
+        map._native = _rust.Map((_name(key), width), _name(value), 0, device, True, path)
+        return map
+
+    def __repr__(self) -> str:
+        return f"WideMap({self.key!r}, {self.width}, {self.value!r}, device={self.device!r}) of {len(self)} pairs"
+
+    @property
+    def width(self) -> int:
+        """How many numbers a key has."""
+        width = self._native.width
+        assert width is not None, "a wide map has one"
+        return width
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """All pairs, in the order in which keys were first inserted; a key is a tuple."""
+        return ((tuple(key), value) for key, value in super().items())
+
+    def retrieve_all(self, *, to: str = "host") -> tuple[Answers, Answers]:
+        """All keys, of shape (n, width), and their values, in the order in which keys were first inserted: as numpy arrays, or
+        ``to="device"`` as an :class:`Array` each, in the memory of the map's device."""
+        return self._native.retrieve_all(_is_device(to))
+
+
 class Set(_Table):
     """A set of keys. The parameters are those of :class:`Map`.
 
@@ -356,6 +439,8 @@ class Set(_Table):
     array([ True, False])
     """
 
+    _native: _rust.Set
+
     def __init__(
         self,
         key: Any = "u64",
@@ -364,7 +449,7 @@ class Set(_Table):
         device: str | None = None,
         grows: bool = True,
     ) -> None:
-        self._native = _native.Set(_name(key), capacity, device, grows, None)
+        self._native = _rust.Set(_name(key), capacity, device, grows, None)
 
     @classmethod
     def load(
@@ -372,7 +457,7 @@ class Set(_Table):
     ) -> Set:
         """A set from a file that :meth:`save` wrote."""
         set = cls.__new__(cls)
-        set._native = _native.Set(_name(key), 0, device, True, path)
+        set._native = _rust.Set(_name(key), 0, device, True, path)
         return set
 
     def __repr__(self) -> str:
@@ -422,6 +507,8 @@ class RowMap(_Keys):
            [ 5, -1,  2]], dtype=int32)
     """
 
+    _native: _rust.RowMap
+
     def __init__(
         self,
         key: Any = "u64",
@@ -430,7 +517,7 @@ class RowMap(_Keys):
         capacity: int = 0,
         device: str | None = None,
     ) -> None:
-        self._native = _native.RowMap(_name(key), width, capacity, device, None)
+        self._native = _rust.RowMap(_name(key), width, capacity, device, None)
 
     @classmethod
     def load(
@@ -446,7 +533,7 @@ class RowMap(_Keys):
         for a file that is not there, is damaged, or has other keys. A map with rows for more than 16 times its keys needs a
         ``capacity`` of as many."""
         map = cls.__new__(cls)
-        map._native = _native.RowMap(_name(key), width, capacity, device, path)
+        map._native = _rust.RowMap(_name(key), width, capacity, device, path)
         return map
 
     def __repr__(self) -> str:
@@ -535,7 +622,7 @@ class JoinTable:
     """
 
     def __init__(self, right: Keys, *, device: str | None = None, stream: int = 1) -> None:
-        self._native = _native.JoinTable(right, device, stream)
+        self._native = _rust.JoinTable(right, device, stream)
 
     def join(self, left: Keys, how: str = "inner", *, stream: int = 1) -> Any:
         """Joins keys of the probe side: see :func:`join`."""
@@ -576,7 +663,7 @@ class GroupBy:
     """
 
     def __init__(self, *, device: str | None = None) -> None:
-        self._native = _native.GroupBy(device)
+        self._native = _rust.GroupBy(device)
 
     def batch(self, keys: Keys, /, *, stream: int = 1, **aggregates: str | tuple[str, Keys]) -> int:
         """Adds a batch of keys and columns, all of one length, and returns how many keys are new. Keys and aggregates are those of
@@ -659,7 +746,7 @@ def unique(
     (array([[1, 2],
            [0, 7]]), array([0, 1, 0], dtype=int32), array([2, 1], dtype=int32))
     """
-    answers = _native.unique(keys, inverse, counts, first, device, stream)
+    answers = _rust.unique(keys, inverse, counts, first, device, stream)
     return answers if len(answers) > 1 else answers[0]
 
 
@@ -669,7 +756,8 @@ def count(keys: Keys, *, device: str | None = None, stream: int = 1) -> tuple[An
     >>> count([5, 3, 5], device="cpu")
     (array([5, 3]), array([2, 1], dtype=int32))
     """
-    return unique(keys, counts=True, device=device, stream=stream)
+    distinct, counts = unique(keys, counts=True, device=device, stream=stream)
+    return distinct, counts
 
 
 def group_by(
@@ -702,7 +790,7 @@ def group_by(
     (array([7, 9]), array([2, 1], dtype=uint64), array([2.5, 1. ]))
     """
     asked = [_asked(it) for it in aggregates.values()]
-    answers = _native.group_by(keys, asked, device, stream)
+    answers = _rust.group_by(keys, asked, device, stream)
     return answers[0], dict(zip(aggregates, answers[1:], strict=True))
 
 
@@ -730,6 +818,44 @@ def join(
     return JoinTable(right, device=device, stream=stream).join(left, how, stream=stream)
 
 
+def sort(
+    numbers: Keys,
+    values: Keys | None = None,
+    *,
+    descending: bool = False,
+    device: str | None = None,
+    stream: int = 1,
+) -> Any:
+    """The numbers of an array of shape (n,), in their order. With ``values``, a second array as long, a tuple: the numbers, and the
+    values in the order of their numbers.
+
+    Both are of ``u32``, ``i32``, ``f32``, ``u64``, ``i64`` or ``f64``. Equal numbers keep their order, also descending. Floats are
+    ordered by their bits: -0.0 before 0.0, NaN beyond the infinity of its sign. Raises ``TypeError``, ``ValueError`` or
+    ``MemoryError``.
+
+    >>> sort([3, -1, 2], device="cpu")
+    array([-1,  2,  3])
+    >>> counts, keys = sort([1, 5, 1], [70, 80, 90], descending=True, device="cpu")
+    >>> counts, keys
+    (array([5, 1, 1]), array([80, 70, 90]))
+    """
+    answers = _rust.sort(numbers, values, descending, device, stream)
+    return answers if len(answers) > 1 else answers[0]
+
+
+def top_k(
+    numbers: Keys, k: int, *, device: str | None = None, stream: int = 1
+) -> tuple[Answers, Answers]:
+    """The ``k`` greatest numbers of an array of shape (n,), the greatest first, and the place of each as ``i32``; all if there are
+    fewer than ``k``. Of equal numbers those that come first. Types, order and exceptions are those of :func:`sort`; n is up to
+    2^31 - 1.
+
+    >>> top_k([0.5, 8.0, 2.0], 2, device="cpu")
+    (array([8., 2.]), array([1, 2], dtype=int32))
+    """
+    return _rust.top_k(numbers, k, device, stream)
+
+
 def isin(keys: Keys, among: Keys, *, device: str | None = None, stream: int = 1) -> Answers:
     """For each key of an array of shape (n,) whether it is among others of the same type: an array of bool of shape (n,).
     Raises as :func:`unique`.
@@ -737,4 +863,4 @@ def isin(keys: Keys, among: Keys, *, device: str | None = None, stream: int = 1)
     >>> isin([1, 2], [2, 3], device="cpu")
     array([False,  True])
     """
-    return _native.isin(keys, among, device, stream)
+    return _rust.isin(keys, among, device, stream)

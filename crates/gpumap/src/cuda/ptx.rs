@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use flate2::read::GzDecoder;
+use brotli_decompressor::Decompressor;
 
 use gpumap_simt::kernel::{Kernel, KernelArgs};
 use gpumap_simt::layout::SYMBOL_PREFIX;
@@ -17,14 +17,17 @@ use crate::error::{Error, PtxError, Result};
 
 /// The texts that come with the library.
 static SM_70: LazyLock<String> =
-    LazyLock::new(|| inflate(include_bytes!("../../ptx/gpumap_sm_70.ptx.gz")));
+    LazyLock::new(|| inflate(include_bytes!("../../ptx/gpumap_sm_70.ptx.br")));
 static SM_90: LazyLock<String> =
-    LazyLock::new(|| inflate(include_bytes!("../../ptx/gpumap_sm_90.ptx.gz")));
+    LazyLock::new(|| inflate(include_bytes!("../../ptx/gpumap_sm_90.ptx.br")));
+
+/// Bytes that are decompressed at a time.
+const BUFFER: usize = 1 << 16;
 
 /// A text as it was before it was compressed.
 fn inflate(packed: &[u8]) -> String {
     let mut text = String::new();
-    GzDecoder::new(packed)
+    Decompressor::new(packed, BUFFER)
         .read_to_string(&mut text)
         .expect("`cargo xtask ptx` compressed it, and a test reads it");
     text

@@ -11,7 +11,7 @@ use crate::buffer::BufferViewMut;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room, expect_same_len};
-use crate::input::Input;
+use crate::input::{Input, Source};
 use crate::map::Value;
 use crate::scratch::{ScratchRole, Workspace};
 
@@ -197,23 +197,88 @@ impl Primitives {
     ) -> Result<(Vec<T>, Vec<u32>)> {
         let numbers = numbers.source();
         let len = numbers.len();
+        let mut scratch = self.scratch.take()?;
+        let mut greatest = scratch.output::<T>(ScratchRole::Ids, len)?;
+        let mut places = scratch.output::<u32>(ScratchRole::Held, len)?;
+        let outputs = (greatest.as_mut_ptr(), places.as_mut_ptr());
+        // SAFETY: room for as many.
+        unsafe { self.sort_with_places(&mut scratch, numbers, outputs) }?;
+        let k = k.min(len);
+        Ok((scratch.fetch(greatest, k)?, scratch.fetch(places, k)?))
+    }
+
+    /// The same, into buffers or parts of them. Returns how many there are, `k` or all.
+    ///
+    /// ```
+    /// use gpumap::primitives::Primitives;
+    /// use gpumap::{Buffer, Device, Stream};
+    ///
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// let (mut greatest, mut places) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+    /// let primitives = Primitives::new(stream.device());
+    /// let found = primitives.top_k_into(&[0.5f32, 8.0, 2.0], 2, &mut greatest, &mut places)?;
+    /// assert_eq!((found, greatest.to_vec()?, places.to_vec()?), (2, vec![8.0, 2.0], vec![1, 2]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`], before anything is written; else as for [`top_k`](Self::top_k).
+    pub fn top_k_into<'a, T: Element>(
+        &self,
+        numbers: &(impl Input<T> + ?Sized),
+        k: usize,
+        greatest: impl Into<BufferViewMut<'a, T>>,
+        places: impl Into<BufferViewMut<'a, u32>>,
+    ) -> Result<usize> {
+        let numbers = numbers.source();
+        let (greatest, places) = (greatest.into(), places.into());
+        let len = numbers.len();
+        let k = k.min(len);
+        expect_room(k, greatest.len().min(places.len()))?;
+        let mut scratch = self.scratch.take()?;
+        let sorted = scratch.reserve::<T>(ScratchRole::Ids, len)?;
+        let sorted_places = scratch.reserve::<u32>(ScratchRole::Held, len)?;
+        let to: *mut u8 = scratch.target(greatest)?.cast();
+        let to_places: *mut u8 = scratch.target(places)?.cast();
+        // SAFETY: reserved, and the first `k` fit the outputs, which no other call uses before the wait.
+        unsafe {
+            self.sort_with_places(&mut scratch, numbers, (sorted, sorted_places))?;
+            let stream = scratch.stream();
+            stream.copy(to, sorted.cast(), k * size_of::<T>())?;
+            stream.copy(to_places, sorted_places.cast(), k * size_of::<u32>())?;
+        }
+        scratch.wait()?;
+        Ok(k)
+    }
+
+    /// Sorts numbers, the greatest first, and their places with them, and waits.
+    ///
+    /// # Safety
+    /// The outputs are on the device, and have room for as many.
+    unsafe fn sort_with_places<T: Element>(
+        &self,
+        scratch: &mut Workspace,
+        numbers: Source<'_, T>,
+        (sorted, sorted_places): (*mut T, *mut u32),
+    ) -> Result<()> {
+        let len = numbers.len();
         if u32::try_from(len).is_err() {
             return Err(crate::error::Error::CapacityOverflow {
                 elements: len,
                 element_bytes: size_of::<T>(),
             });
         }
-        let mut scratch = self.scratch.take()?;
+        if len == 0 {
+            return Ok(());
+        }
         let places = scratch.reserve::<u32>(ScratchRole::Values, len)?;
-        let mut greatest = scratch.output::<T>(ScratchRole::Ids, len)?;
-        let mut sorted = scratch.output::<u32>(ScratchRole::Held, len)?;
         let job = Job {
             // SAFETY: the workspace waits for its stream before this call returns.
             keys: unsafe { scratch.stage(ScratchRole::Keys, numbers) }?.cast(),
             values: places.cast_const().cast(),
             value_bytes: size_of::<u32>(),
-            out_keys: greatest.as_mut_ptr().cast(),
-            out_values: sorted.as_mut_ptr().cast(),
+            out_keys: sorted.cast(),
+            out_values: sorted_places.cast(),
             ..Job::new::<T>(len, Direction::Descending)
         };
         let number = NumberArgs {
@@ -222,17 +287,10 @@ impl Primitives {
         };
         // SAFETY: reserved and staged, with room for as many.
         unsafe {
-            if len != 0 {
-                NUMBER.launch(
-                    scratch.stream(),
-                    Grid::covering(len as u64, THREADS),
-                    number,
-                )?;
-            }
-            self.sort_staged(&mut scratch, &job)?;
+            let grid = Grid::covering(len as u64, THREADS);
+            NUMBER.launch(scratch.stream(), grid, number)?;
+            self.sort_staged(scratch, &job)
         }
-        let k = k.min(len);
-        Ok((scratch.fetch(greatest, k)?, scratch.fetch(sorted, k)?))
     }
 
     /// Sorted vectors; without values if there are none.

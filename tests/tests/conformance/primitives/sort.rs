@@ -87,6 +87,14 @@ fn sorts_of_parts_of_buffers() {
             let mut alone = Buffer::from_slice(&stream, &vec![T::random(3); n]).unwrap();
             primitives.sort_into(&part, ascending, &mut alone).unwrap();
             assert_same(&alone.to_vec().unwrap()[..end - start], &expected, "alone");
+            let (expected, places) = sorted(&x[start..end], Direction::Descending);
+            let k = (end - start) / 3;
+            let mut told = Buffer::from_slice(&stream, &vec![7u32; k + 2]).unwrap();
+            let found = primitives.top_k_into(&part, k, &mut keys, &mut told);
+            assert_eq!(found.unwrap(), k);
+            assert_same(&keys.to_vec().unwrap()[..k], &expected[..k], "the greatest");
+            let told = told.to_vec().unwrap();
+            assert_eq!((&told[..k], &told[k..]), (&places[..k], &[7, 7][..]));
         }
     }
     on_every_element!(body);
@@ -124,7 +132,13 @@ fn lengths_and_room_are_checked() {
         let mut small = Buffer::<T>::zeroed(&stream, 9).unwrap();
         let refused = primitives.sort_into(&x, Direction::Ascending, &mut small);
         assert!(matches!(refused, Err(Error::OutputTooSmall { .. })));
+        let mut places = Buffer::<u32>::zeroed(&stream, 20).unwrap();
+        let refused = primitives.top_k_into(&x, 10, &mut small, &mut places);
+        assert!(matches!(refused, Err(Error::OutputTooSmall { .. })));
         assert!(small.to_vec().unwrap().iter().all(|x| x.bits() == 0));
+        let mut enough = Buffer::<T>::zeroed(&stream, 20).unwrap();
+        let all = primitives.top_k_into(&x, 20, &mut enough, &mut places);
+        assert_eq!(all.unwrap(), 10);
     }
     on_every_element!(body);
 }
