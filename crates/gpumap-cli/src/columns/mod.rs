@@ -9,8 +9,9 @@ mod reader;
 mod writer;
 mod zstd;
 
-pub use reader::{named_places, read};
-pub use writer::{ColumnWriter, Group};
+pub use pages::PageTooLarge;
+pub use reader::{guarded, in_file, named_places, page_reader, read};
+pub use writer::{ColumnWriter, Group, io_error};
 
 /// The columns, in the order in which they are written.
 const NAMES: [&str; 2] = ["key", "value"];

@@ -9,7 +9,7 @@ use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{DataType, DoubleType, FloatType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
@@ -170,20 +170,7 @@ impl Column {
         };
         let is_unsigned = is_unsigned.ok_or_else(unsuitable)?;
         let rows = usize::try_from(group.num_rows()).unwrap_or(0);
-        let column = group.column(place);
-        let is_zstd = matches!(column.compression(), Compression::ZSTD(_));
-        let pages = Arc::new(PageFile::new(bytes, most, !is_zstd));
-        let pages: Box<dyn PageReader> = if is_zstd {
-            let packed = column.clone().into_builder();
-            let packed = packed.set_compression(Compression::UNCOMPRESSED).build();
-            let packed =
-                packed.and_then(|column| SerializedPageReader::new(pages, &column, rows, None));
-            let packed = Box::new(packed.map_err(in_file(file))?);
-            Box::new(ZstdPages::new(packed, most))
-        } else {
-            let pages = SerializedPageReader::new(pages, column, rows, None);
-            Box::new(pages.map_err(in_file(file))?)
-        };
+        let pages = page_reader(bytes, group.column(place), rows, most).map_err(in_file(file))?;
         let is_float = values == Values::Float;
         let reader = match get_column_reader(Arc::clone(&descriptor), pages) {
             ColumnReader::Int32ColumnReader(reader) if !is_float => Numbers::Narrow(reader),
@@ -255,7 +242,27 @@ impl Column {
     }
 }
 
-fn in_file(name: &str) -> impl FnOnce(ParquetError) -> Error + '_ {
+/// The pages of a column of a row group, of which none may have more than `most` bytes.
+pub fn page_reader(
+    file: File,
+    column: &ColumnChunkMetaData,
+    rows: usize,
+    most: u64,
+) -> Result<Box<dyn PageReader>, ParquetError> {
+    let is_zstd = matches!(column.compression(), Compression::ZSTD(_));
+    let pages = Arc::new(PageFile::new(file, most, !is_zstd));
+    if !is_zstd {
+        let pages = SerializedPageReader::new(pages, column, rows, None)?;
+        return Ok(Box::new(pages));
+    }
+    let packed = column.clone().into_builder();
+    let packed = packed.set_compression(Compression::UNCOMPRESSED).build()?;
+    let packed = SerializedPageReader::new(pages, &packed, rows, None)?;
+    Ok(Box::new(ZstdPages::new(Box::new(packed), most)))
+}
+
+/// Names the file in an error of the library.
+pub fn in_file(name: &str) -> impl FnOnce(ParquetError) -> Error + '_ {
     move |source| Error::Parquet {
         name: name.to_owned(),
         source,
@@ -279,7 +286,7 @@ fn in_page(name: &str, first_row: u64, most: u64, error: ParquetError) -> Error 
 }
 
 /// Runs what calls the library, which panics at some damaged files: an error like the others.
-fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     // Without a word: errors are one line. No other thread works now.
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
