@@ -80,11 +80,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use device::{Device, Stream};
-use in_flight::{Effect, InFlight, MapState, PendingOp};
+use in_flight::{Effect, MapState, PendingOp};
 use lock::Lock;
 use loom::cell::UnsafeCell;
-use occupancy::{Occupancy, Reservation};
-use sync::{AtomicBool, AtomicUsize, RwLockWriteGuard};
+use occupancy::Reservation;
+use sync::RwLockWriteGuard;
 
 /// The slabs: kernels read them, and a call that replaces them has them alone. Loom checks that.
 #[derive(Clone)]
@@ -105,12 +105,7 @@ impl Drop for Map {
 impl Map {
     fn new(capacity: usize) -> Rc<Self> {
         Rc::new(Self {
-            state: MapState {
-                occupancy: Occupancy::new(capacity),
-                slots: AtomicUsize::new(capacity),
-                poisoned: AtomicBool::new(false),
-                in_flight: InFlight::new(&Device),
-            },
+            state: MapState::new(&Device, capacity, capacity),
             table: Lock::new(Table(Rc::new(UnsafeCell::new(0)))),
         })
     }
@@ -154,8 +149,7 @@ impl Map {
 
     /// `Map::exclusive` and `Map::rebuild`: replaces the slabs.
     fn grow(&self) {
-        let table = self.table.write();
-        self.state.retire_all().unwrap();
+        let table = self.state.alone(&self.table).unwrap();
         replace(&table);
         self.state.occupancy.rebuilt(
             self.state.occupancy.len(),
