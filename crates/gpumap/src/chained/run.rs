@@ -94,7 +94,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
                 _ => counters,
             };
             let args = arguments(chains, job, per_warp, counters);
-            // SAFETY: as above. What frees chains, or moves pairs, waits for this call.
+            // SAFETY: the kernel set fits the map's types; inputs are on the device, and outputs are null or as long as the
+            // batch. What frees chains, or moves pairs, waits for this call.
             unsafe { kernel.launch(stream, grid, args) }
         })
     }
