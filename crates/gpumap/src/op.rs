@@ -5,8 +5,8 @@
 //!
 //! | receiver | runs an operation by | the answer is there |
 //! |---|---|---|
-//! | [`Map`](crate::Map), [`ArenaMap`](crate::ArenaMap), [`ChainedMap`](crate::ChainedMap), [`ShardedMap`](crate::ShardedMap) | [`execute`](Execute::execute) | when that returns |
-//! | [`OnStream`](crate::OnStream), made by [`Map::on`](crate::Map::on) | [`submit`](crate::OnStream::submit) | when the [`Pending`](crate::Pending) is done |
+//! | [`Map`](crate::Map), [`ArenaMap`](crate::ArenaMap), [`WideMap`](crate::WideMap), [`ChainedMap`](crate::ChainedMap), [`ShardedMap`](crate::ShardedMap) | [`execute`](Execute::execute) | when that returns |
+//! | [`OnStream`](crate::OnStream), made by `on` of all of these except [`ShardedMap`](crate::ShardedMap) | [`submit`](crate::OnStream::submit) | when the [`Pending`](crate::Pending) is done |
 //! | [`Recording`](crate::Recording), made by [`Graph::record`](crate::Graph::record) | [`add`](crate::Recording::add) | when the launch is done, in buffers |
 //! | [`Shard`](crate::sharded::Shard), in work of a group | [`execute`](crate::sharded::Shard::execute) with its rank | when that returns |
 //!
@@ -72,7 +72,7 @@ use crate::scratch::{Fill, Places};
 /// large values, or in the order of a stream, which it then waits for.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not run operations on keys of type `{K}` and values of type `{V}`",
-    note = "operations run on a Map, ArenaMap, ChainedMap or ShardedMap of these types, or on Map::on(&stream)"
+    note = "operations run on a Map, ArenaMap, WideMap, ChainedMap or ShardedMap of these types, or on the `on(&stream)` of one"
 )]
 pub trait Execute<K, V> {
     /// Runs an operation, and waits for its answer.
@@ -122,7 +122,7 @@ pub(crate) enum Answer<A> {
 pub(crate) type Make<A> = fn(usize, Collector<'_>) -> Result<A>;
 
 /// Has something made of each answer, in places for that.
-type Collector<'c> = &'c mut dyn FnMut(Collect<'_>) -> Result<()>;
+pub(crate) type Collector<'c> = &'c mut dyn FnMut(Collect<'_>) -> Result<()>;
 
 impl<'a, K, V, A> Op<'a, K, V, A> {
     /// The same operation with another answer.
@@ -545,10 +545,40 @@ fn pairs<'a, K: Pod, V: Pod>(
     Op::of(kind, keys.source(), Operands::Each(values.source().into()))
 }
 
+/// For each operation its name, and for each receiver the name and a cell.
+#[doc(hidden)]
+pub type Table = Vec<(&'static str, Vec<(&'static str, &'static str)>)>;
+
 /// Which receiver runs which operation: for each its name, and for each receiver "yes", "no", or what it leaves out. From
 /// this the guide's table is made, and by this tests know what to expect.
 #[doc(hidden)]
-pub fn table() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
+pub fn table() -> Table {
+    table_of(&Receiver::ALL, |batch, by| {
+        let traits = batch.kind.traits();
+        match batch.check(by, [traits.tells_values, traits.tells_flags]) {
+            Ok(()) => "yes",
+            Err(_) if batch.check(by, [traits.tells_values, false]).is_ok() => "without outcomes",
+            Err(_) => "no",
+        }
+    })
+}
+
+/// What receivers do with an operation on a stream: "queued", "queued if it fits", "waits", or "no".
+#[doc(hidden)]
+pub fn streams() -> Table {
+    table_of(&Receiver::WITH_STREAMS, |batch, by| {
+        let traits = batch.kind.traits();
+        match batch.check(by, [traits.tells_values, false]) {
+            Err(_) => "no",
+            Ok(()) if !by.queues(batch.kind) => "waits",
+            Ok(()) if traits.stores => "queued if it fits",
+            Ok(()) => "queued",
+        }
+    })
+}
+
+/// A table of operations and receivers.
+fn table_of(receivers: &[Receiver], cell: impl Fn(&Batch<'_>, Receiver) -> &'static str) -> Table {
     let row = |kind: Kind| {
         let batch = Batch {
             kind,
@@ -556,14 +586,8 @@ pub fn table() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
             values: Operands::NONE,
             default: 0,
         };
-        let traits = kind.traits();
-        let cell = |by: Receiver| match batch.check(by, [traits.tells_values, traits.tells_flags]) {
-            Ok(()) => "yes",
-            Err(_) if batch.check(by, [traits.tells_values, false]).is_ok() => "without outcomes",
-            Err(_) => "no",
-        };
-        let cells = Receiver::ALL.map(|by| (by.name(), cell(by)));
-        (traits.name, cells.to_vec())
+        let cells = receivers.iter().map(|&by| (by.name(), cell(&batch, by)));
+        (kind.traits().name, cells.collect())
     };
     Kind::OPERATIONS.into_iter().map(row).collect()
 }
@@ -588,7 +612,7 @@ fn options<V: Pod>(len: usize, collect: Collector<'_>) -> Result<Vec<Option<V>>>
 }
 
 /// [`Make`] of values.
-fn values<V: Pod>(len: usize, collect: Collector<'_>) -> Result<Vec<V>> {
+pub(crate) fn values<V: Pod>(len: usize, collect: Collector<'_>) -> Result<Vec<V>> {
     /// # Safety
     /// The places are for as many values, of which there are as many.
     unsafe fn fill<V>(Places { to, from, len }: Places) {

@@ -6,7 +6,9 @@ use std::cell::RefCell;
 use bytemuck::Pod;
 use gpumap::op::{self, Execute, Op};
 use gpumap::sharded::{Rank, Shard};
-use gpumap::{Buffer, Error, Graph, Input, Key, Merge, Output, Result, Value, WideMap};
+use gpumap::{
+    Buffer, Error, Graph, Input, Key, Merge, OnStream, Output, Pending, Result, Value, WideMap,
+};
 use gpumap_tests::device::noting;
 use gpumap_tests::group::on_every_group;
 use gpumap_tests::pairs::nth_key;
@@ -379,6 +381,80 @@ fn case(receiver: &'static str) -> Case {
     }
 }
 
+/// Operations that are submitted, and waited for when each has been.
+struct Submitted<'o, 'm, K, V>(&'o OnStream<'m, K, V>);
+
+impl<K, V> Counting<K, V> for Submitted<'_, '_, K, V> {
+    fn count(&self, op: Op<'_, K, V, usize>) -> Result<usize> {
+        self.0.submit(op)?.wait()
+    }
+}
+
+/// Every operation in the order of a stream.
+fn on_stream<K: Key, V: Value>(map: &OnStream<'_, K, V>, case: Case, on: &Target) {
+    into_places(&Submitted(map), case, &OnHost);
+    into_places(&Submitted(map), case, &OnDevice(on));
+    answering(map, case);
+    submitting(map, case, on);
+}
+
+/// A lookup, which all queue, between changes of which some wait.
+fn submitting<K: Key, V: Value>(map: &OnStream<'_, K, V>, case: Case, on: &Target) {
+    let n = N as usize;
+    let keys: Vec<K> = (0..N).map(|i| nth_key(case.first + 5 * N + i)).collect();
+    let values: Vec<V> = (0..N).map(|i| value(i * 9 + 4)).collect();
+    let memory = OnDevice(on);
+    let (at, values_at) = (memory.with(&keys), memory.with(&values));
+    let mut before: Buffer<V> = memory.with(&vec![value::<V>(9); n]);
+    let mut there: Buffer<u8> = memory.with(&vec![9; n]);
+    let new = map.insert(&at, &values_at).unwrap();
+    let found = map.get_into(&at, &mut before, &mut there).unwrap();
+    let bits = map.submit(op::get(&keys)).unwrap();
+    let removed = map.remove(&at).unwrap();
+    let mut after: Buffer<u8> = memory.with(&vec![9; n]);
+    drop(map.contains_into(&at, &mut after).unwrap());
+    assert_eq!(after.to_vec().unwrap(), vec![0; n]);
+    assert_eq!((new.wait().unwrap(), removed.wait().unwrap()), (n, n));
+    found.wait().unwrap();
+    assert_eq!(there.to_vec().unwrap(), vec![1; n]);
+    let wanted: Vec<u64> = values.iter().copied().map(value_bits).collect();
+    let told = before.to_vec().unwrap().into_iter().map(value_bits);
+    assert!(told.eq(wanted.iter().copied()));
+    let told = bits.wait().unwrap().into_iter().map(|v| v.map(value_bits));
+    assert!(told.eq(wanted.into_iter().map(Some)));
+    // All pairs.
+    map.insert(&at, &values_at).unwrap().wait().unwrap();
+    let mut all_keys: Buffer<K> = memory.with(&vec![keys[0]; 4 * n]);
+    let mut all_values: Buffer<V> = memory.with(&vec![value::<V>(9); 4 * n]);
+    let all = map
+        .retrieve_all_into(&mut all_keys, &mut all_values)
+        .unwrap();
+    let pairs = all.wait().unwrap();
+    let told = all_keys.to_vec().unwrap();
+    let mut told: Vec<(u64, u64)> = told[..pairs]
+        .iter()
+        .zip(all_values.to_vec().unwrap())
+        .map(|(&k, v)| (key_bits(k), value_bits(v)))
+        .filter(|(key, _)| keys.iter().any(|&k| key_bits(k) == *key))
+        .collect();
+    told.sort_unstable();
+    let mut pairs: Vec<(u64, u64)> = keys
+        .iter()
+        .zip(&values)
+        .map(|(&k, &v)| (key_bits(k), value_bits(v)))
+        .collect();
+    pairs.sort_unstable();
+    assert_eq!(told, pairs);
+    // Too short, at once or when it is waited for.
+    let short = map
+        .retrieve_all_into(all_keys.slice_mut(..1).unwrap(), &mut all_values)
+        .and_then(Pending::wait);
+    assert!(
+        matches!(short, Err(Error::OutputTooSmall { .. })),
+        "{short:?}"
+    );
+}
+
 #[test]
 fn every_operation_on_every_receiver_of_one_device() {
     fn body<K: Key, V: Value>(on: &Target) {
@@ -388,19 +464,19 @@ fn every_operation_on_every_receiver_of_one_device() {
         into_places(&Direct(map()), case("Map"), &device);
         answering(&map(), case("Map"));
         let (stream, one) = (on.stream(), map());
-        into_places(&Direct(one.on(&stream)), case("OnStream"), &host);
-        into_places(&Direct(one.on(&stream)), case("OnStream"), &device);
-        answering(&one.on(&stream), case("OnStream"));
+        on_stream(&one.on(&stream), case("Map"), on);
         let graph = OnGraph(RefCell::new(one.graph(&stream)));
         into_places(&graph, case("Graph"), &device);
         let arena = || on.arena::<K, V>(8);
         into_places(&Direct(arena()), case("ArenaMap"), &host);
         into_places(&Direct(arena()), case("ArenaMap"), &device);
         answering(&arena(), case("ArenaMap"));
+        on_stream(&arena().on(&stream), case("ArenaMap"), on);
         let wide = || WideMap::<K, V>::new(on.device()).unwrap();
         into_places(&Direct(wide()), case("WideMap"), &host);
         into_places(&Direct(wide()), case("WideMap"), &device);
         answering(&wide(), case("WideMap"));
+        on_stream(&wide().on(&stream), case("WideMap"), on);
     }
     on_pairs!(body: u32 => u32, u32 => u64, u64 => u32, u64 => u64);
 }
@@ -412,6 +488,7 @@ fn every_operation_on_chained_maps() {
         into_places(&Direct(map()), case("ChainedMap"), &OnHost);
         into_places(&Direct(map()), case("ChainedMap"), &OnDevice(on));
         answering(&map(), case("ChainedMap"));
+        on_stream(&map().on(&on.stream()), case("ChainedMap"), on);
     }
     on_pairs!(body: u32 => u32, u64 => u64);
 }

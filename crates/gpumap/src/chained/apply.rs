@@ -174,12 +174,16 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             _ => self.spare_slots(job.len),
         };
         let chains = self.shared()?;
-        let Some(reservation) = self.occupancy.reserve_pairs(most_new.saturating_add(spare)) else {
+        let Some(reservation) = self
+            .state
+            .occupancy
+            .reserve_pairs(most_new.saturating_add(spare))
+        else {
             return Ok(false);
         };
         let [stored, removed] = self.run_mixed(&chains, scratch, job)?;
         reservation.commit(stored);
-        self.occupancy.removed(removed);
+        self.state.occupancy.removed(removed);
         Ok(true)
     }
 
@@ -193,8 +197,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         outcomes: &mut Vec<u8>,
     ) -> Result<()> {
         let [stored, removed] = self.run_mixed(chains, scratch, job)?;
-        self.occupancy.stored(stored);
-        self.occupancy.removed(removed);
+        self.state.occupancy.stored(stored);
+        self.state.occupancy.removed(removed);
         self.replay(chains, scratch, job, &|i| operations[i], outcomes)?;
         Ok(())
     }

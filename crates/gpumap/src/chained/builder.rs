@@ -1,7 +1,6 @@
 //! [`ChainedMapBuilder`]: a chained map with other than the usual settings.
 
 use std::marker::PhantomData;
-use std::sync::atomic::AtomicBool;
 
 use gpumap_kernels::chained::kernels::ChainedBits;
 use gpumap_kernels::kernels::Encoding;
@@ -12,8 +11,7 @@ use super::{ChainedMap, Key, Value};
 use crate::device::Device;
 use crate::error::{Error, Result, Setting};
 use crate::lock::Lock;
-use crate::map::{encoding_of, random_seed};
-use crate::occupancy::Occupancy;
+use crate::map::{OwnState, encoding_of, random_seed};
 use crate::scratch::ScratchPool;
 use crate::stream::Stream;
 
@@ -149,14 +147,14 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
         let fixed = self.pool_slabs.is_some();
         let stream = Stream::of_calls(&self.device)?;
         let chains = Chains::new(&stream, buckets as u32, slabs, fixed, seed)?;
+        let slots = chains.slabs() * slab_slots;
         Ok(ChainedMap {
             scratch: ScratchPool::new(&self.device),
-            occupancy: Occupancy::new(chains.slabs() * slab_slots),
+            state: OwnState::new(&self.device, slots, slots),
             chains: Lock::new(chains),
             device: self.device,
             kernels,
             fixed,
-            poisoned: AtomicBool::new(false),
             _pair: PhantomData,
         })
     }

@@ -54,8 +54,9 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             unsafe { self.kernels.compact.launch(scratch.stream(), grid, args) }?;
             scratch.counted()
         })?;
-        self.occupancy
-            .rebuilt(self.occupancy.len(), self.capacity());
+        self.state
+            .occupancy
+            .rebuilt(self.state.occupancy.len(), self.capacity());
         tracing::debug!(freed, pairs = self.len(), "compacted the chains");
         Ok(freed as usize)
     }

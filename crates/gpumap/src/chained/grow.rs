@@ -62,11 +62,11 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
 
     /// Makes room for `pairs` more, alone: by compacting if that is enough, else by adding slabs.
     pub(super) fn make_room(&self, chains: &mut Chains, pairs: usize) -> Result<()> {
-        if pairs <= self.occupancy.left() {
+        if pairs <= self.state.occupancy.left() {
             return Ok(());
         }
-        let (len, capacity) = (self.occupancy.len(), self.capacity());
-        let has_tombstones = self.occupancy.used() > len;
+        let (len, capacity) = (self.state.occupancy.len(), self.capacity());
+        let has_tombstones = self.state.occupancy.used() > len;
         let needed = len.saturating_add(pairs);
         let worthwhile = match self.fixed {
             true => capacity,
@@ -78,7 +78,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         if self.fixed {
             return Err(self.full(pairs, needed - capacity, false));
         }
-        let least = self.slabs_beyond(chains, self.occupancy.used().saturating_add(pairs));
+        let least = self.slabs_beyond(chains, self.state.occupancy.used().saturating_add(pairs));
         let spare = spare_slabs(pairs, self.device.multiprocessors());
         let wished = least.saturating_add(spare).max(chains.slabs());
         let mut grown = self.grow(chains, |chains| chains.grow_by_blocks(wished));
@@ -102,7 +102,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             return error;
         }
         let chains = self.chains.read();
-        let used = self.occupancy.used().saturating_add(batch);
+        let used = self.state.occupancy.used().saturating_add(batch);
         let pool = match self.fixed {
             true => Ok(0),
             false => chains.bytes_to_grow(self.slabs_beyond(&chains, used)),
@@ -131,7 +131,9 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             to = chains.slabs(),
             "adding slabs to the pool"
         );
-        self.occupancy.resized(chains.slabs() * self.slab_slots());
+        self.state
+            .occupancy
+            .resized(chains.slabs() * self.slab_slots());
         Ok(())
     }
 }

@@ -50,8 +50,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         // Under the lock still: a call that runs alone must find the figures right.
         let within = ended.tally.inserted.min(most_new);
         reservation.commit(within);
-        self.occupancy.stored(ended.tally.inserted - within);
-        self.occupancy.removed(ended.tally.removed);
+        self.state.occupancy.stored(ended.tally.inserted - within);
+        self.state.occupancy.removed(ended.tally.removed);
         drop(chains);
         ended.report(self.kernels.slots)
     }
@@ -129,8 +129,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let mut scratch = self.scratch.take()?;
         let chains = self.exclusive()?;
         let ended = self.lend(&chains, &mut scratch, stream, launch)?;
-        self.occupancy.stored(ended.tally.inserted);
-        self.occupancy.removed(ended.tally.removed);
+        self.state.occupancy.stored(ended.tally.inserted);
+        self.state.occupancy.removed(ended.tally.removed);
         drop(chains);
         ended.report(self.kernels.slots)
     }
@@ -148,7 +148,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let slots = pairs.saturating_add(spare);
         {
             let chains = self.shared()?;
-            if let Some(reservation) = self.occupancy.reserve_pairs(slots) {
+            if let Some(reservation) = self.state.occupancy.reserve_pairs(slots) {
                 return Ok((chains, reservation));
             }
         }
@@ -156,9 +156,10 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         self.make_room_and_spare(&mut chains, pairs, spare)?;
         let missing = || self.full(pairs, pairs, false);
         let reservation = self
+            .state
             .occupancy
             .reserve_pairs(slots)
-            .or_else(|| self.occupancy.reserve_pairs(pairs));
+            .or_else(|| self.state.occupancy.reserve_pairs(pairs));
         let reservation = reservation.ok_or_else(missing)?;
         Ok((RwLockWriteGuard::downgrade(chains), reservation))
     }
@@ -171,7 +172,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         stream: &Stream,
         launch: impl FnOnce(ChainedRef<K::Bits, V::Bits>) -> Result<()>,
     ) -> Result<Ended> {
-        lend(scratch, stream, &self.poisoned, |counts| {
+        lend(scratch, stream, &self.state.poisoned, |counts| {
             launch(ChainedRef::new(chains.view(), self.kernels.slots, counts))
         })
     }

@@ -27,6 +27,7 @@ mod get_all;
 mod grow;
 mod lend;
 mod look_up;
+mod on_stream;
 mod persist;
 mod remove;
 mod replay;
@@ -37,7 +38,6 @@ mod store;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::AtomicBool;
 
 use gpumap_kernels::chained::kernels::ChainedKernels;
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
@@ -53,8 +53,7 @@ pub use stats::ChainedStats;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::lock::Lock;
-use crate::map::{Key, Receiver, Value};
-use crate::occupancy::Occupancy;
+use crate::map::{Batch, Key, Outputs, OwnState, Receiver, Value};
 use crate::op::{Execute, Op};
 use crate::poison;
 use crate::scratch::{ScratchPool, Workspace};
@@ -72,7 +71,7 @@ use chains::Chains;
 /// | Remove | [`remove`](Self::remove), [`retain`](Self::retain), [`clear`](Self::clear) |
 /// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`chunks`](Self::chunks) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load) |
-/// | Kernels | [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded) |
+/// | Streams, kernels | [`on`](Self::on), [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`stats`](Self::stats) |
 /// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`compact`](Self::compact), [`trim`](Self::trim) |
 ///
@@ -126,14 +125,13 @@ pub struct ChainedMap<K: Key, V: Value<Bits = K::Bits>> {
     device: Device,
     kernels: &'static ChainedKernels<K::Bits, K::Bits>,
     scratch: ScratchPool,
+    /// Before the chains: dropped first, after waiting for calls in flight. Its occupancy counts pairs, and the slots that are
+    /// not empty; its capacity are the pool's slots.
+    state: OwnState,
     /// Shared by the verbs; exclusive for what must run alone.
     chains: Lock<Chains>,
-    /// Pairs, and the slots that are not empty; its capacity are the pool's slots.
-    occupancy: Occupancy,
     /// Whether the pool keeps its size.
     fixed: bool,
-    /// Whether a write failed half-way.
-    poisoned: AtomicBool,
     _pair: PhantomData<fn(K) -> V>,
 }
 
@@ -155,16 +153,21 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
 
 impl<K: Key, V: Value<Bits = K::Bits>> Execute<K, V> for ChainedMap<K, V> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
-        op.run(Receiver::Chained, |batch, outputs| {
-            let keys = batch.keys.elements();
-            outputs.through_arrays(batch.keys.len(), |arrays| match batch.kind {
-                kind if kind.traits().stores => {
-                    let values = batch.values.each().elements();
-                    self.store(Operation::Insert, keys, values, arrays)
-                }
-                kind if kind.traits().removes => self.take_away(keys, arrays),
-                _ => self.look_up(keys, arrays).map(|()| 0),
-            })
+        op.run(Receiver::Chained, |batch, outputs| self.run(batch, outputs))
+    }
+}
+
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+    /// Runs an operation that has been checked. Returns what it counts.
+    fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+        let keys = batch.keys.elements();
+        outputs.through_arrays(batch.keys.len(), |arrays| match batch.kind {
+            kind if kind.traits().stores => {
+                let values = batch.values.each().elements();
+                self.store(Operation::Insert, keys, values, arrays)
+            }
+            kind if kind.traits().removes => self.take_away(keys, arrays),
+            _ => self.look_up(keys, arrays).map(|()| 0),
         })
     }
 }
@@ -177,9 +180,10 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     }
 
     /// How many pairs it holds. Exact when no call is in flight; else every call that has returned is
-    /// counted. Costs nothing.
+    /// counted, on a stream every one that has ended. Costs nothing.
     pub fn len(&self) -> usize {
-        self.occupancy.len()
+        self.state.retire_ended();
+        self.state.occupancy.len()
     }
 
     /// Whether it holds no pair.
@@ -190,7 +194,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// How many pairs fit in the pool whatever their keys, those that it holds included; slots of
     /// removed pairs count until they are [compacted](Self::compact).
     pub fn capacity(&self) -> usize {
-        self.occupancy.capacity()
+        self.state.occupancy.capacity()
     }
 
     /// Frees the scratch memory that no call is using; see [`Map::trim`](crate::Map::trim).
@@ -212,14 +216,14 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
 
     /// The chains alone: no call is in flight, and none begins.
     fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Chains>> {
-        let chains = self.chains.write();
+        let chains = self.state.alone(&self.chains)?;
         self.expect_sound()?;
         Ok(chains)
     }
 
     /// See [`poison::expect_sound`].
     fn expect_sound(&self) -> Result<()> {
-        poison::expect_sound(&self.poisoned)
+        poison::expect_sound(&self.state.poisoned)
     }
 
     /// See [`poison::or_poison_if_launched`].
@@ -228,7 +232,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         scratch: &mut Workspace,
         work: impl FnOnce(&mut Workspace) -> Result<T>,
     ) -> Result<T> {
-        poison::or_poison_if_launched(&self.poisoned, scratch, work)
+        poison::or_poison_if_launched(&self.state.poisoned, scratch, work)
     }
 
     fn full(&self, batch: usize, unplaced: usize, partial: bool) -> Error {

@@ -54,7 +54,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let chains = self.shared()?;
         let grid = self.share_out(len);
         let [removed, _] = self.change(&chains, &mut scratch, self.kernels.remove, job, grid)?;
-        self.occupancy.removed(removed);
+        self.state.occupancy.removed(removed);
         drop(chains);
         scratch.copy_all_to_host(targets.into_iter().flatten())?;
         Ok(removed)
@@ -65,12 +65,12 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// # Errors
     /// [`Error::Driver`].
     pub fn clear(&self) -> Result<()> {
-        let mut chains = self.chains.write();
+        let mut chains = self.state.alone(&self.chains)?;
         // Half-way through it holds neither what it held nor nothing.
-        self.poisoned.store(true, Ordering::Release);
+        self.state.poisoned.store(true, Ordering::Release);
         chains.clear()?;
-        self.occupancy.rebuilt(0, self.capacity());
-        self.poisoned.store(false, Ordering::Release);
+        self.state.occupancy.rebuilt(0, self.capacity());
+        self.state.poisoned.store(false, Ordering::Release);
         Ok(())
     }
 }
@@ -110,7 +110,7 @@ impl<K: Key + Element, V: Value<Bits = K::Bits> + Element> ChainedMap<K, V> {
             unsafe { self.kernels.retain.launch(scratch.stream(), grid, args) }?;
             scratch.counted()
         })?;
-        self.occupancy.removed(removed as usize);
+        self.state.occupancy.removed(removed as usize);
         Ok(removed as usize)
     }
 }

@@ -66,7 +66,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             let again = Job { operations, ..job };
             let grid = grid_of(job.len, warps);
             let [new, _] = self.change(chains, scratch, self.kernels.mixed, again, grid)?;
-            self.occupancy.stored(new);
+            self.state.occupancy.stored(new);
             stored += new;
             // At last one, and then none.
             warps = if warps < FEWER {

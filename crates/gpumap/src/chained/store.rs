@@ -144,7 +144,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     ) -> Result<Option<[usize; 2]>> {
         let chains = self.shared()?;
         let slots = job.len.saturating_add(self.spare_slots(job.len));
-        let Some(reservation) = self.occupancy.reserve_pairs(slots) else {
+        let Some(reservation) = self.state.occupancy.reserve_pairs(slots) else {
             return Ok(None);
         };
         let counts = self.change(&chains, scratch, kernel, job, self.share_out(job.len))?;
@@ -162,7 +162,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         job: Job<K, V>,
     ) -> Result<[usize; 2]> {
         let counts = self.change(chains, scratch, kernel, job, self.share_out(job.len))?;
-        self.occupancy.stored(counts[0]);
+        self.state.occupancy.stored(counts[0]);
         Ok(counts)
     }
 
@@ -175,7 +175,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         unique: bool,
     ) -> Result<()> {
         let mut new = job.len;
-        if unique && new > self.occupancy.left() {
+        if unique && new > self.state.occupancy.left() {
             let ask = Job {
                 found: std::ptr::null_mut(),
                 ..job

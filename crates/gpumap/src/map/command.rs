@@ -74,7 +74,6 @@ pub(crate) struct Traits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receiver {
     Map,
-    Stream,
     Graph,
     Sharded,
     Arena,
@@ -84,9 +83,8 @@ pub(crate) enum Receiver {
 
 impl Receiver {
     /// All, in the order of the guide's table.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::Map,
-        Self::Stream,
         Self::Graph,
         Self::Sharded,
         Self::Arena,
@@ -98,12 +96,29 @@ impl Receiver {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Map => "Map",
-            Self::Stream => "OnStream",
             Self::Graph => "Graph",
             Self::Sharded => "ShardedMap",
             Self::Arena => "ArenaMap",
             Self::Wide => "WideMap",
             Self::Chained => "ChainedMap",
+        }
+    }
+
+    /// Those that run operations in the order of a stream.
+    pub const WITH_STREAMS: [Self; 4] = [Self::Map, Self::Arena, Self::Wide, Self::Chained];
+
+    /// Whether an operation on a stream is queued, unless it may not fit. All others wait for the stream, since the host has
+    /// a part in them, or nothing may run beside them.
+    pub fn queues(self, kind: Kind) -> bool {
+        match self {
+            Self::Map => !kind.traits().is_alone,
+            // What stores takes cells from the host, which may wait for the calls in flight; what removes gives some back.
+            Self::Arena => kind == Kind::Get,
+            // What changes pairs is alone, and its rows are counted on the host.
+            Self::Wide => kind == Kind::Get,
+            // What stores may find all slabs taken for a moment, and is done once more by the host.
+            Self::Chained => matches!(kind, Kind::Get | Kind::Remove | Kind::Take),
+            Self::Graph | Self::Sharded => false,
         }
     }
 }

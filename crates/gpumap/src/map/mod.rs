@@ -42,9 +42,7 @@ mod wakers;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpumap_kernels::build::pair::are_side_by_side;
 use gpumap_kernels::kernels::{Encoding, KernelSet, kernels_of};
@@ -62,10 +60,12 @@ pub(crate) use bulk::{Arrival, Grains, InBins, SendKernels, collect};
 pub use chunks::{Chunk, Chunks};
 pub(crate) use command::{Arrays, Batch, Collect, Kind, Outputs, Receiver, Wanted, told};
 pub use graph::{Graph, Recording};
+pub(crate) use in_flight::{Effect, MapState, OwnState, PendingOp};
 pub use key::{Key, Value};
 pub(crate) use launch::share_out;
 pub use merge::{Merge, Number};
 pub use on_stream::OnStream;
+pub(crate) use on_stream::{Call, Queue, Staged, StreamReceiver, addresses};
 pub(crate) use operand::Operands;
 pub use operand::{ForAll, ForEach, Operand, Values};
 pub use pending::Pending;
@@ -78,12 +78,10 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::lock::Lock;
-use crate::occupancy::Occupancy;
 use crate::op::{Execute, Op};
 use crate::poison;
 use crate::scratch::{Chunking, ScratchPool, Workspace};
 use crate::stream::Stream;
-use in_flight::{InFlight, MapState};
 use shape::{Shape, Wish};
 use table::Table;
 use tuning::Tuning;
@@ -362,12 +360,7 @@ impl Core {
             return Err(Error::OutOfMemory { needed, available });
         }
         let submaps = shape.pages.len().into();
-        let state = MapState {
-            occupancy: Occupancy::new(shape.capacity),
-            slots: shape.slots().into(),
-            poisoned: AtomicBool::new(false),
-            in_flight: InFlight::new(device),
-        };
+        let state = OwnState::new(device, shape.capacity, shape.slots());
         let table = Table::new(&Stream::of_calls(device)?, shape, seed)?;
         Ok(Self {
             device: device.clone(),
@@ -377,7 +370,7 @@ impl Core {
                 device,
                 chunking.unwrap_or_else(|| Chunking::of(device)),
             ),
-            state: OwnState(Arc::new(state)),
+            state,
             table: Lock::new(table),
             wish,
             growth,
@@ -413,9 +406,7 @@ impl Core {
     /// # Errors
     /// [`Error::Driver`] if the driver refuses to wait for calls in flight.
     fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Table>> {
-        let table = self.table.write();
-        self.state.retire_all()?;
-        Ok(table)
+        self.state.alone(&self.table)
     }
 
     /// See [`poison::expect_sound`].
@@ -444,24 +435,6 @@ impl Core {
         work: impl FnOnce(&mut Workspace) -> Result<T>,
     ) -> Result<T> {
         poison::or_poison_if_launched(&self.state.poisoned, scratch, work)
-    }
-}
-
-/// The state as its map has it.
-#[derive(Debug)]
-struct OwnState(Arc<MapState>);
-
-impl Deref for OwnState {
-    type Target = Arc<MapState>;
-
-    fn deref(&self) -> &Arc<MapState> {
-        &self.0
-    }
-}
-
-impl Drop for OwnState {
-    fn drop(&mut self) {
-        self.0.in_flight.wait();
     }
 }
 

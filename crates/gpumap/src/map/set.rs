@@ -1,5 +1,7 @@
 //! Maps without values: the verbs that sets have in shorter forms.
 
+use bytemuck::Pod;
+
 use super::on_stream::OnStream;
 use super::pending::Pending;
 use super::store::Outcome;
@@ -126,7 +128,7 @@ impl<K: Key> Map<K, ()> {
 }
 
 /// # Sets
-impl<'m, K: Key> OnStream<'m, K, ()> {
+impl<K: Pod> OnStream<'_, K, ()> {
     /// [`Map::insert_keys`] on the stream.
     ///
     /// ```

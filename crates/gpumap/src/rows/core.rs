@@ -1,28 +1,31 @@
 //! [`Core`]: a row map without the type of its keys.
 //!
 //! An insert holds `inserts`, so that there is one at a time. Its first pass runs beside lookups, under the table's lock as
-//! they do; what changes rows runs alone, and what removes keys as well.
+//! they do; what changes rows runs alone, and what removes keys as well. Lookups on streams are in flight when they have given
+//! the lock back; [`MapState`] says what they hold back.
 
 mod stored;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpumap_kernels::rows::{RowGetArgs, RowRemoveArgs};
 
 pub(super) use stored::Loading;
 
-use super::Keys;
 use super::claims::{Claims, Told, grid, queue_ranks};
 use super::table::{Slots, Table, expect_rows};
+use super::{Keys, StagedKeys};
 use crate::array::Array;
 use crate::device::Device;
 use crate::error::{Result, expect_room};
 use crate::lock::Lock;
-use crate::map::Arrays;
+use crate::map::{Arrays, Effect, MapState, OwnState, PendingOp};
 use crate::output::{Output, Sink};
 use crate::poison;
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
 use crate::stream::Stream;
+use crate::sync::RwLockWriteGuard;
 
 use std::ptr;
 
@@ -32,14 +35,14 @@ pub(crate) struct Core {
     pub device: Device,
     pub scratch: ScratchPool,
     pub key_bytes: usize,
+    /// Lookups on streams, and whether a write failed half-way. Before the table: dropped first, after waiting for them.
+    state: OwnState,
     table: Lock<Table>,
     inserts: Lock<()>,
     /// Keys. Changes only while the table is held alone, and so do rows.
     len: AtomicUsize,
     /// Rows in use, of which some may have no key any more.
     rows: AtomicUsize,
-    /// Whether a write failed half-way.
-    poisoned: AtomicBool,
 }
 
 impl Core {
@@ -53,7 +56,8 @@ impl Core {
             key_bytes,
             len: AtomicUsize::new(0),
             rows: AtomicUsize::new(0),
-            poisoned: AtomicBool::new(false),
+            // It counts by itself.
+            state: OwnState::new(device, 0, 0),
         })
     }
 
@@ -84,14 +88,24 @@ impl Core {
         rows + (table.slot_rows() - self.used(&table)).min(table.key_rows() - rows)
     }
 
+    /// What calls in flight change.
+    pub fn state(&self) -> &Arc<MapState> {
+        &self.state
+    }
+
+    /// The table alone: no lookup is in flight, and none begins.
+    fn alone(&self) -> Result<RwLockWriteGuard<'_, Table>> {
+        self.state.alone(&self.table)
+    }
+
     fn expect_sound(&self) -> Result<()> {
-        poison::expect_sound(&self.poisoned)
+        poison::expect_sound(&self.state.poisoned)
     }
 
     /// Says that what the map holds is not known, unless all is well.
     fn or_poison<T>(&self, outcome: Result<T>) -> Result<T> {
         if outcome.is_err() {
-            self.poisoned.store(true, Ordering::Release);
+            self.state.poisoned.store(true, Ordering::Release);
         }
         outcome
     }
@@ -183,12 +197,17 @@ impl Core {
         let claims = match claims {
             Ok(claims) => claims,
             Err(error) => {
-                self.table.write().undo();
+                match self.alone() {
+                    Ok(mut table) => table.undo(),
+                    // Lookups may read the new slots, and none the old ones.
+                    Err(_) => self.table.write().keep(),
+                }
                 return Err(error);
             }
         };
         let ranked = claims.rank(scratch);
-        let mut table = self.table.write();
+        // If it cannot be had, the claims stay.
+        let mut table = self.or_poison(self.alone())?;
         let ready = ranked.and_then(|new| {
             let all = rows + new;
             ready(scratch, all)?;
@@ -237,7 +256,7 @@ impl Core {
         drop(table);
         expect_rows(rows + absent, self.key_bytes)?;
         if absent > room {
-            self.table.write().grow_slots(rows, len + absent)?;
+            self.alone()?.grow_slots(rows, len + absent)?;
         }
         Ok(Some(absent))
     }
@@ -252,13 +271,13 @@ impl Core {
     ) -> Result<usize> {
         scratch.reset_counters()?;
         let absent = scratch.counters();
-        self.launch_get(scratch, table, keys, rows, absent)?;
+        self.launch_get(scratch.stream(), table, keys, rows, absent)?;
         Ok(scratch.read_counters()?[0] as usize)
     }
 
     fn launch_get(
         &self,
-        scratch: &Workspace,
+        stream: &Stream,
         table: &Table,
         keys: Keys,
         rows: *mut u32,
@@ -272,11 +291,7 @@ impl Core {
             absent,
         };
         // SAFETY: staged, with a place for each row; the caller holds the table's lock.
-        unsafe {
-            keys.kernels()
-                .get
-                .launch(scratch.stream(), grid(keys.n), args)
-        }
+        unsafe { keys.kernels().get.launch(stream, grid(keys.n), args) }
     }
 
     /// Looks up the row of each key.
@@ -301,7 +316,7 @@ impl Core {
     pub fn get_staged(&self, scratch: &Workspace, keys: Keys, rows: *mut u32) -> Result<()> {
         let table = self.table.read();
         self.expect_sound()?;
-        self.launch_get(scratch, &table, keys, rows, ptr::null_mut())?;
+        self.launch_get(scratch.stream(), &table, keys, rows, ptr::null_mut())?;
         scratch.wait()
     }
 
@@ -315,6 +330,30 @@ impl Core {
         let table = self.table.read();
         self.expect_sound()?;
         self.count_absent(scratch, &table, keys, rows)
+    }
+
+    /// Puts a lookup of the row of each key into the air, and what `then` queues behind it. Places for the rows are there when
+    /// the stream reaches it.
+    pub fn submit_get(
+        &self,
+        stream: &Stream,
+        keys: &StagedKeys,
+        rows: *mut u32,
+        then: impl FnOnce() -> Result<()>,
+    ) -> Result<Arc<PendingOp>> {
+        let table = self.table.read();
+        self.expect_sound()?;
+        self.state.submit(stream, Effect::Read, |_| {
+            let queued = keys.queue(stream).and_then(|keys| {
+                self.launch_get(stream, &table, keys, rows, ptr::null_mut())?;
+                then()
+            });
+            if queued.is_err() {
+                // The caller's keys may be being copied.
+                let _ = stream.synchronize();
+            }
+            queued
+        })
     }
 
     /// Removes keys. Returns how many there were.
@@ -338,7 +377,7 @@ impl Core {
         gone: *mut u32,
     ) -> Result<usize> {
         let _order = self.inserts.write();
-        let mut table = self.table.write();
+        let mut table = self.alone()?;
         self.expect_sound()?;
         let (len, rows) = (self.len(), self.rows());
         if len == 0 && gone.is_null() {
@@ -346,7 +385,7 @@ impl Core {
         }
         let removed = table.removed_mut(rows)?;
         scratch.begin();
-        let counts = poison::or_poison_if_launched(&self.poisoned, scratch, |scratch| {
+        let counts = poison::or_poison_if_launched(&self.state.poisoned, scratch, |scratch| {
             scratch.reset_counters()?;
             let args = RowRemoveArgs {
                 view: table.view(),
@@ -499,6 +538,18 @@ impl Core {
         Ok(self.len())
     }
 
+    /// The same, into memory of the device that has room for so many. Waits.
+    pub fn dump_into(&self, keys: *mut u8, rows: *mut u32, room: usize) -> Result<usize> {
+        let mut scratch = self.scratch.take()?;
+        let table = self.table.read();
+        self.expect_sound()?;
+        expect_room(self.len(), room)?;
+        // SAFETY: outputs for all keys.
+        unsafe { self.dump(&mut scratch, &table, keys, rows) }?;
+        scratch.wait()?;
+        Ok(self.len())
+    }
+
     /// Makes rows dense. Returns the row that each key had, in the order of its new one.
     pub fn compact(&self) -> Result<Vec<u32>> {
         self.compact_to(|scratch, len| {
@@ -529,7 +580,7 @@ impl Core {
     ) -> Result<T> {
         self.scratch.of_batch(|scratch| {
             let _order = self.inserts.write();
-            let mut table = self.table.write();
+            let mut table = self.alone()?;
             self.expect_sound()?;
             let (len, rows) = (self.len(), self.rows());
             let (old, deliver) = output(scratch, len)?;
@@ -554,7 +605,7 @@ impl Core {
     pub fn reserve(&self, more: usize) -> Result<()> {
         let _order = self.inserts.write();
         self.expect_sound()?;
-        let mut table = self.table.write();
+        let mut table = self.alone()?;
         let (len, rows) = (self.len(), self.rows());
         let all = rows.saturating_add(more);
         expect_rows(all, self.key_bytes)?;
@@ -574,13 +625,13 @@ impl Core {
     /// Removes all rows.
     pub fn clear(&self) -> Result<()> {
         let _order = self.inserts.write();
-        let mut table = self.table.write();
+        let mut table = self.alone()?;
         // Half-way through it holds neither what it held nor nothing.
-        self.poisoned.store(true, Ordering::Release);
+        self.state.poisoned.store(true, Ordering::Release);
         table.keep();
         table.clear()?;
         self.set_len(0, 0);
-        self.poisoned.store(false, Ordering::Release);
+        self.state.poisoned.store(false, Ordering::Release);
         Ok(())
     }
 }

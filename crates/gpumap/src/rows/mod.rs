@@ -4,6 +4,7 @@ mod builder;
 mod claims;
 mod core;
 mod keys;
+mod on_stream;
 mod persist;
 mod table;
 
@@ -15,7 +16,8 @@ use bytemuck::Pod;
 pub use builder::RowMapBuilder;
 pub(crate) use claims::{Claims, Told, grid};
 pub use gpumap_kernels::rows::NO_ROW;
-pub(crate) use keys::{Keys, key_bytes};
+pub(crate) use keys::{Keys, StagedKeys, key_bytes};
+pub use on_stream::RowsOnStream;
 pub(crate) use table::Slots;
 
 pub(crate) use self::core::Core;
@@ -42,10 +44,12 @@ use crate::output::Output;
 /// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
 /// | Make rows dense | [`compact`](Self::compact), [`compact_into`](Self::compact_into) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
+/// | Streams | [`on`](Self::on) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`row_bound`](Self::row_bound), [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`trim`](Self::trim), [`device`](Self::device) |
 ///
 /// All verbs take batches: slices, vectors or arrays of the host, which are copied to the device, or
-/// [`Buffer`](crate::Buffer)s, which are used where they are. They return when the device is done.
+/// [`Buffer`](crate::Buffer)s, which are used where they are. They return when the device is done, those on a [stream](Self::on)
+/// before.
 ///
 /// ```
 /// use gpumap::{Device, RowMap};

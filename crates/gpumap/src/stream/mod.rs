@@ -329,6 +329,17 @@ impl Stream {
         }
     }
 
+    /// Has something done between what was queued before and what is queued after, on the CPU; on a GPU nothing is done.
+    pub(crate) fn then_on_cpu(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        match self.inner.queue {
+            Queue::Cpu(_) => self.run_on_host(None, move |_| {
+                work();
+                Ok(())
+            }),
+            Queue::Cuda { .. } => Ok(()),
+        }
+    }
+
     /// Makes memory of the CPU valid from here on, in the order of the stream.
     pub(crate) fn allocated(&self, block: &HostBlock) {
         if let Queue::Cpu(queue) = &self.inner.queue {
@@ -354,13 +365,10 @@ impl Stream {
     /// Takes the time when everything queued so far has ended, on the CPU.
     pub(crate) fn take_time(&self) -> Result<Arc<OnceLock<Instant>>> {
         let time = Arc::new(OnceLock::new());
-        if let Queue::Cpu(_) = self.inner.queue {
-            let time = Arc::clone(&time);
-            self.run_on_host(None, move |_| {
-                let _ = time.set(Instant::now());
-                Ok(())
-            })?;
-        }
+        let set = Arc::clone(&time);
+        self.then_on_cpu(move || {
+            let _ = set.set(Instant::now());
+        })?;
         Ok(time)
     }
 

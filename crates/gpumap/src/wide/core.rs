@@ -1,9 +1,11 @@
 //! [`Core`]: a map with wide keys, without the types of its pairs.
 //!
 //! Keys have rows in a row map, and values lie in an array, each at the row of its key. A call that changes either holds the
-//! values alone; all others share them.
+//! values alone; all others share them. Lookups on streams are in flight in the state of the row map, which holds back what
+//! takes the values alone as well.
 
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytemuck::Pod;
@@ -17,15 +19,15 @@ use gpumap_simt::atomic::part::Update;
 use crate::array::Array;
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, expect_room};
 use crate::input::Source;
 use crate::lock::Lock;
-use crate::map::{Batch, Chunk, Kind, Outputs};
-use crate::memory::{host_collect, host_push, host_zeroed, retain_at};
+use crate::map::{Batch, Chunk, Kind, MapState, Outputs, PendingOp};
+use crate::memory::{Memory, bytes_of, host_collect, host_push, host_zeroed, retain_at};
 use crate::output::Output;
 use crate::persist::chunk_pairs;
 use crate::poison;
-use crate::rows::{self, Keys, Told, grid};
+use crate::rows::{self, Keys, StagedKeys, Told, grid};
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
 use crate::stream::Stream;
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
@@ -33,6 +35,7 @@ use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 /// A map whose keys and values have some numbers of bytes.
 #[derive(Debug)]
 pub(super) struct Core {
+    /// Before the values: its drop waits for lookups in flight.
     rows: rows::Core,
     /// 0, 4 or 8.
     value_bytes: usize,
@@ -213,6 +216,11 @@ impl Core {
         &self.rows.device
     }
 
+    /// What calls in flight change.
+    pub fn state(&self) -> &Arc<MapState> {
+        self.rows.state()
+    }
+
     pub fn scratch(&self) -> &ScratchPool {
         &self.rows.scratch
     }
@@ -273,7 +281,7 @@ impl Core {
 
     /// The map for a call that changes it.
     fn alone(&self) -> Result<RwLockWriteGuard<'_, Column>> {
-        let values = self.values.write();
+        let values = self.rows.state().alone(&self.values)?;
         self.expect_sound()?;
         Ok(values)
     }
@@ -500,6 +508,26 @@ impl Core {
         scratch.wait()
     }
 
+    /// Puts a lookup into the air: of the rows of keys, and then of the values there.
+    pub fn submit_get(
+        &self,
+        stream: &Stream,
+        batch: &Batch<'_>,
+        [values, flags]: [*mut u8; 2],
+    ) -> Result<Arc<PendingOp>> {
+        let n = batch.keys.len();
+        let keys = StagedKeys::on(stream, batch.keys, self.rows.key_bytes)?;
+        // Freed in the order of the stream, so after the kernels that use it.
+        let rows = Memory::new(stream, bytes_of::<u32>(n)?)?;
+        let at: *mut u32 = rows.ptr().cast();
+        let answers = Answers { values, flags };
+        let column = self.shared()?;
+        self.rows.submit_get(stream, &keys, at, || {
+            // SAFETY: rows that there are, and outputs for each key. What frees values or changes them waits for this call.
+            unsafe { column.queue_gather(stream, (at, n), answers, batch.default) }
+        })
+    }
+
     /// Removes the pairs that do not pass. Returns how many.
     pub fn retain<K: Pod, V: Pod>(&self, mut keep: impl FnMut(K, &V) -> bool) -> Result<usize> {
         let mut scratch = self.rows.scratch.take()?;
@@ -672,6 +700,14 @@ impl Core {
         Ok(len)
     }
 
+    /// The same, into memory of the device that has room for so many. Waits.
+    pub fn dump_into(&self, keys: *mut u8, to: *mut u8, room: usize) -> Result<usize> {
+        let mut scratch = self.rows.scratch.take()?;
+        let values = self.shared()?;
+        expect_room(self.len(), room)?;
+        self.dump(&mut scratch, &values, keys, to)
+    }
+
     /// Makes room for so many pairs more.
     pub fn reserve(&self, more: usize) -> Result<()> {
         let mut values = self.alone()?;
@@ -690,7 +726,7 @@ impl Core {
 
     /// Removes all pairs.
     pub fn clear(&self) -> Result<()> {
-        let _values = self.values.write();
+        let _values = self.rows.state().alone(&self.values)?;
         self.rows.clear()?;
         self.poisoned.store(false, Ordering::Release);
         Ok(())

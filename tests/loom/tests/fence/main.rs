@@ -1,8 +1,8 @@
 //! Calls in flight, and what needs the table alone: `in_flight/`, `lock.rs` and `occupancy.rs` of `gpumap`
 //! as they are, compiled against loom's locks and atomics and a device of loom's threads.
 //!
-//! What is modelled by hand are the few lines that put them together: `Map::exclusive` and
-//! `Map::state` of `map/mod.rs`, `OnStream::store` of `map/on_stream/queue.rs`, `Map::rebuild` of
+//! What is modelled by hand are the few lines that put them together: the fields of `Map` in `map/mod.rs`,
+//! `Core::queue` of `map/on_stream/of_map.rs`, `Map::rebuild` of
 //! `map/grow.rs`, `Map::alone_to_build` of `map/bulk/build.rs`.
 
 mod building;
@@ -80,11 +80,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use device::{Device, Stream};
-use in_flight::{Effect, InFlight, MapState, PendingOp};
+use in_flight::{Effect, OwnState, PendingOp};
 use lock::Lock;
 use loom::cell::UnsafeCell;
-use occupancy::{Occupancy, Reservation};
-use sync::{AtomicBool, AtomicUsize, RwLockWriteGuard};
+use occupancy::Reservation;
+use sync::RwLockWriteGuard;
 
 /// The slabs: kernels read them, and a call that replaces them has them alone. Loom checks that.
 #[derive(Clone)]
@@ -92,25 +92,14 @@ struct Table(Rc<UnsafeCell<u32>>);
 
 /// The fields of a map that matter here.
 struct Map {
-    state: MapState,
+    state: OwnState,
     table: Lock<Table>,
-}
-
-impl Drop for Map {
-    fn drop(&mut self) {
-        self.state.in_flight.wait();
-    }
 }
 
 impl Map {
     fn new(capacity: usize) -> Rc<Self> {
         Rc::new(Self {
-            state: MapState {
-                occupancy: Occupancy::new(capacity),
-                slots: AtomicUsize::new(capacity),
-                poisoned: AtomicBool::new(false),
-                in_flight: InFlight::new(&Device),
-            },
+            state: OwnState::new(&Device, capacity, capacity),
             table: Lock::new(Table(Rc::new(UnsafeCell::new(0)))),
         })
     }
@@ -142,7 +131,7 @@ impl Map {
         op.unwrap()
     }
 
-    /// `OnStream::store`, of a batch of one pair; nothing if there is no room.
+    /// `Core::queue`, of a batch of one pair; nothing if there is no room.
     fn store(&self, stored: u64) -> Option<Arc<PendingOp>> {
         let table = self.table.read();
         let reservation = self.state.occupancy.reserve_pairs(1).or_else(|| {
@@ -152,10 +141,9 @@ impl Map {
         Some(self.submit(&table, reservation?, stored))
     }
 
-    /// `Map::exclusive` and `Map::rebuild`: replaces the slabs.
+    /// `Map::rebuild`, with the table alone: replaces the slabs.
     fn grow(&self) {
-        let table = self.table.write();
-        self.state.retire_all().unwrap();
+        let table = self.state.alone(&self.table).unwrap();
         replace(&table);
         self.state.occupancy.rebuilt(
             self.state.occupancy.len(),

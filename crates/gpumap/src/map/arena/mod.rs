@@ -6,6 +6,7 @@
 //! | `ring` | which cells are free: taken at one end, given back at the other |
 //! | `memory` | both together, growing and shrinking |
 //! | `gate` | upserts and removals do not meet |
+//! | `on_stream` | lookups are queued on streams |
 //!
 //! The other modules are the verbs. A [`Map`] beneath has the keys, and for each the id of a cell.
 //!
@@ -13,7 +14,8 @@
 //! - Every id is in exactly one of: a slot, the ring, a call in flight. A call that takes an id out of
 //!   a slot owns it and appends it to the ring, as does a call whose id reaches no slot.
 //! - A cell that a slot has led to is not written until no call is in flight, so every call that found
-//!   its id may read it.
+//!   its id may read it. Lookups on streams are in flight in the state of the map beneath, and what has the arena
+//!   [alone](ArenaMap::alone) has waited for them.
 //!
 //! Locks are taken in this order: the gate, the arena, the table beneath.
 
@@ -22,6 +24,7 @@ mod cells;
 mod gate;
 mod look_up;
 mod memory;
+mod on_stream;
 mod persist;
 mod remove;
 mod retrieve;
@@ -34,6 +37,7 @@ mod upkeep;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytemuck::Pod;
@@ -70,11 +74,12 @@ const MOST_BYTES: usize = 256;
 /// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain_keys`](Self::retain_keys), [`retain`](Self::retain), [`clear`](Self::clear), [`drain`](Self::drain) |
 /// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`chunks`](Self::chunks) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load) |
+/// | Streams | [`on`](Self::on) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`stats`](Self::stats) |
 /// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim) |
 ///
 /// For values of 4 and 8 bytes a [`Map`] is the better choice. It also merges values, which are bytes and no numbers here,
-/// and has `apply`, streams and graphs. A slot has
+/// and has `apply` and graphs. A slot has
 /// the number of a **cell**, and the value lies there: a lookup costs one trip to memory more.
 ///
 /// ```
@@ -138,7 +143,7 @@ const MOST_BYTES: usize = 256;
 /// were added for the batch are given back, unless other calls have taken some of the cells meanwhile. There
 /// are less than 2^32 cells.
 pub struct ArenaMap<K: Key, V> {
-    /// The keys, and for each the id of its value's cell.
+    /// The keys, and for each the id of its value's cell. Before the arena: dropped first, after waiting for calls in flight.
     ids: Map<K, u32>,
     arena: Lock<Arena>,
     gate: Gate,
@@ -146,7 +151,7 @@ pub struct ArenaMap<K: Key, V> {
     cells: AtomicUsize,
     growth: Growth,
     /// See [`order`](Self::order).
-    order: AtomicU64,
+    order: Arc<AtomicU64>,
     _values: PhantomData<fn(V) -> V>,
 }
 
@@ -191,7 +196,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             gate: Gate::default(),
             cells: cells.into(),
             growth,
-            order: AtomicU64::new(0),
+            order: Arc::default(),
             _values: PhantomData,
         })
     }
@@ -256,6 +261,14 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// the store as well, and it could not have found the id.
     fn order(&self) {
         self.order.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The same between what is queued on a stream before, and after.
+    fn order_on(&self, stream: &Stream) -> Result<()> {
+        let order = Arc::clone(&self.order);
+        stream.then_on_cpu(move || {
+            order.fetch_add(1, Ordering::AcqRel);
+        })
     }
 }
 

@@ -60,7 +60,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// [`Error::Driver`].
     pub fn clear(&self) -> Result<()> {
         let mut scratch = self.ids.core().scratch.take()?;
-        self.empty(&mut self.arena.write(), &mut scratch)
+        self.empty(&mut *self.alone()?, &mut scratch)
     }
 
     /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) does.
@@ -70,7 +70,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// [`Error::OutOfMemory`] before anything is removed; [`Error::Poisoned`], [`Error::Driver`].
     pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.ids.core().scratch.take()?;
-        let mut arena = self.arena.write();
+        let mut arena = self.alone()?;
         let pairs = self.retrieve_from(&arena, &mut scratch)?;
         self.empty(&mut arena, &mut scratch)?;
         Ok(pairs)
@@ -85,7 +85,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// [`shrink_to_fit`](Self::shrink_to_fit). [`Error::WrongDevice`], [`Error::Poisoned`],
     /// [`Error::Driver`].
     pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        let mut arena = self.arena.write();
+        let mut arena = self.alone()?;
         let removed = self.ids.retain_keys(keys)?;
         if removed != 0 {
             arena.free_all_but(&self.stored_ids()?)?;
@@ -109,7 +109,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// # Errors
     /// As for [`retain_keys`](Self::retain_keys).
     pub fn retain(&self, mut keep: impl FnMut(K, &V) -> bool) -> Result<usize> {
-        let mut arena = self.arena.write();
+        let mut arena = self.alone()?;
         let mut unwanted = Vec::new();
         for chunk in self.ids.chunks(chunk_pairs::<K, V>()) {
             let chunk = chunk?;

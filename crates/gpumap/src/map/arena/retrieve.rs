@@ -41,7 +41,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     }
 
     /// Writes as many pairs as there is room for, under the arena's lock, waits, and returns how many there are.
-    fn write_pairs(
+    pub(super) fn write_pairs(
         &self,
         arena: &Arena,
         scratch: &mut Workspace,

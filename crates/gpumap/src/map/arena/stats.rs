@@ -47,7 +47,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn stats(&self) -> Result<ArenaStats> {
-        let arena = self.arena.write();
+        let arena = self.alone()?;
         let table = self.ids.stats()?;
         let cells = arena.cells.count();
         let (free, retired) = (arena.ring.free(), arena.ring.retired()?);

@@ -55,7 +55,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// [`OutOfMemory`](Errors::OutOfMemory), [`CapacityOverflow`](Errors::CapacityOverflow): the map
     /// holds what it held. [`Poisoned`](Errors::Poisoned), [`Driver`](Errors::Driver).
     pub fn reserve(&self, more: usize) -> Result<()> {
-        let mut arena = self.arena.write();
+        let mut arena = self.alone()?;
         let before = self.ids.core().table.read().shape.clone();
         self.ids.reserve(more)?;
         let grown = self.recycle(&mut arena).and_then(|()| {
@@ -82,12 +82,20 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// [`OutOfMemory`](Errors::OutOfMemory) if there is not the memory to do it: the map holds what it
     /// held. [`Poisoned`](Errors::Poisoned), [`Driver`](Errors::Driver).
     pub fn shrink_to_fit(&self) -> Result<()> {
-        let mut arena = self.arena.write();
+        let mut arena = self.alone()?;
         self.ids.shrink_to_fit()?;
         let used = self.stored_ids()?;
         let shrunk = arena.shrink(&used);
         self.cells.store(arena.cells.count(), Ordering::Release);
         shrunk
+    }
+
+    /// The arena alone: no call is in flight, and none begins.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] if the driver refuses to wait for calls in flight.
+    pub(super) fn alone(&self) -> Result<RwLockWriteGuard<'_, Arena>> {
+        self.ids.core().state.alone(&self.arena)
     }
 
     /// Cells for the pairs of a batch. If there are too few free ones, waits until no call is in flight, makes those
@@ -103,7 +111,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
                 });
             }
         }
-        let mut arena = self.arena.write();
+        let mut arena = self.alone()?;
         self.recycle(&mut arena)?;
         let missing = cells.saturating_sub(arena.ring.free());
         let grown = self.grow(&mut arena, missing).map_err(|error| {
@@ -130,14 +138,15 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Gives back the memory of cells that were added for a batch which was refused, unless other calls have taken
     /// some meanwhile. Waits for the calls in flight.
     pub(super) fn release_cells(&self, grown: Grown) {
-        let mut arena = self.arena.write();
-        let released = self
-            .recycle(&mut arena)
-            .and_then(|()| arena.release(grown.first));
+        let released = self.alone().and_then(|mut arena| {
+            let recycled = self.recycle(&mut arena);
+            let released = recycled.and_then(|()| arena.release(grown.first));
+            self.cells.store(arena.cells.count(), Ordering::Release);
+            released
+        });
         if let Err(error) = released {
             tracing::debug!(%error, "cells of a refused batch stay");
         }
-        self.cells.store(arena.cells.count(), Ordering::Release);
     }
 
     /// Makes the cells free that were retired. No call is in flight. If it fails, it is unknown where
@@ -192,7 +201,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     #[cfg(feature = "unstable-testing")]
     #[doc(hidden)]
     pub fn audit(&self) -> Result<Audit> {
-        let arena = self.arena.write();
+        let arena = self.alone()?;
         let [free, retired] = arena.ring.contents()?;
         let segments = arena.cells.segments().iter();
         Ok(Audit {

@@ -1,16 +1,19 @@
-//! Calls in flight on streams of the caller: what they have reserved, and where their counts arrive.
+//! Calls in flight on streams of the caller: what they have reserved, and where their counts arrive. Maps of all kinds that
+//! have streams use it.
 //!
 //! A call on a stream returns before the device is done. Its reservation stays, and its kernel
 //! goes on using the table; so a call that needs the table alone, under the exclusive lock, first waits
-//! for all pending calls. A call is *retired* when its event has happened and its counts are in the
+//! for all pending calls: [`MapState`] has the invariant. A call is *retired* when its event has happened and its counts are in the
 //! [`MapState`]. The first thread that needs it does that: one that waits for the call, one that
 //! finds the map full, or one that drops the map.
 
 mod completion;
+mod own;
 mod state;
 
 pub(super) use completion::Completion;
-pub(super) use state::MapState;
+pub(crate) use own::OwnState;
+pub(crate) use state::MapState;
 
 use std::mem;
 use std::sync::Arc;
@@ -24,7 +27,7 @@ use crate::sync::{AtomicUsize, Mutex};
 
 /// What a verb of a pending call changes in the map's state when it is retired.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Effect {
+pub(crate) enum Effect {
     /// Its batch of `keys` has this room, of which it uses some.
     Store { keys: usize },
     /// None; it updates values, and counts keys.
@@ -55,14 +58,14 @@ enum State {
 
 /// A call in flight: one verb, or those of a graph.
 #[derive(Debug)]
-pub(super) struct PendingOp {
+pub(crate) struct PendingOp {
     state: Mutex<State>,
     alarm: Alarm,
 }
 
 /// All calls in flight on one map.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     device: Device,
     open: Mutex<Vec<Arc<PendingOp>>>,
     /// How many those are, readable without the lock.

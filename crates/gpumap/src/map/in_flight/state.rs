@@ -5,16 +5,25 @@ use std::sync::Arc;
 use gpumap_kernels::count::{Counters, MIRRORED};
 
 use super::{Alarm, Completion, Effect, InFlight, PendingOp, State};
+use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
+use crate::lock::Lock;
 use crate::occupancy::Occupancy;
 use crate::stream::{Stream, launches_started};
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, RwLockWriteGuard};
 
 /// Completions that are made together at least: page-locked memory is slow to get.
 const COMPLETIONS: usize = 64;
 
 /// The host state of a map: what calls in flight change when they are retired. Answers that are still to come share them with
 /// the map, and may outlive it.
+///
+/// # Invariant
+/// A call on a stream returns, and opens the lock of the map's memory, while the device still reads that memory. So
+/// 1. a call is [submitted](Self::submit) under the shared lock of all memory that it uses, and is in flight when that opens;
+/// 2. **what moves or frees such memory, or writes to it as no call beside others may, has the lock by
+///    [`alone`](Self::alone)**, and never by [`Lock::write`];
+/// 3. the map drops its state, which waits for the calls in flight, before its memory.
 #[derive(Debug)]
 pub struct MapState {
     pub occupancy: Occupancy,
@@ -26,6 +35,27 @@ pub struct MapState {
 }
 
 impl MapState {
+    /// That of an empty map of so many slots, with room for so many pairs. A map of which calls in flight only read has an
+    /// occupancy that nothing looks at.
+    pub fn new(device: &Device, capacity: usize, slots: usize) -> Self {
+        Self {
+            occupancy: Occupancy::new(capacity),
+            slots: AtomicUsize::new(slots),
+            poisoned: AtomicBool::new(false),
+            in_flight: InFlight::new(device),
+        }
+    }
+
+    /// What the lock guards, alone: no call is in flight, and none begins.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] if the driver refuses to wait for calls in flight.
+    pub fn alone<'l, T>(&self, lock: &'l Lock<T>) -> Result<RwLockWriteGuard<'l, T>> {
+        let guard = lock.write();
+        self.retire_all()?;
+        Ok(guard)
+    }
+
     /// A completion that no call is using. Those of calls that are never waited for come back
     /// here: so there are not many more than calls in flight.
     fn completion(&self) -> Result<Completion> {
@@ -49,7 +79,7 @@ impl MapState {
     /// Queues a call: `launch` gets the counters that its kernel adds to. To be called under the
     /// table's shared lock.
     ///
-    /// If `launch` fails, nothing is in flight.
+    /// If `launch` fails, nothing is in flight: what it has launched has ended.
     pub fn submit(
         &self,
         stream: &Stream,
@@ -73,9 +103,12 @@ impl MapState {
         let writes = effects.iter().any(|effect| effect.writes());
         let before = launches_started();
         if let Err(error) = launch() {
-            if writes && launches_started() != before {
-                // It may have ended anywhere.
-                self.poisoned.store(true, Ordering::Release);
+            if launches_started() != before {
+                if writes {
+                    // It may have ended anywhere.
+                    self.poisoned.store(true, Ordering::Release);
+                }
+                // Of several kernels, the first may be running.
                 let _ = stream.synchronize();
             }
             return Err(error);

@@ -1,16 +1,23 @@
-//! [`OnStream`]: the verbs in the order of a stream, without waiting for the device.
+//! [`OnStream`]: the verbs in the order of a stream, without waiting for the device where that can be.
+//!
+//! A map of any kind is a [`StreamReceiver`] here. What it queues, [`Receiver::queues`] says.
 
+mod of_map;
 mod queue;
+mod receiver;
+mod staged;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::marker::PhantomData;
 
+use bytemuck::Pod;
+
 use super::command::{Arrays, Receiver};
 use super::merge::Merge;
 use super::operand::Operand;
-use super::pending::{Pending, only};
+use super::pending::Pending;
 use super::{Key, Map, Value};
 #[cfg(doc)]
 use crate::buffer::Buffer;
@@ -21,9 +28,12 @@ use crate::error::Result;
 use crate::input::Input;
 use crate::op::{self, Answer, Execute, Op};
 use crate::stream::Stream;
-use queue::Queue;
+pub(crate) use queue::Queue;
+pub(crate) use receiver::{Call, StreamReceiver, addresses};
+pub(crate) use staged::Staged;
 
-/// The verbs of a [`Map`] on a stream; made by [`Map::on`].
+/// The verbs of a map on a stream; made by [`Map::on`], [`ArenaMap::on`](crate::ArenaMap::on),
+/// [`WideMap::on`](crate::WideMap::on) and [`ChainedMap::on`](crate::ChainedMap::on).
 ///
 /// | group | operations |
 /// |---|---|
@@ -35,21 +45,53 @@ use queue::Queue;
 /// | Sets | [`insert_keys`](Self::insert_keys) |
 ///
 /// They take effect in the order of the stream, after what was queued on it before and after what
-/// was queued on the streams of their buffers. With device [`Buffer`]s as inputs they return at
-/// once and allocate nothing; those of the host are copied first, which is waited for. What is
+/// was queued on the streams of their buffers. What is
 /// queued on a buffer's own stream after the call, its freeing too, comes after the call on the
 /// device.
 ///
-/// A batch that may not fit makes the call wait and grow the map, as without a stream.
+/// # What is queued, and what waits
+/// | | queued: the call returns before the device is done | waits: the call returns with the answer |
+/// |---|---|---|
+/// | [`Map`] | all but [`take`](op::take) | `take`; a batch that may not fit, which makes the map grow |
+/// | [`ArenaMap`](crate::ArenaMap), [`WideMap`](crate::WideMap) | lookups | all else: the host gives out cells, or rows |
+/// | [`ChainedMap`](crate::ChainedMap) | lookups, [`remove`](Self::remove), `take` | [`insert`](Self::insert), [`get_or_insert`](op::get_or_insert), dumps |
+///
+/// A call that waits does so for all that was queued on the stream before, and does then what the map does without a
+/// stream. Any call waits if an output is an array of the host.
+///
+/// With device [`Buffer`]s as inputs a queued call returns at once, and on a [`Map`] or a [`ChainedMap`](crate::ChainedMap)
+/// it allocates nothing; an [`ArenaMap`](crate::ArenaMap) and a [`WideMap`](crate::WideMap) take 4 bytes for each key in the
+/// order of the stream. Inputs of the host are copied first, which is waited for.
+///
+/// An operation that the map does not run is refused with [`Error::Unsupported`].
+///
+/// Whatever frees or moves memory of the map, also its drop, waits for the calls that are queued; so do calls without a
+/// stream that run alone.
+///
+/// A [`ShardedMap`](crate::ShardedMap) has no streams of this kind: its pairs are on several devices, and a stream is of one.
+/// In work of its group each rank has [`Shard`](crate::sharded::Shard)s of its own.
 #[derive(Clone)]
-pub struct OnStream<'m, K: Key, V: Value> {
+pub struct OnStream<'m, K, V> {
     queue: Queue<'m>,
+    by: Receiver,
     _pair: PhantomData<fn(K) -> V>,
 }
 
-impl<K: Key, V: Value> fmt::Debug for OnStream<'_, K, V> {
+impl<'m, K, V> OnStream<'m, K, V> {
+    /// A map of such pairs on a stream.
+    pub(crate) fn of(receiver: &'m dyn StreamReceiver, by: Receiver, stream: &Stream) -> Self {
+        Self {
+            queue: Queue::new(receiver, stream),
+            by,
+            _pair: PhantomData,
+        }
+    }
+}
+
+impl<K, V> fmt::Debug for OnStream<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OnStream")
+            .field("map", &self.by.name())
             .field("stream", &self.queue.stream)
             .finish_non_exhaustive()
     }
@@ -78,21 +120,15 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
-        OnStream {
-            queue: Queue {
-                map: &self.core,
-                stream: stream.clone(),
-            },
-            _pair: PhantomData,
-        }
+        OnStream::of(&self.core, Receiver::Map, stream)
     }
 }
 
 /// # Operations
-impl<K: Key, V: Value> OnStream<'_, K, V> {
-    /// Queues an [operation](crate::op), whose answer is pending. One that counts, or whose outputs are [`Buffer`]s,
-    /// allocates nothing; other answers are copied from the device when they are waited for. It waits itself, and its
-    /// answer is ready, if an output is an array of the host, or the operation is [`take`](op::take).
+impl<K, V> OnStream<'_, K, V> {
+    /// Runs an [operation](crate::op) in the order of the stream: [queued, or waiting](Self#what-is-queued-and-what-waits).
+    /// Its answer is pending, or ready. One that is neither a count nor in [`Buffer`]s of the caller is copied from the
+    /// device when it is waited for.
     ///
     /// ```
     /// use gpumap::{Device, Map, Stream, op};
@@ -111,7 +147,7 @@ impl<K: Key, V: Value> OnStream<'_, K, V> {
     /// See [`op`]; [`Error::WrongDevice`] also for the stream. Keys that were made to collide give [`Error::Full`] with
     /// `partial` when the answer is waited for.
     pub fn submit<A: 'static>(&self, op: Op<'_, K, V, A>) -> Result<Pending<A>> {
-        op.check(Receiver::Stream)?;
+        op.check(self.by)?;
         let Op {
             batch,
             outputs,
@@ -120,15 +156,17 @@ impl<K: Key, V: Value> OnStream<'_, K, V> {
         } = op;
         match answer {
             Answer::Count(answer) => self.queue.counted(batch, outputs, answer),
-            Answer::Each(wanted, make) => self.queue.answered(batch, wanted, make),
+            Answer::Each(wanted, make) => {
+                self.queue.answered(batch, (wanted, size_of::<V>()), make)
+            }
         }
     }
 }
 
 /// Each operation is submitted and waited for.
-impl<K: Key, V: Value> Execute<K, V> for OnStream<'_, K, V> {
+impl<K, V> Execute<K, V> for OnStream<'_, K, V> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
-        op.run(Receiver::Stream, |batch, outputs| {
+        op.run(self.by, |batch, outputs| {
             let count =
                 |outputs: Arrays<'_>| self.queue.counted(batch, outputs, |count| count)?.wait();
             outputs.through_arrays(batch.keys.len(), count)
@@ -137,7 +175,7 @@ impl<K: Key, V: Value> Execute<K, V> for OnStream<'_, K, V> {
 }
 
 /// # Insert and update
-impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
+impl<K: Pod, V: Pod> OnStream<'_, K, V> {
     /// Keeps the present value, unlike `HashMap::insert`: as [`Map::insert`], on the stream.
     ///
     /// # Errors
@@ -172,7 +210,10 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: impl Operand<V, Form>,
         merge: Merge,
-    ) -> Result<Pending<usize>> {
+    ) -> Result<Pending<usize>>
+    where
+        V: Value,
+    {
         self.submit(op::merge(keys, values, merge))
     }
 
@@ -211,13 +252,16 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: impl Operand<V, Form>,
         merge: Merge,
-    ) -> Result<Pending<usize>> {
+    ) -> Result<Pending<usize>>
+    where
+        V: Value,
+    {
         self.submit(op::update_with(keys, values, merge))
     }
 }
 
 /// # Remove
-impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
+impl<K: Pod, V: Pod> OnStream<'_, K, V> {
     /// [`Map::remove`] on the stream.
     ///
     /// # Errors
@@ -228,7 +272,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
 }
 
 /// # Look up
-impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
+impl<K: Pod, V: Pod> OnStream<'_, K, V> {
     /// [`Map::get_into`] on the stream.
     ///
     /// ```
@@ -270,7 +314,10 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
         keys: &(impl Input<K> + ?Sized),
         default: V,
         values: impl Into<BufferViewMut<'a, V>>,
-    ) -> Result<Pending<()>> {
+    ) -> Result<Pending<()>>
+    where
+        V: Value,
+    {
         let mut values = values.into();
         self.submit(op::get(keys).or(default).into(&mut values))
     }
@@ -290,7 +337,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
 }
 
 /// # Dump
-impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
+impl<K: Pod, V: Pod> OnStream<'_, K, V> {
     /// [`Map::retrieve_all_into`] on the stream: every pair that is there when the stream reaches
     /// it. What is stored beside it may or may not be among them.
     ///
@@ -311,8 +358,8 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     ///
     /// # Errors
     /// As for [`Map::retrieve_all_into`], but [`Error::OutputTooSmall`] when the answer is waited
-    /// for: then the outputs are full of pairs, and there are more. [`Error::WrongDevice`] also for
-    /// the stream.
+    /// for: then the outputs are full of pairs, and there are more. Maps of other kinds, which wait, return it at once.
+    /// [`Error::WrongDevice`] also for the stream.
     pub fn retrieve_all_into<'a>(
         &self,
         keys: impl Into<BufferViewMut<'a, K>>,
@@ -320,9 +367,7 @@ impl<'m, K: Key, V: Value> OnStream<'m, K, V> {
     ) -> Result<Pending<usize>> {
         let (keys, values) = (keys.into(), values.into());
         let room = keys.len().min(values.len());
-        let call = self
-            .queue
-            .dump(keys.into_bytes(), values.into_bytes(), room)?;
-        Ok(self.queue.pending(call, |counts| Ok(only(counts))))
+        self.queue
+            .dump(keys.into_bytes(), values.into_bytes(), room)
     }
 }

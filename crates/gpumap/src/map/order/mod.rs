@@ -6,6 +6,7 @@
 //! again as soon as the call has returned.
 
 mod graphs;
+mod kinds;
 mod lent;
 mod verbs;
 mod waits;

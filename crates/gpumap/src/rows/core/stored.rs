@@ -79,7 +79,7 @@ impl<'c> Loading<'c> {
     const PIECE_BYTES: usize = 16 << 20;
 
     pub fn new(core: &'c Core) -> Result<Self> {
-        let mut table = core.table.write();
+        let mut table = core.alone()?;
         table.zero_keys()?;
         Ok(Self {
             core,
@@ -173,7 +173,7 @@ impl<'c> Loading<'c> {
             let keys = Keys::at(at, n, self.core.key_bytes);
             let found = scratch.reserve::<u32>(ScratchRole::FirstOutput, n)?;
             self.core
-                .launch_get(&scratch, &self.table, keys, found, ptr::null_mut())?;
+                .launch_get(scratch.stream(), &self.table, keys, found, ptr::null_mut())?;
             // SAFETY: reserved and written just now.
             let found = unsafe { scratch.read(found.cast_const(), n) }?;
             let mut found = (first as u32..).zip(found);

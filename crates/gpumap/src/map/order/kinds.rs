@@ -1,0 +1,412 @@
+//! Lookups on streams of maps of every kind: each call that moves or frees what they read waits for them. And what waits for
+//! its stream comes behind it.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::primitives::Predicate;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::{ArenaMap, ChainedMap, Fault, Faults, OnStream, RowMap, WideMap};
+
+type Large = [u64; 3];
+
+/// What is done to a map by the host, at once.
+type Deed<M> = (&'static str, fn(M));
+
+fn large(first: u64) -> Vec<Large> {
+    values(first).into_iter().map(|value| [value; 3]).collect()
+}
+
+fn wide_keys(first: u64) -> Vec<u128> {
+    keys(first)
+        .into_iter()
+        .map(|key| u128::from(key) << 70)
+        .collect()
+}
+
+/// Keys of a batch for which every map here has to grow.
+fn many() -> std::ops::Range<u64> {
+    1_000..1_000 + 60 * N as u64
+}
+
+fn wide(device: &Device) -> WideMap<u128, u64> {
+    let map = WideMap::with_capacity(device, N).unwrap();
+    map.insert(&wide_keys(5), &values(5)).unwrap();
+    map
+}
+
+fn arena(device: &Device) -> ArenaMap<u64, Large> {
+    let map = ArenaMap::with_capacity(device, 2 * N).unwrap();
+    map.insert(&keys(5), &large(5)).unwrap();
+    map
+}
+
+fn chained(device: &Device) -> ChainedMap<u64, u64> {
+    let builder = ChainedMap::builder(device).buckets(4).hash_seed(1);
+    let map = builder.build().unwrap();
+    map.insert(&keys(5), &values(5)).unwrap();
+    // Room for compactions.
+    map.insert(&keys(300), &values(300)).unwrap();
+    map.remove(&keys(300)).unwrap();
+    map
+}
+
+fn rows(device: &Device) -> RowMap<u128> {
+    let map = RowMap::with_capacity(device, N).unwrap();
+    map.insert(&wide_keys(300)).unwrap();
+    map.insert(&wide_keys(5)).unwrap();
+    map.remove(&wide_keys(300)[1..]).unwrap();
+    map
+}
+
+/// The answers of a lookup that is queued just before a deed.
+fn found_before<M, K: Pod, V: Pod>(
+    device: &Device,
+    map: M,
+    on: for<'m> fn(&'m M, &Stream) -> OnStream<'m, K, V>,
+    asked: &[K],
+    deed: fn(M),
+) -> Vec<Option<V>> {
+    let [stream, elsewhere] = streams(device);
+    let mut asked = Arriving::new(&elsewhere, asked);
+    let (mut values, mut found) = (output::<V>(&stream, N), output::<u8>(&elsewhere, N));
+    let answer = on(&map, &stream).get_into(&asked.buffer, &mut values, &mut found);
+    drop(answer.unwrap());
+    deed(map);
+    asked.buffer.fill_bytes(JUNK).unwrap();
+    let (values, found) = (values.to_vec().unwrap(), found.to_vec().unwrap());
+    let answer = |(value, found)| (found != 0).then_some(value);
+    values.into_iter().zip(found).map(answer).collect()
+}
+
+#[test]
+fn lookups_of_wide_keys_hold_back_every_change() {
+    const DEEDS: &[Deed<WideMap<u128, u64>>] = &[
+        ("drop", drop),
+        ("clear", |map| map.clear().unwrap()),
+        ("drain", |map| drop(map.drain().unwrap())),
+        ("reserve", |map| map.reserve(40 * N).unwrap()),
+        ("upsert", |map| {
+            map.upsert(&wide_keys(5), &values(500)).unwrap();
+        }),
+        ("assign", |map| {
+            map.assign(&wide_keys(5), &values(500)).unwrap();
+        }),
+        ("remove", |map| {
+            assert_eq!(map.remove(&wide_keys(5)).unwrap(), N);
+        }),
+        ("retain", |map| {
+            assert_eq!(map.retain(|_, _| false).unwrap(), N);
+        }),
+        ("grow", |map| {
+            let keys: Vec<u128> = many().map(u128::from).collect();
+            map.insert(&keys, &many().collect::<Vec<_>>()).unwrap();
+        }),
+        ("remove, and use rows again", |map| {
+            map.remove(&wide_keys(5)).unwrap();
+            map.insert(&wide_keys(700), &values(700)).unwrap();
+            map.insert(&wide_keys(900), &values(900)).unwrap();
+        }),
+    ];
+    in_many_orders(|device| {
+        for &(name, deed) in DEEDS {
+            let found = found_before(device, wide(device), WideMap::on, &wide_keys(5), deed);
+            assert!(
+                found.into_iter().eq(values(5).into_iter().map(Some)),
+                "{name}"
+            );
+        }
+    });
+}
+
+#[test]
+fn lookups_of_large_values_hold_back_what_frees_and_uses_cells_again() {
+    const DEEDS: &[Deed<ArenaMap<u64, Large>>] = &[
+        ("drop", drop),
+        ("clear", |map| map.clear().unwrap()),
+        ("drain", |map| drop(map.drain().unwrap())),
+        ("reserve", |map| map.reserve(40 * N).unwrap()),
+        ("shrink", |map| map.shrink_to_fit().unwrap()),
+        ("retain", |map| {
+            assert_eq!(map.retain(|_, _| false).unwrap(), N);
+        }),
+        ("grow", |map| {
+            let keys: Vec<u64> = many().collect();
+            map.insert(&keys, &vec![[7; 3]; keys.len()]).unwrap();
+        }),
+    ];
+    in_many_orders(|device| {
+        for &(name, deed) in DEEDS {
+            let found = found_before(device, arena(device), ArenaMap::on, &keys(5), deed);
+            assert!(
+                found.into_iter().eq(large(5).into_iter().map(Some)),
+                "{name}"
+            );
+        }
+        // These run beside lookups, until cells have to be used again.
+        let upserts = |map: ArenaMap<u64, Large>| {
+            for _ in 0..4 {
+                map.upsert(&keys(5), &large(500)).unwrap();
+            }
+        };
+        let found = found_before(device, arena(device), ArenaMap::on, &keys(5), upserts);
+        let both = large(5).into_iter().zip(large(500));
+        for (found, (old, new)) in found.into_iter().zip(both) {
+            assert!(found == Some(old) || found == Some(new), "{found:?}");
+        }
+        let removals = |map: ArenaMap<u64, Large>| {
+            map.remove(&keys(5)).unwrap();
+            for first in [700, 800, 900] {
+                map.insert(&keys(first), &large(first)).unwrap();
+            }
+        };
+        let found = found_before(device, arena(device), ArenaMap::on, &keys(5), removals);
+        for (found, old) in found.into_iter().zip(large(5)) {
+            assert!(found.is_none_or(|found| found == old), "{found:?}");
+        }
+    });
+}
+
+#[test]
+fn lookups_of_chains_hold_back_what_frees_and_moves_pairs() {
+    const DEEDS: &[Deed<ChainedMap<u64, u64>>] = &[
+        ("drop", drop),
+        ("clear", |map| map.clear().unwrap()),
+        ("compact", |map| assert!(map.compact().unwrap() > 0)),
+        ("reserve", |map| map.reserve(40 * N).unwrap()),
+        ("retain", |map| {
+            let none = Predicate::Less(0);
+            assert_eq!(map.retain(none, none).unwrap(), N);
+        }),
+        ("grow", |map| {
+            let keys: Vec<u64> = many().collect();
+            map.insert(&keys, &keys).unwrap();
+        }),
+    ];
+    in_many_orders(|device| {
+        for &(name, deed) in DEEDS {
+            let found = found_before(device, chained(device), ChainedMap::on, &keys(5), deed);
+            assert!(
+                found.into_iter().eq(values(5).into_iter().map(Some)),
+                "{name}"
+            );
+        }
+        // This one runs beside lookups.
+        let removal = |map: ChainedMap<u64, u64>| {
+            assert_eq!(map.remove(&keys(5)).unwrap(), N);
+        };
+        let found = found_before(device, chained(device), ChainedMap::on, &keys(5), removal);
+        for (found, old) in found.into_iter().zip(values(5)) {
+            assert!(found.is_none_or(|found| found == old), "{found:?}");
+        }
+    });
+}
+
+#[test]
+fn lookups_of_rows_hold_back_every_change() {
+    const DEEDS: &[Deed<RowMap<u128>>] = &[
+        ("drop", drop),
+        ("clear", |map| map.clear().unwrap()),
+        ("reserve", |map| map.reserve(40 * N).unwrap()),
+        ("remove", |map| {
+            assert_eq!(map.remove(&wide_keys(5)).unwrap(), N);
+        }),
+        ("compact", |map| {
+            assert_eq!(map.compact().unwrap().len(), N + 1);
+        }),
+        ("grow", |map| {
+            let keys: Vec<u128> = many().map(u128::from).collect();
+            map.insert(&keys).unwrap();
+        }),
+    ];
+    in_many_orders(|device| {
+        for &(name, deed) in DEEDS {
+            let [stream, elsewhere] = streams(device);
+            let map = rows(device);
+            let mut asked = Arriving::new(&elsewhere, &wide_keys(5));
+            let mut found = output::<u32>(&elsewhere, N);
+            let answer = map.on(&stream).get_into(&asked.buffer, &mut found);
+            drop(answer.unwrap());
+            deed(map);
+            asked.buffer.fill_bytes(JUNK).unwrap();
+            let expected = N as u32..2 * N as u32;
+            assert!(found.to_vec().unwrap().into_iter().eq(expected), "{name}");
+        }
+    });
+}
+
+#[test]
+fn what_waits_comes_behind_its_stream() {
+    in_many_orders(|device| {
+        let [stream, one, other] = streams(device);
+        let map = wide(device);
+        let on = map.on(&stream);
+        let (mut keys_in, values_in) = (
+            Arriving::new(&one, &wide_keys(500)),
+            Arriving::new(&other, &values(500)),
+        );
+        let mut absent = output::<u8>(&other, N);
+        drop(on.contains_into(&keys_in.buffer, &mut absent).unwrap());
+        let new = on.insert(&keys_in.buffer, &values_in.buffer).unwrap();
+        assert!(new.is_done());
+        assert_eq!(new.wait().unwrap(), N);
+        let mut held = output::<u64>(&one, N);
+        let gone = on.submit(crate::op::take(&keys_in.buffer).into(&mut held));
+        assert!(gone.unwrap().is_done());
+        keys_in.buffer.fill_bytes(JUNK).unwrap();
+        assert_eq!(held.to_vec().unwrap(), values(500));
+        assert_eq!(absent.to_vec().unwrap(), [0; N]);
+        let (mut all_keys, mut all_values) = (output(&one, N), output(&other, N));
+        let all = on
+            .retrieve_all_into(&mut all_keys, &mut all_values)
+            .unwrap();
+        assert_eq!(all.wait().unwrap(), N);
+        assert_eq!(all_keys.to_vec().unwrap(), wide_keys(5));
+        assert_eq!(all_values.to_vec().unwrap(), values(5));
+
+        let map = rows(device);
+        let on = map.on(&stream);
+        let mut asked = Arriving::new(&one, &wide_keys(500));
+        let before = on.get(&asked.buffer).unwrap();
+        let mut given = output::<u32>(&other, N);
+        let new = on.insert_into(&asked.buffer, &mut given).unwrap();
+        asked.buffer.fill_bytes(JUNK).unwrap();
+        assert_eq!(new.wait().unwrap(), N);
+        let expected = 2 * N as u32..3 * N as u32;
+        assert!(given.to_vec().unwrap().into_iter().eq(expected.clone()));
+        assert_eq!(before.wait().unwrap(), [None; N]);
+        let given = on.insert(&wide_keys(500)).unwrap().wait().unwrap();
+        assert!(given.into_iter().eq(expected));
+        let (mut all_keys, mut all_rows) = (output(&one, 3 * N), output(&other, 3 * N));
+        let all = on.keys_with_rows_into(&mut all_keys, &mut all_rows);
+        assert_eq!(all.unwrap().wait().unwrap(), 2 * N + 1);
+        let first = [wide_keys(300)[0], wide_keys(5)[0]];
+        assert_eq!(all_keys.to_vec().unwrap()[..2], first);
+        assert_eq!(all_rows.to_vec().unwrap()[..2], [0, N as u32]);
+        assert_eq!(on.remove(&wide_keys(500)).unwrap().wait().unwrap(), N);
+    });
+}
+
+#[test]
+fn removals_of_chains_are_counted_when_they_have_ended() {
+    in_many_orders(|device| {
+        let [stream, elsewhere] = streams(device);
+        let map = chained(device);
+        let on = map.on(&stream);
+        let mut gone = Arriving::new(&elsewhere, &keys(5));
+        let removed = on.remove(&gone.buffer).unwrap();
+        gone.buffer.fill_bytes(JUNK).unwrap();
+        // Counts first what is on its way.
+        map.compact().unwrap();
+        assert_eq!(map.len(), 0);
+        assert_eq!(removed.wait().unwrap(), N);
+        assert_eq!(map.insert(&keys(5), &values(5)).unwrap(), N);
+        let mut told = output::<u64>(&elsewhere, N);
+        let taken = on.submit(crate::op::take(&keys(5)).into(&mut told));
+        drop(taken.unwrap());
+        assert_eq!(told.to_vec().unwrap(), values(5));
+        map.clear().unwrap();
+        assert_eq!(map.len(), 0);
+        map.insert(&keys(5), &values(5)).unwrap();
+        assert_eq!((map.len(), map.stats().unwrap().len), (N, N));
+    });
+}
+
+/// Of the kernels of a lookup, the second is refused, or memory for what is between them.
+#[test]
+fn a_lookup_that_is_refused_half_way_has_ended() {
+    in_many_orders(|device| {
+        for call in 0..12 {
+            let faults = Faults::default();
+            let device = device.with_faults(&faults);
+            let [stream] = streams(&device);
+            let (wide, arena) = (wide(&device), arena(&device));
+            let asked = Buffer::from_slice(&stream, &wide_keys(5)).unwrap();
+            let (mut values, mut found) = (output::<u64>(&stream, N), output::<u8>(&stream, N));
+            faults.plan(call, Fault::Once);
+            let on = wide.on(&stream);
+            let answer = on.get_into(&asked, &mut values, &mut found);
+            faults.heal();
+            // Reported if something of it is still to run.
+            drop((wide, answer, asked));
+            let asked = Buffer::from_slice(&stream, &keys(5)).unwrap();
+            let mut values = output::<Large>(&stream, N);
+            faults.plan(call, Fault::Once);
+            let on = arena.on(&stream);
+            let answer = on.get_into(&asked, &mut values, &mut found);
+            faults.heal();
+            drop((arena, answer, asked));
+            device.synchronize().unwrap();
+        }
+    });
+}
+
+/// On the CPU itself: a stream that is held up holds up the drop of the maps, and not the calls on it.
+#[test]
+fn lookups_return_before_their_stream_has_reached_them() {
+    let device = Device::cpu();
+    let [stream, elsewhere] = streams(&device);
+    let (wide, arena, chained, rows) = (
+        wide(&device),
+        arena(&device),
+        chained(&device),
+        rows(&device),
+    );
+    let asked = Buffer::from_slice(&elsewhere, &keys(5)).unwrap();
+    let asked_wide = Buffer::from_slice(&elsewhere, &wide_keys(5)).unwrap();
+    let mut of_wide = output::<u64>(&elsewhere, N);
+    let mut of_arena = output::<Large>(&elsewhere, N);
+    let mut of_chained = output::<u64>(&elsewhere, N);
+    let mut of_rows = output::<u32>(&elsewhere, N);
+    let mut there = [(); 3].map(|()| output::<u8>(&elsewhere, N));
+    elsewhere.synchronize().unwrap();
+
+    let (open, gate) = mpsc::channel::<()>();
+    let held = stream.then_on_cpu(move || assert!(gate.recv().is_err()));
+    held.unwrap();
+    let [first, second, third] = &mut there;
+    let answers = [
+        wide.on(&stream).get_into(&asked_wide, &mut of_wide, first),
+        arena.on(&stream).get_into(&asked, &mut of_arena, second),
+        chained.on(&stream).get_into(&asked, &mut of_chained, third),
+        rows.on(&stream).get_into(&asked_wide, &mut of_rows),
+    ];
+    let answers = answers.map(crate::Result::unwrap);
+    assert!(answers.iter().all(|answer| !answer.is_done()));
+    let freed = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let drops: [Box<dyn FnOnce() + Send>; 4] = [
+            Box::new(|| drop(wide)),
+            Box::new(|| drop(arena)),
+            Box::new(|| drop(chained)),
+            Box::new(|| drop(rows)),
+        ];
+        for free in drops {
+            scope.spawn(|| {
+                free();
+                freed.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(freed.load(Ordering::Relaxed), 0);
+        drop(open);
+    });
+    for answer in answers {
+        answer.wait().unwrap();
+    }
+    assert_eq!(of_wide.to_vec().unwrap(), values(5));
+    assert_eq!(of_arena.to_vec().unwrap(), large(5));
+    assert_eq!(of_chained.to_vec().unwrap(), values(5));
+    assert!(
+        of_rows
+            .to_vec()
+            .unwrap()
+            .into_iter()
+            .eq(N as u32..2 * N as u32)
+    );
+    for there in there {
+        assert_eq!(there.to_vec().unwrap(), [1; N]);
+    }
+}

@@ -1,0 +1,244 @@
+//! [`RowsOnStream`]: the rows of keys in the order of a stream.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+
+use super::core::Core;
+use super::{NO_ROW, RowMap, StagedKeys};
+use crate::array::ArrayMut;
+use crate::buffer::BufferViewMut;
+use crate::device::Device;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::{Result, expect_room};
+use crate::input::Input;
+use crate::map::{
+    Arrays, Batch, Call, Kind, MapState, Operands, Outputs, Pending, PendingOp, Queue,
+    StreamReceiver, Wanted, addresses,
+};
+use crate::memory::host_collect;
+use crate::op::{self, Collector, Make};
+use crate::output::Output;
+use crate::stream::Stream;
+
+/// The verbs of a [`RowMap`] on a stream; made by [`RowMap::on`].
+///
+/// | | |
+/// |---|---|
+/// | queued: the call returns before the device is done | [`get`](Self::get), [`get_into`](Self::get_into) |
+/// | waits for the stream, and returns with the answer | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`remove`](Self::remove), [`keys_with_rows_into`](Self::keys_with_rows_into): the host counts rows |
+///
+/// They take effect in the order of the stream, after what was queued on the streams of their buffers. What is queued on a
+/// buffer's own stream after the call, its freeing too, comes after the call on the device. With keys in a
+/// [`Buffer`](crate::Buffer) a queued call returns at once; keys of the host are copied first, which is waited for.
+///
+/// What changes the map, or frees it, waits for the lookups that are queued.
+#[derive(Clone)]
+pub struct RowsOnStream<'m, K> {
+    queue: Queue<'m>,
+    _key: PhantomData<fn(K)>,
+}
+
+/// # Streams
+impl<K: Pod> RowMap<K> {
+    /// The same verbs, in the order of a stream.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, RowMap, Stream};
+    ///
+    /// let stream = Stream::new(&Device::best()?)?;
+    /// let map = RowMap::<u128>::new(stream.device())?;
+    /// let keys = Buffer::from_slice(&stream, &[3u128 << 100, 1, 3 << 100])?;
+    /// let mut rows = Buffer::zeroed(&stream, 3)?;
+    ///
+    /// let on = map.on(&stream);
+    /// assert_eq!(on.insert(&[1, 2])?.wait()?, [0, 1]);
+    /// let found = on.get_into(&keys, &mut rows)?; // not waited for
+    /// assert_eq!(on.insert(&keys)?.wait()?, [2, 0, 2]);
+    /// found.wait()?;
+    /// assert_eq!(rows.to_vec()?, [gpumap::rows::NO_ROW, 0, gpumap::rows::NO_ROW]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    pub fn on(&self, stream: &Stream) -> RowsOnStream<'_, K> {
+        RowsOnStream {
+            queue: Queue::new(&self.core, stream),
+            _key: PhantomData,
+        }
+    }
+}
+
+/// # Insert
+impl<K: Pod> RowsOnStream<'_, K> {
+    /// [`RowMap::insert`] on the stream, for which it waits.
+    ///
+    /// # Errors
+    /// As for [`RowMap::insert`]; [`Error::WrongDevice`] also for the stream.
+    pub fn insert(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<Vec<u32>>> {
+        self.rows_of(Kind::Insert, keys, op::values::<u32>)
+    }
+
+    /// [`RowMap::insert_into`] on the stream, for which it waits.
+    ///
+    /// # Errors
+    /// As for [`RowMap::insert_into`]; [`Error::WrongDevice`] also for the stream.
+    pub fn insert_into<'a>(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        rows: impl Into<BufferViewMut<'a, u32>>,
+    ) -> Result<Pending<usize>> {
+        self.rows_into(Kind::Insert, keys, &mut rows.into(), |new| new)
+    }
+}
+
+/// # Look up
+impl<K: Pod> RowsOnStream<'_, K> {
+    /// [`RowMap::get`] on the stream. The rows are copied from the device when the answer is waited for.
+    ///
+    /// # Errors
+    /// As for [`RowMap::get`]; [`Error::WrongDevice`] also for the stream.
+    pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<Vec<Option<u32>>>> {
+        /// [`Make`] of rows, or none.
+        fn rows(len: usize, collect: Collector<'_>) -> Result<Vec<Option<u32>>> {
+            let there = |row| (row != NO_ROW).then_some(row);
+            host_collect(op::values(len, collect)?.into_iter().map(there))
+        }
+        self.rows_of(Kind::Get, keys, rows)
+    }
+
+    /// [`RowMap::get_into`] on the stream.
+    ///
+    /// # Errors
+    /// As for [`RowMap::get_into`]; [`Error::WrongDevice`] also for the stream.
+    pub fn get_into<'a>(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        rows: impl Into<BufferViewMut<'a, u32>>,
+    ) -> Result<Pending<()>> {
+        self.rows_into(Kind::Get, keys, &mut rows.into(), drop)
+    }
+}
+
+/// # Dump
+impl<K: Pod> RowsOnStream<'_, K> {
+    /// [`RowMap::keys_with_rows_into`] on the stream, for which it waits.
+    ///
+    /// # Errors
+    /// As for [`RowMap::keys_with_rows_into`]; [`Error::WrongDevice`] also for the stream.
+    pub fn keys_with_rows_into<'a>(
+        &self,
+        keys: impl Into<BufferViewMut<'a, K>>,
+        rows: impl Into<BufferViewMut<'a, u32>>,
+    ) -> Result<Pending<usize>> {
+        let (keys, rows) = (keys.into(), rows.into());
+        let room = keys.len().min(rows.len());
+        self.queue.dump(keys.into_bytes(), rows.into_bytes(), room)
+    }
+}
+
+/// # Remove
+impl<K: Pod> RowsOnStream<'_, K> {
+    /// [`RowMap::remove`] on the stream, for which it waits.
+    ///
+    /// # Errors
+    /// As for [`RowMap::remove`]; [`Error::WrongDevice`] also for the stream.
+    pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<usize>> {
+        let batch = batch(Kind::Remove, keys);
+        self.queue.counted(batch, [None, None], |removed| removed)
+    }
+}
+
+impl<K: Pod> RowsOnStream<'_, K> {
+    /// Rows for the host.
+    fn rows_of<A: 'static>(
+        &self,
+        kind: Kind,
+        keys: &(impl Input<K> + ?Sized),
+        make: Make<A>,
+    ) -> Result<Pending<A>> {
+        let rows = (Wanted::VALUES, size_of::<u32>());
+        self.queue.answered(batch(kind, keys), rows, make)
+    }
+
+    /// Rows for memory of the caller.
+    fn rows_into<A: 'static>(
+        &self,
+        kind: Kind,
+        keys: &(impl Input<K> + ?Sized),
+        rows: &mut BufferViewMut<'_, u32>,
+        answer: fn(usize) -> A,
+    ) -> Result<Pending<A>> {
+        let batch = batch(kind, keys);
+        expect_room(batch.keys.len(), rows.len())?;
+        let rows = Some(ArrayMut::from(rows.sink()));
+        self.queue.counted(batch, [rows, None], answer)
+    }
+}
+
+fn batch<K: Pod>(kind: Kind, keys: &(impl Input<K> + ?Sized)) -> Batch<'_> {
+    Batch {
+        kind,
+        keys: keys.source().into(),
+        values: Operands::NONE,
+        default: 0,
+    }
+}
+
+/// The values of keys are their rows.
+impl StreamReceiver for Core {
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn state(&self) -> &Arc<MapState> {
+        self.state()
+    }
+
+    fn queues(&self, kind: Kind) -> bool {
+        // What changes rows is counted on the host.
+        kind == Kind::Get
+    }
+
+    fn queue(
+        &self,
+        stream: &Stream,
+        batch: &Batch<'_>,
+        outputs: &mut Arrays<'_>,
+    ) -> Result<Option<Arc<PendingOp>>> {
+        let keys = StagedKeys::on(stream, batch.keys, self.key_bytes)?;
+        let [rows, _] = addresses(outputs);
+        self.submit_get(stream, &keys, rows.cast(), || Ok(()))
+            .map(Some)
+    }
+
+    fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+        outputs.through_arrays(batch.keys.len(), |outputs| match batch.kind {
+            Kind::Insert => self.insert(batch.keys, outputs),
+            Kind::Remove => self.remove(batch.keys),
+            _ => self.get(batch.keys, outputs).map(|()| 0),
+        })
+    }
+
+    fn dump(
+        &self,
+        stream: &Stream,
+        keys: &mut BufferViewMut<'_, u8>,
+        values: &mut BufferViewMut<'_, u8>,
+        room: usize,
+    ) -> Result<Call> {
+        stream.synchronize()?;
+        let rows = values.as_mut_ptr().cast();
+        self.dump_into(keys.as_mut_ptr(), rows, room)
+            .map(Call::Done)
+    }
+}
+
+impl<K> fmt::Debug for RowsOnStream<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowsOnStream")
+            .field("stream", &self.queue.stream)
+            .finish_non_exhaustive()
+    }
+}

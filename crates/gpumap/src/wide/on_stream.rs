@@ -1,0 +1,81 @@
+//! A [`WideMap`] on a stream: lookups are queued, and all else waits, since the host counts rows.
+
+use std::sync::Arc;
+
+use bytemuck::Pod;
+
+use super::WideMap;
+use super::core::Core;
+use crate::buffer::BufferViewMut;
+use crate::device::Device;
+use crate::error::Result;
+use crate::map::{
+    Arrays, Batch, Call, Kind, MapState, OnStream, Outputs, PendingOp, Receiver, StreamReceiver,
+    Value, addresses,
+};
+use crate::stream::Stream;
+
+/// # Streams
+impl<K: Pod, V: Value> WideMap<K, V> {
+    /// The same verbs, in the order of a stream: lookups return before the device is done, and
+    /// [all others wait](OnStream#what-is-queued-and-what-waits) for the stream.
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Merge, Stream, WideMap};
+    ///
+    /// let stream = Stream::new(&Device::best()?)?;
+    /// let visits = WideMap::<u128, u64>::new(stream.device())?;
+    /// let keys = Buffer::from_slice(&stream, &[1u128 << 100, 7, 1 << 100])?;
+    /// let (mut before, mut found) = (Buffer::zeroed(&stream, 3)?, Buffer::zeroed(&stream, 3)?);
+    ///
+    /// let on = visits.on(&stream);
+    /// assert_eq!(on.merge(&keys, 1, Merge::Add)?.wait()?, 2);
+    /// let _ = on.get_into(&keys, &mut before, &mut found)?; // not waited for
+    /// let _ = on.merge(&keys, 10, Merge::Add)?;
+    /// assert_eq!(before.to_vec()?, [2, 1, 2]);
+    /// assert_eq!(visits.get(&[7])?, [Some(11)]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
+        OnStream::of(&self.core, Receiver::Wide, stream)
+    }
+}
+
+impl StreamReceiver for Core {
+    fn device(&self) -> &Device {
+        self.device()
+    }
+
+    fn state(&self) -> &Arc<MapState> {
+        self.state()
+    }
+
+    fn queues(&self, kind: Kind) -> bool {
+        Receiver::Wide.queues(kind)
+    }
+
+    fn queue(
+        &self,
+        stream: &Stream,
+        batch: &Batch<'_>,
+        outputs: &mut Arrays<'_>,
+    ) -> Result<Option<Arc<PendingOp>>> {
+        self.submit_get(stream, batch, addresses(outputs)).map(Some)
+    }
+
+    fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+        self.run(&batch, outputs)
+    }
+
+    fn dump(
+        &self,
+        stream: &Stream,
+        keys: &mut BufferViewMut<'_, u8>,
+        values: &mut BufferViewMut<'_, u8>,
+        room: usize,
+    ) -> Result<Call> {
+        stream.synchronize()?;
+        self.dump_into(keys.as_mut_ptr(), values.as_mut_ptr(), room)
+            .map(Call::Done)
+    }
+}
