@@ -398,6 +398,10 @@ fn tables_that_cannot_be_grouped() {
             &["out.csv has two columns `a`"],
         ),
         (
+            and("a.csv", &["--format=bin"]),
+            &["--format", "use csv, tsv or parquet"],
+        ),
+        (
             and("a.csv", &["--type=b:i64", "--agg=sum:b"]),
             &["a.csv, line 2: `x` in the column `b`", "Int64"],
         ),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use arrow_schema::DataType;
 use clap::{Args, ValueEnum};
 
-use super::file::Input;
+use super::file::{Input, is_of_tables};
 use crate::cli::bytes;
 use crate::format::Format;
 
@@ -18,11 +18,11 @@ pub struct TableArgs {
     pub output: PathBuf,
 
     /// The format of the inputs, whatever their names: csv, tsv or parquet.
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = table_format)]
     pub format: Option<Format>,
 
     /// The format of the output, whatever its name: csv, tsv or parquet.
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "FORMAT", value_parser = table_format)]
     pub output_format: Option<Format>,
 
     /// What a column of .csv or .tsv is, instead of what its first rows look like: i32, u32, i64, u64, f32,
@@ -46,6 +46,13 @@ impl TableArgs {
             max_record: self.max_record,
         }
     }
+}
+
+/// A format that tables have.
+fn table_format(text: &str) -> Result<Format, &'static str> {
+    let format = Format::from_str(text, false).ok();
+    let format = format.filter(|&format| is_of_tables(format));
+    format.ok_or("use csv, tsv or parquet")
 }
 
 /// What `group` takes.

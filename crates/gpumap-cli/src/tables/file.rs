@@ -28,16 +28,18 @@ pub struct Input<'a> {
     pub max_record: Option<u64>,
 }
 
+/// Whether tables can have a format.
+pub fn is_of_tables(format: Format) -> bool {
+    matches!(format, Format::Csv | Format::Tsv | Format::Parquet)
+}
+
 /// The format of a table.
 pub fn format_of(path: &Path, asked: Option<Format>) -> Result<Format> {
-    let not_a_table = || Error::NotATable {
+    let format = Format::of(path, asked).ok();
+    let format = format.filter(|&format| is_of_tables(format));
+    format.ok_or_else(|| Error::NotATable {
         path: path.to_owned(),
-    };
-    let format = Format::of(path, asked).map_err(|_| not_a_table())?;
-    match format {
-        Format::Csv | Format::Tsv | Format::Parquet => Ok(format),
-        Format::Bin | Format::Gpumap => Err(not_a_table()),
-    }
+    })
 }
 
 /// A table whose columns are known, and whose rows were not read yet.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::Schema;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels, parquet_to_arrow_schema};
@@ -21,6 +21,7 @@ use crate::progress::Progress;
 
 /// Rows of Parquet that were not read yet.
 pub struct Columns {
+    schema: Schema,
     pages: Pages,
 }
 
@@ -41,7 +42,11 @@ impl Columns {
                     most,
                     too_large,
                 };
-                Ok((schema, Self { pages }))
+                let columns = Self {
+                    schema: schema.clone(),
+                    pages,
+                };
+                Ok((schema, columns))
             };
             open().map_err(in_file(name))
         })
@@ -56,6 +61,8 @@ impl Columns {
         take: &mut impl FnMut(&RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let pages = self.pages;
+        let names = places.iter().map(|&place| self.schema.field(place).name());
+        let names: Vec<&str> = names.map(String::as_str).collect();
         progress.start_rows("reading", pages.num_rows());
         let mut first_row = 0;
         let failed = |error: ParquetError, first_row: u64| match pages.too_large() {
@@ -70,7 +77,11 @@ impl Columns {
         let mut reader = guarded(name, || {
             let open = || {
                 let schema = pages.metadata.file_metadata().schema_descr();
-                let wanted = ProjectionMask::roots(schema, places.iter().copied());
+                let roots = schema.root_schema().get_fields().iter();
+                let roots = roots
+                    .enumerate()
+                    .filter(|(_, it)| names.contains(&it.name()));
+                let wanted = ProjectionMask::roots(schema, roots.map(|(root, _)| root));
                 let levels = parquet_to_arrow_field_levels(schema, wanted, None)?;
                 let rows = pages.num_rows().min(BATCH);
                 ParquetRecordBatchReader::try_new_with_row_groups(&levels, &pages, rows, None)
@@ -78,13 +89,11 @@ impl Columns {
             open().map_err(|error| failed(error, 0))
         })?;
         // The reader has the columns in the order of the file.
-        let mut sorted = places.to_vec();
-        sorted.sort_unstable();
-        sorted.dedup();
-        let order: Vec<usize> = places
-            .iter()
-            .filter_map(|place| sorted.iter().position(|it| it == place))
-            .collect();
+        let found = reader.schema();
+        let order = names.iter().map(|name| found.index_of(name));
+        let order: Vec<usize> = order
+            .collect::<Result<_, _>>()
+            .map_err(|error| failed(ParquetError::ArrowError(error.to_string()), 0))?;
         loop {
             let batch = guarded(name, || {
                 let batch = reader.next().transpose();
