@@ -95,6 +95,29 @@ impl<T: Pod> Buffer<T> {
         })
     }
 
+    /// A larger one with the first `used` elements, when it can be used from other streams: for half as many again as before,
+    /// up to `most`, or if that is too few or there is no memory for it, for `least`. The caller has this one alone.
+    pub(crate) fn grown(&self, used: usize, least: usize, most: usize) -> Result<Self> {
+        let wished = (self.len + self.len / 2).min(most);
+        if wished > least
+            && let done @ (Ok(_) | Err(Error::Driver { .. })) = self.moved(used, wished)
+        {
+            return done;
+        }
+        self.moved(used, least)
+    }
+
+    /// One of such a length with the first `used` elements, when it can be used from other streams.
+    pub(crate) fn moved(&self, used: usize, len: usize) -> Result<Self> {
+        let stream = self.stream();
+        let mut moved = Self::unwritten(stream, len)?;
+        let (to, from) = (moved.as_mut_ptr().cast(), self.as_ptr().cast());
+        // SAFETY: so many are in use, and fit.
+        unsafe { stream.copy(to, from, used * size_of::<T>()) }?;
+        stream.synchronize()?;
+        Ok(moved)
+    }
+
     /// `len` elements of zero bytes.
     ///
     /// # Errors

@@ -178,7 +178,7 @@ impl Claims {
         Ok(scratch.read_counters()?[0] as usize)
     }
 
-    /// Queues the second pass: the `new` keys get rows from `first_row` on. Slots get them as well if `publish`, or else nothing
+    /// Queues the second pass, which is needed if there are `new` keys: they get rows from `first_row` on. Slots get them as well if `publish`, or else nothing
     /// may look at them any more.
     ///
     /// # Safety
@@ -192,14 +192,6 @@ impl Claims {
         publish: bool,
         told: Told,
     ) -> Result<()> {
-        if new == 0 {
-            // All rows were told by the first pass.
-            return match told.new.is_null() {
-                true => Ok(()),
-                // SAFETY: the caller's room.
-                false => unsafe { scratch.stream().fill(told.new, 0, self.keys.n) },
-            };
-        }
         // What owns nothing has the row of its slot's owner, which is its rank; or slots get their rows first.
         let buckets = view.buckets as usize;
         let are_cached = (buckets * BUCKET_BYTES) as u64 <= scratch.stream().device().cache_bytes();

@@ -173,12 +173,7 @@ impl Core {
         let (len, rows) = (self.len(), self.rows());
         if self.make_room(scratch, keys, told.rows)? == Some(0) {
             ready(scratch, rows)?;
-            if !told.new.is_null() {
-                // SAFETY: a place for each key.
-                unsafe { scratch.stream().fill(told.new, 0, keys.n) }?;
-                scratch.wait()?;
-            }
-            return Ok(0);
+            return none_new(scratch, keys, told);
         }
         let claims = {
             let table = self.table.read();
@@ -206,6 +201,10 @@ impl Core {
             }
         };
         let ranked = claims.rank(scratch);
+        if let Ok(0) = ranked {
+            ready(scratch, rows)?;
+            return none_new(scratch, keys, told);
+        }
         // If it cannot be had, the claims stay.
         let mut table = self.or_poison(self.alone())?;
         let ready = ranked.and_then(|new| {
@@ -634,4 +633,14 @@ impl Core {
         self.state.poisoned.store(false, Ordering::Release);
         Ok(())
     }
+}
+
+/// Says of a batch whose rows have been told that no key was new, and waits.
+fn none_new(scratch: &Workspace, keys: Keys, told: Told) -> Result<usize> {
+    if !told.new.is_null() {
+        // SAFETY: a place for each key.
+        unsafe { scratch.stream().fill(told.new, 0, keys.n) }?;
+    }
+    scratch.wait()?;
+    Ok(0)
 }

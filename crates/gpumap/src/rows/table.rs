@@ -366,23 +366,10 @@ impl Table {
     /// use. If it fails, the table is as it was.
     pub fn grow_keys(&mut self, rows: usize, least: usize) -> Result<()> {
         expect_rows(least, self.key_bytes)?;
-        let wished = (self.key_rows() + self.key_rows() / 2).min(MOST_ROWS as usize);
-        if wished > least
-            && let done @ (Ok(()) | Err(Error::Driver { .. })) = self.move_keys(rows, wished)
-        {
-            return done;
-        }
-        self.move_keys(rows, least)
-    }
-
-    fn move_keys(&mut self, rows: usize, room: usize) -> Result<()> {
-        let stream = self.stream();
-        let mut keys = Buffer::unwritten(&stream, bytes_of_each(self.key_bytes, room)?)?;
-        let used = rows * self.key_bytes;
-        // SAFETY: so many bytes are in use, and fit; the caller has the table alone.
-        unsafe { stream.copy(keys.as_mut_ptr(), self.keys.as_ptr(), used) }?;
-        stream.synchronize()?;
-        self.keys = keys;
+        let of = |rows| bytes_of_each(self.key_bytes, rows);
+        self.keys = self
+            .keys
+            .grown(of(rows)?, of(least)?, of(MOST_ROWS as usize)?)?;
         Ok(())
     }
 }

@@ -163,13 +163,20 @@ impl Column {
 
     /// A larger one: for `rows` rows, or if there is memory for half as many again as before; with the values of `used`.
     fn grown(&self, used: usize, rows: usize) -> Result<Self> {
-        let wished = (self.rows() / 2).saturating_mul(3);
-        if wished > rows
-            && let done @ (Ok(_) | Err(Error::Driver { .. })) = self.moved(used, wished)
-        {
-            return done;
-        }
-        self.moved(used, rows)
+        let [used, least] = [used, rows].map(|rows| Self::words_for(self.value_bytes, rows));
+        Ok(Self {
+            words: self.words.grown(used, least, usize::MAX)?,
+            value_bytes: self.value_bytes,
+        })
+    }
+
+    /// One for `rows` rows, with the values of `used`.
+    fn moved(&self, used: usize, rows: usize) -> Result<Self> {
+        let [used, rows] = [used, rows].map(|rows| Self::words_for(self.value_bytes, rows));
+        Ok(Self {
+            words: self.words.moved(used, rows)?,
+            value_bytes: self.value_bytes,
+        })
     }
 
     /// Another one, for so many rows, whose memory can be used from other streams.
@@ -177,15 +184,6 @@ impl Column {
         let empty = Self::new(self.words.stream(), self.value_bytes, rows)?;
         self.words.stream().synchronize()?;
         Ok(empty)
-    }
-
-    fn moved(&self, used: usize, rows: usize) -> Result<Self> {
-        let stream = self.words.stream();
-        let grown = Self::new(stream, self.value_bytes, rows)?;
-        // SAFETY: so many are in use, and fit; the caller holds them alone.
-        unsafe { stream.copy(grown.at(), self.at(), used * self.value_bytes) }?;
-        stream.synchronize()?;
-        Ok(grown)
     }
 }
 

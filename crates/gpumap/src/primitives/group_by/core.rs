@@ -8,7 +8,7 @@ use super::plan::{Kind, Pass, Plan};
 use crate::array::Array;
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::lock::Lock;
 use crate::output::Sink;
 use crate::poison;
@@ -174,24 +174,8 @@ impl Core {
 
     /// Accumulators for `groups` groups, or if there is memory for half as many again as before, with those of `len`.
     fn grown(&self, words: &Buffer<u64>, len: usize, groups: usize) -> Result<Buffer<u64>> {
-        let wished = words.len() / self.plan.stride() / 2 * 3;
-        if wished > groups
-            && let done @ (Ok(_) | Err(Error::Driver { .. })) = self.moved(words, len, wished)
-        {
-            return done;
-        }
-        self.moved(words, len, groups)
-    }
-
-    fn moved(&self, words: &Buffer<u64>, len: usize, groups: usize) -> Result<Buffer<u64>> {
-        let stream = words.stream();
-        let stride = self.plan.stride();
-        let mut grown = Buffer::<u64>::unwritten(stream, groups.saturating_mul(stride))?;
-        let (to, from) = (grown.as_mut_ptr().cast(), words.as_ptr().cast());
-        // SAFETY: so many are in use, and fit; the caller holds them alone.
-        unsafe { stream.copy(to, from, self.plan.bytes_for(len)) }?;
-        stream.synchronize()?;
-        Ok(grown)
+        let of = |groups: usize| groups.saturating_mul(self.plan.stride());
+        words.grown(of(len), of(groups), usize::MAX)
     }
 
     /// The groups between two batches, as long as the guard is held.
