@@ -27,6 +27,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::Input;
+use crate::map::Chunk;
 use crate::output::Output;
 
 /// A dense row number for each key, in the memory of a device: 0, 1, 2 and so on, in the order in which keys first come.
@@ -40,7 +41,7 @@ use crate::output::Output;
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`builder`](Self::builder) |
 /// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_new_into`](Self::insert_with_new_into) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into) |
-/// | Dump | [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`keys_with_rows`](Self::keys_with_rows), [`keys_with_rows_into`](Self::keys_with_rows_into) |
+/// | Dump | [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`keys_with_rows`](Self::keys_with_rows), [`keys_with_rows_into`](Self::keys_with_rows_into), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
 /// | Make rows dense | [`compact`](Self::compact), [`compact_into`](Self::compact_into) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
@@ -269,6 +270,35 @@ impl<K: Pod> RowMap<K> {
         rows: &mut (impl Output<u32> + ?Sized),
     ) -> Result<usize> {
         self.core.keys_with_rows_into(keys, rows)
+    }
+
+    /// Hands all keys with their rows to `take`, in the order of rows and in chunks of at most `keys`, until that fails. Calls
+    /// that change the map wait meanwhile: so it has the keys of one moment, and `take` must not change the map. Takes memory
+    /// of the host for one chunk.
+    ///
+    /// ```
+    /// use gpumap::{Device, RowMap};
+    /// let map = RowMap::<u64>::new(&Device::cpu())?;
+    /// map.insert(&[50, 60, 70])?;
+    /// map.remove(&[60])?;
+    /// let mut told = vec![];
+    /// map.for_each_chunk(2, |chunk| {
+    ///     told.extend(chunk.iter());
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(told, [(50, 0), (70, 2)]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get), and those of `take`.
+    pub fn for_each_chunk(
+        &self,
+        keys: usize,
+        mut take: impl FnMut(&Chunk<K, u32>) -> Result<()>,
+    ) -> Result<()> {
+        let mut held = self.core.hold()?;
+        held.give(keys, &mut |keys, rows| take(&Chunk::of((keys, rows))))
     }
 }
 

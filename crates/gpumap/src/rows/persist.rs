@@ -51,16 +51,9 @@ impl<K: Pod> RowMap<K> {
         let mut held = self.core.hold()?;
         let (len, rows) = (held.len as u64, held.rows);
         let mut writer = Writer::<K, u32, _>::new(writer, &Header::of_rows::<K>(len, rows as u64))?;
-        let step = persist::chunk_pairs::<K, u32>();
-        for first in (0..rows).step_by(step) {
-            let keys: Vec<K> = held.keys(first..rows.min(first + step))?;
-            let present = keys
-                .into_iter()
-                .zip(first as u32..)
-                .filter(|(_, row)| !held.is_removed(*row));
-            let (keys, rows): (Vec<K>, Vec<u32>) = present.unzip();
-            writer.write(&keys, &rows)?;
-        }
+        held.give(persist::chunk_pairs::<K, u32>(), &mut |keys, rows| {
+            writer.write(&keys, &rows)
+        })?;
         let written = writer.pairs();
         writer.finish()?;
         Ok(written)

@@ -125,6 +125,16 @@ impl Oracle {
         let (keys, rows) = map.keys_with_rows().expect("keys and rows");
         assert!(keys_of_rows(&keys), "keys beside their rows");
         assert_eq!(rows, present);
+        let mut in_chunks = (Vec::new(), Vec::new());
+        let take = |chunk: &gpumap::Chunk<K, u32>| {
+            assert!((1..=7).contains(&chunk.len()));
+            in_chunks.0.extend_from_slice(chunk.keys());
+            in_chunks.1.extend_from_slice(chunk.values());
+            Ok(())
+        };
+        map.for_each_chunk(7, take).expect("chunks");
+        assert!(keys_of_rows(&in_chunks.0), "keys in chunks");
+        assert_eq!(in_chunks.1, present);
         let got = map.get(&all).expect("get");
         assert!(
             got.into_iter().eq(rows.into_iter().map(Some)),

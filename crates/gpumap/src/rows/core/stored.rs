@@ -8,6 +8,7 @@ use super::super::table::Table;
 use super::Core;
 use crate::error::Result;
 use crate::file::FileError;
+use crate::memory::{host_collect, retain_at};
 use crate::scratch::{Scratch, ScratchRole};
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 
@@ -49,6 +50,29 @@ impl Held<'_> {
     /// Whether a row has no key any more.
     pub fn is_removed(&self, row: u32) -> bool {
         has(&self.removed, row)
+    }
+
+    /// Gives all keys out with their rows, in the order of these, of at most so many rows at a time.
+    pub fn give<K: bytemuck::Pod>(
+        &mut self,
+        rows: usize,
+        give: &mut dyn FnMut(Vec<K>, Vec<u32>) -> Result<()>,
+    ) -> Result<()> {
+        let (all, step) = (self.rows, rows.max(1));
+        for first in (0..all).step_by(step) {
+            let end = all.min(first.saturating_add(step));
+            let mut keys: Vec<K> = self.keys(first..end)?;
+            let mut rows: Vec<u32> = host_collect(first as u32..end as u32)?;
+            if self.len != all {
+                let is_there = |at: usize| !self.is_removed((first + at) as u32);
+                retain_at(&mut keys, is_there);
+                retain_at(&mut rows, is_there);
+            }
+            if !keys.is_empty() {
+                give(keys, rows)?;
+            }
+        }
+        Ok(())
     }
 
     /// The keys of rows, also of those that have none any more.
