@@ -228,6 +228,8 @@ impl Core {
         };
         // SAFETY: ranked, with room for the new keys, and the table is held alone.
         let committed = unsafe { claims.commit(scratch, table.view(), (rows, new), true, told) };
+        // Of its launches one may run when the next is refused.
+        let committed = scratch.or_wait(committed);
         self.or_poison(committed.and_then(|()| scratch.wait()))?;
         self.set_len(len + new, rows + new);
         table.keep();
@@ -418,11 +420,28 @@ impl Core {
         Ok(ranks)
     }
 
-    /// Queues writing all keys in the order of their rows, and these, where that is wanted.
+    /// Queues writing all keys in the order of their rows, and these, where that is wanted. If that fails, nothing of it runs
+    /// any more: the caller gives the table's lock up.
     ///
     /// # Safety
     /// The outputs have room for as many as there are, until what is queued has ended.
     unsafe fn dump(
+        &self,
+        scratch: &mut Workspace,
+        table: &Table,
+        keys: *mut u8,
+        rows: *mut u32,
+    ) -> Result<()> {
+        // SAFETY: passed on.
+        let queued = unsafe { self.queue_keys(scratch, table, keys, rows) };
+        scratch.or_wait(queued)
+    }
+
+    /// What [`dump`](Self::dump) queues.
+    ///
+    /// # Safety
+    /// As for that.
+    unsafe fn queue_keys(
         &self,
         scratch: &mut Workspace,
         table: &Table,
@@ -589,7 +608,8 @@ impl Core {
                 scratch.wait()?;
                 return deliver(scratch);
             }
-            let before = self.rank_removed(scratch, &table)?;
+            let ranked = self.rank_removed(scratch, &table);
+            let before = scratch.or_wait(ranked)?;
             scratch.wait()?;
             // SAFETY: ranked just now, an output for all rows, and the wait above.
             let dense = unsafe { table.dense(rows, len, before, old) }?;

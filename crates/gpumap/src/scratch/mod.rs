@@ -241,6 +241,15 @@ impl Workspace {
         Ok(())
     }
 
+    /// What calls came to; if one failed, when nothing that was queued before runs any more, so that a lock or memory may be
+    /// given up.
+    pub(crate) fn or_wait<T>(&self, outcome: Result<T>) -> Result<T> {
+        if outcome.is_err() {
+            let _ = self.wait();
+        }
+        outcome
+    }
+
     /// Lets what is queued from now on come after what was queued on the stream of a buffer.
     fn wait_for(&mut self, other: &Stream) -> Result<()> {
         let is_same = |awaited: &Stream| awaited.is_same_as(other);

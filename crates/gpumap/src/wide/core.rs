@@ -685,15 +685,18 @@ impl Core {
             ..Answers::NONE
         };
         // SAFETY: room for all pairs, whose values do not change meanwhile.
-        unsafe {
-            self.rows.queue_dump(scratch, keys, rows)?;
-            match is_dense {
-                true => scratch
-                    .stream()
-                    .copy(to.values, values.at(), len * self.value_bytes)?,
-                false => values.queue_gather(scratch.stream(), (rows, len), to, 0)?,
-            }
-        }
+        let queued = unsafe {
+            self.rows
+                .queue_dump(scratch, keys, rows)
+                .and_then(|()| match is_dense {
+                    true => {
+                        let bytes = len * self.value_bytes;
+                        scratch.stream().copy(to.values, values.at(), bytes)
+                    }
+                    false => values.queue_gather(scratch.stream(), (rows, len), to, 0),
+                })
+        };
+        scratch.or_wait(queued)?;
         scratch.wait()?;
         Ok(len)
     }

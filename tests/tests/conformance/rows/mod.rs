@@ -166,7 +166,7 @@ fn patterns(n: u64) -> Vec<(&'static str, Vec<u64>)> {
         ),
         (
             "few, then all different",
-            (0..n).map(|i| if i < n / 8 { i % 5 } else { i }).collect(),
+            (0..n).map(|i| if i < n / 3 { i % 5 } else { i }).collect(),
         ),
     ]
 }

@@ -88,7 +88,14 @@ impl<'m> Queue<'m> {
         self.receiver.device().expect_same(self.stream.device())?;
         let is_for_host = outputs.iter().flatten().any(ArrayMut::is_on_host);
         let queued = match self.receiver.queues(batch.kind) && !is_for_host {
-            true => self.receiver.queue(&self.stream, &batch, &mut outputs)?,
+            true => {
+                let queued = self.receiver.queue(&self.stream, &batch, &mut outputs);
+                if queued.is_err() {
+                    // Outputs may be being filled, and their streams do not wait for it.
+                    let _ = self.stream.synchronize();
+                }
+                queued?
+            }
             false => None,
         };
         let Some(op) = queued else {
