@@ -1,8 +1,8 @@
 //! `join` and `JoinTable`: the row numbers of two arrays of keys that are equal.
 
 use bytemuck::Pod;
+use gpumap::Device;
 use gpumap::primitives::JoinTable as Native;
-use gpumap::{Buffer, Device};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -59,32 +59,25 @@ trait Probed: Send + Sync {
 impl<K: Pod + Send + Sync> Probed for Native<K> {
     fn join(&self, py: Python<'_>, left: &Incoming, how: How, streams: &Streams) -> Answer {
         let stream = left.stream_of_answers(streams)?;
-        // The memory of the host where that is the device's.
-        let on_device = self.device().is_cuda();
+        let to_host = !left.is_on_device();
         let places = |room: usize| {
-            let new = || Places::at(py, on_device, &stream, Dtype::I32, room);
+            let new = || Places::at(py, !to_host, &stream, Dtype::I32, room);
             Ok(Rows {
                 left: new()?,
                 right: how.has_right().then(new).transpose()?,
             })
         };
-        let into = |rows: &mut Rows| {
+        let into = |Rows { left: to, right }: &mut Rows| {
             let keys = left.items::<K>(streams)?;
             let join = self.join(&keys);
-            let mut left = rows.left.buffer(&stream)?;
-            let mut right: Option<Buffer<u32>> = match &mut rows.right {
-                Some(right) => Some(right.buffer(&stream)?),
-                None => None,
-            };
-            match (how, &mut right) {
-                (How::Inner, Some(right)) => join.inner_into(&mut left, right),
-                (How::Left, Some(right)) => join.left_into(&mut left, right),
-                (How::Anti, _) => join.anti_into(&mut left),
-                _ => join.semi_into(&mut left),
+            match (how, right) {
+                (How::Inner, Some(right)) => join.inner_into(to, right),
+                (How::Left, Some(right)) => join.left_into(to, right),
+                (How::Anti, _) => join.anti_into(to),
+                _ => join.semi_into(to),
             }
         };
         let (rows, len) = places::dump(py, left.len(), places, into)?;
-        let to_host = !left.is_on_device();
         let left = rows.left.fitted(py, len, to_host)?;
         match rows.right {
             None => Ok(left),

@@ -106,6 +106,26 @@ fn two_arrays() {
         let there = all.iter().filter(|pair| pair.1 != NO_ROW).count();
         let join = primitives.join(&of_left, &of_right);
         assert_eq!(join.inner_into(&mut to_left, &mut to_right).unwrap(), there);
+        // To the host: one side, or both, whose other places stay.
+        let (mut to_host, mut beside) = (vec![7; there + 1], vec![7; there + 2]);
+        let join = primitives.join(&of_left, &of_right);
+        assert_eq!(join.inner_into(&mut to_host, &mut beside).unwrap(), there);
+        assert!(
+            to_host[there..]
+                .iter()
+                .chain(&beside[there..])
+                .all(|&it| it == 7)
+        );
+        let join = primitives.join(&left, &right);
+        assert_eq!(join.inner_into(&mut to_host, &mut to_right).unwrap(), there);
+        let right_places = to_right.slice(..there).unwrap().to_vec().unwrap();
+        to_host.truncate(there);
+        let pairs = Pairs {
+            left: to_host,
+            right: right_places,
+        };
+        let matched = all.iter().copied().filter(|pair| pair.1 != NO_ROW);
+        assert_eq!(sorted(pairs), matched.collect::<Vec<_>>());
         let semi = primitives.join(&of_left, &of_right).semi().unwrap();
         let anti = primitives.join(&of_left, &of_right).anti().unwrap();
         assert_eq!(semi.len() + anti.len(), left.len());

@@ -11,15 +11,15 @@ use bytemuck::Pod;
 use self::core::{Kind, Table};
 use super::Primitives;
 use crate::array::Array;
-use crate::buffer::BufferViewMut;
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room};
+use crate::error::Result;
 use crate::input::Input;
 use crate::map::random_seed;
+use crate::output::{Output, Sink};
 use crate::rows::key_bytes;
-use crate::scratch::ScratchRole;
+use crate::scratch::{HostTarget, ScratchRole};
 
 use std::ptr;
 
@@ -222,7 +222,7 @@ impl<K: Pod> Join<'_, K> {
         Ok(self.to_host(Kind::Anti)?.left)
     }
 
-    /// [`inner`](Self::inner) into buffers of the caller or parts of them. Returns how many pairs there are.
+    /// [`inner`](Self::inner) into memory of the host or of the device. Returns how many pairs there are.
     ///
     /// ```
     /// use gpumap::primitives::JoinTable;
@@ -242,40 +242,40 @@ impl<K: Pod> Join<'_, K> {
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`], before anything is written; those of [`inner`](Self::inner).
-    pub fn inner_into<'b>(
+    pub fn inner_into(
         self,
-        left: impl Into<BufferViewMut<'b, u32>>,
-        right: impl Into<BufferViewMut<'b, u32>>,
+        left: &mut (impl Output<u32> + ?Sized),
+        right: &mut (impl Output<u32> + ?Sized),
     ) -> Result<usize> {
-        self.to_buffers(Kind::Inner, left.into(), Some(right.into()))
+        self.to_outputs(Kind::Inner, left.sink(), Some(right.sink()))
     }
 
-    /// [`left`](Self::left) into buffers of the caller or parts of them. Returns how many pairs there are.
+    /// [`left`](Self::left) into memory of the host or of the device. Returns how many pairs there are.
     ///
     /// # Errors
     /// As for [`inner_into`](Self::inner_into).
-    pub fn left_into<'b>(
+    pub fn left_into(
         self,
-        left: impl Into<BufferViewMut<'b, u32>>,
-        right: impl Into<BufferViewMut<'b, u32>>,
+        left: &mut (impl Output<u32> + ?Sized),
+        right: &mut (impl Output<u32> + ?Sized),
     ) -> Result<usize> {
-        self.to_buffers(Kind::Left, left.into(), Some(right.into()))
+        self.to_outputs(Kind::Left, left.sink(), Some(right.sink()))
     }
 
-    /// [`semi`](Self::semi) into a buffer of the caller or a part of one. Returns how many rows there are.
+    /// [`semi`](Self::semi) into memory of the host or of the device. Returns how many rows there are.
     ///
     /// # Errors
     /// As for [`inner_into`](Self::inner_into).
-    pub fn semi_into<'b>(self, left: impl Into<BufferViewMut<'b, u32>>) -> Result<usize> {
-        self.to_buffers(Kind::Semi, left.into(), None)
+    pub fn semi_into(self, left: &mut (impl Output<u32> + ?Sized)) -> Result<usize> {
+        self.to_outputs(Kind::Semi, left.sink(), None)
     }
 
-    /// [`anti`](Self::anti) into a buffer of the caller or a part of one. Returns how many rows there are.
+    /// [`anti`](Self::anti) into memory of the host or of the device. Returns how many rows there are.
     ///
     /// # Errors
     /// As for [`inner_into`](Self::inner_into).
-    pub fn anti_into<'b>(self, left: impl Into<BufferViewMut<'b, u32>>) -> Result<usize> {
-        self.to_buffers(Kind::Anti, left.into(), None)
+    pub fn anti_into(self, left: &mut (impl Output<u32> + ?Sized)) -> Result<usize> {
+        self.to_outputs(Kind::Anti, left.sink(), None)
     }
 
     /// Runs a body with the build side as a table for this kind of join.
@@ -316,28 +316,35 @@ impl<K: Pod> Join<'_, K> {
         })
     }
 
-    fn to_buffers(
+    fn to_outputs(
         &self,
         kind: Kind,
-        left: BufferViewMut<'_, u32>,
-        right: Option<BufferViewMut<'_, u32>>,
+        left: Sink<'_, u32>,
+        right: Option<Sink<'_, u32>>,
     ) -> Result<usize> {
         self.with_table(kind, |table| {
             let mut scratch = table.scratch().take()?;
-            let mut places = Some((left, right));
+            let mut sinks = Some((left, right));
+            let mut targets = None;
             let found = table.probe(&mut scratch, self.left, kind, &mut |scratch, found| {
-                let (left, right) = places.take().expect("asked for once");
-                expect_room(found, left.len())?;
-                let to_right = match right {
-                    Some(right) => {
-                        expect_room(found, right.len())?;
-                        scratch.target(right)?
-                    }
-                    None => ptr::null_mut(),
-                };
-                Ok((scratch.target(left)?, to_right))
+                let (left, right) = sinks.take().expect("asked for once");
+                let mut left = scratch.host_target(ScratchRole::FirstOutput, left, found)?;
+                let mut right = right
+                    .map(|right| scratch.host_target(ScratchRole::SecondOutput, right, found))
+                    .transpose()?;
+                let to_right = right
+                    .as_mut()
+                    .map_or(ptr::null_mut(), HostTarget::as_mut_ptr);
+                let to_left = left.as_mut_ptr();
+                targets = Some((left, right));
+                Ok((to_left, to_right))
             })?;
             scratch.wait()?;
+            match targets {
+                Some((left, Some(right))) => scratch.copy_both_to_host(left, right, found)?,
+                Some((left, None)) => scratch.copy_to_host(left, found)?,
+                None => {}
+            }
             Ok(found)
         })
     }
