@@ -7,8 +7,8 @@ use std::fs::File;
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Int16Array,
-    Int64Array, ListArray, RecordBatch, StringArray, UInt32Array,
+    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float16Array, Float32Array,
+    Int16Array, Int64Array, ListArray, RecordBatch, StringArray, UInt32Array,
 };
 use common::{Scene, fails, sorted};
 use parquet::arrow::ArrowWriter;
@@ -327,6 +327,7 @@ fn tables_that_cannot_be_grouped() {
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("list", Arc::new(lists)),
         ("a", Arc::new(Int64Array::from(vec![1]))),
+        ("half", Arc::new(Float16Array::new_null(1))),
     ];
     parquet(&scene, "list.parquet", columns);
     let whole = std::fs::read(scene.path("list.parquet")).unwrap();
@@ -424,6 +425,10 @@ fn tables_that_cannot_be_grouped() {
         (
             vec!["group", "a.csv", "--by=a", "-o", "no/out.csv"],
             &["cannot write"],
+        ),
+        (
+            and("list.parquet", &["--by=half"]),
+            &["`half` is of Float16", "floats of 4 and 8 bytes"],
         ),
         (
             vec!["group", "a.csv", "--by=a", "-o", "a.csv"],

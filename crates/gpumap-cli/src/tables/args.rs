@@ -63,8 +63,8 @@ pub struct GroupArgs {
     #[arg(value_name = "INPUT", required = true)]
     pub inputs: Vec<PathBuf>,
 
-    /// The columns of the key: integers, floating-point numbers (compared by their bits), bool, dates, times,
-    /// decimals and text. A missing value is a key of its own, as in SQL.
+    /// The columns of the key: integers, floating-point numbers of 4 and 8 bytes (compared by their bits), bool,
+    /// dates, times, decimals and text. A missing value is a key of its own, as in SQL.
     #[arg(long, value_name = "COLUMNS", required = true, value_delimiter = ',')]
     pub by: Vec<String>,
 
@@ -94,7 +94,7 @@ pub struct JoinArgs {
     pub right: PathBuf,
 
     /// The columns whose values have to be equal, as LEFT=RIGHT where their names differ: integers, bool, dates,
-    /// times, decimals, text, and floating-point numbers by their bits. A missing value equals none.
+    /// times, decimals, text, and floating-point numbers of 4 and 8 bytes by their bits. A missing value equals none.
     #[arg(
         long,
         value_name = "COLUMN[=COLUMN]",

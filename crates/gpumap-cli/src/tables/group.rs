@@ -168,7 +168,7 @@ impl Groups {
             }
             let data_type = file.schema.field(file.place(column)?).data_type().clone();
             let stored = Stored::of(&data_type).ok_or_else(|| file.refused(column, KEY_TYPES));
-            groups.keys.push(KeyColumn::new(stored?));
+            groups.keys.push(KeyColumn::restorable(column, stored?));
             groups.columns.push(column.clone());
             groups.types.push(data_type);
         }

@@ -161,7 +161,7 @@ impl Keys {
                 expected: shortened(&types[0].to_string()),
             })?;
             let stored = Stored::of(&common).ok_or_else(|| files[1].refused(names[1], KEY_TYPES));
-            keys.columns.push(KeyColumn::new(stored?));
+            keys.columns.push(KeyColumn::new(names[1], stored?));
             keys.types.push(common);
         }
         let bytes = keys.columns.iter().map(KeyColumn::bytes).sum();
