@@ -17,7 +17,11 @@ use parquet::file::properties::WriterProperties;
 
 /// Columns as a file, in row groups of 700 rows.
 fn parquet(scene: &Scene, name: &str, columns: Vec<(&str, ArrayRef)>) {
-    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let columns = columns.into_iter().map(|(name, array)| {
+        let is_nullable = array.logical_null_count() > 0;
+        (name, array, is_nullable)
+    });
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
     let properties = WriterProperties::builder()
         .set_max_row_group_row_count(Some(700))
         .build();

@@ -385,8 +385,12 @@ impl As {
     /// A column without missing values.
     fn array(&self, column: &ArrayRef) -> Result<ArrayRef> {
         let Self::Numbers(numbers, fill) = self else {
-            let present = (0..column.len()).map(|row| u32::from(column.is_valid(row)));
-            return Ok(Arc::new(UInt32Array::from_iter_values(present)));
+            // Columns of the type Null keep no nulls.
+            let present = match column.logical_nulls() {
+                Some(nulls) => nulls.iter().map(u32::from).collect(),
+                None => vec![1; column.len()],
+            };
+            return Ok(Arc::new(UInt32Array::from(present)));
         };
         let column = cast(column, numbers).map_err(Error::arrow("convert values"))?;
         Ok(match numbers {
@@ -475,4 +479,21 @@ fn key_name(at: usize) -> String {
 /// And a column of values.
 fn value_name(at: usize) -> String {
     format!("value {at}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{Int64Array, NullArray};
+
+    #[test]
+    fn missing_values_are_not_present() {
+        let none: ArrayRef = Arc::new(NullArray::new(3));
+        let some: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(2)]));
+        let all: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+        for (column, expected) in [(none, [0, 0, 0]), (some, [1, 0, 1]), (all, [1, 1, 1])] {
+            let present = As::Present.array(&column).unwrap();
+            assert_eq!(present.as_primitive::<UInt32Type>().values(), &expected);
+        }
+    }
 }
