@@ -30,7 +30,7 @@ pub struct TableArgs {
     #[arg(long = "type", value_name = "COLUMN:TYPE")]
     pub types: Vec<ColumnType>,
 
-    /// Refuse a longer row of text [default: 1M] and a larger page of Parquet [default: 512M]; K, M, G
+    /// Refuse a longer row of text [default: 1M, at most 1G] and a larger page of Parquet [default: 512M]; K, M, G
     /// and T are powers of 1024.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub max_record: Option<u64>,
@@ -81,6 +81,14 @@ pub struct GroupArgs {
     /// How tables are read and written.
     #[command(flatten)]
     pub tables: TableArgs,
+}
+
+impl GroupArgs {
+    /// The columns of the inputs that are read; some come several times.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        let aggregated = self.aggregates.iter().filter_map(|it| it.column.as_ref());
+        self.by.iter().chain(aggregated).map(String::as_str)
+    }
 }
 
 /// What `join` takes.

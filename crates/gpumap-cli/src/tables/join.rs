@@ -44,8 +44,9 @@ pub fn run(args: &JoinArgs, session: &Session) -> Result<()> {
 
     let files = inputs.map(|input| TableFile::open(args.tables.input(input)));
     let [left, right] = files;
-    let (left, right) = (left?, right?);
+    let (mut left, mut right) = (left?, right?);
     left.expect_typed(&args.tables.types, Some(&right))?;
+    learn(args, &mut left, &mut right)?;
     let mut keys = Keys::new(args, [&left, &right])?;
     let result = Columns::new(args, &left, &right)?;
     check(&output.path().display().to_string(), format, &result.schema)?;
@@ -111,6 +112,18 @@ pub fn run(args: &JoinArgs, session: &Session) -> Result<()> {
         steps: Vec::new(),
         warning: None,
     });
+    Ok(())
+}
+
+/// Gives columns of keys of which nothing is known the type of those that they have to equal.
+fn learn(args: &JoinArgs, left: &mut TableFile, right: &mut TableFile) -> Result<()> {
+    for on in &args.on {
+        let places = [left.place(&on.left)?, right.place(&on.right)?];
+        let types = [(&*left, places[0]), (&*right, places[1])];
+        let types = types.map(|(file, place)| file.schema.field(place).data_type().clone());
+        left.adopt(places[0], &types[1]);
+        right.adopt(places[1], &types[0]);
+    }
     Ok(())
 }
 
