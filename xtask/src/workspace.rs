@@ -155,10 +155,10 @@ impl Workspace {
                         size_hint: text.len(),
                         ..BrotliEncoderParams::default()
                     };
-                    let file = File::create(&path)?;
-                    let mut file = CompressorWriter::with_params(file, BUFFER, &params);
-                    file.write_all(text.as_bytes())?;
-                    file.into_inner().sync_all()
+                    // `into_inner` drops the error of the last block, which memory cannot have.
+                    let mut packed = CompressorWriter::with_params(Vec::new(), BUFFER, &params);
+                    packed.write_all(text.as_bytes())?;
+                    fs::write(&path, packed.into_inner())
                 }
                 _ => fs::write(&path, text),
             }

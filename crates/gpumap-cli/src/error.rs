@@ -370,8 +370,22 @@ pub enum Error {
         most: usize,
     },
     /// More different texts than there are numbers for.
-    #[error("a column of keys has more than four billion different texts")]
-    TooManyTexts,
+    #[error("the column of keys `{column}` has more than four billion different texts")]
+    TooManyTexts {
+        /// The column, shortened if its name is long.
+        column: String,
+    },
+    /// Texts of keys that do not fit a column.
+    #[error(
+        "the texts of the keys in the column `{column}` have more than {most} bytes, which a column of text cannot have: \
+         group fewer rows at once, or by another column"
+    )]
+    LongTexts {
+        /// The column, shortened if its name is long.
+        column: String,
+        /// Bytes that they may have.
+        most: usize,
+    },
     /// A field of a table in text that is not of the type of its column.
     #[error(
         "{name}, line {line}: `{field}` in the column `{column}` is not {expected}: --type says what a column is"

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Int16Array,
-    Int64Array, ListArray, RecordBatch, StringArray, UInt32Array,
+    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float16Array, Float32Array,
+    Int16Array, Int64Array, ListArray, RecordBatch, StringArray, UInt32Array,
 };
 use common::{Scene, fails, sorted};
 use parquet::arrow::ArrowWriter;
@@ -17,7 +17,11 @@ use parquet::file::properties::WriterProperties;
 
 /// Columns as a file, in row groups of 700 rows.
 fn parquet(scene: &Scene, name: &str, columns: Vec<(&str, ArrayRef)>) {
-    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let columns = columns.into_iter().map(|(name, array)| {
+        let is_nullable = array.logical_null_count() > 0;
+        (name, array, is_nullable)
+    });
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
     let properties = WriterProperties::builder()
         .set_max_row_group_row_count(Some(700))
         .build();
@@ -307,6 +311,151 @@ fn tables_without_rows() {
 }
 
 #[test]
+fn columns_without_a_field_take_the_type_of_the_other_table() {
+    let days = Date32Array::from(vec![1, 2, 1]);
+    let scene = Scene::new()
+        .with("none.csv", "a,b\n")
+        .with("missing.tsv", "b\ta\n5\t\n")
+        .with("some.csv", "a,b\n1,x\n2,\n1,z\n")
+        .with("dates.csv", "a,b\n1970-01-03,5\n")
+        .with("text.csv", "a\nx\n");
+    let columns: Vec<(&str, ArrayRef)> = vec![("a", Arc::new(days))];
+    parquet(&scene, "days.parquet", columns);
+    let group = |inputs: &[&str]| scene.succeed(&[&["group", "--by=a"], inputs].concat());
+    let some = "a\tcount\n1\t2\n2\t1\n";
+    assert_eq!(group(&["none.csv", "some.csv"]), some);
+    assert_eq!(group(&["some.csv", "none.csv"]), some);
+    assert_eq!(
+        group(&["none.csv", "none.csv", "some.csv", "none.csv"]),
+        some
+    );
+    assert_eq!(
+        group(&["missing.tsv", "none.csv", "some.csv"]),
+        "a\tcount\n\t1\n1\t2\n2\t1\n"
+    );
+    assert_eq!(
+        group(&["none.csv", "days.parquet", "dates.csv"]),
+        "a\tcount\n1970-01-02\t2\n1970-01-03\t2\n"
+    );
+    assert_eq!(group(&["none.csv", "none.csv"]), "a\tcount\n");
+    let sum = ["group", "none.csv", "dates.csv", "--by=a", "--agg=sum:b"];
+    assert_eq!(scene.succeed(&sum), "a\tb_sum\n1970-01-03\t5\n");
+    fails(
+        &scene,
+        &["group", "none.csv", "some.csv", "text.csv", "--by=a"],
+        &["text.csv: the column `a` is of Utf8, and Int64 is expected"],
+    );
+    let join = |arguments: &[&str]| scene.succeed(&[&["join", "--on=a"], arguments].concat());
+    assert_eq!(join(&["none.csv", "some.csv"]), "a\tb\tb_right\n");
+    assert_eq!(join(&["some.csv", "none.csv"]), "a\tb\tb_right\n");
+    assert_eq!(
+        join(&["some.csv", "none.csv", "--how=left"]),
+        "a\tb\tb_right\n1\tx\t\n2\t\t\n1\tz\t\n"
+    );
+    assert_eq!(join(&["days.parquet", "none.csv", "--how=semi"]), "a\n");
+    assert_eq!(
+        join(&["days.parquet", "missing.tsv", "--how=anti"]),
+        "a\n1970-01-02\n1970-01-03\n1970-01-02\n"
+    );
+    assert_eq!(join(&["none.csv", "days.parquet"]), "a\tb\n");
+}
+
+#[test]
+fn values_of_a_column_of_nulls_are_not_counted() {
+    let scene = Scene::new();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("a", Arc::new(Int64Array::from(vec![1, 1, 2]))),
+        ("none", Arc::new(arrow_array::NullArray::new(3))),
+    ];
+    parquet(&scene, "a.parquet", columns);
+    let arguments = [
+        "group",
+        "a.parquet",
+        "--by=a",
+        "--agg=count:none",
+        "--agg=count",
+    ];
+    assert_eq!(
+        scene.succeed(&arguments),
+        "a\tnone_count\tcount\n1\t0\t2\n2\t0\t1\n"
+    );
+}
+
+#[test]
+fn times_of_text_are_read_without_loss() {
+    // Finer than all in the first megabyte.
+    let seconds: String = (0..60_000)
+        .map(|i| format!("2024-01-01 10:00:{:02}\n", i % 60))
+        .collect();
+    let days = "2024-01-01\n".repeat(100_000);
+    let scene = Scene::new()
+        .with(
+            "times.csv",
+            format!("t\n{seconds}2024-01-01 10:00:07.25\n2024-01-01 11:00:07.25+01:00\n"),
+        )
+        .with("days.csv", format!("t\n{days}2024-01-02 10:00:00\n"))
+        .with("late.csv", format!("t\n{seconds}soon\n"));
+    let times = scene.succeed(&["group", "times.csv", "--by=t"]);
+    assert!(times.ends_with("\n2024-01-01T10:00:07.250\t2\n"), "{times}");
+    assert_eq!(times.lines().count(), 62);
+    for (input, causes) in [
+        (
+            "days.csv",
+            &[
+                "days.csv, line 100002: `2024-01-02 10:00:00` in the column `t`",
+                "--type",
+            ],
+        ),
+        (
+            "late.csv",
+            &["late.csv, line 60002: `soon` in the column `t`", "--type"],
+        ),
+    ] {
+        fails(&scene, &["group", input, "--by=t"], causes);
+    }
+    let text = scene.succeed(&["group", "days.csv", "--by=t", "--type=t:text"]);
+    assert_eq!(
+        text,
+        "t\tcount\n2024-01-01\t100000\n2024-01-02 10:00:00\t1\n"
+    );
+}
+
+#[test]
+fn timestamps_of_text_go_with_those_of_any_unit() {
+    let times = arrow_array::TimestampMicrosecondArray::from(vec![1_500_000, 2_000_000]);
+    let late = arrow_array::TimestampMicrosecondArray::from(vec![i64::MAX]);
+    let scene = Scene::new()
+        .with("a.csv", "t\n1970-01-01 00:00:01.5\n1970-01-01 00:00:03\n")
+        .with("fine.csv", "t\n1970-01-01 00:00:01.0000005\n");
+    parquet(&scene, "a.parquet", vec![("t", Arc::new(times))]);
+    parquet(&scene, "late.parquet", vec![("t", Arc::new(late))]);
+    let counts = [
+        "1970-01-01T00:00:01.500\t2",
+        "1970-01-01T00:00:02\t1",
+        "1970-01-01T00:00:03\t1",
+    ];
+    for inputs in [["a.csv", "a.parquet"], ["a.parquet", "a.csv"]] {
+        let text = scene.succeed(&[&["group", "--by=t"], &inputs[..]].concat());
+        assert_eq!(rows_of(&text).1, counts.join("\n") + "\n");
+        let join = scene.succeed(&[&["join", "--on=t"], &inputs[..]].concat());
+        assert_eq!(join, "t\n1970-01-01T00:00:01.500\n");
+    }
+    for (inputs, causes) in [
+        (
+            ["a.parquet", "fine.csv"],
+            &["fine.csv, line 2", "`t`", "Timestamp"][..],
+        ),
+        (["a.csv", "late.parquet"], &["cannot convert times"]),
+    ] {
+        fails(
+            &scene,
+            &[&["group", "--by=t"], &inputs[..]].concat(),
+            causes,
+        );
+    }
+}
+
+#[test]
 fn tables_that_cannot_be_grouped() {
     let long = format!("a,b\n1,\"{}\n", "x".repeat(3 << 20));
     let late: String = (0..300_000).map(|i| format!("{i},1\n")).collect();
@@ -327,6 +476,7 @@ fn tables_that_cannot_be_grouped() {
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("list", Arc::new(lists)),
         ("a", Arc::new(Int64Array::from(vec![1]))),
+        ("half", Arc::new(Float16Array::new_null(1))),
     ];
     parquet(&scene, "list.parquet", columns);
     let whole = std::fs::read(scene.path("list.parquet")).unwrap();
@@ -378,6 +528,10 @@ fn tables_that_cannot_be_grouped() {
         (
             and("list.parquet", &["--by=list"]),
             &["`list` is of List", "keys are"],
+        ),
+        (
+            and("list.parquet", &["--by=half"]),
+            &["`half` is of Float16", "floats of 4 and 8 bytes"],
         ),
         (
             and("a.csv", &["--agg=sum:b"]),

@@ -30,7 +30,7 @@ pub struct TableArgs {
     #[arg(long = "type", value_name = "COLUMN:TYPE")]
     pub types: Vec<ColumnType>,
 
-    /// Refuse a longer row of text [default: 1M] and a larger page of Parquet [default: 512M]; K, M, G
+    /// Refuse a longer row of text [default: 1M, at most 1G] and a larger page of Parquet [default: 512M]; K, M, G
     /// and T are powers of 1024.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub max_record: Option<u64>,
@@ -63,8 +63,8 @@ pub struct GroupArgs {
     #[arg(value_name = "INPUT", required = true)]
     pub inputs: Vec<PathBuf>,
 
-    /// The columns of the key: integers, floating-point numbers (compared by their bits), bool, dates, times,
-    /// decimals and text. A missing value is a key of its own, as in SQL.
+    /// The columns of the key: integers, floating-point numbers of 4 and 8 bytes (compared by their bits), bool,
+    /// dates, times, decimals and text. A missing value is a key of its own, as in SQL.
     #[arg(long, value_name = "COLUMNS", required = true, value_delimiter = ',')]
     pub by: Vec<String>,
 
@@ -83,6 +83,14 @@ pub struct GroupArgs {
     pub tables: TableArgs,
 }
 
+impl GroupArgs {
+    /// The columns of the inputs that are read; some come several times.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        let aggregated = self.aggregates.iter().filter_map(|it| it.column.as_ref());
+        self.by.iter().chain(aggregated).map(String::as_str)
+    }
+}
+
 /// What `join` takes.
 #[derive(Debug, Args)]
 pub struct JoinArgs {
@@ -94,7 +102,7 @@ pub struct JoinArgs {
     pub right: PathBuf,
 
     /// The columns whose values have to be equal, as LEFT=RIGHT where their names differ: integers, bool, dates,
-    /// times, decimals, text, and floating-point numbers by their bits. A missing value equals none.
+    /// times, decimals, text, and floating-point numbers of 4 and 8 bytes by their bits. A missing value equals none.
     #[arg(
         long,
         value_name = "COLUMN[=COLUMN]",

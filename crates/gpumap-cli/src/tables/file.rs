@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use arrow_array::RecordBatch;
-use arrow_schema::Schema;
+use arrow_schema::{DataType, Field, Schema};
 
 use super::args::ColumnType;
 use super::parquet::Columns;
@@ -109,6 +109,30 @@ impl TableFile {
         place(&self.name, &self.schema, column)
     }
 
+    /// Whether nothing is known of a column but its name: of text, whose first rows have no field in it.
+    pub fn is_unknown(&self, place: usize) -> bool {
+        match &self.rows {
+            Rows::Text(text) => text.is_unknown(place),
+            Rows::Columns(_) => false,
+        }
+    }
+
+    /// Gives a column another type, if nothing is known of it. Timestamps of text can be of any unit.
+    pub fn adopt(&mut self, place: usize, data_type: &DataType) {
+        let is_unit = matches!(self.rows, Rows::Text(_))
+            && is_same_but_unit(self.schema.field(place).data_type(), data_type);
+        if is_unit || self.is_unknown(place) {
+            let mut fields: Vec<Field> = self
+                .schema
+                .fields()
+                .iter()
+                .map(|it| Field::clone(it))
+                .collect();
+            fields[place].set_data_type(data_type.clone());
+            self.schema = Schema::new(fields);
+        }
+    }
+
     /// Whether this table, or else the other, has the columns whose types are given.
     pub fn expect_typed(&self, types: &[ColumnType], other: Option<&Self>) -> Result<()> {
         let is_there = |it: &ColumnType| other.is_some_and(|other| other.place(&it.column).is_ok());
@@ -144,10 +168,20 @@ impl TableFile {
             take(batch)
         };
         match self.rows {
-            Rows::Text(text) => text.read(&self.name, places, progress, &mut take)?,
+            Rows::Text(text) => {
+                text.read(&self.name, &self.schema, places, progress, &mut take)?;
+            }
             Rows::Columns(columns) => columns.read(&self.name, places, progress, &mut take)?,
         }
         Ok(rows)
+    }
+}
+
+/// Whether types are timestamps of one time zone.
+pub fn is_same_but_unit(one: &DataType, other: &DataType) -> bool {
+    match (one, other) {
+        (DataType::Timestamp(_, one), DataType::Timestamp(_, other)) => one == other,
+        _ => false,
     }
 }
 

@@ -3,6 +3,7 @@
 //! The library groups columns without missing values. So a missing key is zeros, and a column more of the key says which
 //! are missing; a missing value is one that does not count, and how many are there is summed beside.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,13 +17,13 @@ use arrow_array::{
     make_array,
 };
 use arrow_buffer::NullBuffer;
-use arrow_cast::cast;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_cast::{CastOptions, cast, cast_with_options};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use gpumap::Device;
 use gpumap::arrow as device;
 
 use super::args::{Aggregate, Function, GroupArgs};
-use super::file::{TableFile, format_of, shortened};
+use super::file::{TableFile, format_of, is_same_but_unit, shortened};
 use super::keys::{KEY_TYPES, KeyColumn, MOST_KEY_BYTES, Stored, zero_filled};
 use super::writer::{TableWriter, check};
 use crate::cli::Session;
@@ -45,15 +46,33 @@ pub fn run(args: &GroupArgs, session: &Session) -> Result<()> {
 
     let mut groups: Option<Groups> = None;
     let mut rows = 0;
-    for input in inputs {
-        let file = TableFile::open(args.tables.input(input))?;
+    let mut inputs = inputs.into_iter();
+    // Those of which the first table needed the types of columns.
+    let mut opened = VecDeque::new();
+    let open = |input| TableFile::open(args.tables.input(input));
+    while let Some(file) = opened
+        .pop_front()
+        .map(Ok)
+        .or_else(|| inputs.next().map(open))
+    {
+        let mut file = file?;
         let groups = match &mut groups {
             Some(groups) => {
-                groups.expect_columns_of(&file)?;
+                groups.expect_columns_of(&mut file)?;
                 groups
             }
             None => {
                 file.expect_typed(&args.tables.types, None)?;
+                for column in args.columns() {
+                    let place = file.place(column)?;
+                    learn(
+                        &mut file,
+                        place,
+                        column,
+                        &mut opened,
+                        &mut inputs.by_ref().map(open),
+                    )?;
+                }
                 let new = Groups::new(engine.device(), args, &file)?;
                 check(&output.path().display().to_string(), format, &new.schema())?;
                 groups.insert(new)
@@ -88,6 +107,35 @@ pub fn run(args: &GroupArgs, session: &Session) -> Result<()> {
         warning: None,
     });
     Ok(())
+}
+
+/// Gives a column of which nothing is known the type that it has in a later table, which are opened until one says it.
+fn learn(
+    file: &mut TableFile,
+    place: usize,
+    column: &str,
+    opened: &mut VecDeque<TableFile>,
+    rest: &mut dyn Iterator<Item = Result<TableFile>>,
+) -> Result<()> {
+    if !file.is_unknown(place) {
+        return Ok(());
+    }
+    let mut at = 0;
+    loop {
+        if at == opened.len() {
+            match rest.next() {
+                Some(later) => opened.push_back(later?),
+                None => return Ok(()),
+            }
+        }
+        let later = &opened[at];
+        let there = later.place(column)?;
+        if !later.is_unknown(there) {
+            file.adopt(place, later.schema.field(there).data_type());
+            return Ok(());
+        }
+        at += 1;
+    }
 }
 
 /// The most aggregates that the library computes in one pass.
@@ -168,7 +216,7 @@ impl Groups {
             }
             let data_type = file.schema.field(file.place(column)?).data_type().clone();
             let stored = Stored::of(&data_type).ok_or_else(|| file.refused(column, KEY_TYPES));
-            groups.keys.push(KeyColumn::new(stored?));
+            groups.keys.push(KeyColumn::restorable(column, stored?));
             groups.columns.push(column.clone());
             groups.types.push(data_type);
         }
@@ -262,10 +310,12 @@ impl Groups {
     }
 
     /// Whether another table has the columns too.
-    fn expect_columns_of(&self, file: &TableFile) -> Result<()> {
+    fn expect_columns_of(&self, file: &mut TableFile) -> Result<()> {
         for (column, data_type) in self.columns.iter().zip(&self.types) {
-            let found = file.schema.field(file.place(column)?).data_type();
-            if found != data_type {
+            let place = file.place(column)?;
+            file.adopt(place, data_type);
+            let found = file.schema.field(place).data_type();
+            if found != data_type && !is_finer(data_type, found) {
                 return Err(Error::OtherType {
                     name: file.name.clone(),
                     column: shortened(column),
@@ -309,10 +359,19 @@ impl Groups {
 
     /// Adds the rows of a batch.
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        // Not a missing value instead of one that the type does not have.
+        let options = CastOptions {
+            safe: false,
+            ..CastOptions::default()
+        };
+        let found = batch.columns().iter().zip(&self.types);
+        let found = found.map(|(column, data_type)| cast_with_options(column, data_type, &options));
+        let found: Result<Vec<ArrayRef>, ArrowError> = found.collect();
+        let found = found.map_err(Error::arrow("convert times"))?;
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();
         let mut missing = vec![0u32; batch.num_rows()];
         for (at, key) in self.keys.iter_mut().enumerate() {
-            let stored = key.insert(batch.column(at))?;
+            let stored = key.insert(&found[at])?;
             if stored.null_count() > 0 {
                 for (row, missing) in missing.iter_mut().enumerate() {
                     *missing |= u32::from(stored.is_null(row)) << at;
@@ -323,7 +382,7 @@ impl Groups {
         columns.push((MISSING.to_owned(), Arc::new(UInt32Array::from(missing))));
         for (at, prepared) in self.prepared.iter().enumerate() {
             if let Some((column, prepare)) = &prepared.column {
-                columns.push((value_name(at), prepare.array(batch.column(*column))?));
+                columns.push((value_name(at), prepare.array(&found[*column])?));
             }
         }
         let batch = batch_of(columns, batch.num_rows())?;
@@ -385,8 +444,12 @@ impl As {
     /// A column without missing values.
     fn array(&self, column: &ArrayRef) -> Result<ArrayRef> {
         let Self::Numbers(numbers, fill) = self else {
-            let present = (0..column.len()).map(|row| u32::from(column.is_valid(row)));
-            return Ok(Arc::new(UInt32Array::from_iter_values(present)));
+            // Columns of the type Null keep no nulls.
+            let present = match column.logical_nulls() {
+                Some(nulls) => nulls.iter().map(u32::from).collect(),
+                None => vec![1; column.len()],
+            };
+            return Ok(Arc::new(UInt32Array::from(present)));
         };
         let column = cast(column, numbers).map_err(Error::arrow("convert values"))?;
         Ok(match numbers {
@@ -448,6 +511,16 @@ fn numbers_of(data_type: &DataType, is_summed: bool) -> Option<DataType> {
     })
 }
 
+/// Whether types are timestamps, and the first has all fractions of the second.
+fn is_finer(one: &DataType, other: &DataType) -> bool {
+    match (one, other) {
+        (DataType::Timestamp(fine, _), DataType::Timestamp(coarse, _)) => {
+            is_same_but_unit(one, other) && fine >= coarse
+        }
+        _ => false,
+    }
+}
+
 /// The same items, missing where they are not there.
 fn with_nulls(array: &ArrayRef, there: Vec<bool>) -> Result<ArrayRef> {
     let data = array.to_data().into_builder();
@@ -475,4 +548,21 @@ fn key_name(at: usize) -> String {
 /// And a column of values.
 fn value_name(at: usize) -> String {
     format!("value {at}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{Int64Array, NullArray};
+
+    #[test]
+    fn missing_values_are_not_present() {
+        let none: ArrayRef = Arc::new(NullArray::new(3));
+        let some: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(2)]));
+        let all: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+        for (column, expected) in [(none, [0, 0, 0]), (some, [1, 0, 1]), (all, [1, 1, 1])] {
+            let present = As::Present.array(&column).unwrap();
+            assert_eq!(present.as_primitive::<UInt32Type>().values(), &expected);
+        }
+    }
 }

@@ -1,14 +1,15 @@
 //! `gpumap join`: the rows of two tables with equal keys. The right table is kept in memory, and its keys are the table on the
 //! device; the left one is read batch by batch.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
 use arrow_cast::cast;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrow_select::concat::concat_batches;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use gpumap::Device;
 use gpumap::primitives::{JoinTable, Pairs};
@@ -43,20 +44,15 @@ pub fn run(args: &JoinArgs, session: &Session) -> Result<()> {
 
     let files = inputs.map(|input| TableFile::open(args.tables.input(input)));
     let [left, right] = files;
-    let (left, right) = (left?, right?);
+    let (mut left, mut right) = (left?, right?);
     left.expect_typed(&args.tables.types, Some(&right))?;
+    learn(args, &mut left, &mut right)?;
     let mut keys = Keys::new(args, [&left, &right])?;
     let result = Columns::new(args, &left, &right)?;
     check(&output.path().display().to_string(), format, &result.schema)?;
 
     let (mut words, mut kept) = (Vec::new(), Vec::new());
     let places = [&result.right[..], &keys.places[1][..]].concat();
-    let kept_schema = SchemaRef::new(
-        right
-            .schema
-            .project(&result.right)
-            .map_err(Error::arrow("choose columns"))?,
-    );
     right.read(&places, &progress, |batch| {
         keys.insert(batch, result.right.len(), &mut words)?;
         if args.how.has_right() {
@@ -69,7 +65,7 @@ pub fn run(args: &JoinArgs, session: &Session) -> Result<()> {
         }
         Ok(())
     })?;
-    let kept = concat_batches(&kept_schema, &kept).map_err(Error::arrow("keep the right table"))?;
+    let kept = Kept::new(kept, &result.right_types, args.how);
     let mut busy = Busy::default();
     let table = busy.time(|| probe_side(engine.device(), &words, keys.width))?;
     drop(words);
@@ -81,11 +77,21 @@ pub fn run(args: &JoinArgs, session: &Session) -> Result<()> {
     let rows = left.read(&places, &progress, |batch| {
         words.clear();
         keys.get(batch, result.left.len(), &mut words)?;
-        let pairs = busy.time(|| table.probe(&words, args.how))?;
-        for pairs in pairs.chunks(BATCH) {
-            writer.write(&result.gather(batch, &kept, pairs, args.how)?)?;
-        }
-        Ok(())
+        let mut probe = |rows: Range<usize>| {
+            let words = &words[rows.start * keys.width..rows.end * keys.width];
+            busy.time(|| table.probe(words, args.how))
+        };
+        in_halves(0..batch.num_rows(), &mut probe, &mut |rows, pairs| {
+            let batch = batch.slice(rows.start, rows.len());
+            for pairs in pairs.chunks(BATCH) {
+                let mut gather =
+                    |part: Range<usize>| result.gather(&batch, &kept, &pairs[part], args.how);
+                in_halves(0..pairs.len(), &mut gather, &mut |_, rows| {
+                    writer.write(&rows)
+                })?;
+            }
+            Ok(())
+        })
     })?;
     let written = writer.finish()?;
     commit_all(vec![staged])?;
@@ -107,6 +113,94 @@ pub fn run(args: &JoinArgs, session: &Session) -> Result<()> {
         warning: None,
     });
     Ok(())
+}
+
+/// Gives columns of keys of which nothing is known the type of those that they have to equal.
+fn learn(args: &JoinArgs, left: &mut TableFile, right: &mut TableFile) -> Result<()> {
+    for on in &args.on {
+        let places = [left.place(&on.left)?, right.place(&on.right)?];
+        let types = [(&*left, places[0]), (&*right, places[1])];
+        let types = types.map(|(file, place)| file.schema.field(place).data_type().clone());
+        left.adopt(places[0], &types[1]);
+        right.adopt(places[1], &types[0]);
+    }
+    Ok(())
+}
+
+/// Makes something of rows, and hands it to `take`: of all at once or, where that is more than there is room for, of each half.
+fn in_halves<T>(
+    rows: Range<usize>,
+    make: &mut dyn FnMut(Range<usize>) -> Result<T>,
+    take: &mut dyn FnMut(Range<usize>, T) -> Result<()>,
+) -> Result<()> {
+    match make(rows.clone()) {
+        Err(error) if rows.len() > 1 && is_of_room(&error) => {
+            let middle = rows.start + rows.len() / 2;
+            in_halves(rows.start..middle, make, take)?;
+            in_halves(middle..rows.end, make, take)
+        }
+        made => take(rows, made?),
+    }
+}
+
+/// Whether fewer rows may do what failed.
+fn is_of_room(error: &Error) -> bool {
+    use gpumap::Error::{CapacityOverflow, OutOfMemory};
+    match error {
+        Error::Map { source, .. } => {
+            matches!(source, OutOfMemory { .. } | CapacityOverflow { .. })
+        }
+        Error::Arrow { source, .. } => matches!(source, ArrowError::OffsetOverflowError(_)),
+        _ => false,
+    }
+}
+
+/// The columns of the right table that are wanted, in batches as they were read: a column of text of all rows may be longer than
+/// arrow's can be.
+struct Kept {
+    /// The batches of each column. One more has a missing value, if there is need for it.
+    columns: Vec<Vec<ArrayRef>>,
+    /// The first row of each batch.
+    starts: Vec<usize>,
+}
+
+impl Kept {
+    fn new(batches: Vec<RecordBatch>, types: &[DataType], how: How) -> Self {
+        let needs_missing = how == How::Left || batches.is_empty();
+        let columns = types.iter().enumerate().map(|(at, data_type)| {
+            let arrays = batches.iter().map(|batch| Arc::clone(batch.column(at)));
+            let missing = needs_missing.then(|| new_null_array(data_type, 1));
+            arrays.chain(missing).collect()
+        });
+        let starts = batches.iter().scan(0, |rows, batch| {
+            let start = *rows;
+            *rows += batch.num_rows();
+            Some(start)
+        });
+        Self {
+            columns: columns.collect(),
+            starts: starts.collect(),
+        }
+    }
+
+    /// In which batch a row is, and where there.
+    fn place(&self, row: u32) -> (usize, usize) {
+        match row {
+            // Behind all batches.
+            NO_ROW => (self.starts.len(), 0),
+            row => {
+                let behind = self.starts.partition_point(|&start| start <= row as usize);
+                let batch = behind.saturating_sub(1);
+                (batch, row as usize - self.starts[batch])
+            }
+        }
+    }
+
+    /// Values of a column.
+    fn gather(&self, column: usize, places: &[(usize, usize)]) -> Result<ArrayRef, ArrowError> {
+        let batches: Vec<&dyn Array> = self.columns[column].iter().map(AsRef::as_ref).collect();
+        interleave(&batches, places)
+    }
 }
 
 /// The seconds of the library.
@@ -161,7 +255,7 @@ impl Keys {
                 expected: shortened(&types[0].to_string()),
             })?;
             let stored = Stored::of(&common).ok_or_else(|| files[1].refused(names[1], KEY_TYPES));
-            keys.columns.push(KeyColumn::new(stored?));
+            keys.columns.push(KeyColumn::new(names[1], stored?));
             keys.types.push(common);
         }
         let bytes = keys.columns.iter().map(KeyColumn::bytes).sum();
@@ -225,6 +319,8 @@ struct Columns {
     left: Vec<usize>,
     /// Those of the right one.
     right: Vec<usize>,
+    /// The types of these.
+    right_types: Vec<DataType>,
     schema: SchemaRef,
     /// Where each is among those of the left and then of the right table.
     order: Vec<usize>,
@@ -263,6 +359,12 @@ impl Columns {
             let places = chosen.iter().filter(|&&it| sources[it].0 == is_right);
             places.map(|&it| sources[it].1).collect::<Vec<usize>>()
         };
+        let types = right
+            .schema
+            .fields()
+            .iter()
+            .map(|it| it.data_type().clone());
+        let types: Vec<DataType> = types.collect();
         let (left, right) = (of(false), of(true));
         let (mut lefts, mut rights) = (0..left.len(), left.len()..chosen.len());
         let order = chosen.iter().filter_map(|&it| match sources[it].0 {
@@ -275,6 +377,7 @@ impl Columns {
                 all.project(&chosen)
                     .map_err(Error::arrow("choose columns"))?,
             ),
+            right_types: right.iter().map(|&at| types[at].clone()).collect(),
             left,
             right,
         })
@@ -284,20 +387,19 @@ impl Columns {
     fn gather(
         &self,
         left: &RecordBatch,
-        right: &RecordBatch,
+        right: &Kept,
         pairs: &[(u32, u32)],
         how: How,
     ) -> Result<RecordBatch> {
         let lefts = UInt32Array::from_iter_values(pairs.iter().map(|pair| pair.0));
-        let rights = pairs.iter().map(|&(_, row)| (row != NO_ROW).then_some(row));
-        let rights: UInt32Array = match how.has_right() {
-            true => rights.collect(),
-            false => UInt32Array::from(Vec::<u32>::new()),
+        let rights: Vec<(usize, usize)> = match how.has_right() {
+            true => pairs.iter().map(|&(_, row)| right.place(row)).collect(),
+            false => Vec::new(),
         };
         let columns = self.order.iter().map(|&at| {
             let taken = match at.checked_sub(self.left.len()) {
                 None => take(left.column(at), &lefts, None),
-                Some(at) => take(right.column(at), &rights, None),
+                Some(at) => right.gather(at, &rights),
             };
             taken.map_err(Error::arrow("gather rows"))
         });
@@ -364,6 +466,77 @@ fn probe_side(device: &Device, words: &[u32], width: usize) -> gpumap::Result<Bo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_array::StringArray;
+    use arrow_array::cast::AsArray;
+
+    #[test]
+    fn rows_that_have_no_room_together_are_halved() {
+        let no_room = || {
+            Error::while_doing("cannot join")(gpumap::Error::OutOfMemory {
+                needed: 2,
+                available: 1,
+            })
+        };
+        let mut tried = 0;
+        let mut make = |rows: Range<usize>| {
+            tried += 1;
+            match rows.len() > 3 {
+                true => Err(no_room()),
+                false => Ok(rows.map(|row| row * 2).collect::<Vec<usize>>()),
+            }
+        };
+        let mut found = Vec::new();
+        let taken = in_halves(1..11, &mut make, &mut |rows, made| {
+            assert_eq!(rows.len(), made.len());
+            found.extend(made);
+            Ok(())
+        });
+        taken.unwrap();
+        assert_eq!(found, (1..11).map(|row| row * 2).collect::<Vec<usize>>());
+        assert_eq!(tried, 7);
+        // One row is not halved, and other errors are none of room.
+        let mut none = |_, ()| Ok(());
+        in_halves(0..4, &mut |_| Err(no_room()), &mut none).unwrap_err();
+        let mut tried = 0;
+        let mut fails = |_| {
+            tried += 1;
+            Err(Error::Arrow {
+                doing: "gather rows",
+                source: ArrowError::DivideByZero,
+            })
+        };
+        in_halves(0..4, &mut fails, &mut none).unwrap_err();
+        assert_eq!(tried, 1);
+        let overflow = ArrowError::OffsetOverflowError(1 << 31);
+        assert!(is_of_room(&Error::arrow("gather rows")(overflow)));
+    }
+
+    #[test]
+    fn rows_are_gathered_from_several_batches() {
+        let schema = SchemaRef::new(Schema::new(vec![Field::new("a", DataType::Utf8, true)]));
+        let batch = |texts: Vec<Option<&str>>| {
+            let texts = Arc::new(StringArray::from(texts));
+            RecordBatch::try_new(SchemaRef::clone(&schema), vec![texts]).unwrap()
+        };
+        let batches = vec![
+            batch(vec![Some("a"), Some("b")]),
+            batch(vec![]),
+            batch(vec![None, Some("d"), Some("e")]),
+        ];
+        let gather = |batches, how, rows: &[u32]| {
+            let kept = Kept::new(batches, &[DataType::Utf8], how);
+            let places: Vec<(usize, usize)> = rows.iter().map(|&row| kept.place(row)).collect();
+            let found = kept.gather(0, &places).unwrap();
+            let found = found.as_string::<i32>().iter();
+            found.map(|it| it.map(str::to_owned)).collect::<Vec<_>>()
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let found = gather(batches.clone(), How::Left, &[4, NO_ROW, 1, 2, 0]);
+        assert_eq!(found, [some("e"), None, some("b"), None, some("a")]);
+        assert_eq!(gather(batches, How::Inner, &[3, 3]), [some("d"), some("d")]);
+        assert_eq!(gather(Vec::new(), How::Left, &[NO_ROW]), [None]);
+        assert_eq!(gather(Vec::new(), How::Inner, &[]), []);
+    }
 
     #[test]
     fn integers_of_both_sides_have_a_common_type() {

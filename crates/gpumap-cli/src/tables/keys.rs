@@ -12,6 +12,7 @@ use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::take::take;
 
+use super::file::shortened;
 use crate::error::{Error, Result};
 
 /// How keys of a type are stored on the device.
@@ -54,47 +55,82 @@ impl Stored {
 pub const MOST_KEY_BYTES: usize = 60;
 
 /// What a column of a type that does not do can be instead.
-pub const KEY_TYPES: &str =
-    "keys are integers, floats, bool, dates, times, decimals, text or binary of a fixed size";
+pub const KEY_TYPES: &str = "keys are integers, floats of 4 and 8 bytes, bool, dates, times, decimals, text or binary of a fixed size";
 
 /// Numbers for texts: 0, 1 and so on, in the order in which they come.
-#[derive(Debug, Default)]
-pub struct Dictionary(HashMap<Box<str>, u32>);
+#[derive(Debug)]
+struct Dictionary {
+    /// The column, for messages.
+    column: String,
+    numbers: HashMap<Box<str>, u32>,
+    /// Bytes of all texts.
+    bytes: usize,
+    /// Bytes that they may have.
+    most: usize,
+}
+
+/// Bytes of a column of text: its offsets have 32 bits with a sign.
+const MOST_TEXT_BYTES: usize = i32::MAX as usize;
 
 /// The number of a text that is not there.
 const ABSENT: u32 = u32::MAX;
 
 impl Dictionary {
+    fn new(column: &str, most: usize) -> Self {
+        Self {
+            column: shortened(column),
+            numbers: HashMap::new(),
+            bytes: 0,
+            most,
+        }
+    }
+
     /// The numbers of texts; those that are new get the next ones.
-    pub fn insert(&mut self, texts: &StringArray) -> Result<UInt32Array> {
+    fn insert(&mut self, texts: &StringArray) -> Result<UInt32Array> {
         let numbers = texts.iter().map(|text| {
             let Some(text) = text else { return Ok(None) };
-            if let Some(&number) = self.0.get(text) {
+            if let Some(&number) = self.numbers.get(text) {
                 return Ok(Some(number));
             }
-            let number = u32::try_from(self.0.len()).ok();
+            let number = u32::try_from(self.numbers.len()).ok();
             let number = number
                 .filter(|&it| it != ABSENT)
-                .ok_or(Error::TooManyTexts)?;
-            self.0.insert(text.into(), number);
+                .ok_or_else(|| Error::TooManyTexts {
+                    column: self.column.clone(),
+                })?;
+            self.bytes = self.bytes.saturating_add(text.len());
+            if self.bytes > self.most {
+                return Err(self.too_long());
+            }
+            self.numbers.insert(text.into(), number);
             Ok(Some(number))
         });
         numbers.collect()
     }
 
+    fn too_long(&self) -> Error {
+        Error::LongTexts {
+            column: self.column.clone(),
+            most: self.most,
+        }
+    }
+
     /// The numbers of texts; those that are not there get one that no text has.
-    pub fn get(&self, texts: &StringArray) -> UInt32Array {
-        let number = |text: &str| self.0.get(text).copied().unwrap_or(ABSENT);
+    fn get(&self, texts: &StringArray) -> UInt32Array {
+        let number = |text: &str| self.numbers.get(text).copied().unwrap_or(ABSENT);
         texts.iter().map(|text| text.map(number)).collect()
     }
 
     /// The texts of numbers.
-    pub fn texts(&self, numbers: &UInt32Array) -> Result<ArrayRef, ArrowError> {
-        let mut texts = vec![""; self.0.len()];
-        for (text, &number) in &self.0 {
+    fn texts(&self, numbers: &UInt32Array) -> Result<ArrayRef> {
+        let mut texts = vec![""; self.numbers.len()];
+        for (text, &number) in &self.numbers {
             texts[number as usize] = text;
         }
-        take(&StringArray::from_iter_values(texts), numbers, None)
+        take(&StringArray::from_iter_values(texts), numbers, None).map_err(|error| match error {
+            ArrowError::OffsetOverflowError(_) => self.too_long(),
+            other => Error::arrow("convert keys")(other),
+        })
     }
 }
 
@@ -106,11 +142,19 @@ pub struct KeyColumn {
 }
 
 impl KeyColumn {
-    /// A column that is stored so.
-    pub fn new(stored: Stored) -> Self {
+    /// A column of this name that is stored so, whose keys are only looked up.
+    pub fn new(name: &str, stored: Stored) -> Self {
         Self {
             stored,
-            dictionary: Dictionary::default(),
+            dictionary: Dictionary::new(name, usize::MAX),
+        }
+    }
+
+    /// The same, for keys that are [restored](Self::restore): the different texts then fit a column.
+    pub fn restorable(name: &str, stored: Stored) -> Self {
+        Self {
+            stored,
+            dictionary: Dictionary::new(name, MOST_TEXT_BYTES),
         }
     }
 
@@ -137,11 +181,10 @@ impl KeyColumn {
 
     /// Keys as they were, of this type.
     pub fn restore(&self, stored: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-        let restored = match &self.stored {
-            Stored::As(..) => cast(stored, data_type),
+        match &self.stored {
+            Stored::As(..) => cast(stored, data_type).map_err(Error::arrow("convert keys")),
             Stored::Text => self.dictionary.texts(stored.as_primitive::<UInt32Type>()),
-        };
-        restored.map_err(Error::arrow("convert keys"))
+        }
     }
 }
 
@@ -210,7 +253,7 @@ mod tests {
             Arc::new(Int64Array::from(vec![1, 2, i64::MIN])),
         ];
         for array in arrays {
-            let mut column = KeyColumn::new(Stored::of(array.data_type()).unwrap());
+            let mut column = KeyColumn::restorable("a", Stored::of(array.data_type()).unwrap());
             let stored = column.insert(&array).unwrap();
             assert_eq!(column.get(&array).unwrap().as_ref(), stored.as_ref());
             let restored = column.restore(&stored, array.data_type()).unwrap();
@@ -218,12 +261,21 @@ mod tests {
             let filled = zero_filled(&stored, column.bytes()).unwrap();
             assert_eq!(filled.null_count(), 0);
         }
-        let mut dictionary = Dictionary::default();
+        let mut dictionary = Dictionary::new("a", 3);
         let texts = |texts: &[&'static str]| StringArray::from(texts.to_vec());
         let numbers = dictionary.insert(&texts(&["x", "y", "x"])).unwrap();
         assert_eq!(numbers, UInt32Array::from(vec![0, 1, 0]));
         let numbers = dictionary.get(&texts(&["z", "y"]));
         assert_eq!(numbers, UInt32Array::from(vec![ABSENT, 1]));
+        // Texts that are there already take no more room.
+        dictionary.insert(&texts(&["z", "x", "y"])).unwrap();
+        let error = dictionary.insert(&texts(&["x", "w"])).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("`a`") && error.contains("3 bytes"),
+            "{error}"
+        );
+        assert_eq!(Stored::of(&DataType::Float16), None);
     }
 
     #[test]

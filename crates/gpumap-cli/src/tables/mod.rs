@@ -7,6 +7,7 @@ mod join;
 mod keys;
 mod parquet;
 mod text;
+mod times;
 mod writer;
 
 pub use group::run as group;
@@ -14,3 +15,6 @@ pub use join::run as join;
 
 /// Rows that are read, joined and written at once.
 const BATCH: usize = 1 << 16;
+
+/// Bytes of them that are aimed at, where rows are long.
+const BATCH_BYTES: usize = 1 << 26;

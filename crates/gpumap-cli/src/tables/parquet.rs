@@ -14,7 +14,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::BATCH;
+use super::{BATCH, BATCH_BYTES};
 use crate::columns::{PageTooLarge, guarded, in_file, page_reader};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
@@ -82,8 +82,8 @@ impl Columns {
                     .enumerate()
                     .filter(|(_, it)| names.contains(&it.name()));
                 let wanted = ProjectionMask::roots(schema, roots.map(|(root, _)| root));
+                let rows = pages.rows_at_once(&wanted, BATCH_BYTES as u64);
                 let levels = parquet_to_arrow_field_levels(schema, wanted, None)?;
-                let rows = pages.num_rows().min(BATCH);
                 ParquetRecordBatchReader::try_new_with_row_groups(&levels, &pages, rows, None)
             };
             open().map_err(|error| failed(error, 0))
@@ -129,6 +129,29 @@ impl Pages {
     fn too_large(&self) -> Option<u64> {
         let bytes = self.too_large.load(Ordering::Relaxed);
         (bytes > 0).then_some(bytes)
+    }
+}
+
+impl Pages {
+    /// Rows of a batch: [`BATCH`], or fewer, for those of no row group to have more than about `most` bytes in these columns.
+    fn rows_at_once(&self, wanted: &ProjectionMask, most: u64) -> usize {
+        let groups = self.metadata.row_groups().iter();
+        let rows = groups.filter_map(|group| {
+            let leaves = group.columns().iter().enumerate();
+            let leaves = leaves.filter(|&(leaf, _)| wanted.leaf_included(leaf));
+            let bytes = leaves.map(|(_, column)| {
+                // A dictionary has a text once that comes often.
+                let texts = column.unencoded_byte_array_data_bytes().unwrap_or(0);
+                u64::try_from(column.uncompressed_size().max(texts)).unwrap_or(0)
+            });
+            let bytes = bytes.fold(0, u64::saturating_add).max(1);
+            let rows = u64::try_from(group.num_rows()).ok().filter(|&it| it > 0)?;
+            Some(u128::from(most) * u128::from(rows) / u128::from(bytes))
+        });
+        let least = rows
+            .min()
+            .map_or(BATCH, |it| usize::try_from(it).unwrap_or(BATCH));
+        least.clamp(1, BATCH).min(self.num_rows())
     }
 }
 
@@ -224,5 +247,37 @@ impl PageReader for Watched {
 
     fn at_record_boundary(&mut self) -> ParquetResult<bool> {
         self.pages.at_record_boundary()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use parquet::arrow::ArrowWriter;
+
+    #[test]
+    fn long_rows_come_a_few_at_a_time() {
+        let texts = StringArray::from_iter_values((0..1_000).map(|_| "x".repeat(100)));
+        let numbers = Int64Array::from_iter_values(0..1_000);
+        let columns: [(&str, ArrayRef); 2] = [("text", Arc::new(texts)), ("n", Arc::new(numbers))];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let (_, columns) = Columns::open("a", file, 1 << 20).unwrap();
+        let schema = columns.pages.metadata.file_metadata().schema_descr();
+        let rows = |leaves: &[usize], most| {
+            let wanted = ProjectionMask::leaves(schema, leaves.iter().copied());
+            columns.pages.rows_at_once(&wanted, most)
+        };
+        // All texts are one, which the file has once.
+        assert_eq!(rows(&[0], 20_000), 200);
+        assert_eq!(rows(&[0, 1], 1 << 30), 1_000);
+        assert_eq!(rows(&[1], 1 << 16), 1_000);
+        assert!((100..200).contains(&rows(&[0, 1], 20_000)));
+        assert_eq!(rows(&[0], 1), 1);
+        assert_eq!(rows(&[], 1), 1_000);
     }
 }

@@ -368,8 +368,8 @@ class WideMap(_Pairs):
     - A call that changes the map waits for all others, and takes effect at one moment.
     - Of several pairs of an :meth:`insert` with one key, the first is stored.
     - :meth:`retrieve_all`, :meth:`items` and :meth:`chunks` have the pairs in the order in which keys were first inserted.
-    - :meth:`chunks` has the pairs of one moment. Until its last chunk is taken or its iterator is gone, calls that change the map
-      raise :class:`BusyError`.
+    - :meth:`chunks` has the pairs of one moment. Until its iterator has ended or is gone, calls that change the map raise
+      :class:`BusyError`. It has not ended with the last chunk, only when asked for one more, as a ``for`` does.
     - The map grows always, and :meth:`shrink_to_fit` gives back only scratch memory.
 
     >>> visits = WideMap("i32", 3, "u64", device="cpu")

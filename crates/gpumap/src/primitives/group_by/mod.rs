@@ -159,8 +159,8 @@ impl<'a, T, K: Pod, A> Grouping<'a, T, K, A> {
 /// | `min`, `max` | any number | the same type; floats by [`f64::total_cmp`], so a NaN lies beyond the infinity of its sign |
 /// | `mean` | any number | `f64`: the sum of the numbers, each as `f64`, divided by the count |
 ///
-/// All results are exact and the same on every run, except the sums and means of floats: these are added as `f64`, in an
-/// order that varies from run to run. A sum of *n* numbers differs from the exact one by at most *n u* / (1 − *n u*) times
+/// All results are exact and the same on every run, except the sums of floats, and the means: numbers are added as `f64` for
+/// these, in an order that varies from run to run, so that last bits can differ, those of means of large integers too. A sum of *n* numbers differs from the exact one by at most *n u* / (1 − *n u*) times
 /// the sum of their absolute values, with *u* = 2⁻⁵³. Sums that must not vary are sums of integers: of numbers in
 /// fixed point, as `i64`.
 impl Primitives {
