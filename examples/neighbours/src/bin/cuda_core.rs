@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // In the order of their stream: nothing waits for the device.
         let on = map.on(&stream);
         let new = on.insert(&keys, &values)?;
-        let _ = on.get_or_into(&keys, u64::MAX, &mut answers)?;
+        drop(on.get_or_into(&keys, u64::MAX, &mut answers)?);
         assert_eq!(new.wait()?, N);
     }
     assert_eq!(of_answers.to_host_vec(&theirs)?, values);
