@@ -42,6 +42,7 @@ use gpumap_simt::shared_ptr::SharedValue;
 use gpumap_simt::warp::ShuffleValue;
 
 /// The body of a kernel of maps with slots of some format, where it [is compiled](Format::RUNS_HERE).
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 macro_rules! body_of {
     ($format:ty, $body:expr) => {
         if <$format as $crate::slot::Format>::RUNS_HERE {
@@ -52,9 +53,11 @@ macro_rules! body_of {
         }
     };
 }
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub(crate) use body_of;
 
 /// A kernel that was left out was launched.
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 #[cold]
 pub(crate) fn not_here() -> ! {
     panic!("these slots are for GPUs: the feature `split-on-host` has their kernels on a CPU");
