@@ -64,7 +64,6 @@ pub mod rebuild;
 pub mod retain;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod retrieve_all;
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub mod rows;
 pub mod slot;
 pub mod source;

@@ -21,12 +21,12 @@ pub fn device_count() -> usize {
 /// primitives: else a function such as `unique`, after which no map is left, would make all of it each time.
 static OPEN: Mutex<Vec<(Device, Arc<Primitives>)>> = Mutex::new(Vec::new());
 
-/// The device, which stays open if it is a GPU.
+/// The device, which stays open if it is a GPU: by one handle, whose pinned memory serves all calls.
 fn kept(device: Device) -> Device {
-    if device.is_cuda() {
-        primitives(&device);
+    match device.is_cuda() {
+        true => primitives(&device).device().clone(),
+        false => device,
     }
-    device
 }
 
 /// The primitives of a device: those that are kept, if it is a GPU.

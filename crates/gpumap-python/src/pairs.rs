@@ -43,6 +43,48 @@ pub trait Pairs<K: Pod, V: Value>: Execute<K, V> + Sized + Send + Sync + 'static
     ) -> gpumap::Result<()>;
 }
 
+/// The methods that every kind of map has by these names.
+macro_rules! of_every_map {
+    () => {
+        fn len(&self) -> usize {
+            self.len()
+        }
+
+        fn capacity(&self) -> usize {
+            self.capacity()
+        }
+
+        fn clear(&self) -> gpumap::Result<()> {
+            self.clear()
+        }
+
+        fn reserve(&self, more: usize) -> gpumap::Result<()> {
+            self.reserve(more)
+        }
+
+        fn save(&self, path: &Path) -> gpumap::Result<u64> {
+            self.save(path)
+        }
+    };
+}
+
+/// What maps of one device have in common.
+macro_rules! of_one_device {
+    ($K:ty, $V:ty) => {
+        fn device(&self) -> &Device {
+            self.device()
+        }
+
+        fn place(&self) -> String {
+            name_of(self.device())
+        }
+
+        fn dump(&self, keys: &mut Places<$K>, values: &mut Places<$V>) -> gpumap::Result<usize> {
+            self.retrieve_all_into(keys, values)
+        }
+    };
+}
+
 impl<K: Key, V: Value> Pairs<K, V> for Map<K, V> {
     type On = Device;
 
@@ -60,40 +102,11 @@ impl<K: Key, V: Value> Pairs<K, V> for Map<K, V> {
         }
     }
 
-    fn device(&self) -> &Device {
-        self.device()
-    }
-
-    fn place(&self) -> String {
-        name_of(self.device())
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn capacity(&self) -> usize {
-        self.capacity()
-    }
-
-    fn clear(&self) -> gpumap::Result<()> {
-        self.clear()
-    }
-
-    fn reserve(&self, more: usize) -> gpumap::Result<()> {
-        self.reserve(more)
-    }
+    of_every_map!();
+    of_one_device!(K, V);
 
     fn shrink_to_fit(&self) -> gpumap::Result<()> {
         self.shrink_to_fit()
-    }
-
-    fn save(&self, path: &Path) -> gpumap::Result<u64> {
-        self.save(path)
-    }
-
-    fn dump(&self, keys: &mut Places<K>, values: &mut Places<V>) -> gpumap::Result<usize> {
-        self.retrieve_all_into(keys, values)
     }
 
     fn chunks(
@@ -135,28 +148,10 @@ impl<K: Key, V: Value> Pairs<K, V> for ShardedMap<K, V> {
         names.join(",")
     }
 
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn capacity(&self) -> usize {
-        self.capacity()
-    }
-
-    fn clear(&self) -> gpumap::Result<()> {
-        self.clear()
-    }
-
-    fn reserve(&self, more: usize) -> gpumap::Result<()> {
-        self.reserve(more)
-    }
+    of_every_map!();
 
     fn shrink_to_fit(&self) -> gpumap::Result<()> {
         self.run(|_, shard| shard.local().shrink_to_fit()).map(drop)
-    }
-
-    fn save(&self, path: &Path) -> gpumap::Result<u64> {
-        self.save(path)
     }
 
     fn dump(&self, keys: &mut Places<K>, values: &mut Places<V>) -> gpumap::Result<usize> {
@@ -191,41 +186,12 @@ impl<K: Pod + Send + Sync, V: Value> Pairs<K, V> for WideMap<K, V> {
         }
     }
 
-    fn device(&self) -> &Device {
-        self.device()
-    }
-
-    fn place(&self) -> String {
-        name_of(self.device())
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn capacity(&self) -> usize {
-        self.capacity()
-    }
-
-    fn clear(&self) -> gpumap::Result<()> {
-        self.clear()
-    }
-
-    fn reserve(&self, more: usize) -> gpumap::Result<()> {
-        self.reserve(more)
-    }
+    of_every_map!();
+    of_one_device!(K, V);
 
     fn shrink_to_fit(&self) -> gpumap::Result<()> {
         self.trim();
         Ok(())
-    }
-
-    fn save(&self, path: &Path) -> gpumap::Result<u64> {
-        self.save(path)
-    }
-
-    fn dump(&self, keys: &mut Places<K>, values: &mut Places<V>) -> gpumap::Result<usize> {
-        self.retrieve_all_into(keys, values)
     }
 
     fn chunks(

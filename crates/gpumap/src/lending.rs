@@ -33,27 +33,30 @@ pub(crate) struct Ended {
     launched: Result<()>,
 }
 
-/// Waits for what was launched. If the launch panics, it still waits, while the table is locked;
-/// the map's contents are unknown then.
-struct Wait<'a> {
+/// Waits for what was launched, also if the launch panics, while the map's memory is locked: then `panicked` is called before.
+struct Wait<'a, P: Fn()> {
     stream: &'a Stream,
-    poisoned: &'a AtomicBool,
+    panicked: P,
 }
 
-impl Wait<'_> {
-    fn end(self) -> Result<()> {
-        let waited = self.stream.synchronize();
-        std::mem::forget(self);
-        waited
-    }
-}
-
-impl Drop for Wait<'_> {
+impl<P: Fn()> Drop for Wait<'_, P> {
     fn drop(&mut self) {
-        self.poisoned.store(true, Ordering::Release);
+        (self.panicked)();
         // There is nobody to tell.
         let _ = self.stream.synchronize();
     }
+}
+
+/// Launches kernels on a stream, and waits until they have ended. Returns what became of the launch, and of the wait.
+pub(crate) fn launch_and_wait(
+    stream: &Stream,
+    panicked: impl Fn(),
+    launch: impl FnOnce() -> Result<()>,
+) -> [Result<()>; 2] {
+    let wait = Wait { stream, panicked };
+    let launched = launch();
+    std::mem::forget(wait);
+    [launched, stream.synchronize()]
 }
 
 impl Ended {
@@ -91,11 +94,10 @@ pub(crate) fn lend(
     }?;
     stream.wait_stream(scratch.stream())?;
 
-    let wait = Wait { stream, poisoned };
-    let launched = launch(counts_at.cast());
-    let waited = wait.end();
+    let set_poisoned = || poisoned.store(true, Ordering::Release);
+    let [launched, waited] = launch_and_wait(stream, set_poisoned, || launch(counts_at.cast()));
     let poison = |error| {
-        poisoned.store(true, Ordering::Release);
+        set_poisoned();
         error
     };
     // Such a kernel may have ended anywhere.

@@ -5,9 +5,10 @@
 //! memory, or two. Three operations on words suffice: an addition of integers, one of `f64`, and an unsigned minimum. What
 //! a column holds becomes such a word when it is loaded, and what was asked for is made of the word when all is done.
 //!
-//! Lanes of a warp that have one row combine their words first, and the lowest sends them. Where there are few rows, there
-//! are several *copies* of all accumulators, of which each block uses one: so that not all atomics of a launch meet at the
-//! same few words. They are folded into the accumulators afterwards.
+//! Lanes of a warp that have one row combine their words first, and the lowest sends them. Of the first rows there are several
+//! *copies* of all accumulators, of which each block uses one: so that not all atomics of a launch meet at the same few
+//! words. They are folded into the accumulators afterwards. Where there are few rows these are all of them, and else those
+//! whose keys come most often: a key that comes often comes early, and rows are in the order of first occurrences.
 
 use gpumap_simt::atomic::part::{self, Update};
 use gpumap_simt::mask::LaneMask;
@@ -132,8 +133,10 @@ kernel_args! {
         pub rows: *const u32,
         /// How many keys.
         pub n: u64,
-        /// From one copy of the accumulators to the next, in rows.
-        pub copy_rows: u64,
+        /// The words of the copies; null if there are none.
+        pub copies: *mut u64,
+        /// How many rows have copies: the first ones.
+        pub copied: u32,
         /// One less than there are copies, of which there are a power of two.
         pub copies_mask: u32,
     }
@@ -490,13 +493,24 @@ impl Tree {
 #[inline(always)]
 unsafe fn aggregate(args: &RowAggregateArgs) {
     let accumulators = &args.accumulators;
-    let first = u64::from(thread::block_idx_x() & args.copies_mask) * args.copy_rows;
+    let copy = Accumulators {
+        words: args.copies,
+        ..*accumulators
+    };
+    let first = u64::from(thread::block_idx_x() & args.copies_mask) * u64::from(args.copied);
+    let words_of = |row: u32| {
+        if row < args.copied {
+            copy.of(first + u64::from(row))
+        } else {
+            accumulators.of(row.into())
+        }
+    };
     // SAFETY: a key of the batch.
     let row_of = |i: u64| unsafe { mem::load_readonly(args.rows.wrapping_add(i as usize)) };
     #[cfg(not(target_arch = "nvptx64"))]
     if crate::native::is_here() {
         let fetch = |i: u32| {
-            let words = accumulators.of(first + u64::from(row_of(i.into())));
+            let words = words_of(row_of(i.into()));
             gpumap_simt::native::prefetch(words);
             words
         };
@@ -519,7 +533,7 @@ unsafe fn aggregate(args: &RowAggregateArgs) {
         let peers = warp::warp_match_any_32(LaneMask::FULL, row);
         let tree = Tree::of(peers);
         let sends = row != NO_ROW && LaneMask::below(warp::lane_id()).bits() & peers.bits() == 0;
-        let words = accumulators.of(first + u64::from(row));
+        let words = words_of(row);
         let mut word = 0;
         while word < accumulators.used {
             let aggregate = accumulators.aggregate(word);

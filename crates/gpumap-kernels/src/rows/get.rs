@@ -3,8 +3,8 @@
 use gpumap_simt::{U64x2, kernel, kernel_args, mem, thread};
 
 use super::key::{Hash, Unit};
-use super::slot::{NO_ROW, RowSlot};
-use super::view::{BUCKET_SLOTS, RowView};
+use super::slot::NO_ROW;
+use super::view::{BUCKET_SLOTS, Found, RowView};
 use crate::count::add_block_sum;
 
 kernel_args! {
@@ -24,14 +24,6 @@ kernel_args! {
     }
 }
 
-/// The slot of a key, and its row. A claim is no row: the insert that made it has not ended.
-#[derive(Clone, Copy)]
-pub(super) struct Found {
-    pub at: u32,
-    /// Or [`NO_ROW`]: then there is no slot either.
-    pub row: u32,
-}
-
 /// Finds a key.
 ///
 /// # Safety
@@ -39,29 +31,10 @@ pub(super) struct Found {
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub(super) unsafe fn find<U: Unit>(view: &RowView, key: *const U, hash: Hash) -> Found {
-    let tag = hash.tag();
-    let mut bucket = hash.home(view.buckets);
-    // The loop ends: there is an empty slot.
-    // SAFETY: slots of the map, and rows that were committed.
-    unsafe {
-        loop {
-            let seen = view.bucket(bucket);
-            let mut left = seen.which(|slot| slot.tag() == tag && !slot.has_no_row());
-            while left != 0 {
-                let nth = left.trailing_zeros();
-                let row = seen.slot(nth).number();
-                if view.are_equal(view.key::<U>(row).cast_const(), key) {
-                    let at = bucket * BUCKET_SLOTS + nth;
-                    return Found { at, row };
-                }
-                left &= left - 1;
-            }
-            if seen.which(|slot| slot == RowSlot::EMPTY) != 0 {
-                return Found { at: 0, row: NO_ROW };
-            }
-            bucket = view.next(bucket);
-        }
-    }
+    // SAFETY: a row that was committed has a key.
+    let is_key_of = |row| unsafe { view.are_equal(view.key::<U>(row).cast_const(), key) };
+    // SAFETY: passed on.
+    unsafe { view.find(hash, is_key_of) }
 }
 
 /// Finds the key of this thread, if there is one, and natively those of all threads of the block; `serve` is told each

@@ -20,23 +20,31 @@ impl Unit for u32 {
     unsafe fn hash(key: *const Self, units: u32, seed: u64) -> u64 {
         // SAFETY: below the number of units.
         unsafe {
-            if units == 1 {
-                return KeyHash::new(mem::load_readonly(key), seed).bits();
-            }
-            let mut hash = seed;
-            let mut i = 0;
-            while i < units {
-                let low = mem::load_readonly(key.wrapping_add(i as usize));
-                let mut high = 0;
-                if i + 1 < units {
-                    high = mem::load_readonly(key.wrapping_add(i as usize + 1));
-                }
-                hash = mix64(hash ^ (high as u64) << 32 ^ low as u64);
-                i += 2;
-            }
-            hash
+            hash_words(units, seed, |i| {
+                mem::load_readonly(key.wrapping_add(i as usize))
+            })
         }
     }
+}
+
+/// The hash of a key of so many words.
+#[inline(always)]
+pub fn hash_words(words: u32, seed: u64, word: impl Fn(u32) -> u32) -> u64 {
+    if words == 1 {
+        return KeyHash::new(word(0), seed).bits();
+    }
+    let mut hash = seed;
+    let mut i = 0;
+    while i < words {
+        let low = word(i);
+        let mut high = 0;
+        if i + 1 < words {
+            high = word(i + 1);
+        }
+        hash = mix64(hash ^ (high as u64) << 32 ^ low as u64);
+        i += 2;
+    }
+    hash
 }
 
 impl Unit for u64 {

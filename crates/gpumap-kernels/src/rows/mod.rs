@@ -13,6 +13,7 @@
 //! | `upkeep` | slots made anew from rows, claims taken back, bits and rows counted |
 //! | `aggregate` | sums and other aggregates of columns by row |
 //! | `join` | pairs of places with equal keys |
+//! | `row_ref` | a map as an argument of a user's kernels |
 //!
 //! A slot has 8 bytes: 32 bits of the key's hash and 32 of its row. The key itself lies in an array, at its row, and is
 //! compared there. So keys of any width, and of any bit pattern, are stored by an exchange of 8 bytes.
@@ -35,34 +36,52 @@
 //! - The key of a slot never changes, only the place that claims it, which falls.
 //! - There is always an empty slot: so every walk ends.
 
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod aggregate;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod claim;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod commit;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod get;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod join;
 mod key;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod remove;
+mod row_ref;
 mod slot;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod upkeep;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod values;
 mod view;
 
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use aggregate::{
     Accumulators, Aggregate, Number, Operation, RowAggregateArgs, RowClearArgs, RowFinishArgs,
     RowFoldArgs,
 };
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use claim::RowClaimArgs;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use commit::RowCommitArgs;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use get::RowGetArgs;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use join::{
     JoinCountArgs, JoinPlaceArgs, JoinProbe, JoinTicketsArgs, JoinWriteArgs, SHARE, STRIP,
 };
 pub use key::{Hash, Unit};
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use remove::{Removed, RowCompactArgs, RowRemoveArgs};
+pub use row_ref::RowRef;
 pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, NO_SLOT, RowSlot};
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use upkeep::{RowCountBitsArgs, RowRebuildArgs, RowReleaseArgs, RowTellArgs};
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use values::{NEW_ROWS, OTHER_ROWS, RowGatherArgs, RowUpdateArgs};
-pub use view::{BUCKET_BYTES, BUCKET_SLOTS, RowView};
+pub use view::{BUCKET_BYTES, BUCKET_SLOTS, Found, RowView};
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use aggregate::{ROW_AGGREGATE, ROW_CLEAR, ROW_FINISH, ROW_FOLD};

@@ -6,7 +6,7 @@ use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::{layout, mem};
 
 use super::key::{Hash, Unit, are_equal};
-use super::slot::RowSlot;
+use super::slot::{NO_ROW, RowSlot};
 
 /// Slots of a bucket: a sector of 32 bytes, which is what a GPU loads from memory at least.
 pub const BUCKET_SLOTS: u32 = 4;
@@ -142,6 +142,36 @@ impl RowView {
         }
     }
 
+    /// Finds the key that has this hash, if `is_key_of` says so of its row.
+    ///
+    /// # Safety
+    /// The view is of a live map, to which nothing is committed during the launch.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn find(&self, hash: Hash, is_key_of: impl Fn(u32) -> bool) -> Found {
+        let tag = hash.tag();
+        let mut bucket = hash.home(self.buckets);
+        // The loop ends: there is an empty slot.
+        loop {
+            // SAFETY: slots of the map.
+            let seen = unsafe { self.bucket(bucket) };
+            let mut left = seen.which(|slot| slot.tag() == tag && !slot.has_no_row());
+            while left != 0 {
+                let nth = left.trailing_zeros();
+                let row = seen.slot(nth).number();
+                if is_key_of(row) {
+                    let at = bucket * BUCKET_SLOTS + nth;
+                    return Found { at, row };
+                }
+                left &= left - 1;
+            }
+            if seen.which(|slot| slot == RowSlot::EMPTY) != 0 {
+                return Found { at: 0, row: NO_ROW };
+            }
+            bucket = self.next(bucket);
+        }
+    }
+
     /// The bucket that comes next in a walk.
     #[inline(always)]
     pub fn next(&self, bucket: u32) -> u32 {
@@ -167,6 +197,15 @@ impl RowView {
             i += 1;
         }
     }
+}
+
+/// The slot of a key, and its row. A claim is no row: the insert that made it has not ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// The slot.
+    pub at: u32,
+    /// Or [`NO_ROW`]: then there is no slot either.
+    pub row: u32,
 }
 
 /// What the slots of a bucket held.

@@ -34,6 +34,29 @@ fn round_trips() {
     });
 }
 
+/// Large copies go through stages, whose counters are memory of the device.
+#[test]
+fn what_copies_is_given_up_with_the_last_stream() {
+    on_every_device(|device| {
+        // Counted from nothing.
+        let device = device.with_memory_budget(1 << 30);
+        let streams = [(); 2].map(|()| Stream::new(&device).unwrap());
+        let host = numbers(1 << 16);
+        let mut there = streams
+            .each_ref()
+            .map(|stream| Buffer::from_slice(stream, &host).unwrap());
+        let before = device.allocated_bytes();
+        for buffer in &mut there {
+            assert!(buffer.to_vec().unwrap() == host);
+            // The stages of the first stream serve the other one.
+            buffer.copy_from_slice(&host).unwrap();
+        }
+        assert_eq!(device.allocated_bytes(), before);
+        drop((there, streams));
+        assert_eq!(device.allocated_bytes(), 0);
+    });
+}
+
 #[test]
 fn zero_length() {
     on_every_device(|device| {

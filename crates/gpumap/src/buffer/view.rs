@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::{Bound, RangeBounds};
 
 use bytemuck::Pod;
@@ -11,6 +12,7 @@ use super::{Buffer, PinnedBuffer};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::memory::host_vec;
+use crate::scratch::{Arrays, Link, bytes_of_places, places_of};
 use crate::stream::Stream;
 
 /// Elements of a [`Buffer`](super::Buffer), to read.
@@ -168,12 +170,7 @@ impl<'a, T: Pod> BufferView<'a, T> {
     /// [`Error::OutOfMemory`] of the host, or [`Error::Driver`].
     pub fn to_vec(&self) -> Result<Vec<T>> {
         let mut vec = host_vec::<T>(self.len)?;
-        // SAFETY: the vector has room for `len` elements, and is not used until the wait.
-        unsafe {
-            self.stream
-                .download(vec.as_mut_ptr().cast(), self.ptr.cast(), self.bytes())
-        }?;
-        self.stream.synchronize()?;
+        self.read(Arrays::New, &mut vec.spare_capacity_mut()[..self.len])?;
         // SAFETY: the copy has ended, so `len` elements are written; `T` takes any bytes.
         unsafe { vec.set_len(self.len) };
         Ok(vec)
@@ -185,12 +182,15 @@ impl<'a, T: Pod> BufferView<'a, T> {
     /// [`Error::CopyLength`] for another length, or [`Error::Driver`].
     pub fn copy_to_slice(&self, target: &mut [T]) -> Result<()> {
         same_len(target.len(), self.len)?;
-        // SAFETY: both have `len` elements, and the slice is borrowed until the wait is over.
-        unsafe {
-            self.stream
-                .download(target.as_mut_ptr().cast(), self.ptr.cast(), self.bytes())
-        }?;
-        self.stream.synchronize()
+        // SAFETY: only elements are written there.
+        self.read(Arrays::Used, unsafe { places_of(target) })
+    }
+
+    /// Copies all of it to as many places of the host, and waits.
+    fn read(&self, host: Arrays, places: &mut [MaybeUninit<T>]) -> Result<()> {
+        let bytes = bytes_of_places(places);
+        // SAFETY: as many bytes of a buffer.
+        unsafe { Link::of(self.stream).download(host, [(bytes, self.ptr.cast())]) }
     }
 
     /// Queues a copy of all of it to the start of pinned host memory.
@@ -294,11 +294,9 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
     /// [`Error::CopyLength`] for another length, or [`Error::Driver`].
     pub fn copy_from_slice(&mut self, source: &[T]) -> Result<()> {
         same_len(source.len(), self.len)?;
+        let source = bytemuck::cast_slice(source);
         // SAFETY: both have `len` elements, and both are borrowed until the wait is over.
-        unsafe {
-            self.stream
-                .upload(self.ptr.cast(), source.as_ptr().cast(), self.bytes())
-        }?;
+        unsafe { Link::of(self.stream).upload(self.ptr.cast(), source) }?;
         self.stream.synchronize()
     }
 

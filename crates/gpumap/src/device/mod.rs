@@ -9,9 +9,10 @@ mod info;
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Weak};
 
 use gpumap_simt::executor::{self, Executor};
+use parking_lot::Mutex;
 
 pub use choice::{DeviceChoice, PtxChoice};
 pub(crate) use faults::Call;
@@ -24,6 +25,7 @@ pub(crate) use choice::{ordinal, variable};
 use crate::cuda::{Context, PtxText, Symbol, until_answered};
 use crate::error::{Error, Result};
 use crate::raw::CUcontext;
+use crate::scratch::{Chunking, StagePool};
 use crate::stream::Scheduler;
 use budget::Budget;
 
@@ -52,6 +54,8 @@ struct Inner {
     faults: Option<Faults>,
     /// Bytes of shared memory that a block may have; what the device has outside of tests.
     shared_memory: u32,
+    /// What takes large arrays of the host to the device and back, as long as something uses it.
+    stages: Mutex<Weak<StagePool>>,
 }
 
 #[derive(Clone)]
@@ -557,6 +561,17 @@ impl Device {
         bytes == 0 || self.has_locked(array.as_ptr().cast(), bytes)
     }
 
+    /// What takes large arrays of the host to the device and back: one for all that uses the device by handles of one origin, and
+    /// there as long as one of them keeps it.
+    pub(crate) fn stages(&self) -> Arc<StagePool> {
+        let mut known = self.inner.stages.lock();
+        known.upgrade().unwrap_or_else(|| {
+            let stages = StagePool::new(self, Chunking::of(self));
+            *known = Arc::downgrade(&stages);
+            stages
+        })
+    }
+
     pub(crate) fn kind(&self) -> &Kind {
         &self.inner.kind
     }
@@ -611,6 +626,7 @@ impl Device {
                 budget: Budget::new(u64::MAX),
                 faults: None,
                 shared_memory,
+                stages: Mutex::default(),
             }),
         }
     }
@@ -622,12 +638,14 @@ impl Device {
             budget: _,
             faults,
             shared_memory,
+            stages: _,
         } = &*self.inner;
         let mut inner = Inner {
             kind: kind.clone(),
             budget: Budget::new(u64::MAX),
             faults: faults.clone(),
             shared_memory: *shared_memory,
+            stages: Mutex::default(),
         };
         change(&mut inner);
         Self {

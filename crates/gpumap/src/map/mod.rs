@@ -366,10 +366,10 @@ impl Core {
             device: device.clone(),
             kernels,
             pair,
-            scratch: ScratchPool::with_chunking(
-                device,
-                chunking.unwrap_or_else(|| Chunking::of(device)),
-            ),
+            scratch: match chunking {
+                Some(chunking) => ScratchPool::with_chunking(device, chunking),
+                None => ScratchPool::new(device),
+            },
             state,
             table: Lock::new(table),
             wish,

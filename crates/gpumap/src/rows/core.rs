@@ -37,7 +37,7 @@ pub(crate) struct Core {
     pub key_bytes: usize,
     /// Lookups on streams, and whether a write failed half-way. Before the table: dropped first, after waiting for them.
     state: OwnState,
-    table: Lock<Table>,
+    pub(super) table: Lock<Table>,
     inserts: Lock<()>,
     /// Keys. Changes only while the table is held alone, and so do rows.
     len: AtomicUsize,
@@ -98,7 +98,7 @@ impl Core {
         self.state.alone(&self.table)
     }
 
-    fn expect_sound(&self) -> Result<()> {
+    pub(super) fn expect_sound(&self) -> Result<()> {
         poison::expect_sound(&self.state.poisoned)
     }
 

@@ -4,6 +4,7 @@ mod builder;
 mod claims;
 mod core;
 mod keys;
+mod lend;
 mod on_stream;
 mod persist;
 mod table;
@@ -15,7 +16,7 @@ use bytemuck::Pod;
 
 pub use builder::RowMapBuilder;
 pub(crate) use claims::{Claims, Told, grid};
-pub use gpumap_kernels::rows::NO_ROW;
+pub use gpumap_kernels::rows::{NO_ROW, RowRef};
 pub(crate) use keys::{Keys, StagedKeys, key_bytes};
 pub use on_stream::RowsOnStream;
 pub(crate) use table::Slots;
@@ -46,6 +47,7 @@ use crate::output::Output;
 /// | Make rows dense | [`compact`](Self::compact), [`compact_into`](Self::compact_into) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
 /// | Streams | [`on`](Self::on) |
+/// | Kernels of your own | [`launch_with`](Self::launch_with) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`row_bound`](Self::row_bound), [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`trim`](Self::trim), [`device`](Self::device) |
 ///
 /// All verbs take batches: slices, vectors or arrays of the host, which are copied to the device, or

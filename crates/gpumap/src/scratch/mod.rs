@@ -7,6 +7,7 @@
 mod batch;
 mod chunk_ranges;
 mod copy_task;
+mod link;
 mod output;
 mod pipeline;
 mod stage;
@@ -30,10 +31,10 @@ use crate::input::Source;
 use crate::memory::{Memory, bytes_of};
 use crate::stream::{Stream, launches_started};
 pub(crate) use copy_task::{Fill, Places};
+pub(crate) use link::Link;
 pub(crate) use output::{HostOutput, HostTarget, address_of};
-use pipeline::StagePool;
-pub(crate) use pipeline::{Arrays, Chunking, StagingPipeline};
-pub(crate) use stage::{Stage, places_of};
+pub(crate) use pipeline::{Arrays, Chunking, StagePool, StagingPipeline};
+pub(crate) use stage::{Stage, bytes_of_places, places_of};
 
 /// How many counters a workspace has.
 pub(crate) const COUNTERS: usize = 8;
@@ -77,14 +78,18 @@ pub(crate) struct ScratchPool {
 
 impl ScratchPool {
     pub(crate) fn new(device: &Device) -> Self {
-        Self::with_chunking(device, Chunking::of(device))
+        Self::with_stages(device, device.stages())
     }
 
     /// One that cuts arrays of the host in this way.
     pub(crate) fn with_chunking(device: &Device, chunking: Chunking) -> Self {
+        Self::with_stages(device, StagePool::new(device, chunking))
+    }
+
+    fn with_stages(device: &Device, stages: Arc<StagePool>) -> Self {
         Self {
             device: device.clone(),
-            stages: StagePool::new(device, chunking),
+            stages,
             idle: Mutex::new(Vec::new()),
         }
     }
@@ -444,26 +449,16 @@ impl Workspace {
     /// # Safety
     /// As for [`Stream::upload`].
     unsafe fn upload(&mut self, to: *mut u8, bytes: &[u8]) -> Result<()> {
-        if let Some(mut pipeline) = self.pipeline([bytes]) {
-            // Its stages have streams of their own.
-            self.wait()?;
-            // SAFETY: the caller's promise, and nothing is queued any more.
-            return unsafe { pipeline.upload(to, bytes) };
-        }
         // SAFETY: passed on.
-        unsafe { self.stream().upload(to, bytes.as_ptr(), bytes.len()) }
+        unsafe { self.link().upload(to, bytes) }
     }
 
-    /// Threads for arrays of the host; none if it is not worth it for those that the device does not
-    /// reach by itself.
-    fn pipeline<'a, T: 'a>(
-        &self,
-        arrays: impl IntoIterator<Item = &'a [T]>,
-    ) -> Option<StagingPipeline> {
-        let stages = self.stages.as_ref()?;
-        let device = self.stream.device();
-        let far = arrays.into_iter().filter(|array| !device.reaches(array));
-        stages.pipeline(far.map(size_of_val).sum())
+    /// What copies arrays of the host in the order of this call.
+    fn link(&self) -> Link<'_> {
+        Link {
+            stream: self.stream(),
+            stages: self.stages.as_ref(),
+        }
     }
 
     /// Room for `len` elements of unspecified contents in a scratch buffer, aligned to 256 bytes. The scratch buffer

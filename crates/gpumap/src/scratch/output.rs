@@ -2,10 +2,11 @@
 
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
 
 use bytemuck::Pod;
 
-use super::{Arrays, ScratchRole, Workspace, places_of};
+use super::{Arrays, ScratchRole, Workspace, bytes_of_places, places_of};
 use crate::array::ArrayMut;
 use crate::buffer::BufferViewMut;
 use crate::error::{Result, expect_room};
@@ -304,9 +305,7 @@ impl Workspace {
     ) -> Result<()> {
         vec.clear();
         let places = &mut vec.spare_capacity_mut()[..len];
-        let bytes = ptr::slice_from_raw_parts_mut(places.as_mut_ptr().cast(), size_of_val(places));
-        // SAFETY: the bytes of these places.
-        let bytes: &mut [MaybeUninit<u8>] = unsafe { &mut *bytes };
+        let bytes = bytes_of_places(places);
         // SAFETY: the scratch buffer has as many elements, by the caller.
         unsafe { self.download(Arrays::New, [(bytes, from.cast())]) }?;
         // SAFETY: the copy has ended, so `len` elements are written; `T` takes any bytes.
@@ -323,21 +322,10 @@ impl Workspace {
         host: Arrays,
         arrays: impl IntoIterator<Item = (&'a mut [MaybeUninit<u8>], *const u8)>,
     ) -> Result<()> {
-        let arrays: Vec<_> = arrays.into_iter().collect();
-        if let Some(mut pipeline) = self.pipeline(arrays.iter().map(|(to, _)| &**to)) {
-            // Its stages have streams of their own.
-            self.wait()?;
-            // SAFETY: the caller's promise, and nothing is queued any more.
-            return unsafe { pipeline.download(host, arrays) };
-        }
-        for (to, from) in arrays {
-            // SAFETY: the caller's promise; the places are not used until the wait is over.
-            unsafe {
-                self.stream()
-                    .download(to.as_mut_ptr().cast(), from, to.len())
-            }?;
-        }
-        self.wait()
+        // SAFETY: passed on.
+        unsafe { self.link().download(host, arrays) }?;
+        self.busy.store(false, Relaxed);
+        Ok(())
     }
 }
 

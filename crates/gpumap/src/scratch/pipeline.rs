@@ -35,6 +35,9 @@ pub(crate) struct Chunking {
 /// Stages of a pipeline: some are being copied to or from while others are on their way.
 const STAGES: usize = 8;
 
+/// How many there are in all: for two calls at once, since each gets less from the link then.
+const MOST: usize = 2 * STAGES;
+
 /// Bytes of a chunk of smaller batches, at least: so that these are several as well.
 const LEAST_CHUNK: usize = 256 << 10;
 
@@ -127,7 +130,7 @@ impl StagePool {
 
     /// One more, unless there are enough.
     fn another(&self) -> Option<Result<Stage>> {
-        let one_more = |made: usize| (made < STAGES).then_some(made + 1);
+        let one_more = |made: usize| (made < MOST).then_some(made + 1);
         self.made
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
             .ok()?;

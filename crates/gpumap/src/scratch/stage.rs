@@ -217,6 +217,13 @@ pub(crate) unsafe fn places_of<T>(elements: &mut [T]) -> &mut [MaybeUninit<T>] {
     unsafe { &mut *(ptr::from_mut(elements) as *mut [MaybeUninit<T>]) }
 }
 
+/// The bytes of places.
+pub(crate) fn bytes_of_places<T: Pod>(places: &mut [MaybeUninit<T>]) -> &mut [MaybeUninit<u8>] {
+    let (start, bytes) = extent(places);
+    // SAFETY: the same memory, where elements are of any bytes.
+    unsafe { std::slice::from_raw_parts_mut(start.cast(), bytes) }
+}
+
 /// Where places begin, and how many bytes they have.
 fn extent<T>(places: &mut [MaybeUninit<T>]) -> (*mut u8, usize) {
     (places.as_mut_ptr().cast(), size_of_val(places))

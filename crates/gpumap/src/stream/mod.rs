@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, Timing};
 use crate::memory::HostBlock;
 use crate::raw::CUstream;
+use crate::scratch::StagePool;
 pub(crate) use graph::{Recorded, Recorder};
 use host::{HostBytes, HostQueue};
 pub(crate) use host::{Point, Scheduler};
@@ -63,6 +64,8 @@ struct Inner {
     work: Work,
     /// What other streams wait for; made when one does.
     order: OnceLock<Event>,
+    /// What takes large arrays of the host to buffers of this stream and back, once one has come.
+    stages: OnceLock<Arc<StagePool>>,
 }
 
 enum Queue {
@@ -167,6 +170,11 @@ impl Stream {
     /// The device it is a queue of.
     pub fn device(&self) -> &Device {
         &self.inner.device
+    }
+
+    /// What takes large arrays of the host to its buffers and back. Not for streams of stages, which must not keep it.
+    pub(crate) fn stages(&self) -> &Arc<StagePool> {
+        self.inner.stages.get_or_init(|| self.device().stages())
     }
 
     /// Waits until everything queued so far has ended.
@@ -378,6 +386,7 @@ impl Stream {
             queue,
             work,
             order: OnceLock::new(),
+            stages: OnceLock::new(),
         });
         if let Kind::Cuda(context) = device.kind() {
             let stream: Weak<Inner> = Arc::downgrade(&inner);

@@ -5,5 +5,6 @@ mod chained;
 mod churn;
 mod errors;
 mod room;
+mod rows;
 mod support;
 mod verbs;

@@ -75,7 +75,9 @@ const _: () =
     assert!((1 + 2 * Plan::MOST_AGGREGATES) * size_of::<Aggregate>() <= Workspace::LIST_BYTES);
 
 impl Plan {
-    /// The most copies of the accumulators, so many rows of them in all, and the fewest keys for each of these.
+    /// The most rows that have copies of their accumulators, the most copies, so many rows of them in all, and the fewest keys
+    /// for each of these.
+    const MOST_HOT: usize = 1 << 10;
     const MOST_COPIES: usize = 256;
     const MOST_COPIED: usize = 1 << 16;
     pub const KEYS_PER_COPIED: usize = 16;
@@ -208,8 +210,40 @@ pub(crate) struct Pass {
     /// What is told when all is done, behind what is accumulated.
     wanted: u32,
     copies: *mut u64,
-    copy_count: u32,
+    copied: Copied,
     groups: usize,
+}
+
+/// Which rows have copies of their accumulators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Copied {
+    /// So many, the first ones.
+    rows: usize,
+    /// A power of two.
+    count: u32,
+}
+
+impl Copied {
+    /// Those of a batch of `n` keys. The atomics of all blocks would wait for each other at the words of rows whose keys
+    /// come often; these are among the first, as keys that come often come early.
+    fn of(n: usize, groups: usize) -> Self {
+        let rows = groups.min(Plan::MOST_HOT);
+        let blocks = n.div_ceil(THREADS as usize);
+        let most = (n / Plan::KEYS_PER_COPIED).min(Plan::MOST_COPIED);
+        let most = (most / rows.max(1)).min(Plan::MOST_COPIES).min(blocks);
+        match most {
+            0 | 1 => Self { rows: 0, count: 1 },
+            _ => Self {
+                rows,
+                count: 1 << most.ilog2(),
+            },
+        }
+    }
+
+    /// Rows of all copies.
+    fn all(self) -> usize {
+        self.rows * self.count as usize
+    }
 }
 
 impl Pass {
@@ -225,13 +259,10 @@ impl Pass {
     ) -> Result<Self> {
         let aggregates = plan.aggregates(columns, targets);
         let list = scratch.stage_list(&aggregates)?;
-        let copy_count = copies(n, groups);
-        let copies = match copy_count {
-            1 => words,
-            _ => scratch.reserve(
-                ScratchRole::Tiles,
-                copy_count as usize * groups * plan.stride(),
-            )?,
+        let copied = Copied::of(n, groups);
+        let copies = match copied.all() {
+            0 => ptr::null_mut(),
+            rows => scratch.reserve(ScratchRole::Tiles, rows * plan.stride())?,
         };
         Ok(Self {
             accumulators: Accumulators {
@@ -242,7 +273,7 @@ impl Pass {
             },
             wanted: targets.len() as u32,
             copies,
-            copy_count,
+            copied,
             groups,
         })
     }
@@ -281,32 +312,34 @@ impl Pass {
     /// The groups are cleared, the columns are on the device, all with `n` numbers, and nothing else runs on the
     /// accumulators.
     pub unsafe fn run(&self, scratch: &Workspace, rows: *const u32, n: usize) -> Result<()> {
-        let copied = Accumulators {
+        let Copied {
+            rows: copied,
+            count,
+        } = self.copied;
+        let copies = Accumulators {
             words: self.copies,
             ..self.accumulators
         };
         let args = RowAggregateArgs {
-            accumulators: copied,
+            accumulators: self.accumulators,
             rows,
             n: n as u64,
-            copy_rows: self.groups as u64,
-            copies_mask: self.copy_count - 1,
+            copies: self.copies,
+            copied: copied as u32,
+            copies_mask: count - 1,
         };
-        let all = self.groups * self.copy_count as usize;
         // SAFETY: passed on; copies are the pass's own.
         unsafe {
-            if self.copy_count > 1 {
-                self.clear_rows(scratch, copied, 0, all)?;
-            }
+            self.clear_rows(scratch, copies, 0, self.copied.all())?;
             ROW_AGGREGATE.launch(scratch.stream(), grid(n), args)?;
-            if self.copy_count > 1 {
+            if copied > 0 {
                 let args = RowFoldArgs {
                     accumulators: self.accumulators,
                     copies: self.copies,
-                    count: self.copy_count,
-                    rows: self.groups as u64,
+                    count,
+                    rows: copied as u64,
                 };
-                let threads = self.groups as u64 * u64::from(warp::SIZE);
+                let threads = copied as u64 * u64::from(warp::SIZE);
                 ROW_FOLD.launch(scratch.stream(), Grid::covering(threads, THREADS), args)?;
             }
         }
@@ -333,15 +366,6 @@ impl Pass {
         // SAFETY: passed on.
         unsafe { ROW_FINISH.launch(scratch.stream(), grid(self.groups), args) }
     }
-}
-
-/// How many copies of the accumulators a batch has: a power of two. With few groups, atomics of all blocks would wait for
-/// each other at the same words.
-fn copies(n: usize, groups: usize) -> u32 {
-    let blocks = n.div_ceil(THREADS as usize);
-    let rows = (n / Plan::KEYS_PER_COPIED).min(Plan::MOST_COPIED);
-    let most = (rows / groups.max(1)).min(Plan::MOST_COPIES).min(blocks);
-    1 << most.max(1).ilog2()
 }
 
 /// Places of the caller for columns.
@@ -425,17 +449,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_groups_have_copies() {
-        for (n, groups, expected) in [
-            (0, 0, 1),
-            (100, 1, 1),
-            (1_000, 3, 4),
-            (100_000_000, 1, 256),
-            (100_000_000, 1_000, 64),
-            (100_000_000, 100_000, 1),
-            (10_000, 10_000, 1),
+    fn the_first_groups_have_copies() {
+        for (n, groups, rows, count) in [
+            (0, 0, 0, 1),
+            (100, 1, 0, 1),
+            (1_000, 3, 3, 4),
+            (100_000_000, 1, 1, 256),
+            (100_000_000, 1_000, 1_000, 64),
+            (100_000_000, 100_000, 1_024, 64),
+            (10_000, 10_000, 0, 1),
         ] {
-            assert_eq!(copies(n, groups), expected, "{n} keys, {groups} groups");
+            let expected = Copied { rows, count };
+            assert_eq!(Copied::of(n, groups), expected, "{n} keys, {groups} groups");
         }
     }
 }
