@@ -186,8 +186,10 @@ fn wide_maps_use_the_room_of_removed_keys() {
 #[test]
 fn full_row_maps_are_as_they_were() {
     fn body<K: Pod + PartialEq + std::fmt::Debug>(on: &Target) {
+        let on = &on.with_memory_budget(1 << 30);
         let builder = RowMap::<K>::builder(on.device()).capacity(CAPACITY as usize);
         let map = builder.growth(Growth::Fixed).build().unwrap();
+        let allocated = on.device().allocated_bytes();
         let store = |map: &RowMap<K>, numbers: &[u64]| {
             let mut rows = vec![0; numbers.len()];
             map.insert_into(&keys::<K>(numbers.iter().copied()), &mut rows[..])
@@ -195,10 +197,12 @@ fn full_row_maps_are_as_they_were() {
         // Few different keys, far more often than there is room for.
         let batch: Vec<u64> = (0..70 * CAPACITY).map(|i| i % 90).collect();
         assert_eq!(store(&map, &batch).unwrap(), 90);
+        map.trim();
+        assert_eq!(on.device().allocated_bytes(), allocated);
         assert_eq!(filled(1_000, |i| store(&map, &[i])), CAPACITY);
         check(&map, CAPACITY, store);
         assert_eq!((map.capacity(), map.row_bound()), (100, 100));
-        // Rows of removed keys are nobody else's before they are dense.
+        // No other key gets the rows of removed ones before they are dense.
         map.remove(&keys::<K>(10..20)).unwrap();
         assert_refused(&map, 1, |map| store(map, &[10]));
         map.compact().unwrap();
