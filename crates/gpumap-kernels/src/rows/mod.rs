@@ -13,6 +13,7 @@
 //! | `upkeep` | slots made anew from rows, claims taken back, bits and rows counted |
 //! | `aggregate` | sums and other aggregates of columns by row |
 //! | `join` | pairs of places with equal keys |
+//! | `shards` | keys and answers of maps over several devices |
 //!
 //! A slot has 8 bytes: 32 bits of the key's hash and 32 of its row. The key itself lies in an array, at its row, and is
 //! compared there. So keys of any width, and of any bit pattern, are stored by an exchange of 8 bytes.
@@ -42,6 +43,7 @@ mod get;
 mod join;
 mod key;
 mod remove;
+mod shards;
 mod slot;
 mod upkeep;
 mod values;
@@ -59,6 +61,7 @@ pub use join::{
 };
 pub use key::{Hash, Unit};
 pub use remove::{Removed, RowCompactArgs, RowRemoveArgs};
+pub use shards::{RowOwnerArgs, RowReturnArgs, RowTakeArgs, owner_hash};
 pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, NO_SLOT, RowSlot};
 pub use upkeep::{RowCountBitsArgs, RowRebuildArgs, RowReleaseArgs, RowTellArgs};
 pub use values::{NEW_ROWS, OTHER_ROWS, RowGatherArgs, RowUpdateArgs};
@@ -79,6 +82,10 @@ pub use key::hash;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use remove::{
     ROW_COMPACT_4, ROW_COMPACT_8, ROW_COMPACT_16, ROW_REMOVE_4, ROW_REMOVE_8, ROW_REMOVE_16,
+};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use shards::{
+    ROW_OWNER_4, ROW_OWNER_8, ROW_OWNER_16, ROW_RETURN, ROW_TAKE_4, ROW_TAKE_8, ROW_TAKE_16,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use upkeep::{
@@ -109,6 +116,10 @@ pub struct RowKernels {
     pub remove: &'static Kernel<RowRemoveArgs>,
     /// Keys without removed rows between them.
     pub compact: &'static Kernel<RowCompactArgs>,
+    /// Which device keys belong to.
+    pub owner: &'static Kernel<RowOwnerArgs>,
+    /// Keys in another order.
+    pub take: &'static Kernel<RowTakeArgs>,
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -133,6 +144,8 @@ static OF_4: RowKernels = RowKernels {
     rebuild: &ROW_REBUILD_4,
     remove: &ROW_REMOVE_4,
     compact: &ROW_COMPACT_4,
+    owner: &ROW_OWNER_4,
+    take: &ROW_TAKE_4,
 };
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -143,6 +156,8 @@ static OF_8: RowKernels = RowKernels {
     rebuild: &ROW_REBUILD_8,
     remove: &ROW_REMOVE_8,
     compact: &ROW_COMPACT_8,
+    owner: &ROW_OWNER_8,
+    take: &ROW_TAKE_8,
 };
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -153,4 +168,6 @@ static OF_16: RowKernels = RowKernels {
     rebuild: &ROW_REBUILD_16,
     remove: &ROW_REMOVE_16,
     compact: &ROW_COMPACT_16,
+    owner: &ROW_OWNER_16,
+    take: &ROW_TAKE_16,
 };

@@ -120,6 +120,11 @@ impl<K: Pod> RowMap<K> {
     pub fn builder(device: &Device) -> RowMapBuilder<K> {
         RowMapBuilder::new(device)
     }
+
+    /// The map without the type of its keys.
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
 }
 
 /// # Insert
