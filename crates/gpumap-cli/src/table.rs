@@ -119,26 +119,11 @@ impl PairMap<u64> for Pairing {
 
 /// A map of keys of 16 bytes, on one device.
 #[derive(Debug)]
-pub struct WidePairs {
-    map: WideMap<u128, u64>,
-    /// Pairs it may have at most. It grows to more, unlike a [`Map`] of a fixed capacity, and that is an error.
-    most: usize,
-}
+pub struct WidePairs(WideMap<u128, u64>);
 
 impl Execute<u128, u64> for WidePairs {
     fn execute<A>(&self, op: Op<'_, u128, u64, A>) -> gpumap::Result<A> {
-        let answer = self.map.execute(op)?;
-        let (len, most) = (self.map.len(), self.most);
-        if len > most {
-            return Err(gpumap::Error::Full {
-                len,
-                slots: most,
-                batch: len - most,
-                unplaced: 0,
-                partial: true,
-            });
-        }
-        Ok(answer)
+        self.0.execute(op)
     }
 }
 
@@ -149,16 +134,16 @@ impl PairMap<u128> for WidePairs {
             // The commands refuse several.
             Home::Group(group) => &group.devices()[0],
         };
-        let (capacity, most) = match room {
-            Room::Fixed(capacity) => (capacity, capacity),
-            Room::Growing { kinds } => (at_most(first, kinds), usize::MAX),
+        let builder = WideMap::builder(device);
+        let builder = match room {
+            Room::Fixed(capacity) => builder.capacity(capacity).growth(Growth::Fixed),
+            Room::Growing { kinds } => builder.capacity(at_most(first, kinds)),
         };
-        let map = WideMap::with_capacity(device, capacity)?;
-        Ok(Self { map, most })
+        builder.build().map(Self)
     }
 
     fn len(&self) -> usize {
-        self.map.len()
+        self.0.len()
     }
 
     fn stream<E>(
@@ -166,7 +151,7 @@ impl PairMap<u128> for WidePairs {
         mut visit: impl FnMut(&[u128], &[u64]) -> Result<(), E>,
     ) -> gpumap::Result<Result<(), E>> {
         let mut outcome = Ok(());
-        self.map.for_each_chunk(CHUNK, |chunk| {
+        self.0.for_each_chunk(CHUNK, |chunk| {
             // Only an error of the map ends it.
             if outcome.is_ok() {
                 outcome = visit(chunk.keys(), chunk.values());
@@ -466,6 +451,7 @@ mod tests {
             table.count(&keys),
             Err(Error::CapacityTooSmall { capacity: 10 })
         ));
+        assert_eq!(table.len(), 10);
     }
 
     #[test]

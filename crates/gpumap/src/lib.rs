@@ -122,7 +122,7 @@
 //!
 //! # Several GPUs
 //!
-//! A [`ShardedMap`] spreads its pairs over the devices of a group; [`sharded`] has what it takes to make
+//! A [`ShardedMap`] spreads its pairs over the devices of a group, and a [`ShardedRowMap`] its keys; [`sharded`] has what it takes to make
 //! one, in one process or several.
 //!
 //! # Errors
@@ -216,7 +216,7 @@ pub use map::{
 };
 pub use output::{Output, Sink};
 pub use rows::RowMap;
-pub use sharded::ShardedMap;
+pub use sharded::{ShardedMap, ShardedRowMap};
 pub use stream::Stream;
 pub use wide::{WideMap, WideMapBuilder};
 

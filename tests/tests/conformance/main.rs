@@ -22,6 +22,7 @@ mod errors;
 mod explored;
 mod facade;
 mod faults;
+mod fixed;
 mod full;
 mod get;
 mod graphs;

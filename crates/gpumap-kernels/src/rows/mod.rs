@@ -14,6 +14,7 @@
 //! | `aggregate` | sums and other aggregates of columns by row |
 //! | `join` | pairs of places with equal keys |
 //! | `row_ref` | a map as an argument of a user's kernels |
+//! | `shards` | keys and answers of maps over several devices |
 //!
 //! A slot has 8 bytes: 32 bits of the key's hash and 32 of its row. The key itself lies in an array, at its row, and is
 //! compared there. So keys of any width, and of any bit pattern, are stored by an exchange of 8 bytes.
@@ -50,6 +51,8 @@ mod key;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod remove;
 mod row_ref;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+mod shards;
 mod slot;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod upkeep;
@@ -76,6 +79,8 @@ pub use key::{Hash, Unit};
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use remove::{Removed, RowCompactArgs, RowRemoveArgs};
 pub use row_ref::RowRef;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+pub use shards::{RowOwnerArgs, RowReturnArgs, RowTakeArgs, owner_hash};
 pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, NO_SLOT, RowSlot};
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use upkeep::{RowCountBitsArgs, RowRebuildArgs, RowReleaseArgs, RowTellArgs};
@@ -98,6 +103,10 @@ pub use key::hash;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use remove::{
     ROW_COMPACT_4, ROW_COMPACT_8, ROW_COMPACT_16, ROW_REMOVE_4, ROW_REMOVE_8, ROW_REMOVE_16,
+};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use shards::{
+    ROW_OWNER_4, ROW_OWNER_8, ROW_OWNER_16, ROW_RETURN, ROW_TAKE_4, ROW_TAKE_8, ROW_TAKE_16,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use upkeep::{
@@ -128,6 +137,10 @@ pub struct RowKernels {
     pub remove: &'static Kernel<RowRemoveArgs>,
     /// Keys without removed rows between them.
     pub compact: &'static Kernel<RowCompactArgs>,
+    /// Which device keys belong to.
+    pub owner: &'static Kernel<RowOwnerArgs>,
+    /// Keys in another order.
+    pub take: &'static Kernel<RowTakeArgs>,
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -152,6 +165,8 @@ static OF_4: RowKernels = RowKernels {
     rebuild: &ROW_REBUILD_4,
     remove: &ROW_REMOVE_4,
     compact: &ROW_COMPACT_4,
+    owner: &ROW_OWNER_4,
+    take: &ROW_TAKE_4,
 };
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -162,6 +177,8 @@ static OF_8: RowKernels = RowKernels {
     rebuild: &ROW_REBUILD_8,
     remove: &ROW_REMOVE_8,
     compact: &ROW_COMPACT_8,
+    owner: &ROW_OWNER_8,
+    take: &ROW_TAKE_8,
 };
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -172,4 +189,6 @@ static OF_16: RowKernels = RowKernels {
     rebuild: &ROW_REBUILD_16,
     remove: &ROW_REMOVE_16,
     compact: &ROW_COMPACT_16,
+    owner: &ROW_OWNER_16,
+    take: &ROW_TAKE_16,
 };

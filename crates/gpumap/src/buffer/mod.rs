@@ -95,10 +95,9 @@ impl<T: Pod> Buffer<T> {
         })
     }
 
-    /// A larger one with the first `used` elements, when it can be used from other streams: for half as many again as before,
-    /// up to `most`, or if that is too few or there is no memory for it, for `least`. The caller has this one alone.
-    pub(crate) fn grown(&self, used: usize, least: usize, most: usize) -> Result<Self> {
-        let wished = (self.len + self.len / 2).min(most);
+    /// A larger one with the first `used` elements, when it can be used from other streams: for `wished`, or if that is too
+    /// few or there is no memory for it, for `least`. The caller has this one alone.
+    pub(crate) fn grown(&self, used: usize, least: usize, wished: usize) -> Result<Self> {
         if wished > least
             && let done @ (Ok(_) | Err(Error::Driver { .. })) = self.moved(used, wished)
         {

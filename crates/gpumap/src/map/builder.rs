@@ -38,6 +38,16 @@ pub enum Growth {
     Fixed,
 }
 
+impl Growth {
+    /// An error for a factor out of its range.
+    pub(crate) fn check(self) -> Result<()> {
+        match self {
+            Self::By(factor) => Setting::GrowthFactor.expect(factor, LEAST_GROWTH..=MOST_GROWTH),
+            Self::Fixed => Ok(()),
+        }
+    }
+}
+
 impl Default for Growth {
     /// Twice the capacity.
     fn default() -> Self {
@@ -222,9 +232,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     pub(super) fn check(&self) -> Result<()> {
         let wish = &self.wish;
         Setting::MaxLoadFactor.expect(wish.max_load_factor, LEAST_LOAD..=MOST_LOAD)?;
-        if let Growth::By(factor) = self.growth {
-            Setting::GrowthFactor.expect(factor, LEAST_GROWTH..=MOST_GROWTH)?;
-        }
+        self.growth.check()?;
         let submaps = wish
             .submap_slots
             .as_ref()

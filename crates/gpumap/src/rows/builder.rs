@@ -5,12 +5,12 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 
 use super::core::Core;
-use super::{RowMap, key_bytes};
+use super::{Growing, RowMap, key_bytes};
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::map::random_seed;
+use crate::map::{Growth, random_seed};
 
 /// Settings of a row map to be; made by [`RowMap::builder`].
 ///
@@ -25,6 +25,7 @@ pub struct RowMapBuilder<K> {
     device: Device,
     pub(super) capacity: usize,
     seed: Option<u64>,
+    growth: Option<Growth>,
     _key: PhantomData<fn(K)>,
 }
 
@@ -34,6 +35,7 @@ impl<K: Pod> RowMapBuilder<K> {
             device: device.clone(),
             capacity: 0,
             seed: None,
+            growth: None,
             _key: PhantomData,
         }
     }
@@ -42,6 +44,24 @@ impl<K: Pod> RowMapBuilder<K> {
     #[must_use]
     pub fn capacity(mut self, rows: usize) -> Self {
         self.capacity = rows;
+        self
+    }
+
+    /// What happens when rows do not fit. Default: there are twice as many slots, and memory for half as many rows again. A map of a
+    /// [fixed](Growth::Fixed) capacity refuses a batch that would give out more rows, as a whole. Rows of removed keys count until
+    /// [`compact`](RowMap::compact).
+    ///
+    /// ```
+    /// use gpumap::{Device, Error, Growth, RowMap};
+    /// let map = RowMap::<u64>::builder(&Device::cpu()).capacity(2).growth(Growth::Fixed).build()?;
+    /// assert_eq!(map.insert(&[7, 8, 7])?, [0, 1, 0]);
+    /// assert!(matches!(map.insert(&[8, 9]), Err(Error::Full { slots: 2, .. })));
+    /// assert_eq!(map.insert(&[8, 7])?, [1, 0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn growth(mut self, growth: Growth) -> Self {
+        self.growth = Some(growth);
         self
     }
 
@@ -56,11 +76,14 @@ impl<K: Pod> RowMapBuilder<K> {
     /// Makes the map, empty.
     ///
     /// # Errors
-    /// [`Error::CapacityOverflow`], [`Error::OutOfMemory`], [`Error::Driver`].
+    /// [`Error::Setting`] for a growth factor out of its range, [`Error::CapacityOverflow`], [`Error::OutOfMemory`],
+    /// [`Error::Driver`].
     pub fn build(self) -> Result<RowMap<K>> {
+        self.growth.map_or(Ok(()), Growth::check)?;
         let seed = self.seed.unwrap_or_else(random_seed);
+        let core = Core::new(&self.device, key_bytes::<K>(), self.capacity, seed)?;
         Ok(RowMap {
-            core: Core::new(&self.device, key_bytes::<K>(), self.capacity, seed)?,
+            core: core.growing(Growing::of(self.growth, self.capacity)),
             _key: PhantomData,
         })
     }

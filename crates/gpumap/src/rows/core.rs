@@ -15,10 +15,10 @@ pub(super) use stored::Loading;
 
 use super::claims::{Claims, Told, grid, queue_ranks};
 use super::table::{Slots, Table, expect_rows};
-use super::{Keys, StagedKeys};
+use super::{Growing, Keys, StagedKeys};
 use crate::array::Array;
 use crate::device::Device;
-use crate::error::{Result, expect_room};
+use crate::error::{Error, Result, expect_room};
 use crate::lock::Lock;
 use crate::map::{Arrays, Effect, MapState, OwnState, PendingOp};
 use crate::output::{Output, Sink};
@@ -39,6 +39,7 @@ pub(crate) struct Core {
     state: OwnState,
     pub(super) table: Lock<Table>,
     inserts: Lock<()>,
+    growing: Growing,
     /// Keys. Changes only while the table is held alone, and so do rows.
     len: AtomicUsize,
     /// Rows in use, of which some may have no key any more.
@@ -52,6 +53,7 @@ impl Core {
             scratch: ScratchPool::new(device),
             table: Lock::new(Table::new(&stream, key_bytes, rows, seed)?),
             inserts: Lock::new(()),
+            growing: Growing::default(),
             device: device.clone(),
             key_bytes,
             len: AtomicUsize::new(0),
@@ -59,6 +61,16 @@ impl Core {
             // It counts by itself.
             state: OwnState::new(device, 0, 0),
         })
+    }
+
+    /// The same map, which grows in some other way.
+    pub fn growing(self, growing: Growing) -> Self {
+        Self { growing, ..self }
+    }
+
+    /// How it grows.
+    pub fn growth(&self) -> &Growing {
+        &self.growing
     }
 
     pub fn len(&self) -> usize {
@@ -112,6 +124,17 @@ impl Core {
 
     /// Gives keys rows. Outputs are the rows and the flags of new keys. Returns how many were new.
     pub fn insert(&self, keys: Array<'_>, outputs: Arrays<'_>) -> Result<usize> {
+        self.insert_when(keys, outputs, |_, _| Ok(()))
+    }
+
+    /// The same, if what [`insert_staged`](Self::insert_staged) calls before there are new keys agrees. It is not called for a batch
+    /// without keys.
+    pub fn insert_when(
+        &self,
+        keys: Array<'_>,
+        outputs: Arrays<'_>,
+        ready: impl FnOnce(&mut Workspace, usize) -> Result<()>,
+    ) -> Result<usize> {
         let n = keys.len();
         for output in outputs.iter().flatten() {
             expect_room(n, output.len())?;
@@ -135,7 +158,7 @@ impl Core {
                     new,
                     ..Told::NOTHING
                 };
-                self.insert_staged(scratch, keys, told, |_, _| Ok(()))
+                self.insert_staged(scratch, keys, told, ready)
             });
             let new = new.map_err(|error| {
                 let of_keys = n.saturating_mul(self.key_bytes);
@@ -159,8 +182,8 @@ impl Core {
             .saturating_add(arrays)
     }
 
-    /// Gives staged keys rows. Before any of them is there, `ready` is told how many rows there will be: if it fails, the
-    /// batch is refused. Returns how many keys were new.
+    /// Gives staged keys rows. Before any of them is there, and when there is room for all, `ready` is told how many rows there
+    /// will be: if it fails, the batch is refused. Returns how many keys were new.
     pub fn insert_staged(
         &self,
         scratch: &mut Workspace,
@@ -209,9 +232,14 @@ impl Core {
         let mut table = self.or_poison(self.alone())?;
         let ready = ranked.and_then(|new| {
             let all = rows + new;
+            self.growing.expect_fits(all, len, keys.n)?;
+            let grown = match all > table.key_rows() {
+                true => Some(table.grown_keys(rows, all, self.growing.rows(table.key_rows()))?),
+                false => None,
+            };
             ready(scratch, all)?;
-            if all > table.key_rows() {
-                table.grow_keys(rows, all)?;
+            if let Some(keys) = grown {
+                table.set_keys(keys);
             }
             Ok(new)
         });
@@ -220,17 +248,26 @@ impl Core {
             Err(error) => {
                 // SAFETY: lookups wait for the lock.
                 let released = unsafe { claims.release(scratch, table.view().slots) };
-                if self.or_poison(released).is_ok() {
-                    table.undo();
-                }
-                return Err(error);
+                return Err(match (error, self.or_poison(released)) {
+                    (error @ Error::Driver { .. }, Err(_)) => error,
+                    // The map is not as it was, as the other error would say.
+                    (_, Err(of_release)) => of_release,
+                    (error, Ok(())) => {
+                        table.undo();
+                        error
+                    }
+                });
             }
         };
         // SAFETY: ranked, with room for the new keys, and the table is held alone.
         let committed = unsafe { claims.commit(scratch, table.view(), (rows, new), true, told) };
         // Of its launches one may run when the next is refused.
         let committed = scratch.or_wait(committed);
-        self.or_poison(committed.and_then(|()| scratch.wait()))?;
+        let committed = committed.and_then(|()| scratch.wait());
+        self.or_poison(committed.and_then(|()| match self.growing.is_fixed() {
+            true => table.fill_replaced(rows + new, len + new),
+            false => Ok(()),
+        }))?;
         self.set_len(len + new, rows + new);
         table.keep();
         Ok(new)
@@ -257,7 +294,10 @@ impl Core {
         drop(table);
         expect_rows(rows + absent, self.key_bytes)?;
         if absent > room {
-            self.alone()?.grow_slots(rows, len + absent)?;
+            // Also if the map is fixed: until it is known how many keys are new, which may come several times.
+            let mut table = self.alone()?;
+            let wished = self.growing.slots(table.slot_rows());
+            table.grow_slots(rows, len + absent, wished)?;
         }
         Ok(Some(absent))
     }
@@ -568,23 +608,31 @@ impl Core {
         Ok(self.len())
     }
 
-    /// Makes rows dense. Returns the row that each key had, in the order of its new one.
-    pub fn compact(&self) -> Result<Vec<u32>> {
+    /// Makes rows dense, if `ready` agrees when nothing else can fail. Returns the row that each key had, in the order of its new one.
+    pub fn compact(&self, ready: impl FnOnce() -> Result<()>) -> Result<Vec<u32>> {
         self.compact_to(|scratch, len| {
             let mut old = scratch.output(ScratchRole::FirstOutput, len)?;
             let to = old.as_mut_ptr();
-            Ok((to, move |scratch: &mut Workspace| scratch.fetch(old, len)))
+            let deliver = move |scratch: &mut Workspace| {
+                let old = scratch.fetch(old, len)?;
+                ready().map(|()| old)
+            };
+            Ok((to, deliver))
         })
     }
 
     /// The same, into memory of the caller. Returns how many rows there are.
-    pub fn compact_into(&self, old: Sink<'_, u32>) -> Result<usize> {
+    pub fn compact_into(
+        &self,
+        old: Sink<'_, u32>,
+        ready: impl FnOnce() -> Result<()>,
+    ) -> Result<usize> {
         self.compact_to(|scratch, len| {
             let mut old = scratch.host_target(ScratchRole::FirstOutput, old, len)?;
             let to = old.as_mut_ptr();
             let deliver = move |scratch: &mut Workspace| {
                 scratch.copy_to_host(old, len)?;
-                Ok(len)
+                ready().map(|()| len)
             };
             Ok((to, deliver))
         })
@@ -629,15 +677,21 @@ impl Core {
         let all = rows.saturating_add(more);
         expect_rows(all, self.key_bytes)?;
         if more > table.slot_rows() - self.used(&table) {
-            table.grow_slots(rows, len + more)?;
+            let wished = self.growing.slots(table.slot_rows());
+            table.grow_slots(rows, len + more, wished)?;
         }
-        if all > table.key_rows()
-            && let Err(error) = table.grow_keys(rows, all)
-        {
-            table.undo();
-            return Err(error);
+        if all > table.key_rows() {
+            let wished = self.growing.rows(table.key_rows());
+            match table.grown_keys(rows, all, wished) {
+                Ok(keys) => table.set_keys(keys),
+                Err(error) => {
+                    table.undo();
+                    return Err(error);
+                }
+            }
         }
         table.keep();
+        self.growing.allow(all);
         Ok(())
     }
 

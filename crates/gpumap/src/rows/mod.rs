@@ -3,6 +3,7 @@
 mod builder;
 mod claims;
 mod core;
+mod growing;
 mod keys;
 mod lend;
 mod on_stream;
@@ -17,6 +18,7 @@ use bytemuck::Pod;
 pub use builder::RowMapBuilder;
 pub(crate) use claims::{Claims, Told, grid};
 pub use gpumap_kernels::rows::{NO_ROW, RowRef};
+pub(crate) use growing::Growing;
 pub(crate) use keys::{Keys, StagedKeys, key_bytes};
 pub use on_stream::RowsOnStream;
 pub(crate) use table::Slots;
@@ -89,8 +91,8 @@ use crate::output::Output;
 /// gone or none.
 ///
 /// # Room
-/// A map grows as keys come. What there is no memory for is refused as a whole, with the map as it was. There are up to
-/// 2^31 rows, and up to 2^31 - 1 keys in a batch. The memory of removed keys and their rows is used again after `compact`.
+/// A map grows as keys come, or refuses what does not fit ([`RowMapBuilder::growth`]). What there is no memory for is refused as a
+/// whole, with the map as it was. There are up to 2^31 rows, and up to 2^31 - 1 keys in a batch. The memory of removed keys and their rows is used again after `compact`.
 ///
 /// The hash is seeded, and not cryptographic. Keys with one hash are told apart by their bits, and cost time only.
 pub struct RowMap<K: Pod> {
@@ -120,6 +122,11 @@ impl<K: Pod> RowMap<K> {
     pub fn builder(device: &Device) -> RowMapBuilder<K> {
         RowMapBuilder::new(device)
     }
+
+    /// The map without the type of its keys.
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
 }
 
 /// # Insert
@@ -127,8 +134,8 @@ impl<K: Pod> RowMap<K> {
     /// The row of each key. Keys that are absent get the next ones.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was. [`Error::WrongDevice`],
-    /// [`Error::Poisoned`], [`Error::Driver`].
+    /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`], or [`Error::Full`] if the map does not grow: it is as it was.
+    /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn insert(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<u32>> {
         let mut rows = crate::memory::host_zeroed(keys.source().len())?;
         self.insert_into(keys, &mut rows)?;
@@ -360,7 +367,7 @@ impl<K: Pod> RowMap<K> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`]: the map is as it was.
     pub fn compact(&self) -> Result<Vec<u32>> {
-        self.core.compact()
+        self.core.compact(|| Ok(()))
     }
 
     /// As [`compact`](Self::compact), with the rows that the keys had into memory of the host or of the device. Returns how
@@ -369,7 +376,7 @@ impl<K: Pod> RowMap<K> {
     /// # Errors
     /// [`Error::OutputTooSmall`] if there are fewer places than keys; else as for [`compact`](Self::compact).
     pub fn compact_into(&self, old: &mut (impl Output<u32> + ?Sized)) -> Result<usize> {
-        self.core.compact_into(old.sink())
+        self.core.compact_into(old.sink(), || Ok(()))
     }
 }
 
@@ -396,7 +403,7 @@ impl<K: Pod> RowMap<K> {
         self.core.capacity()
     }
 
-    /// Makes room for `more` rows beyond those that were given out.
+    /// Makes room for `more` rows beyond those that were given out, also in a map that does not grow by itself.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was. [`Error::Poisoned`], [`Error::Driver`].

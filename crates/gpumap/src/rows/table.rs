@@ -182,15 +182,14 @@ impl Table {
         Ok(())
     }
 
-    /// Makes slots for `least` keys, or if there is memory for twice as many as before; `rows` are in use, which may have
-    /// fewer keys. If it fails, the table is as it was. To be followed by [`keep`](Self::keep) or [`undo`](Self::undo).
-    pub fn grow_slots(&mut self, rows: usize, least: usize) -> Result<()> {
+    /// Makes slots for `least` keys, or if there is memory for `wished`; `rows` are in use, which may have fewer keys. If it fails, the table is as it was. To be followed by [`keep`](Self::keep) or [`undo`](Self::undo).
+    pub fn grow_slots(&mut self, rows: usize, least: usize, wished: usize) -> Result<()> {
         expect_rows(least, self.key_bytes)?;
         let room = self.slot_rows();
         let wished = match 2 * least <= room {
             // Most of it was tombstones, which are gone then.
             true => room,
-            false => (2 * room).min(MOST_ROWS as usize),
+            false => wished,
         };
         if wished > least
             && let done @ (Ok(()) | Err(Error::Driver { .. } | Error::Kernel(_))) =
@@ -350,6 +349,22 @@ impl Table {
         self.removed = None;
     }
 
+    /// Puts the `len` keys of `rows` rows into the slots that were replaced, and these back, if there are any with room for them. If
+    /// it fails, the table is as it was.
+    pub fn fill_replaced(&mut self, rows: usize, len: usize) -> Result<()> {
+        let Some(mut slots) = self.replaced.take_if(|slots| slots.rows() >= len) else {
+            return Ok(());
+        };
+        let filled = slots.buckets.fill_bytes(Slots::EMPTY_BYTE).and_then(|()| {
+            self.queue_rebuild(self.view_of(&slots, &self.keys), rows, self.removed())
+        });
+        let done = self.stream().synchronize();
+        filled.and(done)?;
+        slots.tombstones = 0;
+        self.slots = slots;
+        Ok(())
+    }
+
     /// Frees the slots that were replaced, if there are any.
     pub fn keep(&mut self) {
         self.replaced = None;
@@ -362,15 +377,16 @@ impl Table {
         }
     }
 
-    /// Makes room for the keys of `least` rows, or if there is memory for half as many again as before; `rows` are in
-    /// use. If it fails, the table is as it was.
-    pub fn grow_keys(&mut self, rows: usize, least: usize) -> Result<()> {
+    /// Room for the keys of `least` rows, or if there is memory for `wished`, with those of the `rows` in use.
+    pub fn grown_keys(&self, rows: usize, least: usize, wished: usize) -> Result<Buffer<u8>> {
         expect_rows(least, self.key_bytes)?;
         let of = |rows| bytes_of_each(self.key_bytes, rows);
-        self.keys = self
-            .keys
-            .grown(of(rows)?, of(least)?, of(MOST_ROWS as usize)?)?;
-        Ok(())
+        self.keys.grown(of(rows)?, of(least)?, of(wished)?)
+    }
+
+    /// Has the keys elsewhere: there are those of all rows in use.
+    pub fn set_keys(&mut self, keys: Buffer<u8>) {
+        self.keys = keys;
     }
 }
 

@@ -168,7 +168,7 @@ impl<V: Value> AnswerBuffers<'_, V> {
 }
 
 /// Sees to it that the first numbers are there.
-fn number(
+pub(super) fn number(
     stream: &Stream,
     numbers: &mut Reused<u32>,
     numbered: &mut usize,

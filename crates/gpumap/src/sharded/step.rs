@@ -29,6 +29,10 @@ pub(crate) enum Step {
         id: u64,
         call: u64,
     },
+    /// A shard of a row map is made, of keys of so many bytes.
+    NewRows {
+        key: usize,
+    },
     /// The settings of a histogram with counters on all ranks, or on one each.
     Histogram {
         distributed: bool,
@@ -46,6 +50,7 @@ pub(super) enum Call {
     Len,
     Clear,
     Reserve,
+    Compact,
 }
 
 impl Step {
@@ -64,7 +69,8 @@ impl Step {
             Self::Total => (6, 0),
             Self::New { key, value } => (7, (key as u64) << 32 | value as u64),
             Self::Histogram { distributed } => (8, u64::from(distributed)),
-            Self::Shard { id, call } => (9 + call, id),
+            Self::NewRows { key } => (9, key as u64),
+            Self::Shard { id, call } => (10 + call, id),
         };
         [code << 1, of]
     }
@@ -77,10 +83,11 @@ impl Call {
             Self::Len => 0,
             Self::Clear => 1,
             Self::Reserve => 2,
+            Self::Compact => 3,
             Self::Run {
                 kind,
                 told: [values, found],
-            } => 3 + (kind.code() << 2 | u64::from(values) << 1 | u64::from(found)),
+            } => 4 + (kind.code() << 2 | u64::from(values) << 1 | u64::from(found)),
         }
     }
 
@@ -101,7 +108,7 @@ mod tests {
 
     #[test]
     fn no_two_steps_are_told_alike() {
-        let mut calls: Vec<Call> = vec![Call::Len, Call::Clear, Call::Reserve];
+        let mut calls: Vec<Call> = vec![Call::Len, Call::Clear, Call::Reserve, Call::Compact];
         let updates = [
             Update::Replace,
             Update::Add,
@@ -131,6 +138,8 @@ mod tests {
             Step::Total,
             Step::New { key: 4, value: 8 },
             Step::New { key: 8, value: 4 },
+            Step::NewRows { key: 8 },
+            Step::NewRows { key: 12 },
             Step::Histogram { distributed: false },
             Step::Histogram { distributed: true },
         ];

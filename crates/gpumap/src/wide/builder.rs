@@ -10,8 +10,8 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::map::{Value, random_seed};
-use crate::rows::key_bytes;
+use crate::map::{Growth, Value, random_seed};
+use crate::rows::{Growing, key_bytes};
 
 /// Settings of a map to be; made by [`WideMap::builder`].
 ///
@@ -26,6 +26,7 @@ pub struct WideMapBuilder<K, V> {
     device: Device,
     pub(super) capacity: usize,
     seed: Option<u64>,
+    pub(super) growth: Option<Growth>,
     _pair: PhantomData<fn(K) -> V>,
 }
 
@@ -35,6 +36,7 @@ impl<K: Pod, V: Value> WideMapBuilder<K, V> {
             device: device.clone(),
             capacity: 0,
             seed: None,
+            growth: None,
             _pair: PhantomData,
         }
     }
@@ -43,6 +45,26 @@ impl<K: Pod, V: Value> WideMapBuilder<K, V> {
     #[must_use]
     pub fn capacity(mut self, pairs: usize) -> Self {
         self.capacity = pairs;
+        self
+    }
+
+    /// What happens when pairs do not fit. Default: there are twice as many slots, and memory for half as many pairs again. A map of a
+    /// [fixed](Growth::Fixed) capacity refuses a batch with more new keys than it has room for, as a whole; the room of removed keys
+    /// is used again.
+    ///
+    /// ```
+    /// use gpumap::{Device, Error, Growth, WideMap};
+    /// let map = WideMap::<u128, u32>::builder(&Device::cpu()).capacity(2).growth(Growth::Fixed).build()?;
+    /// assert_eq!(map.insert(&[7, 8], &[70, 80])?, 2);
+    /// assert!(matches!(map.upsert(&[8, 9], &[81, 90]), Err(Error::Full { slots: 2, .. })));
+    /// assert_eq!(map.upsert(&[8, 7], &[81, 71])?, 0); // present keys need no room
+    /// assert_eq!(map.remove(&[7])?, 1);
+    /// assert_eq!(map.upsert(&[8, 9], &[82, 90])?, 1);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn growth(mut self, growth: Growth) -> Self {
+        self.growth = Some(growth);
         self
     }
 
@@ -57,12 +79,15 @@ impl<K: Pod, V: Value> WideMapBuilder<K, V> {
     /// Makes the map, empty.
     ///
     /// # Errors
-    /// [`Error::CapacityOverflow`], [`Error::OutOfMemory`], [`Error::Driver`].
+    /// [`Error::Setting`] for a growth factor out of its range, [`Error::CapacityOverflow`], [`Error::OutOfMemory`],
+    /// [`Error::Driver`].
     pub fn build(self) -> Result<WideMap<K, V>> {
+        self.growth.map_or(Ok(()), Growth::check)?;
         let seed = self.seed.unwrap_or_else(random_seed);
+        let growing = Growing::of(self.growth, self.capacity);
         let sizes = (key_bytes::<K>(), size_of::<V>());
         Ok(WideMap {
-            core: Core::new(&self.device, sizes, self.capacity, seed)?,
+            core: Core::new(&self.device, sizes, self.capacity, seed)?.growing(growing),
             _pair: PhantomData,
         })
     }

@@ -27,7 +27,7 @@ use crate::memory::{Memory, bytes_of, host_collect, host_push, host_zeroed, reta
 use crate::output::Output;
 use crate::persist::chunk_pairs;
 use crate::poison;
-use crate::rows::{self, Keys, StagedKeys, Told, grid};
+use crate::rows::{self, Growing, Keys, StagedKeys, Told, grid};
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
 use crate::stream::Stream;
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
@@ -161,11 +161,12 @@ impl Column {
         unsafe { kernel.launch(stream, grid(n), args) }
     }
 
-    /// A larger one: for `rows` rows, or if there is memory for half as many again as before; with the values of `used`.
-    fn grown(&self, used: usize, rows: usize) -> Result<Self> {
-        let [used, least] = [used, rows].map(|rows| Self::words_for(self.value_bytes, rows));
+    /// A larger one: for `rows` rows, or if there is memory for `wished`; with the values of `used`.
+    fn grown(&self, used: usize, rows: usize, wished: usize) -> Result<Self> {
+        let [used, least, wished] =
+            [used, rows, wished].map(|rows| Self::words_for(self.value_bytes, rows));
         Ok(Self {
-            words: self.words.grown(used, least, usize::MAX)?,
+            words: self.words.grown(used, least, wished)?,
             value_bytes: self.value_bytes,
         })
     }
@@ -204,6 +205,12 @@ impl Core {
             values: Lock::new(values),
             poisoned: AtomicBool::new(false),
         })
+    }
+
+    /// The same map, which grows in some other way.
+    pub fn growing(self, growing: Growing) -> Self {
+        let rows = self.rows.growing(growing);
+        Self { rows, ..self }
     }
 
     pub fn len(&self) -> usize {
@@ -331,17 +338,30 @@ impl Core {
             new,
             ..Told::NOTHING
         };
-        let (used, mut grown) = (self.rows.rows(), None);
-        // All that may be refused comes before the keys are there.
-        let stored = self.rows.insert_staged(scratch, keys, told, |_, rows| {
-            if rows > values.rows() {
-                grown = Some(values.grown(used, rows)?);
+        let removed = self.rows.rows() - self.len();
+        let mut used = self.rows.rows();
+        let stored = match self.give_rows_to(scratch, values, keys, told) {
+            // They fit if rows of removed keys are used again.
+            Err(Error::Full { unplaced, .. }) if unplaced <= removed => {
+                self.compact(values)?;
+                used = self.rows.rows();
+                self.give_rows_to(scratch, values, keys, told)
             }
-            Ok(())
-        })?;
-        if let Some(grown) = grown {
-            *values = grown;
-        }
+            Err(Error::Full {
+                len,
+                slots,
+                batch,
+                unplaced,
+                partial,
+            }) => Err(Error::Full {
+                len,
+                slots,
+                batch,
+                unplaced: unplaced - removed,
+                partial,
+            }),
+            stored => stored,
+        }?;
         // A new key gets its first value, unless all are merged.
         let first_new = match batch.kind {
             Kind::Merge(Update::Replace) => used as u32,
@@ -384,6 +404,29 @@ impl Core {
             scratch.wait()
         })?;
         Ok(stored)
+    }
+
+    /// Gives staged keys rows, with room for their values. Returns how many were new.
+    fn give_rows_to(
+        &self,
+        scratch: &mut Workspace,
+        values: &mut Column,
+        keys: Keys,
+        told: Told,
+    ) -> Result<usize> {
+        let (used, mut grown) = (self.rows.rows(), None);
+        // All that may be refused comes before the keys are there.
+        let new = self.rows.insert_staged(scratch, keys, told, |_, rows| {
+            if rows > values.rows() {
+                let wished = self.rows.growth().rows(values.rows());
+                grown = Some(values.grown(used, rows, wished)?);
+            }
+            Ok(())
+        })?;
+        if let Some(grown) = grown {
+            *values = grown;
+        }
+        Ok(new)
     }
 
     /// Makes rows dense if a batch of `n` keys would need more memory otherwise, and at least half of it would be that of

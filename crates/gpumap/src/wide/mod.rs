@@ -73,7 +73,8 @@ use crate::output::Output;
 /// waits for all others, and takes effect at one moment: others see all of its batch or nothing.
 ///
 /// # Room
-/// A map grows as keys come. What there is no memory for is refused as a whole, with the map as it was. There are up to 2^31
+/// A map grows as keys come, or refuses what does not fit ([`WideMapBuilder::growth`]). What there is no memory for is refused as a
+/// whole, with the map as it was. There are up to 2^31
 /// pairs, and up to 2^31 - 1 keys in a batch.
 pub struct WideMap<K: Pod, V> {
     core: Core,
@@ -127,8 +128,8 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was.
-    /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`], [`Error::CapacityOverflow`], or [`Error::Full`] if the map does not grow:
+    /// it is as it was. [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn insert(
         &self,
         keys: &(impl Input<K> + ?Sized),
@@ -420,7 +421,7 @@ impl<K: Pod, V: Value> WideMap<K, V> {
         self.core.capacity()
     }
 
-    /// Makes room for `more` pairs beside those that there are.
+    /// Makes room for `more` pairs beside those that there are, also in a map that does not grow by itself.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was. [`Error::Poisoned`], [`Error::Driver`].

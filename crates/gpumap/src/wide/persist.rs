@@ -11,8 +11,9 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::error::Result;
 use crate::file::Header;
-use crate::map::{Chunk, Value};
+use crate::map::{Chunk, Growth, Value};
 use crate::persist::{self, Stored};
+use crate::rows::Growing;
 
 /// # Save and load
 impl<K: Pod + Send + Sync, V: Value> WideMap<K, V> {
@@ -63,7 +64,7 @@ impl<K: Pod + Send + Sync, V: Value> WideMapBuilder<K, V> {
     /// # Errors
     /// As for [`WideMap::load`].
     pub fn load(self, path: impl AsRef<Path>) -> Result<WideMap<K, V>> {
-        persist::load_pairs(path.as_ref(), |pairs| self.with_room_for(pairs).build())
+        self.filled(|make| persist::load_pairs(path.as_ref(), make))
     }
 
     /// As [`load`](Self::load), from anything that gives bytes, in small and large reads.
@@ -71,12 +72,21 @@ impl<K: Pod + Send + Sync, V: Value> WideMapBuilder<K, V> {
     /// # Errors
     /// As for [`WideMap::load`].
     pub fn load_from(self, reader: impl Read) -> Result<WideMap<K, V>> {
-        persist::load_from(reader, |pairs| self.with_room_for(pairs).build())
+        self.filled(|make| persist::load_from(reader, make))
     }
 
-    fn with_room_for(self, pairs: usize) -> Self {
-        let capacity = self.capacity.max(pairs);
-        self.capacity(capacity)
+    /// A map that `fill` makes, with room for as many pairs as that says, and fills. Then, if the capacity is fixed, it is what was
+    /// asked for, or as much as the pairs need.
+    fn filled(
+        mut self,
+        fill: impl FnOnce(&dyn Fn(usize) -> Result<WideMap<K, V>>) -> Result<WideMap<K, V>>,
+    ) -> Result<WideMap<K, V>> {
+        let (capacity, growth) = (self.capacity, self.growth.take());
+        growth.map_or(Ok(()), Growth::check)?;
+        let mut map = fill(&|pairs| self.clone().capacity(capacity.max(pairs)).build())?;
+        let growing = Growing::of(growth, capacity.max(map.len()));
+        map.core = map.core.growing(growing);
+        Ok(map)
     }
 }
 

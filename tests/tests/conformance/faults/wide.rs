@@ -2,7 +2,7 @@
 
 use gpumap::bytemuck::Pod;
 use gpumap::op::{self, Execute};
-use gpumap::{Merge, Result, WideMap};
+use gpumap::{Error, Growth, Merge, Result, WideMap};
 use gpumap_tests::faults::{
     Exception, try_every_call, try_every_call_but, try_every_call_of_making,
 };
@@ -16,10 +16,15 @@ fn filled<K: Pod>(on: &Target, capacity: usize, gone: u64) -> Result<WideMap<K, 
         .capacity(capacity)
         .hash_seed(1)
         .build()?;
+    fill(&map, gone)?;
+    Ok(map)
+}
+
+fn fill<K: Pod>(map: &WideMap<K, u64>, gone: u64) -> Result<()> {
     let values: Vec<u64> = (0..40 + gone).collect();
     map.insert(&keys::<K>(0..40 + gone), &values)?;
     map.remove(&keys::<K>(40..40 + gone))?;
-    Ok(map)
+    Ok(())
 }
 
 #[test]
@@ -45,6 +50,27 @@ fn wide_maps() {
                 map.merge(&more, &values, Merge::Max).map(drop)
             });
             try_every_call(on, &name("reserve"), build, |map| map.reserve(1_000));
+        }
+        // Fixed: 60 rows are as many as there are slots for, so that repeated keys want more for a moment, and those of removed keys.
+        for (room, gone) in [("fixed", 0), ("fixed, with removed keys", 20)] {
+            let build = |on: &Target| {
+                let builder = WideMap::builder(on.device()).capacity(60);
+                let map = builder.hash_seed(1).growth(Growth::Fixed).build()?;
+                fill::<K>(&map, gone)?;
+                Ok(map)
+            };
+            let fits = keys::<K>((30..60).chain(30..60).chain(30..60));
+            let name = |verb: &str| format!("wide: {verb}, {room}");
+            try_every_call(on, &name("merge"), build, |map| {
+                map.merge(&fits, &values[..90], Merge::Max).map(drop)
+            });
+            try_every_call(on, &name("refused"), build, |map| {
+                match map.insert(&keys::<K>(0..61), &values[..61]) {
+                    Err(Error::Full { partial: false, .. }) => Ok(()),
+                    Err(error) => Err(error),
+                    Ok(new) => panic!("{new} keys were stored"),
+                }
+            });
         }
         let build = |on: &Target| filled::<K>(on, 200, 10);
         try_every_call(on, "wide: merge_present", build, |map| {

@@ -60,7 +60,7 @@ pub fn keys<K: Pod>(numbers: impl IntoIterator<Item = u64>) -> Vec<K> {
 
 /// What keys come to in one batch after the other.
 #[derive(Debug, Default)]
-struct Oracle {
+pub struct Oracle {
     rows: HashMap<Vec<u8>, u32>,
     /// Of all rows that were given out, though they were removed.
     keys: Vec<Vec<u8>>,
@@ -68,7 +68,7 @@ struct Oracle {
 
 impl Oracle {
     /// The rows of a batch, and for each key whether it is new.
-    fn insert<K: Pod>(&mut self, batch: &[K]) -> (Vec<u32>, Vec<u8>) {
+    pub fn insert<K: Pod>(&mut self, batch: &[K]) -> (Vec<u32>, Vec<u8>) {
         let mut insert = |key: &K| {
             let bytes = bytes_of(key).to_vec();
             let next = self.keys.len() as u32;
@@ -81,13 +81,18 @@ impl Oracle {
         batch.iter().map(&mut insert).unzip()
     }
 
-    fn get<K: Pod>(&self, batch: &[K]) -> Vec<Option<u32>> {
+    pub fn get<K: Pod>(&self, batch: &[K]) -> Vec<Option<u32>> {
         let row = |key| self.rows.get(bytes_of(key)).copied();
         batch.iter().map(row).collect()
     }
 
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// How many keys of a batch there were.
-    fn remove<K: Pod>(&mut self, batch: &[K]) -> usize {
+    pub fn remove<K: Pod>(&mut self, batch: &[K]) -> usize {
         let removed = |key: &&K| self.rows.remove(bytes_of(*key)).is_some();
         batch.iter().filter(removed).count()
     }
@@ -100,7 +105,7 @@ impl Oracle {
     }
 
     /// The rows that keys had before they were dense.
-    fn compact(&mut self) -> Vec<u32> {
+    pub fn compact(&mut self) -> Vec<u32> {
         let old = self.present();
         let key = |&row: &u32| self.keys[row as usize].clone();
         self.keys = old.iter().map(key).collect();
@@ -109,7 +114,7 @@ impl Oracle {
     }
 
     /// Panics unless a map holds this.
-    fn assert_same<K: Pod>(&self, map: &RowMap<K>) {
+    pub fn assert_same<K: Pod>(&self, map: &RowMap<K>) {
         assert_eq!(
             (map.len(), map.is_empty(), map.row_bound()),
             (self.rows.len(), self.rows.is_empty(), self.keys.len())
@@ -144,7 +149,7 @@ impl Oracle {
 }
 
 /// Numbers of keys that repeat in several ways.
-fn patterns(n: u64) -> Vec<(&'static str, Vec<u64>)> {
+pub fn patterns(n: u64) -> Vec<(&'static str, Vec<u64>)> {
     // Of no order, and the same on every run.
     let mixed = |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     vec![

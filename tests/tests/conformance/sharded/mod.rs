@@ -10,6 +10,7 @@ mod pages;
 mod processes;
 mod reserved_keys;
 mod retain;
+mod rows;
 mod stateful;
 mod steps;
 mod transport;

@@ -175,7 +175,7 @@ impl Core {
     /// Accumulators for `groups` groups, or if there is memory for half as many again as before, with those of `len`.
     fn grown(&self, words: &Buffer<u64>, len: usize, groups: usize) -> Result<Buffer<u64>> {
         let of = |groups: usize| groups.saturating_mul(self.plan.stride());
-        words.grown(of(len), of(groups), usize::MAX)
+        words.grown(of(len), of(groups), words.len() + words.len() / 2)
     }
 
     /// The groups between two batches, as long as the guard is held.

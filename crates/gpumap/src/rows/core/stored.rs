@@ -184,6 +184,7 @@ impl<'c> Loading<'c> {
         self.table.fill_slots(rows, len, &self.removed)?;
         self.expect_one_row_each(rows)?;
         self.core.set_len(len, rows);
+        self.core.growing.allow(rows);
         Ok(())
     }
 
