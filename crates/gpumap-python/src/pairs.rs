@@ -71,6 +71,20 @@ macro_rules! of_every_map {
 /// What maps of one device have in common.
 macro_rules! of_one_device {
     ($K:ty, $V:ty) => {
+        fn made(on: &Device, origin: Origin<'_>) -> gpumap::Result<Self> {
+            match origin {
+                Origin::File(path) => Self::load(on, path),
+                Origin::New { capacity, grows } => {
+                    let builder = Self::builder(on).capacity(capacity);
+                    match grows {
+                        true => builder,
+                        false => builder.growth(Growth::Fixed),
+                    }
+                    .build()
+                }
+            }
+        }
+
         fn device(&self) -> &Device {
             self.device()
         }
@@ -87,20 +101,6 @@ macro_rules! of_one_device {
 
 impl<K: Key, V: Value> Pairs<K, V> for Map<K, V> {
     type On = Device;
-
-    fn made(on: &Device, origin: Origin<'_>) -> gpumap::Result<Self> {
-        match origin {
-            Origin::File(path) => Self::load(on, path),
-            Origin::New { capacity, grows } => {
-                let builder = Self::builder(on).capacity(capacity);
-                match grows {
-                    true => builder,
-                    false => builder.growth(Growth::Fixed),
-                }
-                .build()
-            }
-        }
-    }
 
     of_every_map!();
     of_one_device!(K, V);
@@ -177,14 +177,6 @@ impl<K: Key, V: Value> Pairs<K, V> for ShardedMap<K, V> {
 impl<K: Pod + Send + Sync, V: Value> Pairs<K, V> for WideMap<K, V> {
     type On = Device;
     const CHUNKS_ARE_OF_ONE_MOMENT: bool = true;
-
-    /// One that grows: there is no other.
-    fn made(on: &Device, origin: Origin<'_>) -> gpumap::Result<Self> {
-        match origin {
-            Origin::File(path) => Self::load(on, path),
-            Origin::New { capacity, .. } => Self::with_capacity(on, capacity),
-        }
-    }
 
     of_every_map!();
     of_one_device!(K, V);

@@ -58,6 +58,17 @@ def test_operations_beside_a_dict(device, key, width, value):
         assert map.get(probe, default=77).tolist() == [pairs.get(k.tobytes(), 77) for k in probe]
 
 
+def test_a_fixed_map_is_full(device):
+    map = gm.WideMap("u32", 3, "u32", capacity=10, device=device, grows=False)
+    there = [[i, 0, i] for i in range(10)]
+    assert map.insert(there, range(10)) == 10
+    with pytest.raises(gm.FullError):
+        map.insert([[1, 0, 1], [1, 2, 3]], [0, 0])
+    assert len(map) == map.capacity == 10
+    assert map.upsert(there, range(1, 11)) == 0
+    assert map.get(there)[0].tolist() == list(range(1, 11))
+
+
 def test_verbs(device):
     map = gm.WideMap("i64", 2, "i64", capacity=100, device=device)
     assert map.capacity >= 100

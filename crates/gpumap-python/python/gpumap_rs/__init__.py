@@ -361,7 +361,7 @@ class WideMap(_Pairs):
     ----------
     key : ``u32``, ``i32``, ``u64`` or ``i64``, or numpy's types of these
     width : how many of them a key has; keys have 4 to 64 bytes, and are arrays of shape (n, width)
-    value, capacity, device : as of :class:`Map`
+    value, capacity, device, grows : as of :class:`Map`
 
     The operations are those of :class:`Map`, with these differences:
 
@@ -370,7 +370,7 @@ class WideMap(_Pairs):
     - :meth:`retrieve_all`, :meth:`items` and :meth:`chunks` have the pairs in the order in which keys were first inserted.
     - :meth:`chunks` has the pairs of one moment. Until its iterator has ended or is gone, calls that change the map raise
       :class:`BusyError`. It has not ended with the last chunk, only when asked for one more, as a ``for`` does.
-    - The map grows always, and :meth:`shrink_to_fit` gives back only scratch memory.
+    - :meth:`shrink_to_fit` gives back only scratch memory.
 
     >>> visits = WideMap("i32", 3, "u64", device="cpu")
     >>> visits.merge([[0, 0, 0], [5, -1, 2], [0, 0, 0]], 1)
@@ -390,8 +390,9 @@ class WideMap(_Pairs):
         *,
         capacity: int = 0,
         device: str | None = None,
+        grows: bool = True,
     ) -> None:
-        self._native = _rust.Map((_name(key), width), _name(value), capacity, device, True, None)
+        self._native = _rust.Map((_name(key), width), _name(value), capacity, device, grows, None)
 
     @classmethod
     def load(
