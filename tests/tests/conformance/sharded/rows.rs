@@ -96,7 +96,7 @@ impl Oracles {
 #[test]
 fn places_are_those_of_row_maps() {
     fn body<K: Key>(on: &Group) {
-        let n = on.n(400, 100_000) as u64;
+        let n = on.n(400, 20_000) as u64;
         for (name, numbers) in patterns(n) {
             noting(name, || {
                 let map = map::<K>(on);
@@ -141,7 +141,7 @@ fn places_are_those_of_row_maps() {
 #[test]
 fn removed_keys_leave_their_rows_until_these_are_dense() {
     fn body<K: Key>(on: &Group) {
-        let n = on.n(300, 60_000) as u64;
+        let n = on.n(300, 20_000) as u64;
         let map = map::<K>(on);
         let mut oracles = Oracles::new(on.len());
         let insert = |numbers: std::ops::Range<u64>, oracles: &mut Oracles| {
@@ -184,7 +184,7 @@ fn removed_keys_leave_their_rows_until_these_are_dense() {
 #[test]
 fn batches_come_from_any_rank() {
     fn body<K: Key>(on: &Group) {
-        let n = on.n(120, 30_000) as u64;
+        let n = on.n(120, 10_000) as u64;
         let (map, ranks) = (map::<K>(on), on.len() as u64);
         let mut oracles = Oracles::new(on.len());
         for round in 0..3 {
