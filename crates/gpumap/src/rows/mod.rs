@@ -16,7 +16,8 @@ use bytemuck::Pod;
 pub use builder::RowMapBuilder;
 pub(crate) use claims::{Claims, Told, grid};
 pub use gpumap_kernels::rows::NO_ROW;
-pub(crate) use keys::{Keys, StagedKeys, key_bytes};
+pub(crate) use keys::{Keys, key_bytes};
+pub(crate) use on_stream::RowMemory;
 pub use on_stream::RowsOnStream;
 pub(crate) use table::Slots;
 

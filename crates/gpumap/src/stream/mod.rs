@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, Timing};
 use crate::memory::HostBlock;
 use crate::raw::CUstream;
-pub(crate) use graph::{Recorded, Recorder};
+pub(crate) use graph::{LaunchOn, Recorded, Recorder};
 use host::{HostBytes, HostQueue};
 pub(crate) use host::{Point, Scheduler};
 pub(crate) use launch::launches_started;

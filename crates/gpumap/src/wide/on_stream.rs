@@ -6,13 +6,12 @@ use bytemuck::Pod;
 
 use super::WideMap;
 use super::core::Core;
-use crate::buffer::BufferViewMut;
 use crate::device::Device;
 use crate::error::Result;
 use crate::map::{
-    Arrays, Batch, Call, Kind, MapState, OnStream, Outputs, PendingOp, Receiver, StreamReceiver,
-    Value, addresses,
+    Batch, MapMemory, MapState, OnStream, Outputs, Pair, Receiver, StreamReceiver, Value,
 };
+use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::Stream;
 
 /// # Streams
@@ -37,11 +36,15 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
-        OnStream::of(&self.core, Receiver::Wide, stream)
+        OnStream::of(&self.core, stream)
     }
 }
 
 impl StreamReceiver for Core {
+    fn receiver(&self) -> Receiver {
+        Receiver::Wide
+    }
+
     fn device(&self) -> &Device {
         self.device()
     }
@@ -50,32 +53,32 @@ impl StreamReceiver for Core {
         self.state()
     }
 
-    fn queues(&self, kind: Kind) -> bool {
-        Receiver::Wide.queues(kind)
+    fn scratch(&self) -> &ScratchPool {
+        self.scratch()
     }
 
-    fn queue(
-        &self,
-        stream: &Stream,
-        batch: &Batch<'_>,
-        outputs: &mut Arrays<'_>,
-    ) -> Result<Option<Arc<PendingOp>>> {
-        self.submit_get(stream, batch, addresses(outputs)).map(Some)
+    fn pair(&self) -> Pair {
+        self.pair()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
+        self.memory()
     }
 
     fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         self.run(&batch, outputs)
     }
 
-    fn dump(
+    fn write_pairs(
         &self,
-        stream: &Stream,
-        keys: &mut BufferViewMut<'_, u8>,
-        values: &mut BufferViewMut<'_, u8>,
+        scratch: &mut Workspace,
+        [keys, values]: [*mut u8; 2],
         room: usize,
-    ) -> Result<Call> {
-        stream.synchronize()?;
-        self.dump_into(keys.as_mut_ptr(), values.as_mut_ptr(), room)
-            .map(Call::Done)
+    ) -> Result<usize> {
+        self.dump_into(scratch, keys, values, room)
     }
 }

@@ -56,7 +56,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::lock::Lock;
 use crate::op::{Execute, Op, VALUES};
-use crate::stream::Stream;
+use crate::stream::{LaunchOn, Stream};
 use gate::Gate;
 use memory::Arena;
 
@@ -263,10 +263,10 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         self.order.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The same between what is queued on a stream before, and after.
-    fn order_on(&self, stream: &Stream) -> Result<()> {
+    /// The same between what is launched before, and after.
+    fn order_on(&self, on: LaunchOn<'_>) -> Result<()> {
         let order = Arc::clone(&self.order);
-        stream.then_on_cpu(move || {
+        on.then_on_cpu(move || {
             order.fetch_add(1, Ordering::AcqRel);
         })
     }

@@ -3,13 +3,13 @@
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::primitives::Predicate;
 use crate::stream::launches_started;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{ArenaMap, ChainedMap, Fault, Faults, OnStream, RowMap, WideMap};
+use crate::{ArenaMap, Call, ChainedMap, Fault, Faults, OnStream, RowMap, WideMap};
 
 type Large = [u64; 3];
 
@@ -362,6 +362,77 @@ fn a_lookup_that_is_refused_half_way_changes_nothing() {
         // Kernels that use what was freed are reported here, unless they crash.
         device.synchronize().unwrap();
     });
+}
+
+/// Sees that a lookup whose second kernel is refused returns when the first one has ended, and that what has the memory of its
+/// map alone waits until then.
+fn refused_while_the_first_kernel_runs<M: Sync, K: Pod + Send + Sync, V: Pod + Send>(
+    make: fn(&Device) -> M,
+    on: for<'m> fn(&'m M, &Stream) -> OnStream<'m, K, V>,
+    asked: &[K],
+    alone: fn(&M),
+) {
+    let faults = Faults::default();
+    let device = Device::cpu().with_faults(&faults);
+    let [stream] = streams(&device);
+    let map = make(&device);
+    let asked = Buffer::from_slice(&stream, asked).unwrap();
+    let look_up = || {
+        let (mut values, mut found) = (output::<V>(&stream, N), output::<u8>(&stream, N));
+        stream.synchronize().unwrap();
+        move |map: &M, stream: &Stream, asked: &Buffer<K>| {
+            let before = launches_started();
+            let answer = on(map, stream).get_into(asked, &mut values, &mut found);
+            (answer.map(drop), launches_started() - before)
+        }
+    };
+    look_up()(&map, &stream, &asked).0.unwrap();
+    stream.synchronize().unwrap();
+    let second = (0..20).find(|&call| {
+        let mut look_up = look_up();
+        faults.plan(call, Fault::Once);
+        let (answer, launches) = look_up(&map, &stream, &asked);
+        let is_second = faults.failed() == Some(Call::Launch) && launches == 1;
+        faults.heal();
+        answer.is_err() && is_second
+    });
+    let second = second.expect("a second kernel");
+
+    let mut look_up = look_up();
+    let (open, gate) = mpsc::channel::<()>();
+    stream
+        .then_on_cpu(move || assert!(gate.recv().is_err()))
+        .unwrap();
+    faults.plan(second, Fault::Once);
+    let ended = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (answer, launches) = look_up(&map, &stream, &asked);
+            assert!(answer.is_err() && launches == 1, "{answer:?}");
+            ended.fetch_add(1, Ordering::Relaxed);
+        });
+        let begun = Instant::now();
+        while faults.failed().is_none() && begun.elapsed() < Duration::from_secs(10) {
+            thread::yield_now();
+        }
+        scope.spawn(|| {
+            alone(&map);
+            ended.fetch_add(1, Ordering::Relaxed);
+        });
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(ended.load(Ordering::Relaxed), 0);
+        drop(open);
+    });
+    assert_eq!(ended.load(Ordering::Relaxed), 2);
+    faults.heal();
+}
+
+#[test]
+fn a_lookup_whose_second_kernel_is_refused_waits_for_the_first() {
+    let clear = |map: &WideMap<u128, u64>| map.clear().unwrap();
+    refused_while_the_first_kernel_runs(wide, WideMap::on, &wide_keys(5), clear);
+    let clear = |map: &ArenaMap<u64, Large>| map.clear().unwrap();
+    refused_while_the_first_kernel_runs(arena, ArenaMap::on, &keys(5), clear);
 }
 
 /// On the CPU itself: a stream that is held up holds up the drop of the maps, and not the calls on it.
