@@ -7,12 +7,14 @@ use bytemuck::Pod;
 use gpumap::op::{self, Execute, Op};
 use gpumap::sharded::{Rank, Shard};
 use gpumap::{
-    Buffer, Error, Graph, Input, Key, Map, Merge, OnStream, Output, Pending, Result, Value, WideMap,
+    Buffer, Error, Graph, Input, Key, Merge, OnStream, Output, Pending, Result, Value, WideMap,
 };
 use gpumap_tests::device::noting;
 use gpumap_tests::group::on_every_group;
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{Oracle, Target, key_bits, on_pairs, value, value_bits};
+
+use super::graphs::kinds::HasGraphs;
 
 /// Keys of a batch, of which every second is present at first.
 const N: u64 = 90;
@@ -403,14 +405,14 @@ fn on_stream<K: Key, V: Value>(map: &OnStream<'_, K, V>, case: Case, on: &Target
 }
 
 /// Every operation as a graph.
-fn on_graph<K: Key, V: Value>(map: &Map<K, V>, on: &Target) {
+fn on_graph<K: Key, V: Value, M: HasGraphs<K, V>>(map: &M, on: &Target) {
     let stream = on.stream();
     let graph = OnGraph(RefCell::new(map.graph(&stream)));
     // Those that store with outcomes are not captured.
     for with_outcomes in [true, false] {
         let case = Case {
             with_outcomes,
-            ..case("Map")
+            ..case(M::NAME)
         };
         into_places(&graph, case, &OnDevice(on));
     }
@@ -489,11 +491,13 @@ fn every_operation_on_every_receiver_of_one_device() {
         into_places(&Direct(arena()), case("ArenaMap"), &device);
         answering(&arena(), case("ArenaMap"));
         on_stream(&arena().on(&stream), case("ArenaMap"), on);
+        on_graph(&arena(), on);
         let wide = || WideMap::<K, V>::new(on.device()).unwrap();
         into_places(&Direct(wide()), case("WideMap"), &host);
         into_places(&Direct(wide()), case("WideMap"), &device);
         answering(&wide(), case("WideMap"));
         on_stream(&wide().on(&stream), case("WideMap"), on);
+        on_graph(&wide(), on);
     }
     on_pairs!(body: u32 => u32, u32 => u64, u64 => u32, u64 => u64);
 }
@@ -506,6 +510,7 @@ fn every_operation_on_chained_maps() {
         into_places(&Direct(map()), case("ChainedMap"), &OnDevice(on));
         answering(&map(), case("ChainedMap"));
         on_stream(&map().on(&on.stream()), case("ChainedMap"), on);
+        on_graph(&map(), on);
     }
     on_pairs!(body: u32 => u32, u64 => u64);
 }

@@ -13,7 +13,7 @@ use super::{ChainedMap, Key, Value};
 use crate::device::Device;
 use crate::error::Result;
 use crate::map::{
-    Batch, Command, MapMemory, MapState, OnStream, Outputs, Pair, Receiver, StreamReceiver,
+    Batch, Command, Graph, MapMemory, MapState, OnStream, Outputs, Pair, Receiver, StreamReceiver,
 };
 use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::{LaunchOn, Stream};
@@ -42,6 +42,38 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// ```
     pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
         OnStream::of(self, stream)
+    }
+}
+
+/// # Graphs
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+    /// Verbs that are launched together, in the order of a stream: lookups and removals as one [`Graph`], and launches with
+    /// others [one by one](Graph#launches).
+    ///
+    /// ```
+    /// use gpumap::{Buffer, ChainedMap, Device, Stream};
+    ///
+    /// let stream = Stream::new(&Device::best()?)?;
+    /// let map = ChainedMap::<u32, u32>::with_capacity(stream.device(), 100)?;
+    /// map.append(&[1, 1, 2], &[10, 11, 20])?;
+    /// let keys = Buffer::from_slice(&stream, &[1u32, 2])?;
+    /// let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+    ///
+    /// let mut graph = map.graph(&stream);
+    /// let mut next = || {
+    ///     let mut verbs = graph.record();
+    ///     verbs.get_into(&keys, &mut values, &mut found)?;
+    ///     verbs.remove(&keys)?; // the first pair of each key
+    ///     let counts = verbs.launch()?.wait()?;
+    ///     Ok::<_, gpumap::Error>((values.to_vec()?, counts[1]))
+    /// };
+    /// assert_eq!(next()?, (vec![10, 20], 2));
+    /// assert_eq!(next()?, (vec![11, 0], 1));
+    /// assert_eq!(graph.captures(), 1);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    pub fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
+        Graph::of(self, stream)
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) use command::{
     Arrays, Batch, Collect, Command, KEY_ALIGN, Kind, Outputs, Receiver, Wanted, told,
 };
 pub use graph::{Graph, Recording};
+pub(crate) use graph::{Launches, Steps};
 pub(crate) use in_flight::{MapState, OwnState};
 pub use key::{Key, Value};
 pub(crate) use launch::share_out;

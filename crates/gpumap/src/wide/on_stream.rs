@@ -9,7 +9,7 @@ use super::core::Core;
 use crate::device::Device;
 use crate::error::Result;
 use crate::map::{
-    Batch, MapMemory, MapState, OnStream, Outputs, Pair, Receiver, StreamReceiver, Value,
+    Batch, Graph, MapMemory, MapState, OnStream, Outputs, Pair, Receiver, StreamReceiver, Value,
 };
 use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::Stream;
@@ -37,6 +37,36 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// ```
     pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
         OnStream::of(&self.core, stream)
+    }
+}
+
+/// # Graphs
+impl<K: Pod, V: Value> WideMap<K, V> {
+    /// Verbs that are launched together, in the order of a stream: lookups as one [`Graph`], and launches with others
+    /// [one by one](Graph#launches).
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Stream, WideMap};
+    ///
+    /// let stream = Stream::new(&Device::best()?)?;
+    /// let map = WideMap::<[i32; 3], u32>::new(stream.device())?;
+    /// map.insert(&[[0, 0, 0], [5, -1, 2]], &[10, 20])?;
+    /// let mut keys = Buffer::zeroed(&stream, 2)?;
+    /// let mut values = Buffer::zeroed(&stream, 2)?;
+    ///
+    /// let mut graph = map.graph(&stream);
+    /// for (key, value) in [([5, -1, 2], 20), ([1, 1, 1], 7)] {
+    ///     keys.copy_from_slice(&[[0; 3], key])?;
+    ///     let mut verbs = graph.record();
+    ///     verbs.get_or_into(&keys, 7, &mut values)?;
+    ///     let _ = verbs.launch()?; // not waited for
+    ///     assert_eq!(values.to_vec()?, [10, value]);
+    /// }
+    /// assert_eq!(graph.captures(), 1);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    pub fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
+        Graph::of(&self.core, stream)
     }
 }
 

@@ -9,6 +9,7 @@ use gpumap_kernels::cells::NO_CELL;
 use gpumap_kernels::count::Counters;
 
 use super::super::command::{Batch, Command, Outputs, Receiver};
+use super::super::graph::Graph;
 use super::super::in_flight::MapState;
 use super::super::on_stream::{MapMemory, OnStream, StreamReceiver, TableMemory};
 use super::super::{Key, Pair};
@@ -43,6 +44,36 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// ```
     pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
         OnStream::of(self, stream)
+    }
+}
+
+/// # Graphs
+impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
+    /// Verbs that are launched together, in the order of a stream: lookups as one [`Graph`], and launches with others
+    /// [one by one](Graph#launches).
+    ///
+    /// ```
+    /// use gpumap::{ArenaMap, Buffer, Device, Stream};
+    ///
+    /// let stream = Stream::new(&Device::best()?)?;
+    /// let map = ArenaMap::<u32, [u32; 5]>::new(stream.device())?;
+    /// map.insert(&[1, 2], &[[10; 5], [20; 5]])?;
+    /// let mut keys = Buffer::zeroed(&stream, 2)?;
+    /// let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+    ///
+    /// let mut graph = map.graph(&stream);
+    /// for key in [0, 1] {
+    ///     keys.copy_from_slice(&[key, key + 1])?;
+    ///     let mut verbs = graph.record();
+    ///     verbs.get_into(&keys, &mut values, &mut found)?;
+    ///     let _ = verbs.launch()?; // not waited for
+    ///     assert_eq!(values.to_vec()?, [[10 * key; 5], [10 * key + 10; 5]]);
+    /// }
+    /// assert_eq!(graph.captures(), 1);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    pub fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
+        Graph::of(self, stream)
     }
 }
 

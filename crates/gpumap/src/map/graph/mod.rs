@@ -18,6 +18,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use recording::Recording;
+pub(crate) use recording::Steps;
 
 use super::command::{Command, KEY_ALIGN};
 use super::in_flight::{Completion, MapState, PendingOp};
@@ -33,7 +34,9 @@ use capture::Capture;
 /// device finds the next one there when it is done with one.
 const MOST: usize = 8;
 
-/// Several verbs of a map on a stream, launched together: made by [`Map::graph`].
+/// Several verbs of a map on a stream, launched together: made by [`Map::graph`],
+/// [`ArenaMap::graph`](crate::ArenaMap::graph), [`WideMap::graph`](crate::WideMap::graph) and
+/// [`ChainedMap::graph`](crate::ChainedMap::graph).
 ///
 /// A call of few keys costs what its calls of the driver cost, not its kernel. A graph has one such
 /// call for all of its verbs together. They are [recorded](Self::record) each time, which costs
@@ -46,7 +49,8 @@ const MOST: usize = 8;
 /// A [`Recording`] borrows the buffers of its verbs until it is launched, like the verbs of
 /// [`Map::on`]. Between launches they are yours: to be filled anew, read, passed to other verbs and
 /// other graphs, or dropped. What is queued on a buffer's stream comes before the next launch, and
-/// after the one before.
+/// after the one before. The captures of lookups of an [`ArenaMap`](crate::ArenaMap) and of a
+/// [`WideMap`](crate::WideMap) have memory of their own: 4 bytes for each key of the largest one.
 ///
 /// # Launches
 /// The verbs take effect one after the other, in the order of the stream, exactly as those of
