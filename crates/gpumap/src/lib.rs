@@ -70,8 +70,8 @@
 //! A [`Stream`] is a queue of work; a [`Buffer`] is allocated and freed in the order of one. What
 //! is queued on another must be ordered after it with [`Stream::wait_stream`] or an [`Event`].
 //! [`Map::on`] has the verbs in the order of a stream, without waiting for the device, and a [`Graph`]
-//! launches several of them by one call of the driver. Maps of other kinds have streams as well:
-//! [`OnStream`] says what they queue.
+//! launches several of them by one call of the driver. Maps of other kinds have both as well:
+//! [`OnStream`] says what they queue, and [`Graph`] what is captured.
 //!
 //! # Primitives
 //!

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | [`Map`](crate::Map), [`ArenaMap`](crate::ArenaMap), [`WideMap`](crate::WideMap), [`ChainedMap`](crate::ChainedMap), [`ShardedMap`](crate::ShardedMap) | [`execute`](Execute::execute) | when that returns |
 //! | [`OnStream`](crate::OnStream), made by `on` of all of these except [`ShardedMap`](crate::ShardedMap) | [`submit`](crate::OnStream::submit) | when the [`Pending`](crate::Pending) is done |
-//! | [`Recording`](crate::Recording), made by [`Graph::record`](crate::Graph::record) | [`add`](crate::Recording::add) | when the launch is done, in buffers |
+//! | [`Recording`](crate::Recording), made by [`Graph::record`](crate::Graph::record), of the same | [`add`](crate::Recording::add) | when the launch is done, in buffers |
 //! | [`Shard`](crate::sharded::Shard), in work of a group | [`execute`](crate::sharded::Shard::execute) with its rank | when that returns |
 //!
 //! ```
@@ -32,7 +32,7 @@
 //! Keys and values are [`Input`]s: a slice, array or vector of the host, or a [`Buffer`](crate::Buffer) of the
 //! receiver's device. There are as many values as keys, or where an operation takes an [`Operand`], one for all keys.
 //! Outputs are [`Output`]s with a place for each key at least; places after those are not written. A graph takes only
-//! buffers, a [`ShardedMap`](crate::ShardedMap) only arrays of the host.
+//! buffers, and answers in them, a [`ShardedMap`](crate::ShardedMap) only arrays of the host.
 //!
 //! # Errors
 //! | | |
@@ -160,7 +160,7 @@ impl<'a, K, V, A> Op<'a, K, V, A> {
         self.batch.check(by, self.told())?;
         if let (Answer::Each(..), [Some(_), _] | [_, Some(_)]) = (&self.answer, &self.outputs) {
             // Both `outcomes` and `each`.
-            return Err(self.batch.unsupported(" with outcomes twice", by));
+            return Err(self.batch.unsupported(" with outcomes twice", by.name()));
         }
         let mut outputs = self.outputs.iter().flatten();
         outputs.try_for_each(|output| expect_room(self.batch.keys.len(), output.len()))
@@ -549,15 +549,14 @@ fn pairs<'a, K: Pod, V: Pod>(
 #[doc(hidden)]
 pub type Table = Vec<(&'static str, Vec<(&'static str, &'static str)>)>;
 
-/// Which receiver runs which operation: for each its name, and for each receiver "yes", "no", or what it leaves out. From
-/// this the guide's table is made, and by this tests know what to expect.
+/// Which receiver runs which operation: for each its name, and for each receiver "yes" or "no". From this the guide's table
+/// is made, and by this tests know what to expect.
 #[doc(hidden)]
 pub fn table() -> Table {
     table_of(&Receiver::ALL, |batch, by| {
         let traits = batch.kind.traits();
         match batch.check(by, [traits.tells_values, traits.tells_flags]) {
             Ok(()) => "yes",
-            Err(_) if batch.check(by, [traits.tells_values, false]).is_ok() => "without outcomes",
             Err(_) => "no",
         }
     })

@@ -14,6 +14,8 @@ use gpumap_tests::group::on_every_group;
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{Oracle, Target, key_bits, on_pairs, value, value_bits};
 
+use super::graphs::kinds::HasGraphs;
+
 /// Keys of a batch, of which every second is present at first.
 const N: u64 = 90;
 
@@ -106,9 +108,9 @@ impl<K, V, R: Execute<K, V>> Counting<K, V> for Direct<R> {
 }
 
 /// A graph of one operation.
-struct OnGraph<'m, K: Key, V: Value>(RefCell<Graph<'m, K, V>>);
+struct OnGraph<'m, K, V>(RefCell<Graph<'m, K, V>>);
 
-impl<K: Key, V: Value> Counting<K, V> for OnGraph<'_, K, V> {
+impl<K, V> Counting<K, V> for OnGraph<'_, K, V> {
     fn count(&self, op: Op<'_, K, V, usize>) -> Result<usize> {
         let mut graph = self.0.borrow_mut();
         let mut recording = graph.record();
@@ -168,14 +170,16 @@ struct Case {
     receiver: &'static str,
     first: u64,
     ranks: usize,
+    /// Whether it asks which keys were stored, removed or found.
+    with_outcomes: bool,
 }
 
-/// Whether a receiver runs an operation, and with outcomes.
-fn supported(receiver: &str, operation: &str) -> [bool; 2] {
+/// Whether a receiver runs an operation.
+fn supported(receiver: &str, operation: &str) -> bool {
     let table = op::table();
     let (_, cells) = table.iter().find(|(name, _)| *name == operation).unwrap();
     let (_, cell) = cells.iter().find(|(name, _)| *name == receiver).unwrap();
-    [*cell != "no", *cell == "yes"]
+    *cell == "yes"
 }
 
 fn assert_unsupported<T>(result: Result<T>, case: Case, operation: &str) {
@@ -197,7 +201,8 @@ where
     let mut pairs = Oracle::new();
     for (round, (operation, _)) in op::table().into_iter().enumerate() {
         noting(operation, || {
-            let [runs, with_outcomes] = supported(case.receiver, operation);
+            let runs = supported(case.receiver, operation);
+            let with_outcomes = case.with_outcomes;
             let batch: Vec<(K, V)> = (0..N)
                 .map(|i| (nth_key(case.first + i), value(i * 7 + 1000 * round as u64)))
                 .collect();
@@ -275,7 +280,7 @@ fn answering<K: Key, V: Value>(on: &impl Execute<K, V>, case: Case) {
     let mut pairs = Oracle::new();
     for (round, (operation, _)) in op::table().into_iter().enumerate() {
         noting(operation, || {
-            let [runs, with_outcomes] = supported(case.receiver, operation);
+            let runs = supported(case.receiver, operation);
             let keys: Vec<K> = (0..N).map(|i| nth_key(case.first + i)).collect();
             let values: Vec<V> = (0..N).map(|i| value(i * 5 + 2000 * round as u64)).collect();
             let bits: Vec<(u64, u64)> = keys
@@ -297,7 +302,7 @@ fn answering<K: Key, V: Value>(on: &impl Execute<K, V>, case: Case) {
             let mut flags = None;
             match counting(operation, &keys, &values) {
                 Some(op) => match on.execute(op.each()) {
-                    done if with_outcomes && op_tells(operation) => flags = Some(done.unwrap()),
+                    done if runs && op_tells(operation) => flags = Some(done.unwrap()),
                     done => return assert_unsupported(done, case, operation),
                 },
                 None if operation == "get_or_insert" => {
@@ -378,6 +383,7 @@ fn case(receiver: &'static str) -> Case {
         receiver,
         first: 0,
         ranks: 1,
+        with_outcomes: true,
     }
 }
 
@@ -396,6 +402,20 @@ fn on_stream<K: Key, V: Value>(map: &OnStream<'_, K, V>, case: Case, on: &Target
     into_places(&Submitted(map), case, &OnDevice(on));
     answering(map, case);
     submitting(map, case, on);
+}
+
+/// Every operation as a graph.
+fn on_graph<K: Key, V: Value, M: HasGraphs<K, V>>(map: &M, on: &Target) {
+    let stream = on.stream();
+    let graph = OnGraph(RefCell::new(map.graph(&stream)));
+    // Those that store with outcomes are not captured.
+    for with_outcomes in [true, false] {
+        let case = Case {
+            with_outcomes,
+            ..case(M::NAME)
+        };
+        into_places(&graph, case, &OnDevice(on));
+    }
 }
 
 /// A lookup, which all queue, between changes of which some wait.
@@ -463,20 +483,21 @@ fn every_operation_on_every_receiver_of_one_device() {
         into_places(&Direct(map()), case("Map"), &host);
         into_places(&Direct(map()), case("Map"), &device);
         answering(&map(), case("Map"));
-        let (stream, one) = (on.stream(), map());
-        on_stream(&one.on(&stream), case("Map"), on);
-        let graph = OnGraph(RefCell::new(one.graph(&stream)));
-        into_places(&graph, case("Graph"), &device);
+        let stream = on.stream();
+        on_stream(&map().on(&stream), case("Map"), on);
+        on_graph(&map(), on);
         let arena = || on.arena::<K, V>(8);
         into_places(&Direct(arena()), case("ArenaMap"), &host);
         into_places(&Direct(arena()), case("ArenaMap"), &device);
         answering(&arena(), case("ArenaMap"));
         on_stream(&arena().on(&stream), case("ArenaMap"), on);
+        on_graph(&arena(), on);
         let wide = || WideMap::<K, V>::new(on.device()).unwrap();
         into_places(&Direct(wide()), case("WideMap"), &host);
         into_places(&Direct(wide()), case("WideMap"), &device);
         answering(&wide(), case("WideMap"));
         on_stream(&wide().on(&stream), case("WideMap"), on);
+        on_graph(&wide(), on);
     }
     on_pairs!(body: u32 => u32, u32 => u64, u64 => u32, u64 => u64);
 }
@@ -489,6 +510,7 @@ fn every_operation_on_chained_maps() {
         into_places(&Direct(map()), case("ChainedMap"), &OnDevice(on));
         answering(&map(), case("ChainedMap"));
         on_stream(&map().on(&on.stream()), case("ChainedMap"), on);
+        on_graph(&map(), on);
     }
     on_pairs!(body: u32 => u32, u64 => u64);
 }
@@ -575,6 +597,7 @@ fn every_operation_on_every_receiver_of_several_devices() {
                     receiver: "ShardedMap",
                     first: 1_000 * rank.index() as u64,
                     ranks: rank.ranks(),
+                    with_outcomes: true,
                 };
                 let shard =
                     Shard::<K, V>::with(rank, Some(5), |builder, share| on.set_up(builder, share))?;

@@ -220,6 +220,29 @@ impl Chains {
         self.units.as_ptr()
     }
 
+    /// What the arguments of kernels say of it: as long as this is the same, so are they.
+    pub fn sight(&self) -> Vec<u64> {
+        let ChainedView {
+            bases,
+            pool:
+                Pool {
+                    super_blocks,
+                    count,
+                    blocks_log2,
+                },
+            seed,
+            buckets,
+        } = self.view();
+        vec![
+            bases as u64,
+            super_blocks as u64,
+            u64::from(count),
+            u64::from(blocks_log2),
+            seed,
+            u64::from(buckets),
+        ]
+    }
+
     /// The map as kernels see it.
     pub fn view(&self) -> ChainedView {
         ChainedView {

@@ -71,7 +71,7 @@ use chains::Chains;
 /// | Remove | [`remove`](Self::remove), [`retain`](Self::retain), [`clear`](Self::clear) |
 /// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`chunks`](Self::chunks) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load) |
-/// | Streams, kernels | [`on`](Self::on), [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded) |
+/// | Streams, graphs, kernels | [`on`](Self::on), [`graph`](Self::graph), [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`stats`](Self::stats) |
 /// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`compact`](Self::compact), [`trim`](Self::trim) |
 ///

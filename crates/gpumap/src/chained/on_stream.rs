@@ -1,20 +1,23 @@
 //! A [`ChainedMap`] on a stream: lookups and removals are queued. What stores waits, since the host stores once more what
 //! found no slab for a moment.
 
+use std::ptr;
 use std::sync::Arc;
 
 use gpumap_kernels::chained::retrieve_all::blocks;
+use gpumap_kernels::count::Counters;
 
-use super::run::Job;
+use super::chains::Chains;
+use super::run::{Job, arguments};
 use super::{ChainedMap, Key, Value};
-use crate::buffer::BufferViewMut;
 use crate::device::Device;
-use crate::error::{Result, expect_room};
+use crate::error::Result;
 use crate::map::{
-    Arrays, Batch, Call, Effect, Kind, MapState, OnStream, Outputs, PendingOp, Receiver, Staged,
-    StreamReceiver, addresses,
+    Batch, Command, Graph, MapMemory, MapState, OnStream, Outputs, Pair, Receiver, StreamReceiver,
 };
-use crate::stream::Stream;
+use crate::scratch::{ScratchPool, Workspace};
+use crate::stream::{LaunchOn, Stream};
+use crate::sync::RwLockReadGuard;
 
 /// # Streams
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
@@ -38,11 +41,47 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
-        OnStream::of(self, Receiver::Chained, stream)
+        OnStream::of(self, stream)
+    }
+}
+
+/// # Graphs
+impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+    /// Verbs that are launched together, in the order of a stream: lookups and removals as one [`Graph`], and launches with
+    /// others [one by one](Graph#launches).
+    ///
+    /// ```
+    /// use gpumap::{Buffer, ChainedMap, Device, Stream};
+    ///
+    /// let stream = Stream::new(&Device::best()?)?;
+    /// let map = ChainedMap::<u32, u32>::with_capacity(stream.device(), 100)?;
+    /// map.append(&[1, 1, 2], &[10, 11, 20])?;
+    /// let keys = Buffer::from_slice(&stream, &[1u32, 2])?;
+    /// let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+    ///
+    /// let mut graph = map.graph(&stream);
+    /// let mut next = || {
+    ///     let mut verbs = graph.record();
+    ///     verbs.get_into(&keys, &mut values, &mut found)?;
+    ///     verbs.remove(&keys)?; // the first pair of each key
+    ///     let counts = verbs.launch()?.wait()?;
+    ///     Ok::<_, gpumap::Error>((values.to_vec()?, counts[1]))
+    /// };
+    /// assert_eq!(next()?, (vec![10, 20], 2));
+    /// assert_eq!(next()?, (vec![11, 0], 1));
+    /// assert_eq!(graph.captures(), 1);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    pub fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
+        Graph::of(self, stream)
     }
 }
 
 impl<K: Key, V: Value<Bits = K::Bits>> StreamReceiver for ChainedMap<K, V> {
+    fn receiver(&self) -> Receiver {
+        Receiver::Chained
+    }
+
     fn device(&self) -> &Device {
         &self.device
     }
@@ -51,63 +90,77 @@ impl<K: Key, V: Value<Bits = K::Bits>> StreamReceiver for ChainedMap<K, V> {
         &self.state
     }
 
-    fn queues(&self, kind: Kind) -> bool {
-        Receiver::Chained.queues(kind)
+    fn scratch(&self) -> &ScratchPool {
+        &self.scratch
     }
 
-    fn queue(
-        &self,
-        stream: &Stream,
-        batch: &Batch<'_>,
-        outputs: &mut Arrays<'_>,
-    ) -> Result<Option<Arc<PendingOp>>> {
-        let len = batch.keys.len();
-        let keys = Staged::on(stream, batch.keys)?;
-        let [values, flags] = addresses(outputs);
-        let job = Job::of_keys(keys.elements().cast(), len);
+    fn pair(&self) -> Pair {
+        Pair::of::<K, V>()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
         let chains = self.shared()?;
-        if !batch.kind.traits().removes {
-            let look_up = (self.kernels.get, Effect::Read);
-            let job = Job {
-                found: values.cast(),
-                // The codes of the two outcomes are 0 and 1.
-                outcomes: flags,
-                ..job
-            };
-            return self.submit(&chains, stream, look_up, job).map(Some);
-        }
-        if !values.is_null() {
-            // SAFETY: there is a place for each key. The kernel writes to those of present keys.
-            unsafe { stream.fill(values, 0, len * size_of::<V>()) }?;
-        }
-        let job = Job {
-            found: values.cast(),
-            flags,
-            ..job
-        };
-        let remove = (self.kernels.remove, Effect::Remove);
-        self.submit(&chains, stream, remove, job).map(Some)
+        Ok(Box::new(ChainsMemory { map: self, chains }))
     }
 
     fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         self.run(batch, outputs)
     }
 
-    fn dump(
+    fn write_pairs(
         &self,
-        stream: &Stream,
-        keys: &mut BufferViewMut<'_, u8>,
-        values: &mut BufferViewMut<'_, u8>,
+        scratch: &mut Workspace,
+        [keys, values]: [*mut u8; 2],
         room: usize,
-    ) -> Result<Call> {
-        stream.synchronize()?;
-        let to = (keys.as_mut_ptr().cast(), values.as_mut_ptr().cast());
-        let mut scratch = self.scratch.take()?;
+    ) -> Result<usize> {
         let chains = self.shared()?;
-        expect_room(self.len(), room)?;
         let all = 0..blocks(&chains.view());
-        let pairs = self.dump(&chains, all, &mut scratch, to, room)?;
-        expect_room(pairs, room)?;
-        Ok(Call::Done(pairs))
+        self.dump(&chains, all, scratch, (keys.cast(), values.cast()), room)
+    }
+}
+
+/// Chains.
+struct ChainsMemory<'m, K: Key, V: Value<Bits = K::Bits>> {
+    map: &'m ChainedMap<K, V>,
+    chains: RwLockReadGuard<'m, Chains>,
+}
+
+impl<K: Key, V: Value<Bits = K::Bits>> MapMemory for ChainsMemory<'_, K, V> {
+    fn sight(&self) -> Vec<u64> {
+        self.chains.sight()
+    }
+
+    unsafe fn launch(
+        &self,
+        on: LaunchOn<'_>,
+        command: &Command,
+        counters: Counters,
+        _: *mut u32,
+    ) -> Result<()> {
+        let kernels = self.map.kernels;
+        let job = Job::<K, V> {
+            found: command.out_values.cast(),
+            ..Job::of_keys(command.keys.cast(), command.len)
+        };
+        let (kernel, job, counters) = match command.kind.traits().removes {
+            true => {
+                let flags = command.out_flags;
+                (kernels.remove, Job { flags, ..job }, counters)
+            }
+            false => {
+                // The codes of the two outcomes are 0 and 1.
+                let outcomes = command.out_flags;
+                let nothing = Counters::of(ptr::null_mut());
+                (kernels.get, Job { outcomes, ..job }, nothing)
+            }
+        };
+        let (grid, per_warp) = self.map.share_out(command.len);
+        let args = arguments(&self.chains, job, per_warp, counters);
+        // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
+        unsafe { kernel.launch(&on, grid, args) }
     }
 }

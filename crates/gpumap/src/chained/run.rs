@@ -9,12 +9,10 @@ use gpumap_simt::kernel::{Grid, Kernel};
 use super::chains::Chains;
 use super::{ChainedMap, Key, Value};
 use crate::error::Result;
-use crate::map::{Effect, PendingOp, share_out};
+use crate::map::share_out;
 use crate::scratch::Workspace;
-use crate::stream::Stream;
 
 use std::ptr;
-use std::sync::Arc;
 
 /// A kernel that serves batches of keys of this type.
 pub(super) type BatchKernel<K> = Kernel<ChainedArgs<<K as Key>::Bits, <K as Key>::Bits>>;
@@ -78,28 +76,6 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         Ok(counts.map(|count| count as usize))
     }
 
-    /// Puts a kernel into the air that looks keys up, or removes them. The caller has the outputs of the job in the order of
-    /// the stream.
-    pub(super) fn submit(
-        &self,
-        chains: &Chains,
-        stream: &Stream,
-        (kernel, effect): (&'static BatchKernel<K>, Effect),
-        job: Job<K, V>,
-    ) -> Result<Arc<PendingOp>> {
-        let (grid, per_warp) = self.share_out(job.len);
-        self.state.submit(stream, effect, |counters| {
-            let counters = match effect {
-                Effect::Read => Counters::of(ptr::null_mut()),
-                _ => counters,
-            };
-            let args = arguments(chains, job, per_warp, counters);
-            // SAFETY: the kernel set fits the map's types; inputs are on the device, and outputs are null or as long as the
-            // batch. What frees chains, or moves pairs, waits for this call.
-            unsafe { kernel.launch(stream, grid, args) }
-        })
-    }
-
     /// Runs a kernel that changes nothing, and waits for it. The caller holds the lock of the chains.
     pub(super) fn look(
         &self,
@@ -116,7 +92,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     }
 }
 
-fn arguments<K: Key, V: Value<Bits = K::Bits>>(
+/// The arguments of a kernel that serves a batch.
+pub(super) fn arguments<K: Key, V: Value<Bits = K::Bits>>(
     chains: &Chains,
     job: Job<K, V>,
     per_warp: u32,

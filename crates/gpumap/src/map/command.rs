@@ -74,18 +74,18 @@ pub(crate) struct Traits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receiver {
     Map,
-    Graph,
     Sharded,
     Arena,
     Wide,
     Chained,
+    /// A row map, whose values are its rows. It runs what its own methods say.
+    Rows,
 }
 
 impl Receiver {
-    /// All, in the order of the guide's table.
-    pub const ALL: [Self; 6] = [
+    /// All that run [operations](crate::op), in the order of the guide's table.
+    pub const ALL: [Self; 5] = [
         Self::Map,
-        Self::Graph,
         Self::Sharded,
         Self::Arena,
         Self::Wide,
@@ -96,15 +96,15 @@ impl Receiver {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Map => "Map",
-            Self::Graph => "Graph",
             Self::Sharded => "ShardedMap",
             Self::Arena => "ArenaMap",
             Self::Wide => "WideMap",
             Self::Chained => "ChainedMap",
+            Self::Rows => "RowMap",
         }
     }
 
-    /// Those that run operations in the order of a stream.
+    /// Those that run operations in the order of a stream, or in a graph.
     pub const WITH_STREAMS: [Self; 4] = [Self::Map, Self::Arena, Self::Wide, Self::Chained];
 
     /// Whether an operation on a stream is queued, unless it may not fit. All others wait for the stream, since the host has
@@ -115,10 +115,10 @@ impl Receiver {
             // What stores takes cells from the host, which may wait for the calls in flight; what removes gives some back.
             Self::Arena => kind == Kind::Get,
             // What changes pairs is alone, and its rows are counted on the host.
-            Self::Wide => kind == Kind::Get,
+            Self::Wide | Self::Rows => kind == Kind::Get,
             // What stores may find all slabs taken for a moment, and is done once more by the host.
             Self::Chained => matches!(kind, Kind::Get | Kind::Remove | Kind::Take),
-            Self::Graph | Self::Sharded => false,
+            Self::Sharded => false,
         }
     }
 }
@@ -158,7 +158,7 @@ impl Kind {
 
     /// The table of all kinds.
     pub(crate) const fn traits(self) -> Traits {
-        use Receiver::{Arena, Chained, Graph};
+        use Receiver::{Arena, Chained};
         const READS: Traits = Traits {
             name: "",
             takes_values: false,
@@ -240,7 +240,6 @@ impl Kind {
                 name: "take",
                 is_alone: true,
                 tells_values: true,
-                lacking: &[Graph],
                 ..REMOVES
             },
             Self::TakeIds => Traits {
@@ -284,15 +283,10 @@ impl Batch<'_> {
     pub fn check(&self, by: Receiver, wanted: [bool; 2]) -> Result<()> {
         let traits = self.kind.traits();
         let [values, flags] = wanted;
-        let lacks_flags = match by {
-            // They have to be zero before the kernel, and a graph has only kernels.
-            Receiver::Graph => traits.stores,
-            _ => false,
-        };
         let form = match by {
             _ if traits.lacking.contains(&by) => "",
             _ if values && !traits.tells_values => " with values",
-            _ if flags && (lacks_flags || !traits.tells_flags) => " with outcomes",
+            _ if flags && !traits.tells_flags => " with outcomes",
             Receiver::Arena | Receiver::Chained if self.default != 0 => " with a default",
             _ => {
                 return match &self.values {
@@ -303,15 +297,15 @@ impl Batch<'_> {
                 };
             }
         };
-        Err(self.unsupported(form, by))
+        Err(self.unsupported(form, by.name()))
     }
 
-    /// That the receiver does not run it in a form.
-    pub fn unsupported(&self, form: &'static str, by: Receiver) -> Error {
+    /// That a receiver does not run it in a form.
+    pub fn unsupported(&self, form: &'static str, receiver: &'static str) -> Error {
         Error::Unsupported {
             operation: self.kind.traits().name,
             form,
-            receiver: by.name(),
+            receiver,
         }
     }
 }
@@ -492,7 +486,30 @@ unsafe impl Send for Command {}
 // SAFETY: as above.
 unsafe impl Sync for Command {}
 
+/// What the addresses of keys are multiples of, for kernels to load them.
+pub(crate) const KEY_ALIGN: usize = size_of::<u32>();
+
 impl Command {
+    /// An operation with answers at these places. Where its batch is, is still to be said.
+    pub fn of_batch(batch: &Batch<'_>, pair: Pair, [out_values, out_flags]: [*mut u8; 2]) -> Self {
+        Self {
+            value: batch.values.same(),
+            default: batch.default,
+            out_values,
+            out_flags,
+            ..Self::of(batch.kind, pair, batch.keys.len())
+        }
+    }
+
+    /// A dump of up to `room` pairs to keys and values.
+    pub fn of_dump(pair: Pair, [keys, values]: [*mut u8; 2], room: usize) -> Self {
+        Self {
+            keys,
+            values,
+            ..Self::of(Kind::Dump, pair, room)
+        }
+    }
+
     /// Where its batch is, is still to be said.
     pub fn of(kind: Kind, pair: Pair, len: usize) -> Self {
         Self {
@@ -520,7 +537,7 @@ impl Command {
     }
 
     /// The same, also in bins, if it has been sorted into these.
-    pub fn sorted(self, into: Option<&Binned>) -> Self {
+    pub(super) fn sorted(self, into: Option<&Binned>) -> Self {
         let bins = into.map(Binned::bins).or(self.bins);
         Self { bins, ..self }
     }
@@ -576,6 +593,17 @@ impl Command {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.len == 0 && self.kind != Kind::Dump
+    }
+
+    /// The bytes that have to be zero before its kernels, which write there for some keys only: where they begin, and how
+    /// many they are.
+    pub fn zeroed(&self) -> Option<(*mut u8, usize)> {
+        let (at, bytes) = match self.kind {
+            Kind::Take => (self.out_values, self.pair.value),
+            kind if kind.traits().stores => (self.out_flags, 1),
+            _ => return None,
+        };
+        (!at.is_null()).then_some((at, self.len * bytes))
     }
 
     /// How many pairs it stores at most.

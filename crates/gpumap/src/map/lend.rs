@@ -166,7 +166,7 @@ impl Core {
     ) -> Result<(RwLockReadGuard<'_, Table>, Reservation<'_>)> {
         {
             let table = self.table.read();
-            if let Some(reservation) = self.reserve_pairs(pairs) {
+            if let Some(reservation) = self.state.reserve_pairs(pairs) {
                 return Ok((table, reservation));
             }
         }

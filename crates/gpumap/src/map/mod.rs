@@ -58,14 +58,17 @@ pub use builder::{DEFAULT_MAX_LOAD_FACTOR, Growth, MapBuilder};
 pub(crate) use builder::{encoding_of, random_seed};
 pub(crate) use bulk::{Arrival, Grains, InBins, SendKernels, collect};
 pub use chunks::{Chunk, Chunks};
-pub(crate) use command::{Arrays, Batch, Collect, Kind, Outputs, Receiver, Wanted, told};
+pub(crate) use command::{
+    Arrays, Batch, Collect, Command, KEY_ALIGN, Kind, Outputs, Receiver, Wanted, told,
+};
 pub use graph::{Graph, Recording};
-pub(crate) use in_flight::{Effect, MapState, OwnState, PendingOp};
+pub(crate) use graph::{Launches, Steps};
+pub(crate) use in_flight::{MapState, OwnState};
 pub use key::{Key, Value};
 pub(crate) use launch::share_out;
 pub use merge::{Merge, Number};
 pub use on_stream::OnStream;
-pub(crate) use on_stream::{Call, Queue, Staged, StreamReceiver, addresses};
+pub(crate) use on_stream::{MapMemory, Queue, StreamReceiver};
 pub(crate) use operand::Operands;
 pub use operand::{ForAll, ForEach, Operand, Values};
 pub use pending::Pending;
@@ -200,9 +203,9 @@ struct Config {
 /// How many bytes the keys and the values of a map have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
-    /// 4 or 8.
+    /// 4 or 8; more in maps with wide keys.
     pub key: usize,
-    /// 0, 4 or 8.
+    /// 0, 4 or 8; more in arenas.
     pub value: usize,
 }
 

@@ -218,15 +218,26 @@ impl<K: Key, V: Value> Map<K, V> {
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
         let mut scratch = self.core.scratch.take()?;
-        scratch.copy_pairs_to_host(keys, values, self.len(), |scratch, (keys, values), room| {
-            let table = self.core.table.read();
-            let dump = Dump::of(&table, order, keys, values, room)?;
-            self.core.dump(&dump, scratch)
+        scratch.copy_pairs_to_host(keys, values, self.len(), |scratch, to, room| {
+            self.core.write_pairs(order, scratch, to, room)
         })
     }
 }
 
 impl Core {
+    /// Writes up to `room` pairs, waits, and returns how many there are.
+    pub(super) fn write_pairs<K, V>(
+        &self,
+        order: Order,
+        scratch: &mut Workspace,
+        (keys, values): (*mut K, *mut V),
+        room: usize,
+    ) -> Result<usize> {
+        let table = self.table.read();
+        let dump = Dump::of(&table, order, keys, values, room)?;
+        self.dump(&dump, scratch)
+    }
+
     /// Writes the pairs, waits, and returns how many there are, also if there is room for fewer. The
     /// caller holds the lock of the table.
     pub(super) fn dump(&self, dump: &Dump, scratch: &mut Workspace) -> Result<usize> {

@@ -5,19 +5,15 @@
 //! stored; the kernel, sorted first where that pays; counts, and outputs to where the caller wants them.
 
 use std::ptr;
-use std::sync::Arc;
 
 use super::Core;
 use super::command::{Arrays, Batch, Collect, Command, Kind, Outputs};
-use super::in_flight::PendingOp;
 use super::launch::Notes;
 use super::operand::Operands;
 use super::table::Table;
 use crate::array::Array;
 use crate::error::Result;
-use crate::occupancy::Reservation;
 use crate::scratch::{HostTarget, ScratchRole, Workspace, address_of};
-use crate::stream::Stream;
 
 /// Bytes that outputs are a multiple of.
 const WORD: usize = size_of::<u64>();
@@ -267,33 +263,6 @@ impl Core {
         // the lock until this has ended.
         unsafe { self.launch(table, scratch.stream(), &command, Notes::NONE) }?;
         scratch.wait()
-    }
-
-    /// Room for so many pairs beside other calls, if there is.
-    pub(super) fn reserve_pairs(&self, pairs: usize) -> Option<Reservation<'_>> {
-        self.state.occupancy.reserve_pairs(pairs).or_else(|| {
-            // A call that has ended meanwhile may have stored less than it reserved.
-            self.state.retire_ended();
-            self.state.occupancy.reserve_pairs(pairs)
-        })
-    }
-
-    /// Puts a command into the air. The caller has made the table its own, or shares it, and has been
-    /// promised room for what it stores.
-    ///
-    /// # Safety
-    /// As for [`launch`](Self::launch).
-    pub(super) unsafe fn submit(
-        &self,
-        table: &Table,
-        stream: &Stream,
-        command: &Command,
-    ) -> Result<Arc<PendingOp>> {
-        self.expect_sound()?;
-        self.state.submit(stream, command.effect(), |counters| {
-            // SAFETY: passed on. A call that frees or replaces the table first waits for all pending calls.
-            unsafe { self.launch(table, stream, command, Notes::of(counters)) }
-        })
     }
 
     /// Room for the answers to `len` keys, and the command that has its addresses; where its batch is, is still to be said.

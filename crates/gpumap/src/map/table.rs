@@ -41,19 +41,6 @@ pub(super) struct Table {
     marked: AtomicBool,
 }
 
-/// What the arguments of a kernel say of a table: as long as this is the same, so are they.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sight {
-    directory: usize,
-    chunk_ends: usize,
-    reserved: usize,
-    submaps: usize,
-    page_log2: u32,
-    chunks: u64,
-    seed: u64,
-    marked: bool,
-}
-
 /// New slabs, all empty.
 fn empty_slabs(stream: &Stream, slabs: usize) -> Result<Arc<Buffer<Slab>>> {
     let mut slabs = Buffer::<Slab>::unwritten(stream, slabs)?;
@@ -220,18 +207,18 @@ impl Table {
         view
     }
 
-    /// What kernels get of it now.
-    pub fn sight(&self) -> Sight {
-        Sight {
-            directory: self.directory.as_ptr().addr(),
-            chunk_ends: self.chunk_ends.as_ptr().addr(),
-            reserved: self.reserved.as_ptr().addr(),
-            submaps: self.submaps.len(),
-            page_log2: self.shape.page_log2,
-            chunks: self.chunks,
-            seed: self.seed,
-            marked: self.is_marked(),
-        }
+    /// What the arguments of kernels say of it: as long as this is the same, so are they.
+    pub fn sight(&self) -> Vec<u64> {
+        vec![
+            self.directory.as_ptr() as u64,
+            self.chunk_ends.as_ptr() as u64,
+            self.reserved.as_ptr() as u64,
+            self.submaps.len() as u64,
+            u64::from(self.shape.page_log2),
+            self.chunks,
+            self.seed,
+            u64::from(self.is_marked()),
+        ]
     }
 
     /// Whether the marks of its slabs hold.

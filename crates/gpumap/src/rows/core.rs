@@ -10,22 +10,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpumap_kernels::rows::{RowGetArgs, RowRemoveArgs};
+use gpumap_simt::kernel::Launcher;
 
 pub(super) use stored::Loading;
 
+use super::Growing;
+use super::Keys;
 use super::claims::{Claims, Told, grid, queue_ranks};
 use super::table::{Slots, Table, expect_rows};
-use super::{Growing, Keys, StagedKeys};
 use crate::array::Array;
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
 use crate::lock::Lock;
-use crate::map::{Arrays, Effect, MapState, OwnState, PendingOp};
+use crate::map::{Arrays, MapState, OwnState};
 use crate::output::{Output, Sink};
 use crate::poison;
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
 use crate::stream::Stream;
-use crate::sync::RwLockWriteGuard;
+use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 use std::ptr;
 
@@ -37,7 +39,7 @@ pub(crate) struct Core {
     pub key_bytes: usize,
     /// Lookups on streams, and whether a write failed half-way. Before the table: dropped first, after waiting for them.
     state: OwnState,
-    pub(super) table: Lock<Table>,
+    table: Lock<Table>,
     inserts: Lock<()>,
     growing: Growing,
     /// Keys. Changes only while the table is held alone, and so do rows.
@@ -110,7 +112,14 @@ impl Core {
         self.state.alone(&self.table)
     }
 
-    pub(super) fn expect_sound(&self) -> Result<()> {
+    /// The table, beside other calls.
+    pub(super) fn shared(&self) -> Result<RwLockReadGuard<'_, Table>> {
+        let table = self.table.read();
+        self.expect_sound()?;
+        Ok(table)
+    }
+
+    fn expect_sound(&self) -> Result<()> {
         poison::expect_sound(&self.state.poisoned)
     }
 
@@ -316,9 +325,10 @@ impl Core {
         Ok(scratch.read_counters()?[0] as usize)
     }
 
-    fn launch_get(
+    /// Launches a lookup of the row of each staged key.
+    pub(super) fn launch_get(
         &self,
-        stream: &Stream,
+        on: &impl Launcher<Error = Error>,
         table: &Table,
         keys: Keys,
         rows: *mut u32,
@@ -332,7 +342,7 @@ impl Core {
             absent,
         };
         // SAFETY: staged, with a place for each row; the caller holds the table's lock.
-        unsafe { keys.kernels().get.launch(stream, grid(keys.n), args) }
+        unsafe { keys.kernels().get.launch(on, grid(keys.n), args) }
     }
 
     /// Looks up the row of each key.
@@ -371,30 +381,6 @@ impl Core {
         let table = self.table.read();
         self.expect_sound()?;
         self.count_absent(scratch, &table, keys, rows)
-    }
-
-    /// Puts a lookup of the row of each key into the air, and what `then` queues behind it. Places for the rows are there when
-    /// the stream reaches it.
-    pub fn submit_get(
-        &self,
-        stream: &Stream,
-        keys: &StagedKeys,
-        rows: *mut u32,
-        then: impl FnOnce() -> Result<()>,
-    ) -> Result<Arc<PendingOp>> {
-        let table = self.table.read();
-        self.expect_sound()?;
-        self.state.submit(stream, Effect::Read, |_| {
-            let queued = keys.queue(stream).and_then(|keys| {
-                self.launch_get(stream, &table, keys, rows, ptr::null_mut())?;
-                then()
-            });
-            if queued.is_err() {
-                // The caller's keys may be being copied.
-                let _ = stream.synchronize();
-            }
-            queued
-        })
     }
 
     /// Removes keys. Returns how many there were.
@@ -597,13 +583,17 @@ impl Core {
     }
 
     /// The same, into memory of the device that has room for so many. Waits.
-    pub fn dump_into(&self, keys: *mut u8, rows: *mut u32, room: usize) -> Result<usize> {
-        let mut scratch = self.scratch.take()?;
-        let table = self.table.read();
-        self.expect_sound()?;
+    pub fn dump_into(
+        &self,
+        scratch: &mut Workspace,
+        keys: *mut u8,
+        rows: *mut u32,
+        room: usize,
+    ) -> Result<usize> {
+        let table = self.shared()?;
         expect_room(self.len(), room)?;
         // SAFETY: outputs for all keys.
-        unsafe { self.dump(&mut scratch, &table, keys, rows) }?;
+        unsafe { self.dump(scratch, &table, keys, rows) }?;
         scratch.wait()?;
         Ok(self.len())
     }

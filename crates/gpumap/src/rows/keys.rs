@@ -1,14 +1,12 @@
-//! [`Keys`]: a batch of keys on the device, and how kernels may load them. [`StagedKeys`]: one on a stream.
+//! [`Keys`]: a batch of keys on the device, and how kernels may load them.
 
 use gpumap_kernels::rows::{MOST_KEYS, RowKernels};
 
 use super::table::expect_at_most;
 use crate::array::Array;
 use crate::error::Result;
-use crate::map::Staged;
-use crate::memory::{Memory, bytes_of_each};
+use crate::map::KEY_ALIGN;
 use crate::scratch::{ScratchRole, Workspace};
-use crate::stream::Stream;
 
 /// Bytes of a key: a multiple of 4, up to 64.
 pub(crate) const fn key_bytes<K>() -> usize {
@@ -41,7 +39,7 @@ impl Keys {
         expect_at_most(n, MOST_KEYS, bytes)?;
         // SAFETY: passed on.
         let mut at = unsafe { scratch.stage(ScratchRole::Keys, keys.bytes()) }?;
-        if !at.addr().is_multiple_of(4) {
+        if !at.addr().is_multiple_of(KEY_ALIGN) {
             // Of a type like `[u8; 16]`, which may lie anywhere.
             let aligned = scratch.reserve::<u8>(ScratchRole::Keys, n * bytes)?;
             // SAFETY: reserved just now. What was staged to a scratch buffer is aligned: so it lies elsewhere.
@@ -52,8 +50,9 @@ impl Keys {
     }
 
     /// Keys that are on the device, at a multiple of 4.
-    pub fn at(at: *const u8, n: usize, bytes: usize) -> Self {
-        Self { at, n, bytes }
+    pub fn at(at: *const u8, n: usize, bytes: usize) -> Result<Self> {
+        expect_at_most(n, MOST_KEYS, bytes)?;
+        Ok(Self { at, n, bytes })
     }
 
     /// The kernels for keys of this size at this address.
@@ -64,47 +63,6 @@ impl Keys {
     /// The kernels for keys of this size at this address and another one, which is a multiple of 4 as well.
     pub fn kernels_with(&self, other: *const u8) -> &'static RowKernels {
         kernels_for(self.bytes, self.at.addr() | other.addr())
-    }
-}
-
-/// A batch of keys for a call on a stream.
-#[derive(Debug)]
-pub(crate) struct StagedKeys {
-    keys: Keys,
-    staged: Staged,
-    /// Where they are copied to if kernels cannot load them where they are.
-    aligned: Option<Memory>,
-}
-
-impl StagedKeys {
-    /// Has keys of so many bytes brought to the device, in the order of a stream.
-    pub fn on(stream: &Stream, keys: Array<'_>, bytes: usize) -> Result<Self> {
-        let n = keys.len();
-        expect_at_most(n, MOST_KEYS, bytes)?;
-        let staged = Staged::on(stream, keys)?;
-        let aligned = match staged.elements().addr().is_multiple_of(4) {
-            true => None,
-            // Of a type like `[u8; 16]`, which may lie anywhere.
-            false => Some(Memory::new(stream, bytes_of_each(bytes, n)?)?),
-        };
-        let at = match &aligned {
-            Some(memory) => memory.ptr().cast_const(),
-            None => staged.elements(),
-        };
-        Ok(Self {
-            keys: Keys::at(at, n, bytes),
-            staged,
-            aligned,
-        })
-    }
-
-    /// The keys, for what is queued from now on.
-    pub fn queue(&self, stream: &Stream) -> Result<Keys> {
-        if let Some(aligned) = &self.aligned {
-            // SAFETY: as many bytes, which are freed in the order of the stream.
-            unsafe { stream.copy(aligned.ptr(), self.staged.elements(), aligned.bytes()) }?;
-        }
-        Ok(self.keys)
     }
 }
 

@@ -93,8 +93,7 @@ impl Core {
         launch: impl FnOnce(RowRef<K>) -> Result<()>,
     ) -> Result<()> {
         self.device.expect_same(stream.device())?;
-        let table = self.table.read();
-        self.expect_sound()?;
+        let table = self.shared()?;
         let map = RowRef::new(table.view(), self.rows() as u64);
         // Kernels that only read leave the map as it is, wherever they end.
         let [launched, waited] = launch_and_wait(stream, || (), || launch(map));

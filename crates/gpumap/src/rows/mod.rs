@@ -3,6 +3,7 @@
 mod builder;
 mod claims;
 mod core;
+mod graph;
 mod growing;
 mod keys;
 mod lend;
@@ -18,8 +19,10 @@ use bytemuck::Pod;
 pub use builder::RowMapBuilder;
 pub(crate) use claims::{Claims, Told, grid};
 pub use gpumap_kernels::rows::{NO_ROW, RowRef};
+pub use graph::{RowGraph, RowRecording};
 pub(crate) use growing::Growing;
-pub(crate) use keys::{Keys, StagedKeys, key_bytes};
+pub(crate) use keys::{Keys, key_bytes};
+pub(crate) use on_stream::RowMemory;
 pub use on_stream::RowsOnStream;
 pub(crate) use table::Slots;
 
@@ -48,7 +51,7 @@ use crate::output::Output;
 /// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
 /// | Make rows dense | [`compact`](Self::compact), [`compact_into`](Self::compact_into) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
-/// | Streams | [`on`](Self::on) |
+/// | Streams, graphs | [`on`](Self::on), [`graph`](Self::graph) |
 /// | Kernels of your own | [`launch_with`](Self::launch_with) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`row_bound`](Self::row_bound), [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`trim`](Self::trim), [`device`](Self::device) |
 ///

@@ -1,13 +1,15 @@
 //! [`RowsOnStream`]: the rows of keys in the order of a stream.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::{fmt, ptr};
 
 use bytemuck::Pod;
+use gpumap_kernels::count::Counters;
 
 use super::core::Core;
-use super::{NO_ROW, RowMap, StagedKeys};
+use super::table::Table;
+use super::{Keys, NO_ROW, RowMap};
 use crate::array::ArrayMut;
 use crate::buffer::BufferViewMut;
 use crate::device::Device;
@@ -16,13 +18,15 @@ use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::Input;
 use crate::map::{
-    Arrays, Batch, Call, Kind, MapState, Operands, Outputs, Pending, PendingOp, Queue,
-    StreamReceiver, Wanted, addresses,
+    Batch, Command, Kind, MapMemory, MapState, Operands, Outputs, Pair, Pending, Queue, Receiver,
+    StreamReceiver, Wanted,
 };
 use crate::memory::host_collect;
 use crate::op::{self, Collector, Make};
 use crate::output::Output;
-use crate::stream::Stream;
+use crate::scratch::{ScratchPool, Workspace};
+use crate::stream::{LaunchOn, Stream};
+use crate::sync::RwLockReadGuard;
 
 /// The verbs of a [`RowMap`] on a stream; made by [`RowMap::on`].
 ///
@@ -188,6 +192,10 @@ fn batch<K: Pod>(kind: Kind, keys: &(impl Input<K> + ?Sized)) -> Batch<'_> {
 
 /// The values of keys are their rows.
 impl StreamReceiver for Core {
+    fn receiver(&self) -> Receiver {
+        Receiver::Rows
+    }
+
     fn device(&self) -> &Device {
         &self.device
     }
@@ -196,21 +204,23 @@ impl StreamReceiver for Core {
         self.state()
     }
 
-    fn queues(&self, kind: Kind) -> bool {
-        // What changes rows is counted on the host.
-        kind == Kind::Get
+    fn scratch(&self) -> &ScratchPool {
+        &self.scratch
     }
 
-    fn queue(
-        &self,
-        stream: &Stream,
-        batch: &Batch<'_>,
-        outputs: &mut Arrays<'_>,
-    ) -> Result<Option<Arc<PendingOp>>> {
-        let keys = StagedKeys::on(stream, batch.keys, self.key_bytes)?;
-        let [rows, _] = addresses(outputs);
-        self.submit_get(stream, &keys, rows.cast(), || Ok(()))
-            .map(Some)
+    fn pair(&self) -> Pair {
+        Pair {
+            key: self.key_bytes,
+            value: size_of::<u32>(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
+        Ok(Box::new(RowMemory::of(self)?))
     }
 
     fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
@@ -221,17 +231,45 @@ impl StreamReceiver for Core {
         })
     }
 
-    fn dump(
+    fn write_pairs(
         &self,
-        stream: &Stream,
-        keys: &mut BufferViewMut<'_, u8>,
-        values: &mut BufferViewMut<'_, u8>,
+        scratch: &mut Workspace,
+        [keys, rows]: [*mut u8; 2],
         room: usize,
-    ) -> Result<Call> {
-        stream.synchronize()?;
-        let rows = values.as_mut_ptr().cast();
-        self.dump_into(keys.as_mut_ptr(), rows, room)
-            .map(Call::Done)
+    ) -> Result<usize> {
+        self.dump_into(scratch, keys, rows.cast(), room)
+    }
+}
+
+/// The table of a row map.
+pub(crate) struct RowMemory<'m> {
+    map: &'m Core,
+    table: RwLockReadGuard<'m, Table>,
+}
+
+impl<'m> RowMemory<'m> {
+    pub fn of(map: &'m Core) -> Result<Self> {
+        let table = map.shared()?;
+        Ok(Self { map, table })
+    }
+}
+
+impl MapMemory for RowMemory<'_> {
+    fn sight(&self) -> Vec<u64> {
+        self.table.sight()
+    }
+
+    unsafe fn launch(
+        &self,
+        on: LaunchOn<'_>,
+        command: &Command,
+        _: Counters,
+        _: *mut u32,
+    ) -> Result<()> {
+        let keys = Keys::at(command.keys, command.len, self.map.key_bytes)?;
+        let rows = command.out_values.cast();
+        self.map
+            .launch_get(&on, &self.table, keys, rows, ptr::null_mut())
     }
 }
 

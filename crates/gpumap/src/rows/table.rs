@@ -129,6 +129,24 @@ impl Table {
         self.view_of(&self.slots, &self.keys)
     }
 
+    /// What the arguments of kernels say of it: as long as this is the same, so are they.
+    pub fn sight(&self) -> Vec<u64> {
+        let RowView {
+            slots,
+            keys,
+            seed,
+            buckets,
+            key_bytes,
+        } = self.view();
+        vec![
+            slots as u64,
+            keys as u64,
+            seed,
+            u64::from(buckets),
+            u64::from(key_bytes),
+        ]
+    }
+
     /// Slots and keys as kernels see them.
     fn view_of(&self, slots: &Slots, keys: &Buffer<u8>) -> RowView {
         RowView {

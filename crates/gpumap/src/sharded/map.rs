@@ -280,6 +280,6 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
             Some(Mutex::new(Some((part, outputs.split_off(range.len())?))))
         };
         let parts: Option<Vec<Part<'a>>> = (0..ranks).map(&mut part).collect();
-        parts.ok_or_else(|| batch.unsupported(" with arrays of a device", Receiver::Sharded))
+        parts.ok_or_else(|| batch.unsupported(" with arrays of a device", Receiver::Sharded.name()))
     }
 }

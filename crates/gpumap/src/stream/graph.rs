@@ -27,6 +27,13 @@ enum Taken {
     Cuda(KernelNodes),
 }
 
+/// Where kernels are launched: on a stream, or when what is recorded is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LaunchOn<'a> {
+    Stream(&'a Stream),
+    Recorder(&'a Recorder),
+}
+
 /// Launches that were recorded.
 #[derive(Debug)]
 pub(crate) struct Recorded(Ready);
@@ -66,6 +73,56 @@ impl<A: KernelArgs> Replay for CpuLaunch<A> {
 impl<A: KernelArgs> fmt::Debug for CpuLaunch<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kernel.name())
+    }
+}
+
+/// Something that the CPU does between launches.
+struct CpuWork<F>(F);
+
+impl<F: Fn() + Send + Sync> Replay for CpuWork<F> {
+    unsafe fn run(&self, _: &Executor) -> Result<(), Fault> {
+        (self.0)();
+        Ok(())
+    }
+}
+
+impl<F> fmt::Debug for CpuWork<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("work of the CPU")
+    }
+}
+
+impl LaunchOn<'_> {
+    /// See [`Stream::then_on_cpu`].
+    pub(crate) fn then_on_cpu(self, work: impl Fn() + Send + Sync + 'static) -> Result<()> {
+        match self {
+            Self::Stream(stream) => stream.then_on_cpu(work),
+            Self::Recorder(recorder) => {
+                if let Taken::Cpu(launches) = &recorder.taken {
+                    launches.borrow_mut().push(Box::new(CpuWork(work)));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Launcher for LaunchOn<'_> {
+    type Error = Error;
+
+    unsafe fn launch<A: KernelArgs>(
+        &self,
+        kernel: &'static Kernel<A>,
+        grid: Grid,
+        args: A,
+    ) -> Result<()> {
+        // SAFETY: passed on.
+        unsafe {
+            match *self {
+                Self::Stream(stream) => kernel.launch(stream, grid, args),
+                Self::Recorder(recorder) => kernel.launch(recorder, grid, args),
+            }
+        }
     }
 }
 

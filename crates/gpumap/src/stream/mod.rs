@@ -23,7 +23,7 @@ use crate::event::{Event, Timing};
 use crate::memory::HostBlock;
 use crate::raw::CUstream;
 use crate::scratch::StagePool;
-pub(crate) use graph::{Recorded, Recorder};
+pub(crate) use graph::{LaunchOn, Recorded, Recorder};
 use host::{HostBytes, HostQueue};
 pub(crate) use host::{Point, Scheduler};
 pub(crate) use launch::launches_started;

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytemuck::Pod;
+use gpumap_kernels::count::Counters;
 use gpumap_kernels::rows::{
     MOST_ROWS, NEW_ROWS, NO_ROW, OTHER_ROWS, ROW_GATHER_4, ROW_GATHER_8, ROW_UPDATE_4,
     ROW_UPDATE_8, RowGatherArgs, RowUpdateArgs,
 };
 use gpumap_simt::U64x2;
 use gpumap_simt::atomic::part::Update;
+use gpumap_simt::kernel::Launcher;
 
 use crate::array::Array;
 use crate::buffer::Buffer;
@@ -22,14 +24,14 @@ use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
 use crate::input::Source;
 use crate::lock::Lock;
-use crate::map::{Batch, Chunk, Kind, MapState, Outputs, PendingOp};
-use crate::memory::{Memory, bytes_of, host_collect, host_push, host_zeroed, retain_at};
+use crate::map::{Batch, Chunk, Command, Kind, MapMemory, MapState, Outputs, Pair};
+use crate::memory::{host_collect, host_push, host_zeroed, retain_at};
 use crate::output::Output;
 use crate::persist::chunk_pairs;
 use crate::poison;
-use crate::rows::{self, Growing, Keys, StagedKeys, Told, grid};
+use crate::rows::{self, Growing, Keys, RowMemory, Told, grid};
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
-use crate::stream::Stream;
+use crate::stream::{LaunchOn, Stream};
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// A map whose keys and values have some numbers of bytes.
@@ -126,14 +128,14 @@ impl Column {
         }
     }
 
-    /// Queues writing the values in so many rows, and whether there is a row.
+    /// Launches writing the values in so many rows, and whether there is a row.
     ///
     /// # Safety
     /// All rows are in use or none, and their values do not change until what is queued has ended; there is room for an
     /// answer for each.
     unsafe fn queue_gather(
         &self,
-        stream: &Stream,
+        on: &impl Launcher<Error = Error>,
         (rows, n): (*const u32, usize),
         to: Answers,
         default: u64,
@@ -158,7 +160,7 @@ impl Column {
             _ => &ROW_GATHER_4,
         };
         // SAFETY: passed on.
-        unsafe { kernel.launch(stream, grid(n), args) }
+        unsafe { kernel.launch(on, grid(n), args) }
     }
 
     /// A larger one: for `rows` rows, or if there is memory for `wished`; with the values of `used`.
@@ -185,6 +187,49 @@ impl Column {
         let empty = Self::new(self.words.stream(), self.value_bytes, rows)?;
         self.words.stream().synchronize()?;
         Ok(empty)
+    }
+}
+
+/// What calls on streams look at. The values are locked first.
+struct WideMemory<'m> {
+    values: RwLockReadGuard<'m, Column>,
+    rows: RowMemory<'m>,
+}
+
+impl MapMemory for WideMemory<'_> {
+    fn sight(&self) -> Vec<u64> {
+        let mut sight = self.rows.sight();
+        sight.push(self.values.at() as u64);
+        sight
+    }
+
+    /// The rows.
+    fn hands_on(&self, _: &Command) -> bool {
+        true
+    }
+
+    unsafe fn launch(
+        &self,
+        on: LaunchOn<'_>,
+        command: &Command,
+        counters: Counters,
+        rows: *mut u32,
+    ) -> Result<()> {
+        let find = Command {
+            out_values: rows.cast(),
+            ..*command
+        };
+        let answers = Answers {
+            values: command.out_values,
+            flags: command.out_flags,
+        };
+        let rows = (rows.cast_const(), command.len);
+        // SAFETY: passed on, with a place for each row. The rows are found just before; what changes values waits for this call.
+        unsafe {
+            self.rows.launch(on, &find, counters, ptr::null_mut())?;
+            self.values
+                .queue_gather(&on, rows, answers, command.default)
+        }
     }
 }
 
@@ -228,6 +273,14 @@ impl Core {
 
     pub fn scratch(&self) -> &ScratchPool {
         &self.rows.scratch
+    }
+
+    /// How many bytes keys and values have.
+    pub fn pair(&self) -> Pair {
+        Pair {
+            key: self.rows.key_bytes,
+            value: self.value_bytes,
+        }
     }
 
     /// How many pairs there can be without more memory, or fewer if rows of removed keys come in between.
@@ -549,24 +602,11 @@ impl Core {
         scratch.wait()
     }
 
-    /// Puts a lookup into the air: of the rows of keys, and then of the values there.
-    pub fn submit_get(
-        &self,
-        stream: &Stream,
-        batch: &Batch<'_>,
-        [values, flags]: [*mut u8; 2],
-    ) -> Result<Arc<PendingOp>> {
-        let n = batch.keys.len();
-        let keys = StagedKeys::on(stream, batch.keys, self.rows.key_bytes)?;
-        // Freed in the order of the stream, so after the kernels that use it.
-        let rows = Memory::new(stream, bytes_of::<u32>(n)?)?;
-        let at: *mut u32 = rows.ptr().cast();
-        let answers = Answers { values, flags };
-        let column = self.shared()?;
-        self.rows.submit_get(stream, &keys, at, || {
-            // SAFETY: rows that there are, and outputs for each key. What frees values or changes them waits for this call.
-            unsafe { column.queue_gather(stream, (at, n), answers, batch.default) }
-        })
+    /// Keys, rows and values, for lookups on streams.
+    pub fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
+        let values = self.shared()?;
+        let rows = RowMemory::of(&self.rows)?;
+        Ok(Box::new(WideMemory { values, rows }))
     }
 
     /// Removes the pairs that do not pass. Returns how many.
@@ -744,12 +784,17 @@ impl Core {
         Ok(len)
     }
 
-    /// The same, into memory of the device that has room for so many. Waits.
-    pub fn dump_into(&self, keys: *mut u8, to: *mut u8, room: usize) -> Result<usize> {
-        let mut scratch = self.rows.scratch.take()?;
+    /// The same, if there is room for so many.
+    pub fn dump_into(
+        &self,
+        scratch: &mut Workspace,
+        keys: *mut u8,
+        to: *mut u8,
+        room: usize,
+    ) -> Result<usize> {
         let values = self.shared()?;
         expect_room(self.len(), room)?;
-        self.dump(&mut scratch, &values, keys, to)
+        self.dump(scratch, &values, keys, to)
     }
 
     /// Makes room for so many pairs more.

@@ -37,7 +37,7 @@ use crate::output::Output;
 /// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
 /// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load) |
-/// | Streams | [`on`](Self::on) |
+/// | Streams, graphs | [`on`](Self::on), [`graph`](Self::graph) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`trim`](Self::trim), [`device`](Self::device) |
 ///
 /// All verbs take batches: slices, vectors or arrays of the host, which are copied to the device, or

@@ -6,13 +6,12 @@ use bytemuck::Pod;
 
 use super::WideMap;
 use super::core::Core;
-use crate::buffer::BufferViewMut;
 use crate::device::Device;
 use crate::error::Result;
 use crate::map::{
-    Arrays, Batch, Call, Kind, MapState, OnStream, Outputs, PendingOp, Receiver, StreamReceiver,
-    Value, addresses,
+    Batch, Graph, MapMemory, MapState, OnStream, Outputs, Pair, Receiver, StreamReceiver, Value,
 };
+use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::Stream;
 
 /// # Streams
@@ -37,11 +36,45 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
-        OnStream::of(&self.core, Receiver::Wide, stream)
+        OnStream::of(&self.core, stream)
+    }
+}
+
+/// # Graphs
+impl<K: Pod, V: Value> WideMap<K, V> {
+    /// Verbs that are launched together, in the order of a stream: lookups as one [`Graph`], and launches with others
+    /// [one by one](Graph#launches).
+    ///
+    /// ```
+    /// use gpumap::{Buffer, Device, Stream, WideMap};
+    ///
+    /// let stream = Stream::new(&Device::best()?)?;
+    /// let map = WideMap::<[i32; 3], u32>::new(stream.device())?;
+    /// map.insert(&[[0, 0, 0], [5, -1, 2]], &[10, 20])?;
+    /// let mut keys = Buffer::zeroed(&stream, 2)?;
+    /// let mut values = Buffer::zeroed(&stream, 2)?;
+    ///
+    /// let mut graph = map.graph(&stream);
+    /// for (key, value) in [([5, -1, 2], 20), ([1, 1, 1], 7)] {
+    ///     keys.copy_from_slice(&[[0; 3], key])?;
+    ///     let mut verbs = graph.record();
+    ///     verbs.get_or_into(&keys, 7, &mut values)?;
+    ///     let _ = verbs.launch()?; // not waited for
+    ///     assert_eq!(values.to_vec()?, [10, value]);
+    /// }
+    /// assert_eq!(graph.captures(), 1);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    pub fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
+        Graph::of(&self.core, stream)
     }
 }
 
 impl StreamReceiver for Core {
+    fn receiver(&self) -> Receiver {
+        Receiver::Wide
+    }
+
     fn device(&self) -> &Device {
         self.device()
     }
@@ -50,32 +83,32 @@ impl StreamReceiver for Core {
         self.state()
     }
 
-    fn queues(&self, kind: Kind) -> bool {
-        Receiver::Wide.queues(kind)
+    fn scratch(&self) -> &ScratchPool {
+        self.scratch()
     }
 
-    fn queue(
-        &self,
-        stream: &Stream,
-        batch: &Batch<'_>,
-        outputs: &mut Arrays<'_>,
-    ) -> Result<Option<Arc<PendingOp>>> {
-        self.submit_get(stream, batch, addresses(outputs)).map(Some)
+    fn pair(&self) -> Pair {
+        self.pair()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
+        self.memory()
     }
 
     fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         self.run(&batch, outputs)
     }
 
-    fn dump(
+    fn write_pairs(
         &self,
-        stream: &Stream,
-        keys: &mut BufferViewMut<'_, u8>,
-        values: &mut BufferViewMut<'_, u8>,
+        scratch: &mut Workspace,
+        [keys, values]: [*mut u8; 2],
         room: usize,
-    ) -> Result<Call> {
-        stream.synchronize()?;
-        self.dump_into(keys.as_mut_ptr(), values.as_mut_ptr(), room)
-            .map(Call::Done)
+    ) -> Result<usize> {
+        self.dump_into(scratch, keys, values, room)
     }
 }

@@ -143,3 +143,16 @@ fn building() {
     run::<u32, Value>(body::<u32>);
     run::<u64, Value>(body::<u64>);
 }
+
+#[test]
+fn launching_graphs() {
+    fn body<K: Key>(on: &Target) {
+        let keys: Vec<K> = (HELD - 10..HELD + 100).map(nth_key).collect();
+        let values = blobs::<Value>(200..200 + keys.len() as u64);
+        for build in [roomy as Build<K>, full] {
+            super::streams::graphs(on, build, &keys, &values);
+        }
+    }
+    run::<u32, Value>(body::<u32>);
+    run::<u64, Value>(body::<u64>);
+}

@@ -154,3 +154,14 @@ fn all_else() {
     }
     on_every_chained_format!(body);
 }
+
+#[test]
+fn launching_graphs() {
+    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+        let more = batch::<K, V>(100);
+        for build in [roomy as fn(&Target) -> Result<ChainedMap<K, V>>, empty] {
+            super::streams::graphs(on, build, &more.keys, &more.values);
+        }
+    }
+    on_every_chained_format!(body);
+}

@@ -230,3 +230,23 @@ fn joins() {
         }
     });
 }
+
+#[test]
+fn graphs_of_row_maps() {
+    on_every_target(|on| {
+        let asked = keys::<[u32; 3]>(30..90);
+        let build = |on: &Target| thinned::<[u32; 3]>(on, 100);
+        try_every_call(on, "rows: a graph", build, |map| {
+            let stream = Stream::new(map.device())?;
+            let asked = Buffer::from_slice(&Stream::new(map.device())?, &asked)?;
+            let mut rows = Buffer::<u32>::zeroed(&stream, asked.len())?;
+            let mut graph = map.graph(&stream);
+            for _ in 0..2 {
+                let mut lookups = graph.record();
+                lookups.get_into(&asked, &mut rows)?;
+                lookups.launch()?.wait()?;
+            }
+            rows.to_vec()
+        });
+    });
+}

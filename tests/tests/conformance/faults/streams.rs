@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+use gpumap::bytemuck::{Pod, cast_slice};
 use gpumap::{Buffer, Key, Map, Merge, Result, Stream, Value};
-use gpumap_tests::faults::{Exception, try_every_call, try_every_call_but};
+use gpumap_tests::faults::{Exception, Subject, try_every_call, try_every_call_but};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{Batch, Target, on_pairs, value, value_bits};
 
 use super::{HELD, batch, full, roomy};
+use crate::graphs::kinds::HasGraphs;
 
 /// Keys and values on the device, on a stream of their own.
 fn staged<K: Key, V: Value>(
@@ -82,6 +84,37 @@ fn verbs_that_are_launched_together() {
         }
     }
     on_pairs!(body: u32 => u32, u64 => u64, u64 => ());
+}
+
+/// Lookups of a map of any kind as a graph, and with an insert behind them.
+pub(super) fn graphs<K: Pod, V: Pod, S: Subject + HasGraphs<K, V>>(
+    on: &Target,
+    build: impl Fn(&Target) -> Result<S>,
+    keys: &[K],
+    values: &[V],
+) {
+    // Of several launches that change a map, those before the fault take effect.
+    for (name, launches, inserts) in [("lookups", 2, false), ("a lookup and an insert", 1, true)] {
+        let name = format!("{}: a graph of {name}", S::NAME);
+        try_every_call(on, &name, &build, |map| {
+            let (stream, elsewhere) = (Stream::new(map.device())?, Stream::new(map.device())?);
+            let keys = Buffer::from_slice(&elsewhere, keys)?;
+            let values = Buffer::from_slice(&stream, values)?;
+            let mut told = Buffer::<V>::zeroed(&elsewhere, keys.len())?;
+            let mut found = Buffer::<u8>::zeroed(&stream, keys.len())?;
+            let mut graph = map.graph(&stream);
+            for _ in 0..launches {
+                let mut verbs = graph.record();
+                verbs.get_into(&keys, &mut told, &mut found)?;
+                if inserts {
+                    verbs.insert(&keys, &values)?;
+                }
+                verbs.launch()?.wait()?;
+            }
+            let told = told.to_vec()?;
+            Ok((found.to_vec()?, cast_slice::<V, u8>(&told).to_vec()))
+        });
+    }
 }
 
 /// Wakes a thread.

@@ -103,3 +103,16 @@ fn wide_maps() {
         body::<[u32; 3]>(on);
     });
 }
+
+#[test]
+fn graphs_of_wide_maps() {
+    fn body<K: Pod + Send + Sync>(on: &Target) {
+        let keys = keys::<K>(30..140);
+        let values: Vec<u64> = (0..110).collect();
+        for capacity in [400, 0] {
+            let build = |on: &Target| filled::<K>(on, capacity, 10);
+            super::streams::graphs(on, build, &keys, &values);
+        }
+    }
+    on_every_target(body::<[u32; 3]>);
+}

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::ptr;
 
 use gpumap_kernels::cells::{CHUNK, CopyArgs, GATHER, SCATTER, THREADS};
-use gpumap_simt::kernel::Grid;
+use gpumap_simt::kernel::{Grid, Launcher};
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -152,6 +152,11 @@ impl Cells {
         Ok(())
     }
 
+    /// What the arguments of kernels say of them that may change.
+    pub fn sight(&self) -> u64 {
+        self.directory.as_ptr() as u64
+    }
+
     /// Queues copying values to their cells.
     ///
     /// # Safety
@@ -169,7 +174,7 @@ impl Cells {
         unsafe { self.copy(stream, Way::ToCells, ids, values, ptr::null_mut(), len) }
     }
 
-    /// Queues copying values from their cells; what is of no cell gets zeros. `found` gets one byte per
+    /// Launches copying values from their cells; what is of no cell gets zeros. `found` gets one byte per
     /// id, 1 where it is of a cell; it may be null.
     ///
     /// # Safety
@@ -177,21 +182,21 @@ impl Cells {
     /// a call that is still in flight looked.
     pub unsafe fn gather(
         &self,
-        stream: &Stream,
+        on: &impl Launcher<Error = Error>,
         ids: *const u32,
         values: *mut u8,
         found: *mut u8,
         len: usize,
     ) -> Result<()> {
         // SAFETY: passed on.
-        unsafe { self.copy(stream, Way::FromCells, ids, values, found, len) }
+        unsafe { self.copy(on, Way::FromCells, ids, values, found, len) }
     }
 
     /// # Safety
     /// As for [`scatter`](Self::scatter) and [`gather`](Self::gather).
     unsafe fn copy(
         &self,
-        stream: &Stream,
+        on: &impl Launcher<Error = Error>,
         way: Way,
         ids: *const u32,
         values: *mut u8,
@@ -215,7 +220,7 @@ impl Cells {
         };
         let blocks = len.div_ceil(THREADS as usize) as u32;
         // SAFETY: the caller's promise. Values, cells and strides are multiples of the word.
-        unsafe { kernel.launch(stream, Grid::new(blocks, THREADS), args) }
+        unsafe { kernel.launch(on, Grid::new(blocks, THREADS), args) }
     }
 
     /// Bytes of the largest word that values can be copied by. A slice of the host that the CPU reads where it is may be aligned

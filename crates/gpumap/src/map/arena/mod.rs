@@ -6,7 +6,7 @@
 //! | `ring` | which cells are free: taken at one end, given back at the other |
 //! | `memory` | both together, growing and shrinking |
 //! | `gate` | upserts and removals do not meet |
-//! | `on_stream` | lookups are queued on streams |
+//! | `on_stream` | lookups are queued on streams, and captured by graphs |
 //!
 //! The other modules are the verbs. A [`Map`] beneath has the keys, and for each the id of a cell.
 //!
@@ -56,7 +56,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::lock::Lock;
 use crate::op::{Execute, Op, VALUES};
-use crate::stream::Stream;
+use crate::stream::{LaunchOn, Stream};
 use gate::Gate;
 use memory::Arena;
 
@@ -74,12 +74,12 @@ const MOST_BYTES: usize = 256;
 /// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain_keys`](Self::retain_keys), [`retain`](Self::retain), [`clear`](Self::clear), [`drain`](Self::drain) |
 /// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`chunks`](Self::chunks) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load) |
-/// | Streams | [`on`](Self::on) |
+/// | Streams, graphs | [`on`](Self::on), [`graph`](Self::graph) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`stats`](Self::stats) |
 /// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim) |
 ///
 /// For values of 4 and 8 bytes a [`Map`] is the better choice. It also merges values, which are bytes and no numbers here,
-/// and has `apply` and graphs. A slot has
+/// and has `apply`. A slot has
 /// the number of a **cell**, and the value lies there: a lookup costs one trip to memory more.
 ///
 /// ```
@@ -263,10 +263,10 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         self.order.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The same between what is queued on a stream before, and after.
-    fn order_on(&self, stream: &Stream) -> Result<()> {
+    /// The same between what is launched before, and after.
+    fn order_on(&self, on: LaunchOn<'_>) -> Result<()> {
         let order = Arc::clone(&self.order);
-        stream.then_on_cpu(move || {
+        on.then_on_cpu(move || {
             order.fetch_add(1, Ordering::AcqRel);
         })
     }

@@ -1,22 +1,25 @@
 //! An [`ArenaMap`] on a stream: lookups are queued. What stores or removes waits, since cells are given out and taken back by
 //! the host.
 
+use std::ptr;
 use std::sync::Arc;
 
 use bytemuck::Pod;
 use gpumap_kernels::cells::NO_CELL;
+use gpumap_kernels::count::Counters;
 
-use super::super::Key;
-use super::super::command::{Arrays, Batch, Command, Kind, Outputs, Receiver};
-use super::super::in_flight::{Effect, MapState, PendingOp};
-use super::super::launch::Notes;
-use super::super::on_stream::{Call, OnStream, Staged, StreamReceiver, addresses};
+use super::super::command::{Batch, Command, Outputs, Receiver};
+use super::super::graph::Graph;
+use super::super::in_flight::MapState;
+use super::super::on_stream::{MapMemory, OnStream, StreamReceiver, TableMemory};
+use super::super::{Key, Pair};
 use super::ArenaMap;
-use crate::buffer::BufferViewMut;
+use super::memory::Arena;
 use crate::device::Device;
-use crate::error::{Result, expect_room};
-use crate::memory::{Memory, bytes_of};
-use crate::stream::Stream;
+use crate::error::Result;
+use crate::scratch::{ScratchPool, Workspace};
+use crate::stream::{LaunchOn, Stream};
+use crate::sync::RwLockReadGuard;
 
 /// # Streams
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
@@ -40,11 +43,45 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
-        OnStream::of(self, Receiver::Arena, stream)
+        OnStream::of(self, stream)
+    }
+}
+
+/// # Graphs
+impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
+    /// Verbs that are launched together, in the order of a stream: lookups as one [`Graph`], and launches with others
+    /// [one by one](Graph#launches).
+    ///
+    /// ```
+    /// use gpumap::{ArenaMap, Buffer, Device, Stream};
+    ///
+    /// let stream = Stream::new(&Device::best()?)?;
+    /// let map = ArenaMap::<u32, [u32; 5]>::new(stream.device())?;
+    /// map.insert(&[1, 2], &[[10; 5], [20; 5]])?;
+    /// let mut keys = Buffer::zeroed(&stream, 2)?;
+    /// let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+    ///
+    /// let mut graph = map.graph(&stream);
+    /// for key in [0, 1] {
+    ///     keys.copy_from_slice(&[key, key + 1])?;
+    ///     let mut verbs = graph.record();
+    ///     verbs.get_into(&keys, &mut values, &mut found)?;
+    ///     let _ = verbs.launch()?; // not waited for
+    ///     assert_eq!(values.to_vec()?, [[10 * key; 5], [10 * key + 10; 5]]);
+    /// }
+    /// assert_eq!(graph.captures(), 1);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    pub fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
+        Graph::of(self, stream)
     }
 }
 
 impl<K: Key, V: Pod + Send + Sync> StreamReceiver for ArenaMap<K, V> {
+    fn receiver(&self) -> Receiver {
+        Receiver::Arena
+    }
+
     fn device(&self) -> &Device {
         self.device()
     }
@@ -53,64 +90,93 @@ impl<K: Key, V: Pod + Send + Sync> StreamReceiver for ArenaMap<K, V> {
         &self.ids.core().state
     }
 
-    fn queues(&self, kind: Kind) -> bool {
-        Receiver::Arena.queues(kind)
+    fn scratch(&self) -> &ScratchPool {
+        &self.ids.core().scratch
     }
 
-    fn queue(
-        &self,
-        stream: &Stream,
-        batch: &Batch<'_>,
-        outputs: &mut Arrays<'_>,
-    ) -> Result<Option<Arc<PendingOp>>> {
-        let (core, len) = (self.ids.core(), batch.keys.len());
-        let [values, found] = addresses(outputs);
-        if values.is_null() {
-            // No cell is looked at.
-            return core.queue(stream, batch, outputs);
+    fn pair(&self) -> Pair {
+        Pair {
+            key: size_of::<K>(),
+            value: Self::SIZE,
         }
-        let keys = Staged::on(stream, batch.keys)?;
-        // Freed in the order of the stream, so after the kernels that use it.
-        let memory = Memory::new(stream, bytes_of::<u32>(len)?)?;
-        let ids: *mut u32 = memory.ptr().cast();
-        let command = Command {
-            keys: keys.elements(),
-            default: u64::from(NO_CELL),
-            out_values: ids.cast(),
-            ..Command::of(Kind::Get, core.pair, len)
-        };
-        let arena = self.arena.read();
-        let table = core.table.read();
-        core.expect_sound()?;
-        let look_up = |_| {
-            // SAFETY: keys are on the device, and there is a place for each id. What frees or replaces the table waits for
-            // this call.
-            unsafe { core.launch(&table, stream, &command, Notes::NONE) }?;
-            self.order_on(stream)?;
-            // SAFETY: the ids are found just before, and outputs are as long; while this call is in flight no cell that it
-            // has found is written or freed.
-            unsafe { arena.cells.gather(stream, ids, values, found, len) }
-        };
-        core.state.submit(stream, Effect::Read, look_up).map(Some)
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
+        Ok(Box::new(ArenaMemory {
+            map: self,
+            arena: self.arena.read(),
+            ids: TableMemory::of(self.ids.core())?,
+        }))
     }
 
     fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         self.run(batch, outputs)
     }
 
-    fn dump(
+    fn write_pairs(
         &self,
-        stream: &Stream,
-        keys: &mut BufferViewMut<'_, u8>,
-        values: &mut BufferViewMut<'_, u8>,
+        scratch: &mut Workspace,
+        [keys, values]: [*mut u8; 2],
         room: usize,
-    ) -> Result<Call> {
-        stream.synchronize()?;
-        let mut scratch = self.ids.core().scratch.take()?;
-        expect_room(self.len(), room)?;
-        let to = (keys.as_mut_ptr().cast(), values.as_mut_ptr().cast());
-        let pairs = self.write_pairs(&self.arena.read(), &mut scratch, to, room)?;
-        expect_room(pairs, room)?;
-        Ok(Call::Done(pairs))
+    ) -> Result<usize> {
+        let to = (keys.cast(), values.cast());
+        self.write_pairs(&self.arena.read(), scratch, to, room)
+    }
+}
+
+/// Cells, and the table that has their ids.
+struct ArenaMemory<'m, K: Key, V> {
+    map: &'m ArenaMap<K, V>,
+    arena: RwLockReadGuard<'m, Arena>,
+    ids: TableMemory<'m>,
+}
+
+impl<K: Key, V: Pod + Send + Sync> MapMemory for ArenaMemory<'_, K, V> {
+    fn sight(&self) -> Vec<u64> {
+        let mut sight = self.ids.sight();
+        sight.push(self.arena.cells.sight());
+        sight
+    }
+
+    /// The ids, unless no cell is looked at.
+    fn hands_on(&self, command: &Command) -> bool {
+        !command.out_values.is_null()
+    }
+
+    unsafe fn launch(
+        &self,
+        on: LaunchOn<'_>,
+        command: &Command,
+        counters: Counters,
+        ids: *mut u32,
+    ) -> Result<()> {
+        if !self.hands_on(command) {
+            // SAFETY: passed on.
+            return unsafe { self.ids.launch(on, command, counters, ids) };
+        }
+        let find = Command {
+            default: u64::from(NO_CELL),
+            out_values: ids.cast(),
+            out_flags: ptr::null_mut(),
+            ..*command
+        };
+        let Command {
+            out_values,
+            out_flags,
+            len,
+            ..
+        } = *command;
+        // SAFETY: passed on, with a place for each id. The ids are found just before; while this call is in flight no cell that
+        // it has found is written or freed.
+        unsafe {
+            self.ids.launch(on, &find, counters, ptr::null_mut())?;
+            self.map.order_on(on)?;
+            let cells = &self.arena.cells;
+            cells.gather(&on, ids, out_values, out_flags, len)
+        }
     }
 }

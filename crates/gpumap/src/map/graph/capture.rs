@@ -1,45 +1,58 @@
 //! [`Capture`]: a graph of the driver's, and what it was made for.
 
+use std::ptr;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::map::Core;
 use crate::map::command::Command;
 use crate::map::in_flight::{Completion, Effect, MapState, PendingOp};
-use crate::map::launch::Notes;
-use crate::map::table::{Sight, Table};
-use crate::stream::{Recorded, Recorder, Stream};
+use crate::map::on_stream::{MapMemory, Queue};
+use crate::memory::{Memory, bytes_of};
+use crate::stream::{LaunchOn, Recorded, Recorder};
 
 /// Kernels that were recorded with their arguments, and where these came from. It is launched again when
 /// the one before is retired: then its counters are zero.
 pub(super) struct Capture {
     steps: Vec<Command>,
     effects: Arc<[Effect]>,
-    sight: Sight,
+    sight: Vec<u64>,
     kernels: Recorded,
     completion: Arc<Completion>,
     /// Its last launch.
     op: Option<Arc<PendingOp>>,
+    /// What kernels hand on to those after them. Freed in the order of the stream, so after all launches.
+    _between: Option<Memory>,
 }
 
 impl Capture {
-    /// Captures steps on a table, with a completion for as many verbs at least that no launch is using.
+    /// Captures steps on a map's memory, with a completion for as many verbs at least that no launch is using.
     ///
     /// # Safety
-    /// It is launched only while the addresses of the steps lead to as many elements as they say.
+    /// It is launched on the stream of the queue, and only while the addresses of the steps lead to as many elements as they
+    /// say.
     pub unsafe fn of(
-        map: &Core,
-        table: &Table,
+        queue: &Queue<'_>,
+        memory: &dyn MapMemory,
         steps: Vec<Command>,
         completion: Arc<Completion>,
     ) -> Result<Self> {
         // Taken first: what a call beside this one changes meanwhile, that marks hold, shows next time.
-        let sight = table.sight();
-        let recorder = Recorder::new(&map.device)?;
+        let sight = memory.sight();
+        // Of one after the other.
+        let hand_on = steps.iter().filter(|step| memory.hands_on(step));
+        let between = match hand_on.map(|step| step.len).max() {
+            Some(keys) => Some(Memory::new(&queue.stream, bytes_of::<u32>(keys)?)?),
+            None => None,
+        };
+        let at = between.as_ref().map_or(ptr::null_mut(), Memory::ptr).cast();
+        let recorder = Recorder::new(queue.receiver.device())?;
+        let on = LaunchOn::Recorder(&recorder);
         for (verb, step) in steps.iter().enumerate() {
-            // SAFETY: the caller vouches for the addresses whenever this is launched; it is launched on
-            // this table only, and the completion is kept.
-            unsafe { map.launch(table, &recorder, step, Notes::of(completion.counters(verb))) }?;
+            if !step.is_empty() {
+                // SAFETY: the caller vouches for the addresses whenever this is launched; it is launched on
+                // this memory only, and the completion is kept.
+                unsafe { memory.launch(on, step, completion.counters(verb), at) }?;
+            }
         }
         Ok(Self {
             effects: steps.iter().map(Command::effect).collect(),
@@ -48,6 +61,7 @@ impl Capture {
             kernels: recorder.finish()?,
             completion,
             op: None,
+            _between: between,
         })
     }
 
@@ -62,8 +76,8 @@ impl Capture {
     }
 
     /// Whether its kernels would get the same arguments now.
-    pub fn is_of(&self, steps: &[Command], table: &Table) -> bool {
-        self.steps == steps && self.sight == table.sight()
+    pub fn is_of(&self, steps: &[Command], memory: &dyn MapMemory) -> bool {
+        self.steps == steps && self.sight == memory.sight()
     }
 
     /// Waits for its last launch.
@@ -76,20 +90,19 @@ impl Capture {
         self.op.as_ref().is_none_or(|op| op.has_ended())
     }
 
-    /// Launches it, under the shared lock of its table. A thread that still looks at its last call does so
+    /// Launches it, while the memory of its map is held. A thread that still looks at its last call does so
     /// without harm: it is retired.
     ///
     /// # Safety
-    /// [`is_of`](Self::is_of) this table, its last launch is retired, and the addresses of its steps lead to as many
+    /// [`is_of`](Self::is_of) that memory, its last launch is retired, and the addresses of its steps lead to as many
     /// elements as they say until the call has ended.
-    pub unsafe fn launch(mut self, map: &Core, stream: &Stream) -> Result<(Self, Arc<PendingOp>)> {
+    pub unsafe fn launch(mut self, queue: &Queue<'_>) -> Result<(Self, Arc<PendingOp>)> {
+        let (state, stream) = (queue.receiver.state(), &queue.stream);
         let effects = self.effects.clone();
-        let op = map
-            .state
-            .submit_with(stream, &self.completion, effects, || {
-                // SAFETY: the caller's promise.
-                unsafe { stream.launch_recorded(&self.kernels) }
-            })?;
+        let op = state.submit_with(stream, &self.completion, effects, || {
+            // SAFETY: the caller's promise.
+            unsafe { stream.launch_recorded(&self.kernels) }
+        })?;
         self.op = Some(op.clone());
         Ok((self, op))
     }

@@ -1,9 +1,11 @@
 //! [`Graph`]: several verbs on a stream that the device is given by one call of the driver.
 //!
 //! A graph keeps *captures*: executable graphs of the driver with the steps and the sight of the
-//! table that they were made for. Each launch records its verbs anew and takes a capture that was
+//! map's memory that they were made for. Each launch records its verbs anew and takes a capture that was
 //! made for the same ones, or makes one. So nothing is borrowed between launches, and nothing that
 //! was captured can be out of date: pointers are compared before they are used again.
+//!
+//! What a map of any kind queues on a [stream](super::on_stream) is captured, by the same [`StreamReceiver`].
 
 mod capture;
 mod recording;
@@ -16,11 +18,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use recording::Recording;
+pub(crate) use recording::Steps;
 
-use super::command::Command;
-use super::in_flight::{Completion, PendingOp};
-use super::pending::Pending;
-use super::{Core, Key, Map, Value};
+use super::command::{Command, KEY_ALIGN};
+use super::in_flight::{Completion, MapState, PendingOp};
+use super::on_stream::{Queue, StreamReceiver};
+use super::{Key, Map, Value};
 #[cfg(doc)]
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -31,7 +34,9 @@ use capture::Capture;
 /// device finds the next one there when it is done with one.
 const MOST: usize = 8;
 
-/// Several verbs of a [`Map`] on a stream, launched together: made by [`Map::graph`].
+/// Several verbs of a map on a stream, launched together: made by [`Map::graph`],
+/// [`ArenaMap::graph`](crate::ArenaMap::graph), [`WideMap::graph`](crate::WideMap::graph) and
+/// [`ChainedMap::graph`](crate::ChainedMap::graph).
 ///
 /// A call of few keys costs what its calls of the driver cost, not its kernel. A graph has one such
 /// call for all of its verbs together. They are [recorded](Self::record) each time, which costs
@@ -44,14 +49,19 @@ const MOST: usize = 8;
 /// A [`Recording`] borrows the buffers of its verbs until it is launched, like the verbs of
 /// [`Map::on`]. Between launches they are yours: to be filled anew, read, passed to other verbs and
 /// other graphs, or dropped. What is queued on a buffer's stream comes before the next launch, and
-/// after the one before.
+/// after the one before. The captures of lookups of an [`ArenaMap`](crate::ArenaMap) and of a
+/// [`WideMap`](crate::WideMap) have memory of their own: 4 bytes for each key of the largest one.
 ///
 /// # Launches
 /// The verbs take effect one after the other, in the order of the stream, exactly as those of
-/// [`Map::on`]. They get room for the sum of their batches together. If that may not be there, they
-/// are called one by one, waiting for the device each time, so that the map can grow: the next
-/// launch is one call again. Up to eight launches are in flight; another waits for the first of
-/// them.
+/// [`Map::on`]. Up to eight launches are in flight; another waits for the first of them.
+///
+/// Captured is what a stream [queues](crate::OnStream#what-is-queued-and-what-waits), except operations that store with
+/// [outcomes](crate::op::Op::outcomes) and [`take`](crate::op::take), whose outputs are zeroed first. If all verbs of a launch are
+/// captured, they get room for the sum of their batches together. If that may not be there, or a verb is not captured, **all
+/// of them are called one by one**, waiting for the device each time: as without a graph, and in the same order. A map that
+/// has grown by that has one call for the next launch again. So a program that is generic over maps has one way, and gains by
+/// a graph where all that it records is captured.
 ///
 /// ```
 /// use gpumap::{Buffer, Device, Map, Stream};
@@ -79,7 +89,7 @@ const MOST: usize = 8;
 /// assert_eq!(graph.captures(), 1);
 /// # Ok::<(), gpumap::Error>(())
 /// ```
-pub struct Graph<'m, K: Key, V: Value> {
+pub struct Graph<'m, K, V> {
     launches: Launches<'m>,
     _pair: PhantomData<fn(K) -> V>,
 }
@@ -88,106 +98,107 @@ pub struct Graph<'m, K: Key, V: Value> {
 impl<K: Key, V: Value> Map<K, V> {
     /// Verbs that are launched together, in the order of a stream. See [`Graph`].
     pub fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
-        Graph {
-            launches: Launches {
-                map: &self.core,
-                stream: stream.clone(),
-                kept: VecDeque::new(),
-                completions: Vec::new(),
-                captures: 0,
-            },
-            _pair: PhantomData,
-        }
+        Graph::of(&self.core, stream)
     }
 }
 
-impl<'m, K: Key, V: Value> Graph<'m, K, V> {
+impl<'m, K, V> Graph<'m, K, V> {
+    /// The graphs of a map of such pairs on a stream.
+    pub(crate) fn of(receiver: &'m dyn StreamReceiver, stream: &Stream) -> Self {
+        Self {
+            launches: Launches::new(receiver, stream),
+            _pair: PhantomData,
+        }
+    }
+
     /// Begins to record the verbs of one launch.
     pub fn record<'b>(&'b mut self) -> Recording<'b, 'm, K, V> {
-        Recording::new(self)
+        Recording::new(&mut self.launches)
     }
 
     /// How often verbs have been captured. It stays the same from launch to launch if verbs,
-    /// buffers and lengths do, once there are as many captures as launches in flight.
+    /// buffers and lengths do, once there are as many captures as launches in flight. A launch whose verbs are
+    /// [called one by one](Self#launches) adds none.
     pub fn captures(&self) -> usize {
         self.launches.captures
     }
 }
 
-/// A [`Graph`] without its types.
-struct Launches<'m> {
-    map: &'m Core,
-    stream: Stream,
+/// A graph without its types.
+pub(crate) struct Launches<'m> {
+    queue: Queue<'m>,
     /// In the order in which they were last launched.
     kept: VecDeque<Capture>,
     /// Of captures to come.
     completions: Vec<Arc<Completion>>,
-    captures: usize,
+    pub captures: usize,
 }
 
-impl Launches<'_> {
-    /// Launches steps, in the order of the stream.
+impl<'m> Launches<'m> {
+    pub fn new(receiver: &'m dyn StreamReceiver, stream: &Stream) -> Self {
+        Self {
+            queue: Queue::new(receiver, stream),
+            kept: VecDeque::new(),
+            completions: Vec::new(),
+            captures: 0,
+        }
+    }
+
+    fn state(&self) -> &'m Arc<MapState> {
+        self.queue.receiver.state()
+    }
+
+    /// Whether a step can be captured: its map queues it, and it takes nothing but kernels.
+    fn captures(&self, step: &Command) -> bool {
+        let is_queued = self.queue.receiver.receiver().queues(step.kind);
+        let has_keys = step.keys.addr().is_multiple_of(KEY_ALIGN);
+        step.is_empty() || is_queued && has_keys && step.zeroed().is_none()
+    }
+
+    /// Launches steps that can be captured, in the order of the stream. Returns none, with nothing launched, if there may not
+    /// be room for what they store.
     ///
     /// # Safety
     /// The addresses lead to as many elements as the steps say, which are valid on the map's device
     /// until the call has ended.
-    unsafe fn launch(&mut self, steps: Vec<Command>) -> Result<Launched> {
-        let counts = steps.len();
-        if steps.iter().all(Command::is_empty) {
-            return Ok(Launched {
-                pending: Pending::ready(vec![0; counts], Ok),
-                op: None,
-            });
-        }
+    unsafe fn launch(&mut self, steps: Vec<Command>) -> Result<Option<Arc<PendingOp>>> {
         let mut stores = 0usize;
         for step in &steps {
             stores = stores.saturating_add(step.stores());
         }
         // Before the lock: it may wait for a launch.
         let kept = self.idle(&steps)?;
-        let table = self.map.table.read();
-        self.map.expect_sound()?;
-        let Some(reservation) = self.map.reserve_pairs(stores) else {
-            drop(table);
+        let memory = self.queue.receiver.memory()?;
+        let Some(reservation) = self.state().reserve_pairs(stores) else {
             self.kept.extend(kept);
-            // SAFETY: passed on.
-            let counts = unsafe { self.one_by_one(&steps) }?;
-            return Ok(Launched {
-                pending: Pending::ready(counts, Ok),
-                op: None,
-            });
+            return Ok(None);
         };
         let capture = match kept {
-            Some(kept) if kept.is_of(&steps, &table) => kept,
+            Some(kept) if kept.is_of(&steps, &*memory) => kept,
             kept => {
                 let completion = self.completion(kept.map(Capture::into_ticket), steps.len())?;
                 // SAFETY: launched only while its steps are those that the caller vouches for.
-                let capture = unsafe { Capture::of(self.map, &table, steps, completion) }?;
+                let capture = unsafe { Capture::of(&self.queue, &*memory, steps, completion) }?;
                 self.captures += 1;
                 capture
             }
         };
         if stores != 0 {
-            // As it was when this was captured, or not: from now on marks do not hold.
-            table.set_marked(false);
+            memory.note_stores();
         }
-        // SAFETY: the caller vouches for the buffers; the capture is of this very table, and a
+        // SAFETY: the caller vouches for the buffers; the capture is of this very memory, and a
         // call that frees or replaces it first waits for all pending calls.
-        let (capture, op) = unsafe { capture.launch(self.map, &self.stream) }?;
+        let (capture, op) = unsafe { capture.launch(&self.queue) }?;
         // The pending call keeps it from now on.
         reservation.keep_in_flight();
-        drop(table);
+        drop(memory);
         self.kept.push_back(capture);
-        Ok(Launched {
-            pending: Pending::of_op(&self.map.state, op.clone(), Ok),
-            op: Some(op),
-        })
+        Ok(Some(op))
     }
 
     /// Takes out a capture that no launch is using: one of the same steps if there is, or one that
     /// is to be made again if there are enough of them.
     fn idle(&mut self, steps: &[Command]) -> Result<Option<Capture>> {
-        let state = &self.map.state;
         // They end in the order in which they were launched: the first is that which ends first.
         let first = self.kept.iter().position(|kept| kept.steps() == steps);
         let may_wait = self.kept.len() == MOST;
@@ -196,7 +207,7 @@ impl Launches<'_> {
             _ if may_wait => 0,
             _ => return Ok(None),
         };
-        self.kept[taken].retire(state)?;
+        self.kept[taken].retire(self.state())?;
         Ok(self.kept.remove(taken))
     }
 
@@ -213,60 +224,27 @@ impl Launches<'_> {
             return Ok(completion);
         }
         // All at once: page-locked memory is slow to get, and getting it may wait for the device.
-        let completions = self.map.state.in_flight.completions(MOST, verbs)?;
+        let completions = self.state().in_flight.completions(MOST, verbs)?;
         self.completions
             .extend(completions.into_iter().map(Arc::new));
         self.completions
             .pop()
             .map_or_else(|| self.completion(None, verbs), Ok)
     }
-
-    /// Does one step after the other, and waits for each: those that store may make the map grow.
-    ///
-    /// # Safety
-    /// As for [`launch`](Self::launch), until this returns.
-    unsafe fn one_by_one(&self, steps: &[Command]) -> Result<Vec<usize>> {
-        let step = |step: &Command| {
-            if step.is_empty() {
-                return Ok(0);
-            }
-            let table = self.map.table.read();
-            let Some(reservation) = self.map.reserve_pairs(step.stores()) else {
-                drop(table);
-                return self.store_alone(step);
-            };
-            // SAFETY: the caller's promise.
-            let op = unsafe { self.map.submit(&table, &self.stream, step) }?;
-            reservation.keep_in_flight();
-            drop(table);
-            self.map.state.retire(&op)?;
-            op.take().map(super::pending::only)
-        };
-        steps.iter().map(step).collect()
-    }
-
-    /// Stores a batch that may not fit.
-    fn store_alone(&self, step: &Command) -> Result<usize> {
-        // What comes before it on the streams of its buffers as well.
-        self.stream.synchronize()?;
-        let mut scratch = self.map.scratch.take()?;
-        self.map.store_all(&mut scratch, *step)
-    }
 }
 
-/// What became of a launch.
-struct Launched {
-    pending: Pending<Vec<usize>>,
-    /// None if it is over.
-    op: Option<Arc<PendingOp>>,
-}
-
-impl<K: Key, V: Value> fmt::Debug for Graph<'_, K, V> {
+impl fmt::Debug for Launches<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Graph")
-            .field("map", &self.launches.map)
-            .field("stream", &self.launches.stream)
-            .field("captures", &self.launches.captures)
+        f.debug_struct("Launches")
+            .field("map", &self.queue.receiver.receiver().name())
+            .field("stream", &self.queue.stream)
+            .field("captures", &self.captures)
             .finish_non_exhaustive()
+    }
+}
+
+impl<K, V> fmt::Debug for Graph<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Graph").field(&self.launches).finish()
     }
 }

@@ -6,18 +6,21 @@ use std::{fmt, ptr};
 use bytemuck::Pod;
 use gpumap_simt::atomic::part::Update;
 
-use super::{Graph, Launches};
+#[cfg(doc)]
+use super::Graph;
+use super::Launches;
 use crate::array::{Array, ArrayMut};
 use crate::buffer::{BufferView, BufferViewMut};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::Source;
-use crate::map::command::{Arrays, Batch, Command, Kind, Receiver};
+use crate::map::command::{Arrays, Batch, Command, Kind};
 use crate::map::merge::Merge;
+use crate::map::on_stream::{Queue, addresses};
 use crate::map::operand::Operands;
 use crate::map::pending::Pending;
-use crate::map::{Key, Value, bits};
+use crate::map::{Value, bits};
 use crate::op::{FLAGS, InPlace, Op, VALUES};
 use crate::output::Sink;
 use crate::stream::Stream;
@@ -37,22 +40,19 @@ use crate::stream::Stream;
 ///
 /// They take [`Buffer`](crate::Buffer)s of the device, or parts of them, and borrow them until the
 /// recording is [launched](Self::launch) or dropped. So an input may be that of several verbs, but
-/// not an output of another one. A verb that returns an error is not recorded.
+/// not an output of another one. A verb that returns an error is not recorded. One that the map does not run is refused with
+/// [`Error::Unsupported`].
 #[must_use = "verbs take effect when they are launched"]
-pub struct Recording<'b, 'm, K: Key, V: Value> {
+pub struct Recording<'b, 'm, K, V> {
     steps: Steps<'b, 'm>,
     _pair: PhantomData<fn(K) -> V>,
 }
 
 /// # Operations
-impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
-    pub(super) fn new(graph: &'b mut Graph<'m, K, V>) -> Self {
+impl<'b, 'm, K, V> Recording<'b, 'm, K, V> {
+    pub(super) fn new(launches: &'b mut Launches<'m>) -> Self {
         Self {
-            steps: Steps {
-                launches: &mut graph.launches,
-                commands: Vec::new(),
-                streams: Vec::new(),
-            },
+            steps: Steps::new(launches),
             _pair: PhantomData,
         }
     }
@@ -79,13 +79,13 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
     /// See [`op`](crate::op); [`Error::Unsupported`] if an array is of the host; [`Error::WrongDevice`] also for the
     /// stream of the graph.
     pub fn add<A: InPlace>(&mut self, op: Op<'b, K, V, A>) -> Result<()> {
-        op.check(Receiver::Graph)?;
+        op.check(self.steps.launches.queue.receiver.receiver())?;
         self.steps.add(op.batch, op.outputs)
     }
 }
 
 /// # Insert and update
-impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
+impl<'b, K: Pod, V: Pod> Recording<'b, '_, K, V> {
     /// Keeps the present value, unlike `HashMap::insert`: as [`Map::insert`](crate::Map::insert),
     /// to be launched. Its count is that of new keys.
     ///
@@ -121,7 +121,10 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         keys: impl Into<BufferView<'b, K>>,
         values: impl Into<BufferView<'b, V>>,
         merge: Merge,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        V: Value,
+    {
         let kind = Kind::Merge(merge.update::<V>());
         self.add_pairs(kind, keys.into(), values.into(), None)
     }
@@ -165,14 +168,17 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         keys: impl Into<BufferView<'b, K>>,
         values: impl Into<BufferView<'b, V>>,
         merge: Merge,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        V: Value,
+    {
         let kind = Kind::Update(merge.update::<V>());
         self.add_pairs(kind, keys.into(), values.into(), None)
     }
 }
 
 /// # Remove
-impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
+impl<'b, K: Pod, V: Pod> Recording<'b, '_, K, V> {
     /// [`Map::remove`](crate::Map::remove), to be launched. Its count is that of removed pairs.
     ///
     /// # Errors
@@ -184,7 +190,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
 }
 
 /// # Look up
-impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
+impl<'b, K: Pod, V: Pod> Recording<'b, '_, K, V> {
     /// [`Map::get_into`](crate::Map::get_into), to be launched. Its count is 0.
     ///
     /// # Errors
@@ -196,7 +202,7 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         found: impl Into<BufferViewMut<'b, u8>>,
     ) -> Result<()> {
         let (values, found) = (Some(values.into()), Some(found.into()));
-        self.look_up(keys.into(), values, found, V::zeroed())
+        self.look_up(keys.into(), values, found, 0)
     }
 
     /// [`Map::get_or_into`](crate::Map::get_or_into), to be launched. Its count is 0.
@@ -208,8 +214,11 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         keys: impl Into<BufferView<'b, K>>,
         default: V,
         values: impl Into<BufferViewMut<'b, V>>,
-    ) -> Result<()> {
-        self.look_up(keys.into(), Some(values.into()), None, default)
+    ) -> Result<()>
+    where
+        V: Value,
+    {
+        self.look_up(keys.into(), Some(values.into()), None, bits(default))
     }
 
     /// [`Map::contains_into`](crate::Map::contains_into), to be launched. Its count is 0.
@@ -221,12 +230,12 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         keys: impl Into<BufferView<'b, K>>,
         found: impl Into<BufferViewMut<'b, u8>>,
     ) -> Result<()> {
-        self.look_up(keys.into(), None, Some(found.into()), V::zeroed())
+        self.look_up(keys.into(), None, Some(found.into()), 0)
     }
 }
 
 /// # Dump
-impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
+impl<'b, K: Pod, V: Pod> Recording<'b, '_, K, V> {
     /// [`OnStream::retrieve_all_into`](crate::OnStream::retrieve_all_into), to be launched. Its
     /// count is that of the pairs; [`Error::OutputTooSmall`] shows when the answer is waited for.
     ///
@@ -245,24 +254,25 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
 }
 
 /// # Launch
-impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
+impl<K, V> Recording<'_, '_, K, V> {
     /// Launches all verbs, in the order of the graph's stream, after what was queued before on the
     /// streams of their buffers, which are ordered after the launch. Returns before the device is
-    /// done. The answer has a count for each verb, in their order.
+    /// done, unless they are [called one by one](Graph#launches). The answer has a count for each verb, in their order.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`]; [`Error::Full`] if the map does not grow; [`Error::Poisoned`],
-    /// [`Error::Driver`]. Nothing has been done, unless there may not have been room for all verbs
-    /// together, so that they were called one by one: then those before the one that failed have
-    /// taken effect, and those after it have not.
+    /// [`Error::Driver`]. Nothing has been done, unless the verbs were called one by one: then those before the one that failed
+    /// have taken effect, and those after it have not.
     ///
     /// When the answer is waited for, also [`Error::Full`] with `partial`, for keys that were made
     /// to collide, and [`Error::OutputTooSmall`] for a dump: those of the first verb that has one.
     /// All other verbs have taken effect.
     pub fn launch(self) -> Result<Pending<Vec<usize>>> {
-        self.steps.launch()
+        self.steps.launch(|counts| counts)
     }
+}
 
+impl<'b, K: Pod, V: Pod> Recording<'b, '_, K, V> {
     /// Notes an operation on pairs.
     fn add_pairs(
         &mut self,
@@ -276,16 +286,16 @@ impl<'b, 'm, K: Key, V: Value> Recording<'b, 'm, K, V> {
         self.add(op.with_array(VALUES, held.map(array)))
     }
 
-    /// Notes a lookup.
+    /// Notes a lookup, with bits for absent keys.
     fn look_up(
         &mut self,
         keys: BufferView<'b, K>,
         values: Option<BufferViewMut<'b, V>>,
         found: Option<BufferViewMut<'b, u8>>,
-        default: V,
+        default: u64,
     ) -> Result<()> {
         let mut op = Op::of(Kind::Get, Source::Device(keys), Operands::NONE);
-        op.batch.default = bits(default);
+        op.batch.default = default;
         let op = op.with_array(VALUES, values.map(array));
         self.add(op.with_array(FLAGS, found.map(array)))
     }
@@ -296,18 +306,36 @@ fn array<'b, T: Pod>(view: BufferViewMut<'b, T>) -> ArrayMut<'b> {
     Sink::Device(view).into()
 }
 
-/// What a [`Recording`] has noted, without its types.
-struct Steps<'b, 'm> {
+/// What a recording has noted, without its types.
+pub(crate) struct Steps<'b, 'm> {
     launches: &'b mut Launches<'m>,
+    /// What is captured,
     commands: Vec<Command>,
+    /// and the same, to be called.
+    calls: Vec<Step<'b>>,
     /// Of buffers, except that of the graph; each once.
     streams: Vec<&'b Stream>,
 }
 
-impl<'b> Steps<'b, '_> {
+/// A verb with its buffers.
+enum Step<'b> {
+    Operation(Batch<'b>, Arrays<'b>),
+    Dump([BufferViewMut<'b, u8>; 2], usize),
+}
+
+impl<'b, 'm> Steps<'b, 'm> {
+    pub fn new(launches: &'b mut Launches<'m>) -> Self {
+        Self {
+            launches,
+            commands: Vec::new(),
+            calls: Vec::new(),
+            streams: Vec::new(),
+        }
+    }
+
     /// Notes an operation that has been checked.
-    fn add(&mut self, batch: Batch<'b>, outputs: Arrays<'b>) -> Result<()> {
-        let on_host = || batch.unsupported(" with arrays of the host", Receiver::Graph);
+    pub fn add(&mut self, batch: Batch<'b>, mut outputs: Arrays<'b>) -> Result<()> {
+        let on_host = || batch.unsupported(" with arrays of the host", "Graph");
         let view = |array: Array<'b>| match array.bytes() {
             Source::Device(view) => Ok(Some(view)),
             // The values of a set, or the same for all keys.
@@ -317,37 +345,22 @@ impl<'b> Steps<'b, '_> {
         let takes_values = batch.kind.traits().takes_values;
         let keys = view(batch.keys)?;
         let values = view(batch.values.each())?.filter(|_| takes_values);
-        let mut views = [None, None];
-        for (view, output) in views.iter_mut().zip(outputs) {
-            *view = match output.map(ArrayMut::into_bytes) {
-                Some(Sink::Device(view)) => Some(view),
-                Some(Sink::Host(_)) => return Err(on_host()),
-                None => None,
-            };
+        for view in [&keys, &values].into_iter().flatten() {
+            self.order(view.stream())?;
         }
-        for stream in [&keys, &values]
-            .into_iter()
-            .flatten()
-            .map(BufferView::stream)
-        {
-            self.order(stream)?;
+        for output in outputs.iter_mut().flatten() {
+            let view = output.on_device().ok_or_else(on_host)?;
+            self.order(view.stream())?;
         }
-        for output in views.iter().flatten() {
-            self.order(output.stream())?;
-        }
-        let [out_values, out_flags] =
-            views.map(|view| view.map_or(ptr::null_mut(), |mut view| view.as_mut_ptr()));
         let address =
             |view: Option<BufferView<'b, u8>>| view.map_or(ptr::null(), |view| view.as_ptr());
+        let pair = self.launches.queue.receiver.pair();
         self.commands.push(Command {
             keys: address(keys),
             values: address(values),
-            value: batch.values.same(),
-            default: batch.default,
-            out_values,
-            out_flags,
-            ..Command::of(batch.kind, self.launches.map.pair, batch.keys.len())
+            ..Command::of_batch(&batch, pair, addresses(&mut outputs))
         });
+        self.calls.push(Step::Operation(batch, outputs));
         Ok(())
     }
 
@@ -360,20 +373,22 @@ impl<'b> Steps<'b, '_> {
     ) -> Result<()> {
         self.order(keys.stream())?;
         self.order(values.stream())?;
-        self.commands.push(Command {
-            keys: keys.as_mut_ptr(),
-            values: values.as_mut_ptr(),
-            ..Command::of(Kind::Dump, self.launches.map.pair, room)
-        });
+        let pair = self.launches.queue.receiver.pair();
+        let to = [keys.as_mut_ptr(), values.as_mut_ptr()];
+        self.commands.push(Command::of_dump(pair, to, room));
+        self.calls.push(Step::Dump([keys, values], room));
         Ok(())
     }
 
     /// Notes the stream of a buffer, which has to be of the map's device, as the graph's.
     fn order(&mut self, stream: &'b Stream) -> Result<()> {
-        let here = &self.launches.map.device;
-        here.expect_same(self.launches.stream.device())?;
-        here.expect_same(stream.device())?;
-        let mut known = self.streams.iter().copied().chain([&self.launches.stream]);
+        let Queue {
+            receiver,
+            stream: own,
+        } = &self.launches.queue;
+        receiver.device().expect_same(own.device())?;
+        receiver.device().expect_same(stream.device())?;
+        let mut known = self.streams.iter().copied().chain([own]);
         if !known.any(|known| known.is_same_as(stream)) {
             self.streams.push(stream);
         }
@@ -381,34 +396,50 @@ impl<'b> Steps<'b, '_> {
     }
 
     /// See [`Recording::launch`].
-    fn launch(self) -> Result<Pending<Vec<usize>>> {
+    pub fn launch<A: 'static>(self, answer: fn(Vec<usize>) -> A) -> Result<Pending<A>> {
+        let finish = move |counts| Ok(answer(counts));
         let Self {
             launches,
             commands,
+            calls,
             streams,
         } = self;
-        streams
-            .iter()
-            .try_for_each(|stream| launches.stream.wait_stream(stream))?;
-        // SAFETY: each command was made of buffers of the map's device that are borrowed until now;
-        // they are neither freed nor used by others before their streams reach the end of the
-        // launch.
-        let launched = unsafe { launches.launch(commands) }?;
-        if let Some(op) = &launched.op {
-            let in_flight = &launches.map.state.in_flight;
-            let mut behind = streams.iter();
-            if let Err(error) = behind.try_for_each(|stream| in_flight.let_wait(stream, op)) {
-                // The caller must be able to free the buffers.
-                let _ = launches.stream.synchronize();
-                return Err(error);
+        if commands.iter().all(Command::is_empty) {
+            return Ok(Pending::ready(vec![0; commands.len()], finish));
+        }
+        if commands.iter().all(|step| launches.captures(step)) {
+            streams
+                .iter()
+                .try_for_each(|stream| launches.queue.stream.wait_stream(stream))?;
+            // SAFETY: each command was made of buffers of the map's device that are borrowed until now;
+            // they are neither freed nor used by others before their streams reach the end of the
+            // launch.
+            if let Some(op) = unsafe { launches.launch(commands) }? {
+                let queue = &launches.queue;
+                streams
+                    .iter()
+                    .try_for_each(|stream| queue.let_wait(&op, stream))?;
+                return Ok(Pending::of_op(launches.state(), op, finish));
             }
         }
-        Ok(launched.pending)
+        let counts = calls.into_iter().map(|call| call.run(&launches.queue));
+        Ok(Pending::ready(counts.collect::<Result<_>>()?, finish))
+    }
+}
+
+impl Step<'_> {
+    /// Calls it on the stream, and waits. Returns what it counts.
+    fn run(self, queue: &Queue<'_>) -> Result<usize> {
+        match self {
+            Self::Operation(batch, outputs) => queue.counted(batch, outputs, |count| count),
+            Self::Dump([keys, values], room) => queue.dump(keys, values, room),
+        }?
+        .wait()
     }
 }
 
 /// # Sets
-impl<'b, K: Key> Recording<'b, '_, K, ()> {
+impl<'b, K: Pod> Recording<'b, '_, K, ()> {
     /// [`Map::insert_keys`](crate::Map::insert_keys), to be launched. Its count is that of new
     /// keys.
     ///
@@ -420,12 +451,17 @@ impl<'b, K: Key> Recording<'b, '_, K, ()> {
     }
 }
 
-impl<K: Key, V: Value> fmt::Debug for Recording<'_, '_, K, V> {
+impl fmt::Debug for Steps<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recording")
-            .field("map", &self.steps.launches.map)
-            .field("stream", &self.steps.launches.stream)
-            .field("operations", &self.steps.commands.len())
+        f.debug_struct("Steps")
+            .field("on", &self.launches)
+            .field("operations", &self.commands.len())
             .finish_non_exhaustive()
+    }
+}
+
+impl<K, V> fmt::Debug for Recording<'_, '_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Recording").field(&self.steps).finish()
     }
 }

@@ -4,7 +4,9 @@ use std::sync::mpsc;
 
 use crate::cuda::calls;
 use crate::testing::{alone_on_the_gpu, on_every_device};
-use crate::{Buffer, Call, Device, Error, Fault, Faults, Graph, Growth, Map, Merge, Stream};
+use crate::{
+    ArenaMap, Buffer, Call, Device, Error, Fault, Faults, Graph, Growth, Map, Merge, Stream,
+};
 
 const N: usize = 1_000;
 
@@ -145,6 +147,31 @@ fn a_table_that_moves_is_noticed() {
             assert!(moved || round != 2, "the table has not moved");
         }
         assert_eq!(map.len(), 10);
+        assert!(graph.captures() > 1);
+    });
+}
+
+#[test]
+fn cells_that_are_added_are_noticed() {
+    on_every_device(|device| {
+        let map = ArenaMap::<u64, [u64; 3]>::with_capacity(device, N).unwrap();
+        let values = |round: u64| vec![[round; 3]; N];
+        map.insert(&keys(0), &values(0)).unwrap();
+        let stream = Stream::new(device).unwrap();
+        let asked = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let mut told = Buffer::<[u64; 3]>::zeroed(&stream, N).unwrap();
+        let mut found = Buffer::zeroed(&stream, N).unwrap();
+        let mut graph = map.graph(&stream);
+        for round in 0..3 {
+            for _ in 0..2 {
+                let mut lookup = graph.record();
+                lookup.get_into(&asked, &mut told, &mut found).unwrap();
+                lookup.launch().unwrap().wait().unwrap();
+                assert_eq!(told.to_vec().unwrap(), values(round));
+            }
+            // Cells for as many values beside those that are there, and no slots: no key is new.
+            map.upsert(&keys(0), &values(round + 1)).unwrap();
+        }
         assert!(graph.captures() > 1);
     });
 }

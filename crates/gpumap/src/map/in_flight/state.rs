@@ -8,7 +8,7 @@ use super::{Alarm, Completion, Effect, InFlight, PendingOp, State};
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
 use crate::lock::Lock;
-use crate::occupancy::Occupancy;
+use crate::occupancy::{Occupancy, Reservation};
 use crate::stream::{Stream, launches_started};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, RwLockWriteGuard};
 
@@ -54,6 +54,15 @@ impl MapState {
         let guard = lock.write();
         self.retire_all()?;
         Ok(guard)
+    }
+
+    /// Room for so many pairs beside other calls, if there is.
+    pub fn reserve_pairs(&self, pairs: usize) -> Option<Reservation<'_>> {
+        self.occupancy.reserve_pairs(pairs).or_else(|| {
+            // A call that has ended meanwhile may have stored less than it reserved.
+            self.retire_ended();
+            self.occupancy.reserve_pairs(pairs)
+        })
     }
 
     /// A completion that no call is using. Those of calls that are never waited for come back

@@ -1,6 +1,7 @@
 //! [`OnStream`]: the verbs in the order of a stream, without waiting for the device where that can be.
 //!
-//! A map of any kind is a [`StreamReceiver`] here. What it queues, [`Receiver::queues`] says.
+//! A map of any kind is a [`StreamReceiver`] here. What it queues, [`Receiver::queues`] says. Its [`MapMemory`] launches that, on
+//! a stream or for a [graph](super::graph).
 
 mod of_map;
 mod queue;
@@ -28,9 +29,9 @@ use crate::error::Result;
 use crate::input::Input;
 use crate::op::{self, Answer, Execute, Op};
 use crate::stream::Stream;
+pub(crate) use of_map::TableMemory;
 pub(crate) use queue::Queue;
-pub(crate) use receiver::{Call, StreamReceiver, addresses};
-pub(crate) use staged::Staged;
+pub(crate) use receiver::{MapMemory, StreamReceiver, addresses};
 
 /// The verbs of a map on a stream; made by [`Map::on`], [`ArenaMap::on`](crate::ArenaMap::on),
 /// [`WideMap::on`](crate::WideMap::on) and [`ChainedMap::on`](crate::ChainedMap::on).
@@ -73,25 +74,27 @@ pub(crate) use staged::Staged;
 #[derive(Clone)]
 pub struct OnStream<'m, K, V> {
     queue: Queue<'m>,
-    by: Receiver,
     _pair: PhantomData<fn(K) -> V>,
 }
 
 impl<'m, K, V> OnStream<'m, K, V> {
     /// A map of such pairs on a stream.
-    pub(crate) fn of(receiver: &'m dyn StreamReceiver, by: Receiver, stream: &Stream) -> Self {
+    pub(crate) fn of(receiver: &'m dyn StreamReceiver, stream: &Stream) -> Self {
         Self {
             queue: Queue::new(receiver, stream),
-            by,
             _pair: PhantomData,
         }
+    }
+
+    fn receiver(&self) -> Receiver {
+        self.queue.receiver.receiver()
     }
 }
 
 impl<K, V> fmt::Debug for OnStream<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OnStream")
-            .field("map", &self.by.name())
+            .field("map", &self.receiver().name())
             .field("stream", &self.queue.stream)
             .finish_non_exhaustive()
     }
@@ -120,7 +123,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
-        OnStream::of(&self.core, Receiver::Map, stream)
+        OnStream::of(&self.core, stream)
     }
 }
 
@@ -147,7 +150,7 @@ impl<K, V> OnStream<'_, K, V> {
     /// See [`op`]; [`Error::WrongDevice`] also for the stream. Keys that were made to collide give [`Error::Full`] with
     /// `partial` when the answer is waited for.
     pub fn submit<A: 'static>(&self, op: Op<'_, K, V, A>) -> Result<Pending<A>> {
-        op.check(self.by)?;
+        op.check(self.receiver())?;
         let Op {
             batch,
             outputs,
@@ -166,7 +169,7 @@ impl<K, V> OnStream<'_, K, V> {
 /// Each operation is submitted and waited for.
 impl<K, V> Execute<K, V> for OnStream<'_, K, V> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
-        op.run(self.by, |batch, outputs| {
+        op.run(self.receiver(), |batch, outputs| {
             let count =
                 |outputs: Arrays<'_>| self.queue.counted(batch, outputs, |count| count)?.wait();
             outputs.through_arrays(batch.keys.len(), count)

@@ -1,19 +1,27 @@
 //! A [`Map`](crate::Map) on a stream: all that it does is queued, unless it may not fit or has to run alone.
 
-use std::ptr;
 use std::sync::Arc;
 
-use super::receiver::{Call, StreamReceiver, addresses};
-use super::staged::Staged;
-use crate::buffer::BufferViewMut;
+use gpumap_kernels::count::Counters;
+
+use super::receiver::{MapMemory, StreamReceiver};
 use crate::device::Device;
 use crate::error::Result;
-use crate::map::Core;
-use crate::map::command::{Arrays, Batch, Command, Kind, Outputs, Receiver};
-use crate::map::in_flight::{MapState, PendingOp};
-use crate::stream::Stream;
+use crate::map::command::{Batch, Command, Outputs, Receiver};
+use crate::map::in_flight::MapState;
+use crate::map::launch::Notes;
+use crate::map::table::Table;
+use crate::map::{Core, Pair};
+use crate::primitives::Order;
+use crate::scratch::{ScratchPool, Workspace};
+use crate::stream::LaunchOn;
+use crate::sync::RwLockReadGuard;
 
 impl StreamReceiver for Core {
+    fn receiver(&self) -> Receiver {
+        Receiver::Map
+    }
+
     fn device(&self) -> &Device {
         &self.device
     }
@@ -22,86 +30,70 @@ impl StreamReceiver for Core {
         &self.state
     }
 
-    fn queues(&self, kind: Kind) -> bool {
-        Receiver::Map.queues(kind)
+    fn scratch(&self) -> &ScratchPool {
+        &self.scratch
     }
 
-    fn queue(
-        &self,
-        stream: &Stream,
-        batch: &Batch<'_>,
-        outputs: &mut Arrays<'_>,
-    ) -> Result<Option<Arc<PendingOp>>> {
-        let Batch {
-            kind,
-            keys,
-            values,
-            default,
-        } = *batch;
-        let traits = kind.traits();
-        let table = traits.stores.then(|| self.table.read());
-        let reservation = match traits.stores {
-            true => match self.reserve_pairs(keys.len()) {
-                None => return Ok(None),
-                reservation => reservation,
-            },
-            false => None,
-        };
-        self.expect_sound()?;
-        let staged = Staged::on(stream, keys);
-        let staged = staged.and_then(|keys| match traits.takes_values {
-            true => Ok((keys, Some(Staged::values(stream, values)?))),
-            false => Ok((keys, None)),
-        });
-        let (staged_keys, staged_values) = staged.map_err(|error| match traits.stores {
-            true => {
-                let bytes = Staged::bytes_of_copy(keys) + Staged::bytes_of_copy(values.each());
-                error.of_batch_of(bytes as u64)
-            }
-            false => error,
-        })?;
-        let [out_values, out_flags] = addresses(outputs);
-        let command = Command {
-            keys: staged_keys.elements(),
-            values: staged_values.as_ref().map_or(ptr::null(), Staged::elements),
-            value: values.same(),
-            default,
-            out_values,
-            out_flags,
-            ..Command::of(kind, self.pair, keys.len())
-        };
-        if traits.stores && !out_flags.is_null() {
-            // SAFETY: a byte for each key, which the stream reaches after what used it before.
-            unsafe { stream.fill(out_flags, 0, keys.len()) }?;
-        }
-        let table = table.unwrap_or_else(|| self.table.read());
-        // SAFETY: keys and values are on the device and outputs are as long.
-        let op = unsafe { self.submit(&table, stream, &command) }?;
-        // The pending call keeps it from now on.
-        if let Some(reservation) = reservation {
-            reservation.keep_in_flight();
-        }
-        Ok(Some(op))
+    fn pair(&self) -> Pair {
+        self.pair
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
+        Ok(Box::new(TableMemory::of(self)?))
     }
 
     fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         self.run(batch, outputs)
     }
 
-    fn dump(
+    fn write_pairs(
         &self,
-        stream: &Stream,
-        keys: &mut BufferViewMut<'_, u8>,
-        values: &mut BufferViewMut<'_, u8>,
+        scratch: &mut Workspace,
+        [keys, values]: [*mut u8; 2],
         room: usize,
-    ) -> Result<Call> {
-        let command = Command {
-            keys: keys.as_mut_ptr().cast_const(),
-            values: values.as_mut_ptr().cast_const(),
-            ..Command::of(Kind::Dump, self.pair, room)
-        };
-        let table = self.table.read();
-        // SAFETY: both outputs have as many elements as there is room for.
-        unsafe { self.submit(&table, stream, &command) }.map(Call::Pending)
+    ) -> Result<usize> {
+        self.write_pairs(Order::Any, scratch, (keys, values), room)
+    }
+}
+
+/// The table of a map.
+pub(crate) struct TableMemory<'m> {
+    map: &'m Core,
+    table: RwLockReadGuard<'m, Table>,
+}
+
+impl<'m> TableMemory<'m> {
+    pub fn of(map: &'m Core) -> Result<Self> {
+        let table = map.table.read();
+        map.expect_sound()?;
+        Ok(Self { map, table })
+    }
+}
+
+impl MapMemory for TableMemory<'_> {
+    fn sight(&self) -> Vec<u64> {
+        self.table.sight()
+    }
+
+    fn note_stores(&self) {
+        self.table.set_marked(false);
+    }
+
+    unsafe fn launch(
+        &self,
+        on: LaunchOn<'_>,
+        command: &Command,
+        counters: Counters,
+        _: *mut u32,
+    ) -> Result<()> {
+        // SAFETY: passed on.
+        unsafe {
+            self.map
+                .launch(&self.table, &on, command, Notes::of(counters))
+        }
     }
 }

@@ -1,24 +1,35 @@
-//! How a call on a stream is queued: the streams of its buffers come before it, its receiver puts it into the air, and the
-//! streams of its buffers are ordered after that.
+//! How a call on a stream is queued: the streams of its buffers come before it, the kernels of its receiver are launched, and
+//! the streams of its buffers are ordered after that.
 
+use std::ptr;
 use std::sync::Arc;
 
-use super::receiver::{Call, StreamReceiver};
+use super::receiver::{MapMemory, StreamReceiver, addresses};
+use super::staged::Staged;
 use crate::array::{Array, ArrayMut};
 use crate::buffer::{Buffer, BufferViewMut};
-use crate::error::Result;
+use crate::error::{Result, expect_room};
 use crate::input::Source;
-use crate::map::command::{Arrays, Batch, Outputs, Wanted};
+use crate::map::command::{Arrays, Batch, Command, Kind, Outputs, Wanted};
 use crate::map::in_flight::PendingOp;
 use crate::map::pending::{Pending, only};
+use crate::memory::{Memory, bytes_of};
 use crate::op::Make;
 use crate::output::Output;
-use crate::stream::Stream;
+use crate::stream::{LaunchOn, Stream};
+
+/// A call that counts.
+#[derive(Debug)]
+enum Call {
+    /// It had to wait, and is over.
+    Done(usize),
+    Pending(Arc<PendingOp>),
+}
 
 /// The calls on a stream of a map, without the types of its pairs.
 #[derive(Clone)]
 pub(crate) struct Queue<'m> {
-    receiver: &'m dyn StreamReceiver,
+    pub receiver: &'m dyn StreamReceiver,
     pub stream: Stream,
 }
 
@@ -87,9 +98,9 @@ impl<'m> Queue<'m> {
         }
         self.receiver.device().expect_same(self.stream.device())?;
         let is_for_host = outputs.iter().flatten().any(ArrayMut::is_on_host);
-        let queued = match self.receiver.queues(batch.kind) && !is_for_host {
+        let queued = match self.receiver.receiver().queues(batch.kind) && !is_for_host {
             true => {
-                let queued = self.receiver.queue(&self.stream, &batch, &mut outputs);
+                let queued = self.queue(&batch, &mut outputs);
                 if queued.is_err() {
                     // Outputs may be being filled, and their streams do not wait for it.
                     let _ = self.stream.synchronize();
@@ -114,6 +125,66 @@ impl<'m> Queue<'m> {
         Ok(Call::Pending(op))
     }
 
+    /// Queues an operation on some keys. Its outputs are on the device and have a place for each key; the stream has waited
+    /// for theirs. Returns none, with nothing queued, if there may not be room for what it stores.
+    fn queue(&self, batch: &Batch<'_>, outputs: &mut Arrays<'_>) -> Result<Option<Arc<PendingOp>>> {
+        let (receiver, stream) = (self.receiver, &self.stream);
+        let (memory, reservation, staged) = match batch.kind.traits().stores {
+            // There is room in the memory that is held.
+            true => {
+                let memory = receiver.memory()?;
+                let Some(reservation) = receiver.state().reserve_pairs(batch.keys.len()) else {
+                    return Ok(None);
+                };
+                let staged = Staged::batch(stream, batch).map_err(|error| {
+                    let arrays = [batch.keys, batch.values.each()];
+                    let bytes: usize = arrays.into_iter().map(Staged::bytes_of_copy).sum();
+                    error.of_batch_of(bytes as u64)
+                })?;
+                (memory, Some(reservation), staged)
+            }
+            false => {
+                let staged = Staged::batch(stream, batch)?;
+                (receiver.memory()?, None, staged)
+            }
+        };
+        let [keys, values] = staged.each_ref().map(Staged::elements);
+        let command = Command {
+            keys,
+            values,
+            ..Command::of_batch(batch, receiver.pair(), addresses(outputs))
+        };
+        if let Some((at, bytes)) = command.zeroed() {
+            // SAFETY: places of an output, which the stream reaches after what used them before.
+            unsafe { stream.fill(at, 0, bytes) }?;
+        }
+        // SAFETY: keys and values are on the device, outputs are as long, and there is room.
+        let op = unsafe { self.launch(&*memory, &command) }?;
+        // The pending call keeps it from now on.
+        if let Some(reservation) = reservation {
+            reservation.keep_in_flight();
+        }
+        Ok(Some(op))
+    }
+
+    /// Puts a command into the air.
+    ///
+    /// # Safety
+    /// As for [`MapMemory::launch`].
+    unsafe fn launch(&self, memory: &dyn MapMemory, command: &Command) -> Result<Arc<PendingOp>> {
+        // Freed in the order of the stream, so after the kernels that use it.
+        let between = match memory.hands_on(command) {
+            true => Some(Memory::new(&self.stream, bytes_of::<u32>(command.len)?)?),
+            false => None,
+        };
+        let between = between.as_ref().map_or(ptr::null_mut(), Memory::ptr).cast();
+        let (state, on) = (self.receiver.state(), LaunchOn::Stream(&self.stream));
+        state.submit(&self.stream, command.effect(), |counters| {
+            // SAFETY: passed on, with memory for what is handed on.
+            unsafe { memory.launch(on, command, counters, between) }
+        })
+    }
+
     /// Queues a dump of all pairs, if there is room for them.
     pub fn dump(
         &self,
@@ -121,16 +192,31 @@ impl<'m> Queue<'m> {
         mut values: BufferViewMut<'_, u8>,
         room: usize,
     ) -> Result<Pending<usize>> {
-        self.receiver.device().expect_same(self.stream.device())?;
+        let receiver = self.receiver;
+        receiver.device().expect_same(self.stream.device())?;
         self.stream.wait_stream(keys.stream())?;
         self.stream.wait_stream(values.stream())?;
-        let call = self
-            .receiver
-            .dump(&self.stream, &mut keys, &mut values, room)?;
-        if let Call::Pending(op) = &call {
-            self.let_wait(op, keys.stream())?;
-            self.let_wait(op, values.stream())?;
-        }
+        let to = [keys.as_mut_ptr(), values.as_mut_ptr()];
+        let call = match receiver.receiver().queues(Kind::Dump) {
+            true => {
+                let command = Command::of_dump(receiver.pair(), to, room);
+                let memory = receiver.memory()?;
+                // SAFETY: both outputs have as many elements as there is room for.
+                let op = unsafe { self.launch(&*memory, &command) }?;
+                drop(memory);
+                self.let_wait(&op, keys.stream())?;
+                self.let_wait(&op, values.stream())?;
+                Call::Pending(op)
+            }
+            false => {
+                self.stream.synchronize()?;
+                let mut scratch = receiver.scratch().take()?;
+                expect_room(receiver.len(), room)?;
+                let pairs = receiver.write_pairs(&mut scratch, to, room)?;
+                expect_room(pairs, room)?;
+                Call::Done(pairs)
+            }
+        };
         Ok(self.pending(call, |counts| Ok(only(counts))))
     }
 
@@ -156,7 +242,7 @@ impl<'m> Queue<'m> {
     }
 
     /// The same for the stream of an output.
-    fn let_wait(&self, op: &PendingOp, stream: &Stream) -> Result<()> {
+    pub fn let_wait(&self, op: &PendingOp, stream: &Stream) -> Result<()> {
         if stream.is_same_as(&self.stream) {
             return Ok(());
         }

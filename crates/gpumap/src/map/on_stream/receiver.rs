@@ -1,57 +1,80 @@
-//! [`StreamReceiver`]: what a stream needs of a map, whatever its kind.
+//! [`StreamReceiver`]: what streams and graphs need of a map, whatever its kind.
 
 use std::ptr;
 use std::sync::Arc;
+
+use gpumap_kernels::count::Counters;
 
 use crate::array::ArrayMut;
 use crate::buffer::BufferViewMut;
 use crate::device::Device;
 use crate::error::Result;
-use crate::map::command::{Arrays, Batch, Kind, Outputs};
-use crate::map::in_flight::{MapState, PendingOp};
-use crate::stream::Stream;
+use crate::map::Pair;
+use crate::map::command::{Arrays, Batch, Command, Outputs, Receiver};
+use crate::map::in_flight::MapState;
+use crate::scratch::{ScratchPool, Workspace};
+use crate::stream::LaunchOn;
 
 /// A map, without the types of its keys and values, that works in the order of a stream.
 pub(crate) trait StreamReceiver: Sync {
+    /// Its kind, which says what it [runs](Batch::check) and what it [queues](Receiver::queues).
+    fn receiver(&self) -> Receiver;
+
     /// The device it lives on.
     fn device(&self) -> &Device;
 
     /// What its calls in flight change; see there for what they hold back.
     fn state(&self) -> &Arc<MapState>;
 
-    /// Whether it queues an operation, unless that may not fit. All others wait for the stream, and are
-    /// [run](Self::run) then.
-    fn queues(&self, kind: Kind) -> bool;
+    /// Memory for its calls that wait.
+    fn scratch(&self) -> &ScratchPool;
 
-    /// Queues an operation that it [queues](Self::queues). Its outputs are on the device and have a place for each key,
-    /// of which there are some; the stream has waited for the streams of the outputs. Returns none, with nothing queued, if
-    /// there may not be room for what it stores.
-    fn queue(
-        &self,
-        stream: &Stream,
-        batch: &Batch<'_>,
-        outputs: &mut Arrays<'_>,
-    ) -> Result<Option<Arc<PendingOp>>>;
+    /// How many bytes its keys and values have.
+    fn pair(&self) -> Pair;
+
+    /// How many pairs it holds.
+    fn len(&self) -> usize;
+
+    /// Its memory, shared with other calls.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    fn memory(&self) -> Result<Box<dyn MapMemory + '_>>;
 
     /// Runs an operation, and waits. Returns what it counts.
     fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize>;
 
-    /// Writes all pairs to outputs that have room for so many, in the order of the stream, which has waited for theirs.
-    fn dump(
-        &self,
-        stream: &Stream,
-        keys: &mut BufferViewMut<'_, u8>,
-        values: &mut BufferViewMut<'_, u8>,
-        room: usize,
-    ) -> Result<Call>;
+    /// Writes up to `room` pairs to keys and values on the device, and waits. Returns how many pairs there are.
+    fn write_pairs(&self, scratch: &mut Workspace, to: [*mut u8; 2], room: usize) -> Result<usize>;
 }
 
-/// A call that counts.
-#[derive(Debug)]
-pub(crate) enum Call {
-    /// It had to wait, and is over.
-    Done(usize),
-    Pending(Arc<PendingOp>),
+/// The memory of a map, under the locks by which calls share it. What frees or moves it has these locks alone, and waits for
+/// the calls in flight then.
+pub(crate) trait MapMemory {
+    /// What the arguments of kernels say of it: as long as this is the same, so are they.
+    fn sight(&self) -> Vec<u64>;
+
+    /// Notes that pairs are stored by a launch that was recorded before.
+    fn note_stores(&self) {}
+
+    /// Whether an operation has two kernels, of which the first hands 4 bytes for each key on.
+    fn hands_on(&self, _: &Command) -> bool {
+        false
+    }
+
+    /// Launches the kernels of an operation that its map [queues](Receiver::queues), or records them.
+    ///
+    /// # Safety
+    /// The addresses lead to as many elements as the command says, on the map's device, `between` to 4 bytes for each key if
+    /// the operation [hands them on](Self::hands_on), and there is room for what it stores. They and the counters are
+    /// valid until what was launched, or will be, has ended, and it is in flight when this memory is no longer held.
+    unsafe fn launch(
+        &self,
+        on: LaunchOn<'_>,
+        command: &Command,
+        counters: Counters,
+        between: *mut u32,
+    ) -> Result<()>;
 }
 
 /// Where outputs on the device are; null where none is wanted.

@@ -1,15 +1,15 @@
-//! Lookups on streams of maps of every kind: each call that moves or frees what they read waits for them. And what waits for
-//! its stream comes behind it.
+//! Lookups on streams and in graphs of maps of every kind: each call that moves or frees what they read waits for them. And
+//! what waits for its stream comes behind it.
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::primitives::Predicate;
 use crate::stream::launches_started;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{ArenaMap, ChainedMap, Fault, Faults, OnStream, RowMap, WideMap};
+use crate::{ArenaMap, Call, ChainedMap, Fault, Faults, Graph, OnStream, RowMap, WideMap};
 
 type Large = [u64; 3];
 
@@ -62,24 +62,43 @@ fn rows(device: &Device) -> RowMap<u128> {
     map
 }
 
-/// The answers of a lookup that is queued just before a deed.
+/// How a map looks keys up in the order of a stream.
+type Ways<M, K, V> = (
+    for<'m> fn(&'m M, &Stream) -> OnStream<'m, K, V>,
+    for<'m> fn(&'m M, &Stream) -> Graph<'m, K, V>,
+);
+
+/// The answers of a lookup that is queued just before a deed, by each of the ways.
 fn found_before<M, K: Pod, V: Pod>(
     device: &Device,
-    map: M,
-    on: for<'m> fn(&'m M, &Stream) -> OnStream<'m, K, V>,
+    make: fn(&Device) -> M,
+    (on, graph): Ways<M, K, V>,
     asked: &[K],
     deed: fn(M),
-) -> Vec<Option<V>> {
-    let [stream, elsewhere] = streams(device);
-    let mut asked = Arriving::new(&elsewhere, asked);
-    let (mut values, mut found) = (output::<V>(&stream, N), output::<u8>(&elsewhere, N));
-    let answer = on(&map, &stream).get_into(&asked.buffer, &mut values, &mut found);
-    drop(answer.unwrap());
-    deed(map);
-    asked.buffer.fill_bytes(JUNK).unwrap();
-    let (values, found) = (values.to_vec().unwrap(), found.to_vec().unwrap());
-    let answer = |(value, found)| (found != 0).then_some(value);
-    values.into_iter().zip(found).map(answer).collect()
+) -> [Vec<Option<V>>; 2] {
+    [false, true].map(|is_graph| {
+        let [stream, elsewhere] = streams(device);
+        let map = make(device);
+        let mut asked = Arriving::new(&elsewhere, asked);
+        let (mut values, mut found) = (output::<V>(&stream, N), output::<u8>(&elsewhere, N));
+        if is_graph {
+            let mut graph = graph(&map, &stream);
+            let mut lookup = graph.record();
+            let noted = lookup.get_into(&asked.buffer, &mut values, &mut found);
+            noted.unwrap();
+            drop(lookup.launch().unwrap());
+            assert_eq!(graph.captures(), 1);
+            // Its own memory goes before the launch has ended, for all that it knows.
+        } else {
+            let answer = on(&map, &stream).get_into(&asked.buffer, &mut values, &mut found);
+            drop(answer.unwrap());
+        }
+        deed(map);
+        asked.buffer.fill_bytes(JUNK).unwrap();
+        let (values, found) = (values.to_vec().unwrap(), found.to_vec().unwrap());
+        let answer = |(value, found)| (found != 0).then_some(value);
+        values.into_iter().zip(found).map(answer).collect()
+    })
 }
 
 #[test]
@@ -113,11 +132,18 @@ fn lookups_of_wide_keys_hold_back_every_change() {
     ];
     in_many_orders(|device| {
         for &(name, deed) in DEEDS {
-            let found = found_before(device, wide(device), WideMap::on, &wide_keys(5), deed);
-            assert!(
-                found.into_iter().eq(values(5).into_iter().map(Some)),
-                "{name}"
-            );
+            for found in found_before(
+                device,
+                wide,
+                (WideMap::on, WideMap::graph),
+                &wide_keys(5),
+                deed,
+            ) {
+                assert!(
+                    found.into_iter().eq(values(5).into_iter().map(Some)),
+                    "{name}"
+                );
+            }
         }
     });
 }
@@ -140,11 +166,18 @@ fn lookups_of_large_values_hold_back_what_frees_and_uses_cells_again() {
     ];
     in_many_orders(|device| {
         for &(name, deed) in DEEDS {
-            let found = found_before(device, arena(device), ArenaMap::on, &keys(5), deed);
-            assert!(
-                found.into_iter().eq(large(5).into_iter().map(Some)),
-                "{name}"
-            );
+            for found in found_before(
+                device,
+                arena,
+                (ArenaMap::on, ArenaMap::graph),
+                &keys(5),
+                deed,
+            ) {
+                assert!(
+                    found.into_iter().eq(large(5).into_iter().map(Some)),
+                    "{name}"
+                );
+            }
         }
         // These run beside lookups, until cells have to be used again.
         let upserts = |map: ArenaMap<u64, Large>| {
@@ -152,10 +185,17 @@ fn lookups_of_large_values_hold_back_what_frees_and_uses_cells_again() {
                 map.upsert(&keys(5), &large(500)).unwrap();
             }
         };
-        let found = found_before(device, arena(device), ArenaMap::on, &keys(5), upserts);
-        let both = large(5).into_iter().zip(large(500));
-        for (found, (old, new)) in found.into_iter().zip(both) {
-            assert!(found == Some(old) || found == Some(new), "{found:?}");
+        for found in found_before(
+            device,
+            arena,
+            (ArenaMap::on, ArenaMap::graph),
+            &keys(5),
+            upserts,
+        ) {
+            let both = large(5).into_iter().zip(large(500));
+            for (found, (old, new)) in found.into_iter().zip(both) {
+                assert!(found == Some(old) || found == Some(new), "{found:?}");
+            }
         }
         let removals = |map: ArenaMap<u64, Large>| {
             map.remove(&keys(5)).unwrap();
@@ -163,9 +203,16 @@ fn lookups_of_large_values_hold_back_what_frees_and_uses_cells_again() {
                 map.insert(&keys(first), &large(first)).unwrap();
             }
         };
-        let found = found_before(device, arena(device), ArenaMap::on, &keys(5), removals);
-        for (found, old) in found.into_iter().zip(large(5)) {
-            assert!(found.is_none_or(|found| found == old), "{found:?}");
+        for found in found_before(
+            device,
+            arena,
+            (ArenaMap::on, ArenaMap::graph),
+            &keys(5),
+            removals,
+        ) {
+            for (found, old) in found.into_iter().zip(large(5)) {
+                assert!(found.is_none_or(|found| found == old), "{found:?}");
+            }
         }
     });
 }
@@ -188,19 +235,33 @@ fn lookups_of_chains_hold_back_what_frees_and_moves_pairs() {
     ];
     in_many_orders(|device| {
         for &(name, deed) in DEEDS {
-            let found = found_before(device, chained(device), ChainedMap::on, &keys(5), deed);
-            assert!(
-                found.into_iter().eq(values(5).into_iter().map(Some)),
-                "{name}"
-            );
+            for found in found_before(
+                device,
+                chained,
+                (ChainedMap::on, ChainedMap::graph),
+                &keys(5),
+                deed,
+            ) {
+                assert!(
+                    found.into_iter().eq(values(5).into_iter().map(Some)),
+                    "{name}"
+                );
+            }
         }
         // This one runs beside lookups.
         let removal = |map: ChainedMap<u64, u64>| {
             assert_eq!(map.remove(&keys(5)).unwrap(), N);
         };
-        let found = found_before(device, chained(device), ChainedMap::on, &keys(5), removal);
-        for (found, old) in found.into_iter().zip(values(5)) {
-            assert!(found.is_none_or(|found| found == old), "{found:?}");
+        for found in found_before(
+            device,
+            chained,
+            (ChainedMap::on, ChainedMap::graph),
+            &keys(5),
+            removal,
+        ) {
+            for (found, old) in found.into_iter().zip(values(5)) {
+                assert!(found.is_none_or(|found| found == old), "{found:?}");
+            }
         }
     });
 }
@@ -223,13 +284,21 @@ fn lookups_of_rows_hold_back_every_change() {
         }),
     ];
     in_many_orders(|device| {
-        for &(name, deed) in DEEDS {
+        let by_both = DEEDS.iter().flat_map(|deed| [(deed, false), (deed, true)]);
+        for (&(name, deed), is_graph) in by_both {
             let [stream, elsewhere] = streams(device);
             let map = rows(device);
             let mut asked = Arriving::new(&elsewhere, &wide_keys(5));
             let mut found = output::<u32>(&elsewhere, N);
-            let answer = map.on(&stream).get_into(&asked.buffer, &mut found);
-            drop(answer.unwrap());
+            if is_graph {
+                let mut graph = map.graph(&stream);
+                let mut lookup = graph.record();
+                lookup.get_into(&asked.buffer, &mut found).unwrap();
+                drop(lookup.launch().unwrap());
+            } else {
+                let answer = map.on(&stream).get_into(&asked.buffer, &mut found);
+                drop(answer.unwrap());
+            }
             deed(map);
             asked.buffer.fill_bytes(JUNK).unwrap();
             let expected = N as u32..2 * N as u32;
@@ -362,6 +431,134 @@ fn a_lookup_that_is_refused_half_way_changes_nothing() {
         // Kernels that use what was freed are reported here, unless they crash.
         device.synchronize().unwrap();
     });
+}
+
+/// What refuses a launch of a lookup, if a call of the device fails; the next launch succeeds. Its buffers go at once.
+fn refused_launch<K: Pod, V: Pod>(
+    (faults, call): (&Faults, u64),
+    stream: &Stream,
+    mut graph: Graph<'_, K, V>,
+    asked: &[K],
+) -> Option<Call> {
+    let asked = Buffer::from_slice(stream, asked).unwrap();
+    let (mut values, mut found) = (output::<V>(stream, N), output::<u8>(stream, N));
+    let mut launch = || {
+        let mut lookup = graph.record();
+        lookup.get_into(&asked, &mut values, &mut found).unwrap();
+        lookup.launch().map(drop)
+    };
+    faults.plan(call, Fault::Once);
+    let refused = launch().is_err();
+    let failed = faults.failed().filter(|_| refused);
+    faults.heal();
+    launch().unwrap();
+    failed
+}
+
+/// A capture or its launch is refused: nothing is poisoned, and what was queued writes to nothing that is freed.
+#[test]
+fn a_graph_that_is_refused_changes_nothing() {
+    in_many_orders(|device| {
+        let faults = Faults::default();
+        let device = device.with_faults(&faults);
+        let [stream] = streams(&device);
+        let mut refused = Vec::new();
+        for call in 0..20 {
+            let at = (&faults, call);
+            let map = wide(&device);
+            refused.extend(refused_launch(
+                at,
+                &stream,
+                map.graph(&stream),
+                &wide_keys(5),
+            ));
+            let told = map.get(&wide_keys(5)).unwrap();
+            assert!(told.into_iter().eq(values(5).into_iter().map(Some)));
+            drop(map);
+            let map = arena(&device);
+            refused.extend(refused_launch(at, &stream, map.graph(&stream), &keys(5)));
+            let told = map.get(&keys(5)).unwrap();
+            assert!(told.into_iter().eq(large(5).into_iter().map(Some)));
+        }
+        let is_memory = |call: &Call| matches!(call, Call::Allocate { .. });
+        assert!(refused.iter().any(is_memory), "{refused:?}");
+        for call in [Call::MakeGraph, Call::LaunchGraph, Call::RecordEvent] {
+            assert!(refused.contains(&call), "{call:?}: {refused:?}");
+        }
+        // Kernels that use what was freed are reported here, unless they crash.
+        device.synchronize().unwrap();
+    });
+}
+
+/// Sees that a lookup whose second kernel is refused returns when the first one has ended, and that what has the memory of its
+/// map alone waits until then.
+fn refused_while_the_first_kernel_runs<M: Sync, K: Pod + Send + Sync, V: Pod + Send>(
+    make: fn(&Device) -> M,
+    on: for<'m> fn(&'m M, &Stream) -> OnStream<'m, K, V>,
+    asked: &[K],
+    alone: fn(&M),
+) {
+    let faults = Faults::default();
+    let device = Device::cpu().with_faults(&faults);
+    let [stream] = streams(&device);
+    let map = make(&device);
+    let asked = Buffer::from_slice(&stream, asked).unwrap();
+    let look_up = || {
+        let (mut values, mut found) = (output::<V>(&stream, N), output::<u8>(&stream, N));
+        stream.synchronize().unwrap();
+        move |map: &M, stream: &Stream, asked: &Buffer<K>| {
+            let before = launches_started();
+            let answer = on(map, stream).get_into(asked, &mut values, &mut found);
+            (answer.map(drop), launches_started() - before)
+        }
+    };
+    look_up()(&map, &stream, &asked).0.unwrap();
+    stream.synchronize().unwrap();
+    let second = (0..20).find(|&call| {
+        let mut look_up = look_up();
+        faults.plan(call, Fault::Once);
+        let (answer, launches) = look_up(&map, &stream, &asked);
+        let is_second = faults.failed() == Some(Call::Launch) && launches == 1;
+        faults.heal();
+        answer.is_err() && is_second
+    });
+    let second = second.expect("a second kernel");
+
+    let mut look_up = look_up();
+    let (open, gate) = mpsc::channel::<()>();
+    stream
+        .then_on_cpu(move || assert!(gate.recv().is_err()))
+        .unwrap();
+    faults.plan(second, Fault::Once);
+    let ended = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (answer, launches) = look_up(&map, &stream, &asked);
+            assert!(answer.is_err() && launches == 1, "{answer:?}");
+            ended.fetch_add(1, Ordering::Relaxed);
+        });
+        let begun = Instant::now();
+        while faults.failed().is_none() && begun.elapsed() < Duration::from_secs(10) {
+            thread::yield_now();
+        }
+        scope.spawn(|| {
+            alone(&map);
+            ended.fetch_add(1, Ordering::Relaxed);
+        });
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(ended.load(Ordering::Relaxed), 0);
+        drop(open);
+    });
+    assert_eq!(ended.load(Ordering::Relaxed), 2);
+    faults.heal();
+}
+
+#[test]
+fn a_lookup_whose_second_kernel_is_refused_waits_for_the_first() {
+    let clear = |map: &WideMap<u128, u64>| map.clear().unwrap();
+    refused_while_the_first_kernel_runs(wide, WideMap::on, &wide_keys(5), clear);
+    let clear = |map: &ArenaMap<u64, Large>| map.clear().unwrap();
+    refused_while_the_first_kernel_runs(arena, ArenaMap::on, &keys(5), clear);
 }
 
 /// On the CPU itself: a stream that is held up holds up the drop of the maps, and not the calls on it.

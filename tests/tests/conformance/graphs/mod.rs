@@ -1,5 +1,7 @@
 //! Graphs: several verbs that are launched together do what they do one by one.
 
+pub mod kinds;
+
 use std::collections::HashMap;
 use std::thread;
 
