@@ -25,7 +25,7 @@ use crate::stream::Stream;
 /// copies go through. Work that you queue on another stream must be ordered after it
 /// ([`Stream::wait_stream`]), and have ended before the buffer is dropped; maps see to that
 /// themselves. Copies to and from the host are finished when they return, unless their name ends
-/// in `_async`.
+/// in `_async`; they begin when what was queued on the stream has ended, and large ones go through streams of the library's own.
 ///
 /// ```
 /// use gpumap::{Buffer, Device, Stream};
@@ -149,7 +149,8 @@ impl<T: Pod> Buffer<T> {
     /// # Safety
     /// `ptr` is aligned for `T` and leads to `len` initialised elements in memory of the stream's
     /// device that stay valid until the buffer is dropped, and that nothing else writes to, or
-    /// reads while the buffer is written to, except in the order of the stream.
+    /// reads while the buffer is written to, except in the order of the stream; and not even so while a copy from or to the host has
+    /// not returned.
     pub unsafe fn from_raw_parts(stream: &Stream, ptr: *mut T, len: usize) -> Result<Self> {
         let bytes = bytes_of::<T>(len)?;
         Ok(Self {

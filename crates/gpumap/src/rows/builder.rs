@@ -51,6 +51,8 @@ impl<K: Pod> RowMapBuilder<K> {
     /// [fixed](Growth::Fixed) capacity refuses a batch that would give out more rows, as a whole. Rows of removed keys count until
     /// [`compact`](RowMap::compact).
     ///
+    /// A large batch of repeated new keys takes memory for as many slots for a while, and is [`Error::OutOfMemory`] where there is none.
+    ///
     /// ```
     /// use gpumap::{Device, Error, Growth, RowMap};
     /// let map = RowMap::<u64>::builder(&Device::cpu()).capacity(2).growth(Growth::Fixed).build()?;

@@ -99,7 +99,8 @@ impl Core {
     pub fn capacity(&self) -> usize {
         let table = self.table.read();
         let rows = self.rows();
-        rows + (table.slot_rows() - self.used(&table)).min(table.key_rows() - rows)
+        let room = rows + (table.slot_rows() - self.used(&table)).min(table.key_rows() - rows);
+        room.min(self.growing.most())
     }
 
     /// What calls in flight change.
@@ -272,11 +273,12 @@ impl Core {
         let committed = unsafe { claims.commit(scratch, table.view(), (rows, new), true, told) };
         // Of its launches one may run when the next is refused.
         let committed = scratch.or_wait(committed);
-        let committed = committed.and_then(|()| scratch.wait());
-        self.or_poison(committed.and_then(|()| match self.growing.is_fixed() {
-            true => table.fill_replaced(rows + new, len + new),
-            false => Ok(()),
-        }))?;
+        self.or_poison(committed.and_then(|()| scratch.wait()))?;
+        if self.growing.is_fixed()
+            && let Err(error) = table.fill_replaced(rows + new, len + new)
+        {
+            tracing::debug!(%error, "a map of a fixed capacity keeps more slots than it needs");
+        }
         self.set_len(len + new, rows + new);
         table.keep();
         Ok(new)

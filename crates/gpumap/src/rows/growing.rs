@@ -48,7 +48,8 @@ impl Growing {
         self.factors.is_none()
     }
 
-    fn most(&self) -> usize {
+    /// How many rows there may be.
+    pub fn most(&self) -> usize {
         self.most.load(Ordering::Acquire)
     }
 

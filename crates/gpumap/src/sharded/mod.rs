@@ -45,7 +45,7 @@
 //! # Failures
 //! A step that fails on one rank, for want of memory for instance, is an error on every rank: its
 //! own there, [`GroupError::Failed`] on the others, and the group goes on. Of a batch that is
-//! refused so, some shards may have stored their part; a [`ShardedRowMap`] refuses it on all ranks. Ranks that make different calls, which no
+//! refused so, some shards may have stored or removed their part; a [`ShardedRowMap`] inserts it on no rank. Ranks that make different calls, which no
 //! rank can detect by itself, all have [`GroupError::OutOfStep`], and the group goes on too. If a
 //! rank is gone for good, the others have an error when their time is up, and the group is given
 //! up.

@@ -52,6 +52,8 @@ impl<K: Pod, V: Value> WideMapBuilder<K, V> {
     /// [fixed](Growth::Fixed) capacity refuses a batch with more new keys than it has room for, as a whole; the room of removed keys
     /// is used again.
     ///
+    /// A large batch of repeated new keys takes memory for as many slots for a while, and is [`Error::OutOfMemory`] where there is none.
+    ///
     /// ```
     /// use gpumap::{Device, Error, Growth, WideMap};
     /// let map = WideMap::<u128, u32>::builder(&Device::cpu()).capacity(2).growth(Growth::Fixed).build()?;

@@ -269,13 +269,16 @@ fn outputs_that_are_too_short_are_an_error_everywhere() {
         let batch = keys::<K>(0..50);
         let mut short = vec![ShardRow::new(9, 9); 49];
         let too_small = |outcome: Result<()>| {
-            let is_that = matches!(outcome, Err(Error::OutputTooSmall { .. }));
-            assert!(is_that, "{outcome:?}");
+            let Err(Error::OutputTooSmall { needed, given }) = outcome else {
+                panic!("{outcome:?}")
+            };
+            (needed, given)
         };
-        too_small(map.insert_into(&batch, &mut short).map(drop));
-        too_small(map.get_into(&batch, &mut short));
+        let whole = |outcome| assert_eq!(too_small(outcome), (50, 49));
+        whole(map.insert_into(&batch, &mut short).map(drop));
+        whole(map.get_into(&batch, &mut short));
         let mut places = vec![ShardRow::new(9, 9); 50];
-        too_small(
+        whole(
             map.insert_with_new_into(&batch, &mut places, &mut [9; 49])
                 .map(drop),
         );
@@ -304,9 +307,11 @@ fn outputs_that_are_too_short_are_an_error_everywhere() {
         for (rank, result) in results.into_iter().enumerate() {
             let (refused, compacted) = result.unwrap();
             for error in [refused, compacted] {
-                match rank == last {
-                    true => too_small(error),
-                    false => assert_failed(&error.unwrap_err(), last),
+                if rank == last {
+                    let (needed, given) = too_small(error);
+                    assert_eq!(needed - given, 1);
+                } else {
+                    assert_failed(&error.unwrap_err(), last);
                 }
             }
         }
@@ -586,6 +591,24 @@ fn verbs_in_work_of_the_group_are_nested() {
             Error::Group(GroupError::NoSuchRank { .. })
         ));
         assert!(map.is_empty());
+    });
+}
+
+#[test]
+fn work_of_the_group_may_free_memory_that_others_use() {
+    on_every_group(|on| {
+        let map = map::<u64>(on);
+        let stored = map.run(|rank, shard| {
+            if rank.index() == 0 {
+                // The others may be in their insert, which waits for this rank.
+                thread::yield_now();
+                map.trim();
+            }
+            shard.insert_into(rank, &keys::<u64>(0..100), &mut [ShardRow::NONE; 100])
+        });
+        assert!(stored.unwrap().iter().all(|&new| new == 100));
+        map.trim();
+        assert_eq!(map.len(), 100);
     });
 }
 

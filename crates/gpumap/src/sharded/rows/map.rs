@@ -174,6 +174,9 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
+    /// While a closure or an iterator keeps it from changing ([`RowMap::launch_with`], [`RowMap::for_each_chunk`]), call none of another
+    /// rank: an insert holds all of them until the ranks agree.
+    ///
     /// # Errors
     /// [`GroupError::NoSuchRank`].
     pub fn local(&self, rank: usize) -> Result<&RowMap<K>> {
@@ -208,6 +211,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// # Errors
     /// [`Error::OutputTooSmall`] if there are fewer places than keys; else as for [`insert`](Self::insert).
     pub fn insert_into(&self, keys: &[K], places: &mut [ShardRow]) -> Result<usize> {
+        expect_room(keys.len(), places.len())?;
         self.split(keys, places, |rank, shard, keys, places| {
             shard.insert_into(rank, keys, places)
         })
@@ -236,7 +240,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
         places: &mut [ShardRow],
         new: &mut [u8],
     ) -> Result<usize> {
-        expect_room(keys.len(), new.len())?;
+        expect_room(keys.len(), places.len().min(new.len()))?;
         let new = self.chunks(keys.len(), new);
         self.split(keys, places, |rank, shard, keys, places| {
             let new = new.take(rank.index());
@@ -262,6 +266,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// # Errors
     /// [`Error::OutputTooSmall`] if there are fewer places than keys; else as for [`get`](Self::get).
     pub fn get_into(&self, keys: &[K], places: &mut [ShardRow]) -> Result<()> {
+        expect_room(keys.len(), places.len())?;
         let get = |rank: &mut Rank, shard: &RowShard<K>, keys: &[K], places: &mut [ShardRow]| {
             shard.get_into(rank, keys, places).map(|()| 0)
         };
@@ -321,7 +326,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// Makes room for `more` rows in all beyond those that were given out.
     ///
     /// # Errors
-    /// As for [`RowMap::reserve`], of any rank; [`Error::Group`].
+    /// As for [`RowMap::reserve`], of any rank, which leaves the room that other ranks have made; [`Error::Group`].
     pub fn reserve(&self, more: usize) -> Result<()> {
         self.run(|rank, shard| shard.reserve(rank, more)).map(drop)
     }

@@ -329,16 +329,18 @@ impl<K: Pod> RowShard<K> {
     /// Makes room for so many rows more, over the whole group. A collective.
     ///
     /// # Errors
-    /// As for [`RowMap::reserve`], of any rank, and [`Error::Group`].
+    /// As for [`RowMap::reserve`], of any rank, which leaves the room that other ranks have made, and [`Error::Group`].
     pub fn reserve(&self, rank: &mut Rank, more: usize) -> Result<()> {
         let reserved = self.of_this_group(rank, Ok(()));
         let reserved = reserved.and_then(|()| self.rows.reserve(self.owners.share(more)));
         rank.together_at(self.step(Call::Reserve), reserved)
     }
 
-    /// Frees the buffers that calls went through. Later ones allocate them again as they need them.
+    /// Frees the buffers that calls went through, unless one is using them. Later ones allocate them again as they need them.
     pub fn trim(&self) {
-        *self.buffers.lock() = RowBuffers::default();
+        // A call holds them while it waits for the other ranks, of which this thread may be one.
+        let idle = self.buffers.try_lock();
+        drop(idle.map(|mut buffers| std::mem::take(&mut *buffers)));
         self.rows.trim();
     }
 
