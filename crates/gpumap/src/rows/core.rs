@@ -612,7 +612,9 @@ impl Core {
             let before = scratch.or_wait(ranked)?;
             scratch.wait()?;
             // SAFETY: ranked just now, an output for all rows, and the wait above.
-            let dense = unsafe { table.dense(rows, len, before, old) }?;
+            let dense = unsafe { table.dense(rows, len, before, old) };
+            // What it queued may still use the workspace, and what the caller has.
+            let dense = dense.inspect_err(|_| table.hold_back(scratch))?;
             let told = deliver(scratch)?;
             table.replace_with(dense);
             self.set_len(len, len);

@@ -11,6 +11,7 @@ use super::keys::kernels_for;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::memory::bytes_of_each;
+use crate::scratch::Workspace;
 use crate::stream::Stream;
 
 use std::mem::replace;
@@ -297,6 +298,12 @@ impl Table {
             slots: Slots::new(&stream, buckets)?,
             keys: Buffer::unwritten(&stream, key_bytes)?,
         })
+    }
+
+    /// Has a workspace wait for what was queued on the table's stream, before its memory is used again.
+    pub fn hold_back(&self, scratch: &Workspace) {
+        let ordered = scratch.stream().wait_stream(&self.stream());
+        let _ = ordered.and_then(|()| scratch.wait());
     }
 
     /// Makes all keys zero.
