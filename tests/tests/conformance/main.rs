@@ -58,4 +58,5 @@ mod simt;
 mod soak;
 mod stateful;
 mod stats;
+mod string_rows;
 mod wide;

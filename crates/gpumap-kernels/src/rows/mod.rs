@@ -9,6 +9,8 @@
 //! | `commit` | second pass: claims become rows |
 //! | `get` | lookups |
 //! | `remove` | removals, and rows made dense again |
+//! | `string` | references to strings of any length, which are keys as well |
+//! | `string_batch` | references from offsets and bytes, and bytes copied |
 //! | `values` | values of 4 or 8 bytes by row |
 //! | `upkeep` | slots made anew from rows, claims taken back, bits and rows counted |
 //! | `aggregate` | sums and other aggregates of columns by row |
@@ -43,6 +45,8 @@ mod join;
 mod key;
 mod remove;
 mod slot;
+mod string;
+mod string_batch;
 mod upkeep;
 mod values;
 mod view;
@@ -60,6 +64,8 @@ pub use join::{
 pub use key::{Hash, Unit};
 pub use remove::{Removed, RowCompactArgs, RowRemoveArgs};
 pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, NO_SLOT, RowSlot};
+pub use string::{MOST_STRING_BYTES, STRING_ALIGNMENT, StringRef};
+pub use string_batch::{StringCopyArgs, StringRefsArgs, StringSizesArgs};
 pub use upkeep::{RowCountBitsArgs, RowRebuildArgs, RowReleaseArgs, RowTellArgs};
 pub use values::{NEW_ROWS, OTHER_ROWS, RowGatherArgs, RowUpdateArgs};
 pub use view::{BUCKET_BYTES, BUCKET_SLOTS, RowView};
@@ -67,11 +73,11 @@ pub use view::{BUCKET_BYTES, BUCKET_SLOTS, RowView};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use aggregate::{ROW_AGGREGATE, ROW_CLEAR, ROW_FINISH, ROW_FOLD};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use claim::{ROW_CLAIM_4, ROW_CLAIM_8, ROW_CLAIM_16};
+pub use claim::{ROW_CLAIM_4, ROW_CLAIM_8, ROW_CLAIM_16, ROW_CLAIM_STRING};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use commit::{ROW_COMMIT_4, ROW_COMMIT_8, ROW_COMMIT_16, ROW_PUBLISH};
+pub use commit::{ROW_COMMIT_4, ROW_COMMIT_8, ROW_COMMIT_16, ROW_COMMIT_STRING, ROW_PUBLISH};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use get::{ROW_GET_4, ROW_GET_8, ROW_GET_16};
+pub use get::{ROW_GET_4, ROW_GET_8, ROW_GET_16, ROW_GET_STRING};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use join::{JOIN_COUNT, JOIN_PLACE, JOIN_TICKETS, JOIN_WRITE};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -79,10 +85,16 @@ pub use key::hash;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use remove::{
     ROW_COMPACT_4, ROW_COMPACT_8, ROW_COMPACT_16, ROW_REMOVE_4, ROW_REMOVE_8, ROW_REMOVE_16,
+    ROW_REMOVE_STRING,
 };
 #[cfg(not(target_arch = "nvptx64"))]
+pub use string::string_hash;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use string_batch::{STRING_COPY, STRING_REFS, STRING_SIZES};
+#[cfg(not(target_arch = "nvptx64"))]
 pub use upkeep::{
-    ROW_COUNT_BITS, ROW_REBUILD_4, ROW_REBUILD_8, ROW_REBUILD_16, ROW_RELEASE, ROW_TELL,
+    ROW_COUNT_BITS, ROW_REBUILD_4, ROW_REBUILD_8, ROW_REBUILD_16, ROW_REBUILD_STRING, ROW_RELEASE,
+    ROW_TELL,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use values::{ROW_GATHER_4, ROW_GATHER_8, ROW_UPDATE_4, ROW_UPDATE_8};
@@ -93,7 +105,7 @@ use gpumap_simt::kernel::Kernel;
 /// Threads of a block of each of the kernels: whole warps, so that no word of owners is two blocks'.
 pub const THREADS: u32 = 256;
 
-/// The kernels that look at keys, for units of one size.
+/// The kernels that look at keys, for units of one size or for strings.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct RowKernels {
@@ -122,6 +134,11 @@ impl RowKernels {
             _ if bytes.is_multiple_of(8) => &OF_8,
             _ => &OF_4,
         }
+    }
+
+    /// Those for keys that are [references](StringRef).
+    pub fn for_strings() -> &'static Self {
+        &OF_STRINGS
     }
 }
 
@@ -153,4 +170,15 @@ static OF_16: RowKernels = RowKernels {
     rebuild: &ROW_REBUILD_16,
     remove: &ROW_REMOVE_16,
     compact: &ROW_COMPACT_16,
+};
+
+/// References are copied as they lie.
+#[cfg(not(target_arch = "nvptx64"))]
+static OF_STRINGS: RowKernels = RowKernels {
+    claim: &ROW_CLAIM_STRING,
+    commit: &ROW_COMMIT_STRING,
+    get: &ROW_GET_STRING,
+    rebuild: &ROW_REBUILD_STRING,
+    remove: &ROW_REMOVE_STRING,
+    compact: &ROW_COMPACT_8,
 };

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 
 use super::core::Core;
-use super::{RowMap, key_bytes};
+use super::{KeyForm, RowMap, key_bytes};
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
@@ -60,7 +60,12 @@ impl<K: Pod> RowMapBuilder<K> {
     pub fn build(self) -> Result<RowMap<K>> {
         let seed = self.seed.unwrap_or_else(random_seed);
         Ok(RowMap {
-            core: Core::new(&self.device, key_bytes::<K>(), self.capacity, seed)?,
+            core: Core::new(
+                &self.device,
+                KeyForm::Data(key_bytes::<K>()),
+                self.capacity,
+                seed,
+            )?,
             _key: PhantomData,
         })
     }

@@ -1,6 +1,6 @@
-//! [`Keys`]: a batch of keys on the device, and how kernels may load them. [`StagedKeys`]: one on a stream.
+//! [`Keys`]: a batch of keys on the device, and how kernels may load them ([`KeyForm`]). [`StagedKeys`]: one on a stream.
 
-use gpumap_kernels::rows::{MOST_KEYS, RowKernels};
+use gpumap_kernels::rows::{MOST_KEYS, RowKernels, StringRef};
 
 use super::table::expect_at_most;
 use crate::array::Array;
@@ -21,6 +21,38 @@ pub(crate) const fn key_bytes<K>() -> usize {
     size_of::<K>()
 }
 
+/// What an array of keys has for each of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum KeyForm {
+    /// The key itself, of so many bytes.
+    Data(usize),
+    /// A [`StringRef`].
+    Strings,
+}
+
+impl KeyForm {
+    /// Bytes for each key.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Data(bytes) => bytes,
+            Self::Strings => StringRef::BYTES,
+        }
+    }
+
+    /// The kernels for keys at addresses that have these bits, of which the lowest two are none.
+    pub fn kernels_at(self, addresses: usize) -> &'static RowKernels {
+        /// The largest alignment that a kernel makes use of.
+        const UNIT: usize = 16;
+        match self {
+            Self::Data(bytes) => {
+                let common = addresses | bytes | UNIT;
+                RowKernels::for_multiples_of(1 << common.trailing_zeros())
+            }
+            Self::Strings => RowKernels::for_strings(),
+        }
+    }
+}
+
 /// Keys on the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys {
@@ -28,7 +60,7 @@ pub(crate) struct Keys {
     pub at: *const u8,
     /// How many.
     pub n: usize,
-    bytes: usize,
+    form: KeyForm,
 }
 
 impl Keys {
@@ -48,12 +80,12 @@ impl Keys {
             unsafe { scratch.stream().copy(aligned, at, n * bytes) }?;
             at = aligned;
         }
-        Ok(Self { at, n, bytes })
+        Ok(Self::at(at, n, KeyForm::Data(bytes)))
     }
 
     /// Keys that are on the device, at a multiple of 4.
-    pub fn at(at: *const u8, n: usize, bytes: usize) -> Self {
-        Self { at, n, bytes }
+    pub fn at(at: *const u8, n: usize, form: KeyForm) -> Self {
+        Self { at, n, form }
     }
 
     /// The kernels for keys of this size at this address.
@@ -63,7 +95,7 @@ impl Keys {
 
     /// The kernels for keys of this size at this address and another one, which is a multiple of 4 as well.
     pub fn kernels_with(&self, other: *const u8) -> &'static RowKernels {
-        kernels_for(self.bytes, self.at.addr() | other.addr())
+        self.form.kernels_at(self.at.addr() | other.addr())
     }
 }
 
@@ -92,7 +124,7 @@ impl StagedKeys {
             None => staged.elements(),
         };
         Ok(Self {
-            keys: Keys::at(at, n, bytes),
+            keys: Keys::at(at, n, KeyForm::Data(bytes)),
             staged,
             aligned,
         })
@@ -106,12 +138,4 @@ impl StagedKeys {
         }
         Ok(self.keys)
     }
-}
-
-/// The kernels for keys of so many bytes at addresses that have these bits, of which the lowest two are none.
-pub(super) fn kernels_for(bytes: usize, addresses: usize) -> &'static RowKernels {
-    /// The largest alignment that a kernel makes use of.
-    const UNIT: usize = 16;
-    let common = addresses | bytes | UNIT;
-    RowKernels::for_multiples_of(1 << common.trailing_zeros())
 }

@@ -16,11 +16,11 @@ use bytemuck::Pod;
 pub use builder::RowMapBuilder;
 pub(crate) use claims::{Claims, Told, grid};
 pub use gpumap_kernels::rows::NO_ROW;
-pub(crate) use keys::{Keys, StagedKeys, key_bytes};
+pub(crate) use keys::{KeyForm, Keys, StagedKeys, key_bytes};
 pub use on_stream::RowsOnStream;
-pub(crate) use table::Slots;
+pub(crate) use table::{Slots, expect_at_most};
 
-pub(crate) use self::core::Core;
+pub(crate) use self::core::{Core, Shared};
 use crate::array::ArrayMut;
 use crate::device::Device;
 #[cfg(doc)]

@@ -1,7 +1,7 @@
 //! Row maps, and the unique keys of arrays, beside a `HashMap` of the keys' bytes.
 
 mod beside;
-mod collisions;
+pub mod collisions;
 mod groups;
 mod interleaved;
 mod joins;
@@ -144,7 +144,7 @@ impl Oracle {
 }
 
 /// Numbers of keys that repeat in several ways.
-fn patterns(n: u64) -> Vec<(&'static str, Vec<u64>)> {
+pub fn patterns(n: u64) -> Vec<(&'static str, Vec<u64>)> {
     // Of no order, and the same on every run.
     let mixed = |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     vec![
