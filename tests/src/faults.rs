@@ -23,7 +23,8 @@ use std::{process, thread};
 use gpumap::bytemuck::{Pod, bytes_of};
 use gpumap::primitives::{Count, GroupBy, Sum};
 use gpumap::{
-    ArenaMap, Call, ChainedMap, Error, Fault, Faults, Key, Map, Result, RowMap, Value, WideMap,
+    ArenaMap, Call, ChainedMap, Error, Fault, Faults, Key, Map, Result, RowMap, StringRowMap,
+    Value, WideMap,
 };
 
 use gpumap_kernels::kernels::Encoding;
@@ -122,6 +123,27 @@ impl<K: Pod> Subject for RowMap<K> {
     /// Keys with their rows.
     fn contents(&self) -> Result<Contents> {
         self.keys_with_rows().map(sorted)
+    }
+    fn len(&self) -> usize {
+        self.len()
+    }
+    fn clear(&self) -> Result<()> {
+        self.clear()
+    }
+}
+
+impl Subject for StringRowMap {
+    /// Strings with their rows.
+    fn contents(&self) -> Result<Contents> {
+        let (keys, rows) = self.keys_with_rows()?;
+        let row = |row: u32| row.to_ne_bytes().to_vec();
+        let mut contents: Contents = keys
+            .to_vecs()
+            .into_iter()
+            .zip(rows.into_iter().map(row))
+            .collect();
+        contents.sort();
+        Ok(contents)
     }
     fn len(&self) -> usize {
         self.len()

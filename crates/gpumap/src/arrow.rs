@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`values`]: the numbers of a primitive array, without a copy | [`array`](array()): a primitive array of a vector, without a copy |
 //! | [`rows`]: the items of a fixed-size binary array, without a copy | [`rows_array`]: a fixed-size binary array of keys |
+//! | string and binary arrays as they are, for a [`StringRowMap`](crate::StringRowMap), without a copy | [`strings_array`], [`binary_array`]: a large one of strings, without a copy |
 //! | | [`optional`]: a primitive array of what a lookup returns, absent keys null |
 //! | [`GroupBy::batch`]: the columns of a record batch, by name | [`group_by`], [`GroupBy::finish`]: a record batch |
 //!
@@ -31,11 +32,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::types::{ArrowPrimitiveType, ByteArrayType};
 use arrow_array::{
-    Array as _, ArrayRef, FixedSizeBinaryArray, PrimitiveArray, RecordBatch, make_array,
+    Array as _, ArrayRef, FixedSizeBinaryArray, GenericByteArray, LargeBinaryArray,
+    LargeStringArray, OffsetSizeTrait, PrimitiveArray, RecordBatch, make_array,
 };
-use arrow_buffer::Buffer;
+use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, Schema};
 use bytemuck::{AnyBitPattern, NoUninit, Pod, cast_slice, try_cast_slice};
@@ -43,6 +45,7 @@ use bytemuck::{AnyBitPattern, NoUninit, Pod, cast_slice, try_cast_slice};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::primitives::{self, Chosen, Function, Grouped, Grouping, Numbers, Primitives};
+use crate::strings::{StringBatch, StringColumn, StringInput, Strings};
 
 /// The most bytes of a key.
 const MOST_KEY_BYTES: usize = 64;
@@ -101,6 +104,49 @@ pub fn optional<T: ArrowPrimitiveType>(values: Vec<Option<T::Native>>) -> Primit
 pub fn rows_array<K: NoUninit>(keys: &[K]) -> FixedSizeBinaryArray {
     let bytes: &[u8] = cast_slice(keys);
     FixedSizeBinaryArray::new(size_of::<K>() as i32, Buffer::from(bytes), None)
+}
+
+/// Strings of a string or binary array, where they are: `StringArray`, `LargeStringArray`, `BinaryArray`, `LargeBinaryArray`.
+///
+/// ```
+/// use arrow_array::{Array, StringArray};
+/// use gpumap::{Device, StringRowMap, arrow};
+///
+/// let words = StringArray::from(vec!["to", "be", "or", "not", "to", "be"]);
+/// let map = StringRowMap::new(&Device::cpu())?;
+/// assert_eq!(map.insert(&words)?, [0, 1, 2, 3, 0, 1]);
+/// let distinct = arrow::strings_array(map.keys()?)?;
+/// assert_eq!((distinct.len(), distinct.value(3)), (4, "not"));
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+impl<T: ByteArrayType> StringInput for GenericByteArray<T> {
+    /// # Errors
+    /// [`Error::Column`] if some are null.
+    fn strings(&self) -> Result<StringBatch<'_>> {
+        expect_no_nulls("the array", self)?;
+        let offsets = self.offsets().inner().inner().as_slice();
+        let column = StringColumn::of_bytes(offsets, T::Offset::IS_LARGE, self.value_data());
+        Ok(column.into())
+    }
+}
+
+/// A string array of strings, which takes over their memory.
+///
+/// # Errors
+/// [`Error::Column`] if their bytes are not UTF-8.
+pub fn strings_array(strings: Strings) -> Result<LargeStringArray> {
+    let (offsets, bytes) = strings.into_parts();
+    let offsets = OffsetBuffer::new(offsets.into());
+    LargeStringArray::try_new(offsets, bytes.into(), None).map_err(|error| {
+        let text = format!("are not all text ({error}): use binary_array");
+        refused("the strings", text)
+    })
+}
+
+/// A binary array of strings, which takes over their memory.
+pub fn binary_array(strings: Strings) -> LargeBinaryArray {
+    let (offsets, bytes) = strings.into_parts();
+    LargeBinaryArray::new(OffsetBuffer::new(offsets.into()), bytes.into(), None)
 }
 
 /// What is asked of each group: a column of the result.
@@ -634,13 +680,13 @@ fn result(keys: &[Field], aggregates: &[Aggregate], grouped: Untyped) -> RecordB
 mod tests {
     use arrow_array::types::{Int64Type, UInt32Type};
     use arrow_array::{
-        BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
-        StringArray, UInt8Array, UInt32Array, UInt64Array,
+        BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array,
+        Int64Array, StringArray, UInt8Array, UInt32Array, UInt64Array,
     };
 
     use super::*;
     use crate::error::ErrorKind;
-    use crate::{Map, RowMap};
+    use crate::{Map, RowMap, StringRowMap};
 
     fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         RecordBatch::try_from_iter(columns).unwrap()
@@ -684,6 +730,51 @@ mod tests {
         let holes = Int64Array::from(vec![Some(1), None]);
         assert_refused(values(&holes), &["the array", "1 nulls", "fill or filter"]);
         assert_refused(rows::<8>(&all), &["12 bytes", "8"]);
+    }
+
+    #[test]
+    fn string_arrays_are_batches() {
+        let map = StringRowMap::new(&Device::cpu()).unwrap();
+        let text: Vec<String> = (0..100)
+            .map(|i| "x".repeat(i % 9) + &i.to_string())
+            .collect();
+        let part = StringArray::from(text.clone()).slice(7, 30);
+        let rows: Vec<u32> = (0..30).collect();
+        assert_eq!(map.insert(&part).unwrap(), rows);
+        // The same strings from each type of array.
+        let part = &text[7..37];
+        assert_eq!(
+            map.insert(&LargeStringArray::from(part.to_vec())).unwrap(),
+            rows
+        );
+        let bytes: Vec<&[u8]> = part.iter().map(String::as_bytes).collect();
+        assert_eq!(map.insert(&BinaryArray::from(bytes.clone())).unwrap(), rows);
+        assert_eq!(
+            map.insert(&LargeBinaryArray::from(bytes.clone()).slice(3, 9))
+                .unwrap(),
+            rows[3..12]
+        );
+
+        let keys = map.keys().unwrap();
+        let at = keys.bytes().as_ptr();
+        let array = strings_array(keys).unwrap();
+        assert_eq!((array.value_data().as_ptr(), array.len()), (at, 30));
+        assert!(array.iter().flatten().eq(part));
+        assert_eq!(
+            binary_array(map.keys().unwrap()),
+            LargeBinaryArray::from(bytes)
+        );
+        map.insert(&[&b"\xff"[..]]).unwrap();
+        assert_refused(
+            strings_array(map.keys().unwrap()),
+            &["the strings", "binary_array"],
+        );
+        let holes = StringArray::from(vec![Some("a"), None]);
+        assert_refused(
+            map.insert(&holes),
+            &["the array", "1 nulls", "fill or filter"],
+        );
+        assert_eq!(map.len(), 31);
     }
 
     #[test]

@@ -24,7 +24,8 @@
 //!   included ([`key_type!`]). Every bit pattern is allowed: no key is set aside as a sentinel.
 //!   With `()` for values a map is a [set](Map#sets).
 //! - **Large values**, of up to 256 bytes, are what an [`ArenaMap`] is for; **wide keys**, of up to 64 bytes, a
-//!   [`WideMap`], or if values are in arrays of your own a [`RowMap`], which has a dense row number for each key.
+//!   [`WideMap`], or if values are in arrays of your own a [`RowMap`], which has a dense row number for each key. **Strings** get
+//!   row numbers in a [`StringRowMap`].
 //! - **Batches** are slices, vectors or arrays of the host, or [`Buffer`]s of the device
 //!   ([`Input`]). From the device to the device nothing is copied or allocated.
 //! - **Growth** is automatic ([`MapBuilder`] has the settings). A batch without enough memory is
@@ -189,6 +190,7 @@ pub mod rows;
 mod scratch;
 pub mod sharded;
 mod stream;
+pub mod strings;
 mod sync;
 #[cfg(test)]
 mod testing;
@@ -218,6 +220,7 @@ pub use output::{Output, Sink};
 pub use rows::RowMap;
 pub use sharded::{ShardedMap, ShardedRowMap};
 pub use stream::Stream;
+pub use strings::StringRowMap;
 pub use wide::{WideMap, WideMapBuilder};
 
 /// What kernels of your own work on a map with; they lend it by

@@ -1,4 +1,4 @@
-//! The tests of streams, of graphs, of what is copied chunk by chunk and of what waits, on deferred streams of the CPU:
+//! The tests of streams, of graphs, of what is copied chunk by chunk, of what waits and of strings, on deferred streams of the CPU:
 //! this program again, in several orders. For audit finding 6.
 
 use std::env;
@@ -6,7 +6,13 @@ use std::process::Command;
 use std::thread;
 
 /// What runs, by the names of modules.
-const TESTS: &[&str] = &["concurrency::", "graphs::", "chunked::"];
+const TESTS: &[&str] = &[
+    "concurrency::",
+    "graphs::",
+    "chunked::",
+    "string_rows::room",
+    "string_rows::verbs",
+];
 
 /// Some twelve seconds each.
 const SEEDS: u64 = 4;

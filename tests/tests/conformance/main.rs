@@ -59,4 +59,5 @@ mod simt;
 mod soak;
 mod stateful;
 mod stats;
+mod string_rows;
 mod wide;

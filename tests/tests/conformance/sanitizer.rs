@@ -7,7 +7,8 @@
 use gpumap::bytemuck::{Pod, bytes_of, cast_slice};
 use gpumap::op::{self, Execute};
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Buffer, Error, Key, MapBuilder, Merge, RowMap, Stream, Value, WideMap};
+use gpumap::strings::{StringColumn, Strings};
+use gpumap::{Buffer, Error, Key, MapBuilder, Merge, RowMap, Stream, StringRowMap, Value, WideMap};
 use gpumap_tests::device::{run_pair_on, targets_of_all_kernels};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{
@@ -441,5 +442,58 @@ fn sanitizer_row_maps() {
         body::<[u32; 3]>(&target, |i| [i as u32, 0, !0]);
         body::<u64>(&target, |i| i);
         body::<[u64; 4]>(&target, |i| [0, i, !i, 1]);
+    }
+}
+
+/// Bytes of the batch end where their memory does, and strings lie at every address.
+#[test]
+fn sanitizer_string_rows() {
+    for on in targets_of_all_kernels() {
+        let stream = on.stream();
+        let strings = |numbers: std::ops::Range<u64>| {
+            Strings::from_iter(numbers.map(|i| "x".repeat(i as usize % 29) + &i.to_string()))
+        };
+        let on_device = |strings: &Strings| {
+            let offsets = Buffer::from_slice(&stream, strings.offsets()).unwrap();
+            (
+                offsets,
+                Buffer::from_slice(&stream, strings.bytes()).unwrap(),
+            )
+        };
+        for n in SIZES {
+            let len = n as usize;
+            let map = StringRowMap::new(on.device()).unwrap();
+            let (offsets, bytes) = on_device(&strings(0..n));
+            let all = StringColumn::new(&offsets, &bytes);
+            for expected in [len, 0] {
+                let mut rows = unwritten::<u32>(&stream, len);
+                let mut new = unwritten::<u8>(&stream, len);
+                let inserted = map.insert_with_new_into(&all, &mut rows, &mut new);
+                assert_eq!(inserted.unwrap(), expected);
+                assert!(rows.to_vec().unwrap().into_iter().eq(0..n as u32));
+            }
+            let gone = len - len / 3;
+            assert_eq!(map.remove(&strings(0..gone as u64)).unwrap(), gone);
+            let left = strings(gone as u64..n);
+            let mut at = unwritten::<i64>(&stream, left.len() + 1);
+            let mut there = unwritten::<u8>(&stream, map.byte_len().unwrap());
+            let dumped = map.keys_into(&mut at, &mut there).unwrap();
+            assert_eq!(dumped, (len / 3, left.bytes().len()));
+            let told = (at.to_vec().unwrap(), there.to_vec().unwrap());
+            assert_eq!(told, left.into_parts());
+
+            let (offsets, bytes) = on_device(&strings(n..3 * n));
+            let more = StringColumn::new(&offsets, &bytes);
+            let mut rows = unwritten::<u32>(&stream, 2 * len);
+            assert_eq!(map.insert_into(&more, &mut rows).unwrap(), 2 * len);
+            let mut old = unwritten::<u32>(&stream, map.len());
+            assert_eq!(map.compact_into(&mut old).unwrap(), map.len());
+            let old = old.to_vec().unwrap();
+            assert!(old.into_iter().eq(gone as u32..3 * n as u32));
+            map.get_into(&more, &mut rows).unwrap();
+            let first = (len / 3) as u32;
+            let rows = rows.to_vec().unwrap();
+            assert!(rows.into_iter().eq(first..first + 2 * n as u32));
+        }
     }
 }

@@ -6,6 +6,7 @@ use gpumap_simt::{U64x2, kernel, kernel_args, mem, thread, warp};
 
 use super::key::{Hash, Unit};
 use super::slot::{NO_SLOT, RowSlot};
+use super::string::StringRef;
 use super::view::{BUCKET_SLOTS, RowView};
 
 kernel_args! {
@@ -287,5 +288,10 @@ kernel! {
     pub static ROW_CLAIM_16 = fn row_claim_16(args: RowClaimArgs) by block {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { claim::<U64x2>(&args) }
+    }
+    /// Claims slots for strings.
+    pub static ROW_CLAIM_STRING = fn row_claim_string(args: RowClaimArgs) by block {
+        // SAFETY: the launcher keeps the contract of the arguments.
+        unsafe { claim::<StringRef>(&args) }
     }
 }

@@ -5,6 +5,7 @@ use gpumap_simt::{U64x2, kernel, kernel_args, mem, thread, warp};
 
 use super::key::Unit;
 use super::slot::{NO_SLOT, RowSlot};
+use super::string::StringRef;
 use super::view::{BUCKET_SLOTS, RowView};
 
 kernel_args! {
@@ -220,5 +221,10 @@ kernel! {
     pub static ROW_COMMIT_16 = fn row_commit_16(args: RowCommitArgs) by block {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { commit::<U64x2>(&args) }
+    }
+    /// Commits strings.
+    pub static ROW_COMMIT_STRING = fn row_commit_string(args: RowCommitArgs) by block {
+        // SAFETY: the launcher keeps the contract of the arguments.
+        unsafe { commit::<StringRef>(&args) }
     }
 }

@@ -4,6 +4,7 @@ use gpumap_simt::{U64x2, kernel, kernel_args, mem, thread};
 
 use super::key::{Hash, Unit};
 use super::slot::NO_ROW;
+use super::string::StringRef;
 use super::view::{BUCKET_SLOTS, Found, RowView};
 use crate::count::add_block_sum;
 
@@ -123,5 +124,10 @@ kernel! {
     pub static ROW_GET_16 = fn row_get_16(args: RowGetArgs) by block {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { get::<U64x2>(&args) }
+    }
+    /// Looks up strings.
+    pub static ROW_GET_STRING = fn row_get_string(args: RowGetArgs) by block {
+        // SAFETY: the launcher keeps the contract of the arguments.
+        unsafe { get::<StringRef>(&args) }
     }
 }

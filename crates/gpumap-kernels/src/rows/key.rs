@@ -1,21 +1,52 @@
-//! Keys of 4 to 64 bytes: hashed and compared unit by unit.
+//! Keys of 4 to 64 bytes: hashed and compared unit by unit. A key of any length is a [reference](super::StringRef), one unit.
 
 use gpumap_simt::mem::{self, Vector};
 use gpumap_simt::{U64x2, layout};
 
 use crate::hash::{KeyHash, mix64};
 
-/// What keys are loaded in: 4, 8 or 16 bytes, of which a key is a multiple, and its address too. How many is known at run
-/// time: so one kernel serves all widths.
-pub trait Unit: Vector + PartialEq {
-    /// The hash of a key of so many units. The same whatever units it is taken in.
+/// What keys are loaded in: 4, 8 or 16 bytes, of which a key is a multiple, and its address too; or a reference to the bytes
+/// of a string. How many is known at run time: so one kernel serves all widths.
+pub trait Unit: Copy {
+    /// The hash of a key of so many units. The same whatever size they have.
     ///
     /// # Safety
     /// A key of so many units lies there, which nothing writes during the launch.
     unsafe fn hash(key: *const Self, units: u32, seed: u64) -> u64;
+
+    /// Whether two keys of so many units are equal.
+    ///
+    /// # Safety
+    /// Such keys lie there, which nothing writes during the launch.
+    unsafe fn are_equal(a: *const Self, b: *const Self, units: u32) -> bool;
+
+    /// Copies a key of so many units.
+    ///
+    /// # Safety
+    /// As for [`hash`](Self::hash); there is room for it, which is this thread's.
+    unsafe fn copy(to: *mut Self, key: *const Self, units: u32);
+}
+
+/// Keys that are their units: compared and copied as they lie.
+macro_rules! by_units {
+    () => {
+        #[inline(always)]
+        unsafe fn are_equal(a: *const Self, b: *const Self, units: u32) -> bool {
+            // SAFETY: passed on.
+            unsafe { are_equal(a, b, units) }
+        }
+
+        #[inline(always)]
+        unsafe fn copy(to: *mut Self, key: *const Self, units: u32) {
+            // SAFETY: passed on.
+            unsafe { copy(to, key, units) }
+        }
+    };
 }
 
 impl Unit for u32 {
+    by_units!();
+
     #[inline(always)]
     unsafe fn hash(key: *const Self, units: u32, seed: u64) -> u64 {
         // SAFETY: below the number of units.
@@ -48,6 +79,8 @@ pub fn hash_words(words: u32, seed: u64, word: impl Fn(u32) -> u32) -> u64 {
 }
 
 impl Unit for u64 {
+    by_units!();
+
     #[inline(always)]
     unsafe fn hash(key: *const Self, units: u32, seed: u64) -> u64 {
         let mut hash = seed;
@@ -62,6 +95,8 @@ impl Unit for u64 {
 }
 
 impl Unit for U64x2 {
+    by_units!();
+
     #[inline(always)]
     unsafe fn hash(key: *const Self, units: u32, seed: u64) -> u64 {
         let mut hash = seed;
@@ -76,12 +111,12 @@ impl Unit for U64x2 {
     }
 }
 
-/// Whether two keys of so many units are equal.
+/// Whether so many units are equal.
 ///
 /// # Safety
-/// Such keys lie there, which nothing writes during the launch.
+/// They lie there, and nothing writes them during the launch.
 #[inline(always)]
-pub unsafe fn are_equal<U: Unit>(a: *const U, b: *const U, units: u32) -> bool {
+unsafe fn are_equal<W: Vector + PartialEq>(a: *const W, b: *const W, units: u32) -> bool {
     let mut i = 0;
     while i < units as usize {
         // SAFETY: below the number of units.
@@ -93,6 +128,20 @@ pub unsafe fn are_equal<U: Unit>(a: *const U, b: *const U, units: u32) -> bool {
         i += 1;
     }
     true
+}
+
+/// Copies so many units.
+///
+/// # Safety
+/// They lie there, and nothing writes them during the launch; there is room for as many, which is this thread's.
+#[inline(always)]
+pub(super) unsafe fn copy<W: Vector>(to: *mut W, from: *const W, units: u32) {
+    let mut i = 0;
+    while i < units as usize {
+        // SAFETY: below the number of units.
+        unsafe { mem::store(to.wrapping_add(i), mem::load_readonly(from.wrapping_add(i))) };
+        i += 1;
+    }
 }
 
 /// The hash of a key: the high half says where its walk begins, the low half is its tag.

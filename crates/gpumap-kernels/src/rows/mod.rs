@@ -9,6 +9,8 @@
 //! | `commit` | second pass: claims become rows |
 //! | `get` | lookups |
 //! | `remove` | removals, and rows made dense again |
+//! | `string` | references to strings of any length, which are keys as well |
+//! | `string_batch` | references from offsets and bytes, and bytes copied |
 //! | `values` | values of 4 or 8 bytes by row |
 //! | `upkeep` | slots made anew from rows, claims taken back, bits and rows counted |
 //! | `aggregate` | sums and other aggregates of columns by row |
@@ -55,6 +57,10 @@ mod row_ref;
 mod shards;
 mod slot;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+mod string;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+mod string_batch;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod upkeep;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod values;
@@ -83,6 +89,10 @@ pub use row_ref::RowRef;
 pub use shards::{RowOwnerArgs, RowReturnArgs, RowTakeArgs, owner_hash};
 pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, NO_SLOT, RowSlot};
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+pub use string::{MOST_STRING_BYTES, STRING_ALIGNMENT, StringRef};
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+pub use string_batch::{StringCopyArgs, StringRefsArgs, StringSizesArgs};
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use upkeep::{RowCountBitsArgs, RowRebuildArgs, RowReleaseArgs, RowTellArgs};
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use values::{NEW_ROWS, OTHER_ROWS, RowGatherArgs, RowUpdateArgs};
@@ -91,11 +101,11 @@ pub use view::{BUCKET_BYTES, BUCKET_SLOTS, Found, RowView};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use aggregate::{ROW_AGGREGATE, ROW_CLEAR, ROW_FINISH, ROW_FOLD};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use claim::{ROW_CLAIM_4, ROW_CLAIM_8, ROW_CLAIM_16};
+pub use claim::{ROW_CLAIM_4, ROW_CLAIM_8, ROW_CLAIM_16, ROW_CLAIM_STRING};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use commit::{ROW_COMMIT_4, ROW_COMMIT_8, ROW_COMMIT_16, ROW_PUBLISH};
+pub use commit::{ROW_COMMIT_4, ROW_COMMIT_8, ROW_COMMIT_16, ROW_COMMIT_STRING, ROW_PUBLISH};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use get::{ROW_GET_4, ROW_GET_8, ROW_GET_16};
+pub use get::{ROW_GET_4, ROW_GET_8, ROW_GET_16, ROW_GET_STRING};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use join::{JOIN_COUNT, JOIN_PLACE, JOIN_TICKETS, JOIN_WRITE};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -103,14 +113,20 @@ pub use key::hash;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use remove::{
     ROW_COMPACT_4, ROW_COMPACT_8, ROW_COMPACT_16, ROW_REMOVE_4, ROW_REMOVE_8, ROW_REMOVE_16,
+    ROW_REMOVE_STRING,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use shards::{
     ROW_OWNER_4, ROW_OWNER_8, ROW_OWNER_16, ROW_RETURN, ROW_TAKE_4, ROW_TAKE_8, ROW_TAKE_16,
 };
 #[cfg(not(target_arch = "nvptx64"))]
+pub use string::string_hash;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use string_batch::{STRING_COPY, STRING_REFS, STRING_SIZES};
+#[cfg(not(target_arch = "nvptx64"))]
 pub use upkeep::{
-    ROW_COUNT_BITS, ROW_REBUILD_4, ROW_REBUILD_8, ROW_REBUILD_16, ROW_RELEASE, ROW_TELL,
+    ROW_COUNT_BITS, ROW_REBUILD_4, ROW_REBUILD_8, ROW_REBUILD_16, ROW_REBUILD_STRING, ROW_RELEASE,
+    ROW_TELL,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use values::{ROW_GATHER_4, ROW_GATHER_8, ROW_UPDATE_4, ROW_UPDATE_8};
@@ -121,7 +137,7 @@ use gpumap_simt::kernel::Kernel;
 /// Threads of a block of each of the kernels: whole warps, so that no word of owners is two blocks'.
 pub const THREADS: u32 = 256;
 
-/// The kernels that look at keys, for units of one size.
+/// The kernels that look at keys, for units of one size or for strings.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct RowKernels {
@@ -154,6 +170,11 @@ impl RowKernels {
             _ if bytes.is_multiple_of(8) => &OF_8,
             _ => &OF_4,
         }
+    }
+
+    /// Those for keys that are [references](StringRef).
+    pub fn for_strings() -> &'static Self {
+        &OF_STRINGS
     }
 }
 
@@ -191,4 +212,18 @@ static OF_16: RowKernels = RowKernels {
     compact: &ROW_COMPACT_16,
     owner: &ROW_OWNER_16,
     take: &ROW_TAKE_16,
+};
+
+/// References are copied as they lie.
+#[cfg(not(target_arch = "nvptx64"))]
+static OF_STRINGS: RowKernels = RowKernels {
+    claim: &ROW_CLAIM_STRING,
+    commit: &ROW_COMMIT_STRING,
+    get: &ROW_GET_STRING,
+    rebuild: &ROW_REBUILD_STRING,
+    remove: &ROW_REMOVE_STRING,
+    compact: &ROW_COMPACT_8,
+    // Of references, as they lie: no strings are spread over devices.
+    owner: &ROW_OWNER_8,
+    take: &ROW_TAKE_8,
 };

@@ -6,6 +6,7 @@ use gpumap_simt::{U64x2, kernel, kernel_args, layout, mem, thread, warp};
 use super::get::find_each;
 use super::key::Unit;
 use super::slot::{NO_ROW, RowSlot};
+use super::string::StringRef;
 use super::view::RowView;
 use crate::count::add_block_sum;
 
@@ -175,6 +176,11 @@ kernel! {
     pub static ROW_REMOVE_16 = fn row_remove_16(args: RowRemoveArgs) by block {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { remove::<U64x2>(&args) }
+    }
+    /// Removes strings.
+    pub static ROW_REMOVE_STRING = fn row_remove_string(args: RowRemoveArgs) by block {
+        // SAFETY: the launcher keeps the contract of the arguments.
+        unsafe { remove::<StringRef>(&args) }
     }
     /// Makes rows dense, of keys in units of 4 bytes.
     pub static ROW_COMPACT_4 = fn row_compact_4(args: RowCompactArgs) by thread {

@@ -95,18 +95,13 @@ unsafe fn take<U: Unit>(args: &RowTakeArgs) {
     let i = thread::index();
     if i < args.n {
         let bytes = args.key_bytes as usize;
-        let units = bytes / const { size_of::<U>() };
+        let units = args.key_bytes / const { size_of::<U>() as u32 };
         // SAFETY: a place of the batch, and units of two keys.
         unsafe {
             let place = mem::load_readonly(args.places.wrapping_add(i as usize)) as usize;
             let from = args.batch.wrapping_add(place * bytes).cast::<U>();
             let to = args.keys.wrapping_add(i as usize * bytes).cast::<U>();
-            let mut unit = 0;
-            while unit < units {
-                let part = mem::load_readonly(from.wrapping_add(unit));
-                mem::store(to.wrapping_add(unit), part);
-                unit += 1;
-            }
+            U::copy(to, from, units);
         }
     }
 }

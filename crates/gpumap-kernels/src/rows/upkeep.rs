@@ -7,6 +7,7 @@ use gpumap_simt::{U64x2, kernel, kernel_args, mem, thread, warp};
 use super::key::{Hash, Unit};
 use super::remove::Removed;
 use super::slot::{NO_SLOT, RowSlot};
+use super::string::StringRef;
 use super::view::{BUCKET_SLOTS, RowView};
 
 kernel_args! {
@@ -139,6 +140,11 @@ kernel! {
     pub static ROW_REBUILD_16 = fn row_rebuild_16(args: RowRebuildArgs) by block {
         // SAFETY: the launcher keeps the contract of the arguments.
         unsafe { rebuild::<U64x2>(&args) }
+    }
+    /// Makes slots from strings.
+    pub static ROW_REBUILD_STRING = fn row_rebuild_string(args: RowRebuildArgs) by block {
+        // SAFETY: the launcher keeps the contract of the arguments.
+        unsafe { rebuild::<StringRef>(&args) }
     }
     /// Takes the claims of a batch back.
     pub static ROW_RELEASE = fn row_release(args: RowReleaseArgs) by thread {

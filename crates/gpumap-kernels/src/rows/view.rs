@@ -3,9 +3,9 @@
 #[cfg(target_arch = "nvptx64")]
 use gpumap_simt::U64x2;
 use gpumap_simt::atomic::{self, Relaxed};
-use gpumap_simt::{layout, mem};
+use gpumap_simt::layout;
 
-use super::key::{Hash, Unit, are_equal};
+use super::key::{Hash, Unit};
 use super::slot::{NO_ROW, RowSlot};
 
 /// Slots of a bucket: a sector of 32 bytes, which is what a GPU loads from memory at least.
@@ -26,7 +26,7 @@ pub struct RowView {
     pub seed: u64,
     /// How many buckets, at least one. There is a slot more than rows.
     pub buckets: u32,
-    /// Bytes of a key: a multiple of 4, up to 64.
+    /// Bytes of a key: a multiple of 4, up to 64. Those of a reference if keys are strings.
     pub key_bytes: u32,
 }
 layout!(RowView {
@@ -75,7 +75,7 @@ impl RowView {
     pub unsafe fn are_equal<U: Unit>(&self, a: *const U, b: *const U) -> bool {
         // The tag of 4 bytes is exact.
         // SAFETY: passed on.
-        self.key_bytes == 4 || unsafe { are_equal(a, b, self.units::<U>()) }
+        self.key_bytes == 4 || unsafe { U::are_equal(a, b, self.units::<U>()) }
     }
 
     /// Slot number `i`.
@@ -188,14 +188,8 @@ impl RowView {
     /// A key lies there, which nothing writes during the launch; the row is this thread's.
     #[inline(always)]
     pub unsafe fn write_key<U: Unit>(&self, row: u32, key: *const U) {
-        let to = self.key::<U>(row);
-        let units = self.units::<U>() as usize;
-        let mut i = 0;
-        while i < units {
-            // SAFETY: units of the key and of its place.
-            unsafe { mem::store(to.wrapping_add(i), mem::load_readonly(key.wrapping_add(i))) };
-            i += 1;
-        }
+        // SAFETY: passed on.
+        unsafe { U::copy(self.key::<U>(row), key, self.units::<U>()) };
     }
 }
 

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 
 use super::core::Core;
-use super::{Growing, RowMap, key_bytes};
+use super::{Growing, KeyForm, RowMap, key_bytes};
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
@@ -83,7 +83,8 @@ impl<K: Pod> RowMapBuilder<K> {
     pub fn build(self) -> Result<RowMap<K>> {
         self.growth.map_or(Ok(()), Growth::check)?;
         let seed = self.seed.unwrap_or_else(random_seed);
-        let core = Core::new(&self.device, key_bytes::<K>(), self.capacity, seed)?;
+        let form = KeyForm::Data(key_bytes::<K>());
+        let core = Core::new(&self.device, form, self.capacity, seed)?;
         Ok(RowMap {
             core: core.growing(Growing::of(self.growth, self.capacity)),
             _key: PhantomData,

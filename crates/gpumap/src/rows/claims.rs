@@ -156,6 +156,11 @@ impl Claims {
         }
     }
 
+    /// Which keys are owners, a bit for each.
+    pub fn owners(&self) -> *const u32 {
+        self.owners
+    }
+
     /// Forgets all claims.
     pub fn forget(&mut self, scratch: &mut Workspace) -> Result<()> {
         self.owners = scratch.clear_bits(Self::words(self.keys.n) * warp::SIZE as usize)?;

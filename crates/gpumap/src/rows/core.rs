@@ -14,10 +14,9 @@ use gpumap_simt::kernel::Launcher;
 
 pub(super) use stored::Loading;
 
-use super::Growing;
-use super::Keys;
 use super::claims::{Claims, Told, grid, queue_ranks};
 use super::table::{Slots, Table, expect_rows};
+use super::{Growing, KeyForm, Keys};
 use crate::array::Array;
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
@@ -36,6 +35,7 @@ use std::ptr;
 pub(crate) struct Core {
     pub device: Device,
     pub scratch: ScratchPool,
+    /// Bytes for each key in an array of them.
     pub key_bytes: usize,
     /// Lookups on streams, and whether a write failed half-way. Before the table: dropped first, after waiting for them.
     state: OwnState,
@@ -49,15 +49,15 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub fn new(device: &Device, key_bytes: usize, rows: usize, seed: u64) -> Result<Self> {
+    pub fn new(device: &Device, form: KeyForm, rows: usize, seed: u64) -> Result<Self> {
         let stream = Stream::of_calls(device)?;
         Ok(Self {
             scratch: ScratchPool::new(device),
-            table: Lock::new(Table::new(&stream, key_bytes, rows, seed)?),
+            table: Lock::new(Table::new(&stream, form, rows, seed)?),
             inserts: Lock::new(()),
             growing: Growing::default(),
             device: device.clone(),
-            key_bytes,
+            key_bytes: form.bytes(),
             len: AtomicUsize::new(0),
             rows: AtomicUsize::new(0),
             // It counts by itself.
@@ -146,6 +146,23 @@ impl Core {
         ready: impl FnOnce(&mut Workspace, usize) -> Result<()>,
     ) -> Result<usize> {
         let n = keys.len();
+        let of_keys = n.saturating_mul(self.key_bytes);
+        self.insert_by(n, (of_keys, 0), outputs, |scratch, told| {
+            // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+            let keys = unsafe { Keys::stage(scratch, keys, self.key_bytes) }?;
+            self.insert_staged(scratch, keys, told, |scratch, rows, _| ready(scratch, rows))
+        })
+    }
+
+    /// Has `insert` give `n` keys rows, which takes bytes for arrays of the caller that lie on the host, and others. Outputs are
+    /// the rows and the flags of new keys. Returns how many were new.
+    pub fn insert_by(
+        &self,
+        n: usize,
+        (of_keys, beside): (usize, u64),
+        outputs: Arrays<'_>,
+        insert: impl FnOnce(&mut Workspace, Told) -> Result<usize>,
+    ) -> Result<usize> {
         for output in outputs.iter().flatten() {
             expect_room(n, output.len())?;
         }
@@ -159,20 +176,15 @@ impl Core {
             if n == 0 {
                 return Ok(0);
             }
-            // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-            let staged = unsafe { Keys::stage(scratch, keys, self.key_bytes) };
-            let new = staged.and_then(|keys| {
-                let [rows, new] = targets.each_mut().map(address_of);
-                let told = Told {
-                    rows: rows.cast(),
-                    new,
-                    ..Told::NOTHING
-                };
-                self.insert_staged(scratch, keys, told, ready)
-            });
-            let new = new.map_err(|error| {
-                let of_keys = n.saturating_mul(self.key_bytes);
-                error.of_batch_of(self.bytes_of_batch(n, of_keys.saturating_add(told)))
+            let [rows, new] = targets.each_mut().map(address_of);
+            let wanted = Told {
+                rows: rows.cast(),
+                new,
+                ..Told::NOTHING
+            };
+            let new = insert(scratch, wanted).map_err(|error| {
+                let bytes = self.bytes_of_batch(n, of_keys.saturating_add(told));
+                error.of_batch_of(bytes.saturating_add(beside))
             })?;
             scratch.copy_all_to_host(targets.into_iter().flatten())?;
             Ok(new)
@@ -192,20 +204,21 @@ impl Core {
             .saturating_add(arrays)
     }
 
-    /// Gives staged keys rows. Before any of them is there, and when there is room for all, `ready` is told how many rows there
-    /// will be: if it fails, the batch is refused. Returns how many keys were new.
+    /// Gives staged keys rows. Before any of them is there, and when there is room for all, `ready` is told how many rows there will
+    /// be, and which keys of the batch are owners, a bit for each; null if none is new. If it fails, the batch is refused; what it
+    /// queues runs before the keys are written to their rows. Returns how many keys were new.
     pub fn insert_staged(
         &self,
         scratch: &mut Workspace,
         keys: Keys,
         told: Told,
-        ready: impl FnOnce(&mut Workspace, usize) -> Result<()>,
+        ready: impl FnOnce(&mut Workspace, usize, *const u32) -> Result<()>,
     ) -> Result<usize> {
         let _order = self.inserts.write();
         self.expect_sound()?;
         let (len, rows) = (self.len(), self.rows());
         if self.make_room(scratch, keys, told.rows)? == Some(0) {
-            ready(scratch, rows)?;
+            ready(scratch, rows, ptr::null())?;
             return none_new(scratch, keys, told);
         }
         let claims = {
@@ -235,7 +248,7 @@ impl Core {
         };
         let ranked = claims.rank(scratch);
         if let Ok(0) = ranked {
-            ready(scratch, rows)?;
+            ready(scratch, rows, ptr::null())?;
             return none_new(scratch, keys, told);
         }
         // If it cannot be had, the claims stay.
@@ -247,7 +260,7 @@ impl Core {
                 true => Some(table.grown_keys(rows, all, self.growing.rows(table.key_rows()))?),
                 false => None,
             };
-            ready(scratch, all)?;
+            ready(scratch, all, claims.owners())?;
             if let Some(keys) = grown {
                 table.set_keys(keys);
             }
@@ -349,7 +362,19 @@ impl Core {
 
     /// Looks up the row of each key.
     pub fn get(&self, keys: Array<'_>, rows: Arrays<'_>) -> Result<()> {
-        let n = keys.len();
+        self.get_by(keys.len(), rows, |scratch| {
+            // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+            unsafe { Keys::stage(scratch, keys, self.key_bytes) }
+        })
+    }
+
+    /// Looks up the row of each of `n` keys that `stage` brings to the device.
+    pub fn get_by(
+        &self,
+        n: usize,
+        rows: Arrays<'_>,
+        stage: impl FnOnce(&mut Workspace) -> Result<Keys>,
+    ) -> Result<()> {
         for output in rows.iter().flatten() {
             expect_room(n, output.len())?;
         }
@@ -358,8 +383,7 @@ impl Core {
         if n == 0 {
             return Ok(());
         }
-        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-        let keys = unsafe { Keys::stage(&mut scratch, keys, self.key_bytes) }?;
+        let keys = stage(&mut scratch)?;
         let [rows, _] = targets.each_mut().map(address_of);
         self.get_staged(&scratch, keys, rows.cast())?;
         scratch.copy_all_to_host(targets.into_iter().flatten())
@@ -387,12 +411,23 @@ impl Core {
 
     /// Removes keys. Returns how many there were.
     pub fn remove(&self, keys: Array<'_>) -> Result<usize> {
+        self.remove_by(keys.len(), |scratch| {
+            // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+            unsafe { Keys::stage(scratch, keys, self.key_bytes) }
+        })
+    }
+
+    /// Removes `n` keys that `stage` brings to the device. Returns how many there were.
+    pub fn remove_by(
+        &self,
+        n: usize,
+        stage: impl FnOnce(&mut Workspace) -> Result<Keys>,
+    ) -> Result<usize> {
         self.scratch.of_batch(|scratch| {
-            if keys.is_empty() {
+            if n == 0 {
                 return Ok(0);
             }
-            // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-            let keys = unsafe { Keys::stage(scratch, keys, self.key_bytes) }?;
+            let keys = stage(scratch)?;
             self.remove_staged(scratch, keys, ptr::null_mut())
         })
     }
@@ -446,6 +481,13 @@ impl Core {
         // SAFETY: so many words, and room reserved for a rank more.
         unsafe { queue_ranks(scratch, removed.bits, words, ranks) }?;
         Ok(ranks)
+    }
+
+    /// The keys for a call that reads them: no call changes rows meanwhile.
+    pub fn share(&self) -> Result<Shared<'_>> {
+        let table = self.table.read();
+        self.expect_sound()?;
+        Ok(Shared { core: self, table })
     }
 
     /// Queues writing all keys in the order of their rows, and these, where that is wanted. If that fails, nothing of it runs
@@ -602,7 +644,16 @@ impl Core {
 
     /// Makes rows dense, if `ready` agrees when nothing else can fail. Returns the row that each key had, in the order of its new one.
     pub fn compact(&self, ready: impl FnOnce() -> Result<()>) -> Result<Vec<u32>> {
-        self.compact_to(|scratch, len| {
+        self.compact_by(|_, _, _| Ok(()), ready)
+    }
+
+    /// The same. Before the old keys are given up, and `ready` is called, `moved` is told where the dense ones are, and how many.
+    pub fn compact_by(
+        &self,
+        moved: impl FnOnce(&mut Workspace, *mut u8, usize) -> Result<()>,
+        ready: impl FnOnce() -> Result<()>,
+    ) -> Result<Vec<u32>> {
+        let output = |scratch: &mut Workspace, len| {
             let mut old = scratch.output(ScratchRole::FirstOutput, len)?;
             let to = old.as_mut_ptr();
             let deliver = move |scratch: &mut Workspace| {
@@ -610,16 +661,27 @@ impl Core {
                 ready().map(|()| old)
             };
             Ok((to, deliver))
-        })
+        };
+        self.compact_to(output, moved)
     }
 
-    /// The same, into memory of the caller. Returns how many rows there are.
+    /// As [`compact`](Self::compact), into memory of the caller. Returns how many rows there are.
     pub fn compact_into(
         &self,
         old: Sink<'_, u32>,
         ready: impl FnOnce() -> Result<()>,
     ) -> Result<usize> {
-        self.compact_to(|scratch, len| {
+        self.compact_into_by(old, |_, _, _| Ok(()), ready)
+    }
+
+    /// As [`compact_by`](Self::compact_by), into memory of the caller. Returns how many rows there are.
+    pub fn compact_into_by(
+        &self,
+        old: Sink<'_, u32>,
+        moved: impl FnOnce(&mut Workspace, *mut u8, usize) -> Result<()>,
+        ready: impl FnOnce() -> Result<()>,
+    ) -> Result<usize> {
+        let output = |scratch: &mut Workspace, len| {
             let mut old = scratch.host_target(ScratchRole::FirstOutput, old, len)?;
             let to = old.as_mut_ptr();
             let deliver = move |scratch: &mut Workspace| {
@@ -627,14 +689,17 @@ impl Core {
                 ready().map(|()| len)
             };
             Ok((to, deliver))
-        })
+        };
+        self.compact_to(output, moved)
     }
 
     /// Makes rows dense. `output` is told how many there will be, and returns where to write the rows that they had, and what
-    /// brings these to the caller: if that fails, rows are as they were.
+    /// brings these to the caller: if that fails, rows are as they were. So they are if `moved` does, which is told where the
+    /// dense keys are, and how many, unless rows are dense already; what it queues has ended when it returns.
     pub fn compact_to<T, F: FnOnce(&mut Workspace) -> Result<T>>(
         &self,
         output: impl FnOnce(&mut Workspace, usize) -> Result<(*mut u32, F)>,
+        moved: impl FnOnce(&mut Workspace, *mut u8, usize) -> Result<()>,
     ) -> Result<T> {
         self.scratch.of_batch(|scratch| {
             let _order = self.inserts.write();
@@ -652,7 +717,13 @@ impl Core {
             let before = scratch.or_wait(ranked)?;
             scratch.wait()?;
             // SAFETY: ranked just now, an output for all rows, and the wait above.
-            let dense = unsafe { table.dense(rows, len, before, old) }?;
+            let dense = unsafe { table.dense(rows, len, before, old) };
+            // What it queued may still use the workspace, and what the caller has.
+            let mut dense = dense.inspect_err(|_| table.hold_back(scratch))?;
+            if let Err(error) = moved(scratch, Table::keys_of(&mut dense), len) {
+                table.abandon(dense, scratch);
+                return Err(error);
+            }
             let told = deliver(scratch)?;
             table.replace_with(dense);
             self.set_len(len, len);
@@ -698,6 +769,42 @@ impl Core {
         self.set_len(0, 0);
         self.state.poisoned.store(false, Ordering::Release);
         Ok(())
+    }
+}
+
+/// The rows of a map, which no call changes meanwhile.
+#[derive(Debug)]
+pub(crate) struct Shared<'c> {
+    core: &'c Core,
+    table: RwLockReadGuard<'c, Table>,
+}
+
+impl Shared<'_> {
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.core.len()
+    }
+
+    /// Where all keys are, in the order of their rows, when what is queued then reaches them. Uses the role `Keys` if some were
+    /// removed.
+    pub fn dense_keys(&self, scratch: &mut Workspace) -> Result<*const u8> {
+        let len = self.len();
+        if len == self.core.rows() {
+            return Ok(self.table.keys());
+        }
+        let to = scratch.reserve(ScratchRole::Keys, len * self.core.key_bytes)?;
+        // SAFETY: reserved for all keys.
+        unsafe { self.core.dump(scratch, &self.table, to, ptr::null_mut()) }?;
+        Ok(to)
+    }
+
+    /// Queues writing the rows of all keys, in their order.
+    ///
+    /// # Safety
+    /// There is room for as many as there are keys, until what is queued has ended.
+    pub unsafe fn queue_rows(&self, scratch: &mut Workspace, rows: *mut u32) -> Result<()> {
+        // SAFETY: passed on.
+        unsafe { self.core.dump(scratch, &self.table, ptr::null_mut(), rows) }
     }
 }
 

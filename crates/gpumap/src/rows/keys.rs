@@ -1,6 +1,6 @@
-//! [`Keys`]: a batch of keys on the device, and how kernels may load them.
+//! [`Keys`]: a batch of keys on the device, and how kernels may load them ([`KeyForm`]).
 
-use gpumap_kernels::rows::{MOST_KEYS, RowKernels};
+use gpumap_kernels::rows::{MOST_KEYS, RowKernels, StringRef};
 
 use super::table::expect_at_most;
 use crate::array::Array;
@@ -19,6 +19,38 @@ pub(crate) const fn key_bytes<K>() -> usize {
     size_of::<K>()
 }
 
+/// What an array of keys has for each of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum KeyForm {
+    /// The key itself, of so many bytes.
+    Data(usize),
+    /// A [`StringRef`].
+    Strings,
+}
+
+impl KeyForm {
+    /// Bytes for each key.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Data(bytes) => bytes,
+            Self::Strings => StringRef::BYTES,
+        }
+    }
+
+    /// The kernels for keys at addresses that have these bits, of which the lowest two are none.
+    pub fn kernels_at(self, addresses: usize) -> &'static RowKernels {
+        /// The largest alignment that a kernel makes use of.
+        const UNIT: usize = 16;
+        match self {
+            Self::Data(bytes) => {
+                let common = addresses | bytes | UNIT;
+                RowKernels::for_multiples_of(1 << common.trailing_zeros())
+            }
+            Self::Strings => RowKernels::for_strings(),
+        }
+    }
+}
+
 /// Keys on the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys {
@@ -26,7 +58,7 @@ pub(crate) struct Keys {
     pub at: *const u8,
     /// How many.
     pub n: usize,
-    bytes: usize,
+    form: KeyForm,
 }
 
 impl Keys {
@@ -46,13 +78,13 @@ impl Keys {
             unsafe { scratch.stream().copy(aligned, at, n * bytes) }?;
             at = aligned;
         }
-        Ok(Self { at, n, bytes })
+        Self::at(at, n, KeyForm::Data(bytes))
     }
 
     /// Keys that are on the device, at a multiple of 4.
-    pub fn at(at: *const u8, n: usize, bytes: usize) -> Result<Self> {
-        expect_at_most(n, MOST_KEYS, bytes)?;
-        Ok(Self { at, n, bytes })
+    pub fn at(at: *const u8, n: usize, form: KeyForm) -> Result<Self> {
+        expect_at_most(n, MOST_KEYS, form.bytes())?;
+        Ok(Self { at, n, form })
     }
 
     /// The kernels for keys of this size at this address.
@@ -62,14 +94,6 @@ impl Keys {
 
     /// The kernels for keys of this size at this address and another one, which is a multiple of 4 as well.
     pub fn kernels_with(&self, other: *const u8) -> &'static RowKernels {
-        kernels_for(self.bytes, self.at.addr() | other.addr())
+        self.form.kernels_at(self.at.addr() | other.addr())
     }
-}
-
-/// The kernels for keys of so many bytes at addresses that have these bits, of which the lowest two are none.
-pub(super) fn kernels_for(bytes: usize, addresses: usize) -> &'static RowKernels {
-    /// The largest alignment that a kernel makes use of.
-    const UNIT: usize = 16;
-    let common = addresses | bytes | UNIT;
-    RowKernels::for_multiples_of(1 << common.trailing_zeros())
 }

@@ -21,12 +21,12 @@ pub(crate) use claims::{Claims, Told, grid};
 pub use gpumap_kernels::rows::{NO_ROW, RowRef};
 pub use graph::{RowGraph, RowRecording};
 pub(crate) use growing::Growing;
-pub(crate) use keys::{Keys, key_bytes};
+pub(crate) use keys::{KeyForm, Keys, key_bytes};
 pub(crate) use on_stream::RowMemory;
 pub use on_stream::RowsOnStream;
-pub(crate) use table::Slots;
+pub(crate) use table::{Slots, expect_at_most};
 
-pub(crate) use self::core::Core;
+pub(crate) use self::core::{Core, Shared};
 use crate::array::ArrayMut;
 use crate::device::Device;
 #[cfg(doc)]

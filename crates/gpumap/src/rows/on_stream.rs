@@ -9,7 +9,7 @@ use gpumap_kernels::count::Counters;
 
 use super::core::Core;
 use super::table::Table;
-use super::{Keys, NO_ROW, RowMap};
+use super::{KeyForm, Keys, NO_ROW, RowMap};
 use crate::array::ArrayMut;
 use crate::buffer::BufferViewMut;
 use crate::device::Device;
@@ -266,7 +266,7 @@ impl MapMemory for RowMemory<'_> {
         _: Counters,
         _: *mut u32,
     ) -> Result<()> {
-        let keys = Keys::at(command.keys, command.len, self.map.key_bytes)?;
+        let keys = Keys::at(command.keys, command.len, KeyForm::Data(self.map.key_bytes))?;
         let rows = command.out_values.cast();
         self.map
             .launch_get(&on, &self.table, keys, rows, ptr::null_mut())

@@ -1,16 +1,16 @@
 //! The memory of a row map: slots, keys in the order of rows, and which rows were removed.
 
 use gpumap_kernels::rows::{
-    BUCKET_BYTES, BUCKET_SLOTS, MOST_ROWS, Removed, RowCompactArgs, RowKernels, RowRebuildArgs,
-    RowView,
+    BUCKET_BYTES, BUCKET_SLOTS, MOST_ROWS, Removed, RowCompactArgs, RowRebuildArgs, RowView,
 };
 use gpumap_simt::warp;
 
+use super::KeyForm;
 use super::claims::grid;
-use super::keys::kernels_for;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::memory::bytes_of_each;
+use crate::scratch::Workspace;
 use crate::stream::Stream;
 
 use std::mem::replace;
@@ -72,6 +72,7 @@ pub(super) struct Table {
     keys: Buffer<u8>,
     /// A bit for each row that there was when a key was last removed; none if none was.
     removed: Option<Buffer<u32>>,
+    form: KeyForm,
     key_bytes: usize,
     seed: u64,
 }
@@ -85,13 +86,15 @@ pub(super) struct Dense {
 
 impl Table {
     /// Room for so many rows. The memory is of `stream`; returns when it can be used from others.
-    pub fn new(stream: &Stream, key_bytes: usize, rows: usize, seed: u64) -> Result<Self> {
+    pub fn new(stream: &Stream, form: KeyForm, rows: usize, seed: u64) -> Result<Self> {
+        let key_bytes = form.bytes();
         expect_rows(rows, key_bytes)?;
         let table = Self {
             slots: Slots::new(stream, Slots::buckets_for(rows))?,
             replaced: None,
             keys: Buffer::unwritten(stream, bytes_of_each(key_bytes, rows)?)?,
             removed: None,
+            form,
             key_bytes,
             seed,
         };
@@ -238,7 +241,7 @@ impl Table {
             rows: rows as u64,
             removed,
         };
-        let kernel = RowKernels::for_multiples_of(self.key_bytes).rebuild;
+        let kernel = self.form.kernels_at(view.keys.addr()).rebuild;
         // SAFETY: rows that are in use, and slots for more; the caller has the table alone.
         unsafe { kernel.launch(&self.stream(), grid(rows), args) }
     }
@@ -269,7 +272,7 @@ impl Table {
             keys,
             old,
         };
-        let kernel = kernels_for(self.key_bytes, keys.addr()).compact;
+        let kernel = self.form.kernels_at(keys.addr()).compact;
         // SAFETY: passed on.
         unsafe { kernel.launch(stream, grid(rows), args) }
     }
@@ -314,6 +317,25 @@ impl Table {
             slots: Slots::new(&stream, buckets)?,
             keys: Buffer::unwritten(&stream, key_bytes)?,
         })
+    }
+
+    /// The keys of what it would have.
+    pub fn keys_of(dense: &mut Dense) -> *mut u8 {
+        dense.keys.as_mut_ptr()
+    }
+
+    /// Has a workspace wait for what was queued on the table's stream, before its memory is used again.
+    pub fn hold_back(&self, scratch: &Workspace) {
+        let ordered = scratch.stream().wait_stream(&self.stream());
+        let _ = ordered.and_then(|()| scratch.wait());
+    }
+
+    /// Frees what it would have had, after what was queued on a workspace.
+    pub fn abandon(&self, dense: Dense, scratch: &Workspace) {
+        if scratch.wait().is_err() && self.stream().wait_stream(scratch.stream()).is_err() {
+            // It may be in use for as long as the process lives.
+            dense.keys.into_raw_parts();
+        }
     }
 
     /// Makes all keys zero.
@@ -414,7 +436,7 @@ pub(super) fn expect_rows(rows: usize, key_bytes: usize) -> Result<()> {
 }
 
 /// An error if there are more keys than kernels can number.
-pub(super) fn expect_at_most(keys: usize, most: u64, key_bytes: usize) -> Result<()> {
+pub(crate) fn expect_at_most(keys: usize, most: u64, key_bytes: usize) -> Result<()> {
     if keys as u64 > most {
         return Err(Error::CapacityOverflow {
             elements: keys,

@@ -29,7 +29,7 @@ use crate::memory::{host_collect, host_push, host_zeroed, retain_at};
 use crate::output::Output;
 use crate::persist::chunk_pairs;
 use crate::poison;
-use crate::rows::{self, Growing, Keys, RowMemory, Told, grid};
+use crate::rows::{self, Growing, KeyForm, Keys, RowMemory, Told, grid};
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
 use crate::stream::{LaunchOn, Stream};
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
@@ -240,7 +240,7 @@ impl Core {
         pairs: usize,
         seed: u64,
     ) -> Result<Self> {
-        let rows = rows::Core::new(device, key_bytes, pairs, seed)?;
+        let rows = rows::Core::new(device, KeyForm::Data(key_bytes), pairs, seed)?;
         let stream = Stream::of_calls(device)?;
         let values = Column::new(&stream, value_bytes, pairs)?;
         stream.synchronize()?;
@@ -469,7 +469,7 @@ impl Core {
     ) -> Result<usize> {
         let (used, mut grown) = (self.rows.rows(), None);
         // All that may be refused comes before the keys are there.
-        let new = self.rows.insert_staged(scratch, keys, told, |_, rows| {
+        let new = self.rows.insert_staged(scratch, keys, told, |_, rows, _| {
             if rows > values.rows() {
                 let wished = self.rows.growth().rows(values.rows());
                 grown = Some(values.grown(used, rows, wished)?);
@@ -502,7 +502,7 @@ impl Core {
     /// Gives pairs the rows 0, 1, 2 and so on. If it fails, all is as it was.
     fn compact(&self, values: &mut Column) -> Result<()> {
         let before = &*values;
-        let dense = self.rows.compact_to(|scratch, len| {
+        let output = |scratch: &mut Workspace, len| {
             let old: *mut u32 = scratch.reserve(ScratchRole::FirstOutput, len)?;
             let deliver = move |scratch: &mut Workspace| {
                 let dense = match before.empty(before.rows()) {
@@ -519,7 +519,8 @@ impl Core {
                 Ok(dense)
             };
             Ok((old, deliver))
-        })?;
+        };
+        let dense = self.rows.compact_to(output, |_, _, _| Ok(()))?;
         *values = dense;
         Ok(())
     }

@@ -10,6 +10,7 @@ mod making;
 mod reading;
 mod rows;
 mod streams;
+mod string_rows;
 mod wide;
 mod writing;
 

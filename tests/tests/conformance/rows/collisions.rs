@@ -11,7 +11,7 @@ use super::{Oracle, on_keys};
 const SEED: u64 = 11;
 
 /// The word that the mixer makes this of: its inverse.
-fn unmix64(word: u64) -> u64 {
+pub fn unmix64(word: u64) -> u64 {
     const FACTOR: u64 = 0xdaba_0b6e_b093_22e3;
     // Newton's iteration: each step doubles the bits that are right.
     let mut inverse = FACTOR;

@@ -1,7 +1,7 @@
 //! Row maps, and the unique keys of arrays, beside a `HashMap` of the keys' bytes.
 
 mod beside;
-mod collisions;
+pub mod collisions;
 mod groups;
 mod interleaved;
 mod joins;

@@ -13,7 +13,7 @@ use crate::lock::Lock;
 use crate::output::Sink;
 use crate::poison;
 use crate::primitives::unique::{self, Places};
-use crate::rows::{self, Keys, Told};
+use crate::rows::{self, KeyForm, Keys, Told};
 use crate::scratch::{ScratchPool, ScratchRole, Workspace};
 use crate::stream::Stream;
 use crate::sync::RwLockReadGuard;
@@ -68,7 +68,12 @@ pub(super) struct Core {
 
 impl Core {
     pub fn new(device: &Device, key_bytes: usize, plan: Plan, groups: usize) -> Result<Self> {
-        let rows = rows::Core::new(device, key_bytes, groups, crate::map::random_seed())?;
+        let rows = rows::Core::new(
+            device,
+            KeyForm::Data(key_bytes),
+            groups,
+            crate::map::random_seed(),
+        )?;
         let stream = Stream::of_calls(device)?;
         let words = Buffer::unwritten(&stream, groups.saturating_mul(plan.stride()))?;
         stream.synchronize()?;
@@ -143,7 +148,7 @@ impl Core {
         // All that may be refused comes before the keys are there.
         let new = self
             .rows
-            .insert_staged(scratch, keys, told, |scratch, groups| {
+            .insert_staged(scratch, keys, told, |scratch, groups, _| {
                 let words = match groups * self.plan.stride() > words.len() {
                     true => grown.insert(self.grown(words, len, groups)?),
                     false => words,

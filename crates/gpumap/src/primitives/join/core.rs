@@ -14,7 +14,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Result;
 use crate::primitives::queue_exclusive_sum;
-use crate::rows::{self, Keys, Told, grid};
+use crate::rows::{self, KeyForm, Keys, Told, grid};
 use crate::scratch::{ScratchPool, ScratchRole, Workspace};
 
 /// Which pairs a join has.
@@ -96,7 +96,7 @@ impl Table {
         wants_places: bool,
         seed: u64,
     ) -> Result<Self> {
-        let rows = rows::Core::new(device, key_bytes, 0, seed)?;
+        let rows = rows::Core::new(device, KeyForm::Data(key_bytes), 0, seed)?;
         let len = keys.len();
         let mut sorted = None;
         if len != 0 {
@@ -107,7 +107,7 @@ impl Table {
             if wants_places {
                 told.rows = scratch.reserve(ScratchRole::SecondOutput, len)?;
             }
-            let distinct = rows.insert_staged(&mut scratch, keys, told, |_, _| Ok(()))?;
+            let distinct = rows.insert_staged(&mut scratch, keys, told, |_, _, _| Ok(()))?;
             if wants_places && distinct != len {
                 sorted = Some(Sorted::new(&mut scratch, told.rows, len, distinct)?);
             }

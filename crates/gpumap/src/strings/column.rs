@@ -1,0 +1,190 @@
+//! [`StringInput`]: what a batch of strings may come from.
+
+use bytemuck::Pod;
+
+use super::owned::Strings;
+use crate::array::Array;
+use crate::error::Result;
+use crate::input::{Input, Source};
+use crate::scratch::Workspace;
+
+mod sealed {
+    /// Has 4 or 8 bytes, signed.
+    pub trait Offset {}
+    impl Offset for i32 {}
+    impl Offset for i64 {}
+}
+
+/// Where a string begins or ends: `i32` or `i64`.
+pub trait Offset: Pod + sealed::Offset {}
+impl<O: Pod + sealed::Offset> Offset for O {}
+
+/// Strings on the host or on the device, as offsets and bytes: string `i` has the bytes from `offsets[i]` to `offsets[i + 1]`.
+/// The layout of Arrow's strings and binary values.
+///
+/// There is one offset more than strings; without offsets there is no string. The first one need not be 0. Offsets that
+/// fall, or are not within the bytes, are an error of the call that the column is passed to.
+///
+/// ```
+/// use gpumap::strings::StringColumn;
+/// use gpumap::{Buffer, Device, Stream, StringRowMap};
+/// let stream = Stream::new(&Device::cpu())?;
+/// let bytes = Buffer::from_slice(&stream, b"tobeornottobe")?;
+/// let offsets = Buffer::from_slice(&stream, &[0i32, 2, 4, 6, 9, 11, 13])?;
+/// let words = StringRowMap::new(stream.device())?;
+/// assert_eq!(words.insert(&StringColumn::new(&offsets, &bytes))?, [0, 1, 2, 3, 0, 1]);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct StringColumn<'a> {
+    /// Of 8 bytes if they are wide, else of 4.
+    pub(super) offsets: Source<'a, u8>,
+    pub(super) are_wide: bool,
+    pub(super) bytes: Source<'a, u8>,
+}
+
+impl<'a> StringColumn<'a> {
+    /// Strings of these offsets and bytes.
+    pub fn new<O: Offset>(
+        offsets: &'a (impl Input<O> + ?Sized),
+        bytes: &'a (impl Input<u8> + ?Sized),
+    ) -> Self {
+        Self {
+            offsets: Array::from(offsets.source()).bytes(),
+            are_wide: size_of::<O>() == size_of::<i64>(),
+            bytes: bytes.source(),
+        }
+    }
+
+    /// Strings of the host, whose offsets come as bytes.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn of_bytes(offsets: &'a [u8], are_wide: bool, bytes: &'a [u8]) -> Self {
+        Self {
+            offsets: Source::Host(offsets),
+            are_wide,
+            bytes: Source::Host(bytes),
+        }
+    }
+
+    /// Bytes of an offset.
+    fn width(&self) -> usize {
+        match self.are_wide {
+            true => size_of::<i64>(),
+            false => size_of::<i32>(),
+        }
+    }
+
+    /// How many strings there are.
+    pub fn len(&self) -> usize {
+        (self.offsets.len() / self.width()).saturating_sub(1)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of scratch memory that the parts of it take that are on the host.
+    pub(super) fn host_bytes(&self) -> usize {
+        let on_host = |part: &Source<'_, u8>| match part {
+            Source::Host(bytes) => bytes.len().saturating_add(Workspace::ALIGNMENT),
+            Source::Device(_) => 0,
+        };
+        on_host(&self.offsets).saturating_add(on_host(&self.bytes))
+    }
+
+    /// Where a string begins and ends.
+    pub(super) fn offsets_at(&self, i: usize) -> Result<[i64; 2]> {
+        let width = self.width();
+        let range = i * width..(i + 2) * width;
+        let bytes = match self.offsets {
+            Source::Host(bytes) => bytes[range].to_vec(),
+            Source::Device(view) => view.slice(range)?.to_vec()?,
+        };
+        let offset = |bytes: &[u8]| match self.are_wide {
+            true => bytemuck::pod_read_unaligned::<i64>(bytes),
+            false => bytemuck::pod_read_unaligned::<i32>(bytes).into(),
+        };
+        Ok([offset(&bytes[..width]), offset(&bytes[width..])])
+    }
+}
+
+/// The strings of a [`StringInput`].
+#[derive(Clone, Debug)]
+pub enum StringBatch<'a> {
+    /// Where they are.
+    Column(StringColumn<'a>),
+    /// Strings that lay apart, copied one behind the other.
+    Copied(Strings),
+}
+
+impl StringBatch<'_> {
+    /// The strings as offsets and bytes.
+    pub fn column(&self) -> StringColumn<'_> {
+        match self {
+            Self::Column(column) => *column,
+            Self::Copied(strings) => StringColumn::new(strings.offsets(), strings.bytes()),
+        }
+    }
+}
+
+impl<'a> From<StringColumn<'a>> for StringBatch<'a> {
+    fn from(column: StringColumn<'a>) -> Self {
+        Self::Column(column)
+    }
+}
+
+/// A batch of strings, on the host or on the device.
+///
+/// Slices, arrays and vectors of `&str`, `String`, `&[u8]`, `Vec<u8>` and whatever else has bytes are copied one string behind
+/// the other first. [`Strings`] and [`StringColumn`]s lie so, and with the feature `arrow` string and binary arrays without nulls do.
+///
+/// ```compile_fail,E0277
+/// # use gpumap::{Device, StringRowMap};
+/// let map = StringRowMap::new(&Device::cpu())?;
+/// map.get("word")?; // a single string is a batch of one: &["word"]
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a batch of strings",
+    label = "not a batch of strings",
+    note = "pass a reference to a slice, array or Vec of strings, or a StringColumn: `&[x]` for a single one"
+)]
+pub trait StringInput {
+    /// The strings, one behind the other.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) for the copy of strings that lie apart; of arrays with nulls
+    /// [`Error::Column`](crate::Error::Column).
+    fn strings(&self) -> Result<StringBatch<'_>>;
+}
+
+impl<S: AsRef<[u8]>> StringInput for [S] {
+    fn strings(&self) -> Result<StringBatch<'_>> {
+        Strings::copied(self).map(StringBatch::Copied)
+    }
+}
+
+impl<S: AsRef<[u8]>, const N: usize> StringInput for [S; N] {
+    fn strings(&self) -> Result<StringBatch<'_>> {
+        self[..].strings()
+    }
+}
+
+impl<S: AsRef<[u8]>> StringInput for Vec<S> {
+    fn strings(&self) -> Result<StringBatch<'_>> {
+        self[..].strings()
+    }
+}
+
+impl StringInput for StringColumn<'_> {
+    fn strings(&self) -> Result<StringBatch<'_>> {
+        Ok((*self).into())
+    }
+}
+
+impl<I: StringInput + ?Sized> StringInput for &I {
+    fn strings(&self) -> Result<StringBatch<'_>> {
+        (**self).strings()
+    }
+}

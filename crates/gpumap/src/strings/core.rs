@@ -1,0 +1,408 @@
+//! [`Core`]: a row map of references to strings, and the memory of these.
+//!
+//! A batch comes as offsets and bytes. A kernel makes a reference of each string, with its hash, in scratch memory; these are
+//! the keys of the row map. When it is known which ones are new, and before their rows are written, their bytes are copied to
+//! the arena, and their references changed to these. So a batch that is refused has changed no row.
+
+use gpumap_kernels::rows::{
+    MOST_KEYS, MOST_STRING_BYTES, STRING_COPY, STRING_REFS, STRING_SIZES, StringCopyArgs,
+    StringRef, StringRefsArgs, StringSizesArgs,
+};
+
+use super::arena::Arena;
+use super::column::StringColumn;
+use super::owned::Strings;
+use crate::device::Device;
+use crate::error::{Error, Result, expect_room};
+use crate::lock::Lock;
+use crate::map::Arrays;
+use crate::output::Sink;
+use crate::primitives::queue_exclusive_sum;
+use crate::rows::{self, KeyForm, Keys, Told, expect_at_most, grid};
+use crate::scratch::{ScratchRole, Workspace};
+use crate::stream::Stream;
+
+use std::ptr;
+
+/// A map of strings.
+#[derive(Debug)]
+pub(super) struct Core {
+    /// Before the arena: its drop waits for lookups in flight.
+    pub rows: rows::Core,
+    /// Where the strings of rows are. Whatever adds or frees some holds it alone, and lookups do not look at it: they have
+    /// addresses of rows, which a call that frees memory has changed before.
+    arena: Lock<Arena>,
+    seed: u64,
+}
+
+impl Core {
+    pub fn new(device: &Device, (rows, bytes): (usize, usize), seed: u64) -> Result<Self> {
+        let stream = Stream::of_calls(device)?;
+        Ok(Self {
+            rows: rows::Core::new(device, KeyForm::Strings, rows, seed)?,
+            arena: Lock::new(Arena::new(stream, bytes)?),
+            seed,
+        })
+    }
+
+    /// Bytes of device memory for strings.
+    pub fn byte_capacity(&self) -> usize {
+        self.arena.read().bytes()
+    }
+
+    /// Has the references of strings made, in scratch memory of the role `Keys`. Waits.
+    ///
+    /// # Safety
+    /// Until what is queued has ended, nothing frees or writes to the column.
+    unsafe fn stage(&self, scratch: &mut Workspace, column: &StringColumn<'_>) -> Result<Keys> {
+        let n = column.len();
+        expect_at_most(n, MOST_KEYS, StringRef::BYTES)?;
+        let refs = scratch.reserve::<[u64; 3]>(ScratchRole::Keys, n)?;
+        let arrays = [column.offsets, column.bytes];
+        // SAFETY: passed on.
+        let places = unsafe { scratch.stage_all(ScratchRole::Columns, &arrays) }?;
+        scratch.reset_counters()?;
+        let args = StringRefsArgs {
+            offsets: places[0],
+            bytes: places[1],
+            len: column.bytes.len() as u64,
+            n: n as u64,
+            seed: self.seed,
+            refs: refs.cast(),
+            wrong: scratch.counters(),
+            are_wide: u32::from(column.are_wide),
+        };
+        // SAFETY: staged and reserved just now.
+        unsafe { STRING_REFS.launch(scratch.stream(), grid(n), args) }?;
+        match scratch.read_counters()?[0] as usize {
+            0 => Keys::at(refs.cast(), n, KeyForm::Strings),
+            wrong => Err(wrong_string(column, n - wrong)),
+        }
+    }
+
+    /// Writes where each of `n` strings begins if they lie one behind the other, and where the last one ends. Returns that.
+    ///
+    /// # Safety
+    /// So many references lie there, and a bit for each or none at all, and there is room for an offset more.
+    unsafe fn lay_out(
+        scratch: &mut Workspace,
+        (refs, n): (*const u8, usize),
+        owners: *const u32,
+        are_padded: bool,
+        offsets: *mut u64,
+    ) -> Result<usize> {
+        let args = StringSizesArgs {
+            refs: refs.cast(),
+            n: n as u64,
+            owners,
+            are_padded: u32::from(are_padded),
+            sizes: offsets,
+        };
+        scratch.reset_counters()?;
+        let counter = scratch.counters();
+        // SAFETY: passed on; a counter has room for the last one.
+        unsafe {
+            STRING_SIZES.launch(scratch.stream(), grid(n + 1), args)?;
+            queue_exclusive_sum(scratch, offsets, n + 1)?;
+            let end = offsets.wrapping_add(n).cast_const().cast();
+            scratch
+                .stream()
+                .copy(counter.cast(), end, size_of::<u64>())?;
+        }
+        Ok(scratch.read_counters()?[0] as usize)
+    }
+
+    /// Queues copying the bytes of `n` strings.
+    ///
+    /// # Safety
+    /// As for [`lay_out`](Self::lay_out), which has told the offsets. There is room for the bytes, aligned if references are
+    /// to be changed to them, until what is queued has ended.
+    unsafe fn queue_copy(
+        scratch: &Workspace,
+        (refs, n): (*const u8, usize),
+        owners: *const u32,
+        offsets: *const u64,
+        (to, moves): (*mut u8, bool),
+    ) -> Result<()> {
+        let args = StringCopyArgs {
+            refs: refs.cast_mut().cast(),
+            n: n as u64,
+            owners,
+            offsets,
+            to,
+            moves: u32::from(moves),
+        };
+        match n {
+            0 => Ok(()),
+            // SAFETY: passed on.
+            _ => unsafe { STRING_COPY.launch(scratch.stream(), grid(n), args) },
+        }
+    }
+
+    /// Gives strings rows. Outputs are the rows and the flags of new ones. Returns how many were new.
+    pub fn insert(&self, column: &StringColumn<'_>, outputs: Arrays<'_>) -> Result<usize> {
+        let n = column.len();
+        let beside = self.bytes_of_batch(column);
+        let of_host = column.host_bytes();
+        self.rows
+            .insert_by(n, (of_host, beside), outputs, |scratch, told| {
+                self.insert_on(scratch, column, told)
+            })
+    }
+
+    /// Bytes that a batch needs at most, besides its rows, and its arrays if they lie on the host.
+    fn bytes_of_batch(&self, column: &StringColumn<'_>) -> u64 {
+        let n = column.len();
+        let refs = n.saturating_mul(StringRef::BYTES);
+        let sizes = n.saturating_add(1).saturating_mul(size_of::<u64>());
+        let bytes = Arena::bytes_for(n, column.bytes.len());
+        Workspace::bytes_of(refs)
+            .saturating_add(Workspace::bytes_of(sizes))
+            .saturating_add(bytes as u64)
+    }
+
+    fn insert_on(
+        &self,
+        scratch: &mut Workspace,
+        column: &StringColumn<'_>,
+        told: Told,
+    ) -> Result<usize> {
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let keys = unsafe { self.stage(scratch, column) }?;
+        let mut arena = self.arena.write();
+        let inserted = self
+            .rows
+            .insert_staged(scratch, keys, told, |scratch, _, owners| {
+                match owners.is_null() {
+                    true => Ok(()),
+                    false => Self::own(scratch, &mut arena, keys, owners),
+                }
+            });
+        match inserted.is_ok() {
+            true => arena.keep(),
+            false => arena.undo(Some(scratch)),
+        }
+        inserted
+    }
+
+    /// Has the strings of a batch that are owners copied to the arena, and their references changed.
+    fn own(
+        scratch: &mut Workspace,
+        arena: &mut Arena,
+        keys: Keys,
+        owners: *const u32,
+    ) -> Result<()> {
+        let refs = (keys.at, keys.n);
+        let offsets = scratch.reserve::<u64>(ScratchRole::Values, keys.n + 1)?;
+        // SAFETY: staged references, a bit for each, and offsets reserved just now; room of the arena for what these say.
+        unsafe {
+            let bytes = Self::lay_out(scratch, refs, owners, true, offsets)?;
+            let to = arena.take(bytes)?;
+            Self::queue_copy(scratch, refs, owners, offsets, (to, true))
+        }
+    }
+
+    /// Looks up the row of each string.
+    pub fn get(&self, column: &StringColumn<'_>, rows: Arrays<'_>) -> Result<()> {
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let stage = |scratch: &mut Workspace| unsafe { self.stage(scratch, column) };
+        self.rows.get_by(column.len(), rows, stage)
+    }
+
+    /// Removes strings. Returns how many there were.
+    pub fn remove(&self, column: &StringColumn<'_>) -> Result<usize> {
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let stage = |scratch: &mut Workspace| unsafe { self.stage(scratch, column) };
+        self.rows.remove_by(column.len(), stage)
+    }
+
+    /// All strings in the order of their rows, and these if they are wanted.
+    pub fn keys(&self, wants_rows: bool) -> Result<(Strings, Vec<u32>)> {
+        let mut scratch = self.rows.scratch.take()?;
+        let shared = self.rows.share()?;
+        let told = Self::fetch(&mut scratch, &shared, wants_rows);
+        scratch.or_wait(told)
+    }
+
+    fn fetch(
+        scratch: &mut Workspace,
+        shared: &rows::Shared<'_>,
+        wants_rows: bool,
+    ) -> Result<(Strings, Vec<u32>)> {
+        let n = shared.len();
+        let of_rows = if wants_rows { n } else { 0 };
+        let mut rows = scratch.output::<u32>(ScratchRole::ThirdOutput, of_rows)?;
+        let mut offsets = scratch.output::<i64>(ScratchRole::FirstOutput, n + 1)?;
+        let refs = (shared.dense_keys(scratch)?, n);
+        let at = offsets.as_mut_ptr().cast::<u64>();
+        // SAFETY: outputs for all strings and their bytes; references of rows that do not change.
+        unsafe {
+            if wants_rows {
+                shared.queue_rows(scratch, rows.as_mut_ptr())?;
+            }
+            let len = Self::lay_out(scratch, refs, ptr::null(), false, at)?;
+            let mut bytes = scratch.output::<u8>(ScratchRole::SecondOutput, len)?;
+            let to = (bytes.as_mut_ptr(), false);
+            Self::queue_copy(scratch, refs, ptr::null(), at, to)?;
+            let offsets = scratch.fetch(offsets, n + 1)?;
+            let strings = Strings::of(offsets, scratch.fetch(bytes, len)?);
+            Ok((strings, scratch.fetch(rows, of_rows)?))
+        }
+    }
+
+    /// How many bytes all strings have.
+    pub fn byte_len(&self) -> Result<usize> {
+        let mut scratch = self.rows.scratch.take()?;
+        let shared = self.rows.share()?;
+        let told = Self::lay_out_all(&mut scratch, &shared);
+        scratch.or_wait(told).map(|(_, _, len)| len)
+    }
+
+    /// The references of all strings, where these begin if they lie one behind the other, and where the last one ends. Both
+    /// are in scratch memory, or in that of the map.
+    fn lay_out_all(
+        scratch: &mut Workspace,
+        shared: &rows::Shared<'_>,
+    ) -> Result<(*const u8, *mut u64, usize)> {
+        let n = shared.len();
+        let refs = shared.dense_keys(scratch)?;
+        let offsets = scratch.reserve::<u64>(ScratchRole::Values, n + 1)?;
+        // SAFETY: references of rows that do not change, and offsets reserved just now.
+        let len = unsafe { Self::lay_out(scratch, (refs, n), ptr::null(), false, offsets) }?;
+        Ok((refs, offsets, len))
+    }
+
+    /// All strings in the order of their rows, and these if they are wanted, into memory of the caller. Returns how many strings
+    /// and bytes there are.
+    pub fn keys_into(
+        &self,
+        offsets: Sink<'_, i64>,
+        bytes: Sink<'_, u8>,
+        rows: Option<Sink<'_, u32>>,
+    ) -> Result<(usize, usize)> {
+        let mut scratch = self.rows.scratch.take()?;
+        let shared = self.rows.share()?;
+        let told = Self::copy_to_host(&mut scratch, &shared, offsets, bytes, rows);
+        scratch.or_wait(told)
+    }
+
+    fn copy_to_host(
+        scratch: &mut Workspace,
+        shared: &rows::Shared<'_>,
+        offsets: Sink<'_, i64>,
+        bytes: Sink<'_, u8>,
+        rows: Option<Sink<'_, u32>>,
+    ) -> Result<(usize, usize)> {
+        let n = shared.len();
+        expect_room(n + 1, offsets.len())?;
+        if let Some(rows) = &rows {
+            expect_room(n, rows.len())?;
+        }
+        let (refs, at, len) = Self::lay_out_all(scratch, shared)?;
+        expect_room(len, bytes.len())?;
+        let mut offsets = scratch.host_target(ScratchRole::FirstOutput, offsets, n + 1)?;
+        let mut bytes = scratch.host_target(ScratchRole::SecondOutput, bytes, len)?;
+        let rows = rows.map(|rows| scratch.host_target(ScratchRole::ThirdOutput, rows, n));
+        let mut rows = rows.transpose()?;
+        // SAFETY: targets for all strings and their bytes; references of rows that do not change.
+        unsafe {
+            let to = (bytes.as_mut_ptr(), false);
+            Self::queue_copy(scratch, (refs, n), ptr::null(), at, to)?;
+            let to = offsets.as_mut_ptr().cast();
+            let all = (n + 1) * size_of::<u64>();
+            scratch.stream().copy(to, at.cast_const().cast(), all)?;
+            if let Some(rows) = &mut rows {
+                shared.queue_rows(scratch, rows.as_mut_ptr())?;
+            }
+        }
+        scratch.wait()?;
+        scratch.copy_to_host(offsets, n + 1)?;
+        scratch.copy_to_host(bytes, len)?;
+        if let Some(rows) = rows {
+            scratch.copy_to_host(rows, n)?;
+        }
+        Ok((n, len))
+    }
+
+    /// Makes rows dense, and the memory of their strings. Returns the row that each one had.
+    pub fn compact(&self) -> Result<Vec<u32>> {
+        self.compact_by(|moved| self.rows.compact_by(moved, || Ok(())))
+    }
+
+    /// The same, into memory of the caller. Returns how many rows there are.
+    pub fn compact_into(&self, old: Sink<'_, u32>) -> Result<usize> {
+        self.compact_by(|moved| self.rows.compact_into_by(old, moved, || Ok(())))
+    }
+
+    /// Has `compact` make rows dense, and tell of the dense references.
+    fn compact_by<T>(
+        &self,
+        compact: impl FnOnce(&mut dyn FnMut(&mut Workspace, *mut u8, usize) -> Result<()>) -> Result<T>,
+    ) -> Result<T> {
+        let mut arena = self.arena.write();
+        let mut has_moved = false;
+        let compacted = compact(&mut |scratch, refs, n| {
+            let moved = Self::gather(scratch, &mut arena, (refs, n)).and_then(|()| scratch.wait());
+            has_moved = moved.is_ok();
+            if !has_moved {
+                arena.undo(Some(scratch));
+            }
+            moved
+        });
+        match (&compacted, has_moved) {
+            (Ok(_), true) => arena.keep_last(),
+            (Ok(_), false) => arena.keep(),
+            // What it queued has ended.
+            (Err(_), _) => arena.undo(None),
+        }
+        compacted
+    }
+
+    /// Has the strings of all rows copied to a chunk of their own, and the references changed.
+    fn gather(scratch: &mut Workspace, arena: &mut Arena, refs: (*mut u8, usize)) -> Result<()> {
+        let refs = (refs.0.cast_const(), refs.1);
+        let offsets = scratch.reserve::<u64>(ScratchRole::Values, refs.1 + 1)?;
+        // SAFETY: references that nothing else knows of, and offsets reserved just now; room of the arena for what these say.
+        unsafe {
+            let bytes = Self::lay_out(scratch, refs, ptr::null(), true, offsets)?;
+            let to = arena.take_anew(bytes)?;
+            Self::queue_copy(scratch, refs, ptr::null(), offsets, (to, true))
+        }
+    }
+
+    /// Makes room for so many strings more, and for so many bytes of them.
+    pub fn reserve(&self, more: usize, bytes: usize) -> Result<()> {
+        let mut arena = self.arena.write();
+        let before = arena.chunks();
+        arena.reserve(Arena::bytes_for(more, bytes))?;
+        let reserved = self.rows.reserve(more);
+        if reserved.is_err() {
+            arena.truncate(before);
+        }
+        reserved
+    }
+
+    /// Removes all strings.
+    pub fn clear(&self) -> Result<()> {
+        let mut arena = self.arena.write();
+        self.rows.clear()?;
+        arena.clear();
+        Ok(())
+    }
+}
+
+/// What is wrong with a string of a column.
+fn wrong_string(column: &StringColumn<'_>, at: usize) -> Error {
+    let [start, end] = match column.offsets_at(at) {
+        Ok(offsets) => offsets.map(|offset| usize::try_from(offset).unwrap_or(usize::MAX)),
+        Err(error) => return error,
+    };
+    let len = column.bytes.len();
+    if start <= end && end <= len && (end - start) as u64 > MOST_STRING_BYTES {
+        return Error::CapacityOverflow {
+            elements: end - start,
+            element_bytes: 1,
+        };
+    }
+    Error::OutOfRange { start, end, len }
+}

@@ -1,0 +1,59 @@
+//! Row maps of strings.
+
+use gpumap::{Result, StringRowMap};
+use gpumap_tests::faults::{
+    Exception, try_every_call, try_every_call_but, try_every_call_of_making,
+};
+use gpumap_tests::{Target, on_every_target};
+
+/// Strings of so many numbers, each of which comes twice.
+fn strings(numbers: std::ops::Range<u32>) -> Vec<String> {
+    let twice = numbers.clone().chain(numbers);
+    twice.map(|i| format!("string number {i}")).collect()
+}
+
+/// A map with 40 rows and room for so many.
+fn filled(on: &Target, capacity: usize) -> Result<StringRowMap> {
+    let map = StringRowMap::builder(on.device())
+        .capacity(capacity)
+        .bytes(32 * capacity)
+        .hash_seed(1)
+        .build()?;
+    map.insert(&strings(0..40))?;
+    Ok(map)
+}
+
+/// A map of which half the strings were removed.
+fn thinned(on: &Target, capacity: usize) -> Result<StringRowMap> {
+    let map = filled(on, capacity)?;
+    map.remove(&strings(5..25))?;
+    Ok(map)
+}
+
+#[test]
+fn string_rows() {
+    on_every_target(|on| {
+        // More than a chunk of the least size.
+        let more = strings(30..240);
+        for (room, capacity) in [("with room", 400), ("growing", 0)] {
+            let build = |on: &Target| filled(on, capacity);
+            let name = |verb: &str| format!("string rows: {verb}, {room}");
+            try_every_call(on, &name("insert"), build, |map| map.insert(&more));
+            try_every_call(on, &name("remove"), build, |map| map.remove(&more));
+            try_every_call(on, &name("reserve"), build, |map| map.reserve(1_000, 9_000));
+            let build = |on: &Target| thinned(on, capacity);
+            let insert = |map: &StringRowMap| map.insert(&more);
+            try_every_call(on, &name("insert after removals"), build, insert);
+            try_every_call(on, &name("compact"), build, |map| {
+                // When it is done again, the rows are others.
+                map.compact().map(|old| old.len())
+            });
+        }
+        let build = |on: &Target| thinned(on, 100);
+        try_every_call(on, "string rows: get", build, |map| map.get(&more));
+        try_every_call(on, "string rows: keys", build, |map| map.keys_with_rows());
+        let clear = StringRowMap::clear;
+        try_every_call_but(on, "string rows: clear", Exception::Heals, build, clear);
+        try_every_call_of_making(on, "string rows: build", |on| filled(on, 1_000));
+    });
+}

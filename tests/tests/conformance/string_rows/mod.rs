@@ -1,0 +1,105 @@
+//! Row maps of strings, beside a `HashMap` of the strings.
+
+mod beside;
+mod collisions;
+mod offsets;
+mod room;
+mod verbs;
+
+use std::collections::HashMap;
+
+use gpumap::StringRowMap;
+use gpumap_tests::Target;
+
+/// Runs a body on every target, of which some differ only in the slots of other maps.
+fn on_every_device(body: fn(&Target)) {
+    super::rows::on_every_device::<String>(body);
+}
+
+/// String number `i`: of 0 to 30 bytes as a rule, some of them of hundreds, and no two are equal. Many begin alike.
+fn string(i: u64) -> Vec<u8> {
+    let filled = match i {
+        0 => return Vec::new(),
+        _ if i.is_multiple_of(97) => 300 + i % 50,
+        _ => i * 7 % 23,
+    };
+    let fill = if i.is_multiple_of(5) { 0 } else { b'x' };
+    let mut string = vec![fill; filled as usize];
+    string.extend(i.to_string().bytes());
+    string
+}
+
+/// Strings by their numbers.
+fn strings(numbers: impl IntoIterator<Item = u64>) -> Vec<Vec<u8>> {
+    numbers.into_iter().map(string).collect()
+}
+
+/// What strings come to in one batch after the other.
+#[derive(Debug, Default)]
+struct Oracle {
+    rows: HashMap<Vec<u8>, u32>,
+    /// Of all rows that were given out, though they were removed.
+    keys: Vec<Vec<u8>>,
+}
+
+impl Oracle {
+    /// The rows of a batch, and for each string whether it is new.
+    fn insert(&mut self, batch: &[Vec<u8>]) -> (Vec<u32>, Vec<u8>) {
+        let mut insert = |string: &Vec<u8>| {
+            let next = self.keys.len() as u32;
+            let row = *self.rows.entry(string.clone()).or_insert(next);
+            if row == next {
+                self.keys.push(string.clone());
+            }
+            (row, u8::from(row == next))
+        };
+        batch.iter().map(&mut insert).unzip()
+    }
+
+    fn get(&self, batch: &[Vec<u8>]) -> Vec<Option<u32>> {
+        let row = |string| self.rows.get(string).copied();
+        batch.iter().map(row).collect()
+    }
+
+    /// How many strings of a batch there were.
+    fn remove(&mut self, batch: &[Vec<u8>]) -> usize {
+        let removed = |string: &&Vec<u8>| self.rows.remove(*string).is_some();
+        batch.iter().filter(removed).count()
+    }
+
+    /// The rows that have a string, and these.
+    fn present(&self) -> (Vec<u32>, Vec<Vec<u8>>) {
+        let rows = (0..).zip(&self.keys);
+        let present = rows.filter(|(row, key)| self.rows.get(*key) == Some(row));
+        present.map(|(row, key)| (row, key.clone())).unzip()
+    }
+
+    /// The rows that strings had before they were dense.
+    fn compact(&mut self) -> Vec<u32> {
+        let (old, keys) = self.present();
+        self.rows = keys.iter().cloned().zip(0..).collect();
+        self.keys = keys;
+        old
+    }
+
+    /// Panics unless a map holds this.
+    fn assert_same(&self, map: &StringRowMap) {
+        assert_eq!(
+            (map.len(), map.is_empty(), map.row_bound()),
+            (self.rows.len(), self.rows.is_empty(), self.keys.len())
+        );
+        assert!(map.capacity() >= map.row_bound());
+        let (rows, keys) = self.present();
+        let all = map.keys().expect("keys");
+        assert!(all.iter().eq(&keys), "strings in the order of rows");
+        let told = map.keys_with_rows().expect("keys and rows");
+        assert_eq!((&told.0, &told.1), (&all, &rows));
+        assert_eq!(map.byte_len().expect("their bytes"), all.bytes().len());
+        assert!(map.byte_capacity() >= all.bytes().len());
+        let got = map.get(&all).expect("get");
+        assert!(
+            got.into_iter().eq(rows.into_iter().map(Some)),
+            "the rows of all strings"
+        );
+    }
+}

@@ -1,0 +1,199 @@
+//! Growth, and what there is no memory for.
+
+use gpumap::{Buffer, Error, StringRowMap};
+use gpumap_tests::Target;
+use gpumap_tests::device::noting;
+
+use super::{Oracle, on_every_device, strings};
+
+#[test]
+fn maps_grow_as_strings_come() {
+    fn body(on: &Target) {
+        let map = StringRowMap::new(on.device()).unwrap();
+        let mut oracle = Oracle::default();
+        let (mut next, mut rooms) = (0, Vec::new());
+        for more in [1, 30, 14, 1, 200, 3, 1_000, 2_000, 10] {
+            // Half of them are there.
+            let batch = strings(next / 2..next + more);
+            next += more;
+            assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
+            oracle.assert_same(&map);
+            rooms.push(map.byte_capacity());
+        }
+        rooms.dedup();
+        assert!(rooms.len() > 3, "several chunks: {rooms:?}");
+        let gone = strings(0..next - 5);
+        assert_eq!(map.remove(&gone).unwrap(), oracle.remove(&gone));
+        assert_eq!(map.compact().unwrap(), oracle.compact());
+        oracle.assert_same(&map);
+        assert_eq!(Some(&map.byte_capacity()), rooms.last(), "the room stays");
+    }
+    on_every_device(body);
+}
+
+#[test]
+fn with_room_nothing_is_allocated() {
+    fn body(on: &Target) {
+        let on = &on.with_memory_budget(1 << 30);
+        let all = strings(0..1_900);
+        let bytes: usize = all
+            .iter()
+            .map(|string| string.len().next_multiple_of(8))
+            .sum();
+        let builder = StringRowMap::builder(on.device()).capacity(2_000);
+        let map = builder.bytes(bytes).build().unwrap();
+        let room = (map.capacity(), map.byte_capacity());
+        map.insert(&all[..1_000]).unwrap();
+        map.trim();
+        let before = on.device().allocated_bytes();
+        map.insert(&all).unwrap();
+        assert_eq!((map.capacity(), map.byte_capacity()), room);
+        map.trim();
+        assert_eq!(on.device().allocated_bytes(), before);
+        map.reserve(5_000, 1 << 20).unwrap();
+        assert!(map.capacity() >= 6_900 && map.byte_capacity() >= bytes + (1 << 20));
+    }
+    on_every_device(body);
+}
+
+/// Memory of the device in these tests, most of which is taken.
+const BUDGET: u64 = 64 << 20;
+
+#[test]
+fn refused_batches_change_nothing() {
+    fn body(on: &Target) {
+        let held = strings(0..2_000);
+        let batch = strings((0..6_000).map(|i| 1_000 + i % 4_000));
+        let mut needed = 0;
+        let mut left = 0;
+        // With more and more memory, until it is enough.
+        loop {
+            let on = &on.with_memory_budget(BUDGET);
+            let map = StringRowMap::with_capacity(on.device(), 2_000).unwrap();
+            let mut oracle = Oracle::default();
+            oracle.insert(&held);
+            map.insert(&held).unwrap();
+            map.trim();
+            let room = || {
+                (
+                    on.device().allocated_bytes(),
+                    map.capacity(),
+                    map.byte_capacity(),
+                )
+            };
+            let before = room();
+            let taken =
+                Buffer::<u8>::zeroed(&on.stream(), (BUDGET - before.0 - left) as usize).unwrap();
+            let inserted = noting(&format!("{left} bytes left"), || map.insert(&batch));
+            drop(taken);
+            match inserted {
+                Ok(rows) => {
+                    assert!(left > 0, "there was memory from the beginning");
+                    assert_eq!(rows, oracle.insert(&batch).0);
+                    oracle.assert_same(&map);
+                    break;
+                }
+                Err(Error::OutOfMemory {
+                    needed: of_batch,
+                    available,
+                }) => {
+                    assert!(available < of_batch, "{available} of {of_batch}");
+                    needed = of_batch;
+                    map.trim();
+                    assert_eq!(room(), before);
+                    oracle.assert_same(&map);
+                }
+                Err(error) => panic!("{error}"),
+            }
+            left += 16 << 10;
+        }
+        assert!(
+            left <= needed + (32 << 10),
+            "{needed} bytes needed, {left} were enough"
+        );
+    }
+    on_every_device(body);
+}
+
+/// Slots and rows have room, and their strings have not: when that is known, the batch has claimed its slots.
+#[test]
+fn claims_of_a_refused_batch_are_taken_back() {
+    fn body(on: &Target) {
+        let on = &on.with_memory_budget(BUDGET);
+        let map = StringRowMap::with_capacity(on.device(), 200).unwrap();
+        let mut oracle = Oracle::default();
+        let held = strings(0..50);
+        // Of 10,000 bytes more: no chunk has room for them.
+        let long = |i: u64| [vec![b'l'; 200], i.to_string().into_bytes()].concat();
+        let batch: Vec<Vec<u8>> = (0..50).map(long).collect();
+        assert_eq!(map.insert(&held).unwrap(), oracle.insert(&held).0);
+        // So that there is scratch memory for the batch.
+        map.get(&batch).unwrap();
+        let taken = BUDGET - on.device().allocated_bytes();
+        let taken = Buffer::<u8>::zeroed(&on.stream(), taken as usize).unwrap();
+        let refused = map.insert(&batch);
+        assert!(
+            matches!(refused, Err(Error::OutOfMemory { .. })),
+            "{refused:?}"
+        );
+        drop(taken);
+        oracle.assert_same(&map);
+        // In another order: a claim that was left would name the wrong string.
+        let batch: Vec<Vec<u8>> = batch.into_iter().rev().collect();
+        assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
+        oracle.assert_same(&map);
+    }
+    on_every_device(body);
+}
+
+/// With more and more memory: of a compaction that has little, the room is what the strings need.
+#[test]
+fn refused_compactions_change_nothing() {
+    fn body(on: &Target) {
+        let held = strings(0..2_000);
+        let (mut refused, mut rooms) = (0, Vec::new());
+        let mut left = 0;
+        while left < 400 << 10 {
+            let on = &on.with_memory_budget(BUDGET);
+            let builder = StringRowMap::builder(on.device()).capacity(4_000);
+            let map = builder.bytes(200 << 10).build().unwrap();
+            let mut oracle = Oracle::default();
+            assert_eq!(map.insert(&held).unwrap(), oracle.insert(&held).0);
+            assert_eq!(
+                map.remove(&held[..1_500]).unwrap(),
+                oracle.remove(&held[..1_500])
+            );
+            map.trim();
+            let room = || {
+                (
+                    on.device().allocated_bytes(),
+                    map.capacity(),
+                    map.byte_capacity(),
+                )
+            };
+            let before = room();
+            let taken = BUDGET - before.0 - left;
+            let taken = Buffer::<u8>::zeroed(&on.stream(), taken as usize).unwrap();
+            let compacted = map.compact();
+            drop(taken);
+            match compacted {
+                Ok(old) => {
+                    assert_eq!(old, oracle.compact());
+                    rooms.push(map.byte_capacity());
+                }
+                Err(Error::OutOfMemory { .. }) => {
+                    refused += 1;
+                    map.trim();
+                    assert_eq!(room(), before);
+                }
+                Err(error) => panic!("{error}"),
+            }
+            oracle.assert_same(&map);
+            left += 8 << 10;
+        }
+        assert!(refused > 0);
+        assert!(rooms.iter().any(|&room| room < 50 << 10), "{rooms:?}");
+        assert!(rooms.contains(&(200 << 10)), "{rooms:?}");
+    }
+    on_every_device(body);
+}
