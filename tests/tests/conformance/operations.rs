@@ -620,7 +620,7 @@ fn a_receiver_says_which_memory_it_takes() {
         let mut graph = map.graph(&stream);
         let mut recording = graph.record();
         let done = recording.add(op::insert(&keys, &values));
-        assert_unsupported(done, case("Graph"), "insert");
+        assert_unsupported(done, case("Map"), "insert");
         drop(recording);
         assert!(map.is_empty());
         // An output of the host makes a stream wait.

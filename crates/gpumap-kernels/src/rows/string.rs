@@ -120,7 +120,7 @@ impl StringRef {
     /// Copies its bytes to where there is room for them, at any address.
     ///
     /// # Safety
-    /// Nothing writes the bytes during the launch. The room is this thread's.
+    /// The bytes begin at a multiple of 8, and nothing writes them during the launch. The room is this thread's.
     #[inline(always)]
     pub unsafe fn copy_to(self, to: *mut u8) {
         let mut at = 0;

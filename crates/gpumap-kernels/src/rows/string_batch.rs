@@ -11,9 +11,11 @@ kernel_args! {
         /// Where each string begins among the bytes, and behind them where the last one ends: `n + 1` offsets of 32 or 64
         /// bits, signed.
         pub offsets: *const u8,
-        /// The bytes of all strings.
+        /// Where byte 0 of the strings is, or would be if there were all that come before the first one.
         pub bytes: *const u8,
-        /// How many bytes there are.
+        /// The first byte that there is.
+        pub from: u64,
+        /// The byte behind the last one.
         pub len: u64,
         /// How many strings.
         pub n: u64,
@@ -105,9 +107,10 @@ kernel! {
             unsafe {
                 let (start, end) = (offset(&args, i), offset(&args, i + 1));
                 let mut string = (start, end.wrapping_sub(start));
-                if start > end || end > args.len || string.1 > MOST_STRING_BYTES {
+                let is_within = args.from <= start && start <= end && end <= args.len;
+                if !is_within || string.1 > MOST_STRING_BYTES {
                     atomic::fetch_max(args.wrong, args.n - i, Relaxed);
-                    string = (0, 0);
+                    string = (args.from, 0);
                 }
                 let bytes = args.bytes.wrapping_add(string.0 as usize);
                 StringRef::of(bytes, string.1, args.seed).store(args.refs.wrapping_add(i as usize));

@@ -193,8 +193,14 @@ impl Core {
 
     /// Bytes that a batch of `n` keys needs at most, with arrays of so many.
     pub fn bytes_of_batch(&self, n: usize, arrays: usize) -> u64 {
-        let of_keys = self.rows().saturating_add(n).saturating_mul(self.key_bytes);
-        let of_rows = Slots::bytes_for(self.len().saturating_add(n)).saturating_add(of_keys);
+        // If there is memory for more than that, it takes more.
+        let (slots, keys) = {
+            let table = self.table.read();
+            (table.slot_rows(), table.key_rows())
+        };
+        let keys = self.growing.rows(keys).max(self.rows().saturating_add(n));
+        let slots = self.growing.slots(slots).max(self.len().saturating_add(n));
+        let of_rows = Slots::bytes_for(slots).saturating_add(keys.saturating_mul(self.key_bytes));
         let arrays = match self.device.has_own_memory() {
             true => Workspace::bytes_of(arrays),
             false => 0,

@@ -105,7 +105,7 @@ impl<'b, K: Pod> RowRecording<'b, '_, K> {
 
 impl<K> RowRecording<'_, '_, K> {
     /// Launches all lookups, in the order of the graph's stream, after what was queued before on the streams of their
-    /// buffers, which are ordered after the launch. Returns before the device is done.
+    /// buffers, which are ordered after the launch. Returns before the device is done, unless keys do not lie at a multiple of 4 bytes.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`].

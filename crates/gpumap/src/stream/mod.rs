@@ -211,6 +211,11 @@ impl Stream {
         }
     }
 
+    /// An error if others are capturing it.
+    pub(crate) fn expect_not_captured(&self) -> Result<()> {
+        self.inner.expect_not_captured()
+    }
+
     fn query(&self) -> Result<bool> {
         if self.inner.work.has_ended() {
             return Ok(true);

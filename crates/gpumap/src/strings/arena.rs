@@ -99,6 +99,14 @@ impl Arena {
         }
     }
 
+    /// The same, with a chunk for no more than that.
+    pub fn reserve_least(&mut self, bytes: usize) -> Result<()> {
+        match self.with_room(bytes) {
+            Some(_) => Ok(()),
+            None => self.add(bytes),
+        }
+    }
+
     /// Takes room for so many bytes, a multiple of [`STRING_ALIGNMENT`]: to be followed by [`keep`](Self::keep) or
     /// [`undo`](Self::undo). If it fails, the arena is as it was.
     pub fn take(&mut self, bytes: usize) -> Result<*mut u8> {

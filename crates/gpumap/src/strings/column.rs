@@ -84,13 +84,33 @@ impl<'a> StringColumn<'a> {
         self.len() == 0
     }
 
+    /// The bytes that strings have, and how many lie before these. On the host a column may be a part of one with many more bytes,
+    /// which need not be copied; on the device they are used where they are.
+    pub(super) fn used_bytes(&self) -> (usize, Source<'a, u8>) {
+        let all = (0, self.bytes);
+        let (Source::Host(_), Source::Host(bytes), false) =
+            (self.offsets, self.bytes, self.is_empty())
+        else {
+            return all;
+        };
+        let (Ok([first, _]), Ok([_, last])) = (self.offsets_at(0), self.offsets_at(self.len() - 1))
+        else {
+            return all;
+        };
+        let range = usize::try_from(first).ok().zip(usize::try_from(last).ok());
+        match range.and_then(|(first, last)| Some((first, bytes.get(first..last)?))) {
+            Some((first, used)) => (first, Source::Host(used)),
+            None => all,
+        }
+    }
+
     /// Bytes of scratch memory that the parts of it take that are on the host.
     pub(super) fn host_bytes(&self) -> usize {
         let on_host = |part: &Source<'_, u8>| match part {
             Source::Host(bytes) => bytes.len().saturating_add(Workspace::ALIGNMENT),
             Source::Device(_) => 0,
         };
-        on_host(&self.offsets).saturating_add(on_host(&self.bytes))
+        on_host(&self.offsets).saturating_add(on_host(&self.used_bytes().1))
     }
 
     /// Where a string begins and ends.

@@ -58,14 +58,16 @@ impl Core {
         let n = column.len();
         expect_at_most(n, MOST_KEYS, StringRef::BYTES)?;
         let refs = scratch.reserve::<[u64; 3]>(ScratchRole::Keys, n)?;
-        let arrays = [column.offsets, column.bytes];
+        let (from, bytes) = column.used_bytes();
+        let arrays = [column.offsets, bytes];
         // SAFETY: passed on.
         let places = unsafe { scratch.stage_all(ScratchRole::Columns, &arrays) }?;
         scratch.reset_counters()?;
         let args = StringRefsArgs {
             offsets: places[0],
-            bytes: places[1],
-            len: column.bytes.len() as u64,
+            bytes: places[1].wrapping_sub(from),
+            from: from as u64,
+            len: (from + bytes.len()) as u64,
             n: n as u64,
             seed: self.seed,
             refs: refs.cast(),
@@ -155,7 +157,7 @@ impl Core {
         let n = column.len();
         let refs = n.saturating_mul(StringRef::BYTES);
         let sizes = n.saturating_add(1).saturating_mul(size_of::<u64>());
-        let bytes = Arena::bytes_for(n, column.bytes.len());
+        let bytes = Arena::bytes_for(n, column.used_bytes().1.len());
         Workspace::bytes_of(refs)
             .saturating_add(Workspace::bytes_of(sizes))
             .saturating_add(bytes as u64)
@@ -374,8 +376,15 @@ impl Core {
     pub fn reserve(&self, more: usize, bytes: usize) -> Result<()> {
         let mut arena = self.arena.write();
         let before = arena.chunks();
-        arena.reserve(Arena::bytes_for(more, bytes))?;
-        let reserved = self.rows.reserve(more);
+        let bytes = Arena::bytes_for(more, bytes);
+        arena.reserve(bytes)?;
+        let mut reserved = self.rows.reserve(more);
+        if matches!(reserved, Err(Error::OutOfMemory { .. })) && arena.chunks() > before {
+            // Of that memory no more than has to be.
+            arena.truncate(before);
+            arena.reserve_least(bytes)?;
+            reserved = self.rows.reserve(more);
+        }
         if reserved.is_err() {
             arena.truncate(before);
         }
@@ -393,12 +402,27 @@ impl Core {
 
 /// What is wrong with a string of a column.
 fn wrong_string(column: &StringColumn<'_>, at: usize) -> Error {
-    let [start, end] = match column.offsets_at(at) {
-        Ok(offsets) => offsets.map(|offset| usize::try_from(offset).unwrap_or(usize::MAX)),
+    let len = column.bytes.len();
+    let range = |i| {
+        let offsets = column.offsets_at(i)?;
+        Ok(offsets.map(|offset| usize::try_from(offset).unwrap_or(usize::MAX)))
+    };
+    let is_within = |&[start, end]: &[usize; 2]| start <= end && end <= len;
+    let is_short = |&[start, end]: &[usize; 2]| (end - start) as u64 <= MOST_STRING_BYTES;
+    let mut found: Result<[usize; 2]> = range(at);
+    if found
+        .as_ref()
+        .is_ok_and(|range| is_within(range) && is_short(range))
+    {
+        // Where offsets fall, all of them may look as if they were not within the bytes from the first one to the last.
+        let is_wrong = |range: &Result<_>| !range.as_ref().is_ok_and(is_within);
+        found = (0..column.len()).map(range).find(is_wrong).unwrap_or(found);
+    }
+    let [start, end] = match found {
+        Ok(range) => range,
         Err(error) => return error,
     };
-    let len = column.bytes.len();
-    if start <= end && end <= len && (end - start) as u64 > MOST_STRING_BYTES {
+    if start <= end && end <= len {
         return Error::CapacityOverflow {
             elements: end - start,
             element_bytes: 1,

@@ -398,10 +398,10 @@ fn what_streams_queue_is_captured() {
         noting("Map", || of(on, &on.map::<K, V>(1_000)));
         noting("ArenaMap", || of(on, &on.arena::<K, V>(1_000)));
         noting("WideMap", || {
-            of(on, &WideMap::<K, V>::new(on.device()).unwrap())
+            of(on, &WideMap::<K, V>::new(on.device()).unwrap());
         });
         noting("ChainedMap", || {
-            of(on, &on.chained::<K, V>().capacity(1_000).build().unwrap())
+            of(on, &on.chained::<K, V>().capacity(1_000).build().unwrap());
         });
     }
     on_pairs!(body: u32 => u32, u64 => u64);

@@ -81,6 +81,29 @@ fn without_offsets_there_is_no_string() {
     on_every_device(body);
 }
 
+#[test]
+fn a_part_of_a_long_column_takes_memory_for_that_part() {
+    fn body(on: &Target) {
+        let on = &on.with_memory_budget(8 << 20);
+        let bytes: Vec<u8> = (0..32u32 << 20).map(|i| (i % 251) as u8).collect();
+        let map = StringRowMap::new(on.device()).unwrap();
+        for from in [0i64, 5, 20_000_003, (32 << 20) - 300] {
+            let offsets: Vec<i64> = (0..=100).map(|i| from + 3 * i).collect();
+            let column = StringColumn::new(&offsets, &bytes);
+            let rows = map.insert(&column).unwrap();
+            let expected: Vec<&[u8]> = (0..100)
+                .map(|i| &bytes[offsets[i] as usize..][..3])
+                .collect();
+            assert_eq!(map.get(&expected).unwrap(), map.get(&column).unwrap());
+            let keys = map.keys().unwrap().to_vecs();
+            for (row, string) in rows.into_iter().zip(expected) {
+                assert_eq!(keys[row as usize], string);
+            }
+        }
+    }
+    on_every_device(body);
+}
+
 /// Such strings take no memory of the host, which gives pages when they are read. They are not.
 #[test]
 fn strings_of_4_gib_are_refused() {

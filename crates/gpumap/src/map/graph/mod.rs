@@ -166,6 +166,8 @@ impl<'m> Launches<'m> {
         for step in &steps {
             stores = stores.saturating_add(step.stores());
         }
+        // Else a capture would be lost, and its memory, which cannot be freed on such a stream.
+        self.queue.stream.expect_not_captured()?;
         // Before the lock: it may wait for a launch.
         let kept = self.idle(&steps)?;
         let memory = self.queue.receiver.memory()?;

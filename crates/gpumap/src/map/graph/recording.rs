@@ -237,7 +237,8 @@ impl<'b, K: Pod, V: Pod> Recording<'b, '_, K, V> {
 /// # Dump
 impl<'b, K: Pod, V: Pod> Recording<'b, '_, K, V> {
     /// [`OnStream::retrieve_all_into`](crate::OnStream::retrieve_all_into), to be launched. Its
-    /// count is that of the pairs; [`Error::OutputTooSmall`] shows when the answer is waited for.
+    /// count is that of the pairs; [`Error::OutputTooSmall`] shows when the answer is waited for, or, if the verbs are
+    /// [called one by one](Graph#launches), at the [launch](Self::launch).
     ///
     /// # Errors
     /// [`Error::WrongDevice`], also for the stream of the graph.
@@ -261,12 +262,13 @@ impl<K, V> Recording<'_, '_, K, V> {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`]; [`Error::Full`] if the map does not grow; [`Error::Poisoned`],
-    /// [`Error::Driver`]. Nothing has been done, unless the verbs were called one by one: then those before the one that failed
-    /// have taken effect, and those after it have not.
+    /// [`Error::Driver`], after which the verbs may have taken effect. After the others nothing has been done, unless the verbs were
+    /// called one by one: then those before the one that failed have taken effect, and those after it have not; and the errors below
+    /// come from here.
     ///
     /// When the answer is waited for, also [`Error::Full`] with `partial`, for keys that were made
     /// to collide, and [`Error::OutputTooSmall`] for a dump: those of the first verb that has one.
-    /// All other verbs have taken effect.
+    /// All other verbs have taken effect then.
     pub fn launch(self) -> Result<Pending<Vec<usize>>> {
         self.steps.launch(|counts| counts)
     }
@@ -335,7 +337,8 @@ impl<'b, 'm> Steps<'b, 'm> {
 
     /// Notes an operation that has been checked.
     pub fn add(&mut self, batch: Batch<'b>, mut outputs: Arrays<'b>) -> Result<()> {
-        let on_host = || batch.unsupported(" with arrays of the host", "Graph");
+        let name = self.launches.queue.receiver.receiver().name();
+        let on_host = || batch.unsupported(" with arrays of the host in a graph", name);
         let view = |array: Array<'b>| match array.bytes() {
             Source::Device(view) => Ok(Some(view)),
             // The values of a set, or the same for all keys.
