@@ -5,7 +5,9 @@ use gpumap_simt::{U64x2, kernel, kernel_args, mem, thread};
 use super::key::{Hash, Unit};
 use super::slot::NO_ROW;
 use super::string::StringRef;
-use super::view::{BUCKET_SLOTS, Found, RowView};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::view::BUCKET_SLOTS;
+use super::view::{Found, RowView};
 use crate::count::add_block_sum;
 
 kernel_args! {
