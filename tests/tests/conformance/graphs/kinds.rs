@@ -21,57 +21,28 @@ pub trait HasGraphs<K, V>: Execute<K, V> {
     fn remake(&self) -> Result<()>;
 }
 
-impl<K: Key, V: Value> HasGraphs<K, V> for Map<K, V> {
-    const NAME: &str = "Map";
-    fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
-        self.graph(stream)
-    }
-    fn device(&self) -> &Device {
-        self.device()
-    }
-    fn remake(&self) -> Result<()> {
-        self.shrink_to_fit()
-    }
+/// For a map, by the types that it takes, and what remakes its memory.
+macro_rules! has_graphs {
+    ($map:ident, $name:literal, [$($bounds:tt)*], |$this:ident| $remake:expr) => {
+        impl<$($bounds)*> HasGraphs<K, V> for $map<K, V> {
+            const NAME: &str = $name;
+            fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
+                self.graph(stream)
+            }
+            fn device(&self) -> &Device {
+                self.device()
+            }
+            fn remake(&self) -> Result<()> {
+                let $this = self;
+                $remake
+            }
+        }
+    };
 }
-
-impl<K: Key, V: Pod + Send + Sync> HasGraphs<K, V> for ArenaMap<K, V> {
-    const NAME: &str = "ArenaMap";
-    fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
-        self.graph(stream)
-    }
-    fn device(&self) -> &Device {
-        self.device()
-    }
-    fn remake(&self) -> Result<()> {
-        self.shrink_to_fit()
-    }
-}
-
-impl<K: Pod, V: Value> HasGraphs<K, V> for WideMap<K, V> {
-    const NAME: &str = "WideMap";
-    fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
-        self.graph(stream)
-    }
-    fn device(&self) -> &Device {
-        self.device()
-    }
-    fn remake(&self) -> Result<()> {
-        self.reserve(10 * self.len())
-    }
-}
-
-impl<K: Key, V: Value<Bits = K::Bits>> HasGraphs<K, V> for ChainedMap<K, V> {
-    const NAME: &str = "ChainedMap";
-    fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
-        self.graph(stream)
-    }
-    fn device(&self) -> &Device {
-        self.device()
-    }
-    fn remake(&self) -> Result<()> {
-        self.reserve(self.capacity())
-    }
-}
+has_graphs!(Map, "Map", [K: Key, V: Value], |map| map.shrink_to_fit());
+has_graphs!(ArenaMap, "ArenaMap", [K: Key, V: Pod + Send + Sync], |map| map.shrink_to_fit());
+has_graphs!(WideMap, "WideMap", [K: Pod, V: Value], |map| map.reserve(10 * map.len()));
+has_graphs!(ChainedMap, "ChainedMap", [K: Key, V: Value<Bits = K::Bits>], |map| map.reserve(map.capacity()));
 
 /// What a map is asked, by graphs.
 struct Asked<'p, K, V> {

@@ -124,6 +124,21 @@ fn few_groups_of_many_keys() {
     on_keys!(body: u32, u128);
 }
 
+/// Of which some have copies of their accumulators, and others have none.
+#[test]
+fn many_groups_of_which_some_come_often() {
+    fn body<K: Pod>(on: &Target) {
+        let n = on.n(40_000, 300_000) as u64;
+        let numbers = (0..n).map(|i| if i % 4 == 0 { i / 4 % 3_000 } else { i % 7 });
+        let (batch, column) = (keys::<K>(numbers), column::<u32>(n as usize, n));
+        let primitives = Primitives::new(on.device());
+        let grouping = primitives.group_by(&batch).count().sum(&column);
+        let grouped = grouping.min(&column).max(&column).mean(&column).run();
+        Expected::of(&batch, &column).assert_same(&grouped.unwrap());
+    }
+    on_keys!(body: u64);
+}
+
 #[test]
 fn several_columns() {
     fn body<K: Pod>(on: &Target) {
