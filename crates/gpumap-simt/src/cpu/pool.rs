@@ -136,14 +136,6 @@ impl Pool {
             }
         }
     }
-
-    #[cfg(test)]
-    pub(super) fn idle_stacks(&self) -> Vec<(usize, usize)> {
-        lock(&self.inner.runners)
-            .iter()
-            .map(IdleRunner::stacks)
-            .collect()
-    }
 }
 
 impl Drop for Pool {

@@ -47,11 +47,13 @@ impl IdleRunner {
     /// Takes the stacks that a block of `job` needs, so that none is missing once it runs.
     pub(super) fn reserve(&mut self, job: &Job) -> Result<(), FaultKind> {
         let (threads, stacks) = (job.grid.threads, &mut self.0.stacks);
-        let reserved = stacks.reserve(threads as usize);
-        reserved.map_err(|error| FaultKind::NoStacks {
-            threads,
-            bytes: stacks.bytes(),
-            error: error.kind(),
+        stacks.reserve(threads as usize).map_err(|error| {
+            stacks.release();
+            FaultKind::NoStacks {
+                threads,
+                bytes: stacks.bytes(),
+                error: error.kind(),
+            }
         })
     }
 
@@ -80,11 +82,6 @@ impl IdleRunner {
         self.0.release();
         trace
     }
-
-    #[cfg(test)]
-    pub(super) fn stacks(&self) -> (usize, usize) {
-        self.0.stacks.count()
-    }
 }
 
 impl Runner {
@@ -109,6 +106,7 @@ impl Runner {
             debug_assert!(resident.idle());
             resident.block.shared.borrow_mut().clear();
         }
+        self.stacks.release();
     }
 
     /// # Safety

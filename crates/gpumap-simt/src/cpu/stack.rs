@@ -1,9 +1,11 @@
 //! Stacks for lanes, kept for the next lane: the last one freed is used first, while it is in cache.
 
-use std::cell::RefCell;
 use std::io;
+use std::sync::Mutex;
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
+
+use super::job::lock;
 
 /// The smallest stack that runs a kernel at all.
 const MIN_STACK_BYTES: usize = 16 * 1024;
@@ -25,7 +27,7 @@ pub(super) struct LaneStack {
 impl LaneStack {
     fn new(bytes: usize, number: usize) -> io::Result<Self> {
         let memory = DefaultStack::new(bytes + PAGE)?;
-        let base = memory.base().get() - number * STRIDE % PAGE;
+        let base = memory.base().get() - number % PAGE * STRIDE % PAGE;
         let base = StackPointer::new(base).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { memory, base })
     }
@@ -56,28 +58,40 @@ unsafe impl Stack for LaneStack {
     }
 }
 
-/// Stacks that a thread keeps from runners that are gone. Tests make an executor for each of
-/// thousands of schedules, and mapping its stacks would take longer than running it.
-const SPARE: usize = 1024;
+/// How many stacks of one size the process keeps for later launches, of all executors together: each is two
+/// mappings, of which Linux gives a process 65,530.
+pub(super) const KEPT: usize = 8 * 1024;
 
-thread_local! {
-    /// By their size.
-    static SPARES: RefCell<Vec<(usize, LaneStack)>> = const { RefCell::new(Vec::new()) };
+/// The stacks that no runner has, by their size. A program with an executor for each of many devices, and a test
+/// with one for each of thousands of schedules, need no more of them than what runs at the same time.
+static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
+
+/// Idle stacks of one size.
+struct Idle {
+    bytes: usize,
+    /// How many have been made, for their places in a page.
+    made: usize,
+    stacks: Vec<LaneStack>,
 }
 
-/// A spare stack of this size.
-fn spare(bytes: usize) -> Option<LaneStack> {
-    SPARES.with_borrow_mut(|spares| {
-        let (size, _) = spares.last()?;
-        let fits = *size == bytes;
-        fits.then(|| spares.pop()).flatten().map(|(_, stack)| stack)
-    })
+/// Gives the idle stacks of one size to `f`.
+fn idle<R>(bytes: usize, f: impl FnOnce(&mut Idle) -> R) -> R {
+    let mut all = lock(&IDLE);
+    let known = all.iter().position(|idle| idle.bytes == bytes);
+    let index = known.unwrap_or_else(|| {
+        all.push(Idle {
+            bytes,
+            made: 0,
+            stacks: Vec::new(),
+        });
+        all.len() - 1
+    });
+    f(&mut all[index])
 }
 
-/// The stacks of one runner.
+/// The stacks of one runner while it runs a launch.
 pub(super) struct StackPool {
     bytes: usize,
-    made: usize,
     free: Vec<LaneStack>,
 }
 
@@ -86,7 +100,6 @@ impl StackPool {
     pub(super) fn new(bytes: usize) -> Self {
         Self {
             bytes: bytes.max(MIN_STACK_BYTES),
-            made: 0,
             free: Vec::new(),
         }
     }
@@ -97,26 +110,28 @@ impl StackPool {
 
     #[inline]
     pub(super) fn take(&mut self) -> io::Result<LaneStack> {
-        if let Some(stack) = self.free.pop() {
-            return Ok(stack);
+        if self.free.is_empty() {
+            self.reserve(1)?;
         }
-        self.make()
+        self.free.pop().ok_or(io::ErrorKind::OutOfMemory.into())
     }
 
-    fn make(&mut self) -> io::Result<LaneStack> {
-        let stack = match spare(self.bytes) {
-            Some(stack) => stack,
-            None => LaneStack::new(self.bytes, self.made + 1)?,
-        };
-        self.made += 1;
-        Ok(stack)
-    }
-
-    /// Allocates stacks so that as many can be [taken](Self::take) without a failure.
+    /// Gets stacks so that as many can be [taken](Self::take) without a failure.
+    #[cold]
     pub(super) fn reserve(&mut self, stacks: usize) -> io::Result<()> {
-        while self.free.len() < stacks {
-            let stack = self.make()?;
-            self.free.push(stack);
+        let missing = stacks.saturating_sub(self.free.len());
+        let first = idle(self.bytes, |idle| {
+            let from = idle.stacks.len().saturating_sub(missing);
+            self.free.extend(idle.stacks.drain(from..));
+            let first = idle.made;
+            idle.made = first.wrapping_add(stacks.saturating_sub(self.free.len()));
+            first
+        });
+        for number in first.. {
+            if self.free.len() >= stacks {
+                break;
+            }
+            self.free.push(LaneStack::new(self.bytes, number)?);
         }
         Ok(())
     }
@@ -126,21 +141,25 @@ impl StackPool {
         self.free.push(stack);
     }
 
-    /// How many stacks there are, and how many of them are free.
-    #[cfg(test)]
-    pub(super) fn count(&self) -> (usize, usize) {
-        (self.made, self.free.len())
+    /// Gives the stacks back to the process, which unmaps those that are too many.
+    pub(super) fn release(&mut self) {
+        idle(self.bytes, |idle| {
+            let room = KEPT.saturating_sub(idle.stacks.len());
+            let kept = self.free.len().saturating_sub(room);
+            idle.stacks.extend(self.free.drain(kept..));
+        });
+        self.free.clear();
     }
 }
 
 impl Drop for StackPool {
     fn drop(&mut self) {
-        // A thread that ends keeps nothing.
-        let _ = SPARES.try_with(|spares| {
-            let mut spares = spares.borrow_mut();
-            let room = SPARE.saturating_sub(spares.len());
-            let kept = self.free.drain(..).take(room);
-            spares.extend(kept.map(|stack| (self.bytes, stack)));
-        });
+        self.release();
     }
+}
+
+/// How many stacks of so many bytes are idle.
+#[cfg(test)]
+pub(super) fn idle_stacks(bytes: usize) -> usize {
+    idle(bytes, |idle| idle.stacks.len())
 }

@@ -1,12 +1,15 @@
-//! What cannot be seen from outside: that stacks are reused and none is lost.
+//! What cannot be seen from outside: that stacks are reused and none is lost. Each test has stacks of a size of its
+//! own, so that no other test takes them.
 
 use super::job::Job;
 use super::pool::Pool;
+use super::stack::{KEPT, idle_stacks};
 use super::{sync_threads, thread_idx_x};
 use crate::kernel::Grid;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
 
 fn run(pool: &Pool, blocks: u32, threads: u32, body: &(dyn Fn() + Sync)) -> bool {
     let grid = Grid {
@@ -32,24 +35,24 @@ fn lanes_that_never_wait_share_a_stack() {
             .insert((&raw const on_the_stack).addr());
     }));
     // All are there before the launch, and the memory of one is used.
-    assert_eq!(pool.idle_stacks(), [(1024, 1024)]);
+    assert_eq!(idle_stacks(64 * 1024), 1024);
     assert_eq!(places.into_inner().unwrap().len(), 1);
 }
 
 #[test]
 fn stacks_are_reused_from_launch_to_launch() {
-    let pool = Pool::new(1, 64 * 1024);
+    let pool = Pool::new(1, 68 * 1024);
     for _ in 0..10 {
         // SAFETY: every thread comes here.
         assert!(run(&pool, 5, 96, &|| unsafe { sync_threads() }));
-        assert_eq!(pool.idle_stacks(), [(96, 96)]);
+        assert_eq!(idle_stacks(68 * 1024), 96);
     }
 }
 
 #[test]
 fn a_fault_gives_the_stacks_back() {
     super::panic::install_hook();
-    let pool = Pool::new(1, 64 * 1024);
+    let pool = Pool::new(1, 72 * 1024);
     for _ in 0..10 {
         let ok = run(&pool, 5, 96, &|| {
             assert!(thread_idx_x() != 95, "the last one");
@@ -57,18 +60,51 @@ fn a_fault_gives_the_stacks_back() {
             unsafe { sync_threads() };
         });
         assert!(!ok);
-        assert_eq!(pool.idle_stacks(), [(96, 96)]);
+        assert_eq!(idle_stacks(72 * 1024), 96);
     }
 }
 
 #[test]
 fn workers_bring_their_own_stacks() {
-    let pool = Pool::new(3, 64 * 1024);
+    let pool = Pool::new(3, 76 * 1024);
     for _ in 0..20 {
         // SAFETY: every thread comes here.
         assert!(run(&pool, 40, 64, &|| unsafe { sync_threads() }));
     }
-    let stacks = pool.idle_stacks();
-    assert!((1..=3).contains(&stacks.len()));
-    assert!(stacks.iter().all(|&(made, free)| made == free));
+    // The helpers give theirs back before the launch ends, and the next one takes them.
+    let stacks = idle_stacks(76 * 1024);
+    assert!([64, 128, 192].contains(&stacks), "{stacks}");
+}
+
+#[test]
+fn executors_share_their_stacks() {
+    let bytes = 80 * 1024;
+    for _ in 0..20 {
+        let pools: Vec<_> = (0..4).map(|_| Pool::new(1, bytes)).collect();
+        for pool in &pools {
+            // SAFETY: every thread comes here.
+            assert!(run(pool, 2, 512, &|| unsafe { sync_threads() }));
+            assert_eq!(idle_stacks(bytes), 512);
+        }
+    }
+}
+
+#[test]
+fn the_process_keeps_a_bounded_number_of_stacks() {
+    let bytes = 84 * 1024;
+    let runners = KEPT / 1024 + 1;
+    let all_run = Barrier::new(runners);
+    thread::scope(|scope| {
+        for _ in 0..runners {
+            scope.spawn(|| {
+                let pool = Pool::new(1, bytes);
+                assert!(run(&pool, 1, 1024, &|| {
+                    if thread_idx_x() == 0 {
+                        all_run.wait();
+                    }
+                }));
+            });
+        }
+    });
+    assert_eq!(idle_stacks(bytes), KEPT);
 }
