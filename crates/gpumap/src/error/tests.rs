@@ -299,6 +299,13 @@ fn causes() -> [Vec<Error>; 3] {
             expected: 8,
         },
         FileError::Field { field: "capacity" },
+        FileError::Group {
+            rank: 1,
+            ranks: 2,
+            wanted: 0,
+            wanted_ranks: 3,
+        },
+        FileError::Moment,
         FileError::Slots {
             slots: 9,
             pairs: 1,

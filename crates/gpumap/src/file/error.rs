@@ -55,7 +55,7 @@ pub enum FileError {
     /// Its header says that there were many more rows than keys: [`RowMap::load`](crate::RowMap::load) takes no memory on
     /// its word alone.
     #[error(
-        "has rows below {rows}, and RowMap::load makes {most} at most for its keys: load it with RowMap::builder(..).capacity({rows}).load(..), or call compact before the map is saved"
+        "has rows below {rows}, and RowMap::load makes {most} at most for its keys: load it with RowMap::builder(..).capacity({rows}).load(..) or ShardedRowMap::load_with, or call compact before the map is saved"
     )]
     RowBound {
         /// Rows that there were.
@@ -63,8 +63,26 @@ pub enum FileError {
         /// Rows that are made for the keys of the file.
         most: u64,
     },
+    /// It has the rows of another rank, or of a group of another size, than it was to be loaded for. Rows are places in arrays
+    /// of the caller, so they are not given out anew.
+    #[error(
+        "has the rows of rank {rank} of {ranks}, where rank {wanted} of {wanted_ranks} was wanted: load it with a group of {ranks} ranks, which may be parts of the CPU"
+    )]
+    Group {
+        /// The rank in the file.
+        rank: u16,
+        /// Ranks of its group; 1 for the file of a [`RowMap`](crate::RowMap).
+        ranks: u16,
+        /// The rank that it was loaded for.
+        wanted: usize,
+        /// Ranks of that one's group.
+        wanted_ranks: usize,
+    },
+    /// The ranks of a group have parts of several savings, which do not belong together.
+    #[error("is of another moment than the files of other ranks: load what one call saved")]
+    Moment,
     /// A row is not above the one before it, or not below the number of rows in the header, or has a key that another row
-    /// has, although the checksums are right.
+    /// has or that another rank owns, although the checksums are right.
     #[error("has a wrong row {row}: save the map again")]
     Row {
         /// Which one.

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::reader::Bytes;
-use super::{FileError, FilePart, LABELLED, MAGIC, OF_BYTES, UNLABELLED, VERSION};
+use super::{FileError, FilePart, LABELLED, MAGIC, OF_BYTES, OF_ROWS, UNLABELLED, VERSION};
 use crate::error::Result;
 use crate::map::{DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Number, Value};
 
@@ -20,6 +20,8 @@ const OTHER_ORDER: u8 = 3 - BYTE_ORDER;
 const NO_NUMBER: u8 = 3;
 /// The kind of values that are the rows of their keys.
 const ROWS: u8 = 4;
+/// The same, of one rank of a group.
+const ROWS_OF_RANK: u8 = 5;
 /// Beside the kind of the values: whether a key may have several pairs.
 const MULTIMAP: u8 = 1 << 7;
 
@@ -39,6 +41,8 @@ pub struct Header {
     pub number: Option<Number>,
     /// Whether the values are the rows of a [`RowMap`](crate::RowMap), each once, from the first on.
     pub is_rows: bool,
+    /// Whose rows they are, if they are those of one rank of a group.
+    pub part: Option<GroupPart>,
     /// Whether a key may have several pairs, as in a [`ChainedMap`](crate::ChainedMap).
     pub is_multimap: bool,
     /// Pairs that the map had when saving began. The exact number is at the end of the file; it is
@@ -56,6 +60,21 @@ pub struct Header {
     /// What a program says about its keys and values, in bytes that only it has to understand; zeros if it says
     /// nothing. [`Map::save`](crate::Map::save) writes zeros.
     pub label: [u8; 4],
+}
+
+/// Which rank of a group has the rows of a file, or of a part of one: see
+/// [`ShardedRowMap::save`](crate::ShardedRowMap::save).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupPart {
+    /// The rank, from 0.
+    pub rank: u16,
+    /// How many ranks the group had.
+    pub ranks: u16,
+    /// The seed that the owners of keys follow from.
+    pub owner_seed: u64,
+    /// A number that was drawn when the map was saved: all parts of that moment have it.
+    pub saved: u64,
 }
 
 impl Header {
@@ -84,6 +103,7 @@ impl Header {
             value_bytes: size_of::<V>() as u32,
             number: None,
             is_rows: false,
+            part: None,
             is_multimap: false,
             pairs,
             capacity: pairs,
@@ -100,12 +120,17 @@ impl Header {
     /// # Errors
     /// [`Error::File`](crate::Error::File).
     pub fn read(reader: &mut impl Read) -> Result<Self> {
+        Self::read_at(reader, 0)
+    }
+
+    /// The same, after so many bytes of other parts.
+    pub(crate) fn read_at(reader: &mut impl Read, at: u64) -> Result<Self> {
         let mut bytes = [0; LEN];
-        Ok(Bytes::new(reader, 0)
+        Ok(Bytes::new(reader, at)
             .fill(&mut bytes)
             .map_err(|error| match error {
                 // The bytes may be the beginning of another format.
-                FileError::Truncated { bytes: there } => {
+                FileError::Truncated { bytes: there } if at == 0 => {
                     let there = there.min(MAGIC.len() as u64) as usize;
                     let is_ours = bytes[..there] == MAGIC[..there];
                     if is_ours { error } else { FileError::NotAMap }
@@ -131,7 +156,8 @@ impl Header {
     /// The oldest version that has what it says, for earlier readers.
     fn version(&self) -> u32 {
         match self {
-            Self { is_rows: true, .. } => VERSION,
+            Self { part: Some(_), .. } => VERSION,
+            Self { is_rows: true, .. } => OF_ROWS,
             Self { number: None, .. }
             | Self {
                 is_multimap: true, ..
@@ -150,6 +176,7 @@ impl Header {
             Some(Number::Unsigned) => 0,
             Some(Number::Signed) => 1,
             Some(Number::Float) => 2,
+            None if self.part.is_some() => ROWS_OF_RANK,
             None if self.is_rows => ROWS,
             None => NO_NUMBER,
         };
@@ -167,6 +194,13 @@ impl Header {
         put(40, &self.max_load_factor.to_le_bytes());
         put(48, &growth_factor.to_le_bytes());
         put(56, &self.label);
+        if let Some(part) = self.part {
+            // Where other maps have settings.
+            put(20, &part.rank.to_le_bytes());
+            put(22, &part.ranks.to_le_bytes());
+            put(40, &part.owner_seed.to_le_bytes());
+            put(48, &part.saved.to_le_bytes());
+        }
         let checksum = crc32fast::hash(&bytes[..LEN - 4]);
         bytes[LEN - 4..].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -199,20 +233,25 @@ impl Header {
             0 => Some(Number::Unsigned),
             1 => Some(Number::Signed),
             2 => Some(Number::Float),
-            NO_NUMBER | ROWS => None,
+            NO_NUMBER | ROWS | ROWS_OF_RANK => None,
             _ => {
                 return Err(FileError::Field {
                     field: "kind of value",
                 });
             }
         };
+        let kind = bytes[13] & !MULTIMAP;
+        if kind == ROWS_OF_RANK {
+            return Self::decode_part(bytes, found);
+        }
         let submaps = u32::from_le_bytes(field(bytes, 20));
         let growth_factor = f64::from_le_bytes(field(bytes, 48));
         let header = Self {
             key_bytes: u16::from_le_bytes(field(bytes, 14)),
             value_bytes: u32::from_le_bytes(field(bytes, 16)),
             number,
-            is_rows: bytes[13] & !MULTIMAP == ROWS,
+            is_rows: kind == ROWS,
+            part: None,
             is_multimap: bytes[13] & MULTIMAP != 0,
             pairs: u64::from_le_bytes(field(bytes, 24)),
             capacity: u64::from_le_bytes(field(bytes, 32)),
@@ -233,6 +272,39 @@ impl Header {
             }),
             _ => Err(FileError::Field { field: "label" }),
         }
+    }
+}
+
+impl Header {
+    /// As [`decode`](Self::decode), of the rows of one rank, whose checksum is right.
+    fn decode_part(bytes: &[u8; LEN], version: u32) -> Result<Self, FileError> {
+        let invalid = |field| Err(FileError::Field { field });
+        let part = GroupPart {
+            rank: u16::from_le_bytes(field(bytes, 20)),
+            ranks: u16::from_le_bytes(field(bytes, 22)),
+            owner_seed: u64::from_le_bytes(field(bytes, 40)),
+            saved: u64::from_le_bytes(field(bytes, 48)),
+        };
+        if part.rank >= part.ranks {
+            return invalid("rank");
+        }
+        if version != VERSION || bytes[13] != ROWS_OF_RANK {
+            return invalid("kind of value");
+        }
+        Ok(Self {
+            key_bytes: u16::from_le_bytes(field(bytes, 14)),
+            value_bytes: u32::from_le_bytes(field(bytes, 16)),
+            number: None,
+            is_rows: true,
+            part: Some(part),
+            is_multimap: false,
+            pairs: u64::from_le_bytes(field(bytes, 24)),
+            capacity: u64::from_le_bytes(field(bytes, 32)),
+            max_load_factor: DEFAULT_MAX_LOAD_FACTOR,
+            growth: Growth::default(),
+            submaps: None,
+            label: field(bytes, 56),
+        })
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Reader<K: Pod, V: Pod, R: Read> {
     pairs: u64,
     blocks: u64,
     is_done: bool,
+    /// Whether another part comes behind it.
+    goes_on: bool,
     keys: Vec<K>,
     values: Vec<V>,
 }
@@ -45,19 +47,30 @@ impl<K: Pod, V: Pod, R: Read> Reader<K, V, R> {
     /// # Errors
     /// [`Error::File`](crate::Error::File) for a file of other types.
     pub fn after_header(reader: R, header: Header) -> Result<Self> {
+        Self::of_part(reader, header, 0, false)
+    }
+
+    /// The same, of a part that began after so many bytes, and behind which another one comes or not.
+    pub(crate) fn of_part(reader: R, header: Header, at: u64, goes_on: bool) -> Result<Self> {
         header.expect::<K, V>()?;
         let mut whole = Hasher::new();
         whole.update(&header.encode());
         Ok(Self {
-            bytes: Bytes::new(reader, header::LEN as u64),
+            bytes: Bytes::new(reader, at + header::LEN as u64),
             header,
             whole,
             pairs: 0,
             blocks: 0,
             is_done: false,
+            goes_on,
             keys: Vec::new(),
             values: Vec::new(),
         })
+    }
+
+    /// Bytes that were read, of all parts.
+    pub(crate) fn position(&self) -> u64 {
+        self.bytes.at
     }
 
     /// What the file says about itself.
@@ -130,7 +143,10 @@ impl<K: Pod, V: Pod, R: Read> Reader<K, V, R> {
             if found != expected {
                 return Err(FileError::Pairs { found, expected });
             }
-            return self.bytes.expect_end();
+            return match self.goes_on {
+                true => Ok(()),
+                false => self.bytes.expect_end(),
+            };
         };
         Err(FileError::Checksum { part })
     }

@@ -24,6 +24,7 @@ pub(crate) use growing::Growing;
 pub(crate) use keys::{KeyForm, Keys, key_bytes};
 pub(crate) use on_stream::RowMemory;
 pub use on_stream::RowsOnStream;
+pub(crate) use persist::expect_part;
 pub(crate) use table::{Slots, expect_at_most};
 
 pub(crate) use self::core::{Core, Shared};

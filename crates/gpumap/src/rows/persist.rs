@@ -11,7 +11,7 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::file::{FileError, Header, Reader, Writer};
+use crate::file::{FileError, GroupPart, Header, Reader, Writer};
 use crate::persist;
 
 /// # Save and load
@@ -48,9 +48,18 @@ impl<K: Pod> RowMap<K> {
     /// # Errors
     /// [`Error::File`], and those of [`keys`](Self::keys).
     pub fn save_to(&self, writer: impl Write) -> Result<u64> {
+        self.write(None, writer)
+    }
+
+    /// Writes all of it, as a file of its own or as that of a rank.
+    pub(crate) fn write(&self, part: Option<GroupPart>, writer: impl Write) -> Result<u64> {
         let mut held = self.core.hold()?;
-        let (len, rows) = (held.len as u64, held.rows);
-        let mut writer = Writer::<K, u32, _>::new(writer, &Header::of_rows::<K>(len, rows as u64))?;
+        let (len, rows) = (held.len as u64, held.rows as u64);
+        let header = Header {
+            part,
+            ..Header::of_rows::<K>(len, rows)
+        };
+        let mut writer = Writer::<K, u32, _>::new(writer, &header)?;
         held.give(persist::chunk_pairs::<K, u32>(), &mut |keys, rows| {
             writer.write(&keys, &rows)
         })?;
@@ -106,12 +115,42 @@ impl<K: Pod> RowMapBuilder<K> {
     /// Makes a map of a file, which has at most so many pairs if its length is known.
     fn fill(self, mut reader: impl Read, most: Option<u64>) -> Result<RowMap<K>> {
         let header = Header::read(&mut reader)?;
-        if !header.is_rows {
-            return Err(FileError::NoRows.into());
-        }
-        let (keys, bound) = (header.pairs, header.capacity);
-        let mut reader = Reader::<K, u32, _>::after_header(reader, header)?;
-        let trusted = persist::trusted_pairs::<K, u32>().max(self.capacity as u64);
+        expect_part(&header, 0, 1)?;
+        let mut reader = Reader::after_header(reader, header)?;
+        let map = self.build()?;
+        map.read(&mut reader, most, |_| true)?;
+        Ok(map)
+    }
+}
+
+/// An error unless a header is of the rows of this rank. A map alone has those of a group of one.
+pub(crate) fn expect_part(header: &Header, rank: usize, ranks: usize) -> Result<(), FileError> {
+    if !header.is_rows {
+        return Err(FileError::NoRows);
+    }
+    let (of, all) = header.part.map_or((0, 1), |part| (part.rank, part.ranks));
+    match (usize::from(of), usize::from(all)) == (rank, ranks) {
+        true => Ok(()),
+        false => Err(FileError::Group {
+            rank: of,
+            ranks: all,
+            wanted: rank,
+            wanted_ranks: ranks,
+        }),
+    }
+}
+
+impl<K: Pod> RowMap<K> {
+    /// Fills a map that has no keys, from a file or a part of one, which has at most so many pairs if its length is known. Each key
+    /// has to be one that belongs here.
+    pub(crate) fn read(
+        &self,
+        reader: &mut Reader<K, u32, impl Read>,
+        most: Option<u64>,
+        belongs: impl Fn(&K) -> bool,
+    ) -> Result<()> {
+        let (keys, bound) = (reader.header().pairs, reader.header().capacity);
+        let trusted = persist::trusted_pairs::<K, u32>().max(self.capacity() as u64);
         // What so many keys of the file justify.
         let expect_rows = |rows: u64, keys: u64| {
             let most = (persist::SLOTS_PER_PAIR as u64)
@@ -122,8 +161,7 @@ impl<K: Pod> RowMapBuilder<K> {
                 false => Err(FileError::RowBound { rows, most }),
             }
         };
-        let map = self.build()?;
-        let mut loading = Loading::new(&map.core)?;
+        let mut loading = Loading::new(&self.core)?;
         let in_file = most.map(|most| keys.min(most));
         if let Some(keys) = in_file {
             expect_rows(bound, keys)?;
@@ -133,7 +171,7 @@ impl<K: Pod> RowMapBuilder<K> {
         while let Some((keys, rows)) = reader.next_block()? {
             found += keys.len() as u64;
             for (key, &row) in keys.iter().zip(rows) {
-                if u64::from(row) < loading.next() || u64::from(row) >= bound {
+                if u64::from(row) < loading.next() || u64::from(row) >= bound || !belongs(key) {
                     return Err(FileError::Row { row }.into());
                 }
                 if in_file.is_none() {
@@ -143,8 +181,7 @@ impl<K: Pod> RowMapBuilder<K> {
             }
         }
         expect_rows(bound, found)?;
-        loading.finish(bound)?;
-        Ok(map)
+        loading.finish(bound)
     }
 }
 

@@ -51,6 +51,7 @@ pub(super) enum Call {
     Clear,
     Reserve,
     Compact,
+    Save,
 }
 
 impl Step {
@@ -84,10 +85,11 @@ impl Call {
             Self::Clear => 1,
             Self::Reserve => 2,
             Self::Compact => 3,
+            Self::Save => 4,
             Self::Run {
                 kind,
                 told: [values, found],
-            } => 4 + (kind.code() << 2 | u64::from(values) << 1 | u64::from(found)),
+            } => 5 + (kind.code() << 2 | u64::from(values) << 1 | u64::from(found)),
         }
     }
 
@@ -108,7 +110,13 @@ mod tests {
 
     #[test]
     fn no_two_steps_are_told_alike() {
-        let mut calls: Vec<Call> = vec![Call::Len, Call::Clear, Call::Reserve, Call::Compact];
+        let mut calls = vec![
+            Call::Len,
+            Call::Clear,
+            Call::Reserve,
+            Call::Compact,
+            Call::Save,
+        ];
         let updates = [
             Update::Replace,
             Update::Add,

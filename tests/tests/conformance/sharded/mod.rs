@@ -13,6 +13,7 @@ mod retain;
 mod rows;
 mod stateful;
 mod steps;
+mod stored_rows;
 mod transport;
 mod verbs;
 

@@ -14,7 +14,7 @@ use super::failures::assert_failed;
 use crate::rows::{Oracle, key, keys, patterns};
 
 /// What keys have in these tests.
-trait Key: Pod + Send + Sync + PartialEq + Debug {}
+pub(super) trait Key: Pod + Send + Sync + PartialEq + Debug {}
 impl<K: Pod + Send + Sync + PartialEq + Debug> Key for K {}
 
 /// Runs `body::<K>(&Group)` for a key of every alignment, on every group.
@@ -25,13 +25,15 @@ macro_rules! on_every_key {
 }
 macro_rules! on_keys {
     ($body:ident: $($k:ty),*) => {{
-        $(on_every_group(|on| noting(stringify!($k), || $body::<$k>(on)));)*
+        $(gpumap_tests::group::on_every_group(|on| {
+            gpumap_tests::device::noting(stringify!($k), || $body::<$k>(on))
+        });)*
     }};
 }
-use on_keys;
+pub(super) use on_keys;
 
 /// A map over a group, with a fixed seed of the owners.
-fn map<K: Key>(on: &Group) -> ShardedRowMap<K> {
+pub(super) fn map<K: Key>(on: &Group) -> ShardedRowMap<K> {
     ShardedRowMap::with(on.ranks(), Some(5), |builder, _| builder.hash_seed(6)).unwrap()
 }
 

@@ -24,9 +24,10 @@ use crate::sharded::GroupError;
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
 /// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_new_into`](Self::insert_with_new_into) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into) |
-/// | Dump | [`keys_with_places`](Self::keys_with_places) |
+/// | Dump | [`keys_with_places`](Self::keys_with_places), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
 /// | Make rows dense | [`compact`](Self::compact) |
+/// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_with`](Self::load_with), [`load_from`](Self::load_from) |
 /// | Group | [`ranks`](Self::ranks), [`run`](Self::run), [`local`](Self::local), [`owner`](Self::owner) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`lens`](Self::lens), [`row_bounds`](Self::row_bounds), [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`trim`](Self::trim) |
 ///
@@ -71,8 +72,8 @@ use crate::sharded::GroupError;
 /// [`Error::Poisoned`] until [`clear`](Self::clear).
 #[derive(Debug)]
 pub struct ShardedRowMap<K: Pod> {
-    ranks: Ranks,
-    shards: Vec<RowShard<K>>,
+    pub(super) ranks: Ranks,
+    pub(super) shards: Vec<RowShard<K>>,
 }
 
 /// # Create

@@ -2,6 +2,7 @@
 
 mod exchange;
 mod map;
+mod persist;
 mod place;
 
 use std::fmt;
@@ -39,6 +40,7 @@ use crate::stream::Stream;
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into) |
 /// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
 /// | Make rows dense | [`compact`](Self::compact), [`compact_into`](Self::compact_into) |
+/// | Save and load | [`save`](Self::save), [`load`](Self::load) |
 /// | Parts of the map | [`local`](Self::local), [`owner`](Self::owner) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`reserve`](Self::reserve), [`trim`](Self::trim) |
 ///
