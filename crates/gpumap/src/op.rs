@@ -28,6 +28,13 @@
 //!
 //! The daily methods of the receivers, as [`Map::insert`](crate::Map::insert), are short for running one of these.
 //!
+//! # What runs what
+//! | receiver | runs all operations, except |
+//! |---|---|
+//! | [`Map`](crate::Map), [`ShardedMap`](crate::ShardedMap), [`WideMap`](crate::WideMap) | |
+//! | [`ArenaMap`](crate::ArenaMap) | [`merge`], [`update_with`], [`get_and_touch`]: its values are bytes and no numbers; [`get`] with a default other than zeros |
+//! | [`ChainedMap`](crate::ChainedMap) | [`upsert`], [`merge`], [`update`], [`update_with`], [`get_and_touch`]: a key may have several pairs; [`get`] with a default other than zeros |
+//!
 //! # Shapes
 //! Keys and values are [`Input`]s: a slice, array or vector of the host, or a [`Buffer`](crate::Buffer) of the
 //! receiver's device. There are as many values as keys, or where an operation takes an [`Operand`], one for all keys.
@@ -37,7 +44,7 @@
 //! # Errors
 //! | | |
 //! |---|---|
-//! | [`Error::Unsupported`] | the receiver does not run the operation, or not with these outputs: [the table](table) says which |
+//! | [`Error::Unsupported`] | the receiver does not run the operation, or not with these outputs: see [above](self#what-runs-what) |
 //! | [`Error::LengthMismatch`] | there are not as many values as keys |
 //! | [`Error::OutputTooSmall`] | an output is shorter than the keys |
 //! | [`Error::OutOfMemory`] | nothing has been done |
