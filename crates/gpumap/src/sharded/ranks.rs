@@ -116,7 +116,8 @@ impl Ranks {
     /// ```
     ///
     /// # Errors
-    /// As for [`new`](Self::new), [`devices`](super::devices), [`Device::best`] and [`Device::cuda`].
+    /// As for [`new`](Self::new), [`devices`](super::devices), [`Device::best`] and [`Device::cuda`]. A GPU that does not work
+    /// is an error, and not left out: name the others in `GPUMAP_DEVICES`.
     pub fn best() -> Result<Self> {
         let devices = match super::devices_from_env()? {
             Some(devices) => devices,
