@@ -122,7 +122,7 @@
 //!
 //! # Several GPUs
 //!
-//! A [`ShardedMap`] spreads its pairs over the devices of a group, and a [`ShardedRowMap`] its keys; [`sharded`] has what it takes to make
+//! A [`ShardedMap`] spreads its pairs over the devices of a group, as does a [`ShardedWideMap`] with wide keys, and a [`ShardedRowMap`] its keys; [`sharded`] has what it takes to make
 //! one, in one process or several.
 //!
 //! # Errors
@@ -217,7 +217,7 @@ pub use map::{
 };
 pub use output::{Output, Sink};
 pub use rows::RowMap;
-pub use sharded::{ShardedMap, ShardedRowMap};
+pub use sharded::{ShardedMap, ShardedRowMap, ShardedWideMap};
 pub use stream::Stream;
 pub use strings::StringRowMap;
 pub use wide::{WideMap, WideMapBuilder};

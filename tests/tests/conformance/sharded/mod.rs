@@ -15,6 +15,7 @@ mod stateful;
 mod steps;
 mod transport;
 mod verbs;
+mod wide;
 
 use gpumap::sharded::{Rank, Shard};
 use gpumap::{Key, Result, ShardedMap, Value};
