@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys::CUresult;
 use parking_lot::Mutex;
 
-use crate::cuda::{check, cu, elapsed_ms, until_answered};
+use crate::cuda::{check, cu, elapsed_ms, until_answered, until_ended};
 use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
 use crate::raw::CUevent;
-use crate::stream::{Point, Stream};
+use crate::stream::{Point, Scheduler, Stream};
 
 /// Whether an event takes the time; one that does not is cheaper to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,20 +127,31 @@ impl Event {
     /// # Errors
     /// [`Error::Driver`], also for a kernel that went wrong earlier.
     pub fn synchronize(&self) -> Result<()> {
-        until_answered(|| {
-            self.device
-                .wait(Call::WaitForEvent, || match self.device.kind() {
-                    Kind::Cuda(context) => {
-                        let _current = context.enter()?;
-                        // SAFETY: the event is alive and of the current context.
-                        unsafe { cu!(cuEventSynchronize(self.handle)) }
-                    }
-                    Kind::Cpu(cpu) => match (cpu.scheduler(), self.point()) {
-                        (Some(scheduler), Some(point)) => scheduler.wait(point),
-                        _ => Ok(()),
-                    },
-                })
-        })
+        until_answered(|| self.device.wait(Call::WaitForEvent, || self.wait_once()))
+    }
+
+    /// As [`synchronize`](Self::synchronize): what it follows has ended on return also if the driver refused the wait; see
+    /// [`Stream::finish`].
+    pub(crate) fn finish(&self) -> Result<()> {
+        let waited = self.synchronize();
+        if waited.is_err() && !Scheduler::is_in_callback() {
+            until_ended(|| until_answered(|| self.wait_once()));
+        }
+        waited
+    }
+
+    fn wait_once(&self) -> Result<()> {
+        match self.device.kind() {
+            Kind::Cuda(context) => {
+                let _current = context.enter()?;
+                // SAFETY: the event is alive and of the current context.
+                unsafe { cu!(cuEventSynchronize(self.handle)) }
+            }
+            Kind::Cpu(cpu) => match (cpu.scheduler(), self.point()) {
+                (Some(scheduler), Some(point)) => scheduler.wait(point),
+                _ => Ok(()),
+            },
+        }
     }
 
     /// Whether it has happened, or never will; a wait must follow, which returns the error. False

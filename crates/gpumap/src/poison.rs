@@ -27,7 +27,7 @@ pub(crate) fn or_poison<T>(
     if outcome.is_err() {
         poisoned.store(true, Ordering::Release);
         // The first error says more than one of this wait could.
-        let _ = scratch.stream().synchronize();
+        let _ = scratch.stream().finish();
     }
     outcome
 }
@@ -45,7 +45,7 @@ pub(crate) fn or_poison_if_launched<T>(
             poisoned.store(true, Ordering::Release);
         }
         // The caller's arrays may be on their way to the device.
-        let _ = scratch.stream().synchronize();
+        let _ = scratch.stream().finish();
     }
     outcome
 }

@@ -1,5 +1,5 @@
-//! The tests of streams, of graphs, of what is copied chunk by chunk, of what waits and of strings, on deferred streams of the CPU:
-//! this program again, in several orders. For audit finding 6.
+//! The tests of streams, of graphs, of what is copied chunk by chunk, of what waits and of strings, and of calls that fail and have
+//! lent memory of the host, on deferred streams of the CPU: this program again, in several orders. For audit finding 6.
 
 use std::env;
 use std::process::Command;
@@ -12,9 +12,12 @@ const TESTS: &[&str] = &[
     "chunked::",
     "string_rows::room",
     "string_rows::verbs",
+    "faults::rows::",
+    "faults::wide::",
+    "faults::string_rows::",
 ];
 
-/// Some twelve seconds each.
+/// Some forty seconds of a processor each.
 const SEEDS: u64 = 4;
 
 const DEVICE: &str = "GPUMAP_TEST_DEVICE";

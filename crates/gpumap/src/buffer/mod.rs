@@ -113,7 +113,7 @@ impl<T: Pod> Buffer<T> {
         let (to, from) = (moved.as_mut_ptr().cast(), self.as_ptr().cast());
         // SAFETY: so many are in use, and fit.
         unsafe { stream.copy(to, from, used * size_of::<T>()) }?;
-        stream.synchronize()?;
+        stream.finish()?;
         Ok(moved)
     }
 

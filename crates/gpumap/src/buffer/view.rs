@@ -297,7 +297,7 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
         let source = bytemuck::cast_slice(source);
         // SAFETY: both have `len` elements, and both are borrowed until the wait is over.
         unsafe { Link::of(self.stream).upload(self.ptr.cast(), source) }?;
-        self.stream.synchronize()
+        self.stream.finish()
     }
 
     /// Copies elements of the same device and the same length over it; finished on return, so
@@ -314,7 +314,7 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
             self.stream
                 .copy(self.ptr.cast(), source.as_ptr().cast(), self.bytes())
         }?;
-        self.stream.synchronize()
+        self.stream.finish()
     }
 
     /// Queues a copy of the start of pinned host memory over all of it.

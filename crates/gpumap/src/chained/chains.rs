@@ -162,7 +162,7 @@ impl Chains {
     /// Adds slabs to the pool, no call in flight. If it fails, the pool is as it was.
     pub fn grow_by(&mut self, slabs: usize) -> Result<()> {
         if slabs == 0 {
-            return self.stream().synchronize();
+            return self.stream().finish();
         }
         let needed = self.bytes_to_grow(slabs)?;
         let available = self.stream().device().available_bytes()?;
@@ -199,7 +199,7 @@ impl Chains {
         let mut directory = Buffer::unwritten(self.stream(), entries.len())?;
         directory.copy_from_slice(&entries)?;
         let lens = Buffer::from_slice(self.stream(), &lens)?;
-        self.stream().synchronize()?;
+        self.stream().finish()?;
         (self.directory, self.units) = (directory, lens);
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Chains {
             queued = queued.and_then(|()| extent.clear());
         }
         // What was queued before a failure is waited for as well.
-        let done = self.stream().synchronize();
+        let done = self.stream().finish();
         queued.and(done)
     }
 

@@ -93,7 +93,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         // SAFETY: the kernel set fits the map's types; keys are staged, and there is a place for each; the
         // caller holds the lock until this has ended.
         unsafe { self.kernels.count.launch(scratch.stream(), grid, args) }?;
-        scratch.stream().synchronize()
+        scratch.stream().finish()
     }
 }
 

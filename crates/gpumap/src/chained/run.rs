@@ -88,7 +88,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         let args = arguments(chains, job, per_warp, Counters::of(ptr::null_mut()));
         // SAFETY: as above; such a kernel counts nothing.
         unsafe { kernel.launch(scratch.stream(), grid, args) }?;
-        scratch.stream().synchronize()
+        scratch.stream().finish()
     }
 }
 

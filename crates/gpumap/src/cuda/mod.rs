@@ -23,5 +23,5 @@ pub(crate) use graph::{ExecutableGraph, KernelNodes};
 pub(crate) use module::Function;
 pub(crate) use peer::allow_peer;
 pub(crate) use ptx::{PtxText, Symbol};
-pub(crate) use refusal::until_answered;
+pub(crate) use refusal::{until_answered, until_ended};
 pub(crate) use streams::Awaited;

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 use crate::error::DriverCode;
 use crate::error::{Error, Result};
 
+/// Between two waits that are refused for long.
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// How long a query is repeated. A refusal lasts as long as the graph capture that causes it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -42,5 +45,12 @@ pub(crate) fn until_answered<T>(mut ask: impl FnMut() -> Result<T>) -> Result<T>
         }
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(5));
+    }
+}
+
+/// Repeats a wait for as long as a graph capture keeps the driver from answering: for callers that can leave nothing as it is.
+pub(crate) fn until_ended(mut wait: impl FnMut() -> Result<()>) {
+    while wait().is_err_and(|error| error.is_of_capture()) {
+        thread::sleep(PAUSE);
     }
 }

@@ -1,11 +1,9 @@
 //! [`Faults`]: calls of a device that fail on purpose, for tests of what becomes of maps then.
 //!
 //! Everything that a device may refuse to do calls [`Device::admit`] on both back ends: so a test can count
-//! the calls of a verb, and then let each of them fail in turn. A wait for the device calls it after the
-//! wait, as that is when a driver reports errors; all else calls it first, and is not done if refused.
-//!
-//! On a [deferred](Device::cpu_deferred) device a wait that fails has not waited, and the work is still to come, unless
-//! the device is lost: as when a driver refuses to wait though all is well.
+//! the calls of a verb, and then let each of them fail in turn. What fails is not done, except for a wait for the device: one
+//! that is [refused](DriverCode::is_refusal) has not waited, and the work is still to come; after any other error of a wait
+//! nothing runs any more, as after one of a driver.
 
 use std::sync::Arc;
 
@@ -188,12 +186,6 @@ impl Faults {
         self.0.lock().failed
     }
 
-    /// Whether everything fails from now on.
-    fn is_lost(&self) -> bool {
-        let plan = self.0.lock();
-        matches!(plan.fails, Some((at, Fault::Lost)) if plan.calls >= at)
-    }
-
     /// Counts a call, and says whether it may succeed.
     fn admit(&self, call: Call) -> Result<()> {
         let mut plan = self.0.lock();
@@ -242,15 +234,12 @@ impl Device {
         }
     }
 
-    /// Waits, unless that is to fail; see the [module](self).
+    /// Waits, unless that is to be refused; see the [module](self).
     pub(crate) fn wait(&self, call: Call, wait: impl FnOnce() -> Result<()>) -> Result<()> {
-        let is_lost = || self.inner.faults.as_ref().is_some_and(Faults::is_lost);
-        if self.drawn().is_none() || is_lost() {
-            wait()?;
-            return self.admit(call);
+        match self.admit(call) {
+            Err(error) if error.is_refusal() => Err(error),
+            admitted => wait().and(admitted),
         }
-        self.admit(call)?;
-        wait()
     }
 }
 

@@ -379,6 +379,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether a graph capture is why a call was refused: it can be made when the capture has ended.
+    pub(crate) fn is_of_capture(&self) -> bool {
+        match self {
+            Self::StreamIsCaptured => true,
+            Self::Driver { code, .. } => code.is_capture(),
+            _ => false,
+        }
+    }
+
     /// Whether the driver [refused](DriverCode::is_refusal) a call: what was queued before goes on.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Self::Driver { code, .. } if code.is_refusal())

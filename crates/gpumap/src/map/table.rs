@@ -124,7 +124,7 @@ impl Table {
             unsafe { self.stream().fill(start, EMPTY_BYTE, bytes) }
         });
         // What was queued before a failure is waited for as well.
-        let done = self.stream().synchronize();
+        let done = self.stream().finish();
         queued.and(done)
     }
 

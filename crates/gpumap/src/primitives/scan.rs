@@ -165,7 +165,7 @@ impl Primitives {
         let from = unsafe { scratch.stage(ScratchRole::Keys, input) }?;
         // SAFETY: staged, and an output of as many elements.
         unsafe { queue_scan(&mut scratch, from, to, n, op, kind) }?;
-        scratch.stream().synchronize()
+        scratch.stream().finish()
     }
 
     fn scan_in_place<T: Element>(
@@ -179,7 +179,7 @@ impl Primitives {
         let to = scratch.target(data)?;
         // SAFETY: the kernel takes one array for both.
         unsafe { queue_scan(&mut scratch, to.cast_const(), to, n, op, kind) }?;
-        scratch.stream().synchronize()
+        scratch.stream().finish()
     }
 }
 

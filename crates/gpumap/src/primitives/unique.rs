@@ -215,7 +215,7 @@ impl Primitives {
         };
         // SAFETY: room for so many.
         unsafe { tell(&mut scratch, &found, places) }?;
-        scratch.stream().synchronize()?;
+        scratch.stream().finish()?;
         Ok(found.unique)
     }
 }

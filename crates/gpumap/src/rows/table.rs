@@ -98,7 +98,7 @@ impl Table {
             key_bytes,
             seed,
         };
-        stream.synchronize()?;
+        stream.finish()?;
         Ok(table)
     }
 
@@ -181,7 +181,7 @@ impl Table {
             if let Some(before) = &self.removed {
                 bits.copy_range(0, &before.as_view())?;
             }
-            stream.synchronize()?;
+            stream.finish()?;
             self.removed = Some(bits);
         }
         let bits = self.removed.as_mut();
@@ -196,7 +196,7 @@ impl Table {
     /// Empties the slots. Returns when that is done.
     pub fn clear(&mut self) -> Result<()> {
         let queued = self.slots.buckets.fill_bytes(Slots::EMPTY_BYTE);
-        let done = self.stream().synchronize();
+        let done = self.stream().finish();
         queued.and(done)?;
         self.slots.tombstones = 0;
         self.removed = None;
@@ -226,7 +226,7 @@ impl Table {
         let stream = self.stream();
         let slots = Slots::new(&stream, Slots::buckets_for(room))?;
         self.queue_rebuild(self.view_of(&slots, &self.keys), rows, self.removed())?;
-        stream.synchronize()?;
+        stream.finish()?;
         self.replaced = Some(replace(&mut self.slots, slots));
         Ok(())
     }
@@ -305,7 +305,7 @@ impl Table {
         let queued = queued
             .and_then(|()| self.queue_rebuild(self.view_of(&dense.slots, &dense.keys), len, none));
         // Of the caller's memory as well, if it fails.
-        let done = self.stream().synchronize();
+        let done = self.stream().finish();
         queued.and(done)?;
         Ok(dense)
     }
@@ -354,7 +354,7 @@ impl Table {
             made => made?,
         };
         keys.copy_range(0, &self.keys.as_view())?;
-        stream.synchronize()?;
+        stream.finish()?;
         self.keys = keys;
         Ok(())
     }
@@ -398,7 +398,7 @@ impl Table {
         let filled = slots.buckets.fill_bytes(Slots::EMPTY_BYTE).and_then(|()| {
             self.queue_rebuild(self.view_of(&slots, &self.keys), rows, self.removed())
         });
-        let done = self.stream().synchronize();
+        let done = self.stream().finish();
         filled.and(done)?;
         slots.tombstones = 0;
         self.slots = slots;

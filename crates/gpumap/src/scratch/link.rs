@@ -53,11 +53,18 @@ impl<'a> Link<'a> {
             // SAFETY: the caller's promise, and nothing is queued any more.
             return unsafe { pipeline.download(host, arrays) };
         }
-        for (to, from) in arrays {
+        let mut queued = 0;
+        let outcome = arrays.into_iter().try_for_each(|(to, from)| {
             // SAFETY: the caller's promise; the places are not used until the wait is over.
             unsafe { self.stream.download(to.as_mut_ptr().cast(), from, to.len()) }?;
+            queued += 1;
+            Ok(())
+        });
+        match outcome {
+            // Nothing of this call is waited for: the stream may be one that this thread captures.
+            Err(error) if queued == 0 => Err(error),
+            outcome => outcome.and(self.stream.finish()),
         }
-        self.stream.synchronize()
     }
 
     /// Stages for arrays of the host; none if it is not worth it for those that the device does not reach by itself.

@@ -239,9 +239,9 @@ impl Workspace {
         &self.stream
     }
 
-    /// Waits for everything queued.
+    /// Waits for everything queued. Also after an error nothing of it runs any more: see [`Stream::finish`].
     pub(crate) fn wait(&self) -> Result<()> {
-        self.stream.synchronize()?;
+        self.stream.finish()?;
         self.busy.store(false, Relaxed);
         Ok(())
     }

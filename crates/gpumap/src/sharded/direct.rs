@@ -140,7 +140,7 @@ impl Transport for Direct {
     }
 
     fn wait(&mut self, stream: &Stream) -> Result<()> {
-        let mine = stream.synchronize();
+        let mine = stream.finish();
         let copying = std::mem::take(&mut self.copying);
         let mut failed = None;
         for (rank, stream) in copying.iter().enumerate() {

@@ -138,7 +138,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             .and_then(|()| order.put_back(&received, 0, 0..mine.start))
             .and_then(|()| order.put_back(&received, 0, mine.end..len));
         // Also after an error: the targets are the caller's again.
-        let ended = stream.synchronize();
+        let ended = stream.finish();
         total(rank, returned.and(ended).map(|()| count))
     }
 }

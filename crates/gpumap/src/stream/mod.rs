@@ -16,7 +16,7 @@ use std::{fmt, ptr};
 use cudarc::driver::sys::{CUresult, CUstreamCaptureStatus};
 use gpumap_simt::executor::{Executor, Fault};
 
-use crate::cuda::{Awaited, check, cu, until_answered};
+use crate::cuda::{Awaited, check, cu, until_answered, until_ended};
 use crate::device::{Call, Device, Kind};
 use crate::error::{Error, Result};
 use crate::event::{Event, Timing};
@@ -185,6 +185,27 @@ impl Stream {
         self.inner.expect_not_captured()?;
         let wait = || self.inner.wait_once();
         until_answered(|| self.device().wait(Call::WaitForStream, wait))
+    }
+
+    /// As [`synchronize`](Self::synchronize), for a call that has lent something to what is queued, memory of the host or what a
+    /// lock guards: nothing that was queued before runs any more when it returns, or ever will. So a wait that the driver
+    /// [refuses](crate::DriverCode::is_refusal) because of a graph capture takes as long as the capture; a callback of the
+    /// driver, where every wait is refused, can have queued nothing.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let waited = self.synchronize();
+        if waited.is_err() && !Scheduler::is_in_callback() {
+            until_ended(|| self.inner.wait());
+        }
+        waited
+    }
+
+    /// As [`finish`](Self::finish), after an error of what was to be queued behind the rest. A stream that may be captured by this
+    /// very thread is not waited for.
+    pub(crate) fn finish_after(&self, error: &Error) {
+        let _ = match error.is_of_capture() {
+            true => self.synchronize(),
+            false => self.finish(),
+        };
     }
 
     /// As [`synchronize`](Self::synchronize), for a thread that works for another device: where calls of devices are

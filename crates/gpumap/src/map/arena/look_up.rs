@@ -78,7 +78,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             let stream = scratch.stream();
             // SAFETY: the ids were found just now, and the arena is shared until the wait is over.
             unsafe { arena.cells.gather(stream, ids, values, found, len) }?;
-            stream.synchronize()?;
+            stream.finish()?;
         }
         scratch.copy_all_to_host(targets.into_iter().flatten())
     }

@@ -194,7 +194,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
                 // away.
                 unsafe { arena.ring.retire(scratch.stream(), Returned::all(ids, len)) }?;
             }
-            scratch.stream().synchronize()
+            scratch.stream().finish()
         })
     }
 

@@ -104,6 +104,6 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         let (stream, nowhere) = (scratch.stream(), ptr::null_mut());
         // SAFETY: the callers' outputs are as long, and their lock lasts until the wait is over.
         unsafe { arena.cells.gather(stream, ids, values, nowhere, len) }?;
-        stream.synchronize()
+        stream.finish()
     }
 }

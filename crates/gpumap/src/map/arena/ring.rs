@@ -224,7 +224,7 @@ impl Ring {
     /// streams.
     pub fn publish(&mut self) -> Result<()> {
         self.tail.copy_from_slice(&[self.safe])?;
-        self.ids.stream().synchronize()
+        self.ids.stream().finish()
     }
 
     /// The free ids and those that are retired, in the order of the ring. No call is in flight.

@@ -317,7 +317,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
                 // is one that it replaced; nothing else gives them back.
                 unsafe { arena.ring.retire(scratch.stream(), returned) }?;
             }
-            scratch.stream().synchronize()
+            scratch.stream().finish()
         })
     }
 }

@@ -308,8 +308,7 @@ impl Core {
         let mut counts = vec![0u64; bins.bins as usize];
         let stream = scratch.stream();
         // SAFETY: the outputs have `capacity` places for each bin and the cursors a word; the batch
-        // is staged. The host's counts live until the wait, which is reached unless something
-        // failed; then nothing is left to write them.
+        // is staged. The host's counts live until the wait, which is reached if their copy is queued.
         unsafe {
             if self.tuning.zeroes_bins {
                 for memory in [&binned.keys, &binned.values] {
@@ -321,7 +320,7 @@ impl Core {
             let to = counts.as_mut_ptr().cast();
             stream.download(to, binned.counts.ptr(), size_of_val(&*counts))?;
         }
-        stream.synchronize()?;
+        stream.finish()?;
         // It only read the batch.
         scratch.begin();
         let capacity = bins.capacity();

@@ -211,8 +211,8 @@ impl Core {
         let stream = scratch.stream();
         // SAFETY: the keys are staged, the receive buffer has `capacity` places for each bin, and there is
         // one for each key's answer and a count for each bin. What the host gives and takes lives
-        // until the wait, which is reached unless something failed; then nothing is left to use it.
-        unsafe {
+        // until the wait, also after an error.
+        let mut queue = || unsafe {
             if self.tuning.zeroes_bins {
                 stream.fill(sorted.receive_buffer.keys, 0, sorted.memory[0].bytes())?;
             }
@@ -227,9 +227,9 @@ impl Core {
                 received.as_mut_ptr().cast(),
                 counts,
                 size_of_val(&*received),
-            )?;
-        }
-        stream.synchronize()?;
+            )
+        };
+        queue().and(stream.finish())?;
         Ok(received
             .iter()
             .all(|&keys| keys <= sorted.grains.capacity()))

@@ -164,6 +164,6 @@ fn read_count(scratch: &mut Workspace, at: *const u64) -> Result<usize> {
     // SAFETY: a word of scratch memory that lives; the host's is there until the wait, which is reached unless the copy
     // was not queued.
     unsafe { stream.download((&raw mut count).cast(), at.cast(), size_of::<u64>()) }?;
-    stream.synchronize()?;
+    stream.finish()?;
     Ok(count as usize)
 }

@@ -57,7 +57,7 @@ impl Core {
         };
         let unplaced = scratch.clear_bits(command.len)?;
         // The stages have streams of their own.
-        scratch.stream().synchronize()?;
+        scratch.stream().finish()?;
         scratch.dirty_bits();
         let report = self.store_chunks(&table, pipeline, command, unplaced, (keys, each))?;
         self.end_chunks(table, reservation, scratch, command, report)

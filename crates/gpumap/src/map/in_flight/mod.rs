@@ -90,9 +90,9 @@ impl InFlight {
     pub fn wait(&self) {
         for op in &*self.open.lock() {
             if let State::Pending(completion, _) = &*op.state.lock() {
-                // After an error nothing runs, except after a refusal; a driver that refuses to wait
-                // here, in a callback, refuses to free the table as well.
-                let _ = completion.event.synchronize();
+                // After an error nothing runs; a driver that refuses to wait here, in a callback, refuses to free the
+                // table as well.
+                let _ = completion.event.finish();
             }
         }
     }

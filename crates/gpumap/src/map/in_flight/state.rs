@@ -118,7 +118,7 @@ impl MapState {
                     self.poisoned.store(true, Ordering::Release);
                 }
                 // Of several kernels, the first may be running.
-                let _ = stream.synchronize();
+                stream.finish_after(&error);
             }
             return Err(error);
         }
@@ -127,7 +127,7 @@ impl MapState {
             if writes {
                 self.poisoned.store(true, Ordering::Release);
             }
-            let _ = stream.synchronize();
+            stream.finish_after(&error);
             return Err(error);
         }
         let state = State::Pending(completion.clone(), effects);

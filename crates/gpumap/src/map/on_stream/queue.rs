@@ -101,9 +101,9 @@ impl<'m> Queue<'m> {
         let queued = match self.receiver.receiver().queues(batch.kind) && !is_for_host {
             true => {
                 let queued = self.queue(&batch, &mut outputs);
-                if queued.is_err() {
+                if let Err(error) = &queued {
                     // Outputs may be being filled, and their streams do not wait for it.
-                    let _ = self.stream.synchronize();
+                    self.stream.finish_after(error);
                 }
                 queued?
             }
@@ -247,9 +247,9 @@ impl<'m> Queue<'m> {
             return Ok(());
         }
         let waits = self.receiver.state().in_flight.let_wait(stream, op);
-        if waits.is_err() {
+        if let Err(error) = &waits {
             // The caller must be able to free the buffer.
-            let _ = self.stream.synchronize();
+            self.stream.finish_after(error);
         }
         waits
     }

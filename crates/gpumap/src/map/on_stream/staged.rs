@@ -57,7 +57,7 @@ impl Staged {
                 // SAFETY: as many bytes as were just allocated; waited for while the elements are
                 // borrowed.
                 unsafe { stream.upload(copy.ptr(), bytes.as_ptr(), bytes.len()) }?;
-                stream.synchronize()?;
+                stream.finish()?;
                 Ok(Self::copied(copy))
             }
         }

@@ -242,7 +242,7 @@ impl Core {
             // SAFETY: the batch has ended and left its outcomes; the exclusive lock keeps all
             // other operations away.
             unsafe { kernel.launch(scratch.stream(), grid, args) }?;
-            scratch.stream().synchronize()
+            scratch.stream().finish()
         })?;
         self.state.occupancy.removed(stored);
         if !moved {

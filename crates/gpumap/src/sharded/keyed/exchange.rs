@@ -69,7 +69,7 @@ struct Waits<'a>(&'a Stream);
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        if let Err(error) = self.0.synchronize() {
+        if let Err(error) = self.0.finish() {
             tracing::debug!(%error, "waiting for a call of a shard");
         }
     }
@@ -272,7 +272,7 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
             })
         });
         // Also after an error: the targets are the caller's again.
-        let ended = stream.synchronize();
+        let ended = stream.finish();
         let count = total(rank, returned.and(ended).map(|()| count))?;
         let scratch = scratch.as_mut().map_err(|error| error.clone())?;
         scratch.copy_all_to_host(targets.into_iter().flatten())?;

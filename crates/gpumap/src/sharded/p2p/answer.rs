@@ -80,6 +80,6 @@ impl<K: Key, V: Value> Shard<K, V> {
         // SAFETY: each key has a place, each place an answer, and a target. All of it
         // lives until the wait.
         unsafe { collect(stream, args) }?;
-        stream.synchronize()
+        stream.finish()
     }
 }

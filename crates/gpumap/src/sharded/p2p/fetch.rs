@@ -21,7 +21,7 @@ pub(super) struct Fetching(Stream);
 
 impl Drop for Fetching {
     fn drop(&mut self) {
-        if let Err(error) = self.0.synchronize() {
+        if let Err(error) = self.0.finish() {
             tracing::debug!(%error, "waiting for bins");
         }
     }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use gpumap_simt::{kernel, kernel::Grid, kernel_args};
 
-use crate::{Buffer, Device, Error, Event, Fault, Faults, PinnedBuffer, Stream};
+use crate::{
+    Buffer, Device, Error, Event, Fault, Faults, Map, PinnedBuffer, Result, RowMap, Stream,
+};
 
 /// Enough for each order of a few steps.
 const SEEDS: u64 = 64;
@@ -287,8 +289,9 @@ fn a_wait_that_is_refused_has_not_waited() {
             match fault {
                 Fault::WaitsRefused(_) => stream.synchronize().unwrap(),
                 Fault::Once => {
+                    // None of a driver's refusals: nothing runs any more.
                     stream.synchronize().unwrap_err();
-                    assert_eq!(now(&buffer), before);
+                    assert_eq!(now(&buffer), 1);
                 }
                 _ => {
                     let refused = [
@@ -302,6 +305,10 @@ fn a_wait_that_is_refused_has_not_waited() {
                         let error = answer.unwrap_err();
                         assert!(error.is_refusal(), "{error}");
                     }
+                    assert_eq!(now(&buffer), before);
+                    // Unless what was queued is to be over.
+                    stream.finish().unwrap_err();
+                    assert_eq!(now(&buffer), 1);
                     assert!(!event.has_ended());
                 }
             }
@@ -310,6 +317,60 @@ fn a_wait_that_is_refused_has_not_waited() {
             assert_eq!(now(&buffer), 1);
             fill(&stream, &mut buffer, 0);
             stream.synchronize().unwrap();
+        }
+    });
+}
+
+/// Nothing is copied from or to memory of a caller any more when a call has failed because its waits were refused: the
+/// scheduler panics when locked memory goes of which a copy is queued still.
+#[test]
+fn what_a_call_was_lent_is_the_callers_again_after_a_refused_wait() {
+    type Lent = PinnedBuffer<u64>;
+    type Verb = fn(&Device, &Stream, &mut Lent, &mut [u8]) -> Result<()>;
+    let verbs: [(&str, Verb); 5] = [
+        ("a buffer to the host", |_, stream, lent, _| {
+            Buffer::<u64>::zeroed(stream, lent.len())?.copy_to_slice(lent)
+        }),
+        ("a buffer from the host", |_, stream, lent, _| {
+            Buffer::<u64>::zeroed(stream, lent.len())?.copy_from_slice(lent)
+        }),
+        ("a lookup", |device, _, lent, found| {
+            let map = Map::<u64, u64>::new(device)?;
+            map.get_into(&[1; 100], &mut lent[..], found)
+        }),
+        ("keys on a stream", |device, stream, lent, _| {
+            let map = Map::<u64, u64>::with_capacity(device, 1_000)?;
+            map.on(stream)
+                .insert(&lent[..], &lent[..])?
+                .wait()
+                .map(drop)
+        }),
+        ("a row map", |device, _, lent, _| {
+            let map = RowMap::<u64>::with_capacity(device, 1_000)?;
+            map.insert(&lent[..]).map(drop)
+        }),
+    ];
+    outcomes(|device| {
+        for (name, verb) in verbs {
+            let mut refused = 0;
+            for call in 0..1_000 {
+                let faults = Faults::default();
+                let device = device.with_faults(&faults);
+                let stream = Stream::new(&device).unwrap();
+                let mut lent = Lent::zeroed(&device, 100).unwrap();
+                lent.iter_mut().zip(0..).for_each(|(key, i)| *key = i);
+                faults.plan(call, Fault::Forbidden);
+                let outcome = verb(&device, &stream, &mut lent, &mut [0; 100]);
+                let is_over = faults.failed().is_none();
+                faults.heal();
+                drop(lent);
+                if is_over {
+                    outcome.unwrap();
+                    break;
+                }
+                refused += usize::from(outcome.is_err());
+            }
+            assert!(refused > 0, "{name}: no wait was refused");
         }
     });
 }
