@@ -68,6 +68,17 @@ impl Target {
         if self.device.is_cuda() { cuda } else { cpu }
     }
 
+    /// Of many cases every one, or the `n`-th ones on the checked executor: it takes a hundred times as long, and
+    /// checks kernels, which the cases share.
+    pub fn stride(&self, n: usize) -> usize {
+        let info = self.device.info().expect("device info");
+        if info.backend == Backend::Checked {
+            n
+        } else {
+            1
+        }
+    }
+
     /// The same target with a limit on what may be allocated.
     #[must_use]
     pub fn with_memory_budget(&self, bytes: u64) -> Self {

@@ -41,15 +41,14 @@
 //!
 //! # Performance
 //!
-//! The fastest way in and out is a [`Buffer`]. Large batches cost about as much as as many
-//! random memory accesses: an insert one compare-and-exchange, a lookup one load. A map that is
-//! half full looks up a fifth faster than one at load 0.8. On the CPU the same verbs run as
-//! plain code on all cores.
+//! The fastest way in and out is a [`Buffer`]. A key costs about one random access to memory: one load in a
+//! lookup, one compare-and-exchange in a small insert. Large inserts are sorted by hash first and cost less. A map
+//! with a lower load factor looks up faster. On the CPU the same verbs run as plain code on all cores.
 //!
 //! # Devices
 //!
 //! Everything lives on a [`Device`]. [`Device::best`] takes the first CUDA device that works, or
-//! else the [CPU](Device::cpu). `GPUMAP_DEVICE=cpu` or `cuda:N` overrides. [`Device::checked`] runs each kernel
+//! else the [CPU](Device::cpu), with a warning. `GPUMAP_DEVICE=cpu` or `cuda:N` overrides. [`Device::checked`] runs each kernel
 //! on an executor that checks it: slowly, and with errors that name source lines.
 //!
 //! ```
@@ -76,8 +75,8 @@
 //!
 //! # Primitives
 //!
-//! [`primitives`] has scans, reductions and filters over plain arrays, with the same inputs and
-//! buffers.
+//! [`primitives`] has scans, reductions, filters, histograms, partitions, sorts, unique keys, aggregates by key and
+//! joins of plain arrays, with the same inputs and buffers.
 //!
 //! # Kernels of your own
 //!
@@ -123,7 +122,7 @@
 //!
 //! # Several GPUs
 //!
-//! A [`ShardedMap`] spreads its pairs over the devices of a group, and a [`ShardedRowMap`] its keys; [`sharded`] has what it takes to make
+//! A [`ShardedMap`] spreads its pairs over the devices of a group, as does a [`ShardedWideMap`] with wide keys, and a [`ShardedRowMap`] its keys; [`sharded`] has what it takes to make
 //! one, in one process or several.
 //!
 //! # Errors
@@ -218,7 +217,7 @@ pub use map::{
 };
 pub use output::{Output, Sink};
 pub use rows::RowMap;
-pub use sharded::{ShardedMap, ShardedRowMap};
+pub use sharded::{ShardedMap, ShardedRowMap, ShardedWideMap};
 pub use stream::Stream;
 pub use strings::StringRowMap;
 pub use wide::{WideMap, WideMapBuilder};

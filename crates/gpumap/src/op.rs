@@ -5,10 +5,10 @@
 //!
 //! | receiver | runs an operation by | the answer is there |
 //! |---|---|---|
-//! | [`Map`](crate::Map), [`ArenaMap`](crate::ArenaMap), [`WideMap`](crate::WideMap), [`ChainedMap`](crate::ChainedMap), [`ShardedMap`](crate::ShardedMap) | [`execute`](Execute::execute) | when that returns |
-//! | [`OnStream`](crate::OnStream), made by `on` of all of these except [`ShardedMap`](crate::ShardedMap) | [`submit`](crate::OnStream::submit) | when the [`Pending`](crate::Pending) is done |
+//! | [`Map`](crate::Map), [`ArenaMap`](crate::ArenaMap), [`WideMap`](crate::WideMap), [`ChainedMap`](crate::ChainedMap), [`ShardedMap`](crate::ShardedMap), [`ShardedWideMap`](crate::ShardedWideMap) | [`execute`](Execute::execute) | when that returns |
+//! | [`OnStream`](crate::OnStream), made by `on` of all of these except those of groups | [`submit`](crate::OnStream::submit) | when the [`Pending`](crate::Pending) is done |
 //! | [`Recording`](crate::Recording), made by [`Graph::record`](crate::Graph::record), of the same | [`add`](crate::Recording::add) | when the launch is done, in buffers |
-//! | [`Shard`](crate::sharded::Shard), in work of a group | [`execute`](crate::sharded::Shard::execute) with its rank | when that returns |
+//! | [`Shard`](crate::sharded::Shard), [`WideShard`](crate::sharded::WideShard), in work of a group | [`execute`](crate::sharded::Shard::execute) with its rank | when that returns |
 //!
 //! ```
 //! use gpumap::op::{self, Execute};
@@ -28,16 +28,24 @@
 //!
 //! The daily methods of the receivers, as [`Map::insert`](crate::Map::insert), are short for running one of these.
 //!
+//! # What runs what
+//! | receiver | runs all operations, except |
+//! |---|---|
+//! | [`Map`](crate::Map), [`ShardedMap`](crate::ShardedMap), [`WideMap`](crate::WideMap) | |
+//! | [`ArenaMap`](crate::ArenaMap) | [`merge`], [`update_with`], [`get_and_touch`]: its values are bytes and no numbers; [`get`] with a default other than zeros |
+//! | [`ChainedMap`](crate::ChainedMap) | [`upsert`], [`merge`], [`update`], [`update_with`], [`get_and_touch`]: a key may have several pairs; [`get`] with a default other than zeros |
+//!
 //! # Shapes
 //! Keys and values are [`Input`]s: a slice, array or vector of the host, or a [`Buffer`](crate::Buffer) of the
 //! receiver's device. There are as many values as keys, or where an operation takes an [`Operand`], one for all keys.
 //! Outputs are [`Output`]s with a place for each key at least; places after those are not written. A graph takes only
-//! buffers, and answers in them, a [`ShardedMap`](crate::ShardedMap) only arrays of the host.
+//! buffers, and answers in them, a [`ShardedMap`](crate::ShardedMap) and a
+//! [`ShardedWideMap`](crate::ShardedWideMap) only arrays of the host.
 //!
 //! # Errors
 //! | | |
 //! |---|---|
-//! | [`Error::Unsupported`] | the receiver does not run the operation, or not with these outputs: [the table](table) says which |
+//! | [`Error::Unsupported`] | the receiver does not run the operation, or not with these outputs: see [above](self#what-runs-what) |
 //! | [`Error::LengthMismatch`] | there are not as many values as keys |
 //! | [`Error::OutputTooSmall`] | an output is shorter than the keys |
 //! | [`Error::OutOfMemory`] | nothing has been done |
@@ -72,7 +80,7 @@ use crate::scratch::{Fill, Places};
 /// large values, or in the order of a stream, which it then waits for.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not run operations on keys of type `{K}` and values of type `{V}`",
-    note = "operations run on a Map, ArenaMap, WideMap, ChainedMap or ShardedMap of these types, or on the `on(&stream)` of one"
+    note = "operations run on a Map, ArenaMap, WideMap, ChainedMap, ShardedMap or ShardedWideMap of these types, or on the `on(&stream)` of one"
 )]
 pub trait Execute<K, V> {
     /// Runs an operation, and waits for its answer.

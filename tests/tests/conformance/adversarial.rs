@@ -146,13 +146,14 @@ fn keys_that_all_hash_to_one_slab_end() {
         // A kernel that spins hangs a GPU; a slab is read in well under a microsecond.
         let most = Duration::from_secs(on.n(240, 30) as u64);
         let never = [usize::MAX; 3];
-        for (growth, bulk_from) in [
+        let ways = [
             (Growth::Fixed, never),
             (Growth::By(2.0), never),
             // Pages are made with such a batch, and batches are sorted.
             (Growth::Fixed, [1; 3]),
             (Growth::By(2.0), [1; 3]),
-        ] {
+        ];
+        for (growth, bulk_from) in ways.into_iter().step_by(on.stride(3)) {
             let _watchdog = Watchdog::after("colliding keys", most);
             hammer::<K, V>(on, growth, bulk_from);
         }
@@ -250,7 +251,7 @@ fn keys_of_one_region_find_room_down_to_the_last_few() {
     fn body<K: Key, V: Value>(on: &Target) {
         // When most of them have found room, those that are left are few beside those that have.
         let n = 40_000;
-        for parts in [6, 7] {
+        for parts in [6, 7].into_iter().step_by(on.stride(2)) {
             let in_region = |&i: &u64| KeyHash::new(i, KNOWN).submap(parts).0 == 0;
             let keys: Vec<K> = (1..).filter(in_region).take(n).map(key).collect();
             let values: Vec<V> = keys.iter().map(|&k| value_by(k, 1)).collect();

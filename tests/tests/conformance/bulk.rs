@@ -143,7 +143,7 @@ fn a_key_that_comes_twice_is_found_wherever_its_pairs_lie() {
             .unwrap();
         for before in [0, 100, 160] {
             let first = Batch::<K, V>::numbered(0..before, 1);
-            for twin in 0..80 {
+            for twin in (0..80).step_by(on.stride(7)) {
                 // Those that came last before are those that left their homes.
                 let twin = if before == 0 {
                     twin
@@ -298,20 +298,21 @@ fn use_map<K: Key, V: Value>(map: &Map<K, V>, second: &Batch<K, V>) {
 fn a_map_in_use_takes_sorted_batches() {
     fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(250, 1_500) as u64;
-        for (name, _, key_of) in cases::<K>(n) {
-            let second = batch::<K, V>(n, &key_of);
-            for (shape, builder) in shapes(on, 2 * n as usize) {
-                for (way, from) in [
-                    ("page by page", [NEVER, 1, NEVER]),
-                    ("built, then page by page", [1, 1, NEVER]),
-                    ("sorted", [NEVER, NEVER, 1]),
-                ] {
-                    let map: Map<K, V> = builder.clone().bulk_from(from).build().unwrap();
-                    noting(&format!("{name}, {shape}, {way}"), || {
-                        use_map(&map, &second);
-                    });
-                }
-            }
+        let all = cases::<K>(n).map(|(name, _, key_of)| (name, batch::<K, V>(n, &key_of)));
+        let ways = [
+            ("page by page", [NEVER, 1, NEVER]),
+            ("built, then page by page", [1, 1, NEVER]),
+            ("sorted", [NEVER, NEVER, 1]),
+        ];
+        let shapes = shapes(on, 2 * n as usize);
+        let of_shape = |shape| ways.map(move |way| (shape, way));
+        let cases = all.iter().flat_map(|case| {
+            let ways = shapes.iter().flat_map(of_shape);
+            ways.map(move |(shape, way)| (case, shape, way))
+        });
+        for ((name, second), (shape, builder), (way, from)) in cases.step_by(on.stride(4)) {
+            let map: Map<K, V> = builder.clone().bulk_from(from).build().unwrap();
+            noting(&format!("{name}, {shape}, {way}"), || use_map(&map, second));
         }
     }
     on_every_format!(body);

@@ -68,7 +68,7 @@ fn whole_or_absent_whatever_memory_there_is() {
             contents(&map);
             let most = free.device().peak_allocated_bytes() as f64;
             let mut taken = [0; 2];
-            for step in 0..on.n(24, 24) {
+            for step in (0..24).step_by(on.stride(3)) {
                 // From the least that the small map needs to more than the large one does.
                 let share = step as f64 / 20.0;
                 let budget = (least + 1_024.0 + (most * 1.3 - least) * share) as u64;

@@ -5,9 +5,10 @@ use std::cell::RefCell;
 
 use bytemuck::Pod;
 use gpumap::op::{self, Execute, Op};
-use gpumap::sharded::{Rank, Shard};
+use gpumap::sharded::{Rank, Shard, WideShard};
 use gpumap::{
-    Buffer, Error, Graph, Input, Key, Merge, OnStream, Output, Pending, Result, Value, WideMap,
+    Buffer, Error, Graph, Input, Key, Merge, OnStream, Output, Pending, Result, ShardedWideMap,
+    Value, WideMap,
 };
 use gpumap_tests::device::noting;
 use gpumap_tests::group::on_every_group;
@@ -120,9 +121,16 @@ impl<K, V> Counting<K, V> for OnGraph<'_, K, V> {
 }
 
 /// A rank at its shard.
-struct AtRank<'r, K: Key, V: Value>(RefCell<(&'r mut Rank, Shard<K, V>)>);
+struct AtRank<'r, S>(RefCell<(&'r mut Rank, S)>);
 
-impl<K: Key, V: Value> Execute<K, V> for AtRank<'_, K, V> {
+impl<K: Key, V: Value> Execute<K, V> for AtRank<'_, Shard<K, V>> {
+    fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
+        let (rank, shard) = &mut *self.0.borrow_mut();
+        shard.execute(rank, op)
+    }
+}
+
+impl<K: Key, V: Value> Execute<K, V> for AtRank<'_, WideShard<K, V>> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
         let (rank, shard) = &mut *self.0.borrow_mut();
         shard.execute(rank, op)
@@ -592,6 +600,9 @@ fn every_operation_on_every_receiver_of_several_devices() {
             let map = super::sharded::map::<K, V>(on);
             into_places(&Direct(&map), case("ShardedMap"), &OnHost);
             answering(&map, case("ShardedMap"));
+            let wide = ShardedWideMap::<K, V>::new(on.ranks()).unwrap();
+            into_places(&Direct(&wide), case("ShardedWideMap"), &OnHost);
+            answering(&wide, case("ShardedWideMap"));
             let of_rank = |rank: &mut Rank| {
                 let case = Case {
                     receiver: "ShardedMap",
@@ -601,6 +612,15 @@ fn every_operation_on_every_receiver_of_several_devices() {
                 };
                 let shard =
                     Shard::<K, V>::with(rank, Some(5), |builder, share| on.set_up(builder, share))?;
+                let at = AtRank(RefCell::new((&mut *rank, shard)));
+                into_places(&Direct(&at), case, &OnHost);
+                answering(&at, case);
+                drop(at);
+                let case = Case {
+                    receiver: "ShardedWideMap",
+                    ..case
+                };
+                let shard = WideShard::<K, V>::new(rank)?;
                 let at = AtRank(RefCell::new((rank, shard)));
                 into_places(&Direct(&at), case, &OnHost);
                 answering(&at, case);

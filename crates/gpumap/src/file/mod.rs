@@ -2,7 +2,9 @@
 //! [`Map::load`](crate::Map::load) for programs that want the pairs rather than a map.
 //!
 //! A [`Writer`] takes pairs from anywhere, a [`Reader`] gives them block by block; neither needs a
-//! device. An [`AtomicFile`] is a file to write to that is there whole or not at all. The guide has a page on the bytes. In short: a header of 64 bytes, blocks of up to
+//! device. An [`AtomicFile`] is a file to write to that is there whole or not at all.
+//!
+//! The guide's page *The file format* specifies the bytes: a header of 64 bytes, blocks of up to
 //! [`MAX_BLOCK_PAIRS`] pairs (all keys, then all values), and an end record with the number of
 //! pairs. Each of the three has a CRC-32, and the end record one of everything before it.
 //!

@@ -13,8 +13,8 @@ use crate::device::{Device, Kind};
 use crate::error::{Error, Result, Setting};
 use crate::scratch::Chunking;
 
-/// Pairs per slot that a map is planned for by default: lookups of present keys take about a fifth longer
-/// than at half full, for three fifths of the memory.
+/// Pairs per slot that a map is planned for by default: lookups take a little longer than at half full, for five eighths of
+/// the memory.
 pub const DEFAULT_MAX_LOAD_FACTOR: f64 = 0.8;
 
 /// A typing error should not request a thousand times the memory.

@@ -77,6 +77,7 @@ pub(crate) enum Receiver {
     Sharded,
     Arena,
     Wide,
+    ShardedWide,
     Chained,
     /// A row map, whose values are its rows. It runs what its own methods say.
     Rows,
@@ -84,11 +85,12 @@ pub(crate) enum Receiver {
 
 impl Receiver {
     /// All that run [operations](crate::op), in the order of the guide's table.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Map,
         Self::Sharded,
         Self::Arena,
         Self::Wide,
+        Self::ShardedWide,
         Self::Chained,
     ];
 
@@ -99,6 +101,7 @@ impl Receiver {
             Self::Sharded => "ShardedMap",
             Self::Arena => "ArenaMap",
             Self::Wide => "WideMap",
+            Self::ShardedWide => "ShardedWideMap",
             Self::Chained => "ChainedMap",
             Self::Rows => "RowMap",
         }
@@ -118,7 +121,7 @@ impl Receiver {
             Self::Wide | Self::Rows => kind == Kind::Get,
             // What stores may find all slabs taken for a moment, and is done once more by the host.
             Self::Chained => matches!(kind, Kind::Get | Kind::Remove | Kind::Take),
-            Self::Sharded => false,
+            Self::Sharded | Self::ShardedWide => false,
         }
     }
 }

@@ -151,9 +151,9 @@ use tuning::Tuning;
 /// effect at one moment between call and return. A key is never stored twice, and no reader sees a
 /// torn value or one of another key. [`retrieve_all`](Self::retrieve_all) beside writers reports
 /// every pair that was there throughout exactly once. All other verbs that change the map, and
-/// growing, wait for the calls in flight and hold new ones back. A large [`insert`](Self::insert)
-/// or [`upsert`](Self::upsert) into an empty map that no call is using holds new calls back as
-/// well, until it has built the map.
+/// growing, wait for the calls in flight and hold new ones back. A large [`insert`](Self::insert),
+/// [`upsert`](Self::upsert) or [`merge`](Self::merge) that finds no call in flight holds new calls back as
+/// well, while it builds pages.
 ///
 /// # Growth
 /// A batch that may not fit makes the map grow, one submap after the other, so that at no time

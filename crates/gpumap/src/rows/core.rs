@@ -417,43 +417,56 @@ impl Core {
 
     /// Removes keys. Returns how many there were.
     pub fn remove(&self, keys: Array<'_>) -> Result<usize> {
-        self.remove_by(keys.len(), |scratch| {
-            // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-            unsafe { Keys::stage(scratch, keys, self.key_bytes) }
-        })
+        self.remove_when(keys, || Ok(()))
     }
 
-    /// Removes `n` keys that `stage` brings to the device. Returns how many there were.
+    /// The same, if what [`remove_staged`](Self::remove_staged) calls before it agrees. It is not called for a batch without keys.
+    pub fn remove_when(
+        &self,
+        keys: Array<'_>,
+        ready: impl FnOnce() -> Result<()>,
+    ) -> Result<usize> {
+        let stage = |scratch: &mut Workspace| {
+            // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+            unsafe { Keys::stage(scratch, keys, self.key_bytes) }
+        };
+        self.remove_by(keys.len(), stage, ready)
+    }
+
+    /// The same with `n` keys that `stage` brings to the device.
     pub fn remove_by(
         &self,
         n: usize,
         stage: impl FnOnce(&mut Workspace) -> Result<Keys>,
+        ready: impl FnOnce() -> Result<()>,
     ) -> Result<usize> {
         self.scratch.of_batch(|scratch| {
             if n == 0 {
                 return Ok(0);
             }
             let keys = stage(scratch)?;
-            self.remove_staged(scratch, keys, ptr::null_mut())
+            self.remove_staged(scratch, keys, ptr::null_mut(), ready)
         })
     }
 
-    /// Removes staged keys, and says for each its row if this one removed it; null where that is not wanted. Returns how many
-    /// there were.
+    /// Removes staged keys, and says for each its row if this one removed it; null where that is not wanted. Before any is removed,
+    /// and when there is memory for it, `ready` is called: if it fails, none is. Returns how many there were.
     pub fn remove_staged(
         &self,
         scratch: &mut Workspace,
         keys: Keys,
         gone: *mut u32,
+        ready: impl FnOnce() -> Result<()>,
     ) -> Result<usize> {
         let _order = self.inserts.write();
         let mut table = self.alone()?;
         self.expect_sound()?;
         let (len, rows) = (self.len(), self.rows());
         if len == 0 && gone.is_null() {
-            return Ok(0);
+            return ready().map(|()| 0);
         }
         let removed = table.removed_mut(rows)?;
+        ready()?;
         scratch.begin();
         let counts = poison::or_poison_if_launched(&self.state.poisoned, scratch, |scratch| {
             scratch.reset_counters()?;

@@ -51,7 +51,7 @@ pub enum GroupError {
         ranks: usize,
     },
     /// `GPUMAP_DEVICES` is no list of devices.
-    #[error("`{}` is no list of devices: use cuda:0,cuda:1 or 0,1 or cpu,cpu", .text.display())]
+    #[error("`{}` is no list of devices: use cuda:0,cuda:1 or 0,1 or cpu,cpu or checked,checked", .text.display())]
     DeviceList {
         /// What it said.
         text: OsString,

@@ -1,9 +1,12 @@
-//! [`HostChunks`]: arrays of the host that ranks fill side by side.
+//! What ranks take of arrays of the host: [`HostChunks`] of one that they fill side by side, and [`BatchParts`].
 
 use std::mem;
 use std::ops::Range;
 
 use parking_lot::Mutex;
+
+use crate::error::Result;
+use crate::map::{Batch, Operands, Outputs, Receiver};
 
 /// Consecutive parts of an array, one for each rank to write to.
 #[derive(Debug)]
@@ -23,6 +26,50 @@ impl<'a, T> HostChunks<'a, T> {
     /// The part of a rank; empty if it was taken before.
     pub(super) fn take(&self, rank: usize) -> &'a mut [T] {
         mem::take(&mut *self.0[rank].lock())
+    }
+}
+
+/// Parts of a batch of the host and of its outputs, one for each rank.
+#[derive(Debug)]
+pub(super) struct BatchParts<'a>(Vec<Part<'a>>);
+
+/// What one rank takes of a batch and its outputs, until it has.
+type Part<'a> = Mutex<Option<(Batch<'a>, Outputs<'a>)>>;
+
+impl<'a> BatchParts<'a> {
+    /// Those of a batch that `by` runs. An error if it has arrays of a device.
+    pub(super) fn of(
+        batch: Batch<'a>,
+        mut outputs: Outputs<'a>,
+        ranks: usize,
+        by: Receiver,
+    ) -> Result<Self> {
+        let len = batch.keys.len();
+        let part = |rank| {
+            let range = chunk(len, rank, ranks);
+            let keys = batch.keys.part(range.clone())?;
+            let values = match batch.values {
+                Operands::Each(values) if batch.kind.traits().takes_values => {
+                    Operands::Each(values.part(range.clone())?)
+                }
+                values => values,
+            };
+            let part = Batch {
+                keys,
+                values,
+                ..batch
+            };
+            Some(Mutex::new(Some((part, outputs.split_off(range.len())?))))
+        };
+        let parts: Option<Vec<Part<'a>>> = (0..ranks).map(part).collect();
+        parts
+            .map(Self)
+            .ok_or_else(|| batch.unsupported(" with arrays of a device", by.name()))
+    }
+
+    /// That of a rank; none if it was taken before.
+    pub(super) fn take(&self, rank: usize) -> Option<(Batch<'a>, Outputs<'a>)> {
+        self.0[rank].lock().take()
     }
 }
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::host_chunks::chunk;
+use super::host_chunks::BatchParts;
 use super::{Rank, Ranks, Shard};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::map::{Batch, Key, Map, MapBuilder, Operands, Outputs, Receiver, Value};
+use crate::map::{Key, Map, MapBuilder, Receiver, Value};
 use crate::op::{Execute, Op};
 
 /// A map over the devices of a group, driven by one process.
@@ -245,41 +245,13 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
 impl<K: Key, V: Value> Execute<K, V> for ShardedMap<K, V> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
         op.run(Receiver::Sharded, |batch, outputs| {
-            let parts = self.split(batch, outputs)?;
-            let counts = self.run(|rank, shard| match parts[rank.index()].lock().take() {
+            let parts = BatchParts::of(batch, outputs, self.ranks.len(), Receiver::Sharded)?;
+            let counts = self.run(|rank, shard| match parts.take(rank.index()) {
                 Some((batch, outputs)) => shard.run(rank, batch, outputs, Ok(())),
                 None => Ok(0),
             })?;
             // Each has the count of all.
             Ok(counts.first().copied().unwrap_or(0))
         })
-    }
-}
-
-/// What one rank takes of a batch and its outputs, until it has.
-type Part<'a> = Mutex<Option<(Batch<'a>, Outputs<'a>)>>;
-
-impl<K: Key, V: Value> ShardedMap<K, V> {
-    /// Chunks of a batch of the host, one for each rank.
-    fn split<'a>(&self, batch: Batch<'a>, mut outputs: Outputs<'a>) -> Result<Vec<Part<'a>>> {
-        let (ranks, len) = (self.ranks.len(), batch.keys.len());
-        let mut part = |rank| {
-            let range = chunk(len, rank, ranks);
-            let keys = batch.keys.part(range.clone())?;
-            let values = match batch.values {
-                Operands::Each(values) if batch.kind.traits().takes_values => {
-                    Operands::Each(values.part(range.clone())?)
-                }
-                values => values,
-            };
-            let part = Batch {
-                keys,
-                values,
-                ..batch
-            };
-            Some(Mutex::new(Some((part, outputs.split_off(range.len())?))))
-        };
-        let parts: Option<Vec<Part<'a>>> = (0..ranks).map(&mut part).collect();
-        parts.ok_or_else(|| batch.unsupported(" with arrays of a device", Receiver::Sharded.name()))
     }
 }

@@ -38,8 +38,8 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 ///
 /// # Failures
 /// If the work of a rank ends while others wait for it, or panics, or does not come for the
-/// [timeout](Self::with_timeout), every rank that waits returns an error. After a panic, a timeout
-/// the group is of no use any more: all calls are [`GroupError::Ended`]. The devices are.
+/// [timeout](Self::with_timeout), every rank that waits returns an error. After a panic or a timeout
+/// the group is given up: all calls are [`GroupError::Ended`]. The devices can be used.
 ///
 /// # Several groups
 /// There may be any number of groups over the same devices, made, used and dropped by any threads at the same
@@ -116,7 +116,8 @@ impl Ranks {
     /// ```
     ///
     /// # Errors
-    /// As for [`new`](Self::new), [`devices`](super::devices), [`Device::best`] and [`Device::cuda`].
+    /// As for [`new`](Self::new), [`devices`](super::devices), [`Device::best`] and [`Device::cuda`]. A GPU that does not work
+    /// is an error, and not left out: name the others in `GPUMAP_DEVICES`.
     pub fn best() -> Result<Self> {
         let devices = match super::devices_from_env()? {
             Some(devices) => devices,

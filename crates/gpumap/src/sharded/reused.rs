@@ -2,6 +2,7 @@
 //! a call.
 
 use std::ops::Range;
+use std::ptr;
 
 use bytemuck::Pod;
 
@@ -10,7 +11,8 @@ use super::transport::Parcel;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::input::Source;
-use crate::map::{Key, Value};
+use crate::map::Arrays;
+use crate::output::Output;
 use crate::stream::Stream;
 
 /// A buffer that is kept from call to call, and made anew when it is too small.
@@ -100,7 +102,7 @@ impl<K, V> Default for Pairs<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Pairs<K, V> {
+impl<K: Pod, V: Pod> Pairs<K, V> {
     /// Buffers of `len` elements at least; what was in them may be lost.
     pub(super) fn of(
         &mut self,
@@ -118,7 +120,7 @@ impl<K: Key, V: Value> Pairs<K, V> {
     }
 }
 
-impl<K: Key, V: Value> PairBuffers<'_, K, V> {
+impl<K: Pod, V: Pod> PairBuffers<'_, K, V> {
     /// Those of a range; no values if there are none.
     pub(super) fn part(&self, range: Range<usize>) -> Result<(Source<'_, K>, Source<'_, V>)> {
         let keys = Source::Device(self.keys.slice(range.clone())?);
@@ -127,6 +129,21 @@ impl<K: Key, V: Value> PairBuffers<'_, K, V> {
             None => Source::Host(&[]),
         };
         Ok((keys, values))
+    }
+
+    /// Copies those of a range of others to where number `at` of these is.
+    pub(super) fn copy_from(
+        &mut self,
+        at: usize,
+        others: &Self,
+        range: Range<usize>,
+    ) -> Result<()> {
+        self.keys
+            .copy_range(at, &others.keys.slice(range.clone())?)?;
+        if let (Some(values), Some(others)) = (&mut self.values, &others.values) {
+            values.copy_range(at, &others.slice(range)?)?;
+        }
+        Ok(())
     }
 
     /// What is sent from these and received in others.
@@ -146,11 +163,11 @@ pub(super) struct Answers<V> {
     found: Reused<u8>,
 }
 
-/// The buffers of answers, that of values if they are requested.
+/// The buffers of answers, of those that are requested.
 #[derive(Debug)]
 pub(super) struct AnswerBuffers<'a, V> {
     pub(super) values: Option<&'a mut Buffer<V>>,
-    pub(super) found: &'a mut Buffer<u8>,
+    pub(super) found: Option<&'a mut Buffer<u8>>,
 }
 
 impl<V> Default for Answers<V> {
@@ -162,28 +179,55 @@ impl<V> Default for Answers<V> {
     }
 }
 
-impl<V: Value> Answers<V> {
-    /// Buffers of `len` elements at least; what was in them may be lost.
+impl<V: Pod> Answers<V> {
+    /// Buffers of `len` elements at least, for values and for what was found, where they are `told`; what was in them may be lost.
     pub(super) fn of(
         &mut self,
         stream: &Stream,
         len: usize,
-        with_values: bool,
+        told: [bool; 2],
     ) -> Result<AnswerBuffers<'_, V>> {
+        let [values, found] = told;
         Ok(AnswerBuffers {
-            values: match with_values {
+            values: match values {
                 true => Some(self.values.of(stream, len)?),
                 false => None,
             },
-            found: self.found.of(stream, len)?,
+            found: match found {
+                true => Some(self.found.of(stream, len)?),
+                false => None,
+            },
         })
     }
 }
 
-impl<V: Value> AnswerBuffers<'_, V> {
+impl<V: Pod> AnswerBuffers<'_, V> {
+    /// As outputs of an operation.
+    pub(super) fn outputs(&mut self) -> Arrays<'_> {
+        let values = self.values.as_mut().map(|values| values.sink().into());
+        let found = self.found.as_mut().map(|found| found.sink().into());
+        [values, found]
+    }
+
+    /// Where the answers from number `first` on are, for kernels; null where there are none.
+    pub(super) fn at(&self, first: usize) -> (*const V, *const u8) {
+        let values = self
+            .values
+            .as_deref()
+            .map_or(ptr::null(), |values| values.as_ptr().wrapping_add(first));
+        let found = self
+            .found
+            .as_deref()
+            .map_or(ptr::null(), |found| found.as_ptr().wrapping_add(first));
+        (values, found)
+    }
+
     /// What is sent from these and received in others.
     pub(super) fn parcels(&self, receive: &mut Self) -> Vec<Parcel> {
-        let mut parcels = vec![parcel(self.found, receive.found)];
+        let mut parcels = Vec::with_capacity(2);
+        if let (Some(send), Some(receive)) = (&self.found, &mut receive.found) {
+            parcels.push(parcel(send, receive));
+        }
         if let (Some(send), Some(receive)) = (&self.values, &mut receive.values) {
             parcels.push(parcel(send, receive));
         }

@@ -22,7 +22,7 @@ use crate::op::Op;
 use crate::scratch::ScratchRole;
 
 /// The values that come with the keys of a batch.
-enum BatchValues<'a, V> {
+pub(super) enum BatchValues<'a, V> {
     None,
     Each(Source<'a, V>),
     /// Pairs are sent, so each key takes its copy of a common value with it.
@@ -30,7 +30,7 @@ enum BatchValues<'a, V> {
 }
 
 impl<'a, V: Value> BatchValues<'a, V> {
-    fn of(batch: &Batch<'a>) -> Result<Self> {
+    pub(super) fn of(batch: &Batch<'a>) -> Result<Self> {
         Ok(match batch.values {
             _ if !batch.kind.traits().takes_values => Self::None,
             Operands::Each(values) => Self::Each(values.elements()),
@@ -41,7 +41,7 @@ impl<'a, V: Value> BatchValues<'a, V> {
         })
     }
 
-    fn source(&self) -> Option<Source<'_, V>> {
+    pub(super) fn source(&self) -> Option<Source<'_, V>> {
         match self {
             Self::None => None,
             Self::Each(values) => Some(*values),

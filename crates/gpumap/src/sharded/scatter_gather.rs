@@ -14,7 +14,6 @@ use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::Source;
 use crate::map::{Batch, Core, Key, Operands, Outputs, Value};
-use crate::output::Output;
 use crate::stream::Stream;
 
 /// Threads per block of what puts answers back.
@@ -96,7 +95,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             )?;
             primitives.stable_partition_into(&keys, &numbers, digit, sent.keys, places)
         })?;
-        let with_values = targets.values.is_some();
+        let told = [targets.values.is_some(), true];
 
         let link = rank.link().0.clone();
         let made = attempt(|| {
@@ -104,9 +103,9 @@ impl<K: Key, V: Value> Shard<K, V> {
                 sent.of(stream, len, takes_values)?,
                 places.of(stream, len)?,
                 arrived.of(stream, incoming, takes_values)?,
-                answers.of(stream, incoming, with_values)?,
-                own.of(stream, mine.len(), with_values)?,
-                received.of(stream, len, with_values)?,
+                answers.of(stream, incoming, told)?,
+                own.of(stream, mine.len(), told)?,
+                received.of(stream, len, told)?,
             );
             link.wait_stream(stream)?;
             Ok(made)
@@ -159,11 +158,7 @@ impl<V: Value> AnswerBuffers<'_, V> {
             values: Operands::Each(values.into()),
             ..batch
         };
-        let values = self.values.as_mut().map(|values| values.sink().into());
-        core.run(
-            part,
-            Outputs::Arrays([values, Some(self.found.sink().into())]),
-        )
+        core.run(part, Outputs::Arrays(self.outputs()))
     }
 }
 
@@ -209,14 +204,12 @@ impl<V: Value> BatchOrder<'_, V> {
         if range.is_empty() {
             return Ok(());
         }
-        let skip = range.start - first;
+        let (values, found) = answers.at(range.start - first);
         let args = ReturnArgs {
             places: self.places.slice(range.clone())?.as_ptr(),
-            values: answers.values.as_ref().map_or(ptr::null(), |values| {
-                values.as_ptr().wrapping_add(skip).cast()
-            }),
+            values: values.cast(),
             value_bytes: self.targets.value_bytes() as u32,
-            found: answers.found.as_ptr().wrapping_add(skip),
+            found,
             n: range.len() as u64,
             out_values: self.targets.values_at().cast(),
             out_found: self.targets.found,

@@ -33,6 +33,11 @@ pub(crate) enum Step {
     NewRows {
         key: usize,
     },
+    /// A shard of a wide map is made, of keys and values of so many bytes.
+    NewWide {
+        key: usize,
+        value: usize,
+    },
     /// The settings of a histogram with counters on all ranks, or on one each.
     Histogram {
         distributed: bool,
@@ -71,7 +76,8 @@ impl Step {
             Self::New { key, value } => (7, (key as u64) << 32 | value as u64),
             Self::Histogram { distributed } => (8, u64::from(distributed)),
             Self::NewRows { key } => (9, key as u64),
-            Self::Shard { id, call } => (10 + call, id),
+            Self::NewWide { key, value } => (10, (key as u64) << 32 | value as u64),
+            Self::Shard { id, call } => (11 + call, id),
         };
         [code << 1, of]
     }
@@ -148,6 +154,8 @@ mod tests {
             Step::New { key: 8, value: 4 },
             Step::NewRows { key: 8 },
             Step::NewRows { key: 12 },
+            Step::NewWide { key: 12, value: 8 },
+            Step::NewWide { key: 8, value: 4 },
             Step::Histogram { distributed: false },
             Step::Histogram { distributed: true },
         ];

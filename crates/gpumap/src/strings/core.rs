@@ -215,7 +215,7 @@ impl Core {
     pub fn remove(&self, column: &StringColumn<'_>) -> Result<usize> {
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
         let stage = |scratch: &mut Workspace| unsafe { self.stage(scratch, column) };
-        self.rows.remove_by(column.len(), stage)
+        self.rows.remove_by(column.len(), stage, || Ok(()))
     }
 
     /// All strings in the order of their rows, and these if they are wanted.

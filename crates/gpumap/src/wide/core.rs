@@ -36,7 +36,7 @@ use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// A map whose keys and values have some numbers of bytes.
 #[derive(Debug)]
-pub(super) struct Core {
+pub(crate) struct Core {
     /// Before the values: its drop waits for lookups in flight.
     rows: rows::Core,
     /// 0, 4 or 8.
@@ -46,6 +46,9 @@ pub(super) struct Core {
     /// Whether a write failed half-way.
     poisoned: AtomicBool,
 }
+
+/// What a call that changes the map asks before it does.
+type Ready<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 /// Where a batch's answers go; null where they are not wanted.
 #[derive(Clone, Copy)]
@@ -292,13 +295,24 @@ impl Core {
 
     /// Runs an operation that has been checked. Returns what it counts.
     pub fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+        self.run_when(batch, outputs, &mut || Ok(()))
+    }
+
+    /// The same. One that changes the map calls `ready` first, once, when nothing can be refused any more, and changes no pair if that
+    /// fails. It is not called for a batch without keys.
+    pub fn run_when(
+        &self,
+        batch: &Batch<'_>,
+        outputs: Outputs<'_>,
+        ready: Ready<'_>,
+    ) -> Result<usize> {
         let (n, bytes) = (batch.keys.len(), self.bytes_of_batch(batch, &outputs));
         outputs.through_arrays(n, |arrays| {
             self.rows.scratch.of_batch(|scratch| {
                 let mut targets = scratch.host_targets(arrays, n)?;
                 let [values, flags] = targets.each_mut().map(address_of);
                 let answers = Answers { values, flags };
-                let count = self.run_on(scratch, batch, answers);
+                let count = self.run_on(scratch, batch, answers, ready);
                 let count = count.map_err(|error| error.of_batch_of(bytes))?;
                 scratch.copy_all_to_host(targets.into_iter().flatten())?;
                 Ok(count)
@@ -311,20 +325,22 @@ impl Core {
         scratch: &mut Workspace,
         batch: &Batch<'_>,
         answers: Answers,
+        ready: Ready<'_>,
     ) -> Result<usize> {
         if batch.keys.is_empty() {
             return self.expect_sound().map(|()| 0);
         }
         match batch.kind {
             kind if kind.traits().stores => {
-                self.store(scratch, &mut *self.alone()?, batch, answers)
+                self.store(scratch, &mut *self.alone()?, (batch, ready), answers)
             }
             kind if kind.traits().removes => {
                 let keys = (batch.keys, batch.default);
-                self.remove(scratch, &*self.alone()?, keys, answers)
+                self.remove(scratch, &*self.alone()?, keys, answers, ready)
             }
             Kind::Update(update) | Kind::GetAndTouch(update) => {
-                self.update(scratch, &*self.alone()?, (batch, update), answers)
+                let values = self.alone()?;
+                self.update(scratch, &values, (batch, update, ready), answers)
             }
             _ => {
                 self.look_up(scratch, &*self.shared()?, batch, answers)?;
@@ -371,7 +387,7 @@ impl Core {
         &self,
         scratch: &mut Workspace,
         values: &mut Column,
-        batch: &Batch<'_>,
+        (batch, ready): (&Batch<'_>, Ready<'_>),
         answers: Answers,
     ) -> Result<usize> {
         let n = batch.keys.len();
@@ -393,12 +409,12 @@ impl Core {
         };
         let removed = self.rows.rows() - self.len();
         let mut used = self.rows.rows();
-        let stored = match self.give_rows_to(scratch, values, keys, told) {
+        let stored = match self.give_rows_to(scratch, values, (keys, told), ready) {
             // They fit if rows of removed keys are used again.
             Err(Error::Full { unplaced, .. }) if unplaced <= removed => {
                 self.compact(values)?;
                 used = self.rows.rows();
-                self.give_rows_to(scratch, values, keys, told)
+                self.give_rows_to(scratch, values, (keys, told), ready)
             }
             Err(Error::Full {
                 len,
@@ -459,13 +475,13 @@ impl Core {
         Ok(stored)
     }
 
-    /// Gives staged keys rows, with room for their values. Returns how many were new.
+    /// Gives staged keys rows, with room for their values, if `ready` agrees. Returns how many were new.
     fn give_rows_to(
         &self,
         scratch: &mut Workspace,
         values: &mut Column,
-        keys: Keys,
-        told: Told,
+        (keys, told): (Keys, Told),
+        ready: Ready<'_>,
     ) -> Result<usize> {
         let (used, mut grown) = (self.rows.rows(), None);
         // All that may be refused comes before the keys are there.
@@ -474,7 +490,7 @@ impl Core {
                 let wished = self.rows.growth().rows(values.rows());
                 grown = Some(values.grown(used, rows, wished)?);
             }
-            Ok(())
+            ready()
         })?;
         if let Some(grown) = grown {
             *values = grown;
@@ -532,15 +548,18 @@ impl Core {
         values: &Column,
         (keys, default): (Array<'_>, u64),
         answers: Answers,
+        ready: Ready<'_>,
     ) -> Result<usize> {
         let n = keys.len();
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
         let keys = unsafe { Keys::stage(scratch, keys, self.rows.key_bytes) }?;
         if answers.values.is_null() && answers.flags.is_null() {
-            return self.rows.remove_staged(scratch, keys, ptr::null_mut());
+            return self
+                .rows
+                .remove_staged(scratch, keys, ptr::null_mut(), ready);
         }
         let rows = scratch.reserve(ScratchRole::ThirdOutput, n)?;
-        let removed = self.rows.remove_staged(scratch, keys, rows)?;
+        let removed = self.rows.remove_staged(scratch, keys, rows, ready)?;
         // Their values are as they were, until other keys get their rows.
         poison::or_poison(&self.poisoned, scratch, |scratch| {
             // SAFETY: rows that there are, and outputs for each key.
@@ -555,7 +574,7 @@ impl Core {
         &self,
         scratch: &mut Workspace,
         values: &Column,
-        (batch, update): (&Batch<'_>, Update),
+        (batch, update, ready): (&Batch<'_>, Update, Ready<'_>),
         answers: Answers,
     ) -> Result<usize> {
         let n = batch.keys.len();
@@ -566,6 +585,7 @@ impl Core {
         };
         let rows = scratch.reserve(ScratchRole::ThirdOutput, n)?;
         let absent = self.rows.get_counting(scratch, keys, rows)?;
+        ready()?;
         scratch.begin();
         poison::or_poison_if_launched(&self.poisoned, scratch, |scratch| {
             let args = RowUpdateArgs {
@@ -660,7 +680,8 @@ impl Core {
             return Ok(0);
         }
         let unwanted = Source::Host(&unwanted[..]);
-        self.remove(scratch, values, (unwanted.into(), 0), Answers::NONE)
+        let keys = (unwanted.into(), 0);
+        self.remove(scratch, values, keys, Answers::NONE, &mut || Ok(()))
     }
 
     /// Gives all pairs out with their rows, in the order of these, at most so many at a time.

@@ -12,7 +12,7 @@ use bytemuck::Pod;
 
 pub use builder::WideMapBuilder;
 
-use self::core::Core;
+pub(crate) use self::core::Core;
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
@@ -102,6 +102,11 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// A map with settings.
     pub fn builder(device: &Device) -> WideMapBuilder<K, V> {
         WideMapBuilder::new(device)
+    }
+
+    /// The map without the types of its pairs.
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
     }
 }
 

@@ -25,11 +25,8 @@ fn sorts_of_any_length() {
         let primitives = Primitives::new(on.device());
         // Several tiles, but of no more keys than a host sorts in a moment; on the executor tiles are small.
         let most = on.n(1_001, 1_000_003);
-        for n in lengths::<T>(on)
-            .into_iter()
-            .filter(|&n| n <= most)
-            .chain([most])
-        {
+        let lengths = lengths::<T>(on).into_iter().filter(|&n| n <= most);
+        for n in lengths.step_by(on.stride(4)).chain([most]) {
             let x = data::<T>(n, n as u64);
             let places: Vec<u32> = (0..n as u32).collect();
             for direction in DIRECTIONS {
@@ -61,7 +58,8 @@ fn sorts_of_parts_of_buffers() {
         let from = Buffer::from_slice(&stream, &x).unwrap();
         let numbers: Vec<u64> = (0..n as u64).map(|i| i << 33).collect();
         let values = Buffer::from_slice(&stream, &numbers).unwrap();
-        for (start, end) in [(1, n), (2, n - 1), (3, n - 7), (0, n)] {
+        let parts = [(1, n), (2, n - 1), (3, n - 7), (0, n)];
+        for (start, end) in parts.into_iter().step_by(on.stride(3)) {
             let (part, beside) = (from.slice(start..end), values.slice(start..end));
             let (part, beside) = (part.unwrap(), beside.unwrap());
             let (expected, places) = sorted(&x[start..end], Direction::Ascending);

@@ -16,6 +16,7 @@ mod steps;
 mod stored_rows;
 mod transport;
 mod verbs;
+mod wide;
 
 use gpumap::sharded::{Rank, Shard};
 use gpumap::{Key, Result, ShardedMap, Value};

@@ -111,7 +111,9 @@ fn another_number_of_ranks_is_refused() {
         match ShardedRowMap::<K>::load_from(on.ranks(), &of_one[..]) {
             Ok(back) => assert_eq!((on.len(), back.lens()), (1, vec![100])),
             refused => {
-                assert!(matches!(cause(refused), FileError::Group { ranks: 1, .. }) && on.len() > 1)
+                assert!(
+                    matches!(cause(refused), FileError::Group { ranks: 1, .. }) && on.len() > 1
+                );
             }
         }
     }

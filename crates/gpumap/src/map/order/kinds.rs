@@ -62,43 +62,53 @@ fn rows(device: &Device) -> RowMap<u128> {
     map
 }
 
-/// How a map looks keys up in the order of a stream.
-type Ways<M, K, V> = (
-    for<'m> fn(&'m M, &Stream) -> OnStream<'m, K, V>,
-    for<'m> fn(&'m M, &Stream) -> Graph<'m, K, V>,
-);
-
-/// The answers of a lookup that is queued just before a deed, by each of the ways.
-fn found_before<M, K: Pod, V: Pod>(
-    device: &Device,
+/// A lookup of all keys of a batch that a map holds.
+struct Lookup<M, K: Pod, V: Pod> {
     make: fn(&Device) -> M,
-    (on, graph): Ways<M, K, V>,
-    asked: &[K],
-    deed: fn(M),
-) -> [Vec<Option<V>>; 2] {
-    [false, true].map(|is_graph| {
-        let [stream, elsewhere] = streams(device);
-        let map = make(device);
-        let mut asked = Arriving::new(&elsewhere, asked);
-        let (mut values, mut found) = (output::<V>(&stream, N), output::<u8>(&elsewhere, N));
-        if is_graph {
-            let mut graph = graph(&map, &stream);
-            let mut lookup = graph.record();
-            let noted = lookup.get_into(&asked.buffer, &mut values, &mut found);
-            noted.unwrap();
-            drop(lookup.launch().unwrap());
-            assert_eq!(graph.captures(), 1);
-            // Its own memory goes before the launch has ended, for all that it knows.
-        } else {
-            let answer = on(&map, &stream).get_into(&asked.buffer, &mut values, &mut found);
-            drop(answer.unwrap());
+    on: for<'m> fn(&'m M, &Stream) -> OnStream<'m, K, V>,
+    graph: for<'m> fn(&'m M, &Stream) -> Graph<'m, K, V>,
+    keys: Vec<K>,
+    held: Vec<V>,
+}
+
+impl<M, K: Pod, V: Pod + PartialEq> Lookup<M, K, V> {
+    /// The answers if it is queued just before a deed, on a stream and in a graph.
+    fn before(&self, device: &Device, deed: fn(M)) -> [Vec<Option<V>>; 2] {
+        [false, true].map(|is_graph| {
+            let [stream, elsewhere] = streams(device);
+            let map = (self.make)(device);
+            let mut asked = Arriving::new(&elsewhere, &self.keys);
+            let (mut values, mut found) = (output::<V>(&stream, N), output::<u8>(&elsewhere, N));
+            if is_graph {
+                let mut graph = (self.graph)(&map, &stream);
+                let mut lookup = graph.record();
+                let noted = lookup.get_into(&asked.buffer, &mut values, &mut found);
+                noted.unwrap();
+                drop(lookup.launch().unwrap());
+                assert_eq!(graph.captures(), 1);
+                // Its own memory goes before the launch has ended, for all that it knows.
+            } else {
+                let on = (self.on)(&map, &stream);
+                let answer = on.get_into(&asked.buffer, &mut values, &mut found);
+                drop(answer.unwrap());
+            }
+            deed(map);
+            asked.buffer.fill_bytes(JUNK).unwrap();
+            let (values, found) = (values.to_vec().unwrap(), found.to_vec().unwrap());
+            let answer = |(value, found)| (found != 0).then_some(value);
+            values.into_iter().zip(found).map(answer).collect()
+        })
+    }
+
+    /// Sees that each deed waits for it.
+    fn holds_back(&self, device: &Device, deeds: &[Deed<M>]) {
+        for &(name, deed) in deeds {
+            for found in self.before(device, deed) {
+                let held = self.held.iter().copied().map(Some);
+                assert!(found.into_iter().eq(held), "{name}");
+            }
         }
-        deed(map);
-        asked.buffer.fill_bytes(JUNK).unwrap();
-        let (values, found) = (values.to_vec().unwrap(), found.to_vec().unwrap());
-        let answer = |(value, found)| (found != 0).then_some(value);
-        values.into_iter().zip(found).map(answer).collect()
-    })
+    }
 }
 
 #[test]
@@ -130,21 +140,15 @@ fn lookups_of_wide_keys_hold_back_every_change() {
             map.insert(&wide_keys(900), &values(900)).unwrap();
         }),
     ];
+    let lookup = Lookup {
+        make: wide,
+        on: WideMap::on,
+        graph: WideMap::graph,
+        keys: wide_keys(5),
+        held: values(5),
+    };
     in_many_orders(|device| {
-        for &(name, deed) in DEEDS {
-            for found in found_before(
-                device,
-                wide,
-                (WideMap::on, WideMap::graph),
-                &wide_keys(5),
-                deed,
-            ) {
-                assert!(
-                    found.into_iter().eq(values(5).into_iter().map(Some)),
-                    "{name}"
-                );
-            }
-        }
+        lookup.holds_back(device, DEEDS);
     });
 }
 
@@ -164,34 +168,22 @@ fn lookups_of_large_values_hold_back_what_frees_and_uses_cells_again() {
             map.insert(&keys, &vec![[7; 3]; keys.len()]).unwrap();
         }),
     ];
+    let lookup = Lookup {
+        make: arena,
+        on: ArenaMap::on,
+        graph: ArenaMap::graph,
+        keys: keys(5),
+        held: large(5),
+    };
     in_many_orders(|device| {
-        for &(name, deed) in DEEDS {
-            for found in found_before(
-                device,
-                arena,
-                (ArenaMap::on, ArenaMap::graph),
-                &keys(5),
-                deed,
-            ) {
-                assert!(
-                    found.into_iter().eq(large(5).into_iter().map(Some)),
-                    "{name}"
-                );
-            }
-        }
+        lookup.holds_back(device, DEEDS);
         // These run beside lookups, until cells have to be used again.
         let upserts = |map: ArenaMap<u64, Large>| {
             for _ in 0..4 {
                 map.upsert(&keys(5), &large(500)).unwrap();
             }
         };
-        for found in found_before(
-            device,
-            arena,
-            (ArenaMap::on, ArenaMap::graph),
-            &keys(5),
-            upserts,
-        ) {
+        for found in lookup.before(device, upserts) {
             let both = large(5).into_iter().zip(large(500));
             for (found, (old, new)) in found.into_iter().zip(both) {
                 assert!(found == Some(old) || found == Some(new), "{found:?}");
@@ -203,13 +195,7 @@ fn lookups_of_large_values_hold_back_what_frees_and_uses_cells_again() {
                 map.insert(&keys(first), &large(first)).unwrap();
             }
         };
-        for found in found_before(
-            device,
-            arena,
-            (ArenaMap::on, ArenaMap::graph),
-            &keys(5),
-            removals,
-        ) {
+        for found in lookup.before(device, removals) {
             for (found, old) in found.into_iter().zip(large(5)) {
                 assert!(found.is_none_or(|found| found == old), "{found:?}");
             }
@@ -233,32 +219,20 @@ fn lookups_of_chains_hold_back_what_frees_and_moves_pairs() {
             map.insert(&keys, &keys).unwrap();
         }),
     ];
+    let lookup = Lookup {
+        make: chained,
+        on: ChainedMap::on,
+        graph: ChainedMap::graph,
+        keys: keys(5),
+        held: values(5),
+    };
     in_many_orders(|device| {
-        for &(name, deed) in DEEDS {
-            for found in found_before(
-                device,
-                chained,
-                (ChainedMap::on, ChainedMap::graph),
-                &keys(5),
-                deed,
-            ) {
-                assert!(
-                    found.into_iter().eq(values(5).into_iter().map(Some)),
-                    "{name}"
-                );
-            }
-        }
+        lookup.holds_back(device, DEEDS);
         // This one runs beside lookups.
         let removal = |map: ChainedMap<u64, u64>| {
             assert_eq!(map.remove(&keys(5)).unwrap(), N);
         };
-        for found in found_before(
-            device,
-            chained,
-            (ChainedMap::on, ChainedMap::graph),
-            &keys(5),
-            removal,
-        ) {
+        for found in lookup.before(device, removal) {
             for (found, old) in found.into_iter().zip(values(5)) {
                 assert!(found.is_none_or(|found| found == old), "{found:?}");
             }

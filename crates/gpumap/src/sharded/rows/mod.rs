@@ -1,35 +1,28 @@
 //! Row maps over several devices: [`ShardedRowMap`], and the [`RowShard`] of each rank.
 
-mod exchange;
 mod map;
+mod part;
 mod persist;
 mod place;
 
 use std::fmt;
 
 use bytemuck::Pod;
-use gpumap_kernels::rows::{hash, owner_hash};
-use parking_lot::Mutex;
 
 pub use map::ShardedRowMap;
 pub use place::ShardRow;
 
-use self::exchange::RowBuffers;
 use super::Rank;
-use super::error::GroupError;
-use super::exchange::total_at;
-use super::owner::Owners;
+use super::keyed::Keyed;
 use super::step::{Call, Step};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::Input;
-use crate::map::{Kind, random_seed};
+use crate::map::{Arrays, Batch, Kind, Operands};
 use crate::memory::{host_collect, host_zeroed};
 use crate::output::Output;
-use crate::primitives::Primitives;
 use crate::rows::{RowMap, RowMapBuilder};
-use crate::stream::Stream;
 
 /// One rank's part of a row map that is spread over a group.
 ///
@@ -66,15 +59,8 @@ use crate::stream::Stream;
 /// ```
 pub struct RowShard<K: Pod> {
     rows: RowMap<K>,
-    owners: Owners,
-    /// Of the hash that owners follow from.
-    seed: u64,
-    /// What rank 0 drew for this map: that of no other one.
-    id: u64,
-    primitives: Primitives,
-    /// What the buffers are ordered by.
-    stream: Stream,
-    buffers: Mutex<RowBuffers<K>>,
+    /// No values come with the keys, and answers are rows.
+    keyed: Keyed<K, (), u32>,
 }
 
 /// # Create
@@ -105,24 +91,14 @@ impl<K: Pod> RowShard<K> {
         owner_seed: Option<u64>,
         configure: impl FnOnce(RowMapBuilder<K>, &dyn Fn(usize) -> usize) -> RowMapBuilder<K>,
     ) -> Result<Self> {
-        let drawn = [owner_seed.unwrap_or_else(random_seed), random_seed()];
         let new = Step::NewRows {
             key: size_of::<K>(),
         };
-        let [seed, id] = rank.agree_at(new, Ok(drawn))?[0];
-        let made = Owners::new(rank.ranks(), seed).and_then(|owners| {
-            let share = |rows| owners.share(rows);
-            Ok(Self {
-                rows: configure(RowMap::builder(rank.device()), &share).build()?,
-                owners,
-                seed,
-                id,
-                primitives: Primitives::new(rank.device()),
-                stream: Stream::of_calls(rank.device())?,
-                buffers: Mutex::default(),
-            })
-        });
-        rank.together(made)
+        let device = rank.device().clone();
+        let (keyed, rows) = Keyed::new(rank, new, owner_seed, |share| {
+            configure(RowMap::builder(&device), share).build()
+        })?;
+        Ok(Self { rows, keyed })
     }
 }
 
@@ -136,24 +112,7 @@ impl<K: Pod> RowShard<K> {
 
     /// The rank that has a key, if any rank has it.
     pub fn owner(&self, key: K) -> usize {
-        let hash = hash(bytemuck::bytes_of(&key), self.seed);
-        self.owners.of(owner_hash(hash))
-    }
-
-    /// The step of a meeting that begins a call.
-    fn step(&self, call: Call) -> Step {
-        Step::Shard {
-            id: self.id,
-            call: call.code(),
-        }
-    }
-
-    /// What this rank brings to a meeting, or an error if that is of another group.
-    fn of_this_group<T>(&self, rank: &Rank, mine: Result<T>) -> Result<T> {
-        match self.owners.ranks() == rank.ranks() {
-            true => mine,
-            false => mine.and(Err(GroupError::OutOfStep.into())),
-        }
+        self.keyed.owner(&key)
     }
 }
 
@@ -188,7 +147,7 @@ impl<K: Pod> RowShard<K> {
         places: &mut (impl Output<ShardRow> + ?Sized),
     ) -> Result<usize> {
         let outputs = [Some(places.sink().into()), None];
-        self.run(rank, Kind::Insert, keys.source().into(), outputs)
+        self.run(rank, Kind::Insert, keys, outputs)
     }
 
     /// As [`insert_into`](Self::insert_into), and says which keys were new: `new[i]` is 1 at the first occurrence of a key that was
@@ -204,7 +163,7 @@ impl<K: Pod> RowShard<K> {
         new: &mut (impl Output<u8> + ?Sized),
     ) -> Result<usize> {
         let outputs = [Some(places.sink().into()), Some(new.sink().into())];
-        self.run(rank, Kind::Insert, keys.source().into(), outputs)
+        self.run(rank, Kind::Insert, keys, outputs)
     }
 }
 
@@ -237,8 +196,7 @@ impl<K: Pod> RowShard<K> {
         places: &mut (impl Output<ShardRow> + ?Sized),
     ) -> Result<()> {
         let outputs = [Some(places.sink().into()), None];
-        self.run(rank, Kind::Get, keys.source().into(), outputs)
-            .map(drop)
+        self.run(rank, Kind::Get, keys, outputs).map(drop)
     }
 }
 
@@ -247,10 +205,10 @@ impl<K: Pod> RowShard<K> {
     /// Removes keys, as [`RowMap::remove`] does. Returns how many were present, of all ranks together. A collective.
     ///
     /// # Errors
-    /// As for [`RowMap::remove`], of any rank, and [`Error::Group`]. Of a batch that is refused, some ranks may have removed what they
-    /// own: removed keys are absent when the batch comes again.
+    /// As for [`RowMap::remove`], of any rank, and [`Error::Group`]. What one rank refuses, all do: then all keys are there. After
+    /// [`Error::Driver`] some ranks may have removed theirs.
     pub fn remove(&self, rank: &mut Rank, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        self.run(rank, Kind::Remove, keys.source().into(), [None, None])
+        self.run(rank, Kind::Remove, keys, [None, None])
     }
 
     /// Removes all keys of all ranks. A collective.
@@ -258,9 +216,7 @@ impl<K: Pod> RowShard<K> {
     /// # Errors
     /// As for [`RowMap::clear`], of any rank, and [`Error::Group`].
     pub fn clear(&self, rank: &mut Rank) -> Result<()> {
-        let cleared = self.of_this_group(rank, Ok(()));
-        let cleared = cleared.and_then(|()| self.rows.clear());
-        rank.together_at(self.step(Call::Clear), cleared)
+        self.keyed.together(rank, Call::Clear, || self.rows.clear())
     }
 }
 
@@ -295,8 +251,7 @@ impl<K: Pod> RowShard<K> {
         rank: &mut Rank,
         compact: impl FnOnce(&mut dyn FnMut() -> Result<()>) -> Result<T>,
     ) -> Result<T> {
-        let ready = self.of_this_group(rank, Ok(()));
-        rank.together_at(self.step(Call::Compact), ready)?;
+        self.keyed.together(rank, Call::Compact, || Ok(()))?;
         let mut is_agreed = None;
         let done = compact(&mut || {
             let agreed = rank.together(Ok(()));
@@ -317,7 +272,7 @@ impl<K: Pod> RowShard<K> {
     /// # Errors
     /// [`Error::Group`].
     pub fn len(&self, rank: &mut Rank) -> Result<usize> {
-        total_at(rank, self.step(Call::Len), Ok(self.rows.len()))
+        self.keyed.len(rank, self.rows.len())
     }
 
     /// Whether no rank has any key. A collective.
@@ -333,17 +288,34 @@ impl<K: Pod> RowShard<K> {
     /// # Errors
     /// As for [`RowMap::reserve`], of any rank, which leaves the room that other ranks have made, and [`Error::Group`].
     pub fn reserve(&self, rank: &mut Rank, more: usize) -> Result<()> {
-        let reserved = self.of_this_group(rank, Ok(()));
-        let reserved = reserved.and_then(|()| self.rows.reserve(self.owners.share(more)));
-        rank.together_at(self.step(Call::Reserve), reserved)
+        let share = self.keyed.owners().share(more);
+        self.keyed
+            .together(rank, Call::Reserve, || self.rows.reserve(share))
     }
 
     /// Frees the buffers that calls went through, unless one is using them. Later ones allocate them again as they need them.
     pub fn trim(&self) {
-        // A call holds them while it waits for the other ranks, of which this thread may be one.
-        let idle = self.buffers.try_lock();
-        drop(idle.map(|mut buffers| std::mem::take(&mut *buffers)));
+        self.keyed.trim();
         self.rows.trim();
+    }
+
+    /// Runs an operation on the keys of all ranks: `Insert`, `Get` or `Remove`. Outputs are places and flags of new keys. Returns what
+    /// it counts on all ranks. A collective.
+    fn run(
+        &self,
+        rank: &mut Rank,
+        kind: Kind,
+        keys: &(impl Input<K> + ?Sized),
+        outputs: Arrays<'_>,
+    ) -> Result<usize> {
+        let batch = Batch {
+            kind,
+            keys: keys.source().into(),
+            values: Operands::NONE,
+            default: 0,
+        };
+        self.keyed
+            .run(rank, self.rows.core(), &batch, outputs, Ok(()))
     }
 
     /// What this rank has made for a call, or an error of all.
@@ -352,7 +324,7 @@ impl<K: Pod> RowShard<K> {
             Ok(made) => Ok(made),
             Err(error) => {
                 let told = [kind != Kind::Remove, false];
-                rank.together_at(self.step(Call::Run { kind, told }), Err(error))
+                self.keyed.refuse(rank, Call::Run { kind, told }, error)
             }
         }
     }
@@ -368,7 +340,7 @@ impl<K: Pod> fmt::Debug for RowShard<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RowShard")
             .field("rows", &self.rows)
-            .field("owners", &self.owners)
+            .field("owners", self.keyed.owners())
             .finish_non_exhaustive()
     }
 }

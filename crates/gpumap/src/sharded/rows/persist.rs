@@ -205,8 +205,7 @@ impl<K: Pod> RowShard<K> {
     /// As for [`RowMap::save`], of any rank, and [`Error::Group`]: earlier files are as they were. If only putting a file into its place
     /// fails, other ranks have theirs, and [`load`](Self::load) refuses them together.
     pub fn save(&self, rank: &mut Rank, path: impl AsRef<Path>) -> Result<u64> {
-        let drawn = self.of_this_group(rank, Ok([random_seed()]));
-        let [saved] = rank.agree_at(self.step(Call::Save), drawn)?[0];
+        let saved = self.keyed.draw(rank, Call::Save)?;
         let mut is_written = false;
         let done = persist::save_with(path.as_ref(), |file| {
             is_written = true;
@@ -256,8 +255,8 @@ impl<K: Pod> RowShard<K> {
         let part = GroupPart {
             // There are 512 at most.
             rank: rank as u16,
-            ranks: self.owners.ranks() as u16,
-            owner_seed: self.seed,
+            ranks: self.keyed.owners().ranks() as u16,
+            owner_seed: self.keyed.seed(),
             saved,
         };
         self.rows.write(Some(part), writer)

@@ -1,0 +1,170 @@
+//! [`Keyed`]: what the shards of maps with keys of any width have in common, which are those of row maps and of wide maps.
+//!
+//! It says which rank owns a key, and brings [batches](exchange) to the owners and answers back. What a rank does with the keys that
+//! come to it is its [`Part`].
+
+mod exchange;
+
+use bytemuck::Pod;
+use gpumap_kernels::rows::{hash, owner_hash};
+use parking_lot::Mutex;
+
+use self::exchange::Buffers;
+use super::Rank;
+use super::error::GroupError;
+use super::exchange::total_at;
+use super::owner::Owners;
+use super::step::{Call, Step};
+use crate::error::{Error, Result};
+use crate::map::{Arrays, Batch, Value, random_seed};
+use crate::primitives::Primitives;
+use crate::scratch::ScratchPool;
+use crate::stream::Stream;
+
+/// A rank's part of a map, for batches that have come to their owners.
+pub(super) trait Part<A> {
+    /// Scratch memory of calls.
+    fn scratch(&self) -> &ScratchPool;
+
+    /// Runs an operation on keys, values and outputs of the device. One that changes the map calls `ready` first, at most once, when
+    /// nothing can be refused any more, and changes nothing if that fails. Without keys, or after an error, it does not call it. Returns
+    /// what the operation counts.
+    fn run(
+        &self,
+        batch: &Batch<'_>,
+        outputs: Arrays<'_>,
+        ready: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<usize>;
+
+    /// Queues putting answers where they belong.
+    ///
+    /// # Safety
+    /// Places are below the length of the outputs, which are for answers of this part; all of it lives until what is queued has ended.
+    unsafe fn put_back(&self, stream: &Stream, answers: Returned<A>) -> Result<()>;
+}
+
+/// Answers of one rank to keys of another one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Returned<A> {
+    /// For each answer the place of its key in the batch.
+    pub places: *const u32,
+    /// How many answers there are.
+    pub n: usize,
+    /// The rank that they come from.
+    pub rank: u32,
+    /// Values and flags; null where they are not wanted.
+    pub values: *const A,
+    pub flags: *const u8,
+    /// Where they go.
+    pub out_values: *mut u8,
+    pub out_flags: *mut u8,
+}
+
+/// The owners of the keys `K` of a map over a group, and what takes batches to them: with values `V`, and with values `A` in the
+/// answers.
+pub(super) struct Keyed<K, V, A> {
+    owners: Owners,
+    /// Of the hash that owners follow from.
+    seed: u64,
+    /// What rank 0 drew for this map: that of no other one.
+    id: u64,
+    primitives: Primitives,
+    /// What the buffers are ordered by.
+    stream: Stream,
+    buffers: Mutex<Buffers<K, V, A>>,
+}
+
+impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
+    /// That of a new map, and the part of it that `make` makes for this rank: it is told the room that one rank needs for its share of
+    /// some number of pairs. The seed is that of the owners; without one, rank 0 draws it. A collective.
+    pub fn new<P>(
+        rank: &mut Rank,
+        step: Step,
+        owner_seed: Option<u64>,
+        make: impl FnOnce(&dyn Fn(usize) -> usize) -> Result<P>,
+    ) -> Result<(Self, P)> {
+        let drawn = [owner_seed.unwrap_or_else(random_seed), random_seed()];
+        let [seed, id] = rank.agree_at(step, Ok(drawn))?[0];
+        let made = Owners::new(rank.ranks(), seed).and_then(|owners| {
+            let part = make(&|pairs| owners.share(pairs))?;
+            let keyed = Self {
+                owners,
+                seed,
+                id,
+                primitives: Primitives::new(rank.device()),
+                stream: Stream::of_calls(rank.device())?,
+                buffers: Mutex::default(),
+            };
+            Ok((keyed, part))
+        });
+        rank.together(made)
+    }
+
+    /// The rank that has a key, if any rank has it.
+    pub fn owner(&self, key: &K) -> usize {
+        let hash = hash(bytemuck::bytes_of(key), self.seed);
+        self.owners.of(owner_hash(hash))
+    }
+
+    /// The seed that owners follow from.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// A number that rank 0 draws for a call. A collective.
+    pub fn draw(&self, rank: &mut Rank, call: Call) -> Result<u64> {
+        let mine = self.of_this_group(rank, Ok([random_seed()]));
+        let [drawn] = rank.agree_at(self.step(call), mine)?[0];
+        Ok(drawn)
+    }
+
+    /// The owners.
+    pub fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    /// Has each rank do its part of a call, which is an error of all ranks if it is one of any. A collective.
+    pub fn together<T>(
+        &self,
+        rank: &mut Rank,
+        call: Call,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let done = self.of_this_group(rank, Ok(())).and_then(|()| work());
+        rank.together_at(self.step(call), done)
+    }
+
+    /// The sum of the lengths that ranks have. A collective.
+    pub fn len(&self, rank: &mut Rank, mine: usize) -> Result<usize> {
+        total_at(rank, self.step(Call::Len), Ok(mine))
+    }
+
+    /// Frees the buffers that calls went through, unless one is using them.
+    pub fn trim(&self) {
+        // A call holds them while it waits for the other ranks, of which this thread may be one.
+        let idle = self.buffers.try_lock();
+        drop(idle.map(|mut buffers| std::mem::take(&mut *buffers)));
+    }
+
+    /// Lets the other ranks know that this one cannot take part in an operation.
+    pub fn refuse<T>(&self, rank: &mut Rank, call: Call, error: Error) -> Result<T> {
+        self.agree(rank, call, Err(error))?;
+        Err(GroupError::OutOfStep.into())
+    }
+
+    /// The step of a meeting that begins a call.
+    fn step(&self, call: Call) -> Step {
+        Step::Shard {
+            id: self.id,
+            call: call.code(),
+        }
+    }
+
+    /// What this rank brings to a meeting, or an error if that is of another group.
+    fn of_this_group<T>(&self, rank: &Rank, mine: Result<T>) -> Result<T> {
+        match self.owners.ranks() == rank.ranks() {
+            true => mine,
+            false => mine.and(Err(GroupError::OutOfStep.into())),
+        }
+    }
+}
