@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::reader::Bytes;
-use super::{FileError, FilePart, LABELLED, MAGIC, OF_BYTES, UNLABELLED, VERSION};
+use super::{FileError, FilePart, LABELLED, MAGIC, OF_BYTES, OF_ROWS, UNLABELLED, VERSION};
 use crate::error::Result;
 use crate::map::{DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Number, Value};
 
@@ -20,6 +20,8 @@ const OTHER_ORDER: u8 = 3 - BYTE_ORDER;
 const NO_NUMBER: u8 = 3;
 /// The kind of values that are the rows of their keys.
 const ROWS: u8 = 4;
+/// The same, of strings.
+const ROWS_OF_STRINGS: u8 = 5;
 /// Beside the kind of the values: whether a key may have several pairs.
 const MULTIMAP: u8 = 1 << 7;
 
@@ -30,15 +32,19 @@ const MULTIMAP: u8 = 1 << 7;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Header {
-    /// Bytes of a key.
+    /// Bytes of a key; 0 if keys are strings.
     pub key_bytes: u16,
     /// Bytes of a value.
     pub value_bytes: u32,
     /// How the values were read as numbers; none of an [`ArenaMap`](crate::ArenaMap), whose values are bytes, and of a
     /// [`RowMap`](crate::RowMap).
     pub number: Option<Number>,
-    /// Whether the values are the rows of a [`RowMap`](crate::RowMap), each once, from the first on.
+    /// Whether the values are the rows of a [`RowMap`](crate::RowMap) or a [`StringRowMap`](crate::StringRowMap), each once,
+    /// from the first on.
     pub is_rows: bool,
+    /// Whether keys are strings of any length, those of a [`StringRowMap`](crate::StringRowMap). A [`Reader`](super::Reader)
+    /// refuses such a file.
+    pub has_strings: bool,
     /// Whether a key may have several pairs, as in a [`ChainedMap`](crate::ChainedMap).
     pub is_multimap: bool,
     /// Pairs that the map had when saving began. The exact number is at the end of the file; it is
@@ -76,6 +82,15 @@ impl Header {
         }
     }
 
+    /// Of a row map with so many strings, and rows below `row_bound`.
+    pub fn of_strings(strings: u64, row_bound: u64) -> Self {
+        Self {
+            key_bytes: 0,
+            has_strings: true,
+            ..Self::of_rows::<u32>(strings, row_bound)
+        }
+    }
+
     /// Of a map of these types, whose values are no numbers.
     pub fn of_bytes<K: Pod, V: Pod>(pairs: u64) -> Self {
         Self {
@@ -84,6 +99,7 @@ impl Header {
             value_bytes: size_of::<V>() as u32,
             number: None,
             is_rows: false,
+            has_strings: false,
             is_multimap: false,
             pairs,
             capacity: pairs,
@@ -117,11 +133,26 @@ impl Header {
 
     /// Whether it is of a map of these types.
     pub(super) fn expect<K: Pod, V: Pod>(&self) -> Result<(), FileError> {
-        let (found, expected) = (usize::from(self.key_bytes), size_of::<K>());
+        match self.has_strings {
+            true => Err(FileError::Strings),
+            false => self.expect_sizes(size_of::<K>(), size_of::<V>()),
+        }
+    }
+
+    /// Whether it is of a map of strings.
+    pub(super) fn expect_strings(&self) -> Result<(), FileError> {
+        match self.has_strings {
+            true => self.expect_sizes(0, size_of::<u32>()),
+            false => Err(FileError::NoStrings),
+        }
+    }
+
+    fn expect_sizes(&self, key_bytes: usize, value_bytes: usize) -> Result<(), FileError> {
+        let (found, expected) = (usize::from(self.key_bytes), key_bytes);
         if found != expected {
             return Err(FileError::KeySize { found, expected });
         }
-        let (found, expected) = (self.value_bytes as usize, size_of::<V>());
+        let (found, expected) = (self.value_bytes as usize, value_bytes);
         if found != expected {
             return Err(FileError::ValueSize { found, expected });
         }
@@ -131,7 +162,10 @@ impl Header {
     /// The oldest version that has what it says, for earlier readers.
     fn version(&self) -> u32 {
         match self {
-            Self { is_rows: true, .. } => VERSION,
+            Self {
+                has_strings: true, ..
+            } => VERSION,
+            Self { is_rows: true, .. } => OF_ROWS,
             Self { number: None, .. }
             | Self {
                 is_multimap: true, ..
@@ -150,6 +184,7 @@ impl Header {
             Some(Number::Unsigned) => 0,
             Some(Number::Signed) => 1,
             Some(Number::Float) => 2,
+            None if self.has_strings => ROWS_OF_STRINGS,
             None if self.is_rows => ROWS,
             None => NO_NUMBER,
         };
@@ -199,7 +234,7 @@ impl Header {
             0 => Some(Number::Unsigned),
             1 => Some(Number::Signed),
             2 => Some(Number::Float),
-            NO_NUMBER | ROWS => None,
+            NO_NUMBER | ROWS | ROWS_OF_STRINGS => None,
             _ => {
                 return Err(FileError::Field {
                     field: "kind of value",
@@ -212,7 +247,8 @@ impl Header {
             key_bytes: u16::from_le_bytes(field(bytes, 14)),
             value_bytes: u32::from_le_bytes(field(bytes, 16)),
             number,
-            is_rows: bytes[13] & !MULTIMAP == ROWS,
+            is_rows: matches!(bytes[13] & !MULTIMAP, ROWS | ROWS_OF_STRINGS),
+            has_strings: bytes[13] & !MULTIMAP == ROWS_OF_STRINGS,
             is_multimap: bytes[13] & MULTIMAP != 0,
             pairs: u64::from_le_bytes(field(bytes, 24)),
             capacity: u64::from_le_bytes(field(bytes, 32)),

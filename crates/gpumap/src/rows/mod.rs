@@ -26,7 +26,8 @@ pub(crate) use on_stream::RowMemory;
 pub use on_stream::RowsOnStream;
 pub(crate) use table::{Slots, expect_at_most};
 
-pub(crate) use self::core::{Core, Shared};
+pub(crate) use self::core::{Core, Held, Shared};
+pub(crate) use self::persist::Filling;
 use crate::array::ArrayMut;
 use crate::device::Device;
 #[cfg(doc)]
