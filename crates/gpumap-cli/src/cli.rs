@@ -184,7 +184,7 @@ pub struct CountArgs {
     pub max_record: Option<u64>,
 
     /// Spread the map over these devices: 0,1 or cuda:0,cuda:1 for CUDA devices, cpu,cpu for the
-    /// CPU twice. For k-mers of up to 32 bases.
+    /// CPU twice.
     #[arg(long, value_name = "LIST", conflicts_with = "device", value_parser = devices)]
     pub devices: Option<DeviceList>,
 }
@@ -211,7 +211,7 @@ impl CountArgs {
 pub struct OutputArgs {
     /// Where the counts go: lines of k-mer, tab, count; - is standard output. A name in .csv gets
     /// commas; one in .bin, .gpumap or .parquet pairs of the packed k-mer and the count. K-mers of more than 32 bases
-    /// do not go to .bin and .parquet.
+    /// do not go to .bin.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
 

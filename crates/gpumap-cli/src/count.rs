@@ -132,7 +132,6 @@ fn count_on_host<C: Code>(
 pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
     match args.k.is_wide() {
         false => run_with::<u64>(args, session),
-        true if args.devices.is_some() => Err(Error::OneDevice { length: args.k }),
         true => run_with::<u128>(args, session),
     }
 }

@@ -180,7 +180,9 @@ impl<'a, C: Code> PairWriter<'a, C> {
     /// Begins an output of about so many pairs.
     pub fn new(out: &'a mut Out, content: Content, pairs: usize) -> io::Result<Self> {
         let target = match content.format {
-            Format::Parquet => Target::Columns(Box::new(ColumnWriter::new(out, content.values)?)),
+            Format::Parquet => {
+                Target::Columns(Box::new(ColumnWriter::new::<C>(out, content.values)?))
+            }
             Format::Gpumap => {
                 let mut header = match content.is_narrow() {
                     true => Header::of_bytes::<C, u32>(pairs as u64),
@@ -213,9 +215,7 @@ impl<'a, C: Code> PairWriter<'a, C> {
                     let pieces: Vec<Rows<'_, C>> = span.pieces(GROUP).collect();
                     let groups = pieces.par_iter().map(|piece| {
                         let (keys, values) = piece.columns(&self.content.bounds);
-                        // Wider keys are refused before, see `Format::takes`.
-                        let keys = bytemuck::cast_slice(&keys);
-                        Group::of(keys, &values, self.content.values)
+                        Group::of(&keys, &values, self.content.values)
                     });
                     let groups: io::Result<Vec<Group>> = groups.collect();
                     let mut written = 0;

@@ -124,20 +124,12 @@ pub enum Error {
         format: Format,
     },
     /// A format without keys of 16 bytes.
-    #[error("{}: {format} has no k-mers of more than 32 bases, use .gpumap, .csv or .tsv", path.display())]
+    #[error("{}: {format} has no k-mers of more than 32 bases, use .gpumap, .parquet, .csv or .tsv", path.display())]
     NarrowFormat {
         /// As given on the command line.
         path: PathBuf,
         /// The format of the output.
         format: Format,
-    },
-    /// More than one device for k-mers that are counted on one.
-    #[error(
-        "{length}-mers are counted on one device, as are all of more than 32 bases: use --device instead of --devices"
-    )]
-    OneDevice {
-        /// `-k`.
-        length: KmerLength,
     },
     /// A drawing whose name ends as another format than the only one.
     #[error("{}: drawings are SVG, so the name must end in .svg", path.display())]

@@ -5,10 +5,10 @@
 //!   sign; a first row that is half numbers is an error rather than a header. Outputs have none.
 //! - `.bin`: nothing but little-endian `u64`s: key, value, key, value, ... (keys alone: key, key,
 //!   ...). A length that is no whole number of records is an error.
-//! - `.gpumap`: a saved map of the library ([`crate::saved`]); the only one with numbers of 16 bytes, the k-mers of more
-//!   than 32 bases.
+//! - `.gpumap`: a saved map of the library ([`crate::saved`]); the only one from which numbers of 16 bytes are read, the k-mers
+//!   of more than 32 bases.
 //! - `.parquet`: the columns `key` and `value` ([`crate::columns`]); a file, as it is read from its
-//!   end.
+//!   end. Numbers of 16 bytes are written to it.
 //!
 //! The tables of [`crate::tables`] are `.csv`, `.tsv` and `.parquet` too, but with columns of any names and types.
 
@@ -68,7 +68,7 @@ impl Format {
 
     /// Whether it takes keys of so many bytes.
     pub fn takes(self, key_bytes: usize) -> bool {
-        key_bytes <= size_of::<u64>() || self.is_text() || self == Self::Gpumap
+        key_bytes <= size_of::<u64>() || self != Self::Bin
     }
 
     /// What stands between two fields of a row of text.

@@ -182,7 +182,7 @@ fn saved_maps() {
 fn parquet() {
     let save = |rows: u64| {
         let mut bytes = Vec::new();
-        let mut writer = ColumnWriter::new(&mut bytes, Values::Unsigned).unwrap();
+        let mut writer = ColumnWriter::new::<u64>(&mut bytes, Values::Unsigned).unwrap();
         let keys: Vec<u64> = (0..rows).collect();
         let values: Vec<u64> = (0..rows).map(|i| i % 3).collect();
         writer

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use gpumap::op::{self, Execute, Op};
 use gpumap::sharded::Ranks;
-use gpumap::{BufferView, Device, Growth, Map, MapBuilder, Merge, ShardedMap, WideMap};
+use gpumap::{
+    BufferView, Chunk, Device, Growth, Map, MapBuilder, Merge, ShardedMap, ShardedWideMap, WideMap,
+    WideMapBuilder,
+};
 
 use crate::dump::Pairs;
 use crate::error::{Error, Result};
@@ -117,33 +120,45 @@ impl PairMap<u64> for Pairing {
     }
 }
 
-/// A map of keys of 16 bytes, on one device.
+/// A map of keys of 16 bytes, on one device or several.
 #[derive(Debug)]
-pub struct WidePairs(WideMap<u128, u64>);
+pub enum WidePairs {
+    /// On one.
+    One(Box<WideMap<u128, u64>>),
+    /// On several.
+    Many(ShardedWideMap<u128, u64>),
+}
 
 impl Execute<u128, u64> for WidePairs {
     fn execute<A>(&self, op: Op<'_, u128, u64, A>) -> gpumap::Result<A> {
-        self.0.execute(op)
+        match self {
+            Self::One(map) => map.execute(op),
+            Self::Many(map) => map.execute(op),
+        }
     }
 }
 
 impl PairMap<u128> for WidePairs {
     fn new(home: &Home, room: Room, first: usize) -> gpumap::Result<Self> {
-        let device = match home {
-            Home::Device(device) => device,
-            // The commands refuse several.
-            Home::Group(group) => &group.devices()[0],
+        type Builder = WideMapBuilder<u128, u64>;
+        let with_room = |builder: Builder, share: &dyn Fn(usize) -> usize| match room {
+            Room::Fixed(capacity) => builder.capacity(share(capacity)).growth(Growth::Fixed),
+            Room::Growing { kinds } => builder.capacity(share(at_most(first, kinds))),
         };
-        let builder = WideMap::builder(device);
-        let builder = match room {
-            Room::Fixed(capacity) => builder.capacity(capacity).growth(Growth::Fixed),
-            Room::Growing { kinds } => builder.capacity(at_most(first, kinds)),
-        };
-        builder.build().map(Self)
+        Ok(match home {
+            Home::Device(device) => {
+                let builder = with_room(WideMap::builder(device), &|pairs| pairs);
+                Self::One(Box::new(builder.build()?))
+            }
+            Home::Group(group) => Self::Many(ShardedWideMap::with(group, None, with_room)?),
+        })
     }
 
     fn len(&self) -> usize {
-        self.0.len()
+        match self {
+            Self::One(map) => map.len(),
+            Self::Many(map) => map.len(),
+        }
     }
 
     fn stream<E>(
@@ -151,13 +166,17 @@ impl PairMap<u128> for WidePairs {
         mut visit: impl FnMut(&[u128], &[u64]) -> Result<(), E>,
     ) -> gpumap::Result<Result<(), E>> {
         let mut outcome = Ok(());
-        self.0.for_each_chunk(CHUNK, |chunk| {
+        let visit = |chunk: &Chunk<u128, u64>| {
             // Only an error of the map ends it.
             if outcome.is_ok() {
                 outcome = visit(chunk.keys(), chunk.values());
             }
             Ok(())
-        })?;
+        };
+        match self {
+            Self::One(map) => map.for_each_chunk(CHUNK, visit),
+            Self::Many(map) => map.for_each_chunk(CHUNK, visit),
+        }?;
         Ok(outcome)
     }
 }
@@ -414,32 +433,43 @@ mod tests {
         keeps_everything::<u128>();
     }
 
-    #[test]
-    fn a_table_over_several_devices_keeps_everything() {
+    fn keeps_everything_on_several_devices<C: Code>() {
         let devices = gpumap::sharded::devices("cpu,cpu,cpu").unwrap();
         let group = Ranks::new(&devices).unwrap();
-        let mut table: Table = Table::over(&group, Room::ANY);
-        assert_eq!((table.len(), table.get(&[1]).unwrap()), (0, vec![None]));
-        let keys: Vec<u64> = (0..3000).map(|i| i % 1000).collect();
+        let mut table: Table<C> = Table::over(&group, Room::ANY);
+        let key = |key: u128| C::of_number(key << (size_of::<C>() * 4));
+        assert_eq!(
+            (table.len(), table.get(&[key(1)]).unwrap()),
+            (0, vec![None])
+        );
+        let keys: Vec<C> = (0..3000).map(|i| key(i % 1000)).collect();
         table.add(&keys, &vec![2; 3000]).unwrap();
-        assert_eq!(table.insert(&[999, 1000], &[9, 9]).unwrap(), 1);
+        table.count(&keys[..5]).unwrap();
+        assert_eq!(table.insert(&[key(999), key(1000)], &[9, 9]).unwrap(), 1);
         let mut pairs = table.pairs().unwrap();
         pairs.sort();
-        let right = (0..1000).map(|key| (key, 6)).chain([(1000, 9)]);
+        let right = (0..1000).map(|number| (key(number), 6 + u64::from(number < 5)));
+        let right = right.chain([(key(1000), 9)]);
         assert!(pairs.as_slice().iter().copied().eq(right));
         let mut seen = 0;
-        let visit = |keys: &[u64], values: &[u64]| {
+        let visit = |keys: &[C], values: &[u64]| {
             assert_eq!(keys.len(), values.len());
             seen += keys.len();
             Ok::<(), ()>(())
         };
         table.stream(visit).unwrap().unwrap();
         assert_eq!((seen, table.len()), (1001, 1001));
-        let mut fixed: Table = Table::over(&group, Room::Fixed(10));
+        let mut fixed: Table<C> = Table::over(&group, Room::Fixed(10));
         assert!(matches!(
-            fixed.add(&keys, &keys),
+            fixed.add(&keys, &vec![1; keys.len()]),
             Err(Error::CapacityTooSmall { capacity: 10 })
         ));
+    }
+
+    #[test]
+    fn a_table_over_several_devices_keeps_everything() {
+        keeps_everything_on_several_devices::<u64>();
+        keeps_everything_on_several_devices::<u128>();
     }
 
     fn says_when_it_is_full<C: Code>() {

@@ -516,10 +516,6 @@ fn what_databases_of_more_than_32_bases_cannot_do() {
             &["x.bin", "more than 32 bases", ".gpumap"],
         ),
         (
-            &["dump", "33.gpumap", "-o", "x.parquet"],
-            &["x.parquet", "more than 32 bases"],
-        ),
-        (
             &["merge", "33.gpumap", "34.gpumap"],
             &["33-mers", "34-mers", "same k-mers"],
         ),

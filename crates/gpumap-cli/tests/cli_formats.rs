@@ -10,7 +10,9 @@ use gpumap::{Device, Map};
 use parquet::basic::Compression;
 use parquet::data_type::{DataType, DoubleType, FloatType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
+use parquet::record::RowAccessor;
 use parquet::schema::parser::parse_message_type;
 
 const FORMATS: [&str; 5] = ["csv", "tsv", "bin", "gpumap", "parquet"];
@@ -190,6 +192,38 @@ fn counts_of_kmers_as_columns_and_as_a_map() {
     assert!(expected.lines().count() > 10_000);
     assert_eq!(dump(&["counts.parquet"]), expected);
     assert_eq!(dump(&["counts", "--format", "gpumap"]), expected);
+}
+
+#[test]
+fn kmers_of_more_than_32_bases_as_columns() {
+    let scene = Scene::new().with("lambda.fa.gz", LAMBDA);
+    for k in ["33", "64"] {
+        let count = |rest: &[&str]| {
+            let arguments = [&["count-kmers", "lambda.fa.gz", "-k", k, "--sorted"], rest].concat();
+            scene.succeed(&arguments)
+        };
+        let expected = count(&[]);
+        count(&["-o", "counts.parquet", "--devices", "cpu,cpu"]);
+        count(&["-o", "counts.gpumap"]);
+        scene.succeed(&["dump", "counts.gpumap", "-o", "dump.parquet", "--sorted"]);
+        for name in ["counts.parquet", "dump.parquet"] {
+            let file = fs::File::open(scene.path(name)).unwrap();
+            let reader = SerializedFileReader::new(file).unwrap();
+            let mut rows = String::new();
+            for row in reader.get_row_iter(None).unwrap() {
+                let row = row.unwrap();
+                let key = u128::from_be_bytes(row.get_bytes(0).unwrap().data().try_into().unwrap());
+                let bases = (0..k.parse::<u32>().unwrap()).rev();
+                let letters =
+                    bases.map(|base| char::from(b"ACGT"[(key >> (2 * base) & 3) as usize]));
+                let count = row.get_ulong(1).unwrap();
+                rows += &format!("{}\t{count}\n", letters.collect::<String>());
+            }
+            assert!(rows == expected, "{name}");
+            // They are not read back.
+            fails(&scene, &["dump", name], &[name, "key"]);
+        }
+    }
 }
 
 /// A column of a file that is made here: its values, and which rows have one.

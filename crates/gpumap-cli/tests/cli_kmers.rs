@@ -45,17 +45,13 @@ fn every_count_is_that_of_jellyfish() {
 #[test]
 fn several_devices_count_what_one_counts() {
     let scene = inputs();
-    let one = scene.succeed(&["count-kmers", "--sorted", "-C", "reads.fq.gz"]);
-    for devices in ["cpu", "cpu,cpu", "cpu,cpu,cpu"] {
-        let arguments = [
-            "count-kmers",
-            "--sorted",
-            "-C",
-            "reads.fq.gz",
-            "--devices",
-            devices,
-        ];
-        assert_eq!(scene.succeed(&arguments), one, "{devices}");
+    for k in ["21", "33", "64"] {
+        let count = ["count-kmers", "--sorted", "-C", "reads.fq.gz", "-k", k];
+        let one = scene.succeed(&count);
+        for devices in ["cpu", "cpu,cpu", "cpu,cpu,cpu"] {
+            let arguments = [&count[..], &["--devices", devices]].concat();
+            assert_eq!(scene.succeed(&arguments), one, "{k}, {devices}");
+        }
     }
 }
 
@@ -157,14 +153,13 @@ fn kmers_of_more_than_32_bases_go_to_the_same_outputs() {
             &["map of 100 pairs is full", "--capacity"][..],
         ),
         (
-            &["--devices", "cpu,cpu"],
-            &["41-mers", "one device", "--devices"],
+            &["--capacity", "100", "--devices", "cpu,cpu"],
+            &["map of 100 pairs is full", "--capacity"],
         ),
         (
             &["-o", "x.bin"],
-            &["x.bin", "more than 32 bases", ".gpumap"],
+            &["x.bin", "more than 32 bases", ".gpumap", ".parquet"],
         ),
-        (&["-o", "x.parquet"], &["x.parquet", "more than 32 bases"]),
         (&["-o", "x", "--format", "bin"], &["more than 32 bases"]),
     ] {
         // Whatever is wrong with the input, it is not read before.

@@ -17,6 +17,8 @@ mod pairs;
 mod places;
 mod rows;
 mod sorts;
+mod string_rows;
+mod texts;
 mod typed;
 mod unique;
 mod width;
@@ -44,6 +46,8 @@ mod _native {
     use crate::rows::RowMap;
     #[pymodule_export]
     use crate::sorts::{sort, top_k};
+    #[pymodule_export]
+    use crate::string_rows::StringRowMap;
     #[pymodule_export]
     use crate::unique::{isin, unique};
 }

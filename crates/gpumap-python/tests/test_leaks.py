@@ -46,6 +46,15 @@ def rows():
     assert map.keys().size == map.get(KEYS).size
 
 
+def strings():
+    words = [f"word {i}" for i in range(10_000)]
+    map = gm.StringRowMap(device="cpu")
+    map.insert(words)
+    assert map.keys() == words
+    assert len(map.keys_with_rows(raw=True)[0]) == map.get(np.array(words)).size
+    map.key_columns()
+
+
 def wide():
     map = gm.WideMap("u64", 2, device="cpu")
     keys = KEYS.reshape(-1, 2)
@@ -80,7 +89,7 @@ def refusals():
             call()
 
 
-@pytest.mark.parametrize("work", [maps, sets, rows, wide, functions, groups, refusals])
+@pytest.mark.parametrize("work", [maps, sets, rows, strings, wide, functions, groups, refusals])
 def test_memory_stays_bounded(work):
     for _ in range(10):
         work()

@@ -1,5 +1,8 @@
 //! Parquet: the columns `key` and `value`, unsigned 64-bit integers, without Arrow.
 //!
+//! Keys of 16 bytes are written as byte arrays of that length, the highest byte first, so that their order is that of the numbers: Parquet has
+//! no integers of that size. They are not read.
+//!
 //! Read is any file with columns of those names or of others that are given, in any order and beside others, or with
 //! as many columns as are wanted and no more, of integers of 32 or 64 bits that are neither missing nor
 //! negative; uncompressed or compressed with Snappy or Zstandard.

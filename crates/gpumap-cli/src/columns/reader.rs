@@ -355,7 +355,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.parquet");
         let mut good = Vec::new();
-        let mut writer = ColumnWriter::new(&mut good, Values::Unsigned).unwrap();
+        let mut writer = ColumnWriter::new::<u64>(&mut good, Values::Unsigned).unwrap();
         let keys: Vec<u64> = (0..100).collect();
         let values: Vec<u64> = (0..100).map(|i| i % 3).collect();
         writer

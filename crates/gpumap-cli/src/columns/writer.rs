@@ -6,13 +6,16 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
 use parquet::column::writer::{ColumnCloseResult, ColumnWriterImpl};
-use parquet::data_type::{DataType, DoubleType, Int64Type};
+use parquet::data_type::{
+    ByteArray, DataType, DoubleType, FixedLenByteArray, FixedLenByteArrayType, Int64Type,
+};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::{SchemaDescriptor, Type};
 
 use super::NAMES;
+use crate::kmer::Code;
 use crate::values::Values;
 
 /// What is the same in all files.
@@ -22,21 +25,34 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(values: Values) -> Result<&'static Self, ParquetError> {
+    /// That of keys of this type.
+    fn of<C>(values: Values) -> Result<&'static Self, ParquetError> {
         type Made = LazyLock<Result<Layout, ParquetError>>;
-        static UNSIGNED: Made = LazyLock::new(|| Layout::new(Values::Unsigned));
-        static SIGNED: Made = LazyLock::new(|| Layout::new(Values::Signed));
-        static FLOAT: Made = LazyLock::new(|| Layout::new(Values::Float));
+        type Layouts = [Made; 3];
+        static NARROW: Layouts = [
+            LazyLock::new(|| Layout::new::<u64>(Values::Unsigned)),
+            LazyLock::new(|| Layout::new::<u64>(Values::Signed)),
+            LazyLock::new(|| Layout::new::<u64>(Values::Float)),
+        ];
+        static WIDE: Layouts = [
+            LazyLock::new(|| Layout::new::<u128>(Values::Unsigned)),
+            LazyLock::new(|| Layout::new::<u128>(Values::Signed)),
+            LazyLock::new(|| Layout::new::<u128>(Values::Float)),
+        ];
+        let [unsigned, signed, float] = match is_wide::<C>() {
+            false => &NARROW,
+            true => &WIDE,
+        };
         let layout = match values {
-            Values::Unsigned => &UNSIGNED,
-            Values::Signed => &SIGNED,
-            Values::Float => &FLOAT,
+            Values::Unsigned => unsigned,
+            Values::Signed => signed,
+            Values::Float => float,
         };
         let damaged = |error: &ParquetError| ParquetError::General(error.to_string());
         layout.as_ref().map_err(damaged)
     }
 
-    fn new(values: Values) -> Result<Self, ParquetError> {
+    fn new<C>(values: Values) -> Result<Self, ParquetError> {
         let column = |name, values| {
             let (physical, logical) = match values {
                 Values::Unsigned => (PhysicalType::INT64, Some(LogicalType::integer(64, false))),
@@ -48,10 +64,17 @@ impl Layout {
                 .with_logical_type(logical);
             column.build().map(Arc::new)
         };
-        let columns = vec![
-            column(NAMES[0], Values::Unsigned)?,
-            column(NAMES[1], values)?,
-        ];
+        let keys = match is_wide::<C>() {
+            false => column(NAMES[0], Values::Unsigned)?,
+            true => {
+                let bytes = PhysicalType::FIXED_LEN_BYTE_ARRAY;
+                let column = Type::primitive_type_builder(NAMES[0], bytes)
+                    .with_length(size_of::<C>() as i32)
+                    .with_repetition(Repetition::REQUIRED);
+                column.build().map(Arc::new)?
+            }
+        };
+        let columns = vec![keys, column(NAMES[1], values)?];
         let schema = Type::group_type_builder("pairs")
             .with_fields(columns)
             .build()?;
@@ -68,6 +91,23 @@ impl Layout {
     }
 }
 
+/// Whether keys are no integers of Parquet.
+const fn is_wide<C>() -> bool {
+    size_of::<C>() > size_of::<u64>()
+}
+
+/// Keys with the highest byte first: views of one array.
+fn byte_arrays<C: Code>(keys: &[C]) -> Vec<FixedLenByteArray> {
+    let mut bytes = Vec::with_capacity(size_of_val(keys));
+    for key in keys {
+        bytes.extend_from_slice(key.to_be_bytes().as_ref());
+    }
+    let bytes = Bytes::from(bytes);
+    let places = (0..bytes.len()).step_by(size_of::<C>());
+    let arrays = places.map(|place| ByteArray::from(bytes.slice(place..place + size_of::<C>())));
+    arrays.map(FixedLenByteArray::from).collect()
+}
+
 /// A row group as bytes, one of pairs or none.
 pub struct Group {
     columns: Vec<(Bytes, ColumnCloseResult)>,
@@ -76,12 +116,15 @@ pub struct Group {
 
 impl Group {
     /// Encodes pairs, as many keys as values.
-    pub fn of(keys: &[u64], values: &[u64], kind: Values) -> io::Result<Self> {
+    pub fn of<C: Code>(keys: &[C], values: &[u64], kind: Values) -> io::Result<Self> {
         let encode = || {
-            let layout = Layout::of(kind)?;
+            let layout = Layout::of::<C>(kind)?;
             // They are the same bits: the column says what they are.
             let integers = Self::column::<Int64Type>;
-            let keys = integers(layout, 0, bytemuck::cast_slice(keys))?;
+            let keys = match is_wide::<C>() {
+                false => integers(layout, 0, bytemuck::cast_slice(keys))?,
+                true => Self::column::<FixedLenByteArrayType>(layout, 0, &byte_arrays(keys))?,
+            };
             let values = match kind {
                 Values::Unsigned | Values::Signed => {
                     integers(layout, 1, bytemuck::cast_slice(values))?
@@ -124,10 +167,10 @@ pub struct ColumnWriter<W: Write + Send> {
 }
 
 impl<W: Write + Send> ColumnWriter<W> {
-    /// Begins the file.
-    pub fn new(out: W, values: Values) -> io::Result<Self> {
+    /// Begins the file, of keys of this type.
+    pub fn new<C: Code>(out: W, values: Values) -> io::Result<Self> {
         let new = || {
-            let layout = Layout::of(values)?;
+            let layout = Layout::of::<C>(values)?;
             let schema = layout.schema.root_schema_ptr();
             SerializedFileWriter::new(out, schema, Arc::clone(&layout.properties))
         };

@@ -46,7 +46,7 @@ none; :class:`FullError`, :class:`PoisonedError`, :class:`BusyError` and :class:
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, Sequence, Union
+from typing import Any, Iterator, Literal, Sequence, Union, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +67,7 @@ __all__ = [
     "RowMap",
     "Set",
     "ShardedMap",
+    "StringRowMap",
     "WideMap",
     "close_devices",
     "count",
@@ -604,6 +605,153 @@ class RowMap(_Keys):
         """Writes all keys with their rows to a file, which is there whole or not at all. Returns how many there are. Raises
         ``OSError``."""
         return self._native.save(path)
+
+    def trim(self) -> None:
+        """Gives back scratch memory that no call is using."""
+        self._native.trim()
+
+
+class StringRowMap:
+    """A dense row number for each string, in the order in which strings first come: a :class:`RowMap` with strings of any length
+    as keys.
+
+    Parameters
+    ----------
+    capacity : how many rows there is room for at first
+    bytes : how many bytes of strings there is room for at first, each string rounded up to 8
+    device : as of :class:`Map`
+
+    A batch is a list of ``str`` or ``bytes``, an array of numpy of these (of the kinds ``S``, ``U`` and ``O``), or what has a method
+    ``tolist`` that returns such a list, as arrays of Arrow and columns of pandas. It is copied first. A ``str`` is its bytes in UTF-8,
+    so ``"key"`` and ``b"key"`` are one string. numpy has no zeros at the end of its strings.
+
+    Threads and exceptions are as of a :class:`RowMap`. Answers are numpy arrays.
+
+    >>> words = StringRowMap(device="cpu")
+    >>> words.insert(["to", "be", "or", "not", "to", "be"])
+    array([0, 1, 2, 3, 0, 1], dtype=int32)
+    >>> words.get(["not", "that"])
+    array([ 3, -1], dtype=int32)
+    >>> words.keys()
+    ['to', 'be', 'or', 'not']
+    """
+
+    _native: _rust.StringRowMap
+
+    def __init__(self, *, capacity: int = 0, bytes: int = 0, device: str | None = None) -> None:
+        self._native = _rust.StringRowMap(capacity, bytes, device, None)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, capacity: int = 0, bytes: int = 0, device: str | None = None
+    ) -> StringRowMap:
+        """A map from a file that :meth:`save` wrote. Each string has its row. Raises ``OSError`` for a file that is not there, is
+        damaged, or is of another kind of map. A map with rows for more than 16 times its strings needs a ``capacity`` of as many."""
+        map = cls.__new__(cls)
+        map._native = _rust.StringRowMap(capacity, bytes, device, path)
+        return map
+
+    def __repr__(self) -> str:
+        return f"StringRowMap(device={self.device!r}) of {len(self)} rows"
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    def __contains__(self, string: Any) -> bool:
+        return bool(self.contains([string])[0])
+
+    @property
+    def device(self) -> str:
+        """Where the strings are, as ``"cuda:0"`` or ``"cpu"``."""
+        return self._native.device
+
+    @property
+    def capacity(self) -> int:
+        """How many rows there is room for without growing."""
+        return self._native.capacity
+
+    @property
+    def byte_capacity(self) -> int:
+        """How many bytes of memory there are for strings."""
+        return self._native.byte_capacity
+
+    @property
+    def row_bound(self) -> int:
+        """What all rows are below: how many places arrays of the caller need. As many as there are strings, unless some were
+        removed."""
+        return self._native.row_bound
+
+    def byte_len(self) -> int:
+        """How many bytes all strings have."""
+        return self._native.byte_len()
+
+    def insert(self, strings: Any, *, outcomes: bool = False) -> Any:
+        """The row of each string. Absent strings get the next ones, in the order of their first occurrences. With ``outcomes``
+        also an array of bool, true at the first occurrence of each string that was absent.
+
+        Raises ``MemoryError`` or ``ValueError`` for what does not fit: the map is as it was."""
+        return self._native.insert(strings, outcomes)
+
+    def get(self, strings: Any) -> npt.NDArray[Any]:
+        """The row of each string, -1 where it is absent; so ``map.get(strings) >= 0`` says what was found."""
+        return self._native.get(strings)
+
+    def contains(self, strings: Any) -> npt.NDArray[np.bool_]:
+        """For each string whether it is there, as an array of bool."""
+        return self._native.get(strings) >= 0
+
+    @overload
+    def keys(self, *, raw: Literal[False] = False) -> list[str]: ...
+    @overload
+    def keys(self, *, raw: Literal[True]) -> list[bytes]: ...
+    def keys(self, *, raw: bool = False) -> Any:
+        """All strings in the order of their rows, as a list of ``str``, or with ``raw`` of ``bytes``. If none was removed since the
+        last :meth:`compact`, the string of row ``i`` is at place ``i``. Raises ``ValueError`` for bytes that are not UTF-8."""
+        return self._native.keys(raw)
+
+    @overload
+    def keys_with_rows(self, *, raw: Literal[False] = False) -> tuple[list[str], npt.NDArray[Any]]: ...
+    @overload
+    def keys_with_rows(self, *, raw: Literal[True]) -> tuple[list[bytes], npt.NDArray[Any]]: ...
+    def keys_with_rows(self, *, raw: bool = False) -> Any:
+        """All strings in the order of their rows, and the row of each."""
+        return self._native.keys_with_rows(raw)
+
+    def key_columns(self) -> tuple[npt.NDArray[np.int64], bytes]:
+        """All strings in the order of their rows, as Arrow has them: an array of offsets, one more than there are strings, and the
+        bytes of all. String ``i`` has the bytes from ``offsets[i]`` to ``offsets[i + 1]``.
+
+        >>> words = StringRowMap(device="cpu")
+        >>> words.insert(["to", "be"])
+        array([0, 1], dtype=int32)
+        >>> words.key_columns()
+        (array([0, 2, 4]), b'tobe')
+        """
+        columns: tuple[npt.NDArray[np.int64], bytes] = self._native.key_columns()
+        return columns
+
+    def remove(self, strings: Any) -> int:
+        """Removes strings. Returns how many were present. No other string gets their rows before :meth:`compact`."""
+        return self._native.remove(strings)
+
+    def compact(self) -> npt.NDArray[Any]:
+        """Numbers the strings anew, from 0 on, in the order of their rows, and frees the memory of those that were removed. Returns
+        the row that each had, so that arrays follow by ``values = values[old]``."""
+        return self._native.compact()
+
+    def save(self, path: str | os.PathLike[str]) -> int:
+        """Writes all strings with their rows to a file, which is there whole or not at all. Returns how many there are. Raises
+        ``OSError``."""
+        return self._native.save(path)
+
+    def clear(self) -> None:
+        """Removes everything. Keeps the memory."""
+        self._native.clear()
+
+    def reserve(self, more: int, bytes: int) -> None:
+        """Makes room for so many rows more, and for so many bytes of their strings. Raises ``MemoryError`` if there is none, or
+        ``ValueError`` for more than any device has."""
+        self._native.reserve(more, bytes)
 
     def trim(self) -> None:
         """Gives back scratch memory that no call is using."""

@@ -52,10 +52,18 @@ pub enum FileError {
     /// It is not of a [`RowMap`](crate::RowMap), and was to be loaded into one.
     #[error("has the pairs of a map, and not the rows of a RowMap: load it into a map of its kind")]
     NoRows,
-    /// Its header says that there were many more rows than keys: [`RowMap::load`](crate::RowMap::load) takes no memory on
-    /// its word alone.
+    /// It has strings as keys, those of a [`StringRowMap`](crate::StringRowMap), and was to be loaded into another map.
+    #[error("has strings as keys: load it into a StringRowMap")]
+    Strings,
+    /// Its keys are no strings, and it was to be loaded into a [`StringRowMap`](crate::StringRowMap).
     #[error(
-        "has rows below {rows}, and RowMap::load makes {most} at most for its keys: load it with RowMap::builder(..).capacity({rows}).load(..) or ShardedRowMap::load_with, or call compact before the map is saved"
+        "has keys of one size, and not the strings of a StringRowMap: load it into a map of its kind"
+    )]
+    NoStrings,
+    /// Its header says that there were many more rows than keys: [`RowMap::load`](crate::RowMap::load) and
+    /// [`StringRowMap::load`](crate::StringRowMap::load) take no memory on its word alone.
+    #[error(
+        "has rows below {rows}, and load makes {most} at most for its keys: load it with the map's builder(..).capacity({rows}).load(..) or ShardedRowMap::load_with, or call compact before the map is saved"
     )]
     RowBound {
         /// Rows that there were.

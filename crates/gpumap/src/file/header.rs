@@ -3,7 +3,9 @@
 use std::io::Read;
 
 use super::reader::Bytes;
-use super::{FileError, FilePart, LABELLED, MAGIC, OF_BYTES, OF_ROWS, UNLABELLED, VERSION};
+use super::{
+    FileError, FilePart, LABELLED, MAGIC, OF_BYTES, OF_ROWS, OF_STRINGS, UNLABELLED, VERSION,
+};
 use crate::error::Result;
 use crate::map::{DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Number, Value};
 
@@ -20,8 +22,10 @@ const OTHER_ORDER: u8 = 3 - BYTE_ORDER;
 const NO_NUMBER: u8 = 3;
 /// The kind of values that are the rows of their keys.
 const ROWS: u8 = 4;
-/// The same, of one rank of a group.
-const ROWS_OF_RANK: u8 = 5;
+/// The same, of strings.
+const ROWS_OF_STRINGS: u8 = 5;
+/// The same as of a row map, of one rank of a group.
+const ROWS_OF_RANK: u8 = 6;
 /// Beside the kind of the values: whether a key may have several pairs.
 const MULTIMAP: u8 = 1 << 7;
 
@@ -32,17 +36,21 @@ const MULTIMAP: u8 = 1 << 7;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Header {
-    /// Bytes of a key.
+    /// Bytes of a key; 0 if keys are strings.
     pub key_bytes: u16,
     /// Bytes of a value.
     pub value_bytes: u32,
     /// How the values were read as numbers; none of an [`ArenaMap`](crate::ArenaMap), whose values are bytes, and of a
     /// [`RowMap`](crate::RowMap).
     pub number: Option<Number>,
-    /// Whether the values are the rows of a [`RowMap`](crate::RowMap), each once, from the first on.
+    /// Whether the values are the rows of a [`RowMap`](crate::RowMap) or a [`StringRowMap`](crate::StringRowMap), each once,
+    /// from the first on.
     pub is_rows: bool,
     /// Whose rows they are, if they are those of one rank of a group.
     pub part: Option<GroupPart>,
+    /// Whether keys are strings of any length, those of a [`StringRowMap`](crate::StringRowMap). A [`Reader`](super::Reader)
+    /// refuses such a file.
+    pub has_strings: bool,
     /// Whether a key may have several pairs, as in a [`ChainedMap`](crate::ChainedMap).
     pub is_multimap: bool,
     /// Pairs that the map had when saving began. The exact number is at the end of the file; it is
@@ -95,6 +103,15 @@ impl Header {
         }
     }
 
+    /// Of a row map with so many strings, and rows below `row_bound`.
+    pub fn of_strings(strings: u64, row_bound: u64) -> Self {
+        Self {
+            key_bytes: 0,
+            has_strings: true,
+            ..Self::of_rows::<u32>(strings, row_bound)
+        }
+    }
+
     /// Of a map of these types, whose values are no numbers.
     pub fn of_bytes<K: Pod, V: Pod>(pairs: u64) -> Self {
         Self {
@@ -104,6 +121,7 @@ impl Header {
             number: None,
             is_rows: false,
             part: None,
+            has_strings: false,
             is_multimap: false,
             pairs,
             capacity: pairs,
@@ -142,11 +160,26 @@ impl Header {
 
     /// Whether it is of a map of these types.
     pub(super) fn expect<K: Pod, V: Pod>(&self) -> Result<(), FileError> {
-        let (found, expected) = (usize::from(self.key_bytes), size_of::<K>());
+        match self.has_strings {
+            true => Err(FileError::Strings),
+            false => self.expect_sizes(size_of::<K>(), size_of::<V>()),
+        }
+    }
+
+    /// Whether it is of a map of strings.
+    pub(super) fn expect_strings(&self) -> Result<(), FileError> {
+        match self.has_strings {
+            true => self.expect_sizes(0, size_of::<u32>()),
+            false => Err(FileError::NoStrings),
+        }
+    }
+
+    fn expect_sizes(&self, key_bytes: usize, value_bytes: usize) -> Result<(), FileError> {
+        let (found, expected) = (usize::from(self.key_bytes), key_bytes);
         if found != expected {
             return Err(FileError::KeySize { found, expected });
         }
-        let (found, expected) = (self.value_bytes as usize, size_of::<V>());
+        let (found, expected) = (self.value_bytes as usize, value_bytes);
         if found != expected {
             return Err(FileError::ValueSize { found, expected });
         }
@@ -157,6 +190,9 @@ impl Header {
     fn version(&self) -> u32 {
         match self {
             Self { part: Some(_), .. } => VERSION,
+            Self {
+                has_strings: true, ..
+            } => OF_STRINGS,
             Self { is_rows: true, .. } => OF_ROWS,
             Self { number: None, .. }
             | Self {
@@ -177,6 +213,7 @@ impl Header {
             Some(Number::Signed) => 1,
             Some(Number::Float) => 2,
             None if self.part.is_some() => ROWS_OF_RANK,
+            None if self.has_strings => ROWS_OF_STRINGS,
             None if self.is_rows => ROWS,
             None => NO_NUMBER,
         };
@@ -233,7 +270,7 @@ impl Header {
             0 => Some(Number::Unsigned),
             1 => Some(Number::Signed),
             2 => Some(Number::Float),
-            NO_NUMBER | ROWS | ROWS_OF_RANK => None,
+            NO_NUMBER | ROWS | ROWS_OF_STRINGS | ROWS_OF_RANK => None,
             _ => {
                 return Err(FileError::Field {
                     field: "kind of value",
@@ -250,8 +287,9 @@ impl Header {
             key_bytes: u16::from_le_bytes(field(bytes, 14)),
             value_bytes: u32::from_le_bytes(field(bytes, 16)),
             number,
-            is_rows: kind == ROWS,
+            is_rows: matches!(kind, ROWS | ROWS_OF_STRINGS),
             part: None,
+            has_strings: kind == ROWS_OF_STRINGS,
             is_multimap: bytes[13] & MULTIMAP != 0,
             pairs: u64::from_le_bytes(field(bytes, 24)),
             capacity: u64::from_le_bytes(field(bytes, 32)),
@@ -297,6 +335,7 @@ impl Header {
             number: None,
             is_rows: true,
             part: Some(part),
+            has_strings: false,
             is_multimap: false,
             pairs: u64::from_le_bytes(field(bytes, 24)),
             capacity: u64::from_le_bytes(field(bytes, 32)),

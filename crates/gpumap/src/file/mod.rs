@@ -28,6 +28,7 @@ mod error;
 mod header;
 mod mapping;
 mod reader;
+mod strings;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -36,6 +37,7 @@ pub use atomic::AtomicFile;
 pub use error::{FileError, FilePart};
 pub use header::{GroupPart, Header};
 pub use reader::Reader;
+pub(crate) use strings::{StringReader, StringWriter};
 pub use writer::{Block, Frame, Writer};
 
 /// What every saved map begins with. The first byte is no text, the last one is changed by
@@ -43,7 +45,7 @@ pub use writer::{Block, Frame, Writer};
 pub const MAGIC: [u8; 8] = *b"\x89gpumap\n";
 
 /// The newest version of the format that is read and written.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The version of files without a [label](Header::label). All are read.
 const UNLABELLED: u32 = 1;
@@ -54,8 +56,11 @@ const LABELLED: u32 = 2;
 /// The version of those whose values are no numbers, or of which a key may have several pairs.
 const OF_BYTES: u32 = 3;
 
-/// The version of those whose values are rows. What version 5 adds: the rows of one rank of a group.
+/// The version of those with the rows of keys.
 const OF_ROWS: u32 = 4;
+
+/// The version of those with strings as keys. What version 6 adds: the rows of one rank of a group.
+const OF_STRINGS: u32 = 5;
 
 /// Pairs of a block at most, so that a reader never needs more memory than for as many.
 pub const MAX_BLOCK_PAIRS: usize = 1 << 20;

@@ -18,15 +18,8 @@ use crate::memory::host_zeroed;
 /// `None`.
 #[derive(Debug)]
 pub struct Reader<K: Pod, V: Pod, R: Read> {
-    bytes: Bytes<R>,
+    blocks: Blocks<R>,
     header: Header,
-    /// Of all bytes so far.
-    whole: Hasher,
-    pairs: u64,
-    blocks: u64,
-    is_done: bool,
-    /// Whether another part comes behind it.
-    goes_on: bool,
     keys: Vec<K>,
     values: Vec<V>,
 }
@@ -53,16 +46,9 @@ impl<K: Pod, V: Pod, R: Read> Reader<K, V, R> {
     /// The same, of a part that began after so many bytes, and behind which another one comes or not.
     pub(crate) fn of_part(reader: R, header: Header, at: u64, goes_on: bool) -> Result<Self> {
         header.expect::<K, V>()?;
-        let mut whole = Hasher::new();
-        whole.update(&header.encode());
         Ok(Self {
-            bytes: Bytes::new(reader, at + header::LEN as u64),
+            blocks: Blocks::of_part(reader, &header, at, goes_on),
             header,
-            whole,
-            pairs: 0,
-            blocks: 0,
-            is_done: false,
-            goes_on,
             keys: Vec::new(),
             values: Vec::new(),
         })
@@ -70,7 +56,7 @@ impl<K: Pod, V: Pod, R: Read> Reader<K, V, R> {
 
     /// Bytes that were read, of all parts.
     pub(crate) fn position(&self) -> u64 {
-        self.bytes.at
+        self.blocks.bytes.at
     }
 
     /// What the file says about itself.
@@ -84,6 +70,58 @@ impl<K: Pod, V: Pod, R: Read> Reader<K, V, R> {
     /// # Errors
     /// [`Error::File`](crate::Error::File), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn next_block(&mut self) -> Result<Option<(&[K], &[V])>> {
+        let Self { keys, values, .. } = self;
+        let read = self.blocks.next(|bytes, len, of_pairs| {
+            if keys.len() < len {
+                *keys = host_zeroed(len)?;
+                *values = host_zeroed(len)?;
+            }
+            bytes.fill_pod(&mut keys[..len], of_pairs)?;
+            Ok(bytes.fill_pod(&mut values[..len], of_pairs)?)
+        })?;
+        Ok(read.map(|len| (&keys[..len], &values[..len])))
+    }
+}
+
+/// The blocks of a file, and what is around them.
+#[derive(Debug)]
+pub(super) struct Blocks<R> {
+    bytes: Bytes<R>,
+    /// Of all bytes so far.
+    whole: Hasher,
+    pairs: u64,
+    blocks: u64,
+    is_done: bool,
+    /// Whether another part comes behind it.
+    goes_on: bool,
+}
+
+impl<R: Read> Blocks<R> {
+    /// Those after a header.
+    pub fn after_header(reader: R, header: &Header) -> Self {
+        Self::of_part(reader, header, 0, false)
+    }
+
+    /// The same, of a part that began after so many bytes, and behind which another one comes or not.
+    fn of_part(reader: R, header: &Header, at: u64, goes_on: bool) -> Self {
+        let mut whole = Hasher::new();
+        whole.update(&header.encode());
+        Self {
+            bytes: Bytes::new(reader, at + header::LEN as u64),
+            whole,
+            pairs: 0,
+            blocks: 0,
+            is_done: false,
+            goes_on,
+        }
+    }
+
+    /// Has `read` read the pairs of the next block, of which it is told the number, and their checksum. Returns that number; none
+    /// at the end, where the file is known to be whole. After an error there is no more.
+    pub fn next(
+        &mut self,
+        read: impl FnOnce(&mut Bytes<R>, usize, &mut Hasher) -> Result<()>,
+    ) -> Result<Option<usize>> {
         if std::mem::replace(&mut self.is_done, true) {
             return Ok(None);
         }
@@ -98,20 +136,8 @@ impl<K: Pod, V: Pod, R: Read> Reader<K, V, R> {
         if pairs > most {
             return Err(FileError::BlockSize { block, pairs, most }.into());
         }
-        let len = pairs as usize;
-        if self.keys.len() < len {
-            self.keys = host_zeroed(len)?;
-            self.values = host_zeroed(len)?;
-        }
-        let (keys, values) = (&mut self.keys[..len], &mut self.values[..len]);
         let mut of_pairs = Hasher::new();
-        for column in [
-            bytemuck::cast_slice_mut(keys),
-            bytemuck::cast_slice_mut(values),
-        ] {
-            self.bytes.fill(column)?;
-            of_pairs.update(column);
-        }
+        read(&mut self.bytes, pairs as usize, &mut of_pairs)?;
         if of_pairs.clone().finalize() != checksum {
             let part = FilePart::Block(block);
             return Err(FileError::Checksum { part }.into());
@@ -121,7 +147,7 @@ impl<K: Pod, V: Pod, R: Read> Reader<K, V, R> {
         self.blocks += 1;
         self.pairs += u64::from(pairs);
         self.is_done = false;
-        Ok(Some((keys, values)))
+        Ok(Some(pairs as usize))
     }
 
     /// Checks the end record, of which the start was read.
@@ -179,6 +205,18 @@ impl<R: Read> Bytes<R> {
             }
             bytes = &mut bytes[read..];
         }
+        Ok(())
+    }
+
+    /// Reads as many elements, and adds them to a checksum.
+    pub fn fill_pod<T: Pod>(
+        &mut self,
+        elements: &mut [T],
+        checksum: &mut Hasher,
+    ) -> Result<(), FileError> {
+        let bytes = bytemuck::cast_slice_mut(elements);
+        self.fill(bytes)?;
+        checksum.update(bytes);
         Ok(())
     }
 

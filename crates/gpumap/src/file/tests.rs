@@ -207,14 +207,17 @@ fn other_types_and_versions_are_refused() {
         read::<u64, u32>(&bytes).unwrap_err()
     };
     assert!(matches!(
-        with(8, 6),
-        FileError::Version { found: 6, known: 5 }
+        with(8, 7),
+        FileError::Version { found: 7, known: 6 }
     ));
     // The version says whether there is a label, and whether there are values that are no numbers, rows, or several pairs of a key.
     assert!(matches!(with(8, 2), FileError::Field { field: "label" }));
-    for (at, byte) in [(8, 3), (8, 4), (8, 5), (13, 3), (13, 4), (13, 0x80)] {
+    for (at, byte) in [(8, 3), (8, 4), (8, 5), (8, 6), (13, 3), (13, 4), (13, 0x80)] {
         let field = "kind of value";
         assert!(matches!(with(at, byte), FileError::Field { field: found } if found == field));
+    }
+    for kind in [5, 6] {
+        assert!(matches!(with(13, kind), FileError::Field { .. }));
     }
     let byte_order = if cfg!(target_endian = "little") { 2 } else { 1 };
     assert!(matches!(with(12, byte_order), FileError::ByteOrder));

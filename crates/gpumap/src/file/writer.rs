@@ -50,16 +50,8 @@ impl<K: Pod, V: Pod, W: Write> Writer<K, V, W> {
             .chunks(MAX_BLOCK_PAIRS)
             .zip(values.chunks(MAX_BLOCK_PAIRS));
         for (keys, values) in blocks {
-            let block = Block::of(keys, values)?;
-            let parts = [
-                &block.start()[..],
-                bytemuck::cast_slice(keys),
-                bytemuck::cast_slice(values),
-            ];
-            for part in parts {
-                self.writer.write_all(part).map_err(FileError::from)?;
-            }
-            self.frame.add(&block);
+            let columns = [bytemuck::cast_slice(keys), bytemuck::cast_slice(values)];
+            self.frame.write(&mut self.writer, keys.len(), &columns)?;
         }
         Ok(())
     }
@@ -69,15 +61,13 @@ impl<K: Pod, V: Pod, W: Write> Writer<K, V, W> {
     /// # Errors
     /// [`Error::File`].
     pub fn finish(mut self) -> Result<W> {
-        let end = self.frame.end();
-        self.writer.write_all(&end).map_err(FileError::from)?;
-        self.writer.flush().map_err(FileError::from)?;
+        self.frame.finish(&mut self.writer)?;
         Ok(self.writer)
     }
 
     /// How many pairs were written.
     pub fn pairs(&self) -> u64 {
-        self.frame.pairs
+        self.frame.pairs()
     }
 }
 
@@ -118,14 +108,21 @@ impl Block {
     /// [`Error::LengthMismatch`]; [`Error::File`] with [`FileError::BlockSize`] for no pair or too many.
     pub fn of<K: Pod, V: Pod>(keys: &[K], values: &[V]) -> Result<Self> {
         expect_same_len(keys.len(), values.len())?;
-        let pairs = u32::try_from(keys.len()).unwrap_or(u32::MAX);
-        if pairs == 0 || keys.len() > MAX_BLOCK_PAIRS {
+        let columns = [bytemuck::cast_slice(keys), bytemuck::cast_slice(values)];
+        Self::of_columns(keys.len(), &columns)
+    }
+
+    /// The block of so many pairs, which has these columns.
+    fn of_columns(len: usize, columns: &[&[u8]]) -> Result<Self> {
+        let pairs = u32::try_from(len).unwrap_or(u32::MAX);
+        if pairs == 0 || len > MAX_BLOCK_PAIRS {
             let (block, most) = (0, MAX_BLOCK_PAIRS as u32);
             return Err(FileError::BlockSize { block, pairs, most }.into());
         }
         let mut of_pairs = Hasher::new();
-        of_pairs.update(bytemuck::cast_slice(keys));
-        of_pairs.update(bytemuck::cast_slice(values));
+        for column in columns {
+            of_pairs.update(column);
+        }
         Ok(Self { pairs, of_pairs })
     }
 
@@ -161,6 +158,33 @@ impl Frame {
         // So that every byte is looked at once, and not twice.
         self.whole.combine(&block.of_pairs);
         self.pairs += u64::from(block.pairs);
+    }
+
+    /// Writes the block of so many pairs, which has these columns.
+    pub(super) fn write(
+        &mut self,
+        writer: &mut impl Write,
+        pairs: usize,
+        columns: &[&[u8]],
+    ) -> Result<()> {
+        let block = Block::of_columns(pairs, columns)?;
+        writer.write_all(&block.start()).map_err(FileError::from)?;
+        for column in columns {
+            writer.write_all(column).map_err(FileError::from)?;
+        }
+        self.add(&block);
+        Ok(())
+    }
+
+    /// Writes the end record, and flushes.
+    pub(super) fn finish(&self, writer: &mut impl Write) -> Result<()> {
+        writer.write_all(&self.end()).map_err(FileError::from)?;
+        Ok(writer.flush().map_err(FileError::from)?)
+    }
+
+    /// How many pairs the blocks have so far.
+    pub(super) fn pairs(&self) -> u64 {
+        self.pairs
     }
 
     /// The bytes after the last block.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gpumap_kernels::rows::{RowGetArgs, RowRemoveArgs};
 use gpumap_simt::kernel::Launcher;
 
+pub(crate) use stored::Held;
 pub(super) use stored::Loading;
 
 use super::claims::{Claims, Told, grid, queue_ranks};

@@ -27,7 +27,8 @@ pub use on_stream::RowsOnStream;
 pub(crate) use persist::expect_part;
 pub(crate) use table::{Slots, expect_at_most};
 
-pub(crate) use self::core::{Core, Shared};
+pub(crate) use self::core::{Core, Held, Shared};
+pub(crate) use self::persist::Filling;
 use crate::array::ArrayMut;
 use crate::device::Device;
 #[cfg(doc)]

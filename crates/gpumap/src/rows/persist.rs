@@ -1,11 +1,11 @@
-//! Saving row maps, and loading them. Keys keep their rows.
+//! Saving row maps, and loading them. Keys keep their rows. [`Filling`] is what loading any kind of key has in common.
 
 use std::io::{Read, Write};
 use std::path::Path;
 
 use bytemuck::Pod;
 
-use super::core::Loading;
+use super::core::{Core, Loading};
 use super::{RowMap, RowMapBuilder};
 use crate::device::Device;
 #[cfg(doc)]
@@ -128,6 +128,9 @@ pub(crate) fn expect_part(header: &Header, rank: usize, ranks: usize) -> Result<
     if !header.is_rows {
         return Err(FileError::NoRows);
     }
+    if header.has_strings {
+        return Err(FileError::Strings);
+    }
     let (of, all) = header.part.map_or((0, 1), |part| (part.rank, part.ranks));
     match (usize::from(of), usize::from(all)) == (rank, ranks) {
         true => Ok(()),
@@ -149,39 +152,80 @@ impl<K: Pod> RowMap<K> {
         most: Option<u64>,
         belongs: impl Fn(&K) -> bool,
     ) -> Result<()> {
-        let (keys, bound) = (reader.header().pairs, reader.header().capacity);
         let trusted = persist::trusted_pairs::<K, u32>().max(self.capacity() as u64);
-        // What so many keys of the file justify.
-        let expect_rows = |rows: u64, keys: u64| {
-            let most = (persist::SLOTS_PER_PAIR as u64)
-                .saturating_mul(keys)
-                .max(trusted);
-            match rows <= most {
-                true => Ok(()),
-                false => Err(FileError::RowBound { rows, most }),
-            }
-        };
-        let mut loading = Loading::new(&self.core)?;
-        let in_file = most.map(|most| keys.min(most));
-        if let Some(keys) = in_file {
-            expect_rows(bound, keys)?;
-            loading.reserve(bound)?;
-        }
-        let mut found = 0;
+        let mut filling = Filling::begin(&self.core, reader.header(), most, trusted)?;
         while let Some((keys, rows)) = reader.next_block()? {
-            found += keys.len() as u64;
-            for (key, &row) in keys.iter().zip(rows) {
-                if u64::from(row) < loading.next() || u64::from(row) >= bound || !belongs(key) {
-                    return Err(FileError::Row { row }.into());
-                }
-                if in_file.is_none() {
-                    expect_rows(u64::from(row) + 1, found)?;
-                }
-                loading.put(bytemuck::bytes_of(key), row)?;
+            if let Some((_, &row)) = keys.iter().zip(rows).find(|(key, _)| !belongs(key)) {
+                return Err(FileError::Row { row }.into());
             }
+            filling.add(bytemuck::cast_slice(keys), rows)?;
         }
-        expect_rows(bound, found)?;
-        loading.finish(bound)
+        filling.finish()
+    }
+}
+
+/// An empty map that gets the rows of a file, and no more memory than its keys justify.
+#[derive(Debug)]
+pub(crate) struct Filling<'c> {
+    loading: Loading<'c>,
+    key_bytes: usize,
+    /// What all rows are below, as the header says.
+    bound: u64,
+    /// Rows that there may be, however few keys there are.
+    trusted: u64,
+    /// Whether nothing but the keys so far says how many there may be.
+    is_stream: bool,
+    /// Keys so far.
+    found: u64,
+}
+
+impl<'c> Filling<'c> {
+    /// Begins with what a header says, of a file with at most so many pairs if its length is known.
+    pub fn begin(core: &'c Core, header: &Header, most: Option<u64>, trusted: u64) -> Result<Self> {
+        let mut filling = Self {
+            loading: Loading::new(core)?,
+            key_bytes: core.key_bytes,
+            bound: header.capacity,
+            trusted,
+            is_stream: most.is_none(),
+            found: 0,
+        };
+        if let Some(most) = most {
+            filling.expect_rows(filling.bound, header.pairs.min(most))?;
+            filling.loading.reserve(filling.bound)?;
+        }
+        Ok(filling)
+    }
+
+    /// An error if there are more rows than so many keys justify.
+    fn expect_rows(&self, rows: u64, keys: u64) -> Result<(), FileError> {
+        let most = (persist::SLOTS_PER_PAIR as u64).saturating_mul(keys);
+        let most = most.max(self.trusted);
+        match rows <= most {
+            true => Ok(()),
+            false => Err(FileError::RowBound { rows, most }),
+        }
+    }
+
+    /// Takes the keys of a block, and their rows.
+    pub fn add(&mut self, keys: &[u8], rows: &[u32]) -> Result<()> {
+        self.found += rows.len() as u64;
+        for (key, &row) in keys.chunks_exact(self.key_bytes).zip(rows) {
+            if u64::from(row) < self.loading.next() || u64::from(row) >= self.bound {
+                return Err(FileError::Row { row }.into());
+            }
+            if self.is_stream {
+                self.expect_rows(u64::from(row) + 1, self.found)?;
+            }
+            self.loading.put(key, row)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the map, when the file is known to be whole.
+    pub fn finish(self) -> Result<()> {
+        self.expect_rows(self.bound, self.found)?;
+        self.loading.finish(self.bound)
     }
 }
 

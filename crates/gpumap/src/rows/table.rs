@@ -107,6 +107,11 @@ impl Table {
         self.keys.stream().clone()
     }
 
+    /// What its array of keys has.
+    pub fn form(&self) -> KeyForm {
+        self.form
+    }
+
     /// How many rows there are slots for, of which tombstones have taken some.
     pub fn slot_rows(&self) -> usize {
         self.slots.rows()

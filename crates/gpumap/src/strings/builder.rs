@@ -19,7 +19,7 @@ use crate::map::random_seed;
 #[derive(Clone, Debug)]
 pub struct StringRowMapBuilder {
     device: Device,
-    capacity: usize,
+    pub(super) capacity: usize,
     bytes: usize,
     seed: Option<u64>,
 }

@@ -14,13 +14,16 @@ use super::column::StringColumn;
 use super::owned::Strings;
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
+use crate::input::Source;
 use crate::lock::Lock;
 use crate::map::Arrays;
+use crate::memory::host_vec;
 use crate::output::Sink;
 use crate::primitives::queue_exclusive_sum;
 use crate::rows::{self, KeyForm, Keys, Told, expect_at_most, grid};
-use crate::scratch::{ScratchRole, Workspace};
+use crate::scratch::{Scratch, ScratchRole, Workspace};
 use crate::stream::Stream;
+use crate::sync::RwLockWriteGuard;
 
 use std::ptr;
 
@@ -187,7 +190,8 @@ impl Core {
         inserted
     }
 
-    /// Has the strings of a batch that are owners copied to the arena, and their references changed.
+    /// Has the strings of a batch that are owners copied to the arena, and their references changed; all of them if it is not said
+    /// which ones are.
     fn own(
         scratch: &mut Workspace,
         arena: &mut Arena,
@@ -196,7 +200,7 @@ impl Core {
     ) -> Result<()> {
         let refs = (keys.at, keys.n);
         let offsets = scratch.reserve::<u64>(ScratchRole::Values, keys.n + 1)?;
-        // SAFETY: staged references, a bit for each, and offsets reserved just now; room of the arena for what these say.
+        // SAFETY: staged references, a bit for each or none at all, and offsets reserved just now; room of the arena for what these say.
         unsafe {
             let bytes = Self::lay_out(scratch, refs, owners, true, offsets)?;
             let to = arena.take(bytes)?;
@@ -372,6 +376,66 @@ impl Core {
         }
     }
 
+    /// Gives the strings of a map that is held out with their rows, in the order of these: at most so many at a time, and at most
+    /// so many bytes, or one string.
+    pub fn give(
+        &self,
+        held: &mut rows::Held<'_>,
+        (strings, bytes): (usize, usize),
+        give: &mut dyn FnMut(&Strings, &[u32]) -> Result<()>,
+    ) -> Result<()> {
+        let mut scratch = self.rows.scratch.take()?;
+        let step = strings.min(Self::GIVEN_REFS);
+        held.give(step, &mut |refs: Vec<[u64; 3]>, rows| {
+            let mut first = 0;
+            while first < refs.len() {
+                let (mut end, mut len) = (first, 0);
+                let mut offsets = host_vec(refs.len() - first + 1)?;
+                offsets.push(0);
+                for &[_, more, _] in &refs[first..] {
+                    let all = len + more;
+                    if end > first && all > bytes as u64 {
+                        break;
+                    }
+                    (end, len) = (end + 1, all);
+                    offsets.push(all as i64);
+                }
+                let fetched = Self::fetch_of(&mut scratch, &refs[first..end], offsets);
+                give(&scratch.or_wait(fetched)?, &rows[first..end])?;
+                first = end;
+            }
+            Ok(())
+        })
+    }
+
+    /// References that are on the host at a time, while strings are given out.
+    const GIVEN_REFS: usize = 1 << 19;
+
+    /// The strings of references that are on the host, and the offsets that they will have.
+    fn fetch_of(scratch: &mut Workspace, refs: &[[u64; 3]], offsets: Vec<i64>) -> Result<Strings> {
+        let len = offsets.last().map_or(0, |&len| len as usize);
+        let sources = [bytemuck::cast_slice(refs), bytemuck::cast_slice(&offsets)];
+        let sources = sources.map(Source::Host);
+        let mut bytes = scratch.output::<u8>(ScratchRole::FirstOutput, len)?;
+        let to = (bytes.as_mut_ptr(), false);
+        // SAFETY: references of rows that do not change, and an output for their bytes; it is waited for.
+        unsafe {
+            let places = scratch.stage_all(ScratchRole::Columns, &sources)?;
+            let refs = (places[0], refs.len());
+            Self::queue_copy(scratch, refs, ptr::null(), places[1].cast(), to)?;
+            Ok(Strings::of(offsets, scratch.fetch(bytes, len)?))
+        }
+    }
+
+    /// Begins to get the strings of a file: the map must be empty.
+    pub fn load(&self) -> Result<Loading<'_>> {
+        Ok(Loading {
+            core: self,
+            scratch: self.rows.scratch.take()?,
+            arena: self.arena.write(),
+        })
+    }
+
     /// Makes room for so many strings more, and for so many bytes of them.
     pub fn reserve(&self, more: usize, bytes: usize) -> Result<()> {
         let mut arena = self.arena.write();
@@ -397,6 +461,41 @@ impl Core {
         self.rows.clear()?;
         arena.clear();
         Ok(())
+    }
+}
+
+/// An empty map that gets strings of a file.
+#[derive(Debug)]
+pub(super) struct Loading<'c> {
+    core: &'c Core,
+    scratch: Scratch<'c>,
+    arena: RwLockWriteGuard<'c, Arena>,
+}
+
+impl Loading<'_> {
+    /// Takes strings, and returns the references that rows get.
+    pub fn put(&mut self, strings: &Strings) -> Result<Vec<[u64; 3]>> {
+        let refs = self.own(strings);
+        match refs.is_ok() {
+            true => self.arena.keep(),
+            false => self.arena.undo(Some(&self.scratch)),
+        }
+        refs
+    }
+
+    fn own(&mut self, strings: &Strings) -> Result<Vec<[u64; 3]>> {
+        let Self {
+            core,
+            scratch,
+            arena,
+        } = self;
+        let column = StringColumn::new(strings.offsets(), strings.bytes());
+        // SAFETY: what is queued has ended when this returns, or when the arena has given the room up; references were staged.
+        unsafe {
+            let keys = core.stage(scratch, &column)?;
+            Core::own(scratch, arena, keys, ptr::null())?;
+            scratch.read(keys.at.cast(), keys.n)
+        }
     }
 }
 

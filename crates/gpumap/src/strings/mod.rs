@@ -5,6 +5,7 @@ mod builder;
 mod column;
 mod core;
 mod owned;
+mod persist;
 
 use std::fmt;
 
@@ -34,9 +35,10 @@ use crate::rows::NO_ROW;
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`builder`](Self::builder) |
 /// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_new_into`](Self::insert_with_new_into) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into) |
-/// | Dump | [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`keys_with_rows`](Self::keys_with_rows), [`keys_with_rows_into`](Self::keys_with_rows_into), [`byte_len`](Self::byte_len) |
+/// | Dump | [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`keys_with_rows`](Self::keys_with_rows), [`keys_with_rows_into`](Self::keys_with_rows_into), [`for_each_chunk`](Self::for_each_chunk), [`byte_len`](Self::byte_len) |
 /// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
 /// | Make rows dense | [`compact`](Self::compact), [`compact_into`](Self::compact_into) |
+/// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`row_bound`](Self::row_bound), [`capacity`](Self::capacity), [`byte_capacity`](Self::byte_capacity), [`reserve`](Self::reserve), [`trim`](Self::trim), [`device`](Self::device) |
 ///
 /// All verbs take batches ([`StringInput`]): slices of strings of the host, or columns of offsets and bytes on the host or on the
@@ -283,6 +285,36 @@ impl StringRowMap {
     ) -> Result<(usize, usize)> {
         let rows = Some(rows.sink());
         self.core.keys_into(offsets.sink(), bytes.sink(), rows)
+    }
+
+    /// Hands all strings with their rows to `take`, in the order of rows, until that fails: in chunks of at most `strings`, and of at
+    /// most 16 MiB or one string. Calls that change the map wait meanwhile: so it has the strings of one moment, and `take` must
+    /// not change the map. Takes memory of the host for one chunk.
+    ///
+    /// ```
+    /// use gpumap::{Device, StringRowMap};
+    /// let map = StringRowMap::new(&Device::cpu())?;
+    /// map.insert(&["to", "be", "or"])?;
+    /// map.remove(&["be"])?;
+    /// let mut told = vec![];
+    /// map.for_each_chunk(2, |strings, rows| {
+    ///     told.extend(strings.to_vecs().into_iter().zip(rows.to_vec()));
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(told, [(b"to".to_vec(), 0), (b"or".to_vec(), 2)]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`keys`](Self::keys), and those of `take`.
+    pub fn for_each_chunk(
+        &self,
+        strings: usize,
+        mut take: impl FnMut(&Strings, &[u32]) -> Result<()>,
+    ) -> Result<()> {
+        let mut held = self.core.rows.hold()?;
+        let most = (strings, persist::CHUNK_BYTES);
+        self.core.give(&mut held, most, &mut take)
     }
 
     /// How many bytes all strings have. The device adds their lengths up.

@@ -26,7 +26,7 @@ pub struct Strings {
 
 impl Strings {
     /// Strings that lie so.
-    pub(super) fn of(offsets: Vec<i64>, bytes: Vec<u8>) -> Self {
+    pub(crate) fn of(offsets: Vec<i64>, bytes: Vec<u8>) -> Self {
         debug_assert_eq!(offsets.last(), Some(&(bytes.len() as i64)));
         Self { offsets, bytes }
     }

@@ -52,6 +52,26 @@ fn string_rows() {
         let build = |on: &Target| thinned(on, 100);
         try_every_call(on, "string rows: get", build, |map| map.get(&more));
         try_every_call(on, "string rows: keys", build, |map| map.keys_with_rows());
+        try_every_call(on, "string rows: for_each_chunk", build, |map| {
+            let mut told = Vec::new();
+            map.for_each_chunk(9, |strings, rows| {
+                told.push((strings.clone(), rows.to_vec()));
+                Ok(())
+            })?;
+            Ok(told)
+        });
+        try_every_call(on, "string rows: save_to", build, |map| {
+            let mut bytes = Vec::new();
+            map.save_to(&mut bytes)?;
+            Ok(bytes)
+        });
+        let mut bytes = Vec::new();
+        build(on)
+            .and_then(|map| map.save_to(&mut bytes))
+            .expect("a file");
+        try_every_call_of_making(on, "string rows: load_from", |on| {
+            StringRowMap::load_from(on.device(), &bytes[..])
+        });
         let clear = StringRowMap::clear;
         try_every_call_but(on, "string rows: clear", Exception::Heals, build, clear);
         try_every_call_of_making(on, "string rows: build", |on| filled(on, 1_000));

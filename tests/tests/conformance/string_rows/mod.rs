@@ -2,6 +2,7 @@
 
 mod beside;
 mod collisions;
+mod files;
 mod offsets;
 mod room;
 mod verbs;

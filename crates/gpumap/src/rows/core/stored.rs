@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::ptr;
 
+use super::super::Keys;
 use super::super::table::Table;
-use super::super::{KeyForm, Keys};
 use super::Core;
 use crate::error::Result;
 use crate::file::FileError;
@@ -195,7 +195,7 @@ impl<'c> Loading<'c> {
         for first in (0..rows).step_by(STEP) {
             let n = STEP.min(rows - first);
             let at = self.table.keys().wrapping_add(first * self.core.key_bytes);
-            let keys = Keys::at(at, n, KeyForm::Data(self.core.key_bytes))?;
+            let keys = Keys::at(at, n, self.table.form())?;
             let found = scratch.reserve::<u32>(ScratchRole::FirstOutput, n)?;
             self.core
                 .launch_get(scratch.stream(), &self.table, keys, found, ptr::null_mut())?;
