@@ -32,6 +32,7 @@ mod set;
 mod size;
 mod small;
 mod sort;
+mod strings;
 mod verify;
 mod wide;
 
@@ -109,6 +110,7 @@ fn run(suite: Suite, options: &Options, bench: &mut Bench) -> Result<()> {
             dump::run::<u32, u32>(bench)
         }
         Suite::Rows => rows::run(bench),
+        Suite::Strings => strings::run(bench),
         Suite::Groups => groups::run(bench),
         Suite::Joins => joins::run(bench),
         Suite::Wide => wide::run(bench),

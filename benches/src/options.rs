@@ -26,6 +26,8 @@ pub enum Suite {
     RetrieveAll,
     /// Row maps and unique keys of 8, 16 and 32 bytes.
     Rows,
+    /// Row maps of strings of 8, 60 and 1,000 bytes.
+    Strings,
     /// Aggregates by key.
     Groups,
     /// Joins to pairs of row numbers.

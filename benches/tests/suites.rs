@@ -95,6 +95,15 @@ fn rows_of_keys() {
 }
 
 #[test]
+fn rows_of_strings() {
+    run(
+        "strings",
+        "0.5",
+        &[("words", 12), ("URLs", 12), ("texts", 12), ("get, miss", 9)],
+    );
+}
+
+#[test]
 fn sorts() {
     run("sort", "0.5", &[("sort", 4), ("greatest", 2)]);
 }

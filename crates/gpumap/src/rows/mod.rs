@@ -22,8 +22,8 @@ pub use gpumap_kernels::rows::{NO_ROW, RowRef};
 pub use graph::{RowGraph, RowRecording};
 pub(crate) use growing::Growing;
 pub(crate) use keys::{KeyForm, Keys, key_bytes};
-pub(crate) use on_stream::RowMemory;
 pub use on_stream::RowsOnStream;
+pub(crate) use on_stream::{RowMemory, or_none};
 pub(crate) use persist::expect_part;
 pub(crate) use table::{Slots, expect_at_most};
 

@@ -9,7 +9,7 @@ use gpumap_kernels::count::Counters;
 
 use super::core::Core;
 use super::table::Table;
-use super::{KeyForm, Keys, NO_ROW, RowMap};
+use super::{Keys, NO_ROW, RowMap};
 use crate::array::ArrayMut;
 use crate::buffer::BufferViewMut;
 use crate::device::Device;
@@ -104,12 +104,7 @@ impl<K: Pod> RowsOnStream<'_, K> {
     /// # Errors
     /// As for [`RowMap::get`]; [`Error::WrongDevice`] also for the stream.
     pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<Vec<Option<u32>>>> {
-        /// [`Make`] of rows, or none.
-        fn rows(len: usize, collect: Collector<'_>) -> Result<Vec<Option<u32>>> {
-            let there = |row| (row != NO_ROW).then_some(row);
-            host_collect(op::values(len, collect)?.into_iter().map(there))
-        }
-        self.rows_of(Kind::Get, keys, rows)
+        self.rows_of(Kind::Get, keys, or_none)
     }
 
     /// [`RowMap::get_into`] on the stream.
@@ -179,6 +174,12 @@ impl<K: Pod> RowsOnStream<'_, K> {
         let rows = Some(ArrayMut::from(rows.sink()));
         self.queue.counted(batch, [rows, None], answer)
     }
+}
+
+/// [`Make`] of rows, or none.
+pub(crate) fn or_none(len: usize, collect: Collector<'_>) -> Result<Vec<Option<u32>>> {
+    let there = |row| (row != NO_ROW).then_some(row);
+    host_collect(op::values(len, collect)?.into_iter().map(there))
 }
 
 fn batch<K: Pod>(kind: Kind, keys: &(impl Input<K> + ?Sized)) -> Batch<'_> {
@@ -266,7 +267,7 @@ impl MapMemory for RowMemory<'_> {
         _: Counters,
         _: *mut u32,
     ) -> Result<()> {
-        let keys = Keys::at(command.keys, command.len, KeyForm::Data(self.map.key_bytes))?;
+        let keys = Keys::at(command.keys, command.len, self.table.form())?;
         let rows = command.out_values.cast();
         self.map
             .launch_get(&on, &self.table, keys, rows, ptr::null_mut())

@@ -7,6 +7,7 @@ use crate::array::Array;
 use crate::error::Result;
 use crate::input::{Input, Source};
 use crate::scratch::Workspace;
+use crate::stream::Stream;
 
 mod sealed {
     /// Has 4 or 8 bytes, signed.
@@ -111,6 +112,19 @@ impl<'a> StringColumn<'a> {
             Source::Device(_) => 0,
         };
         on_host(&self.offsets).saturating_add(on_host(&self.used_bytes().1))
+    }
+
+    /// Lets the streams of its parts on the device wait for another one.
+    pub(super) fn let_wait(&self, other: &Stream) -> Result<()> {
+        for part in [&self.offsets, &self.bytes] {
+            match part {
+                Source::Device(view) if !view.stream().is_same_as(other) => {
+                    view.stream().wait_stream(other)?;
+                }
+                _ => (),
+            }
+        }
+        Ok(())
     }
 
     /// Where a string begins and ends.

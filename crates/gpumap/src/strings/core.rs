@@ -12,6 +12,7 @@ use gpumap_kernels::rows::{
 use super::arena::Arena;
 use super::column::StringColumn;
 use super::owned::Strings;
+use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
 use crate::input::Source;
@@ -81,8 +82,71 @@ impl Core {
         unsafe { STRING_REFS.launch(scratch.stream(), grid(n), args) }?;
         match scratch.read_counters()?[0] as usize {
             0 => Keys::at(refs.cast(), n, KeyForm::Strings),
-            wrong => Err(wrong_string(column, n - wrong)),
+            wrong => Err(wrong_string(column, column.bytes.len(), n - wrong)),
         }
+    }
+
+    /// Queues making the references of strings on a stream, for a lookup there. What lies on the host is copied, which is waited for.
+    ///
+    /// # Safety
+    /// Until what is queued has ended, nothing frees or writes to the column where it is on the device.
+    pub unsafe fn queue_refs(
+        &self,
+        stream: &Stream,
+        column: &StringColumn<'_>,
+    ) -> Result<QueuedRefs> {
+        let n = column.len();
+        expect_at_most(n, MOST_KEYS, StringRef::BYTES)?;
+        self.rows.device.expect_same(stream.device())?;
+        let offsets = match column.offsets {
+            Source::Host(offsets) => Buffer::from_slice(stream, offsets)?,
+            Source::Device(view) => {
+                stream.wait_stream(view.stream())?;
+                let mut copy = Buffer::unwritten(stream, view.len())?;
+                // SAFETY: as many bytes, and the caller's promise.
+                unsafe { stream.copy(copy.as_mut_ptr(), view.as_ptr(), view.len()) }?;
+                copy
+            }
+        };
+        let (from, bytes) = column.used_bytes();
+        let (at, copy) = match bytes {
+            Source::Host([]) => (ptr::dangling(), None),
+            Source::Host(bytes) => {
+                let copy = Buffer::from_slice(stream, bytes)?;
+                (copy.as_ptr(), Some(copy))
+            }
+            Source::Device(view) => {
+                stream.wait_stream(view.stream())?;
+                (view.as_ptr(), None)
+            }
+        };
+        let mut refs = Buffer::<[u64; 3]>::unwritten(stream, n)?;
+        let mut wrong = Buffer::<u64>::zeroed(stream, 1)?;
+        let args = StringRefsArgs {
+            offsets: offsets.as_ptr(),
+            bytes: at.wrapping_sub(from),
+            from: from as u64,
+            len: (from + bytes.len()) as u64,
+            n: n as u64,
+            seed: self.seed,
+            refs: refs.as_mut_ptr().cast(),
+            wrong: wrong.as_mut_ptr(),
+            are_wide: u32::from(column.are_wide),
+        };
+        if n > 0 {
+            // SAFETY: copied and allocated just now, and the caller's promise.
+            unsafe { STRING_REFS.launch(stream, grid(n), args) }?;
+        }
+        Ok(QueuedRefs {
+            refs,
+            bytes: copy,
+            checked: Checked {
+                offsets,
+                are_wide: column.are_wide,
+                wrong,
+                len: column.bytes.len(),
+            },
+        })
     }
 
     /// Writes where each of `n` strings begins if they lie one behind the other, and where the last one ends. Returns that.
@@ -499,9 +563,45 @@ impl Loading<'_> {
     }
 }
 
-/// What is wrong with a string of a column.
-fn wrong_string(column: &StringColumn<'_>, at: usize) -> Error {
-    let len = column.bytes.len();
+/// References of strings, which what is queued on a stream makes.
+#[derive(Debug)]
+pub(super) struct QueuedRefs {
+    pub refs: Buffer<[u64; 3]>,
+    /// The bytes that they lead to, if they were on the host.
+    pub bytes: Option<Buffer<u8>>,
+    pub checked: Checked,
+}
+
+/// What the device finds out about the offsets of strings.
+#[derive(Debug)]
+pub(super) struct Checked {
+    /// A copy of them.
+    offsets: Buffer<u8>,
+    are_wide: bool,
+    /// How many strings there are from the first wrong one on.
+    wrong: Buffer<u64>,
+    /// Bytes of the column.
+    len: usize,
+}
+
+impl Checked {
+    /// Waits, and says what is wrong with a string, if something is.
+    pub fn check(&self) -> Result<()> {
+        let wrong = self.wrong.to_vec()?.into_iter().sum::<u64>() as usize;
+        if wrong == 0 {
+            return Ok(());
+        }
+        let column = StringColumn {
+            offsets: Source::Device(self.offsets.as_view()),
+            are_wide: self.are_wide,
+            bytes: Source::Host(&[]),
+        };
+        Err(wrong_string(&column, self.len, column.len() - wrong))
+    }
+}
+
+/// What is wrong with a string of a column, which has so many bytes.
+fn wrong_string(column: &StringColumn<'_>, len: usize, at: usize) -> Error {
     let range = |i| {
         let offsets = column.offsets_at(i)?;
         Ok(offsets.map(|offset| usize::try_from(offset).unwrap_or(usize::MAX)))

@@ -1,6 +1,7 @@
 //! Row maps of strings.
 
-use gpumap::{Result, StringRowMap};
+use gpumap::strings::{StringColumn, Strings};
+use gpumap::{Buffer, Result, Stream, StringRowMap};
 use gpumap_tests::faults::{
     Exception, try_every_call, try_every_call_but, try_every_call_of_making,
 };
@@ -71,6 +72,15 @@ fn string_rows() {
             .expect("a file");
         try_every_call_of_making(on, "string rows: load_from", |on| {
             StringRowMap::load_from(on.device(), &bytes[..])
+        });
+        try_every_call(on, "string rows: a stream", build, |map| {
+            let stream = Stream::new(map.device())?;
+            let asked = Strings::from_iter(&more);
+            let offsets = Buffer::from_slice(&Stream::new(map.device())?, asked.offsets())?;
+            let column = StringColumn::new(&offsets, asked.bytes());
+            let mut rows = Buffer::<u32>::zeroed(&stream, more.len())?;
+            map.on(&stream).get_into(&column, &mut rows)?.wait()?;
+            Ok((rows.to_vec()?, map.on(&stream).get(&more)?.wait()?))
         });
         let clear = StringRowMap::clear;
         try_every_call_but(on, "string rows: clear", Exception::Heals, build, clear);

@@ -5,6 +5,7 @@ mod collisions;
 mod files;
 mod offsets;
 mod room;
+mod streams;
 mod verbs;
 
 use std::collections::HashMap;

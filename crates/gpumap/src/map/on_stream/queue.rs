@@ -55,15 +55,40 @@ impl<'m> Queue<'m> {
         outputs: Arrays<'_>,
         answer: fn(usize) -> A,
     ) -> Result<Pending<A>> {
+        self.counted_if(batch, outputs, || Ok(()), answer)
+    }
+
+    /// The same, if `check` agrees when the call has ended.
+    pub fn counted_if<A: 'static>(
+        &self,
+        batch: Batch<'_>,
+        outputs: Arrays<'_>,
+        check: impl Fn() -> Result<()> + Send + Sync + 'static,
+        answer: fn(usize) -> A,
+    ) -> Result<Pending<A>> {
         let call = self.submit(batch, outputs)?;
-        Ok(self.pending(call, move |counts| Ok(answer(only(counts)))))
+        Ok(self.pending(call, move |counts| {
+            check()?;
+            Ok(answer(only(counts)))
+        }))
     }
 
     /// The same, and makes its answer of what it returns for each key. Values have so many bytes.
     pub fn answered<A: 'static>(
         &self,
         batch: Batch<'_>,
+        wanted: (Wanted, usize),
+        make: Make<A>,
+    ) -> Result<Pending<A>> {
+        self.answered_if(batch, wanted, || Ok(()), make)
+    }
+
+    /// The same, if `check` agrees when the call has ended.
+    pub fn answered_if<A: 'static>(
+        &self,
+        batch: Batch<'_>,
         (wanted, value): (Wanted, usize),
+        check: impl Fn() -> Result<()> + Send + Sync + 'static,
         make: Make<A>,
     ) -> Result<Pending<A>> {
         let len = batch.keys.len();
@@ -80,12 +105,24 @@ impl<'m> Queue<'m> {
         ];
         let call = self.submit(batch, arrays)?;
         Ok(self.pending(call, move |_| {
+            check()?;
             let (values, found) = (values.to_vec()?, found.to_vec()?);
             make(len, &mut |collect| {
                 collect.fill(&values, &found, len);
                 Ok(())
             })
         }))
+    }
+
+    /// Runs what waits for the stream.
+    pub fn waited<A: Clone + Send + Sync + 'static>(
+        &self,
+        run: impl FnOnce() -> Result<A>,
+    ) -> Result<Pending<A>> {
+        self.receiver.device().expect_same(self.stream.device())?;
+        self.stream.synchronize()?;
+        let answer = run()?;
+        Ok(Pending::ready(Vec::new(), move |_| Ok(answer.clone())))
     }
 
     /// Queues an operation; what it is done with has been checked. The streams of device arrays wait for it.

@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::primitives::Predicate;
 use crate::stream::launches_started;
+use crate::strings::{StringColumn, Strings};
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{ArenaMap, Call, ChainedMap, Fault, Faults, Graph, OnStream, RowMap, WideMap};
+use crate::{
+    ArenaMap, Call, ChainedMap, Fault, Faults, Graph, OnStream, RowMap, StringRowMap, WideMap,
+};
 
 type Large = [u64; 3];
 
@@ -281,6 +284,64 @@ fn lookups_of_rows_hold_back_every_change() {
     });
 }
 
+/// Strings by numbers, as offsets and bytes.
+fn strings(first: u64) -> Strings {
+    let string = |key: u64| format!("string number {key}");
+    keys(first).into_iter().map(string).collect()
+}
+
+#[test]
+fn lookups_of_strings_hold_back_every_change() {
+    const DEEDS: &[Deed<StringRowMap>] = &[
+        ("drop", drop),
+        ("clear", |map| {
+            map.clear().unwrap();
+            // Over the bytes of the strings that were there.
+            map.insert(&strings(300)).unwrap();
+        }),
+        ("reserve", |map| map.reserve(40 * N, 400 * N).unwrap()),
+        ("remove", |map| {
+            assert_eq!(map.remove(&strings(5)).unwrap(), N);
+        }),
+        ("compact", |map| {
+            assert_eq!(map.compact().unwrap().len(), N + 1);
+        }),
+        ("grow", |map| {
+            let strings: Strings = many().map(|i| i.to_string()).collect();
+            map.insert(&strings).unwrap();
+        }),
+    ];
+    in_many_orders(|device| {
+        for &(name, deed) in DEEDS {
+            let [stream, one, other] = streams(device);
+            let map = StringRowMap::new(device).unwrap();
+            map.insert(&strings(300)).unwrap();
+            map.insert(&strings(5)).unwrap();
+            map.remove(&strings(300).to_vecs()[1..]).unwrap();
+            let asked = strings(5);
+            let mut offsets = Arriving::new(&one, asked.offsets());
+            let mut bytes = Arriving::new(&other, asked.bytes());
+            let mut found = output::<u32>(&one, N);
+            let column = StringColumn::new(&offsets.buffer, &bytes.buffer);
+            let on = map.on(&stream);
+            drop(on.get_into(&column, &mut found).unwrap());
+            let told = on.get(&column).unwrap();
+            offsets.buffer.fill_bytes(JUNK).unwrap();
+            bytes.buffer.fill_bytes(JUNK).unwrap();
+            deed(map);
+            let expected = N as u32..2 * N as u32;
+            assert!(
+                found.to_vec().unwrap().into_iter().eq(expected.clone()),
+                "{name}"
+            );
+            assert!(
+                told.wait().unwrap().into_iter().eq(expected.map(Some)),
+                "{name}"
+            );
+        }
+    });
+}
+
 #[test]
 fn what_waits_comes_behind_its_stream() {
     in_many_orders(|device| {
@@ -330,6 +391,21 @@ fn what_waits_comes_behind_its_stream() {
         assert_eq!(all_keys.to_vec().unwrap()[..2], first);
         assert_eq!(all_rows.to_vec().unwrap()[..2], [0, N as u32]);
         assert_eq!(on.remove(&wide_keys(500)).unwrap().wait().unwrap(), N);
+
+        let map = StringRowMap::new(device).unwrap();
+        let (on, asked) = (map.on(&stream), strings(500));
+        let offsets = Arriving::new(&one, asked.offsets());
+        let bytes = Arriving::new(&other, asked.bytes());
+        let column = StringColumn::new(&offsets.buffer, &bytes.buffer);
+        let before = on.get(&column).unwrap();
+        let mut given = output::<u32>(&other, N);
+        let new = on.insert_into(&column, &mut given).unwrap();
+        assert_eq!((new.is_done(), new.wait().unwrap()), (true, N));
+        assert!(given.to_vec().unwrap().into_iter().eq(0..N as u32));
+        assert_eq!(before.wait().unwrap(), [None; N]);
+        let given = on.insert(&asked).unwrap().wait().unwrap();
+        assert!(given.into_iter().eq(0..N as u32));
+        assert_eq!(on.remove(&column).unwrap().wait().unwrap(), N);
     });
 }
 
