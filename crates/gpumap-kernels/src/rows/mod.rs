@@ -15,7 +15,7 @@
 //! | `upkeep` | slots made anew from rows, claims taken back, bits and rows counted |
 //! | `aggregate` | sums and other aggregates of columns by row |
 //! | `join` | pairs of places with equal keys |
-//! | `row_ref` | a map as an argument of a user's kernels |
+//! | `row_ref`, `wide_ref` | a map as an argument of a user's kernels, without values and with them |
 //! | `shards` | keys and answers of maps over several devices |
 //!
 //! A slot has 8 bytes: 32 bits of the key's hash and 32 of its row. The key itself lies in an array, at its row, and is
@@ -65,6 +65,7 @@ mod upkeep;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod values;
 mod view;
+mod wide_ref;
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use aggregate::{
@@ -97,6 +98,7 @@ pub use upkeep::{RowCountBitsArgs, RowRebuildArgs, RowReleaseArgs, RowTellArgs};
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use values::{NEW_ROWS, OTHER_ROWS, RowGatherArgs, RowUpdateArgs};
 pub use view::{BUCKET_BYTES, BUCKET_SLOTS, Found, RowView};
+pub use wide_ref::{WideRef, WideValue};
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use aggregate::{ROW_AGGREGATE, ROW_CLEAR, ROW_FINISH, ROW_FOLD};

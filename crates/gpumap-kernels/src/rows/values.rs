@@ -1,10 +1,11 @@
 //! Values of 4 or 8 bytes by row: stored, merged, looked up.
 
-use gpumap_simt::atomic::part::{self, Part, Update};
-use gpumap_simt::atomic::{self, Relaxed, Word};
-use gpumap_simt::{U64x2, kernel, kernel_args, mem, thread};
+use gpumap_simt::atomic::part::{self, Update};
+use gpumap_simt::atomic::{self, Relaxed};
+use gpumap_simt::{kernel, kernel_args, mem, thread};
 
 use super::slot::NO_ROW;
+use super::wide_ref::{WideValue, word_of};
 
 /// Of an update: it is of rows that are new.
 pub const NEW_ROWS: u32 = 1 << 1;
@@ -61,7 +62,7 @@ kernel_args! {
 }
 
 /// A value, as its bits.
-trait Bits: Part + Word + mem::Vector {
+trait Bits: WideValue + mem::Vector {
     /// The low bits of a word.
     fn of(bits: u64) -> Self;
 }
@@ -78,17 +79,6 @@ impl Bits for u64 {
     fn of(bits: u64) -> Self {
         bits
     }
-}
-
-/// The word of a table that has the value of a row, and at which byte.
-#[inline(always)]
-fn word_of<V>(table: *mut u8, row: u32) -> (*mut U64x2, u32) {
-    const WORD: usize = size_of::<U64x2>();
-    let at = row as usize * size_of::<V>();
-    (
-        table.cast::<U64x2>().wrapping_add(at / WORD),
-        (at % WORD) as u32,
-    )
 }
 
 /// Serves the key of this thread, if there is one, and natively those of all threads of the block. `serve` is told each

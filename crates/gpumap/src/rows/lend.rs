@@ -93,10 +93,15 @@ impl Core {
         launch: impl FnOnce(RowRef<K>) -> Result<()>,
     ) -> Result<()> {
         self.device.expect_same(stream.device())?;
-        let table = self.shared()?;
-        let map = RowRef::new(table.view(), self.rows() as u64);
         // Kernels that only read leave the map as it is, wherever they end.
-        let [launched, waited] = launch_and_wait(stream, || (), || launch(map));
+        let [launched, waited] =
+            self.with_ref(|map| launch_and_wait(stream, || (), || launch(map)))?;
         launched.and(waited)
+    }
+
+    /// Calls `work` with what kernels look keys up in, which stays as it is until that returns.
+    pub(crate) fn with_ref<K: Copy, T>(&self, work: impl FnOnce(RowRef<K>) -> T) -> Result<T> {
+        let table = self.shared()?;
+        Ok(work(RowRef::new(table.view(), self.rows() as u64)))
     }
 }

@@ -18,7 +18,7 @@ use bytemuck::Pod;
 
 pub use builder::RowMapBuilder;
 pub(crate) use claims::{Claims, Told, grid};
-pub use gpumap_kernels::rows::{NO_ROW, RowRef};
+pub use gpumap_kernels::rows::{NO_ROW, RowRef, WideRef, WideValue};
 pub use graph::{RowGraph, RowRecording};
 pub(crate) use growing::Growing;
 pub(crate) use keys::{KeyForm, Keys, key_bytes};

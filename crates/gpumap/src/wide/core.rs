@@ -23,13 +23,14 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
 use crate::input::Source;
+use crate::lending::launch_and_wait;
 use crate::lock::Lock;
 use crate::map::{Batch, Chunk, Command, Kind, MapMemory, MapState, Outputs, Pair};
 use crate::memory::{host_collect, host_push, host_zeroed, retain_at};
 use crate::output::Output;
 use crate::persist::chunk_pairs;
 use crate::poison;
-use crate::rows::{self, Growing, KeyForm, Keys, RowMemory, Told, grid};
+use crate::rows::{self, Growing, KeyForm, Keys, RowMemory, Told, WideRef, grid};
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
 use crate::stream::{LaunchOn, Stream};
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
@@ -621,6 +622,28 @@ impl Core {
         // SAFETY: rows that there are, and outputs for each key.
         unsafe { values.queue_gather(scratch.stream(), (rows, n), answers, batch.default) }?;
         scratch.wait()
+    }
+
+    /// Lends the map to kernels that `launch` launches on a stream, and waits until they have ended. They may change values, so
+    /// nothing else runs.
+    pub fn lend<K: Copy, B>(
+        &self,
+        stream: &Stream,
+        launch: impl FnOnce(WideRef<K, B>) -> Result<()>,
+    ) -> Result<()> {
+        self.device().expect_same(stream.device())?;
+        let values = self.alone()?;
+        let set_poisoned = || self.poisoned.store(true, Ordering::Release);
+        let [launched, waited] = self.rows.with_ref(|keys| {
+            let map = WideRef::new(keys, values.at());
+            launch_and_wait(stream, set_poisoned, || launch(map))
+        })?;
+        // Such a kernel may have ended anywhere.
+        let is_unknown = matches!(launched, Err(Error::Kernel(_) | Error::Driver { .. }));
+        if is_unknown || waited.is_err() {
+            set_poisoned();
+        }
+        launched.and(waited)
     }
 
     /// Keys, rows and values, for lookups on streams.

@@ -2,6 +2,7 @@
 
 mod builder;
 mod core;
+mod lend;
 mod on_stream;
 mod persist;
 
@@ -38,6 +39,7 @@ use crate::output::Output;
 /// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load) |
 /// | Streams, graphs | [`on`](Self::on), [`graph`](Self::graph) |
+/// | Kernels of your own | [`launch_with`](Self::launch_with) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`trim`](Self::trim), [`device`](Self::device) |
 ///
 /// All verbs take batches: slices, vectors or arrays of the host, which are copied to the device, or

@@ -8,3 +8,4 @@ mod room;
 mod rows;
 mod support;
 mod verbs;
+mod wide;
