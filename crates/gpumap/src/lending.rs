@@ -43,7 +43,7 @@ impl<P: Fn()> Drop for Wait<'_, P> {
     fn drop(&mut self) {
         (self.panicked)();
         // There is nobody to tell.
-        let _ = self.stream.synchronize();
+        let _ = wait(self.stream);
     }
 }
 
@@ -53,10 +53,17 @@ pub(crate) fn launch_and_wait(
     panicked: impl Fn(),
     launch: impl FnOnce() -> Result<()>,
 ) -> [Result<()>; 2] {
-    let wait = Wait { stream, panicked };
+    let guard = Wait { stream, panicked };
     let launched = launch();
-    std::mem::forget(wait);
-    [launched, stream.synchronize()]
+    std::mem::forget(guard);
+    [launched, wait(stream)]
+}
+
+/// Waits until kernels of the caller have ended, also if the driver refuses the wait. A stream that is captured now, by the launch
+/// or beside it, is not waited for: this thread may be the one that has to end the capture.
+fn wait(stream: &Stream) -> Result<()> {
+    stream.expect_not_captured()?;
+    stream.finish()
 }
 
 impl Ended {

@@ -18,7 +18,7 @@ impl Stream {
     /// queue, and that live until then.
     pub(crate) unsafe fn fill(&self, dst: *mut u8, value: u8, bytes: usize) -> Result<()> {
         if bytes == 0 {
-            return Ok(());
+            return self.expect_not_captured();
         }
         self.device().admit(Call::Fill)?;
         match (&self.inner.queue, self.device().kind()) {
@@ -46,7 +46,7 @@ impl Stream {
     /// to or frees until the queue has passed this point.
     pub(crate) unsafe fn upload(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
         if bytes == 0 {
-            return Ok(());
+            return self.expect_not_captured();
         }
         self.device().admit(Call::Upload)?;
         match (&self.inner.queue, self.device().kind()) {
@@ -69,7 +69,7 @@ impl Stream {
     /// passed this point.
     pub(crate) unsafe fn download(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
         if bytes == 0 {
-            return Ok(());
+            return self.expect_not_captured();
         }
         self.device().admit(Call::Download)?;
         match (&self.inner.queue, self.device().kind()) {
@@ -91,7 +91,7 @@ impl Stream {
     /// do not overlap.
     pub(crate) unsafe fn copy(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
         if bytes == 0 {
-            return Ok(());
+            return self.expect_not_captured();
         }
         self.device().admit(Call::Copy)?;
         match (&self.inner.queue, self.device().kind()) {

@@ -134,6 +134,8 @@ impl<'m> Queue<'m> {
             return Ok(Call::Done(0));
         }
         self.receiver.device().expect_same(self.stream.device())?;
+        // Else what fails before anything is queued would wait for the end of a capture, which this thread may have to end.
+        self.stream.expect_not_captured()?;
         let is_for_host = outputs.iter().flatten().any(ArrayMut::is_on_host);
         let queued = match self.receiver.receiver().queues(batch.kind) && !is_for_host {
             true => {
@@ -231,6 +233,7 @@ impl<'m> Queue<'m> {
     ) -> Result<Pending<usize>> {
         let receiver = self.receiver;
         receiver.device().expect_same(self.stream.device())?;
+        self.stream.expect_not_captured()?;
         self.stream.wait_stream(keys.stream())?;
         self.stream.wait_stream(values.stream())?;
         let to = [keys.as_mut_ptr(), values.as_mut_ptr()];

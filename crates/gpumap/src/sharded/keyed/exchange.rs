@@ -141,8 +141,8 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
         let (kind, len, told) = (batch.kind, batch.keys.len(), told(&outputs));
         let stream = &self.stream;
         let mut buffers = self.buffers.lock();
-        let mut scratch = part.scratch().take();
         let mut values = BatchValues::None;
+        let mut scratch = part.scratch().take();
         // Before the scratch memory goes back, the buffers, and copies of a value.
         let _waits = Waits(stream);
 

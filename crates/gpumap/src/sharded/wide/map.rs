@@ -174,8 +174,8 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
-    /// While a closure keeps it from changing ([`WideMap::for_each_chunk`]), call none of another rank: a call that changes pairs holds
-    /// all of them until the ranks agree.
+    /// While a closure keeps it from changing ([`WideMap::for_each_chunk`]), call none of another rank, nor the map over the group: a
+    /// call that changes pairs holds all of them until the ranks agree.
     ///
     /// # Errors
     /// [`GroupError::NoSuchRank`].
