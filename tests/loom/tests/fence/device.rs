@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use loom::sync::Condvar;
 use loom::thread;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Nothing but a name.
 #[derive(Clone, Debug)]
@@ -48,6 +48,11 @@ impl Stream {
     pub fn synchronize(&self) -> Result<()> {
         let last = self.last.lock().unwrap().clone();
         wait_for(last)
+    }
+
+    /// No wait is refused here.
+    pub fn finish_after(&self, _: &Error) {
+        let _ = self.synchronize();
     }
 
     pub fn wait_event(&self, _: &Event) -> Result<()> {
@@ -98,6 +103,11 @@ impl Event {
     pub fn synchronize(&self) -> Result<()> {
         let completion = self.0.lock().unwrap().clone();
         wait_for(completion)
+    }
+
+    /// No wait is refused here.
+    pub fn finish(&self) -> Result<()> {
+        self.synchronize()
     }
 
     pub fn has_ended(&self) -> bool {

@@ -345,7 +345,8 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     }
 
     /// Hands all pairs to `take` in chunks of at most `pairs`, in the order of [`retrieve_all`](Self::retrieve_all), until that fails. All
-    /// other calls wait meanwhile, so the map has the pairs of one moment: `take` must not call it.
+    /// other calls wait meanwhile, so the map has the pairs of one moment: `take` must not call it, nor
+    /// anything that waits for a call of it.
     ///
     /// ```
     /// use gpumap::ShardedWideMap;
