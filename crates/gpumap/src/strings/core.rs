@@ -464,8 +464,10 @@ impl Core {
                     (end, len) = (end + 1, all);
                     offsets.push(all as i64);
                 }
-                let fetched = Self::fetch_of(&mut scratch, &refs[first..end], offsets);
-                give(&scratch.or_wait(fetched)?, &rows[first..end])?;
+                let fetched = Self::fetch_of(&mut scratch, &refs[first..end], &offsets);
+                // What is queued reads the offsets.
+                let fetched = scratch.or_wait(fetched)?;
+                give(&Strings::of(offsets, fetched), &rows[first..end])?;
                 first = end;
             }
             Ok(())
@@ -475,10 +477,11 @@ impl Core {
     /// References that are on the host at a time, while strings are given out.
     const GIVEN_REFS: usize = 1 << 19;
 
-    /// The strings of references that are on the host, and the offsets that they will have.
-    fn fetch_of(scratch: &mut Workspace, refs: &[[u64; 3]], offsets: Vec<i64>) -> Result<Strings> {
+    /// The bytes of strings whose references are on the host, with the offsets that they will have. After an error, what is queued
+    /// may go on to read both.
+    fn fetch_of(scratch: &mut Workspace, refs: &[[u64; 3]], offsets: &[i64]) -> Result<Vec<u8>> {
         let len = offsets.last().map_or(0, |&len| len as usize);
-        let sources = [bytemuck::cast_slice(refs), bytemuck::cast_slice(&offsets)];
+        let sources = [bytemuck::cast_slice(refs), bytemuck::cast_slice(offsets)];
         let sources = sources.map(Source::Host);
         let mut bytes = scratch.output::<u8>(ScratchRole::FirstOutput, len)?;
         let to = (bytes.as_mut_ptr(), false);
@@ -487,7 +490,7 @@ impl Core {
             let places = scratch.stage_all(ScratchRole::Columns, &sources)?;
             let refs = (places[0], refs.len());
             Self::queue_copy(scratch, refs, ptr::null(), places[1].cast(), to)?;
-            Ok(Strings::of(offsets, scratch.fetch(bytes, len)?))
+            scratch.fetch(bytes, len)
         }
     }
 
