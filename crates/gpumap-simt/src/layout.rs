@@ -196,7 +196,7 @@ mod tests {
     /// Declares `Args` in a module of its own, and gives the signature of a kernel that takes it.
     macro_rules! signature_of {
         ($kernel:literal, { $($body:tt)* }) => {{
-            #[allow(dead_code)]
+            #[allow(dead_code, reason = "only its signature is looked at")]
             mod apart {
                 crate::kernel_args! {
                     /// Arguments.

@@ -42,7 +42,7 @@ struct Wait<'a, P: Fn()> {
 impl<P: Fn()> Drop for Wait<'_, P> {
     fn drop(&mut self) {
         (self.panicked)();
-        // There is nobody to tell.
+        // No caller is left to tell.
         let _ = wait(self.stream);
     }
 }
