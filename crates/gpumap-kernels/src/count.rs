@@ -192,17 +192,9 @@ impl Counters {
     /// As the table says; both places are valid on the device, and the launch's own.
     #[inline(always)]
     pub unsafe fn block_is_done(self) {
-        if self.mirror.is_null() {
-            return;
-        }
-        // SAFETY: the caller's promise. What a block counted comes before its barrier, that before
-        // this atomic, and the last of these after all others; so the last block sees all counts,
-        // and nothing else accesses them any more.
+        // SAFETY: passed on; the last block sees all counts.
         unsafe {
-            // No block reports, so blocks are alone in that word, and there may be any number of
-            // them.
-            let before = atomic::fetch_add(self.reports(), 1, AcqRel);
-            if before + 1 == u64::from(thread::grid_dim_x()) {
+            if self.is_last_block() {
                 // Both are on their way at the same time: the whole launch waits for this.
                 let pairs = atomic::load(self.words, Relaxed);
                 let unplaced = atomic::load(self.unplaced(), Relaxed);
@@ -211,12 +203,34 @@ impl Counters {
         }
     }
 
-    /// Writes the sums to the host, and makes the words ready for the next launch.
+    /// Whether this block is the last one, which sees what all others have counted in the first two words, and
+    /// [hands over](Self::hand_over) what it makes of that. None is without a mirror.
+    ///
+    /// | must call | result |
+    /// |---|---|
+    /// | one thread of every block, once, when a barrier has followed all that the block counts | true for one block |
+    ///
+    /// # Safety
+    /// As for [`block_is_done`](Self::block_is_done).
+    #[inline(always)]
+    pub unsafe fn is_last_block(self) -> bool {
+        if self.mirror.is_null() {
+            return false;
+        }
+        // SAFETY: the caller's promise. What a block counted comes before its barrier, that before
+        // this atomic, and the last of these after all others; so the last block sees all counts,
+        // and nothing else accesses them any more. No block reports, so blocks are alone in that
+        // word, and there may be any number of them.
+        let before = unsafe { atomic::fetch_add(self.reports(), 1, AcqRel) };
+        before + 1 == u64::from(thread::grid_dim_x())
+    }
+
+    /// Writes two words to the host, and makes those of the device ready for the next launch.
     ///
     /// # Safety
     /// All other blocks are done.
     #[inline(always)]
-    unsafe fn hand_over(self, pairs: u64, unplaced: u64) {
+    pub unsafe fn hand_over(self, pairs: u64, unplaced: u64) {
         // SAFETY: the caller's promise.
         unsafe {
             mem::store(self.mirror, pairs);

@@ -39,6 +39,15 @@ impl<'a> Array<'a> {
         element: 1,
     };
 
+    /// Elements of so many bytes.
+    pub fn of_bytes(bytes: Source<'a, u8>, element: usize) -> Self {
+        Self {
+            bytes,
+            len: bytes.len() / element,
+            element,
+        }
+    }
+
     /// How many elements there are.
     pub fn len(&self) -> usize {
         self.len

@@ -492,8 +492,16 @@ fn sanitizer_string_rows() {
             assert!(old.into_iter().eq(gone as u32..3 * n as u32));
             map.get_into(&more, &mut rows).unwrap();
             let first = (len / 3) as u32;
-            let rows = rows.to_vec().unwrap();
-            assert!(rows.into_iter().eq(first..first + 2 * n as u32));
+            let expected: Vec<u32> = (first..first + 2 * n as u32).collect();
+            assert_eq!(rows.to_vec().unwrap(), expected);
+            let mut graph = map.graph(&stream);
+            for _ in 0..3 {
+                let mut rows = unwritten::<u32>(&stream, 2 * len);
+                let mut lookups = graph.record();
+                lookups.get_into(&more, &mut rows).unwrap();
+                lookups.launch().unwrap().wait().unwrap();
+                assert_eq!(rows.to_vec().unwrap(), expected);
+            }
         }
     }
 }

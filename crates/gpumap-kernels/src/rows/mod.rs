@@ -92,7 +92,7 @@ pub use slot::{MOST_KEYS, MOST_ROWS, NO_ROW, NO_SLOT, RowSlot};
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use string::{MOST_STRING_BYTES, STRING_ALIGNMENT, StringRef};
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
-pub use string_batch::{StringCopyArgs, StringRefsArgs, StringSizesArgs};
+pub use string_batch::{StringCopyArgs, StringRefsArgs, StringSizesArgs, WRONG};
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use upkeep::{RowCountBitsArgs, RowRebuildArgs, RowReleaseArgs, RowTellArgs};
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]

@@ -4,9 +4,13 @@ use gpumap_simt::atomic::{self, Relaxed};
 use gpumap_simt::{kernel, kernel_args, mem, thread, warp};
 
 use super::string::{MOST_STRING_BYTES, STRING_ALIGNMENT, StringRef};
+use crate::count::Counters;
+
+/// The bit that says that a string is wrong, beside where it begins.
+pub const WRONG: u64 = 1 << 63;
 
 kernel_args! {
-    /// Arguments of [`STRING_REFS`]: a thread for each string.
+    /// Arguments of [`STRING_REFS`]: blocks of [`THREADS`](super::THREADS), a thread for each string.
     pub struct StringRefsArgs {
         /// Where each string begins among the bytes, and behind them where the last one ends: `n + 1` offsets of 32 or 64
         /// bits, signed.
@@ -23,9 +27,10 @@ kernel_args! {
         pub seed: u64,
         /// Out: for each string its reference.
         pub refs: *mut StringRef,
-        /// Zero before. Out: how many strings there are from the first one on whose offsets are wrong: they fall, they are
-        /// not within the bytes, or the string is too long.
-        pub wrong: *mut u64,
+        /// The first word gets the number of strings from the first one on whose offsets are wrong: they fall, they are not
+        /// within the bytes, or the string is too long. The mirror gets the offsets of that one, [`WRONG`] in the first word;
+        /// zeros if none is wrong.
+        pub counters: Counters,
         /// Whether offsets have 64 bits.
         pub are_wide: u32,
     }
@@ -98,24 +103,72 @@ unsafe fn offset(args: &StringRefsArgs, i: u64) -> u64 {
     }
 }
 
+/// The body of [`STRING_REFS`].
+///
+/// # Safety
+/// See [`StringRefsArgs`]; every thread of every block comes here.
+#[inline(always)]
+unsafe fn make_refs(args: &StringRefsArgs) {
+    let make = |i: u64| {
+        // SAFETY: offsets of the batch, bytes within it, and a place that is this thread's.
+        unsafe {
+            let (start, end) = (offset(args, i), offset(args, i + 1));
+            let mut string = (start, end.wrapping_sub(start));
+            let is_within = args.from <= start && start <= end && end <= args.len;
+            if !is_within || string.1 > MOST_STRING_BYTES {
+                atomic::fetch_max(args.counters.words, args.n - i, Relaxed);
+                string = (args.from, 0);
+            }
+            let bytes = args.bytes.wrapping_add(string.0 as usize);
+            StringRef::of(bytes, string.1, args.seed).store(args.refs.wrapping_add(i as usize));
+        }
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    if crate::native::is_here() {
+        super::upkeep::in_block(args.n, |_| (), |i, (), _| make(i.into()));
+        // SAFETY: one thread, which is the block.
+        return unsafe { tell_wrong(args) };
+    }
+    let i = thread::index();
+    if i < args.n {
+        make(i);
+    }
+    // SAFETY: every thread of the block comes here.
+    unsafe {
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 {
+            tell_wrong(args);
+        }
+    }
+}
+
+/// Has the last block hand the offsets of the first wrong string over.
+///
+/// # Safety
+/// See [`StringRefsArgs`]; one thread of every block comes here, after a barrier.
+#[inline(always)]
+unsafe fn tell_wrong(args: &StringRefsArgs) {
+    // SAFETY: the caller's promise; offsets of a string of the batch.
+    unsafe {
+        if args.counters.is_last_block() {
+            let wrong = atomic::load(args.counters.words, Relaxed);
+            let mut told = (0, 0);
+            if wrong != 0 {
+                let i = args.n - wrong;
+                // A negative one stays more than there are bytes.
+                let shown = |i| offset(args, i).min(WRONG - 1);
+                told = (shown(i) | WRONG, shown(i + 1));
+            }
+            args.counters.hand_over(told.0, told.1);
+        }
+    }
+}
+
 kernel! {
     /// Makes the references of strings, with their hashes. Of wrong offsets the string is empty.
-    pub static STRING_REFS = fn string_refs(args: StringRefsArgs) by thread {
-        let i = thread::index();
-        if i < args.n {
-            // SAFETY: offsets of the batch, bytes within it, and a place that is this thread's.
-            unsafe {
-                let (start, end) = (offset(&args, i), offset(&args, i + 1));
-                let mut string = (start, end.wrapping_sub(start));
-                let is_within = args.from <= start && start <= end && end <= args.len;
-                if !is_within || string.1 > MOST_STRING_BYTES {
-                    atomic::fetch_max(args.wrong, args.n - i, Relaxed);
-                    string = (args.from, 0);
-                }
-                let bytes = args.bytes.wrapping_add(string.0 as usize);
-                StringRef::of(bytes, string.1, args.seed).store(args.refs.wrapping_add(i as usize));
-            }
-        }
+    pub static STRING_REFS = fn string_refs(args: StringRefsArgs) by block {
+        // SAFETY: the launcher keeps the contract of the arguments.
+        unsafe { make_refs(&args) }
     }
     /// Tells sizes of strings.
     pub static STRING_SIZES = fn string_sizes(args: StringSizesArgs) by thread {

@@ -139,7 +139,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> MapMemory for ChainsMemory<'_, K, V> {
         on: LaunchOn<'_>,
         command: &Command,
         counters: Counters,
-        _: *mut u32,
+        _: *mut u8,
     ) -> Result<()> {
         let kernels = self.map.kernels;
         let job = Job::<K, V> {

@@ -25,6 +25,8 @@ use crate::scratch::{Fill, Places, Workspace};
 pub(crate) enum Kind {
     /// Looks up.
     Get,
+    /// Looks up strings, in a row map of these: keys are offsets, one more than there are strings, and values the bytes.
+    GetStrings(StringLayout),
     /// Counts absent keys; of several equal ones each.
     CountAbsent,
     /// Stores pairs whose key is absent.
@@ -47,6 +49,19 @@ pub(crate) enum Kind {
     TakeIds,
     /// Writes every pair to the keys and values of the command.
     Dump,
+}
+
+/// How the strings of a batch lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StringLayout {
+    /// The offset of the first byte that there is,
+    pub from: usize,
+    /// and of the one behind the last.
+    pub end: usize,
+    /// Bytes of the column, of which these are a part.
+    pub all: usize,
+    /// Whether offsets have 8 bytes, or 4.
+    pub are_wide: bool,
 }
 
 /// The properties of a [`Kind`].
@@ -118,7 +133,8 @@ impl Receiver {
             // What stores takes cells from the host, which may wait for the calls in flight; what removes gives some back.
             Self::Arena => kind == Kind::Get,
             // What changes pairs is alone, and its rows are counted on the host.
-            Self::Wide | Self::Rows => kind == Kind::Get,
+            Self::Wide => kind == Kind::Get,
+            Self::Rows => matches!(kind, Kind::Get | Kind::GetStrings(_)),
             // What stores may find all slabs taken for a moment, and is done once more by the host.
             Self::Chained => matches!(kind, Kind::Get | Kind::Remove | Kind::Take),
             Self::Sharded | Self::ShardedWide => false,
@@ -153,6 +169,7 @@ impl Kind {
             Self::Take => 6,
             Self::TakeIds => 7,
             Self::Dump => 8,
+            Self::GetStrings(_) => 9,
             Self::Merge(update) => 32 + update as u64,
             Self::Update(update) => 64 + update as u64,
             Self::GetAndTouch(update) => 96 + update as u64,
@@ -188,6 +205,12 @@ impl Kind {
                 name: "get",
                 tells_values: true,
                 tells_flags: true,
+                ..READS
+            },
+            Self::GetStrings(_) => Traits {
+                name: "get",
+                takes_values: true,
+                tells_values: true,
                 ..READS
             },
             Self::CountAbsent | Self::Dump => READS,
@@ -278,6 +301,14 @@ pub(crate) enum Outputs<'a> {
 pub(crate) type Arrays<'a> = [Option<ArrayMut<'a>>; 2];
 
 impl Batch<'_> {
+    /// How many keys it has.
+    pub fn len(&self) -> usize {
+        match self.kind {
+            Kind::GetStrings(_) => self.keys.len().saturating_sub(1),
+            _ => self.keys.len(),
+        }
+    }
+
     /// Whether the receiver runs it, with values and with bytes for each key if they are `wanted`, and there are as many
     /// values as keys.
     ///
@@ -468,7 +499,7 @@ pub(crate) struct Command {
     /// How many keys; of a dump, places.
     pub len: usize,
     pub keys: *const u8,
-    /// Null if all keys have the same, or none is taken.
+    /// Null if all keys have the same, or none is taken. The bytes of strings.
     pub values: *const u8,
     /// What comes with every key then, as bits.
     pub value: u64,
@@ -500,7 +531,7 @@ impl Command {
             default: batch.default,
             out_values,
             out_flags,
-            ..Self::of(batch.kind, pair, batch.keys.len())
+            ..Self::of(batch.kind, pair, batch.len())
         }
     }
 
@@ -626,6 +657,7 @@ impl Command {
             kind if kind.traits().stores => Effect::Store { keys: len },
             kind if kind.traits().removes => Effect::Remove,
             Kind::Update(_) | Kind::GetAndTouch(_) => Effect::Update,
+            Kind::GetStrings(layout) => Effect::ReadStrings(layout),
             _ => Effect::Read,
         }
     }

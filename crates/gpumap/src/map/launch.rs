@@ -137,7 +137,7 @@ impl Core {
     /// The operation of a kind, and which of its [modes](OperationArgs::mode).
     const fn operation(&self, kind: Kind) -> (Operation, u32) {
         let operation = match kind {
-            Kind::Get | Kind::Dump => Operation::Get,
+            Kind::Get | Kind::GetStrings(_) | Kind::Dump => Operation::Get,
             Kind::CountAbsent => Operation::Count,
             Kind::Insert => Operation::Insert,
             Kind::Merge(_) => Operation::Merge,

@@ -59,7 +59,7 @@ pub(crate) use builder::{encoding_of, random_seed};
 pub(crate) use bulk::{Arrival, Grains, InBins, SendKernels, collect};
 pub use chunks::{Chunk, Chunks};
 pub(crate) use command::{
-    Arrays, Batch, Collect, Command, KEY_ALIGN, Kind, Outputs, Receiver, Wanted, told,
+    Arrays, Batch, Collect, Command, KEY_ALIGN, Kind, Outputs, Receiver, StringLayout, Wanted, told,
 };
 pub use graph::{Graph, Recording};
 pub(crate) use graph::{Launches, Steps};

@@ -1,11 +1,14 @@
 //! [`Keys`]: a batch of keys on the device, and how kernels may load them ([`KeyForm`]).
 
-use gpumap_kernels::rows::{MOST_KEYS, RowKernels, StringRef};
+use gpumap_kernels::count::Counters;
+use gpumap_kernels::rows::{MOST_KEYS, RowKernels, STRING_REFS, StringRef, StringRefsArgs};
+use gpumap_simt::kernel::Launcher;
 
+use super::claims::grid;
 use super::table::expect_at_most;
 use crate::array::Array;
-use crate::error::Result;
-use crate::map::KEY_ALIGN;
+use crate::error::{Error, Result};
+use crate::map::{KEY_ALIGN, StringLayout};
 use crate::scratch::{ScratchRole, Workspace};
 
 /// Bytes of a key: a multiple of 4, up to 64.
@@ -85,6 +88,37 @@ impl Keys {
     pub fn at(at: *const u8, n: usize, form: KeyForm) -> Result<Self> {
         expect_at_most(n, MOST_KEYS, form.bytes())?;
         Ok(Self { at, n, form })
+    }
+
+    /// Has references of strings made, for the keys of a row map of strings. Of wrong offsets the string is empty, and the
+    /// counters [say so](StringRefsArgs::counters).
+    ///
+    /// # Safety
+    /// There are so many offsets and one more, bytes as the layout says, and room for so many references, on the device until
+    /// what is launched has ended.
+    pub unsafe fn of_strings(
+        on: &impl Launcher<Error = Error>,
+        [offsets, bytes]: [*const u8; 2],
+        layout: StringLayout,
+        (refs, n): (*mut StringRef, usize),
+        seed: u64,
+        counters: Counters,
+    ) -> Result<Self> {
+        let args = StringRefsArgs {
+            offsets,
+            bytes: bytes.wrapping_sub(layout.from),
+            from: layout.from as u64,
+            len: layout.end as u64,
+            n: n as u64,
+            seed,
+            refs,
+            counters,
+            are_wide: u32::from(layout.are_wide),
+        };
+        let keys = Self::at(refs.cast(), n, KeyForm::Strings)?;
+        // SAFETY: passed on.
+        unsafe { STRING_REFS.launch(on, grid(n), args) }?;
+        Ok(keys)
     }
 
     /// The kernels for keys of this size at this address.

@@ -6,6 +6,7 @@ use std::{fmt, ptr};
 
 use bytemuck::Pod;
 use gpumap_kernels::count::Counters;
+use gpumap_kernels::rows::StringRef;
 
 use super::core::Core;
 use super::table::Table;
@@ -260,14 +261,31 @@ impl MapMemory for RowMemory<'_> {
         self.table.sight()
     }
 
+    /// References of strings.
+    fn hands_on(&self, command: &Command) -> usize {
+        match command.kind {
+            Kind::GetStrings(_) => StringRef::BYTES,
+            _ => 0,
+        }
+    }
+
     unsafe fn launch(
         &self,
         on: LaunchOn<'_>,
         command: &Command,
-        _: Counters,
-        _: *mut u32,
+        counters: Counters,
+        refs: *mut u8,
     ) -> Result<()> {
-        let keys = Keys::at(command.keys, command.len, self.table.form())?;
+        let keys = match command.kind {
+            Kind::GetStrings(layout) => {
+                let strings = [command.keys, command.values];
+                let refs = (refs.cast(), command.len);
+                let seed = self.table.view().seed;
+                // SAFETY: passed on, with a place for each reference.
+                unsafe { Keys::of_strings(&on, strings, layout, refs, seed, counters) }?
+            }
+            _ => Keys::at(command.keys, command.len, self.table.form())?,
+        };
         let rows = command.out_values.cast();
         self.map
             .launch_get(&on, &self.table, keys, rows, ptr::null_mut())

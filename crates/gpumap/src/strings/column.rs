@@ -1,13 +1,16 @@
 //! [`StringInput`]: what a batch of strings may come from.
 
 use bytemuck::Pod;
+#[cfg(doc)]
+use gpumap_kernels::rows::STRING_REFS;
+use gpumap_kernels::rows::WRONG;
 
 use super::owned::Strings;
 use crate::array::Array;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::{Input, Source};
+use crate::map::{Batch, Kind, Operands, StringLayout};
 use crate::scratch::Workspace;
-use crate::stream::Stream;
 
 mod sealed {
     /// Has 4 or 8 bytes, signed.
@@ -105,6 +108,28 @@ impl<'a> StringColumn<'a> {
         }
     }
 
+    /// How they lie, if the bytes are those that are [used](Self::used_bytes).
+    pub(super) fn layout(&self) -> StringLayout {
+        let (from, bytes) = self.used_bytes();
+        StringLayout {
+            from,
+            end: from + bytes.len(),
+            all: self.bytes.len(),
+            are_wide: self.are_wide,
+        }
+    }
+
+    /// A lookup of the strings.
+    pub(super) fn lookup(&self) -> Batch<'a> {
+        let bytes = Array::of_bytes(self.used_bytes().1, 1);
+        Batch {
+            kind: Kind::GetStrings(self.layout()),
+            keys: Array::of_bytes(self.offsets, self.width()),
+            values: Operands::Each(bytes),
+            default: 0,
+        }
+    }
+
     /// Bytes of scratch memory that the parts of it take that are on the host.
     pub(super) fn host_bytes(&self) -> usize {
         let on_host = |part: &Source<'_, u8>| match part {
@@ -112,19 +137,6 @@ impl<'a> StringColumn<'a> {
             Source::Device(_) => 0,
         };
         on_host(&self.offsets).saturating_add(on_host(&self.used_bytes().1))
-    }
-
-    /// Lets the streams of its parts on the device wait for another one.
-    pub(super) fn let_wait(&self, other: &Stream) -> Result<()> {
-        for part in [&self.offsets, &self.bytes] {
-            match part {
-                Source::Device(view) if !view.stream().is_same_as(other) => {
-                    view.stream().wait_stream(other)?;
-                }
-                _ => (),
-            }
-        }
-        Ok(())
     }
 
     /// Where a string begins and ends.
@@ -141,6 +153,45 @@ impl<'a> StringColumn<'a> {
         };
         Ok([offset(&bytes[..width]), offset(&bytes[width..])])
     }
+}
+
+/// Whether a kernel that made [references](STRING_REFS) has handed over that no string is wrong.
+///
+/// # Errors
+/// [`Error::OutOfRange`]; [`Error::CapacityOverflow`] of a string that is too long.
+pub(crate) fn expect_strings(layout: StringLayout, [first, second]: [u64; 2]) -> Result<()> {
+    if first & WRONG == 0 {
+        return Ok(());
+    }
+    let shown = |offset| match offset {
+        // A negative one.
+        _ if offset == WRONG - 1 => usize::MAX,
+        _ => offset as usize,
+    };
+    let (start, end) = (shown(first & !WRONG), shown(second));
+    let StringLayout {
+        from,
+        end: last,
+        all,
+        ..
+    } = layout;
+    Err(match start <= end && end <= all {
+        true if from <= start && end <= last => Error::CapacityOverflow {
+            elements: end - start,
+            element_bytes: 1,
+        },
+        // Among the bytes of the column, but not from its first offset to its last.
+        true => Error::OutOfRange {
+            start,
+            end,
+            len: last,
+        },
+        false => Error::OutOfRange {
+            start,
+            end,
+            len: all,
+        },
+    })
 }
 
 /// The strings of a [`StringInput`].

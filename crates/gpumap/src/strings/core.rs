@@ -4,15 +4,15 @@
 //! the keys of the row map. When it is known which ones are new, and before their rows are written, their bytes are copied to
 //! the arena, and their references changed to these. So a batch that is refused has changed no row.
 
+use gpumap_kernels::count::Counters;
 use gpumap_kernels::rows::{
-    MOST_KEYS, MOST_STRING_BYTES, STRING_COPY, STRING_REFS, STRING_SIZES, StringCopyArgs,
-    StringRef, StringRefsArgs, StringSizesArgs,
+    MOST_KEYS, MOST_STRING_BYTES, STRING_COPY, STRING_SIZES, StringCopyArgs, StringRef,
+    StringSizesArgs,
 };
 
 use super::arena::Arena;
 use super::column::StringColumn;
 use super::owned::Strings;
-use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
 use crate::input::Source;
@@ -62,91 +62,28 @@ impl Core {
         let n = column.len();
         expect_at_most(n, MOST_KEYS, StringRef::BYTES)?;
         let refs = scratch.reserve::<[u64; 3]>(ScratchRole::Keys, n)?;
-        let (from, bytes) = column.used_bytes();
-        let arrays = [column.offsets, bytes];
+        let arrays = [column.offsets, column.used_bytes().1];
         // SAFETY: passed on.
         let places = unsafe { scratch.stage_all(ScratchRole::Columns, &arrays) }?;
         scratch.reset_counters()?;
-        let args = StringRefsArgs {
-            offsets: places[0],
-            bytes: places[1].wrapping_sub(from),
-            from: from as u64,
-            len: (from + bytes.len()) as u64,
-            n: n as u64,
-            seed: self.seed,
-            refs: refs.cast(),
-            wrong: scratch.counters(),
-            are_wide: u32::from(column.are_wide),
-        };
+        let counters = Counters::of(scratch.counters());
+        let refs = (refs.cast(), n);
         // SAFETY: staged and reserved just now.
-        unsafe { STRING_REFS.launch(scratch.stream(), grid(n), args) }?;
+        let keys = unsafe {
+            let on = scratch.stream();
+            Keys::of_strings(
+                on,
+                [places[0], places[1]],
+                column.layout(),
+                refs,
+                self.seed,
+                counters,
+            )
+        }?;
         match scratch.read_counters()?[0] as usize {
-            0 => Keys::at(refs.cast(), n, KeyForm::Strings),
+            0 => Ok(keys),
             wrong => Err(wrong_string(column, column.bytes.len(), n - wrong)),
         }
-    }
-
-    /// Queues making the references of strings on a stream, for a lookup there. What lies on the host is copied, which is waited for.
-    ///
-    /// # Safety
-    /// Until what is queued has ended, nothing frees or writes to the column where it is on the device.
-    pub unsafe fn queue_refs(
-        &self,
-        stream: &Stream,
-        column: &StringColumn<'_>,
-    ) -> Result<QueuedRefs> {
-        let n = column.len();
-        expect_at_most(n, MOST_KEYS, StringRef::BYTES)?;
-        self.rows.device.expect_same(stream.device())?;
-        let offsets = match column.offsets {
-            Source::Host(offsets) => Buffer::from_slice(stream, offsets)?,
-            Source::Device(view) => {
-                stream.wait_stream(view.stream())?;
-                let mut copy = Buffer::unwritten(stream, view.len())?;
-                // SAFETY: as many bytes, and the caller's promise.
-                unsafe { stream.copy(copy.as_mut_ptr(), view.as_ptr(), view.len()) }?;
-                copy
-            }
-        };
-        let (from, bytes) = column.used_bytes();
-        let (at, copy) = match bytes {
-            Source::Host([]) => (ptr::dangling(), None),
-            Source::Host(bytes) => {
-                let copy = Buffer::from_slice(stream, bytes)?;
-                (copy.as_ptr(), Some(copy))
-            }
-            Source::Device(view) => {
-                stream.wait_stream(view.stream())?;
-                (view.as_ptr(), None)
-            }
-        };
-        let mut refs = Buffer::<[u64; 3]>::unwritten(stream, n)?;
-        let mut wrong = Buffer::<u64>::zeroed(stream, 1)?;
-        let args = StringRefsArgs {
-            offsets: offsets.as_ptr(),
-            bytes: at.wrapping_sub(from),
-            from: from as u64,
-            len: (from + bytes.len()) as u64,
-            n: n as u64,
-            seed: self.seed,
-            refs: refs.as_mut_ptr().cast(),
-            wrong: wrong.as_mut_ptr(),
-            are_wide: u32::from(column.are_wide),
-        };
-        if n > 0 {
-            // SAFETY: copied and allocated just now, and the caller's promise.
-            unsafe { STRING_REFS.launch(stream, grid(n), args) }?;
-        }
-        Ok(QueuedRefs {
-            refs,
-            bytes: copy,
-            checked: Checked {
-                offsets,
-                are_wide: column.are_wide,
-                wrong,
-                len: column.bytes.len(),
-            },
-        })
     }
 
     /// Writes where each of `n` strings begins if they lie one behind the other, and where the last one ends. Returns that.
@@ -566,43 +503,6 @@ impl Loading<'_> {
     }
 }
 
-/// References of strings, which what is queued on a stream makes.
-#[derive(Debug)]
-pub(super) struct QueuedRefs {
-    pub refs: Buffer<[u64; 3]>,
-    /// The bytes that they lead to, if they were on the host.
-    pub bytes: Option<Buffer<u8>>,
-    pub checked: Checked,
-}
-
-/// What the device finds out about the offsets of strings.
-#[derive(Debug)]
-pub(super) struct Checked {
-    /// A copy of them.
-    offsets: Buffer<u8>,
-    are_wide: bool,
-    /// How many strings there are from the first wrong one on.
-    wrong: Buffer<u64>,
-    /// Bytes of the column.
-    len: usize,
-}
-
-impl Checked {
-    /// Waits, and says what is wrong with a string, if something is.
-    pub fn check(&self) -> Result<()> {
-        let wrong = self.wrong.to_vec()?.into_iter().sum::<u64>() as usize;
-        if wrong == 0 {
-            return Ok(());
-        }
-        let column = StringColumn {
-            offsets: Source::Device(self.offsets.as_view()),
-            are_wide: self.are_wide,
-            bytes: Source::Host(&[]),
-        };
-        Err(wrong_string(&column, self.len, column.len() - wrong))
-    }
-}
-
 /// What is wrong with a string of a column, which has so many bytes.
 fn wrong_string(column: &StringColumn<'_>, len: usize, at: usize) -> Error {
     let range = |i| {
@@ -624,11 +524,11 @@ fn wrong_string(column: &StringColumn<'_>, len: usize, at: usize) -> Error {
         Ok(range) => range,
         Err(error) => return error,
     };
-    if start <= end && end <= len {
-        return Error::CapacityOverflow {
+    match is_within(&[start, end]) {
+        true => Error::CapacityOverflow {
             elements: end - start,
             element_bytes: 1,
-        };
+        },
+        false => Error::OutOfRange { start, end, len },
     }
-    Error::OutOfRange { start, end, len }
 }

@@ -4,6 +4,7 @@ mod arena;
 mod builder;
 mod column;
 mod core;
+mod graph;
 mod on_stream;
 mod owned;
 mod persist;
@@ -11,7 +12,9 @@ mod persist;
 use std::fmt;
 
 pub use builder::StringRowMapBuilder;
+pub(crate) use column::expect_strings;
 pub use column::{Offset, StringBatch, StringColumn, StringInput};
+pub use graph::{StringGraph, StringRecording};
 pub use on_stream::StringsOnStream;
 pub use owned::Strings;
 
@@ -41,11 +44,11 @@ use crate::rows::NO_ROW;
 /// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
 /// | Make rows dense | [`compact`](Self::compact), [`compact_into`](Self::compact_into) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
-/// | Streams | [`on`](Self::on) |
+/// | Streams, graphs | [`on`](Self::on), [`graph`](Self::graph) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`row_bound`](Self::row_bound), [`capacity`](Self::capacity), [`byte_capacity`](Self::byte_capacity), [`reserve`](Self::reserve), [`trim`](Self::trim), [`device`](Self::device) |
 ///
 /// All verbs take batches ([`StringInput`]): slices of strings of the host, or columns of offsets and bytes on the host or on the
-/// device. They return when the device is done, those on a [stream](Self::on) before.
+/// device. They return when the device is done, those on a [stream](Self::on) or in a [graph](Self::graph) before.
 ///
 /// ```
 /// use gpumap::{Device, StringRowMap};

@@ -3,15 +3,13 @@
 use std::fmt;
 
 use super::column::StringInput;
-use super::core::QueuedRefs;
 use super::{Core, StringRowMap};
 use crate::array::ArrayMut;
 use crate::buffer::BufferViewMut;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room};
-use crate::input::Input;
-use crate::map::{Batch, Kind, Operands, Pending, Queue, Wanted};
+use crate::map::{Pending, Queue, Wanted};
 use crate::memory::host_zeroed;
 use crate::output::Output;
 use crate::rows;
@@ -111,10 +109,10 @@ impl StringsOnStream<'_> {
     /// # Errors
     /// As for [`StringRowMap::get`], of wrong offsets when the answer is waited for; [`Error::WrongDevice`] also for the stream.
     pub fn get(&self, strings: &(impl StringInput + ?Sized)) -> Result<Pending<Vec<Option<u32>>>> {
-        self.looked_up(strings, |queue, batch, refs| {
-            let rows = (Wanted::VALUES, size_of::<u32>());
-            queue.answered_if(batch, rows, refs, rows::or_none)
-        })
+        let batch = strings.strings()?;
+        let rows = (Wanted::VALUES, size_of::<u32>());
+        let lookup = batch.column().lookup();
+        self.queue.answered(lookup, rows, rows::or_none)
     }
 
     /// [`StringRowMap::get_into`] on the stream.
@@ -127,11 +125,11 @@ impl StringsOnStream<'_> {
         rows: impl Into<BufferViewMut<'a, u32>>,
     ) -> Result<Pending<()>> {
         let mut rows = rows.into();
-        self.looked_up(strings, |queue, batch, refs| {
-            expect_room(batch.keys.len(), rows.len())?;
-            let places = Some(ArrayMut::from(rows.sink()));
-            queue.counted_if(batch, [places, None], refs, drop)
-        })
+        let batch = strings.strings()?;
+        let lookup = batch.column().lookup();
+        expect_room(lookup.len(), rows.len())?;
+        let places = Some(ArrayMut::from(rows.sink()));
+        self.queue.counted(lookup, [places, None], drop)
     }
 }
 
@@ -146,49 +144,6 @@ impl StringsOnStream<'_> {
             let batch = strings.strings()?;
             self.core.remove(&batch.column())
         })
-    }
-}
-
-impl StringsOnStream<'_> {
-    /// Has `look_up` queue a lookup of strings, whose references are the keys of a batch by then, and whose answer is an error if
-    /// what it is told to check is one.
-    fn looked_up<A>(
-        &self,
-        strings: &(impl StringInput + ?Sized),
-        look_up: impl FnOnce(
-            &Queue<'_>,
-            Batch<'_>,
-            Box<dyn Fn() -> Result<()> + Send + Sync>,
-        ) -> Result<Pending<A>>,
-    ) -> Result<Pending<A>> {
-        let stream = &self.queue.stream;
-        let batch = strings.strings()?;
-        let column = batch.column();
-        // SAFETY: the streams of the column wait for the lookup, or it has ended when this returns.
-        let refs = unsafe { self.core.queue_refs(stream, &column) }.and_then(
-            |QueuedRefs {
-                 refs,
-                 bytes,
-                 checked,
-             }| {
-                let batch = Batch {
-                    kind: Kind::Get,
-                    keys: refs.source().into(),
-                    values: Operands::NONE,
-                    default: 0,
-                };
-                let pending = look_up(&self.queue, batch, Box::new(move || checked.check()))?;
-                column.let_wait(stream)?;
-                // Freed in the order of the stream.
-                drop(bytes);
-                Ok(pending)
-            },
-        );
-        if refs.is_err() {
-            // The column may be being read, and its streams do not wait for that.
-            let _ = stream.synchronize();
-        }
-        refs
     }
 }
 

@@ -208,8 +208,8 @@ impl MapMemory for WideMemory<'_> {
     }
 
     /// The rows.
-    fn hands_on(&self, _: &Command) -> bool {
-        true
+    fn hands_on(&self, _: &Command) -> usize {
+        size_of::<u32>()
     }
 
     unsafe fn launch(
@@ -217,17 +217,17 @@ impl MapMemory for WideMemory<'_> {
         on: LaunchOn<'_>,
         command: &Command,
         counters: Counters,
-        rows: *mut u32,
+        rows: *mut u8,
     ) -> Result<()> {
         let find = Command {
-            out_values: rows.cast(),
+            out_values: rows,
             ..*command
         };
         let answers = Answers {
             values: command.out_values,
             flags: command.out_flags,
         };
-        let rows = (rows.cast_const(), command.len);
+        let rows = (rows.cast::<u32>().cast_const(), command.len);
         // SAFETY: passed on, with a place for each row. The rows are found just before; what changes values waits for this call.
         unsafe {
             self.rows.launch(on, &find, counters, ptr::null_mut())?;

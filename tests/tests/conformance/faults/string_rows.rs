@@ -82,6 +82,18 @@ fn string_rows() {
             map.on(&stream).get_into(&column, &mut rows)?.wait()?;
             Ok((rows.to_vec()?, map.on(&stream).get(&more)?.wait()?))
         });
+        try_every_call(on, "string rows: a graph", build, |map| {
+            let stream = Stream::new(map.device())?;
+            let asked = Strings::from_iter(&more);
+            let offsets = Buffer::from_slice(&Stream::new(map.device())?, asked.offsets())?;
+            let bytes = Buffer::from_slice(&stream, asked.bytes())?;
+            let mut rows = Buffer::<u32>::zeroed(&stream, more.len())?;
+            let mut graph = map.graph(&stream);
+            let mut lookups = graph.record();
+            lookups.get_into(&StringColumn::new(&offsets, &bytes), &mut rows)?;
+            lookups.launch()?.wait()?;
+            rows.to_vec()
+        });
         let clear = StringRowMap::clear;
         try_every_call_but(on, "string rows: clear", Exception::Heals, build, clear);
         try_every_call_of_making(on, "string rows: build", |on| filled(on, 1_000));

@@ -3,9 +3,10 @@
 use bytemuck::Pod;
 use gpumap::op::{self, Execute, Op};
 use gpumap::rows::NO_ROW;
+use gpumap::strings::{StringColumn, Strings};
 use gpumap::{
     ArenaMap, Buffer, ChainedMap, Device, Error, Graph, Key, Map, Merge, Result, RowMap, Stream,
-    Value, WideMap,
+    StringRowMap, Value, WideMap,
 };
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::nth_key;
@@ -417,5 +418,151 @@ fn rows_have_graphs() {
             matches!(refused, Err(Error::OutputTooSmall { .. })),
             "{refused:?}"
         );
+    });
+}
+
+/// Strings of up to 40 bytes, of which no two are equal.
+fn strings(numbers: std::ops::Range<usize>) -> Vec<String> {
+    let string = |i: usize| format!("{}{i}", "x".repeat(i * 7 % 30));
+    numbers.map(string).collect()
+}
+
+/// Buffers with room for strings, of which the last ones are empty if there are fewer.
+struct Column {
+    wide: Buffer<i64>,
+    narrow: Buffer<i32>,
+    bytes: Buffer<u8>,
+}
+
+impl Column {
+    fn new(on: &Target, strings: usize) -> Self {
+        Self {
+            wide: Buffer::zeroed(&on.stream(), strings + 1).unwrap(),
+            narrow: Buffer::zeroed(&on.stream(), strings + 1).unwrap(),
+            bytes: Buffer::zeroed(&on.stream(), 40 * strings).unwrap(),
+        }
+    }
+
+    fn fill(&mut self, strings: &[String]) {
+        let strings = Strings::from_iter(strings);
+        let mut offsets = strings.offsets().to_vec();
+        offsets.resize(self.wide.len(), strings.bytes().len() as i64);
+        self.wide.copy_from_slice(&offsets).unwrap();
+        let narrow: Vec<i32> = offsets.iter().map(|&offset| offset as i32).collect();
+        self.narrow.copy_from_slice(&narrow).unwrap();
+        let mut bytes = self.bytes.slice_mut(..strings.bytes().len()).unwrap();
+        bytes.copy_from_slice(strings.bytes()).unwrap();
+    }
+
+    /// The same strings with either kind of offsets.
+    fn both(&self) -> [StringColumn<'_>; 2] {
+        [
+            StringColumn::new(&self.wide, &self.bytes),
+            StringColumn::new(&self.narrow, &self.bytes),
+        ]
+    }
+}
+
+#[test]
+fn strings_have_graphs() {
+    on_every_target(|on| {
+        let n = on.n(60, 1_500);
+        let map = StringRowMap::new(on.device()).unwrap();
+        let all = strings(0..8 * n);
+        let mut column = Column::new(on, n);
+        let stream = on.stream();
+        let [mut rows, mut again] = [0; 2].map(|_| Buffer::<u32>::zeroed(&on.stream(), n).unwrap());
+        let mut graph = map.graph(&stream);
+        let mut seen = Vec::new();
+        for upto in [n, n, 8 * n, 8 * n] {
+            map.insert(&all[..upto]).unwrap();
+            for (first, len) in [(0, n), (n / 2, n), (7 * n, n - 7)] {
+                column.fill(&all[first..][..len]);
+                let [wide, narrow] = column.both();
+                let mut lookups = graph.record();
+                lookups.get_into(&wide, &mut rows).unwrap();
+                lookups.get_into(&narrow, &mut again).unwrap();
+                let answer = lookups.launch().unwrap();
+                let row = |i: usize| if i < upto { i as u32 } else { NO_ROW };
+                let mut wanted: Vec<u32> = (first..first + len).map(row).collect();
+                // The empty string is none of them.
+                wanted.resize(n, NO_ROW);
+                assert_eq!(rows.to_vec().unwrap(), wanted);
+                assert_eq!(again.to_vec().unwrap(), wanted);
+                answer.wait().unwrap();
+            }
+            seen.push(graph.captures());
+        }
+        assert!(
+            seen[0] == seen[1] && seen[1] < seen[2] && seen[2] == seen[3],
+            "{seen:?}"
+        );
+        let [wide, _] = column.both();
+        let mut short = Buffer::<u32>::zeroed(&stream, n - 1).unwrap();
+        let refused = graph.record().get_into(&wide, &mut short);
+        assert!(
+            matches!(refused, Err(Error::OutputTooSmall { .. })),
+            "{refused:?}"
+        );
+        let of_host = Strings::from_iter(&all[..n]);
+        let of_host = StringColumn::new(of_host.offsets(), of_host.bytes());
+        let refused = graph.record().get_into(&of_host, &mut rows);
+        assert!(
+            matches!(refused, Err(Error::Unsupported { .. })),
+            "{refused:?}"
+        );
+    });
+}
+
+/// Of several lookups and launches those with wrong offsets are an error, and no others.
+#[test]
+fn wrong_offsets_are_an_error_of_that_launch() {
+    on_every_target(|on| {
+        let stream = on.stream();
+        let map = StringRowMap::new(on.device()).unwrap();
+        map.insert(&["aaaa"]).unwrap();
+        let n = on.n(40, 3_000);
+        let bytes = Buffer::from_slice(&stream, &[b'a'; 50]).unwrap();
+        let mut offsets = Buffer::<i64>::zeroed(&stream, n + 1).unwrap();
+        let right = Buffer::from_slice(&stream, &[3i64, 7, 7]).unwrap();
+        let mut rows = Buffer::zeroed(&stream, n).unwrap();
+        let mut found = Buffer::zeroed(&stream, 2).unwrap();
+        let mut graph = map.graph(&stream);
+        let mut answers = Vec::new();
+        // Where offsets become others, these, and the first string that is wrong by that.
+        for (at, ends, first) in [
+            (0, [4, 3], [4, 3]),
+            (n / 2, [60, -1], [50, 60]),
+            (n - 1, [50, 51], [50, 51]),
+        ] {
+            for wrong in [Some(first), None] {
+                let mut all = vec![50i64; n + 1];
+                if wrong.is_some() {
+                    all[at..].fill(ends[1]);
+                    all[at] = ends[0];
+                }
+                offsets.copy_from_slice(&all).unwrap();
+                let mut lookups = graph.record();
+                let column = StringColumn::new(&offsets, &bytes);
+                lookups.get_into(&column, &mut rows).unwrap();
+                let column = StringColumn::new(&right, &bytes);
+                lookups.get_into(&column, &mut found).unwrap();
+                answers.push((lookups.launch().unwrap(), wrong));
+                assert_eq!(found.to_vec().unwrap(), [0, NO_ROW]);
+            }
+        }
+        for (answer, wrong) in answers {
+            match (answer.wait(), wrong) {
+                (Ok(()), None) => {}
+                (Err(Error::OutOfRange { start, end, len }), Some(ends)) => {
+                    assert_eq!(
+                        [start as i64, end as i64, len as i64],
+                        [ends[0], ends[1], 50]
+                    );
+                }
+                (other, wrong) => panic!("{other:?}, and {wrong:?} is wrong"),
+            }
+        }
+        assert_eq!(graph.captures(), 1);
     });
 }

@@ -143,8 +143,11 @@ impl<K: Key, V: Pod + Send + Sync> MapMemory for ArenaMemory<'_, K, V> {
     }
 
     /// The ids, unless no cell is looked at.
-    fn hands_on(&self, command: &Command) -> bool {
-        !command.out_values.is_null()
+    fn hands_on(&self, command: &Command) -> usize {
+        match command.out_values.is_null() {
+            true => 0,
+            false => size_of::<u32>(),
+        }
     }
 
     unsafe fn launch(
@@ -152,15 +155,15 @@ impl<K: Key, V: Pod + Send + Sync> MapMemory for ArenaMemory<'_, K, V> {
         on: LaunchOn<'_>,
         command: &Command,
         counters: Counters,
-        ids: *mut u32,
+        ids: *mut u8,
     ) -> Result<()> {
-        if !self.hands_on(command) {
+        if self.hands_on(command) == 0 {
             // SAFETY: passed on.
             return unsafe { self.ids.launch(on, command, counters, ids) };
         }
         let find = Command {
             default: u64::from(NO_CELL),
-            out_values: ids.cast(),
+            out_values: ids,
             out_flags: ptr::null_mut(),
             ..*command
         };
@@ -176,7 +179,7 @@ impl<K: Key, V: Pod + Send + Sync> MapMemory for ArenaMemory<'_, K, V> {
             self.ids.launch(on, &find, counters, ptr::null_mut())?;
             self.map.order_on(on)?;
             let cells = &self.arena.cells;
-            cells.gather(&on, ids, out_values, out_flags, len)
+            cells.gather(&on, ids.cast(), out_values, out_flags, len)
         }
     }
 }

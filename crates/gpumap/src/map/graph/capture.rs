@@ -1,13 +1,12 @@
 //! [`Capture`]: a graph of the driver's, and what it was made for.
 
-use std::ptr;
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::map::command::Command;
 use crate::map::in_flight::{Completion, Effect, MapState, PendingOp};
 use crate::map::on_stream::{MapMemory, Queue};
-use crate::memory::{Memory, bytes_of};
+use crate::memory::{Memory, bytes_of_each};
 use crate::stream::{LaunchOn, Recorded, Recorder};
 
 /// Kernels that were recorded with their arguments, and where these came from. It is launched again when
@@ -21,7 +20,7 @@ pub(super) struct Capture {
     /// Its last launch.
     op: Option<Arc<PendingOp>>,
     /// What kernels hand on to those after them. Freed in the order of the stream, so after all launches.
-    _between: Option<Memory>,
+    _between: Memory,
 }
 
 impl Capture {
@@ -39,19 +38,18 @@ impl Capture {
         // Taken first: what a call beside this one changes meanwhile, that marks hold, shows next time.
         let sight = memory.sight();
         // Of one after the other.
-        let hand_on = steps.iter().filter(|step| memory.hands_on(step));
-        let between = match hand_on.map(|step| step.len).max() {
-            Some(keys) => Some(Memory::new(&queue.stream, bytes_of::<u32>(keys)?)?),
-            None => None,
-        };
-        let at = between.as_ref().map_or(ptr::null_mut(), Memory::ptr).cast();
+        let mut most = 0;
+        for step in &steps {
+            most = most.max(bytes_of_each(memory.hands_on(step), step.len)?);
+        }
+        let between = Memory::new(&queue.stream, most)?;
         let recorder = Recorder::new(queue.receiver.device())?;
         let on = LaunchOn::Recorder(&recorder);
         for (verb, step) in steps.iter().enumerate() {
             if !step.is_empty() {
                 // SAFETY: the caller vouches for the addresses whenever this is launched; it is launched on
                 // this memory only, and the completion is kept.
-                unsafe { memory.launch(on, step, completion.counters(verb), at) }?;
+                unsafe { memory.launch(on, step, completion.counters(verb), between.ptr()) }?;
             }
         }
         Ok(Self {

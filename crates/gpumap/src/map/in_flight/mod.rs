@@ -19,6 +19,7 @@ use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::command::StringLayout;
 use super::wakers::{Alarm, Wakers};
 use crate::device::Device;
 use crate::error::Result;
@@ -36,6 +37,8 @@ pub(crate) enum Effect {
     Remove,
     /// None; it counts nothing.
     Read,
+    /// None; it says whether offsets of strings are wrong.
+    ReadStrings(StringLayout),
     /// None; it dumps the pairs, for so many of which there is room.
     Dump { room: usize },
 }

@@ -10,6 +10,7 @@ use crate::error::{Error, Result, expect_room};
 use crate::lock::Lock;
 use crate::occupancy::{Occupancy, Reservation};
 use crate::stream::{Stream, launches_started};
+use crate::strings::expect_strings;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, RwLockWriteGuard};
 
 /// Completions that are made together at least: page-locked memory is slow to get.
@@ -214,10 +215,14 @@ impl MapState {
         }
     }
 
-    fn enter(&self, effect: Effect, [count, unplaced]: [u64; MIRRORED]) -> Result<usize> {
-        let count = count as usize;
+    fn enter(&self, effect: Effect, [first, second]: [u64; MIRRORED]) -> Result<usize> {
+        let (count, unplaced) = (first as usize, second);
         match effect {
             Effect::Read | Effect::Update => {}
+            Effect::ReadStrings(layout) => {
+                expect_strings(layout, [first, second])?;
+                return Ok(0);
+            }
             Effect::Dump { room } => expect_room(count, room)?,
             Effect::Remove => self.occupancy.removed(count),
             Effect::Store { keys } => {

@@ -88,7 +88,7 @@ impl MapMemory for TableMemory<'_> {
         on: LaunchOn<'_>,
         command: &Command,
         counters: Counters,
-        _: *mut u32,
+        _: *mut u8,
     ) -> Result<()> {
         // SAFETY: passed on.
         unsafe {

@@ -57,23 +57,23 @@ pub(crate) trait MapMemory {
     /// Notes that pairs are stored by a launch that was recorded before.
     fn note_stores(&self) {}
 
-    /// Whether an operation has two kernels, of which the first hands 4 bytes for each key on.
-    fn hands_on(&self, _: &Command) -> bool {
-        false
+    /// How many bytes for each key an operation's first kernel hands on to its second: none if it has one kernel.
+    fn hands_on(&self, _: &Command) -> usize {
+        0
     }
 
     /// Launches the kernels of an operation that its map [queues](Receiver::queues), or records them.
     ///
     /// # Safety
-    /// The addresses lead to as many elements as the command says, on the map's device, `between` to 4 bytes for each key if
-    /// the operation [hands them on](Self::hands_on), and there is room for what it stores. They and the counters are
+    /// The addresses lead to as many elements as the command says, on the map's device, `between` to what the
+    /// operation [hands on](Self::hands_on), and there is room for what it stores. They and the counters are
     /// valid until what was launched, or will be, has ended, and it is in flight when this memory is no longer held.
     unsafe fn launch(
         &self,
         on: LaunchOn<'_>,
         command: &Command,
         counters: Counters,
-        between: *mut u32,
+        between: *mut u8,
     ) -> Result<()>;
 }
 
