@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use cudarc::driver::sys::{
     self, CUcontext, CUdeviceptr, CUgraph, CUgraphExec, CUresult, CUstream, CUstreamCaptureMode,
 };
-use gpumap::Device;
+use gpumap::{Device, Stream};
 
 /// A thread that captures on command. On the CPU there is nothing to capture.
 #[derive(Debug)]
@@ -33,8 +33,7 @@ unsafe impl Send for Handle {}
 impl Captures {
     /// A thread on this device.
     pub fn on(device: &Device) -> Self {
-        static ALONE: Mutex<()> = Mutex::new(());
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = alone();
         let thread = device.as_raw_context().map(|context| {
             let (context, device) = (Handle(context), device.clone());
             let (next, turns) = channel();
@@ -66,6 +65,69 @@ impl Captures {
         let answer = work();
         turn("at the end of");
         answer
+    }
+}
+
+/// The turn of the one that captures.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A stream of another library, which the thread that uses it captures.
+#[derive(Debug)]
+pub struct CapturedStream {
+    stream: Stream,
+    raw: CUstream,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl CapturedStream {
+    /// A stream that is not captured yet. None on the CPU.
+    pub fn on(device: &Device) -> Option<Self> {
+        let context = device.as_raw_context()?;
+        let _alone = alone();
+        let mut raw: CUstream = ptr::null_mut();
+        // SAFETY: the context lives as long as the device; the place is valid.
+        let codes = unsafe {
+            [
+                sys::cuCtxSetCurrent(context),
+                sys::cuStreamCreate(&mut raw, 1),
+            ]
+        };
+        assert_eq!(codes, [CUresult::CUDA_SUCCESS; 2]);
+        // SAFETY: it is destroyed after this one has been dropped, or never.
+        let stream = unsafe { Stream::from_raw(device, raw) }.expect("a stream of this context");
+        Some(Self {
+            stream,
+            raw,
+            _alone,
+        })
+    }
+
+    /// The same stream, for the library.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Captures it in the default mode while something is done. Returns what that does, and how many nodes the graph got.
+    pub fn during<R>(&self, work: impl FnOnce() -> R) -> (R, usize) {
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+        // SAFETY: the stream is alive.
+        let begun = unsafe { sys::cuStreamBeginCapture_v2(self.raw, mode) };
+        assert_eq!(begun, CUresult::CUDA_SUCCESS);
+        let answer = work();
+        let (mut graph, mut nodes): (CUgraph, usize) = (ptr::null_mut(), 0);
+        // SAFETY: this thread has begun the capture; all places are valid, and a null list asks for the number alone.
+        let codes = unsafe {
+            [
+                sys::cuStreamEndCapture(self.raw, &mut graph),
+                sys::cuGraphGetNodes(graph, ptr::null_mut(), &mut nodes),
+                sys::cuGraphDestroy(graph),
+            ]
+        };
+        assert_eq!(codes, [CUresult::CUDA_SUCCESS; 3], "the capture survived");
+        (answer, nodes)
     }
 }
 

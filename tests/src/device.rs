@@ -71,12 +71,13 @@ impl Target {
     /// Of many cases every one, or the `n`-th ones on the checked executor: it takes a hundred times as long, and
     /// checks kernels, which the cases share.
     pub fn stride(&self, n: usize) -> usize {
+        if self.is_checked() { n } else { 1 }
+    }
+
+    /// Whether it is the executor that checks kernels.
+    fn is_checked(&self) -> bool {
         let info = self.device.info().expect("device info");
-        if info.backend == Backend::Checked {
-            n
-        } else {
-            1
-        }
+        info.backend == Backend::Checked
     }
 
     /// The same target with a limit on what may be allocated.
@@ -248,6 +249,13 @@ pub fn say(line: &str) {
 /// Runs a test body on every target, for one pair of types.
 pub fn run_pair<K: Key, V: Value>(body: fn(&Target)) {
     for target in targets() {
+        run_pair_on::<K, V>(target, body);
+    }
+}
+
+/// As [`run_pair`], but not on the checked executor.
+pub fn run_mixed<K: Key, V: Value>(body: fn(&Target)) {
+    for target in targets().iter().filter(|target| !target.is_checked()) {
         run_pair_on::<K, V>(target, body);
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | not set | those below |
 //! | `cpu` | 1, 2, 3 and 8 ranks, each on a CPU device of its own with one thread |
-//! | `checked` | as many, each on a checked executor of its own |
+//! | `checked` | 1 and 3 ranks, each on a checked executor of its own |
 //! | `cuda` | as many on one GPU; and a rank on each of the GPUs that `GPUMAP_DEVICES` names, or else of all there are |
 //!
 //! Maps over some of them [send](Group::set_up) batches of any size straight into each other's memory, as
@@ -25,7 +25,10 @@ use gpumap_test_skips::skip;
 use crate::device::{noting, targets};
 
 /// How many ranks are tried.
-pub const RANKS: [usize; 4] = [1, 2, 3, 8];
+const RANKS: [usize; 4] = [1, 2, 3, 8];
+
+/// How many are tried on the checked executor: it checks kernels, which are the same for any number.
+const CHECKED_RANKS: [usize; 2] = [1, 3];
 
 /// How many ranks a group has that is tried once more with maps that send.
 const SENDING: [usize; 3] = [2, 3, 4];
@@ -135,7 +138,7 @@ impl fmt::Display for Group {
 
 /// CPU devices of their own with one thread each; checked executors if that is what is tested.
 pub fn cpu_devices(ranks: usize) -> Vec<Device> {
-    let is_checked = targets().iter().any(|on| *on.device() == Device::checked());
+    let is_checked = is_checked();
     let one = |_| match is_checked {
         false => Device::cpu_with_threads(1),
         true => Device::cpu_with(Config {
@@ -144,6 +147,10 @@ pub fn cpu_devices(ranks: usize) -> Vec<Device> {
         }),
     };
     (0..ranks).map(one).collect()
+}
+
+fn is_checked() -> bool {
+    targets().iter().any(|on| *on.device() == Device::checked())
 }
 
 /// Ranks on CPU devices of their own, that wait so long for each other.
@@ -164,7 +171,11 @@ pub fn fresh_groups(timeout: Duration) -> Vec<Group> {
         Group::new(group, format!("{ranks} ranks on one GPU"))
     };
     let mut groups = Vec::new();
-    for ranks in RANKS {
+    let numbers: &[usize] = match is_checked() {
+        false => &RANKS,
+        true => &CHECKED_RANKS,
+    };
+    for &ranks in numbers {
         if on(false) {
             groups.push(on_cpu(ranks));
         }

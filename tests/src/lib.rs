@@ -29,7 +29,8 @@ pub use oracle::{Oracle, assert_holds, contents};
 pub use pairs::{Batch, key, key_bits, value, value_bits};
 pub use shape::Shape;
 
-/// Runs `body::<K, V>(&Target)` for one pair of types per slot format, on every target.
+/// Runs `body::<K, V>(&Target)` for one pair of types per slot format, on every target. On the checked executor keys and
+/// values have the same size, unless [`on_every_pair!`] runs the body: kernels of other sizes have the same source.
 #[macro_export]
 macro_rules! on_every_format {
     ($body:ident) => {{
@@ -42,7 +43,9 @@ macro_rules! on_every_format {
 #[macro_export]
 macro_rules! on_formats_with_values {
     ($body:ident) => {
-        $crate::on_pairs!($body: u32 => u32, u32 => u64, u64 => u32, u64 => u64)
+        $crate::on_pairs!($body: u32 => u32, u64 => u64);
+        $crate::device::run_mixed::<u32, u64>($body::<u32, u64>);
+        $crate::device::run_mixed::<u64, u32>($body::<u64, u32>);
     };
 }
 
@@ -62,9 +65,9 @@ macro_rules! on_every_pair {
 macro_rules! on_pairs_with_values {
     ($body:ident) => {{
         use $crate::pairs::{Celsius, Edge, Ticket, UserId};
-        $crate::on_formats_with_values!($body);
         $crate::on_pairs!(
-            $body: i32 => f32, i64 => f64, u32 => i64, Ticket => i32, Edge => Celsius, UserId => UserId
+            $body: u32 => u32, u32 => u64, u64 => u32, u64 => u64, i32 => f32, i64 => f64, u32 => i64, Ticket => i32,
+            Edge => Celsius, UserId => UserId
         )
     }};
 }

@@ -5,8 +5,11 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use gpumap::primitives::{Op, Order, Predicate, Primitives};
-use gpumap::{ArenaMap, Buffer, ChainedMap, Event, Merge, Operation, PinnedBuffer, Result, Stream};
-use gpumap_tests::captures::Captures;
+use gpumap::{
+    ArenaMap, Buffer, ChainedMap, Error, Event, Merge, Operation, PinnedBuffer, Result, RowMap,
+    Stream, StringRowMap, WideMap,
+};
+use gpumap_tests::captures::{CapturedStream, Captures};
 use gpumap_tests::faults::Watchdog;
 use gpumap_tests::soak::{self, beside};
 use gpumap_tests::{Target, on_every_target};
@@ -204,6 +207,134 @@ fn other_maps_and_primitives() {
         beside.run("histogram", || {
             primitives.histogram_even(keys, 0..7_000, 16)
         });
+    });
+}
+
+/// The invariant: of a stream that its own thread captures, every call is refused before anything is queued, also one that
+/// queues nothing, and none waits for the end of the capture.
+#[test]
+fn calls_on_a_captured_stream() {
+    on_every_target(|on| {
+        let Some(captured) = CapturedStream::on(on.device()) else {
+            return;
+        };
+        let _watchdog = Watchdog::new("captured stream");
+        let (stream, other) = (captured.stream(), Stream::new(on.device()).unwrap());
+        let keys = Buffer::from_slice(&other, &[1u64, 2, 3]).unwrap();
+        let wide_keys = Buffer::from_slice(&other, &[1u128, 2, 3]).unwrap();
+        let none = keys.slice(..0).unwrap();
+        let [mut found, mut wide_found] =
+            [(); 2].map(|()| Buffer::<u64>::zeroed(&other, 3).unwrap());
+        let map = on.map::<u64, u64>(100);
+        let arena = ArenaMap::<u64, u64>::new(on.device()).unwrap();
+        let chained = ChainedMap::<u64, u64>::with_capacity(on.device(), 100).unwrap();
+        let wide = WideMap::<u128, u64>::new(on.device()).unwrap();
+        let rows = RowMap::<u128>::new(on.device()).unwrap();
+        let strings = StringRowMap::new(on.device()).unwrap();
+        let words = ["one", "two", "three"];
+        let event = Event::new(on.device()).unwrap();
+        event.record(&other).unwrap();
+
+        type Call<'a> = Box<dyn FnMut() -> Result<()> + 'a>;
+        let mut calls: Vec<(&str, Call)> = vec![
+            ("synchronize", Box::new(|| stream.synchronize())),
+            ("is_idle", Box::new(|| stream.is_idle().map(drop))),
+            (
+                "record",
+                Box::new(|| Event::new(on.device())?.record(stream)),
+            ),
+            ("wait_event", Box::new(|| stream.wait_event(&event))),
+            ("wait_stream", Box::new(|| stream.wait_stream(&other))),
+            (
+                "from_slice",
+                Box::new(|| Buffer::from_slice(stream, &[1u64]).map(drop)),
+            ),
+            (
+                "insert",
+                Box::new(|| map.on(stream).insert(&keys, &keys)?.wait().map(drop)),
+            ),
+            (
+                "insert of nothing",
+                Box::new(|| map.on(stream).insert(&none, &none)?.wait().map(drop)),
+            ),
+            (
+                "get",
+                Box::new(|| map.on(stream).get_or_into(&keys, 0, &mut found)?.wait()),
+            ),
+            (
+                "graph",
+                Box::new(|| {
+                    let mut graph = map.graph(stream);
+                    let mut steps = graph.record();
+                    steps.insert(&keys, &keys)?;
+                    steps.launch()?.wait().map(drop)
+                }),
+            ),
+            (
+                "launch_with",
+                Box::new(|| map.launch_with(stream, 0, |_| Ok(())).map(drop)),
+            ),
+            (
+                "arena insert",
+                Box::new(|| arena.on(stream).insert(&keys, &keys)?.wait().map(drop)),
+            ),
+            (
+                "chained insert",
+                Box::new(|| chained.on(stream).insert(&keys, &keys)?.wait().map(drop)),
+            ),
+            (
+                "wide insert",
+                Box::new(|| wide.on(stream).insert(&wide_keys, &keys)?.wait().map(drop)),
+            ),
+            (
+                "wide get",
+                Box::new(|| {
+                    wide.on(stream)
+                        .get_or_into(&wide_keys, 0, &mut wide_found)?
+                        .wait()
+                }),
+            ),
+            (
+                "wide launch_with",
+                Box::new(|| wide.launch_with(stream, |_| Ok(())).map(drop)),
+            ),
+            (
+                "rows insert",
+                Box::new(|| rows.on(stream).insert(&wide_keys)?.wait().map(drop)),
+            ),
+            (
+                "rows get",
+                Box::new(|| rows.on(stream).get(&wide_keys)?.wait().map(drop)),
+            ),
+            (
+                "strings insert",
+                Box::new(|| strings.on(stream).insert(&words)?.wait().map(drop)),
+            ),
+            (
+                "strings get",
+                Box::new(|| strings.on(stream).get(&words)?.wait().map(drop)),
+            ),
+        ];
+        let refused = || {
+            calls
+                .iter_mut()
+                .map(|(name, call)| (*name, call()))
+                .collect()
+        };
+        let (refused, nodes): (Vec<(&str, Result<()>)>, usize) = captured.during(refused);
+        for (name, answer) in refused {
+            assert!(
+                matches!(answer, Err(Error::StreamIsCaptured)),
+                "{name}: {answer:?}"
+            );
+        }
+        assert_eq!(nodes, 0, "something was queued");
+        assert!(map.is_empty() && wide.is_empty() && rows.is_empty() && strings.is_empty());
+        for (name, call) in &mut calls {
+            call().unwrap_or_else(|error| panic!("{name} afterwards: {error}"));
+        }
+        drop(calls);
+        assert_eq!([map.len(), wide.len(), rows.len(), strings.len()], [3; 4]);
     });
 }
 

@@ -270,7 +270,7 @@ fn batches_that_may_not_fit_are_whole_or_absent() {
         // Each thread has ten batches; together they reserve several times the slots.
         let map = on.map_of::<K, V>(&[on.n(96, 256)]);
         let size = map.slots() as u64 / 16;
-        for round in 0..3 {
+        for round in (0..3).step_by(on.stride(3)) {
             map.clear().unwrap();
             // What all threads together know to be stored.
             let taken = Mutex::new(Oracle::new());
@@ -307,7 +307,7 @@ fn a_refused_batch_takes_nothing_of_the_others() {
     fn body<K: Key, V: Value>(on: &Target) {
         let map = on.map_of::<K, V>(&[on.n(256, 2_048)]);
         let slots = map.slots() as u64;
-        for round in 0..on.n(6, 30) as u64 {
+        for round in (0..on.n(6, 30) as u64).step_by(on.stride(3)) {
             map.clear().unwrap();
             // Keys of those batches that are in.
             let stored = Mutex::new(HashSet::new());
@@ -443,7 +443,7 @@ fn clear_beside_all_other_verbs() {
         let clearing = AtomicBool::new(true);
         together(5, |t| {
             if t == 0 {
-                for _ in 0..20 {
+                for _ in (0..20).step_by(on.stride(4)) {
                     map.clear().unwrap();
                     thread::yield_now();
                 }

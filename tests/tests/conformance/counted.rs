@@ -66,7 +66,7 @@ fn every_verb_into_a_map_without_room() {
 #[test]
 fn a_sorted_batch_needs_no_more_memory_than_one_as_it_came() {
     fn body<K: Key, V: Value>(on: &Target) {
-        let n = on.n(30_000, 200_000) as u64;
+        let n = (on.n(30_000, 200_000) / on.stride(3)) as u64;
         let first = Batch::<K, V>::numbered(0..n, 1);
         let batch = Batch::<K, V>::numbered(n / 2..2 * n, 2);
         let build = |on: &Target, from: usize| -> Map<K, V> {

@@ -136,7 +136,7 @@ fn each_key_has_one_order_of_events() {
         }
         check::<F>(&history, &held);
     }
-    on_every_interleaving!(scenario, 100);
+    on_every_interleaving!(scenario, 60);
 }
 
 /// Panics unless the events of each key fit some order that ends with what the table holds.

@@ -1,4 +1,4 @@
-//! Twenty seconds of the [soak](gpumap_tests::soak); and that it finds planted errors.
+//! Twelve seconds of the [soak](gpumap_tests::soak); and that it finds planted errors.
 
 use std::time::Duration;
 
@@ -29,10 +29,10 @@ fn all_verbs_from_many_streams() {
     fn body<K: Key + Element, V: Value + Element>(on: &Target) {
         let _watchdog = Watchdog::new("soak");
         let (mut enough, mut runs) = (false, 0);
-        // Three kinds of slots: twenty seconds in all. On a machine that is busy with something else, for as long as it
+        // Three kinds of slots: twelve seconds in all. On a machine that is busy with something else, for as long as it
         // takes to see some growth.
         while !enough {
-            let report = run::<K, V>(on, &options(on, Duration::from_secs(7)), |_| ());
+            let report = run::<K, V>(on, &options(on, Duration::from_secs(4)), |_| ());
             println!("{report}");
             let Report {
                 operations,

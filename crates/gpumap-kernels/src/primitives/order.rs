@@ -24,13 +24,17 @@ kernel_args! {
         pub values: *const u8,
         /// Bytes of a value: 8, 4, or 0 if there are none.
         pub value_bytes: u32,
-        /// Beside each value whether there is one; null if that is not requested.
+        /// Beside each value whether there is one; null if it is neither requested nor needed for defaults.
         pub found: *const u8,
         /// How many answers there are.
         pub n: u64,
+        /// What is written where there is no value, as bits.
+        pub default: u64,
+        /// 1 if it is; 0 if values are written as they are.
+        pub has_default: u32,
         /// Out: the values.
         pub out_values: *mut u8,
-        /// Out: whether there is one; not used where `found` is null.
+        /// Out, unless null: whether there is one.
         pub out_found: *mut u8,
     }
 }
@@ -47,28 +51,41 @@ unsafe fn put_back(args: &ReturnArgs) {
         unsafe {
             let i = i as usize;
             let place = mem::load_readonly(args.places.add(i)) as usize;
+            let mut found = 1;
+            if !args.found.is_null() {
+                found = mem::load_streaming(args.found.add(i));
+            }
+            let is_absent = args.has_default != 0 && found == 0;
             match args.value_bytes {
                 0 => {}
-                4 => move_value::<u32>(args, i, place),
-                _ => move_value::<u64>(args, i, place),
+                4 => move_value(args, i, place, is_absent, args.default as u32),
+                _ => move_value(args, i, place, is_absent, args.default),
             }
-            if !args.found.is_null() {
-                let found = mem::load_streaming(args.found.add(i));
+            if !args.out_found.is_null() {
                 mem::store(args.out_found.add(place), found);
             }
         }
     }
 }
 
-/// Puts the value of an answer where it belongs.
+/// Puts the value of an answer where it belongs, or the default if it is absent.
 ///
 /// # Safety
 /// As [`ReturnArgs`] says, with values of this type; there is an answer `i`, and `place` is its place.
 #[inline(always)]
-unsafe fn move_value<V: mem::Vector>(args: &ReturnArgs, i: usize, place: usize) {
+unsafe fn move_value<V: mem::Vector>(
+    args: &ReturnArgs,
+    i: usize,
+    place: usize,
+    is_absent: bool,
+    default: V,
+) {
     // SAFETY: the caller's promise.
     unsafe {
-        let value = mem::load_streaming(args.values.cast::<V>().add(i));
+        let mut value = default;
+        if !is_absent {
+            value = mem::load_streaming(args.values.cast::<V>().add(i));
+        }
         mem::store(args.out_values.cast::<V>().add(place), value);
     }
 }

@@ -43,7 +43,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
 impl Core {
     /// See [`Map::retain_keys`].
-    fn retain_keys(&self, keys: Array<'_>) -> Result<usize> {
+    pub(crate) fn retain_keys(&self, keys: Array<'_>) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
         let mut table = self.exclusive()?;
         self.keep_only(&mut table, &mut scratch, keys)

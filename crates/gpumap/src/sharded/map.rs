@@ -16,6 +16,8 @@ use super::{Rank, Ranks, Shard};
 use crate::error::Error;
 use crate::error::Result;
 use crate::map::{Key, Map, MapBuilder, Receiver, Value};
+#[cfg(doc)]
+use crate::op;
 use crate::op::{Execute, Op};
 
 /// A map over the devices of a group, driven by one process.
@@ -23,19 +25,20 @@ use crate::op::{Execute, Op};
 /// | group | operations |
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
-/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge) |
+/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert) |
 /// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
-/// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
-/// | Remove | [`remove`](Self::remove), [`retain`](Self::retain), [`clear`](Self::clear), [`drain`](Self::drain) |
+/// | Look up | [`get`](Self::get), [`get_or`](Self::get_or), [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
+/// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
 /// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
 /// | Group | [`ranks`](Self::ranks), [`run`](Self::run) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`lens`](Self::lens) |
-/// | Capacity | [`capacity`](Self::capacity), [`reserve`](Self::reserve) |
+/// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim) |
 ///
 /// Batches are slices of the host: each rank takes a chunk of them, and answers come in their order.
 /// Batches that are on the devices already go through the shards themselves, by [`run`](Self::run). What
-/// the map holds, counts and finds is what one [`Map`](Map) would.
+/// the map holds, counts and finds is what one [`Map`](Map) would. The same operations as data, with answers of other kinds, are in
+/// [`op`].
 ///
 /// ```
 /// use gpumap::{Merge, ShardedMap};

@@ -53,6 +53,7 @@
 //! up.
 
 mod direct;
+mod dump;
 mod error;
 mod exchange;
 mod host_chunks;

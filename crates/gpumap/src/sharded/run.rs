@@ -11,6 +11,7 @@ use gpumap_kernels::slot::Bits;
 
 use super::error::GroupError;
 use super::exchange::{attempt, total};
+use super::scatter::OwnPart;
 use super::scatter_gather::Targets;
 use super::step::Call;
 use super::{Rank, Shard};
@@ -53,7 +54,7 @@ impl<'a, V: Value> BatchValues<'a, V> {
 /// # Operations
 impl<K: Key, V: Value> Shard<K, V> {
     /// Runs an [operation](crate::op) over the group: on the keys of all ranks, each of which brings a batch of its own,
-    /// on the host or on its device. Counts are of all ranks together. A collective.
+    /// on the host or on its device. Counts are of all ranks together. What [absent keys get](Op::or) is each rank's own. A collective.
     ///
     /// ```
     /// use gpumap::sharded::{Ranks, Shard, devices};
@@ -123,7 +124,7 @@ impl<K: Key, V: Value> Shard<K, V> {
 
     /// Lets the other ranks know that this one cannot take part in a call.
     fn refuse<R>(&mut self, rank: &mut Rank, call: Call, error: Error) -> Result<R> {
-        self.negotiate(rank, call, Err(error))?;
+        self.negotiate(rank, call, Err(error), 0)?;
         Err(Error::Group(GroupError::OutOfStep))
     }
 
@@ -141,7 +142,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             Err(error) => (Err(error), BatchValues::None),
         };
         let (keys, values) = (batch.keys.elements(), values.source());
-        if let Some(session) = self.negotiate(rank, call, mine)?
+        if let Some(session) = self.negotiate(rank, call, mine, 0)?
             && let Some(received) = self.send(rank, &session, keys, values, false)?
         {
             let done = self.map.core().run_sent(batch.kind, &received.batch);
@@ -149,7 +150,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             drop(received);
             return total(rank, done);
         }
-        self.scatter(rank, keys, values, |core, keys, values| {
+        self.scatter(rank, keys, values, OwnPart::First, |core, keys, values| {
             let values = Operands::Each(values.into());
             let batch = Batch {
                 keys: keys.into(),
@@ -196,7 +197,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         };
         // Only lookups are answered over peer memory.
         let session = match batch.kind {
-            Kind::Get => self.negotiate(rank, call, ready)?,
+            Kind::Get => self.negotiate(rank, call, ready, batch.default)?,
             _ => {
                 let ready = self.of_this_group(rank, ready);
                 rank.together_at(self.step(call), ready)?;

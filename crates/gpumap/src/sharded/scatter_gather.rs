@@ -131,6 +131,8 @@ impl<K: Key, V: Value> Shard<K, V> {
             stream,
             places,
             targets,
+            // Bytes of what stores say what was stored, and there is a value for each key.
+            default: (!batch.kind.traits().stores).then_some(batch.default),
         };
         let returned = order.put_back(&own, mine.start, mine.clone());
         let returned = under_way.wait().and(returned);
@@ -190,6 +192,8 @@ struct BatchOrder<'a, V> {
     /// Where each key was, by owner.
     places: &'a Buffer<u32>,
     targets: Targets<V>,
+    /// What absent keys of this rank get, if any may be absent.
+    default: Option<u64>,
 }
 
 impl<V: Value> BatchOrder<'_, V> {
@@ -211,6 +215,8 @@ impl<V: Value> BatchOrder<'_, V> {
             value_bytes: self.targets.value_bytes() as u32,
             found,
             n: range.len() as u64,
+            default: self.default.unwrap_or(0),
+            has_default: u32::from(self.default.is_some()),
             out_values: self.targets.values_at().cast(),
             out_found: self.targets.found,
         };

@@ -8,6 +8,7 @@ use super::exchange::total_at;
 use super::owner::Owners;
 use super::p2p::PeerExchange;
 use super::reused::CallBuffers;
+use super::scatter::OwnPart;
 use super::step::{Call, Step};
 use crate::error::{Error, Result};
 use crate::input::Input;
@@ -22,12 +23,13 @@ use crate::stream::Stream;
 /// | group | operations |
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
-/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge) |
+/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert) |
 /// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
-/// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
-/// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
+/// | Look up | [`get`](Self::get), [`get_or`](Self::get_or), [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
+/// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear) |
+/// | All operations | [`execute`](Self::execute) |
 /// | Parts of the map | [`local`](Self::local), [`owner`](Self::owner) |
-/// | Size, capacity and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`reserve`](Self::reserve), [`trim`](Self::trim) |
+/// | Size, capacity and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim) |
 ///
 /// Its verbs are *collectives*: every rank of the group calls them in the same order, each with a
 /// batch of its own, which may be empty. Batches are of the host or of the rank's device. What is
@@ -190,6 +192,19 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.execute(rank, op::merge(keys, values, merge))
     }
 
+    /// [`Map::get_or_insert`] over the group: what the map has for each key of this rank's batch afterwards.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn get_or_insert(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<Vec<V>> {
+        self.execute(rank, op::get_or_insert(keys, values))
+    }
+
     /// [`Map::assign`] over the group: returns how many keys were present, of all ranks together.
     ///
     /// # Errors
@@ -232,6 +247,48 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
     ) -> Result<Vec<Option<V>>> {
         self.execute(rank, op::get(keys))
+    }
+
+    /// [`Map::get_or`] over the group: the value of each key of this rank's batch, or `default` where it is absent. Large batches are
+    /// faster where all ranks have the same default.
+    ///
+    /// ```
+    /// use gpumap::sharded::{Ranks, Shard, devices};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let values = ranks.run(|rank| {
+    ///     let mut shard = Shard::<u32, u32>::new(rank)?;
+    ///     shard.insert(rank, &[1], &[10])?;
+    ///     let default = 100 + rank.index() as u32;
+    ///     shard.get_or(rank, &[1, 2], default)
+    /// })?;
+    /// assert_eq!(values, [[10, 100], [10, 101]]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub fn get_or(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        default: V,
+    ) -> Result<Vec<V>> {
+        self.execute(rank, op::get(keys).or(default))
+    }
+
+    /// As [`get_or`](Self::get_or), into memory of the host or of the rank's device.
+    ///
+    /// # Errors
+    /// As for [`get_into`](Self::get_into).
+    pub fn get_or_into(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        default: V,
+        values: &mut (impl Output<V> + ?Sized),
+    ) -> Result<()> {
+        self.execute(rank, op::get(keys).or(default).into(values))
     }
 
     /// [`Map::contains`] over the group.
@@ -285,6 +342,50 @@ impl<K: Key, V: Value> Shard<K, V> {
     pub fn remove(&mut self, rank: &mut Rank, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
         self.execute(rank, op::remove(keys))
     }
+
+    /// [`Map::remove_with_values`] over the group: removes keys, and returns the values of those of this rank's batch. Of several equal
+    /// keys, in the batch of one rank or of several, one gets it.
+    ///
+    /// # Errors
+    /// As for [`remove`](Self::remove).
+    pub fn remove_with_values(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+    ) -> Result<Vec<Option<V>>> {
+        self.execute(rank, op::take(keys))
+    }
+
+    /// [`Map::retain_keys`] over the group: keeps the pairs whose key is in the batch of any rank, and removes all others. Returns how
+    /// many were removed, of all ranks together. A collective.
+    ///
+    /// ```
+    /// use gpumap::sharded::{Ranks, Shard, devices};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let removed = ranks.run(|rank| {
+    ///     let mut shard = Shard::<u32, u32>::new(rank)?;
+    ///     shard.insert(rank, &[1, 2, 3], &[10, 20, 30])?;
+    ///     shard.retain_keys(rank, &[1 + rank.index() as u32])
+    /// })?;
+    /// assert_eq!(removed, [1, 1]); // 3, which no rank has in its batch
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Map::retain_keys`], of any rank, and [`Error::Group`]. Some ranks may have removed theirs then.
+    pub fn retain_keys(
+        &mut self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+    ) -> Result<usize> {
+        let ready = self.of_this_group(rank, Ok(()));
+        rank.together_at(self.step(Call::RetainKeys), ready)?;
+        let keys = keys.source();
+        self.scatter(rank, keys, None, OwnPart::WithAll, |core, keys, _| {
+            core.retain_keys(keys.into())
+        })
+    }
 }
 
 /// # Size and state
@@ -306,7 +407,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     }
 }
 
-/// # Clear, reserve and trim
+/// # Clear, capacity and memory
 impl<K: Key, V: Value> Shard<K, V> {
     /// Takes all pairs away. A collective.
     ///
@@ -324,6 +425,15 @@ impl<K: Key, V: Value> Shard<K, V> {
     pub fn reserve(&self, rank: &mut Rank, more: usize) -> Result<()> {
         let reserved = self.map.reserve(self.owners.share(more));
         rank.together_at(self.step(Call::Reserve), reserved)
+    }
+
+    /// Has each rank give back the memory that its pairs do not need. A collective.
+    ///
+    /// # Errors
+    /// As for [`Map::shrink_to_fit`], of any rank, which leaves the others smaller, and [`Error::Group`].
+    pub fn shrink_to_fit(&self, rank: &mut Rank) -> Result<()> {
+        let shrunk = self.map.shrink_to_fit();
+        rank.together_at(self.step(Call::ShrinkToFit), shrunk)
     }
 
     /// Frees the buffers that calls went through; those that others write to when all ranks have

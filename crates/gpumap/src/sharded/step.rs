@@ -57,6 +57,10 @@ pub(super) enum Call {
     Reserve,
     Compact,
     Save,
+    Retain,
+    RetainKeys,
+    Drain,
+    ShrinkToFit,
 }
 
 impl Step {
@@ -92,10 +96,14 @@ impl Call {
             Self::Reserve => 2,
             Self::Compact => 3,
             Self::Save => 4,
+            Self::Retain => 5,
+            Self::RetainKeys => 6,
+            Self::Drain => 7,
+            Self::ShrinkToFit => 8,
             Self::Run {
                 kind,
                 told: [values, found],
-            } => 5 + (kind.code() << 2 | u64::from(values) << 1 | u64::from(found)),
+            } => 9 + (kind.code() << 2 | u64::from(values) << 1 | u64::from(found)),
         }
     }
 
@@ -122,6 +130,10 @@ mod tests {
             Call::Reserve,
             Call::Compact,
             Call::Save,
+            Call::Retain,
+            Call::RetainKeys,
+            Call::Drain,
+            Call::ShrinkToFit,
         ];
         let updates = [
             Update::Replace,

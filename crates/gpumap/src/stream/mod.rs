@@ -265,7 +265,7 @@ impl Stream {
     /// that was never recorded is not waited for.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`] or [`Error::Driver`].
+    /// [`Error::WrongDevice`], [`Error::StreamIsCaptured`] or [`Error::Driver`].
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         self.device().expect_same(event.device())?;
         self.device().admit(Call::LetWait)?;
@@ -289,9 +289,10 @@ impl Stream {
     /// stopping the host.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`] or [`Error::Driver`].
+    /// [`Error::WrongDevice`], [`Error::StreamIsCaptured`] or [`Error::Driver`].
     pub fn wait_stream(&self, other: &Self) -> Result<()> {
         self.device().expect_same(other.device())?;
+        self.expect_not_captured()?;
         if self.is_same_as(other) {
             return Ok(());
         }

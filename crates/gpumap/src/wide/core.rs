@@ -653,15 +653,20 @@ impl Core {
         Ok(Box::new(WideMemory { values, rows }))
     }
 
-    /// Removes the pairs that do not pass. Returns how many.
-    pub fn retain<K: Pod, V: Pod>(&self, mut keep: impl FnMut(K, &V) -> bool) -> Result<usize> {
+    /// Removes the pairs that do not pass. Calls `ready` first, unless there are none, and removes none if that fails. Returns how many.
+    pub fn retain<K: Pod, V: Pod>(
+        &self,
+        mut keep: impl FnMut(K, &V) -> bool,
+        ready: Ready<'_>,
+    ) -> Result<usize> {
         let mut scratch = self.rows.scratch.take()?;
         let values = self.alone()?;
-        self.remove_unless(&mut scratch, &values, &mut |key, value, _| keep(key, value))
+        let mut keep = |key, value: &V, _| keep(key, value);
+        self.remove_unless(&mut scratch, &values, &mut keep, ready)
     }
 
-    /// Removes the pairs whose key is not in a batch. Returns how many.
-    pub fn retain_keys<K: Pod, V: Pod>(&self, keys: Array<'_>) -> Result<usize> {
+    /// The same with the pairs whose key is not in a batch.
+    pub fn retain_keys<K: Pod, V: Pod>(&self, keys: Array<'_>, ready: Ready<'_>) -> Result<usize> {
         let mut scratch = self.rows.scratch.take()?;
         let values = self.alone()?;
         let n = keys.len();
@@ -678,9 +683,8 @@ impl Core {
                 kept[row as usize] = 1;
             }
         }
-        self.remove_unless::<K, V>(&mut scratch, &values, &mut |_, _, row| {
-            kept[row as usize] != 0
-        })
+        let mut keep = |_, _: &V, row| kept[row as usize] != 0;
+        self.remove_unless::<K, V>(&mut scratch, &values, &mut keep, ready)
     }
 
     /// Removes the pairs that do not pass, which is told their rows as well. Returns how many.
@@ -689,6 +693,7 @@ impl Core {
         scratch: &mut Workspace,
         values: &Column,
         keep: &mut dyn FnMut(K, &V, u32) -> bool,
+        ready: Ready<'_>,
     ) -> Result<usize> {
         let mut unwanted = Vec::new();
         self.give_rows::<K, V>(values, chunk_pairs::<K, V>(), &mut |keys, held, rows| {
@@ -704,7 +709,7 @@ impl Core {
         }
         let unwanted = Source::Host(&unwanted[..]);
         let keys = (unwanted.into(), 0);
-        self.remove(scratch, values, keys, Answers::NONE, &mut || Ok(()))
+        self.remove(scratch, values, keys, Answers::NONE, ready)
     }
 
     /// Gives all pairs out with their rows, in the order of these, at most so many at a time.
@@ -769,18 +774,50 @@ impl Core {
     ) -> Result<usize> {
         let mut scratch = self.rows.scratch.take()?;
         let values = self.shared()?;
-        scratch.copy_pairs_to_host(keys, to, self.len(), |scratch, (keys, to), _| {
-            self.dump(scratch, &values, keys.cast(), to.cast())
+        self.copy_to(&mut scratch, &values, keys, to)
+    }
+
+    /// Removes all pairs, and returns them. Calls `ready` when it has them, and removes none if that fails.
+    pub fn drain<K: Pod, V: Pod>(&self, ready: Ready<'_>) -> Result<(Vec<K>, Vec<V>)> {
+        self.drain_by(ready, |scratch, values| self.collect(scratch, values))
+    }
+
+    /// The same, into memory of the caller. Returns how many there were.
+    pub fn drain_into<K: Pod, V: Pod>(
+        &self,
+        keys: &mut (impl Output<K> + ?Sized),
+        to: &mut (impl Output<V> + ?Sized),
+        ready: Ready<'_>,
+    ) -> Result<usize> {
+        self.drain_by(ready, |scratch, values| {
+            self.copy_to(scratch, values, keys, to)
         })
     }
 
-    /// Removes all pairs, and returns them.
-    pub fn drain<K: Pod, V: Pod>(&self) -> Result<(Vec<K>, Vec<V>)> {
+    /// Removes all pairs when `read` has them and `ready` agrees.
+    fn drain_by<T>(
+        &self,
+        ready: Ready<'_>,
+        read: impl FnOnce(&mut Workspace, &Column) -> Result<T>,
+    ) -> Result<T> {
         let mut scratch = self.rows.scratch.take()?;
         let values = self.alone()?;
-        let pairs = self.collect(&mut scratch, &values)?;
+        let pairs = read(&mut scratch, &values)?;
+        ready()?;
         self.rows.clear()?;
         Ok(pairs)
+    }
+
+    fn copy_to<K: Pod, V: Pod>(
+        &self,
+        scratch: &mut Workspace,
+        values: &Column,
+        keys: &mut (impl Output<K> + ?Sized),
+        to: &mut (impl Output<V> + ?Sized),
+    ) -> Result<usize> {
+        scratch.copy_pairs_to_host(keys, to, self.len(), |scratch, (keys, to), _| {
+            self.dump(scratch, values, keys.cast(), to.cast())
+        })
     }
 
     fn collect<K: Pod, V: Pod>(

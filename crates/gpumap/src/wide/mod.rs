@@ -346,7 +346,7 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// # Errors
     /// As for [`remove`](Self::remove).
     pub fn retain(&self, keep: impl FnMut(K, &V) -> bool) -> Result<usize> {
-        self.core.retain(keep)
+        self.core.retain(keep, &mut || Ok(()))
     }
 
     /// Keeps the pairs whose key is in the batch, and removes all others. Returns how many were removed. All pairs are streamed
@@ -355,7 +355,8 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// # Errors
     /// As for [`remove`](Self::remove).
     pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        self.core.retain_keys::<K, V>(keys.source().into())
+        let keys = keys.source().into();
+        self.core.retain_keys::<K, V>(keys, &mut || Ok(()))
     }
 
     /// Removes all pairs. The map keeps its room, and is sound again if it was [poisoned](Error::Poisoned).
@@ -371,7 +372,7 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`] before anything is removed; [`Error::Poisoned`], [`Error::Driver`].
     pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
-        self.core.drain()
+        self.core.drain(&mut || Ok(()))
     }
 }
 

@@ -247,7 +247,7 @@ fn who_leaves_an_exchange_half_way_leaves_nobody_hanging() {
             shard.insert(rank, &[1, 2, 3], &[1, 2, 3])?;
             // As a batch begins: each rank sends how much it has, then what it has for which rank, then
             // that it has room.
-            let words = [7, 2 + rank.ranks(), 2];
+            let words = [8, 2 + rank.ranks(), 2];
             if is_last {
                 // What the others send at each step reaches only ranks that have come so far.
                 let mut said: Vec<Vec<u64>> = Vec::new();

@@ -1,10 +1,12 @@
 //! Maps and histograms over several ranks, against one map and plain Rust.
 
 mod batches;
+mod defaults;
 mod failures;
 mod histogram;
 mod many_groups;
 mod nested;
+mod one_device;
 mod outputs;
 mod pages;
 mod processes;

@@ -1,9 +1,9 @@
-//! `retain` and `drain` over a group, as of one map.
+//! `retain`, `retain_keys` and `drain` over a group, as of one map, and what gives memory back.
 
 use std::thread;
 
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Key, Value};
+use gpumap::{Buffer, Key, Stream, Value};
 use gpumap_tests::group::Group;
 use gpumap_tests::oracle::{Oracle, assert_same, paired};
 use gpumap_tests::pairs::nth_key;
@@ -66,6 +66,75 @@ fn every_pair_is_drained_once() {
         let keys: Vec<K> = drained.iter().flat_map(|(keys, _)| keys).copied().collect();
         let values: Vec<V> = drained.iter().flat_map(|(_, v)| v).copied().collect();
         assert_same(&paired(&keys, &values), &batch.bits().collect(), "drained");
+    }
+    on_groups!(body: u64 => u64, u32 => u32);
+}
+
+#[test]
+fn all_ranks_keep_the_keys_that_any_names() {
+    fn body<K: Key, V: Value>(on: &Group) {
+        let n = on.n(900, 200_000) as u64;
+        let batch = Batch::<K, V>::numbered(0..n, 1);
+        let sharded = map::<K, V>(on);
+        sharded.insert(&batch.keys, &batch.values).unwrap();
+        // Of overlapping ranges, which begin elsewhere on each rank and are half of all together; the last rank has none.
+        let ranks = on.len();
+        let named = |rank: usize| match rank + 1 == ranks && ranks > 1 {
+            true => 0..0,
+            false => {
+                let from = rank * n as usize / (4 * ranks);
+                from..from + n as usize / 4
+            }
+        };
+        let kept: Vec<usize> = (0..ranks).flat_map(named).collect();
+        let bits: Vec<(u64, u64)> = batch.bits().collect();
+        let right: Oracle = kept.into_iter().map(|i| bits[i]).collect();
+        let removed = sharded.run(|rank, shard| {
+            let keys = &batch.keys[named(rank.index())];
+            match rank.index() % 2 {
+                0 => shard.retain_keys(rank, keys),
+                _ => {
+                    let stream = Stream::new(rank.device())?;
+                    shard.retain_keys(rank, &Buffer::from_slice(&stream, keys)?)
+                }
+            }
+        });
+        assert_eq!(removed.unwrap(), vec![n as usize - right.len(); ranks]);
+        super::assert_holds(&sharded, &right);
+        // With keys that are absent, and all of them twice.
+        let twice = batch.keys.repeat(2);
+        assert_eq!(sharded.retain_keys(&twice).unwrap(), 0);
+        super::assert_holds(&sharded, &right);
+        assert_eq!(sharded.retain_keys(&[]).unwrap(), right.len());
+        super::assert_holds(&sharded, &Oracle::new());
+    }
+    on_groups!(body: u64 => u64, u32 => u32, u64 => u32, u32 => ());
+}
+
+#[test]
+fn maps_of_a_group_give_memory_back() {
+    fn body<K: Key, V: Value>(on: &Group) {
+        let n = on.n(900, 200_000) as u64;
+        let batch = Batch::<K, V>::numbered(0..n, 1);
+        let sharded = map::<K, V>(on);
+        sharded.reserve(20 * n as usize).unwrap();
+        let before = sharded.capacity();
+        for _ in 0..2 {
+            sharded.insert(&batch.keys, &batch.values).unwrap();
+            sharded.shrink_to_fit().unwrap();
+            assert!((n as usize..before / 2).contains(&sharded.capacity()));
+            // Beside calls of the group, of which this thread may be one.
+            let looked_up = sharded.run(|rank, shard| {
+                if rank.index() == 0 {
+                    thread::yield_now();
+                    sharded.trim();
+                }
+                shard.contains(rank, &batch.keys)
+            });
+            assert!(looked_up.unwrap().concat().into_iter().all(|is| is));
+            sharded.trim();
+            super::assert_holds(&sharded, &batch.bits().collect());
+        }
     }
     on_groups!(body: u64 => u64, u32 => u32);
 }

@@ -6,11 +6,12 @@ use std::thread;
 
 use gpumap::bytemuck::Pod;
 use gpumap::sharded::{GroupError, Rank, Ranks, RowShard, ShardRow};
-use gpumap::{Buffer, Error, Fault, Faults, Growth, Result, RowMap, ShardedRowMap, Stream};
+use gpumap::{Buffer, Error, Growth, Result, RowMap, ShardedRowMap, Stream};
 use gpumap_tests::device::noting;
 use gpumap_tests::group::{Group, PATIENCE, cpu_devices, fresh_groups, on_every_group};
 
 use super::failures::assert_failed;
+use super::one_device::{Fails, Kind, Verb, every_call_fails};
 use crate::rows::{Oracle, key, keys, patterns};
 
 /// What keys have in these tests.
@@ -429,93 +430,39 @@ impl Oracles {
     }
 }
 
-/// What the ranks of a map hold, or none of one whose write failed half-way.
-fn held(map: &ShardedRowMap<u128>) -> Vec<Option<(Vec<u128>, Vec<u32>)>> {
-    let of_rank = |rank| match map.local(rank).unwrap().keys_with_rows() {
-        Ok(held) => Some(held),
-        Err(Error::Poisoned) => None,
-        Err(error) => panic!("{error}"),
-    };
-    (0..map.ranks().len()).map(of_rank).collect()
-}
-
 /// Every call of the device of one rank fails in turn.
 #[test]
 fn failures_of_one_device() {
-    let first = keys::<u128>(0..40);
-    let batch = keys::<u128>(20..200);
-    type Verb = fn(&ShardedRowMap<u128>, &[u128]) -> Result<()>;
-    let verbs: [(&str, Verb); 4] = [
-        ("insert", |map, batch| map.insert(batch).map(drop)),
-        ("get", |map, batch| map.get(batch).map(drop)),
-        ("remove", |map, batch| map.remove(batch).map(drop)),
-        ("compact", |map, _| map.compact().map(drop)),
-    ];
-    for (name, verb) in verbs {
-        for fault in [Fault::Once, Fault::NoMemory] {
-            let make = || {
-                let faults = Faults::default();
-                let mut devices = cpu_devices(2);
-                devices[1] = devices[1].with_faults(&faults);
-                let ranks = Ranks::with_timeout(&devices, PATIENCE).unwrap();
-                let map =
-                    ShardedRowMap::<u128>::with(&ranks, Some(5), |builder, _| builder.hash_seed(1));
-                let map = map.unwrap();
-                map.insert(&first).unwrap();
-                map.remove(&first[..10]).unwrap();
-                (faults, map)
-            };
-            let (_, map) = make();
-            let before = held(&map);
-            verb(&map, &batch).unwrap();
-            let after = held(&map);
-            let (mut calls, mut refused, mut poisoned) = (0, 0, 0);
-            loop {
-                let failed = noting(&format!("{name}: call {calls}, {fault:?}"), || {
-                    let (faults, map) = make();
-                    faults.plan(calls, fault);
-                    let outcome = verb(&map, &batch);
-                    let failed = faults.failed().is_some();
-                    faults.heal();
-                    let found = held(&map);
-                    match outcome {
-                        Ok(()) => assert!(found == after),
-                        Err(Error::OutOfMemory { .. }) => {
-                            refused += 1;
-                            assert!(found == before);
-                        }
-                        Err(_) if found[1].is_none() => {
-                            poisoned += 1;
-                            assert!(found[0] == before[0] || found[0] == after[0]);
-                        }
-                        // Of removals each rank has its own; of all else all ranks have the same.
-                        Err(_) if name == "remove" => {
-                            refused += 1;
-                            let each = found.iter().zip(before.iter().zip(&after));
-                            each.for_each(|(found, (before, after))| {
-                                assert!(found == before || found == after);
-                            });
-                        }
-                        Err(_) => {
-                            refused += 1;
-                            assert!(found == before || found == after);
-                        }
-                    }
-                    // The group goes on.
-                    map.clear().unwrap();
-                    assert_eq!(map.insert(&batch).unwrap().len(), batch.len());
-                    assert_eq!(map.len(), batch.len());
-                    failed
-                });
-                if !failed {
-                    break;
-                }
-                calls += 1;
-            }
-            assert!(refused > 0, "{name}: nothing failed");
-            println!("{name}, {fault:?}: {calls} calls, {refused} refused, {poisoned} poisoned");
-        }
+    type Map = ShardedRowMap<u128>;
+    fn batch() -> Vec<u128> {
+        keys(20..200)
     }
+    let kind = Kind {
+        make: |ranks| {
+            let first = keys::<u128>(0..40);
+            let map = Map::with(ranks, Some(5), |builder, _| builder.hash_seed(1)).unwrap();
+            map.insert(&first).unwrap();
+            map.remove(&first[..10]).unwrap();
+            map
+        },
+        held: |map: &Map| [0, 1].map(|rank| map.local(rank)?.keys_with_rows()),
+        refill: |map| {
+            map.clear().unwrap();
+            assert_eq!(map.insert(&batch()).unwrap().len(), batch().len());
+            assert_eq!(map.len(), batch().len());
+        },
+    };
+    let verbs: [Verb<Map>; 3] = [
+        ("insert", |map| map.insert(&batch()).map(drop)),
+        ("get", |map| map.get(&batch()).map(drop)),
+        ("compact", |map| map.compact().map(drop)),
+    ];
+    for verb in verbs {
+        every_call_fails(&kind, verb, Fails::AsAWhole);
+    }
+    // Its launch comes after the ranks have agreed.
+    let remove: Verb<Map> = ("remove", |map| map.remove(&batch()).map(drop));
+    every_call_fails(&kind, remove, Fails::ByRank);
 }
 
 #[test]

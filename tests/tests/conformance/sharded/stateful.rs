@@ -31,9 +31,16 @@ enum Op {
     LookUp(Pairs, usize),
     /// `retrieve_all`, and into vectors.
     Retrieve(usize),
+    /// `get_or_insert`.
+    GetOrInsert(Pairs),
+    /// `remove_with_values`.
+    Take(Pairs),
+    RetainKeys(Pairs),
     Clear,
     Drain,
     Reserve(usize),
+    /// `shrink_to_fit`, and `trim`.
+    Shrink,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -62,6 +69,10 @@ fn op() -> impl Strategy<Value = Op> {
         5 => pairs().prop_map(Op::Remove),
         6 => (pairs(), 0..3usize).prop_map(|(keys, spare)| Op::LookUp(keys, spare)),
         2 => (0..3usize).prop_map(Op::Retrieve),
+        2 => pairs().prop_map(Op::GetOrInsert),
+        2 => pairs().prop_map(Op::Take),
+        1 => pairs().prop_map(Op::RetainKeys),
+        1 => Just(Op::Shrink),
         1 => Just(Op::Clear),
         1 => Just(Op::Drain),
         1 => (0..300usize).prop_map(Op::Reserve),
@@ -165,6 +176,34 @@ impl<K: Key, V: Value> Sequence<K, V> {
             }
             Op::LookUp(pairs, spare) => self.look_up(&self.keys(pairs), *spare),
             Op::Retrieve(spare) => self.retrieve(*spare),
+            Op::GetOrInsert(pairs) => {
+                let batch = self.batch(pairs);
+                let held = self.map.get_or_insert(&batch.keys, &batch.values).unwrap();
+                oracle::insert(&mut self.oracle, batch.bits());
+                let right = batch.keys.iter().map(|&k| self.oracle[&key_bits(k)]);
+                assert!(held.into_iter().map(value_bits).eq(right), "get_or_insert");
+            }
+            Op::Take(pairs) => {
+                let keys = self.batch(pairs).keys;
+                let taken = self.map.remove_with_values(&keys).unwrap().into_iter();
+                let right = keys.iter().map(|&k| self.oracle.remove(&key_bits(k)));
+                assert!(taken.map(|v| v.map(value_bits)).eq(right), "take");
+            }
+            Op::RetainKeys(pairs) => {
+                let keys = self.keys(pairs);
+                let before = self.oracle.len();
+                let named: HashSet<u64> = keys.iter().map(|&k| key_bits(k)).collect();
+                self.oracle.retain(|k, _| named.contains(k));
+                let removed = self.map.retain_keys(&keys).unwrap();
+                assert_eq!(removed, before - self.oracle.len());
+            }
+            Op::Shrink => {
+                let before = self.map.capacity();
+                self.map.shrink_to_fit().unwrap();
+                self.map.trim();
+                let capacity = self.map.capacity();
+                assert!((self.oracle.len()..=before).contains(&capacity));
+            }
             Op::Clear => {
                 self.map.clear().unwrap();
                 self.oracle.clear();
@@ -192,7 +231,18 @@ impl<K: Key, V: Value> Sequence<K, V> {
         let there = self.map.contains(keys).unwrap();
         assert!(there.into_iter().eq(right.iter().map(Option::is_some)));
 
+        let default = value::<V>(!6);
+        let or: Vec<u64> = right
+            .iter()
+            .map(|v| v.unwrap_or(value_bits(default)))
+            .collect();
+        let got = self.map.get_or(keys, default).unwrap().into_iter();
+        assert!(got.map(value_bits).eq(or.iter().copied()), "get_or");
+
         let n = keys.len();
+        let mut values = vec![value::<V>(!5); n];
+        self.map.get_or_into(keys, default, &mut values).unwrap();
+        assert!(values.into_iter().map(value_bits).eq(or), "get_or_into");
         let (mut values, mut found) = (vec![value::<V>(!5); n + spare], vec![9u8; n + spare]);
         self.map.get_into(keys, &mut values, &mut found).unwrap();
         let bits = values.iter().map(|&v| value_bits(v));

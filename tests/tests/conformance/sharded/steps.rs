@@ -42,6 +42,10 @@ const CALLS: &[(&str, Call)] = &[
     }),
     ("len", |rank, shard| shard.len(rank).map(drop)),
     ("reserve", |rank, shard| shard.reserve(rank, 1)),
+    ("shrink_to_fit", |rank, shard| shard.shrink_to_fit(rank)),
+    ("retain_keys", |rank, shard| {
+        shard.retain_keys(rank, &KEYS).map(drop)
+    }),
     ("new", |rank, _| Shard::<u32, u32>::new(rank).map(drop)),
     ("gather", |rank, _| rank.gather(&[1]).map(drop)),
     ("barrier", |rank, _| rank.barrier()),

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use gpumap::bytemuck::Pod;
+use gpumap::bytemuck::{Pod, bytes_of};
 use gpumap::op::{self, Execute};
 use gpumap::sharded::{GroupError, Rank, Ranks, WideShard};
 use gpumap::{
@@ -16,6 +16,7 @@ use gpumap_tests::group::{Group, PATIENCE, cpu_devices, fresh_groups, on_every_g
 use gpumap_tests::value;
 
 use super::failures::assert_failed;
+use super::one_device::{Fails, Kind, Verb, every_call_fails};
 use crate::rows::{key, keys};
 
 /// What keys and values have in these tests.
@@ -88,6 +89,12 @@ impl Random {
     }
 }
 
+/// Whether a pair is kept: of those that there are, most.
+fn is_kept<K: Key, V: Held>(key: &K, value: &V, draw: u64) -> bool {
+    let bytes = bytes_of(key).iter().chain(bytes_of(value));
+    bytes.map(|&byte| u64::from(byte)).sum::<u64>() % 4 != draw
+}
+
 #[test]
 fn random_operations_do_what_one_map_does() {
     fn body<K: Key, V: Held>(on: &Group) {
@@ -112,7 +119,7 @@ fn random_operations_do_what_one_map_does() {
             ]
             .concat();
             let times: Vec<V> = (0..repeated.len() as u64).map(value).collect();
-            match random.next() % 12 {
+            match random.next() % 15 {
                 0 | 1 => assert_eq!(
                     map.insert(&repeated, &times).unwrap(),
                     one.insert(&repeated, &times).unwrap()
@@ -134,7 +141,7 @@ fn random_operations_do_what_one_map_does() {
                     one.merge(&repeated, value::<V>(3), Merge::Min).unwrap()
                 ),
                 6 => assert_eq!(
-                    map.execute(op::get_or_insert(&repeated, &times)).unwrap(),
+                    map.get_or_insert(&repeated, &times).unwrap(),
                     one.get_or_insert(&repeated, &times).unwrap()
                 ),
                 7 => assert_eq!(
@@ -150,9 +157,34 @@ fn random_operations_do_what_one_map_does() {
                     one.remove(&repeated).unwrap()
                 ),
                 10 => assert_eq!(
-                    map.execute(op::take(&different)).unwrap(),
+                    map.remove_with_values(&different).unwrap(),
                     one.remove_with_values(&different).unwrap()
                 ),
+                11 => {
+                    let draw = random.next() % 4;
+                    let keep = |key, value: &V| is_kept(&key, value, draw);
+                    assert_eq!(map.retain(keep).unwrap(), one.retain(keep).unwrap());
+                }
+                12 => assert_eq!(
+                    map.retain_keys(&repeated).unwrap(),
+                    one.retain_keys(&repeated).unwrap()
+                ),
+                13 => {
+                    let (keys, values) = map.retrieve_all().unwrap();
+                    // With a place to spare, or too few.
+                    let n = keys.len();
+                    let (mut to, mut of_keys) =
+                        (vec![key::<K>(5); n + 1], vec![value::<V>(9); n + 1]);
+                    assert_eq!(map.retrieve_all_into(&mut to, &mut of_keys).unwrap(), n);
+                    assert_eq!((to.pop(), of_keys.pop()), (Some(key(5)), Some(value(9))));
+                    assert!((to, of_keys) == (keys, values));
+                    if n != 0 {
+                        let mut short = vec![value::<V>(9); n - 1];
+                        let refused = map.retrieve_all_into(&mut vec![key(5); n], &mut short);
+                        assert!(matches!(refused, Err(Error::OutputTooSmall { .. })));
+                        assert!(short == vec![value(9); n - 1]);
+                    }
+                }
                 _ => {
                     let (mut told, mut found) = (
                         vec![value::<V>(9); repeated.len() + 1],
@@ -171,9 +203,14 @@ fn random_operations_do_what_one_map_does() {
                         .collect();
                     assert!(found == flags);
                     assert!(told == one.get_or(&repeated, value(0)).unwrap());
+                    let mut there = vec![9; repeated.len()];
+                    map.contains_into(&repeated, &mut there).unwrap();
+                    assert!(there == found);
                     let default = value::<V>(77);
-                    let told = map.execute(op::get(&repeated).or(default)).unwrap();
-                    assert!(told == one.get_or(&repeated, default).unwrap());
+                    let right = one.get_or(&repeated, default).unwrap();
+                    assert!(map.get_or(&repeated, default).unwrap() == right);
+                    map.get_or_into(&repeated, default, &mut told).unwrap();
+                    assert!(told == right);
                 }
             }
             if step % 5 == 0 {
@@ -182,6 +219,9 @@ fn random_operations_do_what_one_map_does() {
             }
         }
         assert_same(&map, &one);
+        let (keys, values) = map.retrieve_all().unwrap();
+        assert!(map.drain().unwrap() == (keys, values));
+        assert_same(&map, &self::one::<K, V>(on));
         map.clear().unwrap();
         one.clear().unwrap();
         map.reserve(1_000).unwrap();
@@ -292,6 +332,100 @@ fn batches_come_from_any_rank() {
     on_groups!(body: [u32; 3] => u32, u128 => u64, [u64; 4] => f64);
 }
 
+/// What a rank keeps concerns the pairs of all, or its own.
+#[test]
+fn ranks_keep_and_drain_what_one_map_would() {
+    fn body<K: Key, V: Held>(on: &Group) {
+        let n = on.n(120, 10_000) as u64;
+        let (map, one, ranks) = (map::<K, V>(on), one::<K, V>(on), on.len() as u64);
+        let all = keys::<K>(0..n);
+        let values: Vec<V> = (0..n).map(value).collect();
+        map.insert(&all, &values).unwrap();
+        one.insert(&all, &values).unwrap();
+        // Of overlapping ranges, on the host or on the device; the last rank has none if there are several.
+        let batch_of = |rank: u64| match rank + 1 == ranks && ranks > 1 {
+            true => Vec::new(),
+            false => keys::<K>((0..n / 2).map(|i| i + rank * 5)),
+        };
+        let named: Vec<K> = (0..ranks).flat_map(batch_of).collect();
+        let removed = one.retain_keys(&named).unwrap();
+        let retained = map.run(|rank, shard| {
+            let batch = batch_of(rank.index() as u64);
+            match rank.index() % 2 {
+                0 => shard.retain_keys(rank, &batch),
+                _ => {
+                    let stream = Stream::new(rank.device())?;
+                    shard.retain_keys(rank, &Buffer::from_slice(&stream, &batch)?)
+                }
+            }
+        });
+        assert!(removed > 0);
+        assert_eq!(retained.unwrap(), vec![removed; on.len()]);
+        assert_same(&map, &one);
+
+        // Each rank by itself, and the first keeps all.
+        let kept = |rank: usize, key: &K, value: &V| rank == 0 || is_kept(key, value, 1);
+        let removed = one.retain(|key, value| kept(map.owner(key), &key, value));
+        let retained = map.run(|rank, shard| {
+            let index = rank.index();
+            shard.retain(rank, |key, value| kept(index, &key, value))
+        });
+        assert_eq!(retained.unwrap(), vec![removed.unwrap(); on.len()]);
+        assert_same(&map, &one);
+
+        let held = map.retrieve_all().unwrap();
+        let drained = map.run(|rank, shard| {
+            let (keys, values) = shard.drain(rank)?;
+            assert!(keys.iter().all(|&key| shard.owner(key) == rank.index()));
+            Ok((keys, values))
+        });
+        let (keys, of_keys): (Vec<Vec<K>>, Vec<Vec<V>>) = drained.unwrap().into_iter().unzip();
+        assert!((keys.concat(), of_keys.concat()) == held);
+        assert!(map.is_empty());
+        // None is kept where no rank names any.
+        map.insert(&all, &values).unwrap();
+        assert_eq!(map.retain_keys(&[]).unwrap(), all.len());
+        assert!(map.is_empty());
+    }
+    on_groups!(body: [u32; 3] => u64, u128 => u32, [u64; 4] => ());
+}
+
+/// A rank that cannot change its part, since a write failed there half-way.
+#[test]
+fn what_one_rank_cannot_remove_no_rank_does() {
+    let faults = Faults::default();
+    let mut devices = cpu_devices(2);
+    devices[1] = devices[1].with_faults(&faults);
+    let ranks = Ranks::with_timeout(&devices, PATIENCE).unwrap();
+    let map = ShardedWideMap::<u128, u32>::new(&ranks).unwrap();
+    let batch = keys::<u128>(0..200);
+    map.insert(&batch, &[5; 200]).unwrap();
+    let of_rank = |rank: usize| map.local(rank).unwrap().retrieve_all();
+    for calls in 0.. {
+        assert!(calls < 1_000, "no failure leaves a write half done");
+        faults.plan(calls, Fault::Once);
+        let upserted = map.upsert(&batch, &[6; 200]);
+        faults.heal();
+        if matches!(of_rank(1), Err(Error::Poisoned)) {
+            upserted.unwrap_err();
+            break;
+        }
+    }
+    let before = of_rank(0).unwrap();
+    let refused = [
+        map.retain(|_, _| false),
+        map.retain_keys(&batch[..3]),
+        map.remove(&batch),
+        map.drain().map(|(keys, _)| keys.len()),
+    ];
+    for refused in refused {
+        assert!(matches!(refused, Err(Error::Poisoned)), "{refused:?}");
+    }
+    assert_eq!(of_rank(0).unwrap(), before);
+    map.clear().unwrap();
+    assert_eq!(map.insert(&batch, &[5; 200]).unwrap(), 200);
+}
+
 /// One rank has no room for its new keys: no rank changes anything then.
 #[test]
 fn what_one_rank_refuses_all_do() {
@@ -354,101 +488,56 @@ fn what_one_rank_refuses_all_do() {
     on_groups!(body: [u32; 3] => u64, u128 => u32, [u64; 4] => u64);
 }
 
-/// What the ranks of a map hold, or none of one whose write failed half-way.
-fn held(map: &ShardedWideMap<u128, u64>) -> Vec<Option<(Vec<u128>, Vec<u64>)>> {
-    let of_rank = |rank| match map.local(rank).unwrap().retrieve_all() {
-        Ok(held) => Some(held),
-        Err(Error::Poisoned) => None,
-        Err(error) => panic!("{error}"),
-    };
-    (0..map.ranks().len()).map(of_rank).collect()
-}
-
 /// Every call of the device of one rank fails in turn.
 #[test]
 fn failures_of_one_device() {
-    let first = keys::<u128>(0..40);
-    let batch = keys::<u128>(20..200);
-    type Verb = fn(&ShardedWideMap<u128, u64>, &[u128]) -> Result<()>;
-    let verbs: [(&str, Verb); 6] = [
-        ("insert", |map, batch| {
-            map.insert(batch, &vec![8; batch.len()]).map(drop)
-        }),
-        ("merge", |map, batch| {
-            map.merge(batch, 5, Merge::Add).map(drop)
-        }),
-        ("merge_present", |map, batch| {
-            map.merge_present(batch, &vec![9; batch.len()], Merge::Add)
-                .map(drop)
-        }),
-        ("get", |map, batch| map.get(batch).map(drop)),
-        ("remove", |map, batch| map.remove(batch).map(drop)),
-        ("take", |map, batch| map.execute(op::take(batch)).map(drop)),
+    type Map = ShardedWideMap<u128, u64>;
+    fn batch() -> Vec<u128> {
+        keys(20..200)
+    }
+    fn values(value: u64) -> Vec<u64> {
+        vec![value; 180]
+    }
+    let kind = Kind {
+        make: |ranks| {
+            let first = keys::<u128>(0..40);
+            let map = Map::with(ranks, Some(5), |builder, _| builder.hash_seed(1)).unwrap();
+            map.insert(&first, &(0..40).collect::<Vec<u64>>()).unwrap();
+            map.remove(&first[..10]).unwrap();
+            map
+        },
+        held: |map: &Map| [0, 1].map(|rank| map.local(rank)?.retrieve_all()),
+        refill: |map| {
+            map.clear().unwrap();
+            assert_eq!(map.insert(&batch(), &values(1)).unwrap(), batch().len());
+            assert_eq!(map.len(), batch().len());
+        },
+    };
+    let verbs: [Verb<Map>; 4] = [
+        ("insert", |map| map.insert(&batch(), &values(8)).map(drop)),
+        ("merge", |map| map.merge(&batch(), 5, Merge::Add).map(drop)),
+        ("get", |map| map.get(&batch()).map(drop)),
+        ("retrieve_all", |map| map.retrieve_all().map(drop)),
     ];
-    for (name, verb) in verbs {
-        for fault in [Fault::Once, Fault::NoMemory] {
-            let make = || {
-                let faults = Faults::default();
-                let mut devices = cpu_devices(2);
-                devices[1] = devices[1].with_faults(&faults);
-                let ranks = Ranks::with_timeout(&devices, PATIENCE).unwrap();
-                let map = ShardedWideMap::<u128, u64>::with(&ranks, Some(5), |builder, _| {
-                    builder.hash_seed(1)
-                });
-                let map = map.unwrap();
-                map.insert(&first, &(0..40).collect::<Vec<u64>>()).unwrap();
-                map.remove(&first[..10]).unwrap();
-                (faults, map)
-            };
-            let (_, map) = make();
-            let before = held(&map);
-            verb(&map, &batch).unwrap();
-            let after = held(&map);
-            let (mut calls, mut refused, mut poisoned) = (0, 0, 0);
-            loop {
-                let failed = noting(&format!("{name}: call {calls}, {fault:?}"), || {
-                    let (faults, map) = make();
-                    faults.plan(calls, fault);
-                    let outcome = verb(&map, &batch);
-                    let failed = faults.failed().is_some();
-                    faults.heal();
-                    let found = held(&map);
-                    match outcome {
-                        Ok(()) => assert!(found == after),
-                        Err(Error::OutOfMemory { .. }) => {
-                            refused += 1;
-                            assert!(found == before);
-                        }
-                        Err(_) if found[1].is_none() => {
-                            poisoned += 1;
-                            assert!(found[0] == before[0] || found[0] == after[0]);
-                        }
-                        // The device failed before the ranks agreed, or after.
-                        Err(_) => {
-                            refused += 1;
-                            let each = found.iter().zip(before.iter().zip(&after));
-                            each.for_each(|(found, (before, after))| {
-                                assert!(found == before || found == after);
-                            });
-                        }
-                    }
-                    // The group goes on.
-                    map.clear().unwrap();
-                    assert_eq!(
-                        map.insert(&batch, &vec![1; batch.len()]).unwrap(),
-                        batch.len()
-                    );
-                    assert_eq!(map.len(), batch.len());
-                    failed
-                });
-                if !failed {
-                    break;
-                }
-                calls += 1;
-            }
-            assert!(refused > 0, "{name}: nothing failed");
-            println!("{name}, {fault:?}: {calls} calls, {refused} refused, {poisoned} poisoned");
-        }
+    for verb in verbs {
+        every_call_fails(&kind, verb, Fails::AsAWhole);
+    }
+    // Their launches come after the ranks have agreed.
+    let verbs: [Verb<Map>; 6] = [
+        ("merge_present", |map| {
+            let merged = map.merge_present(&batch(), &values(9), Merge::Add);
+            merged.map(drop)
+        }),
+        ("remove", |map| map.remove(&batch()).map(drop)),
+        ("take", |map| map.remove_with_values(&batch()).map(drop)),
+        ("retain", |map| {
+            map.retain(|_, value| value % 3 == 0).map(drop)
+        }),
+        ("retain_keys", |map| map.retain_keys(&batch()).map(drop)),
+        ("drain", |map| map.drain().map(drop)),
+    ];
+    for verb in verbs {
+        every_call_fails(&kind, verb, Fails::ByRank);
     }
 }
 
@@ -476,10 +565,14 @@ fn calls_of_different_kinds_are_an_error_everywhere() {
                         true => shard.insert(rank, &[1], &[2]).map(drop),
                         false => other.insert(rank, &[1], &[2]).map(drop),
                     },
-                    // With another answer for absent keys.
-                    shard
-                        .execute(rank, op::get(&[1]).or(u64::from(is_first)))
-                        .map(drop),
+                    match is_first {
+                        true => shard.retain_keys(rank, &[1]).map(drop),
+                        false => shard.remove(rank, &[1]).map(drop),
+                    },
+                    match is_first {
+                        true => shard.retain(rank, |_, _| true).map(drop),
+                        false => shard.drain(rank).map(drop),
+                    },
                     // As a shard of another kind of map, which is not made.
                     match is_first {
                         true => WideShard::<u128, u32>::new(rank).map(drop),
@@ -521,6 +614,9 @@ fn verbs_in_work_of_the_group_are_nested() {
         };
         is_nested(map.run(|_, _| map.insert(&[1], &[2]).map(drop)));
         is_nested(map.run(|_, _| map.for_each_chunk(5, |_| Ok(()))));
+        is_nested(map.run(|_, _| map.retain(|_, _| true).map(drop)));
+        is_nested(map.run(|_, _| map.drain().map(drop)));
+        is_nested(map.run(|_, _| map.retrieve_all().map(drop)));
         let missing = map.local(on.len()).unwrap_err();
         assert!(matches!(
             missing,

@@ -105,7 +105,7 @@ fn refused_batches_change_nothing() {
                 }
                 Err(error) => panic!("{error}"),
             }
-            left += 16 << 10;
+            left += (16 << 10) * on.stride(3) as u64;
         }
         assert!(
             left <= needed + (32 << 10),

@@ -103,12 +103,12 @@ impl<'m> Queue<'m> {
         for output in views(&mut outputs) {
             self.stream.wait_stream(output.stream())?;
         }
-        if batch.len() == 0 {
-            return Ok(Call::Done(0));
-        }
         self.receiver.device().expect_same(self.stream.device())?;
         // Else what fails before anything is queued would wait for the end of a capture, which this thread may have to end.
         self.stream.expect_not_captured()?;
+        if batch.len() == 0 {
+            return Ok(Call::Done(0));
+        }
         let is_for_host = outputs.iter().flatten().any(ArrayMut::is_on_host);
         let queued = match self.receiver.receiver().queues(batch.kind) && !is_for_host {
             true => {

@@ -14,7 +14,7 @@ use super::super::reused::{AnswerBuffers, Answers, Pairs, Reused};
 use super::super::run::BatchValues;
 use super::super::scatter_gather::number;
 use super::super::step::Call;
-use super::{Keyed, Part, Returned};
+use super::{Keyed, Part, Ready, Returned, all_or_none};
 use crate::array::Array;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result, expect_room};
@@ -100,17 +100,19 @@ impl Common {
         [form, bits, batch.default]
     }
 
-    /// What all ranks make of what they have told. An error if absent keys would have different answers.
-    fn of(told: &[[u64; WORDS]]) -> Result<Self> {
-        let [form, bits, default] = told[0];
-        if told.iter().any(|words| words[2] != default) {
-            return Err(GroupError::OutOfStep.into());
-        }
+    /// What all ranks make of what they have told.
+    fn of(told: &[[u64; WORDS]]) -> Self {
+        let [form, bits, _] = told[0];
         let is_same = told.iter().all(|words| words[..2] == [form, bits]);
-        Ok(match is_same && form != Self::EACH {
+        match is_same && form != Self::EACH {
             true => Self::Same(bits),
             false => Self::Each,
-        })
+        }
+    }
+
+    /// Whether absent keys of some ranks get another value than those of others.
+    fn has_other_defaults(told: &[[u64; WORDS]]) -> bool {
+        told.iter().any(|words| words[2] != told[0][2])
     }
 }
 
@@ -133,6 +135,23 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
     pub fn run(
         &self,
         rank: &mut Rank,
+        part: &impl Part<A>,
+        batch: &Batch<'_>,
+        outputs: Arrays<'_>,
+        checked: Result<()>,
+    ) -> Result<usize> {
+        let call = Call::Run {
+            kind: batch.kind,
+            told: told(&outputs),
+        };
+        self.run_as(rank, call, part, batch, outputs, checked)
+    }
+
+    /// As [`run`](Self::run), for a call with the keys of an operation that may be another one.
+    pub fn run_as(
+        &self,
+        rank: &mut Rank,
+        call: Call,
         part: &impl Part<A>,
         batch: &Batch<'_>,
         outputs: Arrays<'_>,
@@ -161,8 +180,10 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
             |error| (Err(error), None),
             |(words, made)| (Ok(words), Some(made)),
         );
-        let call = Call::Run { kind, told };
-        let common = Common::of(&self.agree(rank, call, words)?)?;
+        let words = self.agree(rank, call, words)?;
+        let common = Common::of(&words);
+        // Owners have one for all keys. Where ranks have others, each puts its own in, by the flags.
+        let default = Common::has_other_defaults(&words).then_some(batch.default);
         // Without it, that was an error.
         let (ranges, targets, at) = made.ok_or(Error::Group(GroupError::OutOfStep))?;
 
@@ -183,7 +204,7 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
             ..
         } = &mut *buffers;
         // Values without bytes are there already.
-        let answered = [told[0] && size_of::<A>() != 0, told[1]];
+        let answered = [told[0] && size_of::<A>() != 0, told[1] || default.is_some()];
         let with_values = matches!(common, Common::Each);
         let link = rank.link().0.clone();
         let made = attempt(|| {
@@ -212,8 +233,8 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
         let there = under_way.wait().and(copied);
 
         // Before any rank changes anything, all have room for what they do.
-        let mut is_agreed = None;
-        let done = there.and_then(|()| {
+        let work = |ready: Ready<'_>| {
+            there?;
             let (keys, values) = arrived.part(0..incoming)?;
             let batch = Batch {
                 keys: keys.into(),
@@ -223,18 +244,11 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
                 },
                 ..*batch
             };
-            part.run(&batch, answers.outputs(), &mut || {
-                let agreed = rank.together(Ok(()));
-                is_agreed = Some(agreed.is_ok());
-                agreed
-            })
-        });
-        let done = match is_agreed {
-            Some(true) => done,
-            // All have that error, or one like it.
-            Some(false) => return done,
-            None if kind == Kind::Get => done,
-            None => Ok(rank.together(done)?),
+            part.run(&batch, answers.outputs(), ready)
+        };
+        let done = match kind {
+            Kind::Get => work(&mut || Ok(())),
+            _ => all_or_none(rank, work)?,
         };
         if answered == [false; 2] {
             return total(rank, done);
@@ -257,6 +271,7 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
                 rank,
                 values,
                 flags,
+                default,
                 out_values: at[0],
                 out_flags: at[1],
             };

@@ -21,20 +21,39 @@ use crate::primitives::Primitives;
 use crate::scratch::ScratchPool;
 use crate::stream::Stream;
 
+/// What a rank calls before it changes its part, when nothing can be refused any more. It changes nothing if that fails.
+pub(super) type Ready<'a> = &'a mut dyn FnMut() -> Result<()>;
+
+/// Has each rank do its part of a call, after all ranks are ready for theirs. `work` may return without calling what it gets, if there
+/// is nothing to change. An error that one rank has before that is one of all ranks, and none changes anything; one after that is in
+/// the result, and the other ranks do not know of it. A collective.
+pub(super) fn all_or_none<T>(
+    rank: &mut Rank,
+    work: impl FnOnce(Ready<'_>) -> Result<T>,
+) -> Result<Result<T>> {
+    let mut is_agreed = None;
+    let done = work(&mut || {
+        let agreed = rank.together(Ok(()));
+        is_agreed = Some(agreed.is_ok());
+        agreed
+    });
+    match is_agreed {
+        Some(true) => Ok(done),
+        // All have that error, or one like it.
+        Some(false) => done.map(Ok),
+        None => rank.together(done).map(Ok),
+    }
+}
+
 /// A rank's part of a map, for batches that have come to their owners.
 pub(super) trait Part<A> {
     /// Scratch memory of calls.
     fn scratch(&self) -> &ScratchPool;
 
     /// Runs an operation on keys, values and outputs of the device. One that changes the map calls `ready` first, at most once, when
-    /// nothing can be refused any more, and changes nothing if that fails. Without keys, or after an error, it does not call it. Returns
-    /// what the operation counts.
-    fn run(
-        &self,
-        batch: &Batch<'_>,
-        outputs: Arrays<'_>,
-        ready: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<usize>;
+    /// nothing can be refused any more, and changes nothing if that fails. After an error, or if nothing changes, it may not call it.
+    /// Returns what the operation counts.
+    fn run(&self, batch: &Batch<'_>, outputs: Arrays<'_>, ready: Ready<'_>) -> Result<usize>;
 
     /// Queues putting answers where they belong.
     ///
@@ -55,7 +74,9 @@ pub(super) struct Returned<A> {
     /// Values and flags; null where they are not wanted.
     pub values: *const A,
     pub flags: *const u8,
-    /// Where they go.
+    /// What goes to the values where flags are 0, as bits; none if values are as they come.
+    pub default: Option<u64>,
+    /// Where they go; null where they are not wanted.
     pub out_values: *mut u8,
     pub out_flags: *mut u8,
 }
@@ -132,6 +153,17 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
     ) -> Result<T> {
         let done = self.of_this_group(rank, Ok(())).and_then(|()| work());
         rank.together_at(self.step(call), done)
+    }
+
+    /// Has each rank change its own part, if all are [ready](all_or_none). A collective.
+    pub fn change_own<T>(
+        &self,
+        rank: &mut Rank,
+        call: Call,
+        change: impl FnOnce(Ready<'_>) -> Result<T>,
+    ) -> Result<Result<T>> {
+        self.together(rank, call, || Ok(()))?;
+        all_or_none(rank, change)
     }
 
     /// The sum of the lengths that ranks have. A collective.

@@ -2,6 +2,7 @@
 
 #[cfg(doc)]
 use super::super::Shard;
+use super::super::host_chunks::chunk;
 use super::ShardedMap;
 #[cfg(doc)]
 use crate::error::Error;
@@ -55,6 +56,24 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         self.execute(op::merge(keys, values, merge))
     }
 
+    /// As [`Map::get_or_insert`](Map::get_or_insert): what the map has for each key afterwards.
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1], &[10])?;
+    /// assert_eq!(map.get_or_insert(&[2, 1], &[21, 11])?, [21, 10]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn get_or_insert(&self, keys: &[K], values: &[V]) -> Result<Vec<V>> {
+        self.execute(op::get_or_insert(keys, values))
+    }
+
     /// As [`Map::assign`](Map::assign).
     ///
     /// ```
@@ -98,6 +117,49 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         self.execute(op::remove(keys))
     }
 
+    /// As [`Map::remove_with_values`](Map::remove_with_values).
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert_eq!(map.remove_with_values(&[3, 2])?, [None, Some(20)]);
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Shard::remove`].
+    pub fn remove_with_values(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        self.execute(op::take(keys))
+    }
+
+    /// As [`Map::retain_keys`](Map::retain_keys): keeps the pairs whose key is in the batch, and returns how many others were removed.
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+    /// assert_eq!(map.retain_keys(&[3, 4])?, 2);
+    /// assert_eq!(map.retrieve_all()?, (vec![3], vec![30]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Shard::retain_keys`].
+    pub fn retain_keys(&self, keys: &[K]) -> Result<usize> {
+        let removed = self.run(|rank, shard| {
+            let part = chunk(keys.len(), rank.index(), rank.ranks());
+            shard.retain_keys(rank, &keys[part])
+        })?;
+        // Each has the count of all.
+        Ok(removed.first().copied().unwrap_or(0))
+    }
+
     /// As [`Map::clear`](Map::clear).
     ///
     /// # Errors
@@ -130,7 +192,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     }
 }
 
-/// # Capacity
+/// # Capacity and memory
 impl<K: Key, V: Value> ShardedMap<K, V> {
     /// Makes room for `more` pairs beyond those it has.
     ///
@@ -138,6 +200,37 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// As for [`Shard::reserve`].
     pub fn reserve(&self, more: usize) -> Result<()> {
         self.run(|rank, shard| shard.reserve(rank, more)).map(drop)
+    }
+
+    /// Gives back the memory that the pairs of each rank do not need, as [`Map::shrink_to_fit`](Map::shrink_to_fit).
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let map = ShardedMap::<u32, u32>::with_capacity(&ranks, 100_000)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// map.shrink_to_fit()?;
+    /// assert!(map.capacity() < 10_000 && map.len() == 2);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Shard::shrink_to_fit`].
+    pub fn shrink_to_fit(&self) -> Result<()> {
+        self.run(|rank, shard| shard.shrink_to_fit(rank)).map(drop)
+    }
+
+    /// Frees the memory that no call is using: of a rank that is at work, only its map's; see [`Shard::trim`].
+    pub fn trim(&self) {
+        for seat in &self.seats {
+            // This thread may be one of those that work.
+            match seat.shard.try_lock() {
+                Some(mut shard) => shard.trim(),
+                None => seat.map().trim(),
+            }
+        }
     }
 }
 

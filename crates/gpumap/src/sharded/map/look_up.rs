@@ -19,6 +19,32 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         self.execute(op::get(keys))
     }
 
+    /// As [`Map::get_or`](Map::get_or).
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert_eq!(map.get_or(&[2, 3], 7)?, [20, 7]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Shard::get_or`].
+    pub fn get_or(&self, keys: &[K], default: V) -> Result<Vec<V>> {
+        self.execute(op::get(keys).or(default))
+    }
+
+    /// As [`Map::get_or_into`](Map::get_or_into), into memory of the host.
+    ///
+    /// # Errors
+    /// As for [`Shard::get_or_into`].
+    pub fn get_or_into(&self, keys: &[K], default: V, values: &mut [V]) -> Result<()> {
+        self.execute(op::get(keys).or(default).into(values))
+    }
+
     /// As [`Map::get_into`](Map::get_into), into memory of the host.
     ///
     /// ```

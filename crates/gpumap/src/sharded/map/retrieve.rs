@@ -2,15 +2,14 @@
 
 #[cfg(doc)]
 use super::super::Shard;
-use super::super::host_chunks::HostChunks;
+use super::super::dump::{dump, dump_into};
 use super::ShardedMap;
 #[cfg(doc)]
 use crate::error::Error;
-use crate::error::{Result, expect_room};
+use crate::error::Result;
 #[cfg(doc)]
 use crate::map::Map;
 use crate::map::{Key, Value};
-use crate::memory::host_zeroed;
 use crate::sharded::Rank;
 
 /// # Dump
@@ -34,31 +33,25 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// [`retrieve_all`](Self::retrieve_all).
     pub fn retrieve_all_into(&self, keys: &mut [K], values: &mut [V]) -> Result<usize> {
         let _alone = self.alone()?;
-        let lens = self.lens();
-        let total = lens.iter().sum();
-        expect_room(total, keys.len().min(values.len()))?;
-        self.dump(&lens, keys, values)?;
-        Ok(total)
+        dump_into(
+            &self.ranks,
+            &self.lens(),
+            keys,
+            values,
+            self.pairs_of_rank(),
+        )
     }
 
     /// Every pair, in new vectors. No other call is in flight.
     pub(super) fn all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let lens = self.lens();
-        let total = lens.iter().sum();
-        let (mut keys, mut values) = (host_zeroed(total)?, host_zeroed(total)?);
-        self.dump(&lens, &mut keys, &mut values)?;
-        Ok((keys, values))
+        dump(&self.ranks, &self.lens(), self.pairs_of_rank())
     }
 
-    /// Every pair; of each rank as many as it has. No other call is in flight.
-    fn dump(&self, lens: &[usize], keys: &mut [K], values: &mut [V]) -> Result<()> {
-        let keys = HostChunks::new(keys, lens.iter().copied());
-        let values = HostChunks::new(values, lens.iter().copied());
-        let of_rank = |rank: &mut Rank| {
-            let (keys, values) = (keys.take(rank.index()), values.take(rank.index()));
+    /// What writes the pairs of a rank to memory of the host.
+    fn pairs_of_rank(&self) -> impl Fn(&mut Rank, &mut [K], &mut [V]) -> Result<usize> + Sync {
+        |rank, keys, values| {
             let map = self.seats[rank.index()].map();
             map.retrieve_all_into(keys, values)
-        };
-        self.ranks.run(of_rank).map(drop)
+        }
     }
 }

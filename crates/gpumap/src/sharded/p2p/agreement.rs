@@ -36,6 +36,8 @@ pub(super) struct Capabilities {
     pub(super) words: u64,
     /// Whether it would make pages from its share.
     pub(super) makes: bool,
+    /// What its absent keys get: all that are looked up at once get the same.
+    pub(super) default: u64,
 }
 
 impl Agreement {
@@ -55,7 +57,9 @@ impl Agreement {
         // Receive buffers are as large as if all ranks had as much.
         let even = all >= most.saturating_mul(ranks as u64) / 2;
         let needed = share(usize::try_from(all).ok()?) as u64;
-        if !even || !capabilities.iter().all(|o| o.can && o.room >= needed) {
+        let default = capabilities.first()?.default;
+        let can = |o: &Capabilities| o.can && o.room >= needed && o.default == default;
+        if !even || !capabilities.iter().all(can) {
             return None;
         }
         let bits = (BINS / u32::try_from(ranks).ok()?).checked_ilog2()?;
@@ -111,6 +115,7 @@ mod tests {
             room: 1 << 40,
             words: 0,
             makes: false,
+            default: 0,
         }
     }
 
@@ -155,6 +160,7 @@ mod tests {
         assert!(with(&|_| ()).is_some());
         assert!(with(&|o| o.keys = 100_000).is_some());
         assert_eq!(with(&|o| o.can = false), None);
+        assert_eq!(with(&|o| o.default = 1), None);
         assert_eq!(with(&|o| o.room = 1_000_000), None);
         assert_eq!(with(&|o| o.keys = 10_000_000), None, "one has most");
         assert_eq!(with(&|o| o.keys = 1 << 36), None);

@@ -88,13 +88,14 @@ impl PeerExchange {
 
 impl<K: Key, V: Value> Shard<K, V> {
     /// Whether and how a batch is sent straight to the owners of its keys, of which this rank has
-    /// `mine`, or an error. Those that are stored may all need room. A collective: all make the same
-    /// decision; and all get an error if some make another call, or one on another shard.
+    /// `mine`, or an error. Those that are stored may all need room; those that are absent get `default`. A collective: all make
+    /// the same decision; and all get an error if some make another call, or one on another shard.
     pub(super) fn negotiate(
         &mut self,
         rank: &mut Rank,
         call: Call,
         mine: Result<usize>,
+        default: u64,
     ) -> Result<Option<Session>> {
         let stores = call.stores();
         let mine = self.of_this_group(rank, mine);
@@ -113,15 +114,17 @@ impl<K: Key, V: Value> Shard<K, V> {
         let words = self.p2p.words(rank) as u64;
         let own = mine.map(|len| {
             let makes = stores.is_some_and(|verb| self.map.core().would_make_pages(verb, len));
-            [len as u64, u64::from(can), room, words, u64::from(makes)]
+            let (len, can, makes) = (len as u64, u64::from(can), u64::from(makes));
+            [len, can, room, words, makes, default]
         });
         let all = rank.agree_at(self.step(call), own)?;
-        let capability = |&[keys, can, room, words, makes]: &[u64; 5]| Capabilities {
+        let capability = |&[keys, can, room, words, makes, default]: &[u64; 6]| Capabilities {
             keys,
             can: can != 0,
             room,
             words,
             makes: makes != 0,
+            default,
         };
         let capabilities: Vec<Capabilities> = all.iter().map(capability).collect();
         let agreement = Agreement::of(&capabilities, rank.index(), |keys| self.owners.share(keys));

@@ -13,7 +13,7 @@ pub use map::ShardedRowMap;
 pub use place::ShardRow;
 
 use super::Rank;
-use super::keyed::Keyed;
+use super::keyed::{Keyed, Ready};
 use super::step::{Call, Step};
 #[cfg(doc)]
 use crate::error::Error;
@@ -227,7 +227,8 @@ impl<K: Pod> RowShard<K> {
     /// # Errors
     /// As for [`RowMap::compact`], of any rank, and [`Error::Group`]: no rank has other rows than before.
     pub fn compact(&self, rank: &mut Rank) -> Result<Vec<u32>> {
-        self.compact_with(rank, |ready| self.rows.core().compact(ready))
+        let compact = |ready: Ready<'_>| self.rows.core().compact(ready);
+        self.keyed.change_own(rank, Call::Compact, compact)?
     }
 
     /// As [`compact`](Self::compact), into memory of the host or of the rank's device. Returns how many rows this rank has. A
@@ -240,28 +241,8 @@ impl<K: Pod> RowShard<K> {
         rank: &mut Rank,
         old: &mut (impl Output<u32> + ?Sized),
     ) -> Result<usize> {
-        self.compact_with(rank, |ready| {
-            self.rows.core().compact_into(old.sink(), ready)
-        })
-    }
-
-    /// Compacts. All ranks have what they need when `ready` is called, or none changes anything.
-    fn compact_with<T>(
-        &self,
-        rank: &mut Rank,
-        compact: impl FnOnce(&mut dyn FnMut() -> Result<()>) -> Result<T>,
-    ) -> Result<T> {
-        self.keyed.together(rank, Call::Compact, || Ok(()))?;
-        let mut is_agreed = None;
-        let done = compact(&mut || {
-            let agreed = rank.together(Ok(()));
-            is_agreed = Some(agreed.is_ok());
-            agreed
-        });
-        match is_agreed {
-            Some(_) => done,
-            None => rank.together(done),
-        }
+        let compact = |ready: Ready<'_>| self.rows.core().compact_into(old.sink(), ready);
+        self.keyed.change_own(rank, Call::Compact, compact)?
     }
 }
 

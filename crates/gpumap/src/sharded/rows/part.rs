@@ -2,7 +2,7 @@
 
 use gpumap_kernels::rows::{ROW_RETURN, RowReturnArgs};
 
-use super::super::keyed::{Part, Returned};
+use super::super::keyed::{Part, Ready, Returned};
 use crate::error::Result;
 use crate::map::{Arrays, Batch, Kind};
 use crate::rows::{Core, grid};
@@ -15,12 +15,7 @@ impl Part<u32> for Core {
         &self.scratch
     }
 
-    fn run(
-        &self,
-        batch: &Batch<'_>,
-        outputs: Arrays<'_>,
-        ready: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<usize> {
+    fn run(&self, batch: &Batch<'_>, outputs: Arrays<'_>, ready: Ready<'_>) -> Result<usize> {
         match batch.kind {
             Kind::Insert => self.insert_when(batch.keys, outputs, |_, _| ready()),
             Kind::Remove => self.remove_when(batch.keys, ready),

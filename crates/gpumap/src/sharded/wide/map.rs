@@ -1,16 +1,16 @@
 //! [`ShardedWideMap`]: a map with wide keys over all devices of a group that one process drives.
 
 use bytemuck::Pod;
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockWriteGuard};
 
-use super::super::host_chunks::BatchParts;
+use super::super::dump::{dump, dump_into};
+use super::super::host_chunks::{BatchParts, chunk};
 use super::super::{Rank, Ranks};
 use super::WideShard;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 use crate::map::{Chunk, Merge, Operand, Receiver, Value};
-use crate::memory::host_vec;
 use crate::op::{self, Execute, Op};
 use crate::sharded::GroupError;
 use crate::wide::{WideMap, WideMapBuilder};
@@ -23,11 +23,11 @@ use crate::wide::{WideMap, WideMapBuilder};
 /// | group | operations |
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
-/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge) |
+/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert) |
 /// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
-/// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`contains`](Self::contains) |
-/// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
-/// | Dump | [`retrieve_all`](Self::retrieve_all), [`for_each_chunk`](Self::for_each_chunk) |
+/// | Look up | [`get`](Self::get), [`get_or`](Self::get_or), [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
+/// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
+/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
 /// | Group | [`ranks`](Self::ranks), [`run`](Self::run), [`local`](Self::local), [`owner`](Self::owner) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`lens`](Self::lens), [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`trim`](Self::trim) |
@@ -161,6 +161,12 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
         })
     }
 
+    /// Holds the calls alone.
+    fn alone(&self) -> Result<RwLockWriteGuard<'_, ()>> {
+        let _turn = self.ranks.turn()?;
+        Ok(self.calls.write())
+    }
+
     /// The pairs of one rank, on its device. See [`WideShard::local`].
     ///
     /// ```
@@ -240,6 +246,14 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     ) -> Result<usize> {
         self.execute(op::merge(keys, values, merge))
     }
+
+    /// As [`WideMap::get_or_insert`]: what the map has for each key afterwards.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn get_or_insert(&self, keys: &[K], values: &[V]) -> Result<Vec<V>> {
+        self.execute(op::get_or_insert(keys, values))
+    }
 }
 
 /// # Update if present
@@ -277,6 +291,32 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
         self.execute(op::get(keys))
     }
 
+    /// Looks keys up: for each its value, or `default` where it is absent.
+    ///
+    /// ```
+    /// use gpumap::ShardedWideMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedWideMap::<u128, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert_eq!(map.get_or(&[2, 3], 7)?, [20, 7]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub fn get_or(&self, keys: &[K], default: V) -> Result<Vec<V>> {
+        self.execute(op::get(keys).or(default))
+    }
+
+    /// As [`get_or`](Self::get_or), into memory of the host.
+    ///
+    /// # Errors
+    /// As for [`get_into`](Self::get_into).
+    pub fn get_or_into(&self, keys: &[K], default: V, values: &mut [V]) -> Result<()> {
+        self.execute(op::get(keys).or(default).into(values))
+    }
+
     /// Looks keys up into memory of the host: `found[i]` is 1 and `values[i]` the value of `keys[i]`, or both are 0 where it is absent.
     ///
     /// # Errors
@@ -292,6 +332,14 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
         self.execute(op::contains(keys))
     }
+
+    /// As [`contains`](Self::contains), into memory of the host: `found[i]` is 1 if `keys[i]` is present, or 0.
+    ///
+    /// # Errors
+    /// As for [`get_into`](Self::get_into).
+    pub fn contains_into(&self, keys: &[K], found: &mut [u8]) -> Result<()> {
+        self.execute(op::contains(keys).found(found))
+    }
 }
 
 /// # Remove, and reserve
@@ -302,6 +350,93 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// [`Error::OutOfMemory`] before anything is removed on any rank; [`Error::Poisoned`], [`Error::Driver`], [`Error::Group`].
     pub fn remove(&self, keys: &[K]) -> Result<usize> {
         self.execute(op::remove(keys))
+    }
+
+    /// Removes keys, and returns their values. Of several equal keys, one gets it.
+    ///
+    /// ```
+    /// use gpumap::ShardedWideMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedWideMap::<u128, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert_eq!(map.remove_with_values(&[3, 2])?, [None, Some(20)]);
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`remove`](Self::remove).
+    pub fn remove_with_values(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        self.execute(op::take(keys))
+    }
+
+    /// Keeps the pairs for which `keep` says so, and removes all others: as [`WideMap::retain`]. Returns how many were removed. The pairs
+    /// of each rank are streamed to a thread of the host, which calls `keep`: it must not use the map.
+    ///
+    /// ```
+    /// use gpumap::ShardedWideMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedWideMap::<u128, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+    /// assert_eq!(map.retain(|key, value| key != 3 && *value > 10)?, 2);
+    /// assert_eq!(map.retrieve_all()?, (vec![2], vec![20]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`remove`](Self::remove).
+    pub fn retain(&self, keep: impl Fn(K, &V) -> bool + Sync) -> Result<usize> {
+        let removed = self.run(|rank, shard| shard.retain(rank, &keep))?;
+        // Each has the count of all.
+        Ok(removed.first().copied().unwrap_or(0))
+    }
+
+    /// Keeps the pairs whose key is in the batch, and removes all others: as [`WideMap::retain_keys`]. Returns how many were removed.
+    ///
+    /// ```
+    /// use gpumap::ShardedWideMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedWideMap::<u128, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+    /// assert_eq!(map.retain_keys(&[3, 4])?, 2);
+    /// assert_eq!(map.retrieve_all()?, (vec![3], vec![30]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`remove`](Self::remove).
+    pub fn retain_keys(&self, keys: &[K]) -> Result<usize> {
+        let removed = self.run(|rank, shard| {
+            let part = chunk(keys.len(), rank.index(), rank.ranks());
+            shard.retain_keys(rank, &keys[part])
+        })?;
+        Ok(removed.first().copied().unwrap_or(0))
+    }
+
+    /// Removes all pairs and returns them, as [`retrieve_all`](Self::retrieve_all) has them. No other call comes in between.
+    ///
+    /// ```
+    /// use gpumap::ShardedWideMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedWideMap::<u128, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1], &[10])?;
+    /// assert_eq!(map.drain()?, (vec![1], vec![10]));
+    /// assert!(map.is_empty());
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`retrieve_all`](Self::retrieve_all), of any rank, before any pair is removed. After [`Error::Driver`] some ranks may have
+    /// removed theirs.
+    pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let _alone = self.alone()?;
+        dump(&self.ranks, &self.lens(), |rank, keys, values| {
+            self.shards[rank.index()].drain_into(rank, keys, values)
+        })
     }
 
     /// Removes all pairs. The map keeps its room, and is sound again if it was [poisoned](Error::Poisoned).
@@ -334,14 +469,43 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// As for [`WideMap::retrieve_all`], of any rank; [`Error::Group`].
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let of_ranks = self.run(|_, shard| shard.local().retrieve_all())?;
-        let len = of_ranks.iter().map(|(keys, _)| keys.len()).sum();
-        let (mut keys, mut values) = (host_vec(len)?, host_vec(len)?);
-        for (of_keys, of_values) in of_ranks {
-            keys.extend(of_keys);
-            values.extend(of_values);
+        let _alone = self.alone()?;
+        dump(&self.ranks, &self.lens(), self.pairs_of_rank())
+    }
+
+    /// Every pair, as [`retrieve_all`](Self::retrieve_all) has them, into memory of the host. Returns how many there are.
+    ///
+    /// ```
+    /// use gpumap::ShardedWideMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedWideMap::<u128, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[7], &[70])?;
+    /// let (mut keys, mut values) = ([0; 2], [0; 2]);
+    /// assert_eq!(map.retrieve_all_into(&mut keys, &mut values)?, 1);
+    /// assert_eq!((keys, values), ([7, 0], [70, 0]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`] if the pairs do not fit, before anything is written; else as for [`retrieve_all`](Self::retrieve_all).
+    pub fn retrieve_all_into(&self, keys: &mut [K], values: &mut [V]) -> Result<usize> {
+        let _alone = self.alone()?;
+        dump_into(
+            &self.ranks,
+            &self.lens(),
+            keys,
+            values,
+            self.pairs_of_rank(),
+        )
+    }
+
+    /// What writes the pairs of a rank to memory of the host.
+    fn pairs_of_rank(&self) -> impl Fn(&mut Rank, &mut [K], &mut [V]) -> Result<usize> + Sync {
+        |rank, keys, values| {
+            let map = self.shards[rank.index()].local();
+            map.retrieve_all_into(keys, values)
         }
-        Ok((keys, values))
     }
 
     /// Hands all pairs to `take` in chunks of at most `pairs`, in the order of [`retrieve_all`](Self::retrieve_all), until that fails. All
@@ -381,10 +545,7 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
         give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
         // Calls that wait for the lock of one rank would make the other ranks wait for them.
-        let _alone = {
-            let _turn = self.ranks.turn()?;
-            self.calls.write()
-        };
+        let _alone = self.alone()?;
         let mut maps = self.shards.iter().map(WideShard::local);
         maps.try_for_each(|map| map.core().give_chunks(pairs, give))
     }

@@ -11,26 +11,28 @@ use bytemuck::Pod;
 pub use map::ShardedWideMap;
 
 use super::Rank;
-use super::keyed::Keyed;
+use super::exchange::total;
+use super::keyed::{Keyed, Ready};
 use super::step::{Call, Step};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::Input;
-use crate::map::{Batch, Merge, Operand, Outputs, Receiver, Value};
+use crate::map::{Batch, Kind, Merge, Operand, Operands, Outputs, Receiver, Value};
 use crate::op::{self, Op};
 use crate::output::Output;
 use crate::wide::{WideMap, WideMapBuilder};
+use part::KeepsKeys;
 
 /// One rank's part of a map with wide keys that is spread over a group.
 ///
 /// | group | operations |
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
-/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge) |
+/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert) |
 /// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
-/// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`contains`](Self::contains) |
-/// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
+/// | Look up | [`get`](Self::get), [`get_or`](Self::get_or), [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
+/// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
 /// | All operations | [`execute`](Self::execute) |
 /// | Parts of the map | [`local`](Self::local), [`owner`](Self::owner) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`reserve`](Self::reserve), [`trim`](Self::trim) |
@@ -124,7 +126,7 @@ impl<K: Pod, V: Value> WideShard<K, V> {
 /// # Operations
 impl<K: Pod, V: Value> WideShard<K, V> {
     /// Runs an [operation](crate::op) over the group: on the keys of all ranks, each of which brings a batch of its own, on the host or on
-    /// its device. Counts are of all ranks together. What [absent keys get](Op::or) is the same on all ranks. A collective.
+    /// its device. Counts are of all ranks together. What [absent keys get](Op::or) is each rank's own. A collective.
     ///
     /// ```
     /// use gpumap::op;
@@ -225,6 +227,20 @@ impl<K: Pod, V: Value> WideShard<K, V> {
     ) -> Result<usize> {
         self.execute(rank, op::merge(keys, values, merge))
     }
+
+    /// [`WideMap::get_or_insert`] over the group: what the map has for each key of this rank's batch afterwards, which is the first value
+    /// of the key if it was absent. A collective.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn get_or_insert(
+        &self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        values: &(impl Input<V> + ?Sized),
+    ) -> Result<Vec<V>> {
+        self.execute(rank, op::get_or_insert(keys, values))
+    }
 }
 
 /// # Update if present
@@ -267,6 +283,47 @@ impl<K: Pod, V: Value> WideShard<K, V> {
         self.execute(rank, op::get(keys))
     }
 
+    /// The value of each key of this rank's batch, or `default` where it is absent: [`WideMap::get_or`] over the group. A collective.
+    ///
+    /// ```
+    /// use gpumap::sharded::{Ranks, WideShard, devices};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let values = ranks.run(|rank| {
+    ///     let shard = WideShard::<u128, u32>::new(rank)?;
+    ///     shard.insert(rank, &[1], &[10])?;
+    ///     let default = 100 + rank.index() as u32;
+    ///     shard.get_or(rank, &[1, 2], default)
+    /// })?;
+    /// assert_eq!(values, [[10, 100], [10, 101]]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub fn get_or(
+        &self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        default: V,
+    ) -> Result<Vec<V>> {
+        self.execute(rank, op::get(keys).or(default))
+    }
+
+    /// As [`get_or`](Self::get_or), into memory of the host or of the rank's device. A collective.
+    ///
+    /// # Errors
+    /// As for [`get_into`](Self::get_into).
+    pub fn get_or_into(
+        &self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        default: V,
+        values: &mut (impl Output<V> + ?Sized),
+    ) -> Result<()> {
+        self.execute(rank, op::get(keys).or(default).into(values))
+    }
+
     /// As [`get`](Self::get), into memory of the host or of the rank's device: `found[i]` is 1 and `values[i]` the value of `keys[i]`, or
     /// both are 0 where it is absent. A collective.
     ///
@@ -289,6 +346,20 @@ impl<K: Pod, V: Value> WideShard<K, V> {
     pub fn contains(&self, rank: &mut Rank, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
         self.execute(rank, op::contains(keys))
     }
+
+    /// As [`contains`](Self::contains), into memory of the host or of the rank's device: `found[i]` is 1 if `keys[i]` is present, or 0. A
+    /// collective.
+    ///
+    /// # Errors
+    /// As for [`get_into`](Self::get_into).
+    pub fn contains_into(
+        &self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+        found: &mut (impl Output<u8> + ?Sized),
+    ) -> Result<()> {
+        self.execute(rank, op::contains(keys).found(found))
+    }
 }
 
 /// # Remove
@@ -299,6 +370,92 @@ impl<K: Pod, V: Value> WideShard<K, V> {
     /// As for [`WideMap::remove`], of any rank, and [`Error::Group`]. See also [refusals](Self#refusals).
     pub fn remove(&self, rank: &mut Rank, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
         self.execute(rank, op::remove(keys))
+    }
+
+    /// [`WideMap::remove_with_values`] over the group: removes keys, and returns the values of those of this rank's batch. Of several equal
+    /// keys, in the batch of one rank or of several, one gets it. A collective.
+    ///
+    /// # Errors
+    /// As for [`remove`](Self::remove).
+    pub fn remove_with_values(
+        &self,
+        rank: &mut Rank,
+        keys: &(impl Input<K> + ?Sized),
+    ) -> Result<Vec<Option<V>>> {
+        self.execute(rank, op::take(keys))
+    }
+
+    /// Keeps the pairs for which `keep` says so, and removes all others: [`WideMap::retain`] over the group. Each rank brings what is
+    /// called for its own pairs. Returns how many were removed, of all ranks together. A collective.
+    ///
+    /// ```
+    /// use gpumap::sharded::{Ranks, WideShard, devices};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let removed = ranks.run(|rank| {
+    ///     let shard = WideShard::<u128, u32>::new(rank)?;
+    ///     shard.insert(rank, &[1, 2, 3], &[10, 20, 30])?;
+    ///     shard.retain(rank, |key, value| key != 3 && *value > 10)
+    /// })?;
+    /// assert_eq!(removed, [2, 2]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`WideMap::retain`], of any rank, and [`Error::Group`]. See also [refusals](Self#refusals).
+    pub fn retain(&self, rank: &mut Rank, keep: impl FnMut(K, &V) -> bool) -> Result<usize> {
+        let retain = |ready: Ready<'_>| self.map.core().retain(keep, ready);
+        let removed = self.keyed.change_own(rank, Call::Retain, retain)?;
+        total(rank, removed)
+    }
+
+    /// Keeps the pairs whose key is in the batch of any rank, and removes all others: [`WideMap::retain_keys`] over the group. Returns
+    /// how many were removed, of all ranks together. A collective.
+    ///
+    /// # Errors
+    /// As for [`WideMap::retain_keys`], of any rank, and [`Error::Group`]. See also [refusals](Self#refusals).
+    pub fn retain_keys(&self, rank: &mut Rank, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
+        let part = KeepsKeys::<K, V>::of(self.map.core());
+        // The keys travel as those of removals do.
+        let batch = Batch {
+            kind: Kind::Remove,
+            keys: keys.source().into(),
+            values: Operands::NONE,
+            default: 0,
+        };
+        let (call, none) = (Call::RetainKeys, [None, None]);
+        self.keyed.run_as(rank, call, &part, &batch, none, Ok(()))
+    }
+
+    /// Removes all pairs of all ranks, and returns those of this rank: [`WideMap::drain`] over the group. A collective.
+    ///
+    /// ```
+    /// use gpumap::sharded::{Ranks, WideShard, devices};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let drained = ranks.run(|rank| {
+    ///     let shard = WideShard::<u128, u32>::new(rank)?;
+    ///     shard.insert(rank, &[1, 2, 3], &[10, 20, 30])?;
+    ///     let (keys, _) = shard.drain(rank)?;
+    ///     assert!(shard.is_empty(rank)? && keys.iter().all(|&key| shard.owner(key) == rank.index()));
+    ///     Ok(keys.len())
+    /// })?;
+    /// assert_eq!(drained.iter().sum::<usize>(), 3);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`WideMap::drain`], of any rank, before any pair is removed, and [`Error::Group`]. After [`Error::Driver`] on one rank the
+    /// others may have returned theirs.
+    pub fn drain(&self, rank: &mut Rank) -> Result<(Vec<K>, Vec<V>)> {
+        let drain = |ready: Ready<'_>| self.map.core().drain(ready);
+        self.keyed.change_own(rank, Call::Drain, drain)?
+    }
+
+    /// As [`drain`](Self::drain), into memory of the host. Returns how many pairs this rank had.
+    fn drain_into(&self, rank: &mut Rank, keys: &mut [K], values: &mut [V]) -> Result<usize> {
+        let drain = |ready: Ready<'_>| self.map.core().drain_into(keys, values, ready);
+        self.keyed.change_own(rank, Call::Drain, drain)?
     }
 
     /// Removes all pairs of all ranks. A collective.
