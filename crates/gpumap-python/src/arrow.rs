@@ -227,6 +227,15 @@ fn of_array(
     let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = capsules.extract()?;
     let schema = pointer::<FFI_ArrowSchema>(&schema, c"arrow_schema")?;
     let array = pointer::<FFI_ArrowArray>(&array, c"arrow_array")?;
+    // SAFETY: a capsule of this name leads to a schema, which the interface lays out as seven words and the function that
+    // releases it.
+    let release = unsafe { schema.cast::<[usize; 8]>().read() }[7];
+    // SAFETY: a capsule of this name leads to an array.
+    if release == 0 || unsafe { &*array }.is_released() {
+        return Err(PyTypeError::new_err(
+            "the contents of these Arrow capsules were taken before: ask the array for new ones",
+        ));
+    }
     // SAFETY: capsules with these names lead to such structs, of which this takes the contents. The capsules release nothing then.
     let (schema, array) = unsafe {
         let schema = FFI_ArrowSchema::from_raw(schema);
