@@ -21,7 +21,13 @@ const MATURIN: Wheel = Wheel {
 
 /// What the tests need beside the wheel.
 const TESTS: Wheel = Wheel {
-    packages: &["mypy==2.4.1", "numpy==2.4.6", "pytest==9.2.0"],
+    packages: &[
+        "mypy==2.4.1",
+        "numpy==2.4.6",
+        "polars==2.1.0",
+        "pyarrow==26.0.1",
+        "pytest==9.2.0",
+    ],
     folder: "python-venv",
     program: "bin/pytest",
 };

@@ -1,6 +1,7 @@
-//! Arrays of the caller: numpy's by their struct, a GPU's by the CUDA array interface. What is neither becomes an array of
+//! Arrays of the caller: numpy's by their struct, a GPU's by the CUDA array interface, Arrow's by capsules. What is none of these becomes an array of
 //! numpy first, by a function of the part in Python.
 
+use std::iter;
 use std::ptr;
 use std::slice;
 use std::sync::OnceLock;
@@ -13,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
+use crate::arrow::{self, Numbers};
 use crate::dlpack;
 use crate::dtype::{Dtype, Item};
 use crate::error::exception;
@@ -28,8 +30,10 @@ pub struct Incoming {
     stream: Option<usize>,
     /// The number of the GPU that it is on, where its library says so.
     ordinal: Option<usize>,
-    /// It keeps the memory alive.
+    /// It keeps the memory alive,
     _owner: Py<PyAny>,
+    /// and this, if it is of Arrow.
+    _memory: Option<arrow_buffer::Buffer>,
 }
 
 /// The type that items must have.
@@ -41,6 +45,16 @@ pub enum Wanted {
     Keys,
     /// Any numbers, in an array of one dimension.
     Numbers,
+}
+
+impl Wanted {
+    /// Whether numbers of this type do as they are.
+    fn takes(self, dtype: Dtype) -> bool {
+        match self {
+            Self::Item(item) => item.dtype == dtype,
+            Self::Keys | Self::Numbers => true,
+        }
+    }
 }
 
 impl Incoming {
@@ -55,6 +69,11 @@ impl Incoming {
     ) -> PyResult<Self> {
         if let Some(incoming) = Self::try_of(array, wanted, what, stream)? {
             return Ok(incoming);
+        }
+        if let Some(numbers) = arrow::numbers(array, what)?
+            && wanted.takes(numbers.item.dtype)
+        {
+            return Self::of_arrow(array, numbers, wanted, what);
         }
         let array = converted(array, wanted)?;
         Self::try_of(&array, wanted, what, stream)?
@@ -81,6 +100,24 @@ impl Incoming {
         let described = numpy::described(array)?;
         let checked = |described| Self::checked(array, described, None, wanted, what);
         described.map(checked).transpose()
+    }
+
+    fn of_arrow(
+        array: &Bound<'_, PyAny>,
+        Numbers { bytes, item, len }: Numbers,
+        wanted: Wanted,
+        what: &str,
+    ) -> PyResult<Self> {
+        let described = Described {
+            at: bytes.as_ptr().expose_provenance(),
+            shape: iter::once(len).chain(item.width).collect(),
+            typestr: item.dtype.typestr().to_owned(),
+            is_contiguous: true,
+        };
+        Ok(Self {
+            _memory: Some(bytes),
+            ..Self::checked(array, described, None, wanted, what)?
+        })
     }
 
     fn checked(
@@ -160,6 +197,7 @@ impl Incoming {
                 None => None,
             },
             _owner: array.clone().unbind(),
+            _memory: None,
         })
     }
 

@@ -2,6 +2,7 @@
 //! Python (`python/gpumap_rs`) turns lists into arrays, and has the documentation.
 
 mod array;
+mod arrow;
 mod chunks;
 mod device;
 mod dlpack;

@@ -74,6 +74,7 @@ pub fn described(array: &Bound<'_, PyAny>) -> PyResult<Option<Described>> {
 /// What arrays are made with.
 struct Numpy {
     ndarray: Py<PyAny>,
+    dtype: Py<PyAny>,
     empty: Py<PyAny>,
     dtypes: Vec<Py<PyAny>>,
 }
@@ -83,7 +84,8 @@ impl Numpy {
         static NUMPY: PyOnceLock<Numpy> = PyOnceLock::new();
         NUMPY.get_or_try_init(py, || {
             let numpy = py.import("numpy")?;
-            let dtype = |dtype: Dtype| numpy.call_method1("dtype", (dtype.typestr(),));
+            let class = numpy.getattr("dtype")?;
+            let dtype = |dtype: Dtype| class.call1((dtype.typestr(),));
             let dtypes = Dtype::ALL.into_iter();
             Ok(Self {
                 ndarray: numpy.getattr("ndarray")?.unbind(),
@@ -91,6 +93,7 @@ impl Numpy {
                 dtypes: dtypes
                     .map(|it| dtype(it).map(Bound::unbind))
                     .collect::<PyResult<_>>()?,
+                dtype: class.unbind(),
             })
         })
     }
@@ -100,6 +103,13 @@ impl Numpy {
 pub fn is_array(array: &Bound<'_, PyAny>) -> PyResult<bool> {
     let ndarray = &Numpy::of(array.py())?.ndarray;
     Ok(array.get_type().is(ndarray))
+}
+
+/// Whether an array of another library says that its elements are numpy's.
+pub fn has_dtype(array: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let class = Numpy::of(array.py())?.dtype.bind(array.py());
+    let dtype = array.getattr_opt(intern!(array.py(), "dtype"))?;
+    dtype.map_or(Ok(false), |dtype| dtype.is_instance(class))
 }
 
 /// A new array of so many items that have not been written, and where they are.

@@ -1,5 +1,5 @@
 //! Strings of the caller: lists and whatever else has `str` and `bytes`, and numpy's arrays of strings of one width. They are
-//! copied one behind the other, while Python's lock is held.
+//! copied one behind the other, while Python's lock is held. Those of Arrow lie so.
 
 use gpumap::strings::Strings;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -7,10 +7,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
+use crate::arrow::{self, Texts};
 use crate::numpy;
 
 /// The strings of a batch: the bytes of `bytes`, and those of `str` in UTF-8.
-pub fn strings_of(batch: &Bound<'_, PyAny>) -> PyResult<Strings> {
+pub fn strings_of(batch: &Bound<'_, PyAny>) -> PyResult<Texts> {
     if batch.is_instance_of::<PyString>() || batch.is_instance_of::<PyBytes>() {
         return Err(PyTypeError::new_err(
             "this is a single string: pass a list of it",
@@ -19,13 +20,17 @@ pub fn strings_of(batch: &Bound<'_, PyAny>) -> PyResult<Strings> {
     if numpy::is_array(batch)?
         && let Some(strings) = of_numpy(batch)?
     {
-        return Ok(strings);
+        return Ok(Texts::Copied(strings));
     }
-    // Of arrays of numpy, Arrow and pandas.
-    match batch.getattr_opt(intern!(batch.py(), "tolist"))? {
+    if let Some(texts) = arrow::texts(batch)? {
+        return Ok(texts);
+    }
+    // Of arrays of numpy and pandas.
+    let collected = match batch.getattr_opt(intern!(batch.py(), "tolist"))? {
         Some(method) => collected(&method.call0()?),
         None => collected(batch),
-    }
+    };
+    collected.map(Texts::Copied)
 }
 
 /// The strings of whatever has them one by one.

@@ -4,6 +4,7 @@ import gc
 import os
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import gpumap_rs as gm
@@ -55,6 +56,19 @@ def strings():
     map.key_columns()
 
 
+def arrow():
+    map, words = gm.Map(device="cpu"), gm.StringRowMap(device="cpu")
+    keys, strings = pa.array(KEYS), pa.array([f"word {i}" for i in range(10_000)])
+    for half in (keys[: KEYS.size // 2], pa.chunked_array([keys[:10], keys[10:]])):
+        map.insert(half, half)
+    words.insert(strings)
+    words.get(pa.chunked_array([strings, strings]))
+    holes = pa.array([None, *KEYS.tolist()[:1_000]], pa.uint64())
+    with pytest.raises(ValueError):
+        map.get(holes)
+    assert len(map) == KEYS.size
+
+
 def wide():
     map = gm.WideMap("u64", 2, device="cpu")
     keys = KEYS.reshape(-1, 2)
@@ -89,7 +103,7 @@ def refusals():
             call()
 
 
-@pytest.mark.parametrize("work", [maps, sets, rows, strings, wide, functions, groups, refusals])
+@pytest.mark.parametrize("work", [maps, sets, rows, strings, arrow, wide, functions, groups, refusals])
 def test_memory_stays_bounded(work):
     for _ in range(10):
         work()

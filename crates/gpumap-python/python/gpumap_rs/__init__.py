@@ -13,7 +13,8 @@ Without a GPU the same maps are on the CPU.
 Arrays
 ------
 Keys and values are contiguous arrays of the map's types, of one dimension, or of two where a key is several numbers: numpy arrays, arrays of a GPU (PyTorch, CuPy,
-JAX: all that have ``__cuda_array_interface__``), or lists and numbers, which become numpy arrays. They are not copied.
+JAX: all that have ``__cuda_array_interface__``), Arrow arrays without nulls (pyarrow, polars: all that have ``__arrow_c_array__`` or
+``__arrow_c_stream__``), or lists and numbers, which become numpy arrays. They are not copied, except Arrow arrays of several chunks.
 Where keys are in the memory of a GPU, so are the answers, as an :class:`Array`, which those libraries take without a
 copy: ``torch.as_tensor(answer, device="cuda")``, ``cupy.asarray(answer)``, or by DLPack. Otherwise answers are numpy arrays.
 The memory of an :class:`Array` is given back in the order of the stream of its call, which must live as long.
@@ -37,7 +38,7 @@ A GPU stays open once it was used, with its kernels, and with the memory that ma
 
 Errors
 ------
-``TypeError`` for types of arguments and of their elements, ``ValueError`` for shapes, strides, lengths, devices and streams;
+``TypeError`` for types of arguments and of their elements, ``ValueError`` for nulls, shapes, strides, lengths, devices and streams;
 ``MemoryError`` if the memory of the host or of a GPU does not suffice; ``OSError`` for files, ``FileNotFoundError`` where there is
 none; :class:`FullError`, :class:`PoisonedError`, :class:`BusyError` and :class:`DeviceError`, and for all else
 :class:`GpumapError`, of which these are kinds. A batch that is refused has changed nothing.
@@ -80,7 +81,7 @@ __all__ = [
     "unique",
 ]
 
-#: What operations take: an array of numpy or of a GPU, a list, or a number.
+#: What operations take: an array of numpy, of Arrow or of a GPU, a list, or a number.
 Keys = Any
 #: What they return.
 Answers = Union[npt.NDArray[Any], Array]
@@ -621,9 +622,9 @@ class StringRowMap:
     bytes : how many bytes of strings there is room for at first, each string rounded up to 8
     device : as of :class:`Map`
 
-    A batch is a list of ``str`` or ``bytes``, an array of numpy of these (of the kinds ``S``, ``U`` and ``O``), or what has a method
-    ``tolist`` that returns such a list, as arrays of Arrow and columns of pandas. It is copied first. A ``str`` is its bytes in UTF-8,
-    so ``"key"`` and ``b"key"`` are one string. numpy has no zeros at the end of its strings.
+    A batch is an Arrow array of strings or bytes without nulls, which is read where it is if it has offsets and one chunk. Or it is a list
+    of ``str`` or ``bytes``, an array of numpy of these (of the kinds ``S``, ``U`` and ``O``), or what has a method ``tolist`` that returns such
+    a list, as columns of pandas: it is copied first. A ``str`` is its bytes in UTF-8, so ``"key"`` and ``b"key"`` are one string. numpy has no zeros at the end of its strings.
 
     Threads and exceptions are as of a :class:`RowMap`. Answers are numpy arrays.
 

@@ -1,4 +1,4 @@
-"""What the native part calls for arguments that are arrays neither of numpy nor of a GPU."""
+"""What the native part calls for arguments that are arrays neither of numpy nor of Arrow nor of a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native part. It takes arrays of numpy and of GPUs, and what ``_arrays.as_array`` makes of other arguments. ``stream`` is
+"""The native part. It takes arrays of numpy, of Arrow and of GPUs, and what ``_arrays.as_array`` makes of other arguments. ``stream`` is
 a number as in the CUDA array interface. What is documented is in ``__init__``."""
 
 import os
