@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::process;
 use crate::workspace::Workspace;
 
-/// What CI runs: always the same seeds, all of them, some forty seconds on two processors.
+/// What CI runs: always the same seeds, all of them, a minute or so on two processors.
 const FIXED: &[&str] = &["--seeds", "100", "--minutes", "20", "--all"];
 
 /// How much to explore.

@@ -75,6 +75,11 @@ pub(super) fn total_at(rank: &mut Rank, step: Step, mine: Result<usize>) -> Resu
     Ok(all.iter().map(|&[of_one]| of_one as usize).sum())
 }
 
+/// The sum that a verb has returned on every rank.
+pub(super) fn of_all(totals: Vec<usize>) -> usize {
+    totals.first().copied().unwrap_or(0)
+}
+
 /// A source as an input again.
 #[derive(Clone, Copy)]
 pub(super) struct Given<'a, T>(pub(super) Source<'a, T>);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use super::exchange::of_all;
 use super::host_chunks::BatchParts;
 use super::{Rank, Ranks, Shard};
 #[cfg(doc)]
@@ -253,8 +254,7 @@ impl<K: Key, V: Value> Execute<K, V> for ShardedMap<K, V> {
                 Some((batch, outputs)) => shard.run(rank, batch, outputs, Ok(())),
                 None => Ok(0),
             })?;
-            // Each has the count of all.
-            Ok(counts.first().copied().unwrap_or(0))
+            Ok(of_all(counts))
         })
     }
 }

@@ -249,8 +249,8 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.execute(rank, op::get(keys))
     }
 
-    /// [`Map::get_or`] over the group: the value of each key of this rank's batch, or `default` where it is absent. Large batches are
-    /// faster where all ranks have the same default.
+    /// [`Map::get_or`] over the group: the value of each key of this rank's batch, or `default` where it is absent. Large batches
+    /// go over peer memory only where all ranks have the same default.
     ///
     /// ```
     /// use gpumap::sharded::{Ranks, Shard, devices};

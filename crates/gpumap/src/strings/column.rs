@@ -158,7 +158,7 @@ impl<'a> StringColumn<'a> {
 /// Whether a kernel that made [references](STRING_REFS) has handed over that no string is wrong.
 ///
 /// # Errors
-/// [`Error::OutOfRange`]; [`Error::CapacityOverflow`] of a string that is too long.
+/// As [`wrong_string`] says.
 pub(crate) fn expect_strings(layout: StringLayout, [first, second]: [u64; 2]) -> Result<()> {
     if first & WRONG == 0 {
         return Ok(());
@@ -168,30 +168,28 @@ pub(crate) fn expect_strings(layout: StringLayout, [first, second]: [u64; 2]) ->
         _ if offset == WRONG - 1 => usize::MAX,
         _ => offset as usize,
     };
-    let (start, end) = (shown(first & !WRONG), shown(second));
+    Err(wrong_string(layout, [shown(first & !WRONG), shown(second)]))
+}
+
+/// What is wrong with a string that begins and ends there: [`Error::OutOfRange`], or [`Error::CapacityOverflow`] of one that is too
+/// long.
+pub(super) fn wrong_string(layout: StringLayout, [start, end]: [usize; 2]) -> Error {
     let StringLayout {
         from,
         end: last,
         all,
         ..
     } = layout;
-    Err(match start <= end && end <= all {
-        true if from <= start && end <= last => Error::CapacityOverflow {
+    let is_within = start <= end && end <= all;
+    if is_within && from <= start && end <= last {
+        return Error::CapacityOverflow {
             elements: end - start,
             element_bytes: 1,
-        },
-        // Among the bytes of the column, but not from its first offset to its last.
-        true => Error::OutOfRange {
-            start,
-            end,
-            len: last,
-        },
-        false => Error::OutOfRange {
-            start,
-            end,
-            len: all,
-        },
-    })
+        };
+    }
+    // One among the bytes of the column may not lie from its first offset to its last.
+    let len = if is_within { last } else { all };
+    Error::OutOfRange { start, end, len }
 }
 
 /// The strings of a [`StringInput`].

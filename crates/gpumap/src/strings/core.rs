@@ -11,7 +11,7 @@ use gpumap_kernels::rows::{
 };
 
 use super::arena::Arena;
-use super::column::StringColumn;
+use super::column::{StringColumn, wrong_string};
 use super::owned::Strings;
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
@@ -82,7 +82,7 @@ impl Core {
         }?;
         match scratch.read_counters()?[0] as usize {
             0 => Ok(keys),
-            wrong => Err(wrong_string(column, column.bytes.len(), n - wrong)),
+            wrong => Err(first_wrong(column, n - wrong)),
         }
     }
 
@@ -503,13 +503,14 @@ impl Loading<'_> {
     }
 }
 
-/// What is wrong with a string of a column, which has so many bytes.
-fn wrong_string(column: &StringColumn<'_>, len: usize, at: usize) -> Error {
+/// What is wrong with the strings of a column, of which the device has found one.
+fn first_wrong(column: &StringColumn<'_>, at: usize) -> Error {
+    let layout = column.layout();
     let range = |i| {
         let offsets = column.offsets_at(i)?;
         Ok(offsets.map(|offset| usize::try_from(offset).unwrap_or(usize::MAX)))
     };
-    let is_within = |&[start, end]: &[usize; 2]| start <= end && end <= len;
+    let is_within = |&[start, end]: &[usize; 2]| start <= end && end <= layout.all;
     let is_short = |&[start, end]: &[usize; 2]| (end - start) as u64 <= MOST_STRING_BYTES;
     let mut found: Result<[usize; 2]> = range(at);
     if found
@@ -520,15 +521,8 @@ fn wrong_string(column: &StringColumn<'_>, len: usize, at: usize) -> Error {
         let is_wrong = |range: &Result<_>| !range.as_ref().is_ok_and(is_within);
         found = (0..column.len()).map(range).find(is_wrong).unwrap_or(found);
     }
-    let [start, end] = match found {
-        Ok(range) => range,
-        Err(error) => return error,
-    };
-    match is_within(&[start, end]) {
-        true => Error::CapacityOverflow {
-            elements: end - start,
-            element_bytes: 1,
-        },
-        false => Error::OutOfRange { start, end, len },
+    match found {
+        Ok(range) => wrong_string(layout, range),
+        Err(error) => error,
     }
 }

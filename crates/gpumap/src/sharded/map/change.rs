@@ -2,6 +2,7 @@
 
 #[cfg(doc)]
 use super::super::Shard;
+use super::super::exchange::of_all;
 use super::super::host_chunks::chunk;
 use super::ShardedMap;
 #[cfg(doc)]
@@ -156,8 +157,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
             let part = chunk(keys.len(), rank.index(), rank.ranks());
             shard.retain_keys(rank, &keys[part])
         })?;
-        // Each has the count of all.
-        Ok(removed.first().copied().unwrap_or(0))
+        Ok(of_all(removed))
     }
 
     /// As [`Map::clear`](Map::clear).

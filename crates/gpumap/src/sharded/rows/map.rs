@@ -2,6 +2,7 @@
 
 use bytemuck::Pod;
 
+use super::super::exchange::of_all;
 use super::super::host_chunks::{HostChunks, chunk};
 use super::super::{Rank, Ranks};
 use super::{RowShard, ShardRow, present};
@@ -409,7 +410,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
                 places.take(index),
             )
         })?;
-        Ok(counts.first().copied().unwrap_or(0))
+        Ok(of_all(counts))
     }
 
     /// The parts of an output that ranks write to.

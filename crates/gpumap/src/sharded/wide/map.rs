@@ -4,6 +4,7 @@ use bytemuck::Pod;
 use parking_lot::{RwLock, RwLockWriteGuard};
 
 use super::super::dump::{dump, dump_into};
+use super::super::exchange::of_all;
 use super::super::host_chunks::{BatchParts, chunk};
 use super::super::{Rank, Ranks};
 use super::WideShard;
@@ -209,8 +210,7 @@ impl<K: Pod + Send + Sync, V: Value> Execute<K, V> for ShardedWideMap<K, V> {
                 Some((batch, outputs)) => shard.run(rank, &batch, outputs, Ok(())),
                 None => Ok(0),
             })?;
-            // Each has the count of all.
-            Ok(counts.first().copied().unwrap_or(0))
+            Ok(of_all(counts))
         })
     }
 }
@@ -389,8 +389,7 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// As for [`remove`](Self::remove).
     pub fn retain(&self, keep: impl Fn(K, &V) -> bool + Sync) -> Result<usize> {
         let removed = self.run(|rank, shard| shard.retain(rank, &keep))?;
-        // Each has the count of all.
-        Ok(removed.first().copied().unwrap_or(0))
+        Ok(of_all(removed))
     }
 
     /// Keeps the pairs whose key is in the batch, and removes all others: as [`WideMap::retain_keys`]. Returns how many were removed.
@@ -413,7 +412,7 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
             let part = chunk(keys.len(), rank.index(), rank.ranks());
             shard.retain_keys(rank, &keys[part])
         })?;
-        Ok(removed.first().copied().unwrap_or(0))
+        Ok(of_all(removed))
     }
 
     /// Removes all pairs and returns them, as [`retrieve_all`](Self::retrieve_all) has them. No other call comes in between.
