@@ -7,7 +7,8 @@ use gpumap::{
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{nth_key, slot_bytes};
 use gpumap_tests::{
-    Batch, Oracle, Target, assert_holds, contents, on_every_target, on_pairs, value, value_bits,
+    Batch, Oracle, Shape, Target, assert_holds, contents, on_every_target, on_pairs, value,
+    value_bits,
 };
 
 /// Memory of the device in these tests, most of which is taken.
@@ -76,6 +77,41 @@ fn stores_that_memory_ends_for_change_nothing() {
                 outcome
             });
         }
+    }
+    on_pairs!(body: u32 => u32, u64 => u64);
+}
+
+#[test]
+fn a_map_that_has_no_memory_to_grow_says_so() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        // More capacity than its submaps have slots, so that pairs which it has room for find none.
+        let on = &on.with_memory_budget(BUDGET);
+        let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
+        let builder = shape.builder::<K, V>(on).capacity(1_000);
+        let map = builder.growth(Growth::By(2.0)).build().unwrap();
+        let batch = Batch::<K, V>::of((0..300).map(|i| (i, 7)));
+        // The memory of a batch first.
+        assert_eq!(map.contains(&batch.keys).unwrap(), [false; 300]);
+        let taken = starve(on, 0);
+        let refused = map.insert(&batch.keys, &batch.values);
+        let Err(error @ Error::Full { .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        let Error::Full {
+            growth: Some(cause),
+            partial: true,
+            ..
+        } = &error
+        else {
+            panic!("{error:?}");
+        };
+        assert!(matches!(**cause, Error::OutOfMemory { .. }), "{cause:?}");
+        let text = error.to_string();
+        assert!(text.contains("it could not grow: "), "{text}");
+        assert!(!text.contains("or let it grow"), "{text}");
+        drop(taken);
+        map.insert(&batch.keys, &batch.values).unwrap();
+        assert_holds(&map, &batch.bits().collect());
     }
     on_pairs!(body: u32 => u32, u64 => u64);
 }

@@ -242,6 +242,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             batch,
             unplaced,
             partial,
+            growth: None,
         }
     }
 }

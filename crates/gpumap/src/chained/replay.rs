@@ -47,8 +47,9 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             if full == 0 {
                 return Ok(stored);
             }
-            if self.make_room(chains, full).is_err() || warps == 0 {
-                return Err(self.full(job.len, full, true));
+            let refusal = self.make_room(chains, full).err();
+            if refusal.is_some() || warps == 0 {
+                return Err(self.full(job.len, full, true).because(refusal));
             }
             tracing::debug!(pairs = full, warps, "storing once more what found no room");
             for (i, outcome) in outcomes.iter_mut().enumerate() {
@@ -60,7 +61,9 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             // SAFETY: the codes are not changed until the kernel has ended.
             let staged = unsafe { scratch.stage(ScratchRole::Tiles, Source::Host(outcomes)) };
             let operations = match staged {
-                Err(Error::OutOfMemory { .. }) => return Err(self.full(job.len, full, true)),
+                Err(error @ Error::OutOfMemory { .. }) => {
+                    return Err(self.full(job.len, full, true).because(Some(error)));
+                }
                 staged => staged?,
             };
             let again = Job { operations, ..job };

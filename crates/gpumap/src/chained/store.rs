@@ -129,7 +129,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             return Ok(stored);
         }
         // The rest of the batch is in the map.
-        let mut outcomes = host_vec(len).map_err(|_| self.full(len, full, true))?;
+        let mut outcomes =
+            host_vec(len).map_err(|error| self.full(len, full, true).because(Some(error)))?;
         let replayed = self.replay(&mut chains, scratch, job, &|_| operation, &mut outcomes)?;
         Ok(stored + replayed)
     }

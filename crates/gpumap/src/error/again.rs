@@ -3,6 +3,32 @@
 use super::Error;
 
 impl Error {
+    /// Of a map that is full because it did not grow, if that has a reason of its own.
+    pub(crate) fn because(self, refusal: Option<Self>) -> Self {
+        let refusal = match refusal {
+            Some(Self::Full { growth, .. }) => growth,
+            refusal => refusal.map(Box::new),
+        };
+        match self {
+            Self::Full {
+                len,
+                slots,
+                batch,
+                unplaced,
+                partial,
+                growth: None,
+            } => Self::Full {
+                len,
+                slots,
+                batch,
+                unplaced,
+                partial,
+                growth: refusal,
+            },
+            other => other,
+        }
+    }
+
     /// Of a batch that had taken so many bytes when it was refused.
     pub(crate) fn of_batch_with(self, taken: u64) -> Self {
         match self {

@@ -264,7 +264,8 @@ pub enum Error {
     /// under this map's seed, and then all pairs of the batch but `unplaced` have been stored or
     /// added.
     #[error(
-        "the map is full: a batch of {batch} pairs does not fit beside {len} pairs in {slots} slots; build it with a larger capacity, or let it grow"
+        "the map is full: a batch of {batch} pairs does not fit beside {len} pairs in {slots} slots; {}",
+        way_out(.growth.as_deref())
     )]
     Full {
         /// Pairs in the map.
@@ -279,6 +280,9 @@ pub enum Error {
         unplaced: usize,
         /// Whether the rest of the batch is in the map all the same.
         partial: bool,
+        /// Why a map that may grow did not: [`Error::OutOfMemory`] most likely. None if it may not, if growth
+        /// would not help, as with keys that collide, and after calls on streams, which do not grow.
+        growth: Option<Box<Self>>,
     },
 
     /// A saved map cannot be read or written.
@@ -421,6 +425,14 @@ impl From<Fault> for Error {
             _ => Self::Kernel(Box::new(fault)),
         }
     }
+}
+
+/// What can be done about a full map.
+fn way_out(growth: Option<&Error>) -> String {
+    growth.map_or_else(
+        || "build it with a larger capacity, or let it grow".to_owned(),
+        |error| format!("it could not grow: {error}"),
+    )
 }
 
 fn ptx_origin(path: Option<&PathBuf>) -> String {

@@ -193,6 +193,7 @@ fn of_each_variant() -> [Vec<Error>; 2] {
             batch: 1,
             unplaced: 1,
             partial: false,
+            growth: None,
         },
         file(FileError::NotAMap),
         file(io(io::ErrorKind::StorageFull)),

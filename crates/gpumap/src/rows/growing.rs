@@ -77,6 +77,7 @@ impl Growing {
                 batch,
                 unplaced: rows - most,
                 partial: false,
+                growth: None,
             });
         }
         Ok(())

@@ -423,12 +423,14 @@ impl Core {
                 batch,
                 unplaced,
                 partial,
+                growth,
             }) => Err(Error::Full {
                 len,
                 slots,
                 batch,
                 unplaced: unplaced - removed,
                 partial,
+                growth,
             }),
             stored => stored,
         }?;

@@ -234,6 +234,7 @@ impl MapState {
                         batch: keys,
                         unplaced: unplaced as usize,
                         partial: true,
+                        growth: None,
                     });
                 }
             }

@@ -68,6 +68,7 @@ impl Core {
         let mut capacity = self.capacity();
         // Slots of removed pairs first: there may be as many as there are keys without room.
         let mut compacts = self.state.occupancy.used() > self.state.occupancy.len();
+        let mut refusal = None;
         // Ends when the map is sparse, if not before.
         loop {
             let factor = match self.growth {
@@ -87,7 +88,10 @@ impl Core {
                 Err(Error::Full { .. }) => continue,
                 // The map's contents are unknown.
                 Err(error) if self.expect_sound().is_err() => return Err(error),
-                Err(_) => break,
+                Err(error) => {
+                    refusal = Some(error);
+                    break;
+                }
             }
             progress.moved = true;
             // A part of the batch is in the map.
@@ -104,7 +108,7 @@ impl Core {
             }
             stored += report.stored;
         }
-        Err(self.full(batch, unplaced, true))
+        Err(self.full(batch, unplaced, true).because(refusal))
     }
 
     /// Stores a batch that may find no room, and takes it back if it does: all or nothing.
@@ -145,7 +149,11 @@ impl Core {
         if let Err(error) = stored {
             self.undo(table, scratch, insert, progress)?;
             return Err(match error {
-                Error::Full { unplaced, .. } => self.full(job.len, unplaced, false),
+                Error::Full {
+                    unplaced, growth, ..
+                } => self
+                    .full(job.len, unplaced, false)
+                    .because(growth.map(|cause| *cause)),
                 other => other,
             });
         }
@@ -258,6 +266,7 @@ impl Core {
             batch,
             unplaced,
             partial,
+            growth: None,
         }
     }
 }
