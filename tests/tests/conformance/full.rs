@@ -22,6 +22,7 @@ fn assert_refused<K: Key, V: Value>(
             batch,
             unplaced,
             partial,
+            growth: None,
         }) => {
             assert_eq!(
                 (len, slots),

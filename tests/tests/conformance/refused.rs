@@ -85,33 +85,34 @@ fn stores_that_memory_ends_for_change_nothing() {
 fn a_map_that_has_no_memory_to_grow_says_so() {
     fn body<K: Key, V: Value>(on: &Target) {
         // More capacity than its submaps have slots, so that pairs which it has room for find none.
-        let on = &on.with_memory_budget(BUDGET);
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
-        let builder = shape.builder::<K, V>(on).capacity(1_000);
-        let map = builder.growth(Growth::By(2.0)).build().unwrap();
         let batch = Batch::<K, V>::of((0..300).map(|i| (i, 7)));
-        // The memory of a batch first.
-        assert_eq!(map.contains(&batch.keys).unwrap(), [false; 300]);
-        let taken = starve(on, 0);
-        let refused = map.insert(&batch.keys, &batch.values);
-        let Err(error @ Error::Full { .. }) = refused else {
-            panic!("{refused:?}");
-        };
-        let Error::Full {
-            growth: Some(cause),
-            partial: true,
-            ..
-        } = &error
-        else {
-            panic!("{error:?}");
-        };
-        assert!(matches!(**cause, Error::OutOfMemory { .. }), "{cause:?}");
-        let text = error.to_string();
-        assert!(text.contains("it could not grow: "), "{text}");
-        assert!(!text.contains("or let it grow"), "{text}");
-        drop(taken);
-        map.insert(&batch.keys, &batch.values).unwrap();
-        assert_holds(&map, &batch.bits().collect());
+        // With memory for the batch, and none for more slots.
+        for left in (0..1 << 20).step_by(512) {
+            let on = &on.with_memory_budget(BUDGET);
+            let builder = shape.builder::<K, V>(on).capacity(1_000);
+            let map = builder.growth(Growth::By(2.0)).build().unwrap();
+            let taken = starve(on, left);
+            let error = map.insert(&batch.keys, &batch.values).unwrap_err();
+            drop(taken);
+            if !matches!(error, Error::OutOfMemory { .. }) {
+                let Error::Full {
+                    growth: Some(cause),
+                    partial: true,
+                    ..
+                } = &error
+                else {
+                    panic!("{left} bytes left: {error:?}");
+                };
+                assert!(matches!(**cause, Error::OutOfMemory { .. }), "{cause:?}");
+                let text = error.to_string();
+                assert!(text.contains("it could not grow: "), "{text}");
+                assert!(!text.contains("or let it grow"), "{text}");
+                map.insert(&batch.keys, &batch.values).unwrap();
+                return assert_holds(&map, &batch.bits().collect());
+            }
+        }
+        panic!("memory ended for the batch itself");
     }
     on_pairs!(body: u32 => u32, u64 => u64);
 }

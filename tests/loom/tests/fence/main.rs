@@ -43,6 +43,7 @@ mod error {
             batch: usize,
             unplaced: usize,
             partial: bool,
+            growth: Option<Box<Self>>,
         },
         OutputTooSmall,
         OutOfMemory {

@@ -42,6 +42,7 @@ fn a_fixed_pool_refuses_what_may_not_fit() {
                 batch,
                 unplaced,
                 partial,
+                growth: None,
             }) = refused
             else {
                 panic!("{refused:?}");
