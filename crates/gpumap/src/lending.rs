@@ -48,15 +48,19 @@ impl<P: Fn()> Drop for Wait<'_, P> {
 }
 
 /// Launches kernels on a stream, and waits until they have ended. Returns what became of the launch, and of the wait.
+///
+/// # Errors
+/// [`Error::StreamIsCaptured`]: nothing was launched.
 pub(crate) fn launch_and_wait(
     stream: &Stream,
     panicked: impl Fn(),
     launch: impl FnOnce() -> Result<()>,
-) -> [Result<()>; 2] {
+) -> Result<[Result<()>; 2]> {
+    stream.expect_not_captured()?;
     let guard = Wait { stream, panicked };
     let launched = launch();
     std::mem::forget(guard);
-    [launched, wait(stream)]
+    Ok([launched, wait(stream)])
 }
 
 /// Waits until kernels of the caller have ended, also if the driver refuses the wait. A stream that is captured now, by the launch
@@ -102,7 +106,7 @@ pub(crate) fn lend(
     stream.wait_stream(scratch.stream())?;
 
     let set_poisoned = || poisoned.store(true, Ordering::Release);
-    let [launched, waited] = launch_and_wait(stream, set_poisoned, || launch(counts_at.cast()));
+    let [launched, waited] = launch_and_wait(stream, set_poisoned, || launch(counts_at.cast()))?;
     let poison = |error| {
         set_poisoned();
         error

@@ -1,6 +1,7 @@
 //! Audit findings 1 and 2: every call works while another thread captures a CUDA graph in the default mode, and
 //! the capture survives it.
 
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -235,6 +236,11 @@ fn calls_on_a_captured_stream() {
         let event = Event::new(on.device()).unwrap();
         event.record(&other).unwrap();
 
+        let launches = Cell::new(0);
+        let launch = || {
+            launches.set(launches.get() + 1);
+            Ok(())
+        };
         type Call<'a> = Box<dyn FnMut() -> Result<()> + 'a>;
         let mut calls: Vec<(&str, Call)> = vec![
             ("synchronize", Box::new(|| stream.synchronize())),
@@ -272,7 +278,7 @@ fn calls_on_a_captured_stream() {
             ),
             (
                 "launch_with",
-                Box::new(|| map.launch_with(stream, 0, |_| Ok(())).map(drop)),
+                Box::new(|| map.launch_with(stream, 0, |_| launch()).map(drop)),
             ),
             (
                 "arena insert",
@@ -296,7 +302,11 @@ fn calls_on_a_captured_stream() {
             ),
             (
                 "wide launch_with",
-                Box::new(|| wide.launch_with(stream, |_| Ok(())).map(drop)),
+                Box::new(|| wide.launch_with(stream, |_| launch())),
+            ),
+            (
+                "chained launch_with",
+                Box::new(|| chained.launch_with(stream, 0, |_| launch()).map(drop)),
             ),
             (
                 "rows insert",
@@ -305,6 +315,10 @@ fn calls_on_a_captured_stream() {
             (
                 "rows get",
                 Box::new(|| rows.on(stream).get(&wide_keys)?.wait().map(drop)),
+            ),
+            (
+                "rows launch_with",
+                Box::new(|| rows.launch_with(stream, |_| launch())),
             ),
             (
                 "strings insert",
@@ -325,7 +339,7 @@ fn calls_on_a_captured_stream() {
         let mut wrong = refused;
         wrong.retain(|(_, answer)| !matches!(answer, Err(Error::StreamIsCaptured)));
         assert!(wrong.is_empty(), "{wrong:?}");
-        assert_eq!(nodes, 0, "something was queued");
+        assert_eq!([nodes, launches.get()], [0; 2], "something was queued");
         assert!(map.is_empty() && wide.is_empty() && rows.is_empty() && strings.is_empty());
         for (name, call) in &mut calls {
             call().unwrap_or_else(|error| panic!("{name} afterwards: {error}"));

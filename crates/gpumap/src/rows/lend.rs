@@ -95,7 +95,7 @@ impl Core {
         self.device.expect_same(stream.device())?;
         // Kernels that only read leave the map as it is, wherever they end.
         let [launched, waited] =
-            self.with_ref(|map| launch_and_wait(stream, || (), || launch(map)))?;
+            self.with_ref(|map| launch_and_wait(stream, || (), || launch(map)))??;
         launched.and(waited)
     }
 

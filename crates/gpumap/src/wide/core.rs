@@ -639,7 +639,7 @@ impl Core {
         let [launched, waited] = self.rows.with_ref(|keys| {
             let map = WideRef::new(keys, values.at());
             launch_and_wait(stream, set_poisoned, || launch(map))
-        })?;
+        })??;
         // Such a kernel may have ended anywhere.
         let is_unknown = matches!(launched, Err(Error::Kernel(_) | Error::Driver { .. }));
         if is_unknown || waited.is_err() {
