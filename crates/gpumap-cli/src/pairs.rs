@@ -105,13 +105,13 @@ pub fn for_each_batch<C: Code, const N: usize>(
                 return Err(Error::NeedsFile { name, format });
             }
             let most = input.max_record.unwrap_or(MOST_PAGE);
-            columns::read(
+            columns::read::<C, N>(
                 &name,
                 open_input(path)?.0,
                 input.columns,
                 input.values,
                 most,
-                &mut take,
+                &mut take_pair,
             )?;
         }
         Format::Csv | Format::Tsv => {

@@ -466,7 +466,8 @@ fn databases_of_more_than_32_bases() {
         assert_eq!(unsorted, "");
         assert_eq!(sorted(&scene.read("b.csv")), text[1].replace('\t', ","));
         assert_eq!(scene.read("h2.txt"), scene.read("h.txt"));
-        run(&["dump", "b.gpumap", "-o", "again.gpumap"]);
+        run(&["dump", "b.gpumap", "-o", "b.parquet"]);
+        run(&["dump", "b.parquet", "-k", k, "-o", "again.gpumap"]);
         assert_eq!(scene.succeed(&["dump", "again.gpumap"]), text[1]);
 
         let [a, b] = text.map(|text| counts_of(&text));
@@ -484,13 +485,17 @@ fn databases_of_more_than_32_bases() {
         for (kmer, count) in &b {
             *sum.entry(kmer.clone()).or_default() += count;
         }
-        assert_eq!(run(&["merge", "a.gpumap", "b.gpumap"]), text_of(sum));
+        for b in ["b.gpumap", "b.parquet"] {
+            assert_eq!(run(&["merge", "a.gpumap", b]), text_of(sum.clone()));
+        }
 
         // K-mers by themselves, and those of a file, in a table.
         let (kmer, count) = b.iter().next_back().unwrap();
         let absent = "A".repeat(kmer.len());
-        let found = scene.succeed(&["query", "b.gpumap", kmer, &absent]);
-        assert_eq!(found, format!("{kmer} {count}\n{absent} 0\n"));
+        for b in [&["b.gpumap"][..], &["b.parquet", "-C", "-k", k]] {
+            let found = scene.succeed(&[&["query"], b, &[kmer, &absent]].concat());
+            assert_eq!(found, format!("{kmer} {count}\n{absent} 0\n"));
+        }
         let scene = Scene::new()
             .with("b.gpumap", fs::read(scene.path("b.gpumap")).unwrap())
             .with("q.fa", format!(">q\n{kmer}\n"));
@@ -506,6 +511,7 @@ fn what_databases_of_more_than_32_bases_cannot_do() {
         scene.succeed(&["count-kmers", "lambda.fa.gz", "-k", k, "-o", output]);
     }
     scene.succeed(&["dump", "7.gpumap", "-o", "7.bin"]);
+    scene.succeed(&["dump", "33.gpumap", "-o", "33.parquet"]);
     for (arguments, causes) in [
         (
             &["dump", "33.gpumap", "-k34"][..],
@@ -528,6 +534,14 @@ fn what_databases_of_more_than_32_bases_cannot_do() {
             &["7.bin has keys of 8 bytes"],
         ),
         (&["dump", "7.bin", "-k33"], &["7.bin has keys of 8 bytes"]),
+        (
+            &["dump", "33.parquet", "-k7"],
+            &["33.parquet has keys of 16 bytes"],
+        ),
+        (
+            &["load", "33.parquet", "--dump", "-"],
+            &["33.parquet", "key", "integers of 32 or 64 bits"],
+        ),
         (
             &["load", "33.gpumap", "--dump", "-"],
             &["33.gpumap", "keys of 16 bytes"],

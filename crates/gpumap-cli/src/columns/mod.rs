@@ -1,11 +1,11 @@
 //! Parquet: the columns `key` and `value`, unsigned 64-bit integers, without Arrow.
 //!
 //! Keys of 16 bytes are written as byte arrays of that length, the highest byte first, so that their order is that of the numbers: Parquet has
-//! no integers of that size. They are not read.
+//! no integers of that size.
 //!
 //! Read is any file with columns of those names or of others that are given, in any order and beside others, or with
 //! as many columns as are wanted and no more, of integers of 32 or 64 bits that are neither missing nor
-//! negative; uncompressed or compressed with Snappy or Zstandard.
+//! negative, keys of 16 bytes also of such byte arrays; uncompressed or compressed with Snappy or Zstandard.
 
 mod pages;
 mod reader;
@@ -13,8 +13,13 @@ mod writer;
 mod zstd;
 
 pub use pages::PageTooLarge;
-pub use reader::{guarded, in_file, named_places, page_reader, read};
+pub use reader::{guarded, has_keys_of, in_file, named_places, page_reader, read};
 pub use writer::{ColumnWriter, Group, io_error};
 
 /// The columns, in the order in which they are written.
 const NAMES: [&str; 2] = ["key", "value"];
+
+/// Whether keys are no integers of Parquet.
+const fn is_wide<C>() -> bool {
+    size_of::<C>() > size_of::<u64>()
+}

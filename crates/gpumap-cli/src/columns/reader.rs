@@ -7,39 +7,46 @@ use std::sync::Arc;
 use parquet::basic::{Compression, ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
-use parquet::data_type::{DataType, DoubleType, FloatType, Int32Type, Int64Type};
+use parquet::data_type::{
+    DataType, DoubleType, FixedLenByteArray, FixedLenByteArrayType, FloatType, Int32Type, Int64Type,
+};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
-use super::NAMES;
 use super::pages::{PageFile, PageTooLarge};
 use super::zstd::ZstdPages;
+use super::{NAMES, is_wide};
 use crate::error::{Error, Result};
+use crate::kmer::Code;
 use crate::values::Values;
 
 /// Rows that are read at a time, of each column.
 const BATCH: usize = 1 << 14;
 
 /// Reads the first `N` of the two columns, or those of the given names, and hands them to `take` row by row. The first is
-/// of unsigned integers, and the second of `values`. No page may have more than `most` bytes.
-pub fn read<const N: usize>(
+/// of unsigned integers, or of their bytes where no integer of Parquet has as many as `C`, and the second of `values`. No page
+/// may have more than `most` bytes.
+pub fn read<C: Code, const N: usize>(
     name: &str,
     file: File,
     names: Option<[&str; 2]>,
     values: Values,
     most: u64,
-    take: &mut impl FnMut([u64; N]) -> Result<()>,
+    take: &mut impl FnMut(C, u64) -> Result<()>,
 ) -> Result<()> {
     let failed = |source| in_file(name)(source);
-    let open = |place, values, group: &RowGroupMetaData| {
+    let open = |place, kind, group: &RowGroupMetaData| {
         let file = file.try_clone().map_err(|error| failed(error.into()))?;
-        Column::open(name, file, most, group, place, values)
+        Column::open(name, file, most, group, place, kind)
     };
-    let metadata = file.try_clone().map_err(|error| failed(error.into()))?;
-    let reader = guarded(name, || SerializedFileReader::new(metadata).map_err(failed))?;
+    let keys = match is_wide::<C>() {
+        false => Kind::Number(Values::Unsigned),
+        true => Kind::Wide(size_of::<C>()),
+    };
+    let reader = open_file(name, &file)?;
     let places = places::<N>(
         name,
         names,
@@ -48,8 +55,8 @@ pub fn read<const N: usize>(
     let mut first_row = 0;
     for group in reader.metadata().row_groups() {
         let mut columns = Vec::with_capacity(N);
-        for (place, values) in places.into_iter().zip([Values::Unsigned, values]) {
-            columns.push(guarded(name, || open(place, values, group))?);
+        for (place, kind) in places.into_iter().zip([keys, Kind::Number(values)]) {
+            columns.push(guarded(name, || open(place, kind, group))?);
         }
         let mut missing = u64::try_from(group.num_rows()).unwrap_or(0);
         loop {
@@ -68,7 +75,8 @@ pub fn read<const N: usize>(
                 break;
             }
             for row in 0..rows {
-                take(std::array::from_fn(|column| columns[column].numbers[row]))?;
+                let value = columns[N - 1].numbers[row] as u64;
+                take(C::of_number(columns[0].numbers[row]), value)?;
             }
             first_row += rows as u64;
         }
@@ -77,6 +85,22 @@ pub fn read<const N: usize>(
         }
     }
     Ok(())
+}
+
+/// Whether the keys of a file are byte arrays of this length, and not integers.
+pub fn has_keys_of(name: &str, file: &File, length: usize) -> Result<bool> {
+    let reader = open_file(name, file)?;
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let [keys, _] = places(name, None, schema)?;
+    Ok(bytes_of_each(&schema.column(keys)) == Some(length))
+}
+
+fn open_file(name: &str, file: &File) -> Result<SerializedFileReader<File>> {
+    guarded(name, || {
+        let file = file.try_clone().map_err(ParquetError::from);
+        file.and_then(SerializedFileReader::new)
+            .map_err(in_file(name))
+    })
 }
 
 /// Where the wanted columns are.
@@ -126,6 +150,32 @@ pub fn named_places<const N: usize>(
     Ok(places)
 }
 
+/// What the cells of a column are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Number(Values),
+    /// Unsigned integers, or byte arrays of this length with the highest byte first.
+    Wide(usize),
+}
+
+impl Kind {
+    /// What integers and floating-point numbers are.
+    fn values(self) -> Values {
+        match self {
+            Self::Number(values) => values,
+            Self::Wide(_) => Values::Unsigned,
+        }
+    }
+
+    fn expected(self) -> &'static str {
+        match self {
+            Self::Number(Values::Float) => "floating-point numbers",
+            Self::Number(Values::Unsigned | Values::Signed) => "integers of 32 or 64 bits",
+            Self::Wide(_) => "integers of 32 or 64 bits or byte arrays of a k-mer's length",
+        }
+    }
+}
+
 /// A column of a row group that is being read.
 struct Column {
     reader: Numbers,
@@ -134,7 +184,7 @@ struct Column {
     /// Whether its bits are to be taken as they are.
     is_unsigned: bool,
     is_optional: bool,
-    numbers: Vec<u64>,
+    numbers: Vec<u128>,
     /// Bytes of a page at most.
     most: u64,
 }
@@ -144,6 +194,7 @@ enum Numbers {
     Wide(ColumnReaderImpl<Int64Type>),
     Float(ColumnReaderImpl<FloatType>),
     Double(ColumnReaderImpl<DoubleType>),
+    Bytes(ColumnReaderImpl<FixedLenByteArrayType>),
 }
 
 impl Column {
@@ -153,18 +204,19 @@ impl Column {
         most: u64,
         group: &RowGroupMetaData,
         place: usize,
-        values: Values,
+        kind: Kind,
     ) -> Result<Self> {
         let descriptor = group.schema_descr().column(place);
         let unsuitable = || Error::ColumnType {
             name: file.to_owned(),
             column: descriptor.name().chars().take(40).collect(),
-            expected: match values {
-                Values::Float => "floating-point numbers",
-                Values::Unsigned | Values::Signed => "integers of 32 or 64 bits",
-            },
+            expected: kind.expected(),
         };
+        let values = kind.values();
+        let is_bytes =
+            matches!(kind, Kind::Wide(length) if bytes_of_each(&descriptor) == Some(length));
         let is_unsigned = match values {
+            _ if is_bytes => Some(true),
             Values::Float => is_flat(&descriptor).then_some(false),
             Values::Unsigned | Values::Signed => signedness(&descriptor),
         };
@@ -177,6 +229,9 @@ impl Column {
             ColumnReader::Int64ColumnReader(reader) if !is_float => Numbers::Wide(reader),
             ColumnReader::FloatColumnReader(reader) if is_float => Numbers::Float(reader),
             ColumnReader::DoubleColumnReader(reader) if is_float => Numbers::Double(reader),
+            ColumnReader::FixedLenByteArrayColumnReader(reader) if is_bytes => {
+                Numbers::Bytes(reader)
+            }
             _ => return Err(unsuitable()),
         };
         Ok(Self {
@@ -200,42 +255,57 @@ impl Column {
         };
         let failed = |error| in_page(file, first_row, self.most, error);
         self.numbers.clear();
-        let (bits, present): (Vec<i64>, _) = match &mut self.reader {
+        let is_optional = self.is_optional;
+        let whole = |number: i64| u128::from(number as u64);
+        let (bits, present): (Vec<u128>, _) = match &mut self.reader {
             Numbers::Narrow(reader) => {
-                let (values, present) = records(reader, self.is_optional).map_err(failed)?;
+                let (values, present) = records(reader, is_optional).map_err(failed)?;
                 let widen = |value: i32| match self.is_unsigned {
-                    true => i64::from(value as u32),
-                    false => i64::from(value),
+                    true => whole(i64::from(value as u32)),
+                    false => whole(i64::from(value)),
                 };
                 (values.into_iter().map(widen).collect(), present)
             }
-            Numbers::Wide(reader) => records(reader, self.is_optional).map_err(failed)?,
+            Numbers::Wide(reader) => {
+                let (values, present) = records(reader, is_optional).map_err(failed)?;
+                (values.into_iter().map(whole).collect(), present)
+            }
             Numbers::Float(reader) => {
-                let (values, present) = records(reader, self.is_optional).map_err(failed)?;
-                let bits = |value| f64::from(value).to_bits() as i64;
+                let (values, present) = records(reader, is_optional).map_err(failed)?;
+                let bits = |value| u128::from(f64::from(value).to_bits());
                 (values.into_iter().map(bits).collect(), present)
             }
             Numbers::Double(reader) => {
-                let (values, present) = records(reader, self.is_optional).map_err(failed)?;
-                let bits = |value: f64| value.to_bits() as i64;
+                let (values, present) = records(reader, is_optional).map_err(failed)?;
+                let bits = |value: f64| u128::from(value.to_bits());
                 (values.into_iter().map(bits).collect(), present)
+            }
+            Numbers::Bytes(reader) => {
+                let (arrays, present) = records(reader, is_optional).map_err(failed)?;
+                let bits = |array: &FixedLenByteArray| {
+                    let bytes = array.data().iter();
+                    bytes.fold(0, |number, &byte| number << 8 | u128::from(byte))
+                };
+                (arrays.iter().map(bits).collect(), present)
             }
         };
         if let Some(row) = present.iter().position(|&level| level == 0) {
             return Err(cell(row, "is missing"));
         }
         for (row, bits) in bits.into_iter().enumerate() {
+            // Of byte arrays, which are unsigned, this means nothing.
+            let is_negative = (bits as i64) < 0;
             match self.values {
-                Values::Unsigned if bits < 0 && !self.is_unsigned => {
+                Values::Unsigned if is_negative && !self.is_unsigned => {
                     return Err(cell(
                         row,
                         "is negative: --values signed takes that as a value",
                     ));
                 }
-                Values::Signed if bits < 0 && self.is_unsigned => {
+                Values::Signed if is_negative && self.is_unsigned => {
                     return Err(cell(row, "is too large for a signed integer"));
                 }
-                _ => self.numbers.push(bits as u64),
+                _ => self.numbers.push(bits),
             }
         }
         Ok(self.numbers.len())
@@ -314,6 +384,15 @@ fn is_flat(column: &ColumnDescriptor) -> bool {
     column.max_rep_level() == 0 && column.max_def_level() <= 1
 }
 
+/// How long the byte arrays of a column are, if it has one a row, all of one length.
+fn bytes_of_each(column: &ColumnDescriptor) -> Option<usize> {
+    let is_it = column.physical_type() == PhysicalType::FIXED_LEN_BYTE_ARRAY && is_flat(column);
+    // Decimals, UUIDs and the like are no k-mers.
+    let is_it = is_it && column.logical_type_ref().is_none();
+    let length = is_it.then(|| column.type_length())?;
+    usize::try_from(length).ok()
+}
+
 /// Whether a column has unsigned integers; none if it has anything but one integer a row.
 fn signedness(column: &ColumnDescriptor) -> Option<bool> {
     let integers = matches!(
@@ -352,11 +431,16 @@ mod tests {
 
     #[test]
     fn damaged_files_are_errors_or_other_numbers_but_no_panics() {
+        damaged_files_of::<u64>();
+        damaged_files_of::<u128>();
+    }
+
+    fn damaged_files_of<C: Code>() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.parquet");
         let mut good = Vec::new();
-        let mut writer = ColumnWriter::new::<u64>(&mut good, Values::Unsigned).unwrap();
-        let keys: Vec<u64> = (0..100).collect();
+        let mut writer = ColumnWriter::new::<C>(&mut good, Values::Unsigned).unwrap();
+        let keys: Vec<C> = (0..100).map(C::of_number).collect();
         let values: Vec<u64> = (0..100).map(|i| i % 3).collect();
         writer
             .append(Group::of(&keys, &values, Values::Unsigned).unwrap())
@@ -365,13 +449,13 @@ mod tests {
         let read = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
             let mut rows = 0;
-            read(
+            read::<_, 2>(
                 "a.parquet",
                 File::open(&path).unwrap(),
                 None,
                 Values::Unsigned,
                 1 << 20,
-                &mut |_: [u64; 2]| {
+                &mut |_: C, _| {
                     rows += 1;
                     Ok(())
                 },

@@ -14,7 +14,7 @@ use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::{SchemaDescriptor, Type};
 
-use super::NAMES;
+use super::{NAMES, is_wide};
 use crate::kmer::Code;
 use crate::values::Values;
 
@@ -89,11 +89,6 @@ impl Layout {
             properties: Arc::new(properties),
         })
     }
-}
-
-/// Whether keys are no integers of Parquet.
-const fn is_wide<C>() -> bool {
-    size_of::<C>() > size_of::<u64>()
 }
 
 /// Keys with the highest byte first: views of one array.

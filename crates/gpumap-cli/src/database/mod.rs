@@ -15,6 +15,7 @@ pub use dump::dump;
 pub use query::query;
 
 use self::args::ReadArgs;
+use crate::columns;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::kind::KmerKind;
@@ -53,6 +54,9 @@ impl Database {
             Format::Gpumap => {
                 let header = saved::header(&name, file)?;
                 (header.label, header.key_bytes)
+            }
+            Format::Parquet if columns::has_keys_of(&name, &file, size_of::<u128>())? => {
+                ([0; 4], size_of::<u128>() as u16)
             }
             _ => ([0; 4], size_of::<u64>() as u16),
         };
