@@ -376,7 +376,7 @@ fn of_every_size() {
 fn in_every_form() {
     fn body<K: Key, V: Value>(on: &Target) {
         for form in FORMS {
-            let n = on.n(140, 100_003) as u64;
+            let n = on.n(140, 30_011) as u64;
             script(on, &on.map::<K, V>(most(n)), n, form);
         }
     }

@@ -15,7 +15,7 @@ fn map<K: Pod>(on: &Target) -> RowMap<K> {
 #[test]
 fn rows_follow_first_occurrences() {
     fn body<K: Pod>(on: &Target) {
-        let n = on.n(700, 300_000) as u64;
+        let n = on.n(700, 100_000) as u64;
         // Into one map in turn, and each into a map of its own.
         let (whole, mut all) = (map::<K>(on), Oracle::default());
         for (name, numbers) in patterns(n) {

@@ -1,6 +1,6 @@
 //! Growth, and what there is no memory for.
 
-use gpumap::{Buffer, Error, StringRowMap};
+use gpumap::{Buffer, Error, Fault, Faults, StringRowMap};
 use gpumap_tests::Target;
 use gpumap_tests::device::noting;
 
@@ -142,6 +142,40 @@ fn claims_of_a_refused_batch_are_taken_back() {
         let batch: Vec<Vec<u8>> = batch.into_iter().rev().collect();
         assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
         oracle.assert_same(&map);
+    }
+    on_every_device(body);
+}
+
+/// After each call of the device in turn, so also after strings have been given room.
+#[test]
+fn room_of_a_batch_that_failed_is_used_again() {
+    fn body(on: &Target) {
+        let batch = strings(0..300);
+        let bytes = |string: &Vec<u8>| string.len().next_multiple_of(8);
+        let bytes: usize = batch.iter().map(bytes).sum();
+        let mut failures = 0;
+        for at in 0.. {
+            let faults = Faults::default();
+            let on = &on.with_faults(&faults);
+            let builder = StringRowMap::builder(on.device()).capacity(300);
+            let map = builder.bytes(bytes).build().unwrap();
+            let room = map.byte_capacity();
+            assert!(room < 2 * bytes, "{room} bytes for {bytes}");
+            faults.plan(at, Fault::Once);
+            let inserted = map.insert(&batch);
+            let failed = faults.failed();
+            faults.heal();
+            failures += usize::from(inserted.is_err());
+            if let Err(Error::Poisoned) = map.insert(&batch) {
+                map.clear().unwrap();
+                map.insert(&batch).unwrap();
+            }
+            assert_eq!((map.len(), map.byte_capacity()), (300, room), "{failed:?}");
+            if failed.is_none() {
+                break;
+            }
+        }
+        assert!(failures > 10, "{failures} calls failed");
     }
     on_every_device(body);
 }
