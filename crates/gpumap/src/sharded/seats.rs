@@ -7,7 +7,7 @@ use parking_lot::{RwLock, RwLockWriteGuard};
 
 use super::error::GroupError;
 use super::exchange::of_all;
-use super::host_chunks::BatchParts;
+use super::host_chunks::{BatchParts, chunk};
 use super::{Rank, Ranks};
 use crate::error::Result;
 use crate::map::{Batch, Outputs, Receiver};
@@ -80,6 +80,19 @@ impl<S: Send + Sync> Seats<S> {
         work: impl Fn(&mut Rank, &S) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
         self.ranks.run(|rank| work(rank, &self.seats[rank.index()]))
+    }
+
+    /// Has each rank do its part of a batch, of which it takes a chunk. Returns the count of all ranks, which each of them returns.
+    pub fn split<K: Sync>(
+        &self,
+        keys: &[K],
+        work: impl Fn(&mut Rank, &S, &[K]) -> Result<usize> + Sync,
+    ) -> Result<usize> {
+        let counts = self.run(|rank, seat| {
+            let part = chunk(keys.len(), rank.index(), rank.ranks());
+            work(rank, seat, &keys[part])
+        })?;
+        Ok(of_all(counts))
     }
 
     /// Has `run` do an operation on the ranks, of which each takes a chunk of the arrays.

@@ -2,8 +2,6 @@
 
 #[cfg(doc)]
 use super::super::Shard;
-use super::super::exchange::of_all;
-use super::super::host_chunks::chunk;
 use super::ShardedMap;
 #[cfg(doc)]
 use crate::error::Error;
@@ -153,11 +151,9 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Shard::retain_keys`].
     pub fn retain_keys(&self, keys: &[K]) -> Result<usize> {
-        let removed = self.run(|rank, shard| {
-            let part = chunk(keys.len(), rank.index(), rank.ranks());
-            shard.retain_keys(rank, &keys[part])
-        })?;
-        Ok(of_all(removed))
+        self.seats.split(keys, |rank, seat, keys| {
+            seat.with(|shard| shard.retain_keys(rank, keys))
+        })
     }
 
     /// As [`Map::clear`](Map::clear).

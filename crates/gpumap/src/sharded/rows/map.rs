@@ -2,7 +2,6 @@
 
 use bytemuck::Pod;
 
-use super::super::exchange::of_all;
 use super::super::host_chunks::{HostChunks, chunk};
 use super::super::seats::Seats;
 use super::super::{Rank, Ranks};
@@ -390,18 +389,11 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
         places: &mut [ShardRow],
         work: impl Fn(&mut Rank, &RowShard<K>, &[K], &mut [ShardRow]) -> Result<usize> + Sync,
     ) -> Result<usize> {
-        let (ranks, len) = (self.ranks().len(), keys.len());
-        let places = self.chunks(len.min(places.len()), places);
-        let counts = self.run(|rank, shard| {
-            let index = rank.index();
-            work(
-                rank,
-                shard,
-                &keys[chunk(len, index, ranks)],
-                places.take(index),
-            )
-        })?;
-        Ok(of_all(counts))
+        let places = self.chunks(keys.len().min(places.len()), places);
+        self.seats.split(keys, |rank, shard, keys| {
+            let places = places.take(rank.index());
+            work(rank, shard, keys, places)
+        })
     }
 
     /// The parts of an output that ranks write to.

@@ -3,7 +3,6 @@
 use bytemuck::Pod;
 
 use super::super::exchange::of_all;
-use super::super::host_chunks::chunk;
 use super::super::seats::Seats;
 use super::super::{Rank, Ranks};
 use super::WideShard;
@@ -379,11 +378,8 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// As for [`remove`](Self::remove).
     pub fn retain_keys(&self, keys: &[K]) -> Result<usize> {
-        let removed = self.run(|rank, shard| {
-            let part = chunk(keys.len(), rank.index(), rank.ranks());
-            shard.retain_keys(rank, &keys[part])
-        })?;
-        Ok(of_all(removed))
+        self.seats
+            .split(keys, |rank, shard, keys| shard.retain_keys(rank, keys))
     }
 
     /// Removes all pairs and returns them, as [`retrieve_all`](Self::retrieve_all) has them. No other call comes in between.
