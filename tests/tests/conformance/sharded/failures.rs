@@ -28,6 +28,19 @@ pub fn assert_out_of_step<T>(called: Result<T>) {
     }
 }
 
+/// Panics unless all have waited until their time was up, and the group has been given up.
+fn assert_given_up<R>(ranks: &Ranks, results: Vec<Result<R>>) {
+    for result in results {
+        let error = result.err();
+        assert!(
+            matches!(error, Some(Error::Group(GroupError::Silent { .. }))),
+            "{error:?}"
+        );
+    }
+    let after = ranks.run(|_| Ok(())).unwrap_err();
+    assert!(matches!(after, Error::Group(GroupError::Ended)), "{after}");
+}
+
 /// Runs work in which the last rank fails in some way, on a new group of every kind; returns all results.
 fn last_fails<R: Send>(
     timeout: Duration,
@@ -140,15 +153,7 @@ fn who_does_not_come_is_waited_for_until_the_time_is_up() {
         },
         |ranks, results| {
             given_up.store(0, Ordering::Release);
-            for result in results {
-                let error = result.unwrap_err();
-                assert!(
-                    matches!(error, Error::Group(GroupError::Silent { .. })),
-                    "{error}"
-                );
-            }
-            let after = ranks.run(|_| Ok(())).unwrap_err();
-            assert!(matches!(after, Error::Group(GroupError::Ended)), "{after}");
+            assert_given_up(ranks, results);
         },
     );
 }
@@ -207,15 +212,7 @@ fn who_is_late_for_any_phase_is_waited_for_until_the_time_is_up() {
                 })
             },
             |ranks, results| {
-                for result in results {
-                    let error = result.unwrap_err();
-                    assert!(
-                        matches!(error, Error::Group(GroupError::Silent { .. })),
-                        "{error}"
-                    );
-                }
-                let after = ranks.run(|_| Ok(())).unwrap_err();
-                assert!(matches!(after, Error::Group(GroupError::Ended)), "{after}");
+                assert_given_up(ranks, results);
             },
         );
     }

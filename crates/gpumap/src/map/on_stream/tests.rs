@@ -359,6 +359,17 @@ fn answers_are_futures() {
 #[derive(Default)]
 struct Calls(AtomicUsize);
 
+impl Calls {
+    /// Waits for the first one.
+    fn wait(&self) {
+        let begun = Instant::now();
+        while self.0.load(Ordering::Acquire) == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(10), "not woken");
+            thread::yield_now();
+        }
+    }
+}
+
 impl Wake for Calls {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::AcqRel);
@@ -381,11 +392,7 @@ fn wakers_are_called_once_also_if_they_come_late() {
                     .in_flight
                     .wake(&op, calls.clone().into())
                     .unwrap();
-                let begun = Instant::now();
-                while calls.0.load(Ordering::Acquire) == 0 {
-                    assert!(begun.elapsed() < Duration::from_secs(10), "not woken");
-                    thread::yield_now();
-                }
+                calls.wait();
                 assert_eq!(calls.0.load(Ordering::Acquire), 1);
             }
             map.core.state.retire(&op).unwrap();
@@ -416,11 +423,7 @@ fn who_cannot_be_woken_may_ask_again() {
             .in_flight
             .wake(&op, calls.clone().into())
             .unwrap();
-        let begun = Instant::now();
-        while calls.0.load(Ordering::Acquire) == 0 {
-            assert!(begun.elapsed() < Duration::from_secs(10), "not woken");
-            thread::yield_now();
-        }
+        calls.wait();
     }
 }
 
