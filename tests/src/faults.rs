@@ -62,28 +62,30 @@ pub trait Subject {
     }
 }
 
+/// The methods of a map that have the same name.
+macro_rules! its_own {
+    () => {
+        fn len(&self) -> usize {
+            self.len()
+        }
+        fn clear(&self) -> Result<()> {
+            self.clear()
+        }
+    };
+}
+
 impl<K: Key, V: Value> Subject for Map<K, V> {
     fn contents(&self) -> Result<Contents> {
         self.retrieve_all().map(sorted)
     }
-    fn len(&self) -> usize {
-        self.len()
-    }
-    fn clear(&self) -> Result<()> {
-        self.clear()
-    }
+    its_own!();
 }
 
 impl<K: Key, V: Pod + Send + Sync> Subject for ArenaMap<K, V> {
     fn contents(&self) -> Result<Contents> {
         self.retrieve_all().map(sorted)
     }
-    fn len(&self) -> usize {
-        self.len()
-    }
-    fn clear(&self) -> Result<()> {
-        self.clear()
-    }
+    its_own!();
     fn idle_cells(&self) -> usize {
         let audit = self.audit().expect("where cells are");
         let places = [audit.stored, audit.free, audit.retired].concat();
@@ -99,24 +101,14 @@ impl<K: Key, V: Value<Bits = K::Bits>> Subject for ChainedMap<K, V> {
     fn contents(&self) -> Result<Contents> {
         self.retrieve_all().map(sorted)
     }
-    fn len(&self) -> usize {
-        self.len()
-    }
-    fn clear(&self) -> Result<()> {
-        self.clear()
-    }
+    its_own!();
 }
 
 impl<K: Pod, V: Value> Subject for WideMap<K, V> {
     fn contents(&self) -> Result<Contents> {
         self.retrieve_all().map(sorted)
     }
-    fn len(&self) -> usize {
-        self.len()
-    }
-    fn clear(&self) -> Result<()> {
-        self.clear()
-    }
+    its_own!();
 }
 
 impl<K: Pod> Subject for RowMap<K> {
@@ -124,12 +116,7 @@ impl<K: Pod> Subject for RowMap<K> {
     fn contents(&self) -> Result<Contents> {
         self.keys_with_rows().map(sorted)
     }
-    fn len(&self) -> usize {
-        self.len()
-    }
-    fn clear(&self) -> Result<()> {
-        self.clear()
-    }
+    its_own!();
 }
 
 impl Subject for StringRowMap {
@@ -145,12 +132,7 @@ impl Subject for StringRowMap {
         contents.sort();
         Ok(contents)
     }
-    fn len(&self) -> usize {
-        self.len()
-    }
-    fn clear(&self) -> Result<()> {
-        self.clear()
-    }
+    its_own!();
 }
 
 impl<K: Pod> Subject for GroupBy<K, (Count, Sum<u32>)> {
@@ -162,12 +144,7 @@ impl<K: Pod> Subject for GroupBy<K, (Count, Sum<u32>)> {
         let values = counts.into_iter().zip(sums).map(of_group).collect();
         Ok(sorted((grouped.keys, values)))
     }
-    fn len(&self) -> usize {
-        self.len()
-    }
-    fn clear(&self) -> Result<()> {
-        self.clear()
-    }
+    its_own!();
 }
 
 /// What came of the calls of a trial that failed.

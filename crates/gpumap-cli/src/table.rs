@@ -58,17 +58,23 @@ pub trait PairMap<C>: Execute<C, u64> + Sized {
     ) -> gpumap::Result<Result<(), E>>;
 }
 
-/// A map of keys of 8 bytes, on one device or several.
+/// A map on one device or several.
 #[derive(Debug)]
-pub enum Pairing {
+pub enum Place<One, Many> {
     /// On one.
-    One(Box<Map<u64, u64>>),
+    One(Box<One>),
     /// On several.
-    Many(ShardedMap<u64, u64>),
+    Many(Many),
 }
 
-impl Execute<u64, u64> for Pairing {
-    fn execute<A>(&self, op: Op<'_, u64, u64, A>) -> gpumap::Result<A> {
+/// A map of keys of 8 bytes.
+pub type Pairing = Place<Map<u64, u64>, ShardedMap<u64, u64>>;
+
+/// A map of keys of 16 bytes.
+pub type WidePairs = Place<WideMap<u128, u64>, ShardedWideMap<u128, u64>>;
+
+impl<C, One: Execute<C, u64>, Many: Execute<C, u64>> Execute<C, u64> for Place<One, Many> {
+    fn execute<A>(&self, op: Op<'_, C, u64, A>) -> gpumap::Result<A> {
         match self {
             Self::One(map) => map.execute(op),
             Self::Many(map) => map.execute(op),
@@ -117,24 +123,6 @@ impl PairMap<u64> for Pairing {
             }
         }
         Ok(Ok(()))
-    }
-}
-
-/// A map of keys of 16 bytes, on one device or several.
-#[derive(Debug)]
-pub enum WidePairs {
-    /// On one.
-    One(Box<WideMap<u128, u64>>),
-    /// On several.
-    Many(ShardedWideMap<u128, u64>),
-}
-
-impl Execute<u128, u64> for WidePairs {
-    fn execute<A>(&self, op: Op<'_, u128, u64, A>) -> gpumap::Result<A> {
-        match self {
-            Self::One(map) => map.execute(op),
-            Self::Many(map) => map.execute(op),
-        }
     }
 }
 

@@ -1,11 +1,13 @@
-//! The devices that the same test body runs on.
+//! The devices that the same test body runs on, and what many tests begin with.
+
+use std::sync::mpsc;
 
 use bytemuck::Pod;
 use gpumap_test_skips::skip;
 use parking_lot::RwLock;
 
 use crate::device::Device;
-use crate::{Buffer, PinnedBuffer, Stream};
+use crate::{Buffer, Map, PinnedBuffer, Stream};
 
 /// A test that holds a stream up needs the GPU alone: some calls of the driver, such as those that load kernels, wait
 /// for all streams, and meanwhile others wait for them.
@@ -103,4 +105,32 @@ fn on_the_gpu(test: impl Fn(&Device)) {
         Err(reason) if is_gpu_required() => panic!("GPUMAP_TEST_DEVICE=cuda: {reason}"),
         Err(reason) => skip(&reason.to_string()),
     }
+}
+
+/// A map of numbers whose hashes are the same on every run.
+pub(crate) fn map(device: &Device, capacity: usize) -> Map<u64, u64> {
+    let builder = Map::builder(device).capacity(capacity);
+    builder.hash_seed(1).build().unwrap()
+}
+
+/// Such a map, a stream, and the first `n` numbers there.
+pub(crate) fn map_and_batch(
+    device: &Device,
+    capacity: usize,
+    n: usize,
+) -> (Map<u64, u64>, Stream, Buffer<u64>) {
+    let stream = Stream::new(device).unwrap();
+    let numbers: Vec<u64> = (0..n as u64).collect();
+    let batch = Buffer::from_slice(&stream, &numbers).unwrap();
+    (map(device, capacity), stream, batch)
+}
+
+/// Holds a stream up until what this returns is dropped, so a failure ends.
+pub(crate) fn hold(stream: &Stream) -> mpsc::Sender<()> {
+    let (let_go, held) = mpsc::channel::<()>();
+    let wait = Box::new(move || {
+        let _ = held.recv();
+    });
+    stream.call_host(wait).unwrap();
+    let_go
 }

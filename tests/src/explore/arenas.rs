@@ -2,15 +2,15 @@
 //! gate between the calls that replace and those that remove.
 
 use gpumap::executor::{Config, Trace};
-use gpumap::{ArenaMap, ArenaMapBuilder, Device, Key, Map, Outcome, Value};
+use gpumap::{ArenaMap, ArenaMapBuilder, Device, Key, Map, Value};
 use gpumap_kernels::kernels::Encoding;
 
-use super::calls::{Told, calls_side_by_side};
+use super::calls::{Told, calls_side_by_side, keys_of_call, stored};
 use super::whole::WholeMap;
 use crate::blob::{Line, blobs, tag};
 use crate::history::Deed;
 use crate::oracle::Oracle;
-use crate::pairs::{key, key_bits, mask};
+use crate::pairs::{key, key_bits};
 
 /// Calls of each thread.
 const CALLS: u64 = 3;
@@ -45,7 +45,7 @@ impl WholeMap for Arenas {
             .hash_seed(seed)
             .build()
             .map_err(|error| error.to_string())?;
-        let call = |n| call(&map, seed, n);
+        let call = |n, _| call(&map, seed, n);
         let history = calls_side_by_side(executor, CALLS, trace, &call)?;
         let (keys, values) = map.retrieve_all().map_err(|error| error.to_string())?;
         let mut held = Oracle::new();
@@ -78,24 +78,15 @@ fn cells_add_up<K: Key>(map: &ArenaMap<K, Line>) -> Result<(), String> {
 
 /// Call number `n`.
 fn call<K: Key>(map: &ArenaMap<K, Line>, seed: u64, n: u64) -> Told {
-    let bits: Vec<u64> = (0..BATCH)
-        .map(|i| match (n * 3 + i * (1 + seed % 3)) % KEYS {
-            reserved @ 0..2 => mask(size_of::<K>()) - reserved,
-            small => small,
-        })
-        .collect();
+    let bits = keys_of_call::<K>(n * 3, seed, BATCH, KEYS);
     let keys: Vec<K> = bits.iter().map(|&bits| key(bits)).collect();
     let own = |i: usize| 1 + n * BATCH + i as u64;
     let values: Vec<Line> = blobs((0..BATCH as usize).map(own));
     let read = |value: Option<Line>| value.map(|value| tag(&value));
     let deeds: gpumap::Result<Vec<Deed>> = match (n * 5 + seed) % 6 {
-        0 => map.insert_with_outcome(&keys, &values).map(|outcomes| {
-            let new = |outcome| outcome == Outcome::Inserted;
-            let deeds = outcomes.into_iter().enumerate();
-            deeds
-                .map(|(i, outcome)| Deed::Insert(own(i), new(outcome)))
-                .collect()
-        }),
+        0 => map
+            .insert_with_outcome(&keys, &values)
+            .map(|outcomes| stored(outcomes, |i, is_new| Deed::Insert(own(i), is_new))),
         1 => map.get_or_insert(&keys, &values).map(|held| {
             let held = held.iter().map(tag).enumerate();
             held.map(|(i, held)| Deed::GetOrInsert(own(i), held == own(i), held))

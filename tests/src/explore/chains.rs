@@ -6,7 +6,7 @@ use gpumap::executor::{Config, Trace};
 use gpumap::{ChainedMap, Device, Key, Value};
 use gpumap_kernels::kernels::Encoding;
 
-use super::calls::{Told, calls_side_by_side};
+use super::calls::{Told, calls_side_by_side, keys_of_call};
 use super::whole::WholeMap;
 use crate::history::Deed;
 use crate::oracle::paired;
@@ -39,7 +39,7 @@ impl WholeMap for Chains {
             .hash_seed(seed)
             .build()
             .map_err(|error| error.to_string())?;
-        let call = |n| call(&map, seed, n);
+        let call = |n, _| call(&map, seed, n);
         let history = calls_side_by_side(executor, CALLS, trace, &call)?;
         let (keys, values) = map.retrieve_all().map_err(|error| error.to_string())?;
         let held = paired(&keys, &values);
@@ -56,12 +56,7 @@ fn call<K: Key, V: Value<Bits = K::Bits>>(map: &ChainedMap<K, V>, seed: u64, n: 
         let compacted = map.compact().map(drop);
         return compacted.map(|()| Vec::new()).map_err(|e| e.to_string());
     }
-    let bits: Vec<u64> = (0..BATCH)
-        .map(|i| match (n * 5 + i * (1 + seed % 3)) % KEYS {
-            reserved @ 0..2 => mask(size_of::<K>()) - reserved,
-            small => small,
-        })
-        .collect();
+    let bits = keys_of_call::<K>(n * 5, seed, BATCH, KEYS);
     let keys: Vec<K> = bits.iter().map(|&bits| key(bits)).collect();
     let values: Vec<V> = (0..BATCH)
         .map(|i| value((1 + n * BATCH + i) * 0x1_0001))

@@ -3,18 +3,17 @@
 
 use std::sync::Mutex;
 
-use gpumap::executor::{Caller, Config, Trace};
-use gpumap::{Device, Key, Map, Outcome, Value};
+use gpumap::executor::{Config, Trace};
+use gpumap::{Device, Key, Map, Value};
 use gpumap_kernels::kernels::Encoding;
 
+use super::calls::{Told, calls_side_by_side, keys_of_call, stored};
 use super::whole::WholeMap;
-use crate::history::{Clock, Deed, Event, History};
+use crate::history::{Deed, History};
 use crate::oracle::contents;
 use crate::pairs::{key, key_bits, mask, value, value_bits};
 
-/// Threads.
-const CALLERS: u64 = 3;
-/// Calls of each.
+/// Calls of each thread.
 const CALLS: u64 = 4;
 /// Keys of each call.
 const BATCH: u64 = 7;
@@ -54,13 +53,10 @@ impl Dump {
     }
 }
 
-/// One call of a map, with its result.
-#[derive(Clone, Copy)]
-struct Call<'a, K: Key, V: Value> {
+/// The calls of a map.
+struct Calls<'a, K: Key, V: Value> {
     map: &'a Map<K, V>,
-    clock: &'a Clock,
-    history: &'a Mutex<History>,
-    dumps: &'a Mutex<Vec<Dump>>,
+    dumps: Mutex<Vec<Dump>>,
     seed: u64,
     /// Whether some verbs only say how many keys were new, as those have to that make pages.
     only_counts: bool,
@@ -108,54 +104,32 @@ impl<const BUILDS: bool> WholeMap for Maps<BUILDS> {
             .hash_seed(seed)
             .build()
             .map_err(|error| error.to_string())?;
-        let (clock, history, dumps) = (Clock::default(), Mutex::default(), Mutex::default());
-        let wrong = Mutex::new(None);
-        let call = Call {
+        let calls = Calls {
             map: &map,
-            clock: &clock,
-            history: &history,
-            dumps: &dumps,
+            dumps: Mutex::default(),
             seed,
             only_counts: BUILDS,
         };
-        let caller = |caller: u64| -> Caller<'_> {
-            let (call, wrong) = (&call, &wrong);
-            Box::new(move || {
-                for number in 0..CALLS {
-                    if let Err(why) = call.make(caller * CALLS + number) {
-                        wrong.lock().expect("no panic").get_or_insert(why);
-                    }
-                }
-            })
-        };
-        *trace = executor.run_callers((0..CALLERS).map(caller).collect());
-        if let Some(why) = wrong.into_inner().expect("no panic") {
-            return Err(why);
-        }
+        let call = |n, begin| calls.make(n, begin);
+        let history = calls_side_by_side(executor, CALLS, trace, &call)?;
         let held = contents(&map);
-        let history = history.into_inner().expect("no panic");
-        for dump in dumps.into_inner().expect("no panic") {
+        for dump in calls.dumps.into_inner().expect("no panic") {
             dump.check(&history)?;
         }
         history.check(&held, mask(size_of::<V>()))
     }
 }
 
-impl<K: Key, V: Value> Call<'_, K, V> {
-    /// Makes call number `n`, and takes note of it.
-    fn make(&self, n: u64) -> Result<(), String> {
-        let Self { map, clock, .. } = *self;
-        let keys: Vec<K> = (0..BATCH)
-            .map(|i| match (n * 5 + i * (1 + self.seed % 3)) % KEYS {
-                reserved @ 0..2 => key(!reserved),
-                small => key(small),
-            })
-            .collect();
+impl<K: Key, V: Value> Calls<'_, K, V> {
+    /// Makes call number `n`, which begins at a time.
+    fn make(&self, n: u64, begin: u64) -> Told {
+        let map = self.map;
+        let of_keys = keys_of_call::<K>(n * 5, self.seed, BATCH, KEYS);
+        let keys: Vec<K> = of_keys.iter().map(|&bits| key(bits)).collect();
         let values: Vec<V> = (0..BATCH)
             .map(|i| value((1 + n * BATCH + i) * 0x1_0001))
             .collect();
         let bits = |i: usize| value_bits(values[i]);
-        let begin = clock.now();
         let told: gpumap::Result<Vec<Deed>> = match (n + self.seed) % 7 {
             0..2 if self.only_counts => map
                 .insert(&keys, &values)
@@ -163,20 +137,12 @@ impl<K: Key, V: Value> Call<'_, K, V> {
             3 if self.only_counts => map
                 .upsert(&keys, &values)
                 .map(|_| (0..keys.len()).map(|i| Deed::Put(bits(i))).collect()),
-            0..3 => map.insert_with_outcome(&keys, &values).map(|outcomes| {
-                let new = |outcome| outcome == Outcome::Inserted;
-                let deeds = outcomes.into_iter().enumerate();
-                deeds
-                    .map(|(i, outcome)| Deed::Insert(bits(i), new(outcome)))
-                    .collect()
-            }),
-            3 => map.upsert_with_outcome(&keys, &values).map(|outcomes| {
-                let new = |outcome| outcome == Outcome::Inserted;
-                let deeds = outcomes.into_iter().enumerate();
-                deeds
-                    .map(|(i, outcome)| Deed::Upsert(bits(i), new(outcome)))
-                    .collect()
-            }),
+            0..3 => map
+                .insert_with_outcome(&keys, &values)
+                .map(|outcomes| stored(outcomes, |i, is_new| Deed::Insert(bits(i), is_new))),
+            3 => map
+                .upsert_with_outcome(&keys, &values)
+                .map(|outcomes| stored(outcomes, |i, is_new| Deed::Upsert(bits(i), is_new))),
             4 => map.get(&keys).map(|got| {
                 got.into_iter()
                     .map(|value| Deed::Get(value.map(value_bits)))
@@ -193,12 +159,7 @@ impl<K: Key, V: Value> Call<'_, K, V> {
                 Vec::new()
             }),
         };
-        let told = told.map_err(|error| format!("call {n}: {error}"))?;
-        let end = clock.now();
-        let mut history = self.history.lock().expect("no panic");
-        for (&key, deed) in keys.iter().zip(told) {
-            history.note(key_bits(key), Event { deed, begin, end });
-        }
-        Ok(())
+        let told = told.map_err(|error| error.to_string())?;
+        Ok(of_keys.into_iter().zip(told).collect())
     }
 }

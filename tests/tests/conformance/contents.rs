@@ -30,11 +30,11 @@ trait Contents<K: Key, V: Pod>: Execute<K, V> + Sized {
     fn load_bytes(on: &Self::On, bytes: &[u8]) -> Result<Self>;
 }
 
-/// For maps of one device, of which the first gives chunks out.
+/// For maps that live on `$on`. What comes first gives chunks out, then comes what loads one from bytes.
 macro_rules! contents {
-    ($each:expr; $map:ident<$k:ident, $v:ident>: $($bound:tt)*) => {
+    ($each:expr, $load:expr; $map:ident<$k:ident, $v:ident> on $on:ty: $($bound:tt)*) => {
         impl<$k: Key, $v: $($bound)*> Contents<$k, $v> for $map<$k, $v> {
-            type On = Device;
+            type On = $on;
 
             fn chunks_of(&mut self, pairs: usize, take: &mut dyn FnMut(&Chunk<$k, $v>)) {
                 let each: fn(&mut Self, usize, &mut dyn FnMut(&Chunk<$k, $v>)) = $each;
@@ -51,57 +51,43 @@ macro_rules! contents {
                 bytes
             }
 
-            fn load_at(on: &Device, path: &Path) -> Result<Self> {
+            fn load_at(on: &$on, path: &Path) -> Result<Self> {
                 Self::load(on, path)
             }
 
-            fn load_bytes(on: &Device, bytes: &[u8]) -> Result<Self> {
-                Self::builder(on).load_from(bytes)
+            fn load_bytes(on: &$on, bytes: &[u8]) -> Result<Self> {
+                let load: fn(&$on, &[u8]) -> Result<Self> = $load;
+                load(on, bytes)
             }
         }
     };
 }
 
-contents!(|map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())); Map<K, V>: Value);
-contents!(|map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())); ArenaMap<K, V>: Pod + Send + Sync);
-contents!(|map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())); ChainedMap<K, V>: Value<Bits = K::Bits>);
-contents!(|map, pairs, take| {
-    let take = |chunk: &Chunk<K, V>| {
-        take(chunk);
-        Ok(())
-    };
-    map.for_each_chunk(pairs, take).unwrap();
-}; WideMap<K, V>: Value);
-
-impl<K: Key, V: Value> Contents<K, V> for ShardedMap<K, V> {
-    type On = Ranks;
-
-    fn chunks_of(&mut self, pairs: usize, take: &mut dyn FnMut(&Chunk<K, V>)) {
-        let take = |chunk: &Chunk<K, V>| {
-            take(chunk);
-            Ok(())
-        };
-        self.for_each_chunk(pairs, take).unwrap();
-    }
-
-    fn save_at(&self, path: &Path) -> Result<u64> {
-        self.save(path)
-    }
-
-    fn saved_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.save_to(&mut bytes).unwrap();
-        bytes
-    }
-
-    fn load_at(on: &Ranks, path: &Path) -> Result<Self> {
-        Self::load(on, path)
-    }
-
-    fn load_bytes(on: &Ranks, bytes: &[u8]) -> Result<Self> {
-        Self::load_from(on, bytes)
-    }
-}
+contents!(
+    |map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())),
+    |on, bytes| Self::builder(on).load_from(bytes);
+    Map<K, V> on Device: Value
+);
+contents!(
+    |map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())),
+    |on, bytes| Self::builder(on).load_from(bytes);
+    ArenaMap<K, V> on Device: Pod + Send + Sync
+);
+contents!(
+    |map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())),
+    |on, bytes| Self::builder(on).load_from(bytes);
+    ChainedMap<K, V> on Device: Value<Bits = K::Bits>
+);
+contents!(
+    |map, pairs, take| map.for_each_chunk(pairs, |chunk| { take(chunk); Ok(()) }).unwrap(),
+    |on, bytes| Self::builder(on).load_from(bytes);
+    WideMap<K, V> on Device: Value
+);
+contents!(
+    |map, pairs, take| map.for_each_chunk(pairs, |chunk| { take(chunk); Ok(()) }).unwrap(),
+    |on, bytes| Self::load_from(on, bytes);
+    ShardedMap<K, V> on Ranks: Value
+);
 
 /// All that chunks have, in order of the bits.
 fn pairs_of<K: Key, V: Pod, M: Contents<K, V>>(

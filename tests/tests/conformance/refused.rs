@@ -1,24 +1,14 @@
 //! Calls that are refused, for want of memory or of room, leave the map as it was; and those that are not lose
 //! nothing, however full it is.
 
-use gpumap::{
-    ArenaMap, Buffer, Error, Growth, Key, Map, MapBuilder, Merge, Operation, Result, Value,
-};
+use gpumap::{ArenaMap, Error, Growth, Key, Map, MapBuilder, Merge, Operation, Result, Value};
 use gpumap_tests::device::noting;
+use gpumap_tests::memory::{BUDGET, starve};
 use gpumap_tests::pairs::{nth_key, slot_bytes};
 use gpumap_tests::{
     Batch, Oracle, Shape, Target, assert_holds, contents, on_every_target, on_pairs, value,
     value_bits,
 };
-
-/// Memory of the device in these tests, most of which is taken.
-const BUDGET: u64 = 64 << 20;
-
-/// Takes all memory but so many bytes.
-fn starve(on: &Target, left: u64) -> Buffer<u8> {
-    let taken = BUDGET - on.device().allocated_bytes() - left;
-    Buffer::zeroed(&on.stream(), taken as usize).unwrap()
-}
 
 /// Has `call` try with more and more memory until it succeeds; `check` looks at the map after each refusal.
 fn until_it_succeeds(mut call: impl FnMut(u64) -> Result<()>) {

@@ -6,8 +6,8 @@ use std::thread;
 
 use gpumap::bytemuck::{Pod, bytes_of};
 use gpumap::op::{self, Execute};
-use gpumap::{Buffer, Error, Merge, Outcome, Value, WideMap};
-use gpumap_tests::device::noting;
+use gpumap::{Error, Merge, Outcome, Value, WideMap};
+use gpumap_tests::memory::{until_enough, with_left};
 use gpumap_tests::{Target, value, value_bits};
 
 use super::rows::{key, keys, on_every_device};
@@ -393,17 +393,12 @@ fn rows_of_removed_keys_are_used_again() {
     on_wide!(body: u128 => u32, [u32; 3] => u64);
 }
 
-/// Memory of the device in this test, most of which is taken.
-const BUDGET: u64 = 64 << 20;
-
 #[test]
 fn refused_batches_change_nothing() {
     fn body<K: Pod, V: Value>(on: &Target) {
         let (held, batch) = (keys::<K>(0..2_000), keys::<K>(1_000..7_000));
         let values: Vec<V> = (0..6_000).map(number).collect();
-        let (mut refused, mut left) = (0, 0);
-        loop {
-            let on = &on.with_memory_budget(BUDGET);
+        let enough = until_enough(on, 16 << 10, |on, left| {
             let map = WideMap::<K, V>::with_capacity(on.device(), 2_000).unwrap();
             map.insert(&held, &values[..2_000]).unwrap();
             map.trim();
@@ -417,24 +412,14 @@ fn refused_batches_change_nothing() {
             };
             let before = (pairs(), map.capacity());
             map.trim();
-            let taken = BUDGET - on.device().allocated_bytes() - left;
-            let taken = Buffer::<u8>::zeroed(&on.stream(), taken as usize).unwrap();
-            let merged = noting(&format!("{left} bytes left"), || {
-                map.merge(&batch, &values, Merge::Add)
-            });
-            drop(taken);
-            match merged {
-                Ok(new) => {
-                    assert_eq!((new, map.len()), (5_000, 7_000));
-                    break;
-                }
-                Err(Error::OutOfMemory { .. }) => refused += 1,
-                Err(error) => panic!("{error}"),
+            let merged = with_left(on, left, || map.merge(&batch, &values, Merge::Add));
+            match &merged {
+                Ok(new) => assert_eq!((*new, map.len()), (5_000, 7_000)),
+                Err(_) => assert!((pairs(), map.capacity()) == before),
             }
-            assert!((pairs(), map.capacity()) == before);
-            left += 16 << 10;
-        }
-        assert!(refused > 5, "{refused}");
+            merged.map(drop)
+        });
+        assert!(enough.refused > 5, "{enough:?}");
     }
     on_wide!(body: u128 => u64, [u32; 3] => u32);
 }

@@ -115,10 +115,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
     /// [`Error::Setting`] for a setting out of range, [`Error::CapacityOverflow`],
     /// [`Error::OutOfMemory`], [`Error::Driver`].
     pub fn build(self) -> Result<ChainedMap<K, V>> {
-        let encoding = match self.encoding {
-            Some(encoding) if !self.device.is_cuda() => encoding,
-            _ => encoding_of(&self.device)?,
-        };
+        let encoding = encoding_of(&self.device, self.encoding)?;
         let kernels = K::Bits::chained_kernels(encoding);
         let slab_slots = kernels.slab_slots as usize;
         let buckets = self.buckets.unwrap_or_else(|| {

@@ -213,10 +213,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     pub fn build(self) -> Result<Map<K, V>> {
         self.check()?;
         let seed = self.seed.unwrap_or_else(random_seed);
-        let encoding = match self.encoding {
-            Some(encoding) if !self.device.is_cuda() => encoding,
-            _ => encoding_of(&self.device)?,
-        };
+        let encoding = encoding_of(&self.device, self.encoding)?;
         let config = Config {
             wish: self.wish,
             growth: self.growth,
@@ -252,10 +249,10 @@ pub(crate) fn random_seed() -> u64 {
 }
 
 /// How the device's kernels claim 16-byte slots: the PTX for older GPUs has no others than those
-/// for [`Encoding::Split`].
-pub(crate) fn encoding_of(device: &Device) -> Result<Encoding> {
+/// for [`Encoding::Split`]. Those of the CPU claim them as asked.
+pub(crate) fn encoding_of(device: &Device, asked: Option<Encoding>) -> Result<Encoding> {
     let Kind::Cuda(context) = device.kind() else {
-        return Ok(Encoding::Wide);
+        return Ok(asked.unwrap_or(Encoding::Wide));
     };
     let current = context.enter()?;
     match context.function(&current, &pairs_8_8_wide::INSERT_8_8_WIDE) {

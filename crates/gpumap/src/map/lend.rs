@@ -25,7 +25,7 @@ impl Device {
     /// # Errors
     /// [`Error::Ptx`] for a text that is not PTX or that the driver rejects.
     pub fn register_ptx_pair(&self, sm_70: &str, sm_90: &str) -> Result<()> {
-        self.register_ptx(match encoding_of(self)? {
+        self.register_ptx(match encoding_of(self, None)? {
             Encoding::Split => sm_70,
             Encoding::Wide => sm_90,
         })

@@ -8,10 +8,9 @@ mod retrieve;
 use std::mem;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::Mutex;
 
-use super::exchange::of_all;
-use super::host_chunks::BatchParts;
+use super::seats::Seats;
 use super::{Rank, Ranks, Shard};
 #[cfg(doc)]
 use crate::error::Error;
@@ -66,10 +65,7 @@ use crate::op::{Execute, Op};
 /// [`GroupError`](super::GroupError) says what becomes of failures.
 #[derive(Debug)]
 pub struct ShardedMap<K: Key, V: Value> {
-    ranks: Ranks,
-    seats: Vec<Seat<K, V>>,
-    /// Held by each call; alone by one that has to know beforehand how many pairs each rank has.
-    calls: RwLock<()>,
+    seats: Seats<Seat<K, V>>,
 }
 
 /// The part of a rank.
@@ -143,12 +139,9 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         owner_seed: Option<u64>,
         configure: impl Fn(MapBuilder<K, V>, &dyn Fn(usize) -> usize) -> MapBuilder<K, V> + Sync,
     ) -> Result<Self> {
-        let shards = ranks.run(|rank| Shard::with(rank, owner_seed, &configure))?;
-        Ok(Self {
-            ranks: ranks.clone(),
-            seats: shards.into_iter().map(Seat::new).collect(),
-            calls: RwLock::new(()),
-        })
+        let seat = |rank: &mut Rank| Shard::with(rank, owner_seed, &configure).map(Seat::new);
+        let seats = Seats::new(ranks, seat)?;
+        Ok(Self { seats })
     }
 }
 
@@ -156,7 +149,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
 impl<K: Key, V: Value> ShardedMap<K, V> {
     /// The group.
     pub fn ranks(&self) -> &Ranks {
-        &self.ranks
+        self.seats.ranks()
     }
 
     /// Runs work on every rank with its shard, and returns the result of each: for batches that are
@@ -185,29 +178,8 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         &self,
         work: impl Fn(&mut Rank, &mut Shard<K, V>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        let _shared = self.shared()?;
-        self.at_seats(work)
-    }
-
-    /// Holds the calls, with others.
-    fn shared(&self) -> Result<RwLockReadGuard<'_, ()>> {
-        let _turn = self.ranks.turn()?;
-        Ok(self.calls.read())
-    }
-
-    /// Holds the calls alone.
-    fn alone(&self) -> Result<RwLockWriteGuard<'_, ()>> {
-        let _turn = self.ranks.turn()?;
-        Ok(self.calls.write())
-    }
-
-    /// As [`run`](Self::run), for callers that hold the calls.
-    fn at_seats<R: Send>(
-        &self,
-        work: impl Fn(&mut Rank, &mut Shard<K, V>) -> Result<R> + Sync,
-    ) -> Result<Vec<R>> {
-        self.ranks
-            .run(|rank| self.seats[rank.index()].with(|shard| work(rank, shard)))
+        self.seats
+            .run(|rank, seat| seat.with(|shard| work(rank, shard)))
     }
 }
 
@@ -226,7 +198,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     pub fn len(&self) -> usize {
-        self.seats.iter().map(|seat| seat.map().len()).sum()
+        self.lens().iter().sum()
     }
 
     /// Whether it holds no pair.
@@ -236,25 +208,21 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
 
     /// How many pairs fit before some rank grows, if they are spread evenly.
     pub fn capacity(&self) -> usize {
-        self.seats.iter().map(|seat| seat.map().capacity()).sum()
+        self.seats.each(|seat| seat.map().capacity()).iter().sum()
     }
 
     /// How many pairs each rank has.
     pub fn lens(&self) -> Vec<usize> {
-        self.seats.iter().map(|seat| seat.map().len()).collect()
+        self.seats.each(|seat| seat.map().len())
     }
 }
 
 /// Batches and outputs are of the host.
 impl<K: Key, V: Value> Execute<K, V> for ShardedMap<K, V> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
-        op.run(Receiver::Sharded, |batch, outputs| {
-            let parts = BatchParts::of(batch, outputs, self.ranks.len(), Receiver::Sharded)?;
-            let counts = self.run(|rank, shard| match parts.take(rank.index()) {
-                Some((batch, outputs)) => shard.run(rank, batch, outputs, Ok(())),
-                None => Ok(0),
-            })?;
-            Ok(of_all(counts))
+        let by = Receiver::Sharded;
+        self.seats.execute(by, op, |rank, seat, batch, outputs| {
+            seat.with(|shard| shard.run(rank, batch, outputs, Ok(())))
         })
     }
 }

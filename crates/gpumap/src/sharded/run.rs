@@ -199,8 +199,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         let session = match batch.kind {
             Kind::Get => self.negotiate(rank, call, ready, batch.default)?,
             _ => {
-                let ready = self.of_this_group(rank, ready);
-                rank.together_at(self.step(call), ready)?;
+                self.spread.together(rank, call, || ready)?;
                 None
             }
         };

@@ -37,12 +37,12 @@ impl<K: Key, V: Value> Shard<K, V> {
             buffers,
             stream,
             primitives,
-            owners,
+            spread,
             ..
         } = self;
         let stream: &Stream = stream;
         let CallBuffers { sent, arrived, .. } = buffers;
-        let routed = Routed::new(rank, owners, |digit| {
+        let routed = Routed::new(rank, &spread.owners, |digit| {
             let out = sent.of(stream, len, with_values)?;
             let keys = Given(keys);
             match (values.map(Given), out.values) {

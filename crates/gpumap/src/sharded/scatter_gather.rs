@@ -57,7 +57,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             buffers,
             stream,
             primitives,
-            owners,
+            spread,
             ..
         } = self;
         let stream: &Stream = stream;
@@ -76,7 +76,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             plan,
             own: mine,
             incoming,
-        } = Routed::new(rank, owners, |digit| {
+        } = Routed::new(rank, &spread.owners, |digit| {
             number(stream, numbers, numbered, len)?;
             let numbers = numbers.of(stream, len)?.slice(..len)?;
             let sent = sent.of(stream, len, takes_values)?;

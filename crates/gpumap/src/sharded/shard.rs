@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use super::Rank;
-use super::error::GroupError;
-use super::exchange::total_at;
-use super::owner::Owners;
 use super::p2p::PeerExchange;
 use super::reused::CallBuffers;
 use super::scatter::OwnPart;
+use super::spread::Spread;
 use super::step::{Call, Step};
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 use crate::input::Input;
-use crate::map::{Key, Map, MapBuilder, Merge, Operand, Value, random_seed};
+use crate::map::{Key, Map, MapBuilder, Merge, Operand, Value};
 use crate::op;
 use crate::output::Output;
 use crate::primitives::Primitives;
@@ -52,9 +52,7 @@ use crate::stream::Stream;
 /// ```
 pub struct Shard<K: Key, V: Value> {
     pub(super) map: Arc<Map<K, V>>,
-    pub(super) owners: Owners,
-    /// What rank 0 drew for this map: that of no other one.
-    id: u64,
+    pub(super) spread: Spread,
     pub(super) primitives: Arc<Primitives>,
     /// What the buffers below are ordered by: never the link, which is busy while they are worked
     /// on.
@@ -96,31 +94,23 @@ impl<K: Key, V: Value> Shard<K, V> {
         owner_seed: Option<u64>,
         configure: impl FnOnce(MapBuilder<K, V>, &dyn Fn(usize) -> usize) -> MapBuilder<K, V>,
     ) -> Result<Self> {
-        let drawn = [
-            owner_seed.unwrap_or_else(random_seed),
-            random_seed(),
-            random_seed(),
-        ];
         let new = Step::New {
             key: size_of::<K>(),
             value: size_of::<V>(),
         };
-        let [seed, hash_seed, id] = rank.agree_at(new, Ok(drawn))?[0];
-        let made = Owners::new(rank.ranks(), seed).and_then(|owners| {
-            let share = |pairs| owners.share(pairs);
+        let mut made = Spread::make(rank, new, owner_seed, |rank, spread, hash_seed| {
+            let share = |pairs| spread.owners.share(pairs);
             let builder = Map::builder(rank.device()).hash_seed(hash_seed);
             Ok(Self {
                 map: Arc::new(configure(builder, &share).build()?),
-                owners,
-                id,
+                spread,
                 primitives: Arc::new(Primitives::new(rank.device())),
                 stream: Stream::of_calls(rank.device())?,
                 buffers: CallBuffers::default(),
                 p2p: PeerExchange::default(),
                 alike: false,
             })
-        });
-        let mut made = rank.together(made)?;
+        })?;
         let mine = made.map.core().seed();
         made.alike = rank.gather(&[mine])?.iter().all(|&seed| seed == mine);
         Ok(made)
@@ -135,17 +125,9 @@ impl<K: Key, V: Value> Shard<K, V> {
         &self.map
     }
 
-    /// The step of a meeting that begins a call.
-    pub(super) fn step(&self, call: Call) -> Step {
-        Step::Shard {
-            id: self.id,
-            call: call.code(),
-        }
-    }
-
     /// The rank that has a key, if any rank has it.
     pub fn owner(&self, key: K) -> usize {
-        self.owners.of(bytemuck::cast::<K, K::Bits>(key))
+        self.spread.owners.of(bytemuck::cast::<K, K::Bits>(key))
     }
 }
 
@@ -379,8 +361,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         rank: &mut Rank,
         keys: &(impl Input<K> + ?Sized),
     ) -> Result<usize> {
-        let ready = self.of_this_group(rank, Ok(()));
-        rank.together_at(self.step(Call::RetainKeys), ready)?;
+        self.spread.together(rank, Call::RetainKeys, || Ok(()))?;
         let keys = keys.source();
         self.scatter(rank, keys, None, OwnPart::WithAll, |core, keys, _| {
             core.retain_keys(keys.into())
@@ -395,7 +376,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// # Errors
     /// [`Error::Group`].
     pub fn len(&self, rank: &mut Rank) -> Result<usize> {
-        total_at(rank, self.step(Call::Len), Ok(self.map.len()))
+        self.spread.len(rank, self.map.len())
     }
 
     /// Whether no rank has any pair. A collective.
@@ -414,8 +395,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// # Errors
     /// As for [`Map::clear`], of any rank, and [`Error::Group`].
     pub fn clear(&self, rank: &mut Rank) -> Result<()> {
-        let cleared = self.map.clear();
-        rank.together_at(self.step(Call::Clear), cleared)
+        self.spread.together(rank, Call::Clear, || self.map.clear())
     }
 
     /// Makes room for so many pairs more, over the whole group. A collective.
@@ -423,8 +403,9 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// # Errors
     /// As for [`Map::reserve`], of any rank, and [`Error::Group`].
     pub fn reserve(&self, rank: &mut Rank, more: usize) -> Result<()> {
-        let reserved = self.map.reserve(self.owners.share(more));
-        rank.together_at(self.step(Call::Reserve), reserved)
+        let share = self.spread.owners.share(more);
+        self.spread
+            .together(rank, Call::Reserve, || self.map.reserve(share))
     }
 
     /// Has each rank give back the memory that its pairs do not need. A collective.
@@ -432,8 +413,8 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// # Errors
     /// As for [`Map::shrink_to_fit`], of any rank, which leaves the others smaller, and [`Error::Group`].
     pub fn shrink_to_fit(&self, rank: &mut Rank) -> Result<()> {
-        let shrunk = self.map.shrink_to_fit();
-        rank.together_at(self.step(Call::ShrinkToFit), shrunk)
+        self.spread
+            .together(rank, Call::ShrinkToFit, || self.map.shrink_to_fit())
     }
 
     /// Frees the buffers that calls went through; those that others write to when all ranks have
@@ -443,21 +424,13 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.p2p.trim();
         self.map.trim();
     }
-
-    /// What this rank brings to a meeting, or an error if that is of another group.
-    pub(super) fn of_this_group<T>(&self, rank: &Rank, mine: Result<T>) -> Result<T> {
-        mine.and_then(|mine| match self.owners.ranks() == rank.ranks() {
-            true => Ok(mine),
-            false => Err(Error::Group(GroupError::OutOfStep)),
-        })
-    }
 }
 
 impl<K: Key, V: Value> std::fmt::Debug for Shard<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shard")
             .field("map", &self.map)
-            .field("owners", &self.owners)
+            .field("owners", &self.spread.owners)
             .finish_non_exhaustive()
     }
 }

@@ -10,6 +10,7 @@ use gpumap::{Buffer, Device, Error, Stream};
 use gpumap_kernels::kernels::Encoding;
 use gpumap_tests::Target;
 use gpumap_tests::device::{noting, targets_of_all_kernels};
+use gpumap_tests::memory::{BUDGET, with_left};
 use gpumap_tests::scheduled::on_random_schedules;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -301,7 +302,6 @@ fn the_product_of_the_sides() {
 #[test]
 fn too_little_memory() {
     fn body<K: Pod>(on: &Target) {
-        const BUDGET: u64 = 64 << 20;
         let on = &on.with_memory_budget(BUDGET);
         let right = keys::<K>((0..3_000).map(|i| i % 2_000));
         let left = keys::<K>(0..4_000);
@@ -309,12 +309,13 @@ fn too_little_memory() {
         let mut left_bytes = 0;
         loop {
             table.trim();
-            let taken = BUDGET - on.device().allocated_bytes() - left_bytes;
-            let taken = Buffer::<u8>::zeroed(&on.stream(), taken as usize).unwrap();
-            let joined = table.join(&left).inner();
-            let built = JoinTable::new(on.device(), &right);
-            drop(taken);
-            match (joined, built) {
+            let both = || {
+                (
+                    table.join(&left).inner(),
+                    JoinTable::new(on.device(), &right),
+                )
+            };
+            match with_left(on, left_bytes, both) {
                 (Ok(_), Ok(_)) => break,
                 (joined, built) => {
                     let errors = [joined.err(), built.err()];

@@ -59,26 +59,27 @@ pub fn keys<K: Pod>(numbers: impl IntoIterator<Item = u64>) -> Vec<K> {
 }
 
 /// What keys come to in one batch after the other.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Oracle {
-    rows: HashMap<Vec<u8>, u32>,
+    pub rows: HashMap<Vec<u8>, u32>,
     /// Of all rows that were given out, though they were removed.
-    keys: Vec<Vec<u8>>,
+    pub keys: Vec<Vec<u8>>,
 }
 
 impl Oracle {
     /// The rows of a batch, and for each key whether it is new.
     pub fn insert<K: Pod>(&mut self, batch: &[K]) -> (Vec<u32>, Vec<u8>) {
-        let mut insert = |key: &K| {
-            let bytes = bytes_of(key).to_vec();
-            let next = self.keys.len() as u32;
-            let row = *self.rows.entry(bytes.clone()).or_insert(next);
-            if row == next {
-                self.keys.push(bytes);
-            }
-            (row, u8::from(row == next))
-        };
-        batch.iter().map(&mut insert).unzip()
+        let insert = |key| self.insert_bytes(bytes_of(key));
+        batch.iter().map(insert).unzip()
+    }
+
+    pub fn insert_bytes(&mut self, key: &[u8]) -> (u32, u8) {
+        let next = self.keys.len() as u32;
+        let row = *self.rows.entry(key.to_vec()).or_insert(next);
+        if row == next {
+            self.keys.push(key.to_vec());
+        }
+        (row, u8::from(row == next))
     }
 
     pub fn get<K: Pod>(&self, batch: &[K]) -> Vec<Option<u32>> {
@@ -97,19 +98,18 @@ impl Oracle {
         batch.iter().filter(removed).count()
     }
 
-    /// The rows that have a key.
-    fn present(&self) -> Vec<u32> {
+    /// The rows that have a key, and these.
+    pub fn present(&self) -> (Vec<u32>, Vec<Vec<u8>>) {
         let rows = (0..).zip(&self.keys);
         let present = rows.filter(|(row, key)| self.rows.get(*key) == Some(row));
-        present.map(|(row, _)| row).collect()
+        present.map(|(row, key)| (row, key.clone())).unzip()
     }
 
     /// The rows that keys had before they were dense.
     pub fn compact(&mut self) -> Vec<u32> {
-        let old = self.present();
-        let key = |&row: &u32| self.keys[row as usize].clone();
-        self.keys = old.iter().map(key).collect();
-        self.rows = self.keys.iter().cloned().zip(0..).collect();
+        let (old, keys) = self.present();
+        self.rows = keys.iter().cloned().zip(0..).collect();
+        self.keys = keys;
         old
     }
 
@@ -120,11 +120,8 @@ impl Oracle {
             (self.rows.len(), self.rows.is_empty(), self.keys.len())
         );
         assert!(map.capacity() >= map.row_bound());
-        let present = self.present();
-        let keys_of_rows = |keys: &[K]| {
-            let expected = present.iter().map(|&row| &self.keys[row as usize][..]);
-            keys.iter().map(bytes_of).eq(expected)
-        };
+        let (present, of_rows) = self.present();
+        let keys_of_rows = |keys: &[K]| keys.iter().map(bytes_of).eq(&of_rows);
         let all = map.keys().expect("keys");
         assert!(keys_of_rows(&all), "keys in the order of rows");
         let (keys, rows) = map.keys_with_rows().expect("keys and rows");

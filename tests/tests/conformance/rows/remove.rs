@@ -129,7 +129,7 @@ fn answers_go_to_the_host_and_to_the_device() {
         assert_eq!(map.remove(&gone).unwrap(), n.div_ceil(3));
         oracle.remove(&gone.to_vec().unwrap());
 
-        let (len, present) = (map.len(), oracle.present());
+        let (len, present) = (map.len(), oracle.present().0);
         let mut all = Buffer::<K>::zeroed(&stream, len + 1).unwrap();
         let mut rows = vec![7; len + 2];
         assert_eq!(map.keys_with_rows_into(&mut all, &mut rows).unwrap(), len);

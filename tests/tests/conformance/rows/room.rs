@@ -1,9 +1,9 @@
 //! Growth, and what there is no memory for.
 
 use gpumap::bytemuck::Pod;
-use gpumap::{Buffer, Error, RowMap};
+use gpumap::{Error, RowMap};
 use gpumap_tests::Target;
-use gpumap_tests::device::noting;
+use gpumap_tests::memory::{BUDGET, until_enough, with_left};
 
 use super::{Oracle, keys, on_keys};
 
@@ -49,54 +49,31 @@ fn with_room_nothing_is_allocated() {
     on_keys!(body: u32, [u32; 3]);
 }
 
-/// Memory of the device in these tests, most of which is taken.
-const BUDGET: u64 = 64 << 20;
-
 #[test]
 fn refused_batches_change_nothing() {
     fn body<K: Pod>(on: &Target) {
         let held = keys::<K>(0..2_000);
         let batch = keys::<K>((0..9_000).map(|i| 1_000 + i % 6_000));
-        let mut needed = 0;
-        let mut left = 0;
-        // With more and more memory, until it is enough.
-        loop {
-            let on = &on.with_memory_budget(BUDGET);
+        let enough = until_enough(on, 8 << 10, |on, left| {
             let map = RowMap::<K>::with_capacity(on.device(), 2_000).unwrap();
             let mut oracle = Oracle::default();
             oracle.insert(&held);
             map.insert(&held).unwrap();
             map.trim();
-            let before = (on.device().allocated_bytes(), map.capacity());
-            let taken =
-                Buffer::<u8>::zeroed(&on.stream(), (BUDGET - before.0 - left) as usize).unwrap();
-            let inserted = noting(&format!("{left} bytes left"), || map.insert(&batch));
-            drop(taken);
-            match inserted {
-                Ok(rows) => {
-                    assert!(left > 0, "there was memory from the beginning");
-                    assert_eq!(rows, oracle.insert(&batch).0);
-                    oracle.assert_same(&map);
-                    break;
-                }
-                Err(Error::OutOfMemory {
-                    needed: of_batch,
-                    available,
-                }) => {
-                    assert!(available < of_batch, "{available} of {of_batch}");
-                    needed = of_batch;
+            let room = || (on.device().allocated_bytes(), map.capacity());
+            let before = room();
+            let inserted = with_left(on, left, || map.insert(&batch));
+            match &inserted {
+                Ok(rows) => assert_eq!(*rows, oracle.insert(&batch).0),
+                Err(_) => {
                     map.trim();
-                    assert_eq!((on.device().allocated_bytes(), map.capacity()), before);
-                    oracle.assert_same(&map);
+                    assert_eq!(room(), before);
                 }
-                Err(error) => panic!("{error}"),
             }
-            left += 8 << 10;
-        }
-        assert!(
-            left <= needed + (16 << 10),
-            "{needed} bytes needed, {left} were enough"
-        );
+            oracle.assert_same(&map);
+            inserted.map(drop)
+        });
+        enough.assert_near(16 << 10);
     }
     on_keys!(body: u32, u128, [u64; 8]);
 }
@@ -110,14 +87,11 @@ fn claims_of_a_refused_batch_are_taken_back() {
         let mut oracle = Oracle::default();
         let (held, batch) = (keys::<K>(0..50), keys::<K>((20..70).rev()));
         assert_eq!(map.insert(&held).unwrap(), oracle.insert(&held).0);
-        let taken = BUDGET - on.device().allocated_bytes();
-        let taken = Buffer::<u8>::zeroed(&on.stream(), taken as usize).unwrap();
-        let refused = map.insert(&batch);
+        let refused = with_left(on, 0, || map.insert(&batch));
         assert!(
             matches!(refused, Err(Error::OutOfMemory { .. })),
             "{refused:?}"
         );
-        drop(taken);
         oracle.assert_same(&map);
         // In another order: a claim that was left would name the wrong key.
         let batch = keys::<K>(20..70);
@@ -140,12 +114,7 @@ fn refused_removals_and_compactions_change_nothing() {
             let mut oracle = Oracle::default();
             assert_eq!(map.insert(&held).unwrap(), oracle.insert(&held).0);
             map.trim();
-            let stream = on.stream();
-            let taken = BUDGET - on.device().allocated_bytes() - left;
-            let taken = Buffer::<u8>::zeroed(&stream, taken as usize).unwrap();
-            let removed = map.remove(&held[..1_500]);
-            drop(taken);
-            match removed {
+            match with_left(on, left, || map.remove(&held[..1_500])) {
                 Ok(removed) => assert_eq!(removed, oracle.remove(&held[..1_500])),
                 Err(Error::OutOfMemory { .. }) => {
                     refused[0] += 1;
@@ -158,11 +127,7 @@ fn refused_removals_and_compactions_change_nothing() {
             oracle.assert_same(&map);
             map.trim();
             let before = (on.device().allocated_bytes(), map.capacity());
-            let taken = BUDGET - before.0 - left;
-            let taken = Buffer::<u8>::zeroed(&stream, taken as usize).unwrap();
-            let compacted = map.compact();
-            drop(taken);
-            match compacted {
+            match with_left(on, left, || map.compact()) {
                 Ok(old) => {
                     assert_eq!(old, oracle.compact());
                     capacities.push(map.capacity());

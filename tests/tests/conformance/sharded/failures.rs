@@ -20,6 +20,27 @@ pub fn assert_failed(error: &Error, rank: usize) {
     }
 }
 
+/// Panics unless a call was refused because other ranks have made another one.
+pub fn assert_out_of_step<T>(called: Result<T>) {
+    match called.err() {
+        Some(Error::Group(GroupError::OutOfStep)) => {}
+        other => panic!("not out of step: {other:?}"),
+    }
+}
+
+/// Panics unless all have waited until their time was up, and the group has been given up.
+fn assert_given_up<R>(ranks: &Ranks, results: Vec<Result<R>>) {
+    for result in results {
+        let error = result.err();
+        assert!(
+            matches!(error, Some(Error::Group(GroupError::Silent { .. }))),
+            "{error:?}"
+        );
+    }
+    let after = ranks.run(|_| Ok(())).unwrap_err();
+    assert!(matches!(after, Error::Group(GroupError::Ended)), "{after}");
+}
+
 /// Runs work in which the last rank fails in some way, on a new group of every kind; returns all results.
 fn last_fails<R: Send>(
     timeout: Duration,
@@ -132,15 +153,7 @@ fn who_does_not_come_is_waited_for_until_the_time_is_up() {
         },
         |ranks, results| {
             given_up.store(0, Ordering::Release);
-            for result in results {
-                let error = result.unwrap_err();
-                assert!(
-                    matches!(error, Error::Group(GroupError::Silent { .. })),
-                    "{error}"
-                );
-            }
-            let after = ranks.run(|_| Ok(())).unwrap_err();
-            assert!(matches!(after, Error::Group(GroupError::Ended)), "{after}");
+            assert_given_up(ranks, results);
         },
     );
 }
@@ -199,15 +212,7 @@ fn who_is_late_for_any_phase_is_waited_for_until_the_time_is_up() {
                 })
             },
             |ranks, results| {
-                for result in results {
-                    let error = result.unwrap_err();
-                    assert!(
-                        matches!(error, Error::Group(GroupError::Silent { .. })),
-                        "{error}"
-                    );
-                }
-                let after = ranks.run(|_| Ok(())).unwrap_err();
-                assert!(matches!(after, Error::Group(GroupError::Ended)), "{after}");
+                assert_given_up(ranks, results);
             },
         );
     }
@@ -262,13 +267,7 @@ fn who_leaves_an_exchange_half_way_leaves_nobody_hanging() {
                 return Err(of_its_own());
             }
             for _ in words {
-                let error = shard
-                    .insert(rank, &[4, 5, 6, 7, 8, 9], &[0; 6])
-                    .unwrap_err();
-                assert!(
-                    matches!(error, Error::Group(GroupError::OutOfStep)),
-                    "{error}"
-                );
+                assert_out_of_step(shard.insert(rank, &[4, 5, 6, 7, 8, 9], &[0; 6]));
             }
             shard.insert(rank, &[4, 5, 6, 7, 8, 9], &[0; 6]).map(drop)
         },

@@ -10,7 +10,7 @@ use gpumap::{Buffer, Error, Growth, Result, RowMap, ShardedRowMap, Stream};
 use gpumap_tests::device::noting;
 use gpumap_tests::group::{Group, PATIENCE, cpu_devices, fresh_groups, on_every_group};
 
-use super::failures::assert_failed;
+use super::failures::{assert_failed, assert_out_of_step};
 use super::one_device::{Fails, Kind, Verb, every_call_fails};
 use crate::rows::{Oracle, key, keys, patterns};
 
@@ -497,13 +497,7 @@ fn calls_of_different_kinds_are_an_error_everywhere() {
                         false => shard.insert(rank, &[1]).map(drop),
                     },
                 ];
-                for outcome in outcomes {
-                    let error = outcome.unwrap_err();
-                    assert!(
-                        matches!(error, Error::Group(GroupError::OutOfStep)),
-                        "{error}"
-                    );
-                }
+                outcomes.into_iter().for_each(assert_out_of_step);
                 assert_eq!((shard.len(rank)?, other.len(rank)?), (0, 0));
                 shard.insert(rank, &[1, 2])?;
                 shard.len(rank)
@@ -512,17 +506,10 @@ fn calls_of_different_kinds_are_an_error_everywhere() {
             // A shard of another group.
             let alone = Ranks::with_timeout(&group.ranks().devices()[..1], PATIENCE).unwrap();
             let shard = alone.run(RowShard::<u64>::new).unwrap().remove(0);
-            if let Err(error) = group.ranks().run(|rank| match rank.index() {
+            assert_out_of_step(group.ranks().run(|rank| match rank.index() {
                 0 => shard.insert(rank, &[1]).map(drop),
                 _ => rank.barrier(),
-            }) {
-                assert!(
-                    matches!(error, Error::Group(GroupError::OutOfStep)),
-                    "{error}"
-                );
-            } else {
-                panic!("inserted");
-            }
+            }));
         });
     }
 }

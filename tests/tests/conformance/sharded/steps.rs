@@ -191,6 +191,13 @@ fn a_shard_of_another_group_is_refused() {
             .unwrap()
             .insert(rank, &KEYS, &KEYS)
     });
+    // Before it does anything to the pairs that a rank has.
+    let first = || shards[0].lock().unwrap();
+    first().local().insert(&[1], &[1]).unwrap();
+    out_of_step(&small, "clear", |rank| {
+        shards[rank.index()].lock().unwrap().clear(rank)
+    });
+    assert_eq!(first().local().len(), 1);
     // One for each of the three.
     let two = small.run(Shard::<u32, u32>::new).unwrap();
     let more = small.run(Shard::<u32, u32>::new).unwrap();

@@ -15,7 +15,7 @@ use gpumap_tests::device::noting;
 use gpumap_tests::group::{Group, PATIENCE, cpu_devices, fresh_groups, on_every_group};
 use gpumap_tests::value;
 
-use super::failures::assert_failed;
+use super::failures::{assert_failed, assert_out_of_step};
 use super::one_device::{Fails, Kind, Verb, every_call_fails};
 use crate::rows::{key, keys};
 
@@ -579,13 +579,7 @@ fn calls_of_different_kinds_are_an_error_everywhere() {
                         false => WideShard::<u64, u64>::new(rank).map(drop),
                     },
                 ];
-                for outcome in outcomes {
-                    let error = outcome.unwrap_err();
-                    assert!(
-                        matches!(error, Error::Group(GroupError::OutOfStep)),
-                        "{error}"
-                    );
-                }
+                outcomes.into_iter().for_each(assert_out_of_step);
                 assert_eq!((shard.len(rank)?, other.is_empty(rank)?), (0, true));
                 // What one rank got wrong, the others are told.
                 let wrong = match is_first {

@@ -8,14 +8,14 @@ mod room;
 mod streams;
 mod verbs;
 
-use std::collections::HashMap;
-
 use gpumap::StringRowMap;
 use gpumap_tests::Target;
 
+use super::rows;
+
 /// Runs a body on every target, of which some differ only in the slots of other maps.
 fn on_every_device(body: fn(&Target)) {
-    super::rows::on_every_device::<String>(body);
+    rows::on_every_device::<String>(body);
 }
 
 /// String number `i`: of 0 to 30 bytes as a rule, some of them of hundreds, and no two are equal. Many begin alike.
@@ -37,58 +37,43 @@ fn strings(numbers: impl IntoIterator<Item = u64>) -> Vec<Vec<u8>> {
 }
 
 /// What strings come to in one batch after the other.
-#[derive(Debug, Default)]
-struct Oracle {
-    rows: HashMap<Vec<u8>, u32>,
-    /// Of all rows that were given out, though they were removed.
-    keys: Vec<Vec<u8>>,
-}
+#[derive(Clone, Debug, Default)]
+struct Oracle(rows::Oracle);
 
 impl Oracle {
     /// The rows of a batch, and for each string whether it is new.
     fn insert(&mut self, batch: &[Vec<u8>]) -> (Vec<u32>, Vec<u8>) {
-        let mut insert = |string: &Vec<u8>| {
-            let next = self.keys.len() as u32;
-            let row = *self.rows.entry(string.clone()).or_insert(next);
-            if row == next {
-                self.keys.push(string.clone());
-            }
-            (row, u8::from(row == next))
-        };
-        batch.iter().map(&mut insert).unzip()
+        let insert = |string: &Vec<u8>| self.0.insert_bytes(string);
+        batch.iter().map(insert).unzip()
     }
 
     fn get(&self, batch: &[Vec<u8>]) -> Vec<Option<u32>> {
-        let row = |string| self.rows.get(string).copied();
+        let row = |string| self.0.rows.get(string).copied();
         batch.iter().map(row).collect()
     }
 
     /// How many strings of a batch there were.
     fn remove(&mut self, batch: &[Vec<u8>]) -> usize {
-        let removed = |string: &&Vec<u8>| self.rows.remove(*string).is_some();
+        let removed = |string: &&Vec<u8>| self.0.rows.remove(*string).is_some();
         batch.iter().filter(removed).count()
     }
 
     /// The rows that have a string, and these.
     fn present(&self) -> (Vec<u32>, Vec<Vec<u8>>) {
-        let rows = (0..).zip(&self.keys);
-        let present = rows.filter(|(row, key)| self.rows.get(*key) == Some(row));
-        present.map(|(row, key)| (row, key.clone())).unzip()
+        self.0.present()
     }
 
     /// The rows that strings had before they were dense.
     fn compact(&mut self) -> Vec<u32> {
-        let (old, keys) = self.present();
-        self.rows = keys.iter().cloned().zip(0..).collect();
-        self.keys = keys;
-        old
+        self.0.compact()
     }
 
     /// Panics unless a map holds this.
     fn assert_same(&self, map: &StringRowMap) {
+        let rows::Oracle { rows, keys } = &self.0;
         assert_eq!(
             (map.len(), map.is_empty(), map.row_bound()),
-            (self.rows.len(), self.rows.is_empty(), self.keys.len())
+            (rows.len(), rows.is_empty(), keys.len())
         );
         assert!(map.capacity() >= map.row_bound());
         let (rows, keys) = self.present();

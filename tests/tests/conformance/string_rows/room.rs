@@ -1,8 +1,8 @@
 //! Growth, and what there is no memory for.
 
-use gpumap::{Buffer, Error, Fault, Faults, StringRowMap};
+use gpumap::{Error, Fault, Faults, StringRowMap};
 use gpumap_tests::Target;
-use gpumap_tests::device::noting;
+use gpumap_tests::memory::{BUDGET, until_enough, with_left};
 
 use super::{Oracle, on_every_device, strings};
 
@@ -56,61 +56,37 @@ fn with_room_nothing_is_allocated() {
     on_every_device(body);
 }
 
-/// Memory of the device in these tests, most of which is taken.
-const BUDGET: u64 = 64 << 20;
+/// The memory that is taken, and the room of a map.
+fn room(on: &Target, map: &StringRowMap) -> (u64, usize, usize) {
+    let taken = on.device().allocated_bytes();
+    (taken, map.capacity(), map.byte_capacity())
+}
 
 #[test]
 fn refused_batches_change_nothing() {
     fn body(on: &Target) {
         let held = strings(0..2_000);
         let batch = strings((0..6_000).map(|i| 1_000 + i % 4_000));
-        let mut needed = 0;
-        let mut left = 0;
-        // With more and more memory, until it is enough.
-        loop {
-            let on = &on.with_memory_budget(BUDGET);
+        let step = (16 << 10) * on.stride(3) as u64;
+        let enough = until_enough(on, step, |on, left| {
             let map = StringRowMap::with_capacity(on.device(), 2_000).unwrap();
             let mut oracle = Oracle::default();
             oracle.insert(&held);
             map.insert(&held).unwrap();
             map.trim();
-            let room = || {
-                (
-                    on.device().allocated_bytes(),
-                    map.capacity(),
-                    map.byte_capacity(),
-                )
-            };
-            let before = room();
-            let taken =
-                Buffer::<u8>::zeroed(&on.stream(), (BUDGET - before.0 - left) as usize).unwrap();
-            let inserted = noting(&format!("{left} bytes left"), || map.insert(&batch));
-            drop(taken);
-            match inserted {
-                Ok(rows) => {
-                    assert!(left > 0, "there was memory from the beginning");
-                    assert_eq!(rows, oracle.insert(&batch).0);
-                    oracle.assert_same(&map);
-                    break;
-                }
-                Err(Error::OutOfMemory {
-                    needed: of_batch,
-                    available,
-                }) => {
-                    assert!(available < of_batch, "{available} of {of_batch}");
-                    needed = of_batch;
+            let before = room(on, &map);
+            let inserted = with_left(on, left, || map.insert(&batch));
+            match &inserted {
+                Ok(rows) => assert_eq!(*rows, oracle.insert(&batch).0),
+                Err(_) => {
                     map.trim();
-                    assert_eq!(room(), before);
-                    oracle.assert_same(&map);
+                    assert_eq!(room(on, &map), before);
                 }
-                Err(error) => panic!("{error}"),
             }
-            left += (16 << 10) * on.stride(3) as u64;
-        }
-        assert!(
-            left <= needed + (32 << 10),
-            "{needed} bytes needed, {left} were enough"
-        );
+            oracle.assert_same(&map);
+            inserted.map(drop)
+        });
+        enough.assert_near(32 << 10);
     }
     on_every_device(body);
 }
@@ -129,14 +105,11 @@ fn claims_of_a_refused_batch_are_taken_back() {
         assert_eq!(map.insert(&held).unwrap(), oracle.insert(&held).0);
         // So that there is scratch memory for the batch.
         map.get(&batch).unwrap();
-        let taken = BUDGET - on.device().allocated_bytes();
-        let taken = Buffer::<u8>::zeroed(&on.stream(), taken as usize).unwrap();
-        let refused = map.insert(&batch);
+        let refused = with_left(on, 0, || map.insert(&batch));
         assert!(
             matches!(refused, Err(Error::OutOfMemory { .. })),
             "{refused:?}"
         );
-        drop(taken);
         oracle.assert_same(&map);
         // In another order: a claim that was left would name the wrong string.
         let batch: Vec<Vec<u8>> = batch.into_iter().rev().collect();
@@ -198,19 +171,8 @@ fn refused_compactions_change_nothing() {
                 oracle.remove(&held[..1_500])
             );
             map.trim();
-            let room = || {
-                (
-                    on.device().allocated_bytes(),
-                    map.capacity(),
-                    map.byte_capacity(),
-                )
-            };
-            let before = room();
-            let taken = BUDGET - before.0 - left;
-            let taken = Buffer::<u8>::zeroed(&on.stream(), taken as usize).unwrap();
-            let compacted = map.compact();
-            drop(taken);
-            match compacted {
+            let before = room(on, &map);
+            match with_left(on, left, || map.compact()) {
                 Ok(old) => {
                     assert_eq!(old, oracle.compact());
                     rooms.push(map.byte_capacity());
@@ -218,7 +180,7 @@ fn refused_compactions_change_nothing() {
                 Err(Error::OutOfMemory { .. }) => {
                     refused += 1;
                     map.trim();
-                    assert_eq!(room(), before);
+                    assert_eq!(room(on, &map), before);
                 }
                 Err(error) => panic!("{error}"),
             }

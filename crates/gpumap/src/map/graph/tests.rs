@@ -1,9 +1,7 @@
 //! Graphs: the same bodies on the CPU and on a GPU.
 
-use std::sync::mpsc;
-
 use crate::cuda::calls;
-use crate::testing::{alone_on_the_gpu, on_every_device};
+use crate::testing::{alone_on_the_gpu, hold, map, map_and_batch, on_every_device};
 use crate::{
     ArenaMap, Buffer, Call, Device, Error, Fault, Faults, Graph, Growth, Map, Merge, Stream,
 };
@@ -12,14 +10,6 @@ const N: usize = 1_000;
 
 fn keys(first: u64) -> Vec<u64> {
     (first..first + N as u64).collect()
-}
-
-fn map(device: &Device, capacity: usize) -> Map<u64, u64> {
-    Map::builder(device)
-        .capacity(capacity)
-        .hash_seed(1)
-        .build()
-        .unwrap()
 }
 
 fn insert(graph: &mut Graph<'_, u64, u64>, keys: &Buffer<u64>) -> crate::Result<Vec<usize>> {
@@ -31,9 +21,7 @@ fn insert(graph: &mut Graph<'_, u64, u64>, keys: &Buffer<u64>) -> crate::Result<
 #[test]
 fn a_steady_launch_is_one_call() {
     on_every_device(|device| {
-        let map = map(device, 10 * N);
-        let stream = Stream::new(device).unwrap();
-        let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let (map, stream, batch) = map_and_batch(device, 10 * N, N);
         let [mut held, mut found, mut keys_out, mut values_out] =
             [0; 4].map(|_| Buffer::<u64>::zeroed(&stream, N).unwrap());
         let mut graph = map.graph(&stream);
@@ -179,9 +167,7 @@ fn cells_that_are_added_are_noticed() {
 #[test]
 fn marks_end_with_every_launch_that_stores() {
     on_every_device(|device| {
-        let map = map(device, 4 * N);
-        let stream = Stream::new(device).unwrap();
-        let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let (map, stream, batch) = map_and_batch(device, 4 * N, N);
         let mut there = Buffer::<u8>::zeroed(&stream, N).unwrap();
         let mut graph = map.graph(&stream);
         for _ in 0..3 {
@@ -234,19 +220,11 @@ fn launches_queue_up_and_count_though_dropped() {
 #[test]
 fn a_launch_does_not_wait_for_the_device() {
     alone_on_the_gpu(|device| {
-        let map = map(device, 4 * N);
-        let stream = Stream::new(device).unwrap();
-        let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let (map, stream, batch) = map_and_batch(device, 4 * N, N);
         let mut graph = map.graph(&stream);
         // Kernels are loaded now: to load one later might wait for the stream that is held.
         insert(&mut graph, &batch).unwrap();
-        let (let_go, held) = mpsc::channel::<()>();
-        // Let go as well when the sender is dropped: a failure ends.
-        stream
-            .call_host(Box::new(move || {
-                let _ = held.recv();
-            }))
-            .unwrap();
+        let let_go = hold(&stream);
         let mut verbs = graph.record();
         verbs.insert(&batch, &batch).unwrap();
         let answer = verbs.launch().unwrap();
@@ -260,9 +238,7 @@ fn a_launch_does_not_wait_for_the_device() {
 #[test]
 fn nothing_to_do_is_nothing() {
     on_every_device(|device| {
-        let map = map(device, N);
-        let stream = Stream::new(device).unwrap();
-        let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let (map, stream, batch) = map_and_batch(device, N, N);
         let mut found = Buffer::zeroed(&stream, 0).unwrap();
         let mut graph = map.graph(&stream);
         assert!(graph.record().launch().unwrap().wait().unwrap().is_empty());
@@ -289,9 +265,7 @@ fn nothing_to_do_is_nothing() {
 #[test]
 fn parts_of_buffers_are_inputs_and_outputs() {
     on_every_device(|device| {
-        let map = map(device, 4 * N);
-        let stream = Stream::new(device).unwrap();
-        let mut batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let (map, stream, mut batch) = map_and_batch(device, 4 * N, N);
         let mut values = Buffer::<u64>::zeroed(&stream, 2 * N).unwrap();
         let mut graph = map.graph(&stream);
         let batch = batch.slice_mut(10..).unwrap();
@@ -373,9 +347,7 @@ fn bad_recordings_are_errors() {
 #[test]
 fn a_dump_that_does_not_fit_says_so() {
     on_every_device(|device| {
-        let map = map(device, 4 * N);
-        let stream = Stream::new(device).unwrap();
-        let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let (map, stream, batch) = map_and_batch(device, 4 * N, N);
         let (mut keys_out, mut values_out) = (
             Buffer::zeroed(&stream, N).unwrap(),
             Buffer::zeroed(&stream, N - 1).unwrap(),

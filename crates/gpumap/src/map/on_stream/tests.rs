@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::map::in_flight::Effect;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::testing::{alone_on_the_gpu, on_every_device};
+use crate::testing::{alone_on_the_gpu, hold, map, map_and_batch, on_every_device};
 use crate::{Buffer, Device, Error, Fault, Faults, Growth, Map, Merge, Stream};
 
 const N: usize = 5_000;
@@ -18,20 +18,10 @@ fn keys(first: u64) -> Vec<u64> {
     (first..first + N as u64).collect()
 }
 
-fn map(device: &Device, capacity: usize) -> Map<u64, u64> {
-    Map::builder(device)
-        .capacity(capacity)
-        .hash_seed(1)
-        .build()
-        .unwrap()
-}
-
 #[test]
 fn verbs_take_effect_in_the_order_of_the_stream() {
     on_every_device(|device| {
-        let map = map(device, 4 * N);
-        let stream = Stream::new(device).unwrap();
-        let keys = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let (map, stream, keys) = map_and_batch(device, 4 * N, N);
         let mut found = Buffer::<u64>::zeroed(&stream, N).unwrap();
         let mut there = Buffer::<u8>::zeroed(&stream, N).unwrap();
         let on = map.on(&stream);
@@ -303,20 +293,12 @@ fn many_streams_and_threads_beside_growth() {
 #[test]
 fn questions_do_not_wait_beside_one_who_waits() {
     alone_on_the_gpu(|device| {
-        let map = map(device, 4 * N);
-        let stream = Stream::new(device).unwrap();
-        let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let (map, stream, batch) = map_and_batch(device, 4 * N, N);
         // Kernels are loaded now: to load one later might wait for the stream that is held.
         let on = map.on(&stream);
         on.insert(&batch, &batch).unwrap().wait().unwrap();
         on.upsert(&batch, &batch).unwrap().wait().unwrap();
-        let (let_go, held) = mpsc::channel::<()>();
-        // Let go as well when the sender is dropped: a failure ends.
-        stream
-            .call_host(Box::new(move || {
-                let _ = held.recv();
-            }))
-            .unwrap();
+        let let_go = hold(&stream);
         let pending = on.upsert(&batch, &batch).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| map.reserve(5 * N).unwrap());
@@ -377,6 +359,17 @@ fn answers_are_futures() {
 #[derive(Default)]
 struct Calls(AtomicUsize);
 
+impl Calls {
+    /// Waits for the first one.
+    fn wait(&self) {
+        let begun = Instant::now();
+        while self.0.load(Ordering::Acquire) == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(10), "not woken");
+            thread::yield_now();
+        }
+    }
+}
+
 impl Wake for Calls {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::AcqRel);
@@ -399,11 +392,7 @@ fn wakers_are_called_once_also_if_they_come_late() {
                     .in_flight
                     .wake(&op, calls.clone().into())
                     .unwrap();
-                let begun = Instant::now();
-                while calls.0.load(Ordering::Acquire) == 0 {
-                    assert!(begun.elapsed() < Duration::from_secs(10), "not woken");
-                    thread::yield_now();
-                }
+                calls.wait();
                 assert_eq!(calls.0.load(Ordering::Acquire), 1);
             }
             map.core.state.retire(&op).unwrap();
@@ -434,11 +423,7 @@ fn who_cannot_be_woken_may_ask_again() {
             .in_flight
             .wake(&op, calls.clone().into())
             .unwrap();
-        let begun = Instant::now();
-        while calls.0.load(Ordering::Acquire) == 0 {
-            assert!(begun.elapsed() < Duration::from_secs(10), "not woken");
-            thread::yield_now();
-        }
+        calls.wait();
     }
 }
 
@@ -500,9 +485,7 @@ fn a_steady_call_neither_allocates_nor_waits() {
     use crate::cuda::calls;
 
     on_every_device(|device| {
-        let map = map(device, 10 * N);
-        let stream = Stream::new(device).unwrap();
-        let batch = Buffer::from_slice(&stream, &keys(0)).unwrap();
+        let (map, stream, batch) = map_and_batch(device, 10 * N, N);
         let mut found = Buffer::<u64>::zeroed(&stream, N).unwrap();
         let [mut keys_out, mut values_out] =
             [0, 1].map(|_| Buffer::<u64>::zeroed(&stream, N).unwrap());

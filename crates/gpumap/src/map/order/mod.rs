@@ -13,21 +13,13 @@ mod waits;
 
 use bytemuck::Pod;
 
-use crate::testing::{Arriving, in_many_orders};
+use crate::testing::{Arriving, in_many_orders, map};
 use crate::{Buffer, Device, Map, Stream};
 
 const N: usize = 24;
 
 /// What outputs hold before, and inputs after a call.
 const JUNK: u8 = 0xee;
-
-fn map(device: &Device, capacity: usize) -> Map<u64, u64> {
-    Map::builder(device)
-        .capacity(capacity)
-        .hash_seed(1)
-        .build()
-        .unwrap()
-}
 
 fn keys(first: u64) -> Vec<u64> {
     (first..first + N as u64).collect()

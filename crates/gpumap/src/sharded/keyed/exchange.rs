@@ -124,8 +124,8 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
         call: Call,
         mine: Result<[u64; WORDS]>,
     ) -> Result<Vec<[u64; WORDS]>> {
-        let mine = self.of_this_group(rank, mine);
-        rank.agree_at(self.step(call), mine)
+        let mine = self.spread.of_this_group(rank, mine);
+        rank.agree_at(self.spread.step(call), mine)
     }
 
     /// Runs an operation on the keys of all ranks, which each owner does with what comes to it. An error of this rank's own before it is
@@ -330,16 +330,16 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
             let args = RowOwnerArgs {
                 batch: keys.at,
                 n: len as u64,
-                seed: self.seed,
+                seed: self.spread.seed,
                 key_bytes: bytes as u32,
-                owner_of: self.owners.kernel(),
+                owner_of: self.spread.owners.kernel(),
                 owners: owners.as_mut_ptr(),
             };
             // SAFETY: staged, with a place for each owner.
             unsafe { keys.kernels().owner.launch(stream, grid(len), args) }?;
         }
         // By the number of the owner itself: so that keys of one owner keep their order.
-        let ranks = self.owners.ranks();
+        let ranks = self.spread.owners.ranks();
         let by_owner = Digit::of_bits(0..ranks.next_power_of_two().ilog2().max(1));
         let owners = owners.slice(..len)?;
         let offsets = self.primitives.stable_partition_into(

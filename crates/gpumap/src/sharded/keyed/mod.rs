@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use self::exchange::Buffers;
 use super::Rank;
 use super::error::GroupError;
-use super::exchange::total_at;
-use super::owner::Owners;
+use super::spread::Spread;
 use super::step::{Call, Step};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::map::{Arrays, Batch, Value, random_seed};
 use crate::primitives::Primitives;
@@ -84,11 +84,7 @@ pub(super) struct Returned<A> {
 /// The owners of the keys `K` of a map over a group, and what takes batches to them: with values `V`, and with values `A` in the
 /// answers.
 pub(super) struct Keyed<K, V, A> {
-    owners: Owners,
-    /// Of the hash that owners follow from.
-    seed: u64,
-    /// What rank 0 drew for this map: that of no other one.
-    id: u64,
+    pub spread: Spread,
     primitives: Primitives,
     /// What the buffers are ordered by.
     stream: Stream,
@@ -102,57 +98,31 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
         rank: &mut Rank,
         step: Step,
         owner_seed: Option<u64>,
-        make: impl FnOnce(&dyn Fn(usize) -> usize) -> Result<P>,
+        make: impl FnOnce(&Device, &dyn Fn(usize) -> usize) -> Result<P>,
     ) -> Result<(Self, P)> {
-        let drawn = [owner_seed.unwrap_or_else(random_seed), random_seed()];
-        let [seed, id] = rank.agree_at(step, Ok(drawn))?[0];
-        let made = Owners::new(rank.ranks(), seed).and_then(|owners| {
-            let part = make(&|pairs| owners.share(pairs))?;
+        Spread::make(rank, step, owner_seed, |rank, spread, _| {
+            let part = make(rank.device(), &|pairs| spread.owners.share(pairs))?;
             let keyed = Self {
-                owners,
-                seed,
-                id,
+                spread,
                 primitives: Primitives::new(rank.device()),
                 stream: Stream::of_calls(rank.device())?,
                 buffers: Mutex::default(),
             };
             Ok((keyed, part))
-        });
-        rank.together(made)
+        })
     }
 
     /// The rank that has a key, if any rank has it.
     pub fn owner(&self, key: &K) -> usize {
-        let hash = hash(bytemuck::bytes_of(key), self.seed);
-        self.owners.of(owner_hash(hash))
-    }
-
-    /// The seed that owners follow from.
-    pub fn seed(&self) -> u64 {
-        self.seed
+        let hash = hash(bytemuck::bytes_of(key), self.spread.seed);
+        self.spread.owners.of(owner_hash(hash))
     }
 
     /// A number that rank 0 draws for a call. A collective.
     pub fn draw(&self, rank: &mut Rank, call: Call) -> Result<u64> {
-        let mine = self.of_this_group(rank, Ok([random_seed()]));
-        let [drawn] = rank.agree_at(self.step(call), mine)?[0];
+        let mine = self.spread.of_this_group(rank, Ok([random_seed()]));
+        let [drawn] = rank.agree_at(self.spread.step(call), mine)?[0];
         Ok(drawn)
-    }
-
-    /// The owners.
-    pub fn owners(&self) -> &Owners {
-        &self.owners
-    }
-
-    /// Has each rank do its part of a call, which is an error of all ranks if it is one of any. A collective.
-    pub fn together<T>(
-        &self,
-        rank: &mut Rank,
-        call: Call,
-        work: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
-        let done = self.of_this_group(rank, Ok(())).and_then(|()| work());
-        rank.together_at(self.step(call), done)
     }
 
     /// Has each rank change its own part, if all are [ready](all_or_none). A collective.
@@ -162,13 +132,8 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
         call: Call,
         change: impl FnOnce(Ready<'_>) -> Result<T>,
     ) -> Result<Result<T>> {
-        self.together(rank, call, || Ok(()))?;
+        self.spread.together(rank, call, || Ok(()))?;
         all_or_none(rank, change)
-    }
-
-    /// The sum of the lengths that ranks have. A collective.
-    pub fn len(&self, rank: &mut Rank, mine: usize) -> Result<usize> {
-        total_at(rank, self.step(Call::Len), Ok(mine))
     }
 
     /// Frees the buffers that calls went through, unless one is using them.
@@ -182,21 +147,5 @@ impl<K: Pod, V: Value, A: Pod> Keyed<K, V, A> {
     pub fn refuse<T>(&self, rank: &mut Rank, call: Call, error: Error) -> Result<T> {
         self.agree(rank, call, Err(error))?;
         Err(GroupError::OutOfStep.into())
-    }
-
-    /// The step of a meeting that begins a call.
-    fn step(&self, call: Call) -> Step {
-        Step::Shard {
-            id: self.id,
-            call: call.code(),
-        }
-    }
-
-    /// What this rank brings to a meeting, or an error if that is of another group.
-    fn of_this_group<T>(&self, rank: &Rank, mine: Result<T>) -> Result<T> {
-        match self.owners.ranks() == rank.ranks() {
-            true => mine,
-            false => mine.and(Err(GroupError::OutOfStep.into())),
-        }
     }
 }

@@ -2,8 +2,6 @@
 
 #[cfg(doc)]
 use super::super::Shard;
-use super::super::exchange::of_all;
-use super::super::host_chunks::chunk;
 use super::ShardedMap;
 #[cfg(doc)]
 use crate::error::Error;
@@ -153,11 +151,9 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Shard::retain_keys`].
     pub fn retain_keys(&self, keys: &[K]) -> Result<usize> {
-        let removed = self.run(|rank, shard| {
-            let part = chunk(keys.len(), rank.index(), rank.ranks());
-            shard.retain_keys(rank, &keys[part])
-        })?;
-        Ok(of_all(removed))
+        self.seats.split(keys, |rank, seat, keys| {
+            seat.with(|shard| shard.retain_keys(rank, keys))
+        })
     }
 
     /// As [`Map::clear`](Map::clear).
@@ -185,9 +181,10 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`retrieve_all`](Self::retrieve_all), before anything is removed; as for [`Shard::clear`].
     pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let _alone = self.alone()?;
+        let _alone = self.seats.alone()?;
         let pairs = self.all()?;
-        self.at_seats(|rank, shard| shard.clear(rank))?;
+        self.seats
+            .run_held(|rank, seat| seat.with(|shard| shard.clear(rank)))?;
         Ok(pairs)
     }
 }
@@ -224,7 +221,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
 
     /// Frees the memory that no call is using: of a rank that is at work, only its map's; see [`Shard::trim`].
     pub fn trim(&self) {
-        for seat in &self.seats {
+        for seat in self.seats.iter() {
             // This thread may be one of those that work.
             match seat.shard.try_lock() {
                 Some(mut shard) => shard.trim(),
@@ -253,8 +250,10 @@ impl<K: Key + Element, V: Value + Element> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Map::retain`](Map::retain), of any rank; [`Error::Group`].
     pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
-        let _alone = self.alone()?;
-        let removed = self.at_seats(|_, shard| shard.local().retain(keys, values))?;
+        let _alone = self.seats.alone()?;
+        let removed = self
+            .seats
+            .run_held(|_, seat| seat.with(|shard| shard.local().retain(keys, values)))?;
         Ok(removed.into_iter().sum())
     }
 }

@@ -114,7 +114,7 @@ impl<K: Key, V: Value> Stored<K, V> for ShardedMap<K, V> {
     fn header(&self) -> Header {
         let header = Header::new::<K, V>(self.len() as u64);
         // The ranks were given the same settings.
-        let header = match self.seats.first() {
+        let header = match self.seats.iter().next() {
             Some(seat) => seat.map().settings_in(header),
             None => header,
         };

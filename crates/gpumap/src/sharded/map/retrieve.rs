@@ -2,7 +2,6 @@
 
 #[cfg(doc)]
 use super::super::Shard;
-use super::super::dump::{dump, dump_into};
 use super::ShardedMap;
 #[cfg(doc)]
 use crate::error::Error;
@@ -10,7 +9,6 @@ use crate::error::Result;
 #[cfg(doc)]
 use crate::map::Map;
 use crate::map::{Key, Value};
-use crate::sharded::Rank;
 
 /// # Dump
 impl<K: Key, V: Value> ShardedMap<K, V> {
@@ -21,7 +19,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Map::retrieve_all`](Map::retrieve_all); [`Error::Group`].
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let _alone = self.alone()?;
+        let _alone = self.seats.alone()?;
         self.all()
     }
 
@@ -32,26 +30,17 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// [`Error::OutputTooSmall`] if the pairs do not fit, before anything is written; as for
     /// [`retrieve_all`](Self::retrieve_all).
     pub fn retrieve_all_into(&self, keys: &mut [K], values: &mut [V]) -> Result<usize> {
-        let _alone = self.alone()?;
-        dump_into(
-            &self.ranks,
-            &self.lens(),
-            keys,
-            values,
-            self.pairs_of_rank(),
-        )
+        let _alone = self.seats.alone()?;
+        self.seats
+            .dump_into(&self.lens(), (keys, values), |_, seat, keys, values| {
+                seat.map().retrieve_all_into(keys, values)
+            })
     }
 
     /// Every pair, in new vectors. No other call is in flight.
     pub(super) fn all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        dump(&self.ranks, &self.lens(), self.pairs_of_rank())
-    }
-
-    /// What writes the pairs of a rank to memory of the host.
-    fn pairs_of_rank(&self) -> impl Fn(&mut Rank, &mut [K], &mut [V]) -> Result<usize> + Sync {
-        |rank, keys, values| {
-            let map = self.seats[rank.index()].map();
-            map.retrieve_all_into(keys, values)
-        }
+        self.seats.dump(&self.lens(), |_, seat, keys, values| {
+            seat.map().retrieve_all_into(keys, values)
+        })
     }
 }

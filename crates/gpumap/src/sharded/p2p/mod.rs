@@ -98,7 +98,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         default: u64,
     ) -> Result<Option<Session>> {
         let stores = call.stores();
-        let mine = self.of_this_group(rank, mine);
+        let mine = self.spread.of_this_group(rank, mine);
         let waits = self.p2p.pause > 0;
         self.p2p.pause = self.p2p.pause.saturating_sub(1);
         let maps = rank.transport().has_windows();
@@ -117,7 +117,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             let (len, can, makes) = (len as u64, u64::from(can), u64::from(makes));
             [len, can, room, words, makes, default]
         });
-        let all = rank.agree_at(self.step(call), own)?;
+        let all = rank.agree_at(self.spread.step(call), own)?;
         let capability = |&[keys, can, room, words, makes, default]: &[u64; 6]| Capabilities {
             keys,
             can: can != 0,
@@ -127,7 +127,9 @@ impl<K: Key, V: Value> Shard<K, V> {
             default,
         };
         let capabilities: Vec<Capabilities> = all.iter().map(capability).collect();
-        let agreement = Agreement::of(&capabilities, rank.index(), |keys| self.owners.share(keys));
+        let agreement = Agreement::of(&capabilities, rank.index(), |keys| {
+            self.spread.owners.share(keys)
+        });
         // Where this rank cannot send, there is no agreement either.
         let (Some(agreement), Some(send_kernels)) = (agreement, send_kernels) else {
             return Ok(None);

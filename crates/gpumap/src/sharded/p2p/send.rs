@@ -269,7 +269,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             len: batch.len as u64,
             tile,
             aligned: aligned(batch.keys.addr()) | aligned(batch.values.addr()) << 1,
-            owner: self.owners.kernel(),
+            owner: self.spread.owners.kernel(),
             me: agreement.me as u32,
             bin: DigitOf::top_of_hash(self.map.core().seed(), agreement.bits),
             bits: agreement.bits,

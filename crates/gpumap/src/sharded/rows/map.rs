@@ -2,8 +2,8 @@
 
 use bytemuck::Pod;
 
-use super::super::exchange::of_all;
 use super::super::host_chunks::{HostChunks, chunk};
+use super::super::seats::Seats;
 use super::super::{Rank, Ranks};
 use super::{RowShard, ShardRow, present};
 #[cfg(doc)]
@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::memory::{host_vec, host_zeroed};
 use crate::rows::{RowMap, RowMapBuilder};
+#[cfg(doc)]
 use crate::sharded::GroupError;
 
 /// A row map over the devices of a group, driven by one process: each key has a place, which is the rank that owns it and a dense
@@ -73,8 +74,7 @@ use crate::sharded::GroupError;
 /// [`Error::Poisoned`] until [`clear`](Self::clear).
 #[derive(Debug)]
 pub struct ShardedRowMap<K: Pod> {
-    pub(super) ranks: Ranks,
-    pub(super) shards: Vec<RowShard<K>>,
+    pub(super) seats: Seats<RowShard<K>>,
 }
 
 /// # Create
@@ -116,11 +116,8 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
         owner_seed: Option<u64>,
         configure: impl Fn(RowMapBuilder<K>, &dyn Fn(usize) -> usize) -> RowMapBuilder<K> + Sync,
     ) -> Result<Self> {
-        let shards = ranks.run(|rank| RowShard::with(rank, owner_seed, &configure))?;
-        Ok(Self {
-            ranks: ranks.clone(),
-            shards,
-        })
+        let seats = Seats::new(ranks, |rank| RowShard::with(rank, owner_seed, &configure))?;
+        Ok(Self { seats })
     }
 }
 
@@ -128,7 +125,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
 impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// The group.
     pub fn ranks(&self) -> &Ranks {
-        &self.ranks
+        self.seats.ranks()
     }
 
     /// Runs work on every rank with its shard, and returns the result of each: for batches that are on the devices. As [`Ranks::run`].
@@ -157,10 +154,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
         &self,
         work: impl Fn(&mut Rank, &RowShard<K>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        self.ranks.run(|rank| {
-            let shard = &self.shards[rank.index()];
-            work(rank, shard)
-        })
+        self.seats.run(work)
     }
 
     /// The keys and rows of one rank, on its device. See [`RowShard::local`].
@@ -182,16 +176,12 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// # Errors
     /// [`GroupError::NoSuchRank`].
     pub fn local(&self, rank: usize) -> Result<&RowMap<K>> {
-        let ranks = self.shards.len();
-        let shard = self.shards.get(rank);
-        let shard = shard.ok_or(GroupError::NoSuchRank { rank, ranks })?;
-        Ok(shard.local())
+        self.seats.at(rank).map(RowShard::local)
     }
 
     /// The rank that has a key, if any rank has it.
     pub fn owner(&self, key: K) -> usize {
-        // A group has one rank at least.
-        self.shards.first().map_or(0, |shard| shard.owner(key))
+        self.seats.owner(|shard| shard.owner(key))
     }
 }
 
@@ -335,7 +325,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
 
     /// Frees the memory that no call is using; see [`RowShard::trim`].
     pub fn trim(&self) {
-        self.shards.iter().for_each(RowShard::trim);
+        self.seats.iter().for_each(RowShard::trim);
     }
 }
 
@@ -386,7 +376,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     }
 
     fn of_ranks(&self, of: impl Fn(&RowMap<K>) -> usize) -> Vec<usize> {
-        self.shards.iter().map(|shard| of(shard.local())).collect()
+        self.seats.each(|shard| of(shard.local()))
     }
 }
 
@@ -399,23 +389,16 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
         places: &mut [ShardRow],
         work: impl Fn(&mut Rank, &RowShard<K>, &[K], &mut [ShardRow]) -> Result<usize> + Sync,
     ) -> Result<usize> {
-        let (ranks, len) = (self.ranks.len(), keys.len());
-        let places = self.chunks(len.min(places.len()), places);
-        let counts = self.run(|rank, shard| {
-            let index = rank.index();
-            work(
-                rank,
-                shard,
-                &keys[chunk(len, index, ranks)],
-                places.take(index),
-            )
-        })?;
-        Ok(of_all(counts))
+        let places = self.chunks(keys.len().min(places.len()), places);
+        self.seats.split(keys, |rank, shard, keys| {
+            let places = places.take(rank.index());
+            work(rank, shard, keys, places)
+        })
     }
 
     /// The parts of an output that ranks write to.
     fn chunks<'a, T>(&self, len: usize, output: &'a mut [T]) -> HostChunks<'a, T> {
-        let ranks = self.ranks.len();
+        let ranks = self.ranks().len();
         HostChunks::new(output, (0..ranks).map(|rank| chunk(len, rank, ranks).len()))
     }
 }

@@ -94,9 +94,8 @@ impl<K: Pod> RowShard<K> {
         let new = Step::NewRows {
             key: size_of::<K>(),
         };
-        let device = rank.device().clone();
-        let (keyed, rows) = Keyed::new(rank, new, owner_seed, |share| {
-            configure(RowMap::builder(&device), share).build()
+        let (keyed, rows) = Keyed::new(rank, new, owner_seed, |device, share| {
+            configure(RowMap::builder(device), share).build()
         })?;
         Ok(Self { rows, keyed })
     }
@@ -216,7 +215,9 @@ impl<K: Pod> RowShard<K> {
     /// # Errors
     /// As for [`RowMap::clear`], of any rank, and [`Error::Group`].
     pub fn clear(&self, rank: &mut Rank) -> Result<()> {
-        self.keyed.together(rank, Call::Clear, || self.rows.clear())
+        self.keyed
+            .spread
+            .together(rank, Call::Clear, || self.rows.clear())
     }
 }
 
@@ -253,7 +254,7 @@ impl<K: Pod> RowShard<K> {
     /// # Errors
     /// [`Error::Group`].
     pub fn len(&self, rank: &mut Rank) -> Result<usize> {
-        self.keyed.len(rank, self.rows.len())
+        self.keyed.spread.len(rank, self.rows.len())
     }
 
     /// Whether no rank has any key. A collective.
@@ -269,9 +270,9 @@ impl<K: Pod> RowShard<K> {
     /// # Errors
     /// As for [`RowMap::reserve`], of any rank, which leaves the room that other ranks have made, and [`Error::Group`].
     pub fn reserve(&self, rank: &mut Rank, more: usize) -> Result<()> {
-        let share = self.keyed.owners().share(more);
-        self.keyed
-            .together(rank, Call::Reserve, || self.rows.reserve(share))
+        let spread = &self.keyed.spread;
+        let share = spread.owners.share(more);
+        spread.together(rank, Call::Reserve, || self.rows.reserve(share))
     }
 
     /// Frees the buffers that calls went through, unless one is using them. Later ones allocate them again as they need them.
@@ -321,7 +322,7 @@ impl<K: Pod> fmt::Debug for RowShard<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RowShard")
             .field("rows", &self.rows)
-            .field("owners", self.keyed.owners())
+            .field("owners", &self.keyed.spread.owners)
             .finish_non_exhaustive()
     }
 }

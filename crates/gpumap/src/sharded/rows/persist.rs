@@ -53,8 +53,8 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
         keys: usize,
         mut take: impl FnMut(&Chunk<K, ShardRow>) -> Result<()>,
     ) -> Result<()> {
-        self.ranks.alone(|| {
-            (0..).zip(&self.shards).try_for_each(|(rank, shard)| {
+        self.ranks().alone(|| {
+            (0..).zip(self.seats.iter()).try_for_each(|(rank, shard)| {
                 let mut held = shard.local().core().hold()?;
                 held.give(keys, &mut |keys, rows| {
                     let places = rows.into_iter().map(|row| ShardRow::new(rank, row));
@@ -103,9 +103,9 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// # Errors
     /// As for [`save`](Self::save).
     pub fn save_to(&self, mut writer: impl Write) -> Result<u64> {
-        self.ranks.alone(|| {
+        self.ranks().alone(|| {
             let saved = random_seed();
-            let shards = self.shards.iter().enumerate();
+            let shards = self.seats.iter().enumerate();
             shards
                 .map(|(rank, shard)| shard.write(rank, saved, &mut writer))
                 .sum()
@@ -162,7 +162,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
         let first = header.part;
         let map = Self::with(ranks, first.map(|part| part.owner_seed), configure)?;
         let (last, mut at) = (ranks.len() - 1, 0);
-        for (rank, shard) in map.shards.iter().enumerate() {
+        for (rank, shard) in map.seats.iter().enumerate() {
             if rank > 0 {
                 header = Header::read_at(&mut reader, at)?;
                 expect_part(&header, rank, ranks.len())?;
@@ -255,8 +255,8 @@ impl<K: Pod> RowShard<K> {
         let part = GroupPart {
             // There are 512 at most.
             rank: rank as u16,
-            ranks: self.keyed.owners().ranks() as u16,
-            owner_seed: self.keyed.seed(),
+            ranks: self.keyed.spread.owners.ranks() as u16,
+            owner_seed: self.keyed.spread.seed,
             saved,
         };
         self.rows.write(Some(part), writer)

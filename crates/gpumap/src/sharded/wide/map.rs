@@ -1,11 +1,9 @@
 //! [`ShardedWideMap`]: a map with wide keys over all devices of a group that one process drives.
 
 use bytemuck::Pod;
-use parking_lot::{RwLock, RwLockWriteGuard};
 
-use super::super::dump::{dump, dump_into};
 use super::super::exchange::of_all;
-use super::super::host_chunks::{BatchParts, chunk};
+use super::super::seats::Seats;
 use super::super::{Rank, Ranks};
 use super::WideShard;
 #[cfg(doc)]
@@ -13,6 +11,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::map::{Chunk, Merge, Operand, Receiver, Value};
 use crate::op::{self, Execute, Op};
+#[cfg(doc)]
 use crate::sharded::GroupError;
 use crate::wide::{WideMap, WideMapBuilder};
 
@@ -65,10 +64,7 @@ use crate::wide::{WideMap, WideMapBuilder};
 /// [`Error::Poisoned`] until [`clear`](Self::clear) if it failed half-way.
 #[derive(Debug)]
 pub struct ShardedWideMap<K: Pod, V: Value> {
-    ranks: Ranks,
-    shards: Vec<WideShard<K, V>>,
-    /// Held by each call; alone by one during which no other may come to a rank's lock.
-    calls: RwLock<()>,
+    seats: Seats<WideShard<K, V>>,
 }
 
 /// # Create
@@ -110,12 +106,8 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
         owner_seed: Option<u64>,
         configure: impl Fn(WideMapBuilder<K, V>, &dyn Fn(usize) -> usize) -> WideMapBuilder<K, V> + Sync,
     ) -> Result<Self> {
-        let shards = ranks.run(|rank| WideShard::with(rank, owner_seed, &configure))?;
-        Ok(Self {
-            ranks: ranks.clone(),
-            shards,
-            calls: RwLock::new(()),
-        })
+        let seats = Seats::new(ranks, |rank| WideShard::with(rank, owner_seed, &configure))?;
+        Ok(Self { seats })
     }
 }
 
@@ -123,7 +115,7 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
 impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// The group.
     pub fn ranks(&self) -> &Ranks {
-        &self.ranks
+        self.seats.ranks()
     }
 
     /// Runs work on every rank with its shard, and returns the result of each: for batches that are on the devices. As [`Ranks::run`].
@@ -152,20 +144,7 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
         &self,
         work: impl Fn(&mut Rank, &WideShard<K, V>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        let _shared = {
-            let _turn = self.ranks.turn()?;
-            self.calls.read()
-        };
-        self.ranks.run(|rank| {
-            let shard = &self.shards[rank.index()];
-            work(rank, shard)
-        })
-    }
-
-    /// Holds the calls alone.
-    fn alone(&self) -> Result<RwLockWriteGuard<'_, ()>> {
-        let _turn = self.ranks.turn()?;
-        Ok(self.calls.write())
+        self.seats.run(work)
     }
 
     /// The pairs of one rank, on its device. See [`WideShard::local`].
@@ -187,16 +166,12 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// [`GroupError::NoSuchRank`].
     pub fn local(&self, rank: usize) -> Result<&WideMap<K, V>> {
-        let ranks = self.shards.len();
-        let shard = self.shards.get(rank);
-        let shard = shard.ok_or(GroupError::NoSuchRank { rank, ranks })?;
-        Ok(shard.local())
+        self.seats.at(rank).map(WideShard::local)
     }
 
     /// The rank that has a key, if any rank has it.
     pub fn owner(&self, key: K) -> usize {
-        // A group has one rank at least.
-        self.shards.first().map_or(0, |shard| shard.owner(key))
+        self.seats.owner(|shard| shard.owner(key))
     }
 }
 
@@ -204,13 +179,8 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
 impl<K: Pod + Send + Sync, V: Value> Execute<K, V> for ShardedWideMap<K, V> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
         let by = Receiver::ShardedWide;
-        op.run(by, |batch, outputs| {
-            let parts = BatchParts::of(batch, outputs, self.ranks.len(), by)?;
-            let counts = self.run(|rank, shard| match parts.take(rank.index()) {
-                Some((batch, outputs)) => shard.run(rank, &batch, outputs, Ok(())),
-                None => Ok(0),
-            })?;
-            Ok(of_all(counts))
+        self.seats.execute(by, op, |rank, shard, batch, outputs| {
+            shard.run(rank, &batch, outputs, Ok(()))
         })
     }
 }
@@ -408,11 +378,8 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// As for [`remove`](Self::remove).
     pub fn retain_keys(&self, keys: &[K]) -> Result<usize> {
-        let removed = self.run(|rank, shard| {
-            let part = chunk(keys.len(), rank.index(), rank.ranks());
-            shard.retain_keys(rank, &keys[part])
-        })?;
-        Ok(of_all(removed))
+        self.seats
+            .split(keys, |rank, shard, keys| shard.retain_keys(rank, keys))
     }
 
     /// Removes all pairs and returns them, as [`retrieve_all`](Self::retrieve_all) has them. No other call comes in between.
@@ -432,9 +399,9 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// As for [`retrieve_all`](Self::retrieve_all), of any rank, before any pair is removed. After [`Error::Driver`] some ranks may have
     /// removed theirs.
     pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let _alone = self.alone()?;
-        dump(&self.ranks, &self.lens(), |rank, keys, values| {
-            self.shards[rank.index()].drain_into(rank, keys, values)
+        let _alone = self.seats.alone()?;
+        self.seats.dump(&self.lens(), |rank, shard, keys, values| {
+            shard.drain_into(rank, keys, values)
         })
     }
 
@@ -456,7 +423,7 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
 
     /// Frees the memory that no call is using; see [`WideShard::trim`].
     pub fn trim(&self) {
-        self.shards.iter().for_each(WideShard::trim);
+        self.seats.iter().for_each(WideShard::trim);
     }
 }
 
@@ -468,8 +435,10 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// As for [`WideMap::retrieve_all`], of any rank; [`Error::Group`].
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let _alone = self.alone()?;
-        dump(&self.ranks, &self.lens(), self.pairs_of_rank())
+        let _alone = self.seats.alone()?;
+        self.seats.dump(&self.lens(), |_, shard, keys, values| {
+            shard.local().retrieve_all_into(keys, values)
+        })
     }
 
     /// Every pair, as [`retrieve_all`](Self::retrieve_all) has them, into memory of the host. Returns how many there are.
@@ -489,22 +458,11 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// [`Error::OutputTooSmall`] if the pairs do not fit, before anything is written; else as for [`retrieve_all`](Self::retrieve_all).
     pub fn retrieve_all_into(&self, keys: &mut [K], values: &mut [V]) -> Result<usize> {
-        let _alone = self.alone()?;
-        dump_into(
-            &self.ranks,
-            &self.lens(),
-            keys,
-            values,
-            self.pairs_of_rank(),
-        )
-    }
-
-    /// What writes the pairs of a rank to memory of the host.
-    fn pairs_of_rank(&self) -> impl Fn(&mut Rank, &mut [K], &mut [V]) -> Result<usize> + Sync {
-        |rank, keys, values| {
-            let map = self.shards[rank.index()].local();
-            map.retrieve_all_into(keys, values)
-        }
+        let _alone = self.seats.alone()?;
+        self.seats
+            .dump_into(&self.lens(), (keys, values), |_, shard, keys, values| {
+                shard.local().retrieve_all_into(keys, values)
+            })
     }
 
     /// Hands all pairs to `take` in chunks of at most `pairs`, in the order of [`retrieve_all`](Self::retrieve_all), until that fails. All
@@ -544,8 +502,8 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
         give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
         // Calls that wait for the lock of one rank would make the other ranks wait for them.
-        let _alone = self.alone()?;
-        let mut maps = self.shards.iter().map(WideShard::local);
+        let _alone = self.seats.alone()?;
+        let mut maps = self.seats.iter().map(WideShard::local);
         maps.try_for_each(|map| map.core().give_chunks(pairs, give))
     }
 }
@@ -564,13 +522,12 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
 
     /// How many pairs each rank has.
     pub fn lens(&self) -> Vec<usize> {
-        let lens = self.shards.iter().map(|shard| shard.local().len());
-        lens.collect()
+        self.seats.each(|shard| shard.local().len())
     }
 
     /// How many pairs fit before some rank grows, if they are spread evenly.
     pub fn capacity(&self) -> usize {
-        let capacities = self.shards.iter().map(|shard| shard.local().capacity());
-        capacities.sum()
+        let capacities = self.seats.each(|shard| shard.local().capacity());
+        capacities.iter().sum()
     }
 }

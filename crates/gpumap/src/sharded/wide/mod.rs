@@ -101,9 +101,8 @@ impl<K: Pod, V: Value> WideShard<K, V> {
             key: size_of::<K>(),
             value: size_of::<V>(),
         };
-        let device = rank.device().clone();
-        let (keyed, map) = Keyed::new(rank, new, owner_seed, |share| {
-            configure(WideMap::builder(&device), share).build()
+        let (keyed, map) = Keyed::new(rank, new, owner_seed, |device, share| {
+            configure(WideMap::builder(device), share).build()
         })?;
         Ok(Self { map, keyed })
     }
@@ -463,7 +462,9 @@ impl<K: Pod, V: Value> WideShard<K, V> {
     /// # Errors
     /// As for [`WideMap::clear`], of any rank, and [`Error::Group`].
     pub fn clear(&self, rank: &mut Rank) -> Result<()> {
-        self.keyed.together(rank, Call::Clear, || self.map.clear())
+        self.keyed
+            .spread
+            .together(rank, Call::Clear, || self.map.clear())
     }
 }
 
@@ -474,7 +475,7 @@ impl<K: Pod, V: Value> WideShard<K, V> {
     /// # Errors
     /// [`Error::Group`].
     pub fn len(&self, rank: &mut Rank) -> Result<usize> {
-        self.keyed.len(rank, self.map.len())
+        self.keyed.spread.len(rank, self.map.len())
     }
 
     /// Whether no rank has any pair. A collective.
@@ -490,9 +491,9 @@ impl<K: Pod, V: Value> WideShard<K, V> {
     /// # Errors
     /// As for [`WideMap::reserve`], of any rank, which leaves the room that other ranks have made, and [`Error::Group`].
     pub fn reserve(&self, rank: &mut Rank, more: usize) -> Result<()> {
-        let share = self.keyed.owners().share(more);
-        self.keyed
-            .together(rank, Call::Reserve, || self.map.reserve(share))
+        let spread = &self.keyed.spread;
+        let share = spread.owners.share(more);
+        spread.together(rank, Call::Reserve, || self.map.reserve(share))
     }
 
     /// Frees the buffers that calls went through, unless one is using them. Later ones allocate them again as they need them.
@@ -506,7 +507,7 @@ impl<K: Pod, V: Value> fmt::Debug for WideShard<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WideShard")
             .field("map", &self.map)
-            .field("owners", self.keyed.owners())
+            .field("owners", &self.keyed.spread.owners)
             .finish_non_exhaustive()
     }
 }
