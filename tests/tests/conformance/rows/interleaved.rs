@@ -1,8 +1,8 @@
 //! Small maps on executors with a random schedule: which lane comes first must not show.
 
-use gpumap::RowMap;
 use gpumap::bytemuck::Pod;
 use gpumap::primitives::Primitives;
+use gpumap::{RowMap, WideMap};
 use gpumap_tests::Target;
 use gpumap_tests::scheduled::on_random_schedules;
 
@@ -74,6 +74,28 @@ fn a_key_is_removed_once() {
     on_schedules(25, body::<u32>);
     on_schedules(25, body::<[u32; 3]>);
     on_schedules(25, body::<u128>);
+}
+
+/// Of lanes that remove one key, the one that counts it is told its value.
+#[test]
+fn a_removed_value_is_told_once() {
+    on_schedules(25, |on| {
+        for distinct in [1, 3, 40, 300] {
+            let map = WideMap::<u128, u64>::builder(on.device())
+                .capacity(400)
+                .hash_seed(distinct)
+                .build()
+                .unwrap();
+            let all = keys::<u128>(0..distinct);
+            let values: Vec<u64> = (0..distinct).collect();
+            map.insert(&all, &values).unwrap();
+            let batch = keys::<u128>(meeting(distinct));
+            let told = map.remove_with_values(&batch).unwrap();
+            let mut told: Vec<u64> = told.into_iter().flatten().collect();
+            told.sort_unstable();
+            assert_eq!((told, map.len()), (values, 0), "{distinct} keys");
+        }
+    });
 }
 
 #[test]
