@@ -89,7 +89,8 @@ impl MapState {
     /// Queues a call: `launch` gets the counters that its kernel adds to. To be called under the
     /// table's shared lock.
     ///
-    /// If `launch` fails, nothing is in flight: what it has launched has ended.
+    /// If `launch` fails, nothing is in flight: what it has launched has ended, unless the error is of a graph capture, whose end
+    /// is not waited for, as this very thread may have to end it.
     pub fn submit(
         &self,
         stream: &Stream,
