@@ -16,6 +16,7 @@ mod grid;
 mod layouts;
 mod links;
 mod lint;
+mod mirror;
 mod msrv;
 mod mutants;
 mod neighbours;

@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::mirror::mirror;
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -69,18 +70,20 @@ pub fn check(workspace: &Workspace) -> Result<()> {
 
 /// Unpacks a package into the folder beside it that has its name.
 fn unpack(archive: &Path, package: &Path) -> Result<()> {
-    if package.is_dir() {
-        fs::remove_dir_all(package)?;
+    let unpacked = package.with_added_extension("unpacked");
+    if unpacked.is_dir() {
+        fs::remove_dir_all(&unpacked)?;
     }
+    fs::create_dir_all(&unpacked)?;
     process::run(
         Command::new("tar")
-            // With the time of now: archives have one time for all files, by which cargo would take them for those that it has
-            // compiled before.
-            .arg("-xzmf")
+            .arg("-xzf")
             .arg(archive)
-            .arg("-C")
-            .arg(package.parent().context("a package has a folder")?),
-    )
+            .args(["--strip-components", "1", "-C"])
+            .arg(&unpacked),
+    )?;
+    mirror(&unpacked, package)?;
+    Ok(fs::remove_dir_all(&unpacked)?)
 }
 
 /// Compiles every package as it was unpacked, on the others and on the versions of the checkout.

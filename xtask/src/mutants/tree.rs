@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use super::list::{Mutant, by_file, weave};
+use crate::mirror::{put, remove_others};
 use crate::process::capture;
 use crate::workspace::Workspace;
 
@@ -87,19 +88,6 @@ pub fn copy(workspace: &Workspace, mutants: &[Mutant]) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// Removes files of an earlier copy that the checkout has no more.
-fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            remove_others(&path, kept)?;
-        } else if !kept.contains(&path) {
-            fs::remove_file(&path)?;
-        }
-    }
-    Ok(())
-}
-
 /// The files that have bugs, with all of them woven in.
 pub fn weave_all<'m>(
     workspace: &Workspace,
@@ -114,15 +102,6 @@ pub fn weave_all<'m>(
         ))
     };
     by_file(mutants).into_iter().map(woven).collect()
-}
-
-fn put(file: &Path, bytes: &[u8]) -> Result<()> {
-    if fs::read(file).is_ok_and(|there| there == bytes) {
-        return Ok(());
-    }
-    let folder = file.parent().context("a file has a folder")?;
-    fs::create_dir_all(folder)?;
-    fs::write(file, bytes).with_context(|| file.display().to_string())
 }
 
 #[cfg(test)]
