@@ -35,7 +35,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or [`Error::Full`] if the pool is fixed, before anything is launched;
-    /// [`Error::WrongDevice`], [`Error::Poisoned`]; [`Error::WrongSlots`]; those of `launch`. A kernel
+    /// [`Error::WrongDevice`], [`Error::StreamIsCaptured`], [`Error::Poisoned`]; [`Error::WrongSlots`]; those of `launch`. A kernel
     /// that failed on the device, or broke a rule on the executor, leaves the map poisoned.
     pub fn launch_with(
         &self,
@@ -117,7 +117,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], [`Error::OutOfMemory`], [`Error::Poisoned`]; [`Error::WrongSlots`];
+    /// [`Error::WrongDevice`], [`Error::StreamIsCaptured`], [`Error::OutOfMemory`], [`Error::Poisoned`]; [`Error::WrongSlots`];
     /// those of `launch`. A kernel that failed on the device, or broke a rule on the executor,
     /// leaves the map poisoned.
     pub fn launch_unbounded(

@@ -1,32 +1,25 @@
-//! The figures of a batch that found too little memory.
+//! The figures of a batch that found too little memory, or too little room.
 
 use super::Error;
 
 impl Error {
     /// Of a map that is full because it did not grow, if that has a reason of its own.
-    pub(crate) fn because(self, refusal: Option<Self>) -> Self {
-        let refusal = match refusal {
-            Some(Self::Full { growth, .. }) => growth,
-            refusal => refusal.map(Box::new),
-        };
-        match self {
-            Self::Full {
-                len,
-                slots,
-                batch,
-                unplaced,
-                partial,
-                growth: None,
-            } => Self::Full {
-                len,
-                slots,
-                batch,
-                unplaced,
-                partial,
-                growth: refusal,
-            },
-            other => other,
+    pub(crate) fn because(mut self, refusal: Option<Self>) -> Self {
+        if let Self::Full { growth, .. } = &mut self {
+            *growth = match refusal {
+                Some(Self::Full { growth, .. }) => growth,
+                refusal => refusal.map(Box::new),
+            };
         }
+        self
+    }
+
+    /// Of a full map that has room for so many of the keys all the same.
+    pub(crate) fn with_room_for(mut self, keys: usize) -> Self {
+        if let Self::Full { unplaced, .. } = &mut self {
+            *unplaced -= keys;
+        }
+        self
     }
 
     /// Of a batch that had taken so many bytes when it was refused.

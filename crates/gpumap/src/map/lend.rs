@@ -94,7 +94,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or [`Error::Full`] if the map does not grow, before anything is
-    /// launched; [`Error::WrongDevice`], [`Error::Poisoned`]; [`Error::WrongSlots`]; those of
+    /// launched; [`Error::WrongDevice`], [`Error::StreamIsCaptured`], [`Error::Poisoned`]; [`Error::WrongSlots`]; those of
     /// `launch`. A kernel that failed on the device, or broke a rule on the executor, leaves the
     /// map poisoned.
     pub fn launch_with(
@@ -135,7 +135,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// For `launch` see [`launch_with`](Self::launch_with).
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], [`Error::OutOfMemory`], [`Error::Poisoned`]; [`Error::WrongSlots`];
+    /// [`Error::WrongDevice`], [`Error::StreamIsCaptured`], [`Error::OutOfMemory`], [`Error::Poisoned`]; [`Error::WrongSlots`];
     /// those of `launch`. A kernel that failed on the device, or broke a rule on the executor,
     /// leaves the map poisoned.
     pub fn launch_unbounded(

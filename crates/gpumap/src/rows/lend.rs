@@ -76,7 +76,7 @@ impl<K: Pod> RowMap<K> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], [`Error::Poisoned`]; those of `launch`, and of its kernels.
+    /// [`Error::WrongDevice`], [`Error::StreamIsCaptured`], [`Error::Poisoned`]; those of `launch`, and of its kernels.
     pub fn launch_with(
         &self,
         stream: &Stream,

@@ -417,22 +417,7 @@ impl Core {
                 used = self.rows.rows();
                 self.give_rows_to(scratch, values, (keys, told), ready)
             }
-            Err(Error::Full {
-                len,
-                slots,
-                batch,
-                unplaced,
-                partial,
-                growth,
-            }) => Err(Error::Full {
-                len,
-                slots,
-                batch,
-                unplaced: unplaced - removed,
-                partial,
-                growth,
-            }),
-            stored => stored,
+            stored => stored.map_err(|error| error.with_room_for(removed)),
         }?;
         // A new key gets its first value, unless all are merged.
         let first_new = match batch.kind {

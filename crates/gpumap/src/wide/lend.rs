@@ -69,8 +69,8 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], [`Error::Poisoned`]; those of `launch`, and of its kernels. A kernel that failed on the device, or broke
-    /// a rule on the executor, leaves the map poisoned, and so does a panic of `launch`.
+    /// [`Error::WrongDevice`], [`Error::StreamIsCaptured`], [`Error::Poisoned`]; those of `launch`, and of its kernels. A kernel that
+    /// failed on the device, or broke a rule on the executor, leaves the map poisoned, and so does a panic of `launch`.
     pub fn launch_with(
         &self,
         stream: &Stream,

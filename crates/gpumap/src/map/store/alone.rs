@@ -149,11 +149,9 @@ impl Core {
         if let Err(error) = stored {
             self.undo(table, scratch, insert, progress)?;
             return Err(match error {
-                Error::Full {
-                    unplaced, growth, ..
-                } => self
-                    .full(job.len, unplaced, false)
-                    .because(growth.map(|cause| *cause)),
+                Error::Full { unplaced, .. } => {
+                    self.full(job.len, unplaced, false).because(Some(error))
+                }
                 other => other,
             });
         }
