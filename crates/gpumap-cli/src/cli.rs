@@ -19,10 +19,9 @@ use crate::pairs::Input;
 use crate::progress::Progress;
 use crate::summary::Summary;
 use crate::table::Room;
-use crate::tables::args::{GroupArgs, JoinArgs};
 use crate::values::Values;
 
-/// A concurrent key-value map on NVIDIA GPUs: count k-mers, load and dump pairs, group and join tables.
+/// A concurrent key-value map on NVIDIA GPUs: count k-mers, load and dump pairs.
 ///
 /// Without a command, counts the 21-mers of the phage lambda genome, which is built in, and checks
 /// the outcome. Any failure ends with one line on standard error, exit code 2 and no output file.
@@ -54,10 +53,6 @@ pub enum Command {
     Subtract(SubtractArgs),
     /// Load pairs of 64-bit keys and values, look keys up, dump everything.
     Load(LoadArgs),
-    /// Compute counts, sums, least, greatest and mean values of columns of tables, by key.
-    Group(GroupArgs),
-    /// Join two tables by columns with equal values.
-    Join(JoinArgs),
     /// Show the device, its driver and the device code chosen for it.
     Info,
     /// Measure the device.

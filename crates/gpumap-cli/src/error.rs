@@ -310,106 +310,6 @@ pub enum Error {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// A file of a table whose name ends in none of the formats that tables have.
-    #[error("{}: a table is a file in .csv, .tsv or .parquet, or --format and --output-format say the format", path.display())]
-    NotATable {
-        /// As given on the command line.
-        path: PathBuf,
-    },
-    /// Two columns of one name.
-    #[error("{name} has two columns `{column}`: only different names tell columns apart")]
-    ColumnTwice {
-        /// The table.
-        name: String,
-        /// Their name, shortened if it is long.
-        column: String,
-    },
-    /// A column whose type does not do for what is asked.
-    #[error("{name}: the column `{column}` is of {found}, and {problem}")]
-    TypeOfColumn {
-        /// The table.
-        name: String,
-        /// The column, shortened if its name is long.
-        column: String,
-        /// Its type.
-        found: String,
-        /// What would do.
-        problem: &'static str,
-    },
-    /// A column of another type than one that it goes with.
-    #[error(
-        "{name}: the column `{column}` is of {found}, and {expected} is expected: \
-         --type gives columns of text another type"
-    )]
-    OtherType {
-        /// The table.
-        name: String,
-        /// The column, shortened if its name is long.
-        column: String,
-        /// Its type.
-        found: String,
-        /// That of the other column.
-        expected: String,
-    },
-    /// Keys that are too long together.
-    #[error(
-        "the columns of the key have {bytes} bytes together, and {most} are allowed, in 32 columns: leave some out"
-    )]
-    LongKey {
-        /// What they have.
-        bytes: usize,
-        /// What they may have.
-        most: usize,
-    },
-    /// More different texts than there are numbers for.
-    #[error("the column of keys `{column}` has more than four billion different texts")]
-    TooManyTexts {
-        /// The column, shortened if its name is long.
-        column: String,
-    },
-    /// Texts of keys that do not fit a column.
-    #[error(
-        "the texts of the keys in the column `{column}` have more than {most} bytes, which a column of text cannot have: \
-         group fewer rows at once, or by another column"
-    )]
-    LongTexts {
-        /// The column, shortened if its name is long.
-        column: String,
-        /// Bytes that they may have.
-        most: usize,
-    },
-    /// A field of a table in text that is not of the type of its column.
-    #[error(
-        "{name}, line {line}: `{field}` in the column `{column}` is not {expected}: --type says what a column is"
-    )]
-    Field {
-        /// The input.
-        name: String,
-        /// Counted from 1.
-        line: u64,
-        /// The field, shortened if it is long.
-        field: String,
-        /// The column, shortened if its name is long.
-        column: String,
-        /// Its type.
-        expected: String,
-    },
-    /// A table in text that cannot be read.
-    #[error("{name}: {problem}")]
-    Text {
-        /// The input.
-        name: String,
-        /// Where and why, shortened if it is long.
-        problem: String,
-    },
-    /// Columns in memory that cannot be worked with.
-    #[error("cannot {doing}")]
-    Arrow {
-        /// What the program was about.
-        doing: &'static str,
-        /// What the library said.
-        source: arrow_schema::ArrowError,
-    },
     /// A binary file that is no whole number of records.
     #[error(
         "{name} has {bytes} bytes, which is not a multiple of {record}: \
@@ -569,11 +469,6 @@ impl Error {
     /// Wraps what the library says.
     pub fn while_doing(doing: &'static str) -> impl FnOnce(gpumap::Error) -> Self {
         move |source| Self::Map { doing, source }
-    }
-
-    /// Wraps what the library of columns says.
-    pub fn arrow(doing: &'static str) -> impl FnOnce(arrow_schema::ArrowError) -> Self {
-        move |source| Self::Arrow { doing, source }
     }
 
     /// Whether the reader of our output has gone away (`gpumap ... | head`), which is no failure.

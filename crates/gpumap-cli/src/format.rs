@@ -9,8 +9,6 @@
 //!   of more than 32 bases.
 //! - `.parquet`: the columns `key` and `value` ([`crate::columns`]); a file, as it is read from its
 //!   end. Numbers of 16 bytes are written to it.
-//!
-//! The tables of [`crate::tables`] are `.csv`, `.tsv` and `.parquet` too, but with columns of any names and types.
 
 use std::fmt;
 use std::path::Path;

@@ -4,12 +4,9 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use clap::Parser;
 use gpumap_fuzz::{Target, Watched, mend_saved_map};
-use parquet::arrow::ArrowWriter;
 
 use crate::cli::Cli;
 use crate::columns::{ColumnWriter, Group};
@@ -22,7 +19,6 @@ use crate::parse::{Blocks, parse};
 use crate::pieces::Cutter;
 use crate::progress::Progress;
 use crate::source::Source;
-use crate::tables::file::{self, TableFile};
 use crate::values::Values;
 
 #[global_allocator]
@@ -204,87 +200,6 @@ fn parquet() {
     pairs("a.parquet", target);
 }
 
-/// Tries files of tables with this name.
-fn tables(file: &str, target: Target<'_>) {
-    let scratch = Scratch::named(file);
-    let progress = Progress::hidden();
-    target.run(|bytes| {
-        fs::write(&scratch.path, bytes).unwrap();
-        let input = file::Input {
-            path: &scratch.path,
-            format: None,
-            types: &[],
-            max_record: Some(RECORD),
-        };
-        let Some(table) = check(TableFile::open(input)) else {
-            return;
-        };
-        let places: Vec<usize> = (0..table.schema.fields().len()).collect();
-        let mut seen = 0;
-        let rows = table.read(&places, &progress, |batch| {
-            assert_eq!(batch.num_columns(), places.len());
-            seen += batch.num_rows() as u64;
-            Ok(())
-        });
-        if let Some(rows) = check(rows) {
-            assert_eq!(rows, seen);
-        }
-    });
-}
-
-#[test]
-fn tables_of_text() {
-    let target = Target {
-        name: "tables-of-text",
-        corpus: Some("text"),
-        good: vec![
-            b"id,name,x\n1,ann,0.5\n2,\"b, c\",\n".to_vec(),
-            b"day,flag\r\n2024-02-29,true\r\n,false\r\n".to_vec(),
-        ],
-        words: &[
-            b"\"",
-            b"\r\n",
-            b"\xef\xbb\xbf",
-            b"1e9",
-            b"\0",
-            b"2024-13-01",
-        ],
-        // What the parser makes room for beforehand: fields of a batch, and their ends.
-        memory: BUFFERS + (36 << 20),
-        memory_per_byte: 64,
-        ..Target::default()
-    };
-    tables("a.csv", target);
-}
-
-#[test]
-fn tables_of_parquet() {
-    let save = |rows: i64| {
-        let numbers = Int64Array::from_iter(0..rows);
-        let texts: StringArray = (0..rows).map(|i| (i % 3 > 0).then_some("text")).collect();
-        let columns = [
-            ("number", Arc::new(numbers) as ArrayRef),
-            ("text", Arc::new(texts)),
-        ];
-        let batch = RecordBatch::try_from_iter(columns).unwrap();
-        let mut bytes = Vec::new();
-        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
-        bytes
-    };
-    let target = Target {
-        name: "tables-of-parquet",
-        corpus: Some("parquet"),
-        good: vec![save(0), save(3), save(100)],
-        words: &[b"PAR1", b"number", b"text"],
-        memory: 8 << 20,
-        memory_per_byte: 1024,
-        ..Target::default()
-    };
-    tables("a.parquet", target);
-}
-
 #[test]
 fn sequences() {
     let target = Target {
@@ -377,16 +292,13 @@ fn command_lines() {
                 "9",
             ]),
             line(&[
-                "group", "a.csv", "--by", "a,b", "--agg", "sum:c=d", "--type", "c:u32",
-            ]),
-            line(&[
-                "join",
-                "a.csv",
+                "intersect",
+                "a.gpumap",
                 "b.parquet",
-                "--on",
-                "a=b,c",
-                "--how",
-                "left",
+                "-o",
+                "c.bin",
+                "--db-format",
+                "gpumap",
             ]),
             line(&[
                 "bench",

@@ -1,4 +1,4 @@
-//! The `gpumap` program: count k-mers, load and dump pairs, group and join tables, on a GPU or on the CPU.
+//! The `gpumap` program: count k-mers, load and dump pairs, on a GPU or on the CPU.
 //!
 //! Every command is a function over [`cli::Session`]; [`engine`] and [`table`] are where it meets the
 //! `gpumap` library. A failure is one `error: ...` line on standard error and exit code 2, and
@@ -38,7 +38,6 @@ mod source;
 mod spectrum;
 mod summary;
 mod table;
-mod tables;
 mod text;
 mod values;
 
@@ -66,8 +65,6 @@ fn main() -> ExitCode {
         Some(Command::Intersect(args)) => database::intersect(args, &cli.session),
         Some(Command::Subtract(args)) => database::subtract(args, &cli.session),
         Some(Command::Load(args)) => load::run(args, &cli.session),
-        Some(Command::Group(args)) => tables::group(args, &cli.session),
-        Some(Command::Join(args)) => tables::join(args, &cli.session),
         Some(Command::Info) => info::run(&cli.session),
         Some(Command::Bench(Bench::Ladder(args))) => bench::ladder(args, &cli.session),
         Some(Command::Bench(Bench::Cpu(args))) => bench::cpu(args, &cli.session),

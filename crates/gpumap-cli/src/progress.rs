@@ -9,7 +9,6 @@ const BYTES: &str =
     "{msg:>9} [{bar:32}] {bytes}/{total_bytes}, {binary_bytes_per_sec}, {eta} to go";
 const BYTES_OF_UNKNOWN: &str = "{msg:>9} {spinner} {bytes}, {binary_bytes_per_sec}";
 const PAIRS: &str = "{msg:>9} [{bar:32}] {human_pos}/{human_len} pairs, {eta} to go";
-const ROWS: &str = "{msg:>9} [{bar:32}] {human_pos}/{human_len} rows, {eta} to go";
 
 /// One bar that serves the stages of a run one after the other.
 #[derive(Debug)]
@@ -44,11 +43,6 @@ impl Progress {
     /// Begins a stage over `pairs` pairs.
     pub fn start_pairs(&self, stage: &'static str, pairs: usize) {
         self.start(stage, Some(pairs as u64), PAIRS);
-    }
-
-    /// Begins a stage over `rows` rows of a table.
-    pub fn start_rows(&self, stage: &'static str, rows: usize) {
-        self.start(stage, Some(rows as u64), ROWS);
     }
 
     fn start(&self, stage: &'static str, length: Option<u64>, template: &str) {

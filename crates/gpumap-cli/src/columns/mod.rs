@@ -12,9 +12,8 @@ mod reader;
 mod writer;
 mod zstd;
 
-pub use pages::PageTooLarge;
-pub use reader::{guarded, has_keys_of, in_file, named_places, page_reader, read};
-pub use writer::{ColumnWriter, Group, io_error};
+pub use reader::{has_keys_of, named_places, read};
+pub use writer::{ColumnWriter, Group};
 
 /// The columns, in the order in which they are written.
 const NAMES: [&str; 2] = ["key", "value"];

@@ -313,7 +313,7 @@ impl Column {
 }
 
 /// The pages of a column of a row group, of which none may have more than `most` bytes.
-pub fn page_reader(
+fn page_reader(
     file: File,
     column: &ColumnChunkMetaData,
     rows: usize,
@@ -332,7 +332,7 @@ pub fn page_reader(
 }
 
 /// Names the file in an error of the library.
-pub fn in_file(name: &str) -> impl FnOnce(ParquetError) -> Error + '_ {
+fn in_file(name: &str) -> impl FnOnce(ParquetError) -> Error + '_ {
     move |source| Error::Parquet {
         name: name.to_owned(),
         source,
@@ -356,7 +356,7 @@ fn in_page(name: &str, first_row: u64, most: u64, error: ParquetError) -> Error 
 }
 
 /// Runs what calls the library, which panics at some damaged files: an error like the others.
-pub fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     // Without a word: errors are one line. No other thread works now.
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));

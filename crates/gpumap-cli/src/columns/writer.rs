@@ -196,7 +196,7 @@ impl<W: Write + Send> ColumnWriter<W> {
 
 /// The system's own error where there is one: its kind distinguishes a closed pipe from a full
 /// disk.
-pub fn io_error(error: ParquetError) -> io::Error {
+fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
             Ok(error) => *error,
