@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::grid::Grid;
-use crate::process::{capture, cargo, display};
+use crate::process::{cargo, display};
 use crate::workspace::Workspace;
 
 const RUN_SCRIPT: &str = include_str!("run.sh");
@@ -55,13 +55,13 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     tests.retain(|program| program.is_test && !LEFT_OUT.contains(&&*program.target));
     for program in &tests {
         let name = format!("tests/{}.{}", program.package, program.target);
-        let size = install(&program.path, &out.join(&name))?;
+        let size = fs::copy(&program.path, out.join(&name))?;
         grid.row([name, (size >> 10).to_string()]);
     }
     let programs = build(workspace, &["build", "--bins"], &PROGRAMS)?;
     for program in programs {
         let name = format!("bin/{}", program.target);
-        let size = install(&program.path, &out.join(&name))?;
+        let size = fs::copy(&program.path, out.join(&name))?;
         grid.row([name, (size >> 10).to_string()]);
     }
     build(
@@ -71,7 +71,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     )?;
     let library = format!("lib{BESIDE_TORCH}.so");
     let built = workspace.target.join("release/examples").join(&library);
-    let size = install(&built, &out.join("bin").join(&library))?;
+    let size = fs::copy(&built, out.join("bin").join(&library))?;
     grid.row([format!("bin/{library}"), (size >> 10).to_string()]);
     let program = format!("{BESIDE_TORCH}.py");
     let source = workspace.root.join("tests/examples").join(&program);
@@ -153,12 +153,6 @@ fn program(line: &str) -> Option<Program> {
         is_test: event["profile"]["test"].as_bool()? && event["target"]["kind"][0] != "example",
         path: event["executable"].as_str()?.into(),
     })
-}
-
-/// Copies a program without its symbols, and returns its size. Panics still name their lines.
-fn install(from: &Path, to: &Path) -> Result<u64> {
-    capture(Command::new("strip").arg("-o").arg(to).arg(from))?;
-    Ok(fs::metadata(to)?.len())
 }
 
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
