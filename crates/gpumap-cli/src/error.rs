@@ -280,6 +280,14 @@ pub enum Error {
         /// Those that there are, shortened.
         columns: String,
     },
+    /// Two columns of the name that was requested.
+    #[error("{name} has two columns `{column}`: give one of them another name")]
+    ColumnTwice {
+        /// The input.
+        name: String,
+        /// Their name.
+        column: String,
+    },
     /// Names of columns for a format that has none.
     #[error("{name}: columns of {format} have no names, leave --key and --value out")]
     NoNames {
@@ -338,7 +346,15 @@ pub enum Error {
         expected: usize,
     },
     /// A field that is no number.
-    #[error("{name}, line {line}: `{field}` is not {} {expected}", if *expected == Values::Unsigned { "an" } else { "a" })]
+    #[error(
+        "{name}, line {line}: {} is not {}",
+        if field.is_empty() { "an empty field".to_owned() } else { format!("`{field}`") },
+        match expected {
+            Values::Unsigned => "an unsigned 64-bit integer",
+            Values::Signed => "a signed 64-bit integer",
+            Values::Float => "a floating-point number of 64 bits",
+        }
+    )]
     Number {
         /// The input.
         name: String,
@@ -348,14 +364,6 @@ pub enum Error {
         expected: Values,
         /// The field, shortened if it is long.
         field: String,
-    },
-    /// Text that breaks the rules of CSV.
-    #[error("cannot read {name}")]
-    Csv {
-        /// The input.
-        name: String,
-        /// Where and why.
-        source: csv::Error,
     },
     /// One key with two values, and no rule given for that.
     #[error(

@@ -173,9 +173,22 @@ impl Rule {
         matches!(self, Self::Merged(Merge::Min | Merge::Max))
     }
 
+    /// A value as it is put into the map. A NaN gives way to every number: where the least is kept it is the greatest, and the
+    /// other way round.
+    fn encode(self, value: u64, kind: Values) -> u64 {
+        match self {
+            Self::Merged(Merge::Min) if kind.is_nan(value) => u64::MAX,
+            Self::Merged(Merge::Max) if kind.is_nan(value) => 0,
+            _ if self.compares() => kind.to_ordered(value),
+            _ => value,
+        }
+    }
+
     /// A value as it was before it was put into the map.
     fn decode(self, value: u64, kind: Values) -> u64 {
         match self.compares() {
+            // One NaN, whichever stood for it.
+            true if kind.is_nan(kind.of_ordered(value)) => f64::NAN.to_bits(),
             true => kind.of_ordered(value),
             false => value,
         }
@@ -197,7 +210,7 @@ fn load(
     }
     for_each_batch::<_, 2>(input, batch, progress, |keys, values| match rule {
         Rule::Merged(merge) if rule.compares() => {
-            let ordered = values.iter().map(|&value| input.values.to_ordered(value));
+            let ordered = values.iter().map(|&value| rule.encode(value, input.values));
             table.merge(keys, &ordered.collect::<Vec<u64>>(), merge)
         }
         Rule::Merged(merge) => table.merge(keys, values, merge),

@@ -32,6 +32,7 @@ mod parse;
 mod pieces;
 mod pipeline;
 mod progress;
+mod rows;
 mod saved;
 mod sequence;
 mod source;

@@ -8,8 +8,8 @@ use crate::columns;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::kmer::Code;
-use crate::limit::RowLimit;
 use crate::progress::Progress;
+use crate::rows::{Row, Rows};
 use crate::saved;
 use crate::source::open_input;
 use crate::values::Values;
@@ -115,13 +115,10 @@ pub fn for_each_batch<C: Code, const N: usize>(
             )?;
         }
         Format::Csv | Format::Tsv => {
-            let limit = RowLimit::new(input.max_record.unwrap_or(MOST_ROW));
-            let layout = TextLayout {
-                delimiter: format.delimiter(),
-                columns: input.columns,
-                kinds: [Values::Unsigned, input.values],
-            };
-            read_text(&name, reader, &limit, layout, &mut take)?;
+            let most = input.max_record.unwrap_or(MOST_ROW);
+            let rows = Rows::new(&name, reader, format.delimiter(), most);
+            let kinds = [Values::Unsigned, input.values];
+            read_text(&name, rows, input.columns, kinds, &mut take)?;
         }
     }
     if !keys.is_empty() {
@@ -193,77 +190,50 @@ fn fill(reader: &mut impl Read, word: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// How rows of text are laid out.
-#[derive(Clone, Copy)]
-struct TextLayout<'a> {
-    delimiter: u8,
-    /// The names of the columns that are read; a header says where they are.
-    columns: Option<[&'a str; 2]>,
-    /// What the numbers of the columns are.
-    kinds: [Values; 2],
-}
-
+/// Reads rows of text: `columns` are the names of the columns that are read, for which a header says where they are, and
+/// `kinds` what their numbers are.
 fn read_text<const N: usize>(
     name: &str,
-    reader: impl Read,
-    limit: &RowLimit,
-    layout: TextLayout<'_>,
+    mut rows: Rows<'_, impl Read>,
+    columns: Option<[&str; 2]>,
+    kinds: [Values; 2],
     take: &mut impl FnMut([u64; N]) -> Result<()>,
 ) -> Result<()> {
-    let mut reader = csv::ReaderBuilder::new()
-        .delimiter(layout.delimiter)
-        .has_headers(false) // Ours are found by content.
-        .flexible(true) // So that the error is ours, with the line.
-        .trim(csv::Trim::All)
-        .buffer_capacity(1 << 18)
-        .from_reader(limit.reading(reader));
-    let mut record = csv::ByteRecord::new();
     let mut is_first = true;
     // Which fields are read, of how many.
     let mut places: [usize; N] = std::array::from_fn(|place| place);
     let mut expected = N;
-    loop {
-        let outcome = reader.read_byte_record(&mut record);
-        let line = record.position().map_or(0, csv::Position::line);
-        let is_row = outcome.map_err(|source| match limit.is_exceeded() {
-            true => Error::RowTooLong {
-                name: name.to_owned(),
-                line,
-                most: limit.most(),
-            },
-            false => Error::Csv {
-                name: name.to_owned(),
-                source,
-            },
-        })?;
-        if !is_row {
-            return Ok(());
+    while let Some(row) = rows.next_row()? {
+        let line = row.line;
+        // Of one column, a blank line is a row whose field is missing: a lookup that passed over it would have an answer less.
+        let is_header_to_come = is_first && columns.is_some();
+        if row.len() == 0 && (expected > 1 || is_header_to_come) {
+            continue;
         }
-        limit.next_row();
         let is_first = std::mem::take(&mut is_first);
-        if let Some(columns) = layout.columns
+        if let Some(columns) = columns
             && is_first
         {
-            let header: Vec<_> = record.iter().map(String::from_utf8_lossy).collect();
+            let header: Vec<_> = row.fields().map(String::from_utf8_lossy).collect();
             let header: Vec<&str> = header.iter().map(AsRef::as_ref).collect();
             places = columns::named_places(name, columns, &header)?;
             expected = header.len();
             continue;
         }
-        if record.len() != expected {
+        if row.len().max(1) != expected {
             return Err(Error::Fields {
                 name: name.to_owned(),
                 line,
-                found: record.len(),
+                found: row.len(),
                 expected,
             });
         }
-        if is_first && is_header(&record) {
+        if is_first && is_header(&row) {
             continue;
         }
-        let mut row = [0; N];
-        for ((number, &place), kind) in row.iter_mut().zip(&places).zip(layout.kinds) {
-            let field = record.get(place).unwrap_or_default();
+        let mut numbers = [0; N];
+        for ((number, &place), kind) in numbers.iter_mut().zip(&places).zip(kinds) {
+            let field = row.field(place);
             let text = std::str::from_utf8(field).ok();
             *number = text
                 .and_then(|text| kind.parse(text))
@@ -274,15 +244,17 @@ fn read_text<const N: usize>(
                     field: String::from_utf8_lossy(field).chars().take(40).collect(),
                 })?;
         }
-        take(row)?;
+        take(numbers)?;
     }
+    Ok(())
 }
 
-fn is_header(record: &csv::ByteRecord) -> bool {
-    record.iter().all(|field| match field.first() {
-        Some(first) => !first.is_ascii_digit() && !b"+-".contains(first),
-        None => false,
-    })
+fn is_header(row: &Row<'_>) -> bool {
+    row.len() > 0
+        && row.fields().all(|field| match field.first() {
+            Some(first) => !first.is_ascii_digit() && !b"+-".contains(first),
+            None => false,
+        })
 }
 
 #[cfg(test)]

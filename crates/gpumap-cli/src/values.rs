@@ -60,8 +60,17 @@ impl Values {
                 Ok(number) => Some(number as u64),
                 Err(_) => parse_unsigned(text).filter(|&bits| bits < SIGN),
             },
-            Self::Float => text.parse().ok().map(f64::to_bits),
+            Self::Float => {
+                // Digits beyond the greatest number are no infinity.
+                let is_number = |number: &f64| number.is_finite() || !text.contains(is_digit);
+                text.parse().ok().filter(is_number).map(f64::to_bits)
+            }
         }
+    }
+
+    /// Whether bits are no number, but a NaN.
+    pub fn is_nan(self, bits: u64) -> bool {
+        self == Self::Float && f64::from_bits(bits).is_nan()
     }
 
     /// Bits that are, as unsigned integers, in the order of these numbers. That of floating-point numbers is the
@@ -114,10 +123,14 @@ pub fn put_integer(number: impl itoa::Integer, text: &mut [u8]) -> usize {
     digits.len()
 }
 
+fn is_digit(one: char) -> bool {
+    one.is_ascii_digit()
+}
+
 /// An unsigned integer, decimal or hexadecimal.
 pub fn parse_unsigned(text: &str) -> Option<u64> {
     // `from_str_radix` alone would take a sign.
-    if !text.starts_with(|first: char| first.is_ascii_digit()) {
+    if !text.starts_with(is_digit) {
         return None;
     }
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -212,7 +225,9 @@ mod tests {
         ] {
             assert_eq!(Values::Signed.parse(text), None, "{text}");
         }
-        for text in ["", "x", "-", "1,5", "0x10", "1e", "1.5.2"] {
+        for text in [
+            "", "x", "-", "1,5", "0x10", "1e", "1.5.2", "1e400", "-1e999",
+        ] {
             assert_eq!(Values::Float.parse(text), None, "{text}");
         }
         assert_eq!(Values::Signed.parse("0xff"), Some(255));

@@ -394,6 +394,102 @@ fn values_are_signed_or_floating_point_when_told() {
     assert!(dump.stderr.contains("floating-point number"), "{dump:?}");
 }
 
+/// What other programs write: each field is read as what it says, or refused with its line.
+#[test]
+fn fields_are_what_they_say_or_are_refused() {
+    const UNSIGNED: &str = "is not an unsigned 64-bit integer";
+    const SIGNED: &str = "is not a signed 64-bit integer";
+    const FLOAT: &str = "is not a floating-point number of 64 bits";
+    const EMPTY: &str = "line 2: an empty field is not an unsigned 64-bit integer";
+    let keys = ["--lookup", "in.csv"];
+    let named = ["in.csv", "--key", "id", "--value", "v"];
+    let pairs = ["in.csv", "--sorted", "--dump", "-"];
+    let of = |kind: &'static str| ["in.csv", "--values", kind, "--sorted", "--dump", "-"];
+    let all = |kind: &'static str, rule: &'static str| {
+        let head = ["in.csv", "--values", kind, "--aggregate", rule];
+        [&head[..], &["--sorted", "--dump", "-"]].concat()
+    };
+    for (arguments, text, expected) in [
+        // Numbers.
+        (&of("unsigned")[..], "1,0x10\n", Ok("1\t16\n")),
+        (&of("unsigned"), "0X1f,007\n", Ok("31\t7\n")),
+        (
+            &of("unsigned"),
+            "18446744073709551615,18446744073709551615\n",
+            Ok("18446744073709551615\t18446744073709551615\n"),
+        ),
+        (&of("unsigned"), "1,18446744073709551616\n", Err(UNSIGNED)),
+        (&of("unsigned"), " 1,2 \n\" 3\",\"4\"\n", Ok("1\t2\n3\t4\n")),
+        (&of("unsigned"), "1,Infinity\n", Err(UNSIGNED)),
+        (&of("unsigned"), "1,1e3\n", Err(UNSIGNED)),
+        (&of("unsigned"), "1,1.0\n", Err(UNSIGNED)),
+        (&of("unsigned"), "1,-0\n", Err(UNSIGNED)),
+        (&of("unsigned"), "1,2\n,4\n", Err(EMPTY)),
+        (&of("unsigned"), "1,2\n3,\"\"\n", Err(EMPTY)),
+        (&of("signed"), "1,-007\n2,0x10\n", Ok("1\t-7\n2\t16\n")),
+        (&of("signed"), "1,9223372036854775808\n", Err(SIGNED)),
+        (&of("signed"), "1,0xffffffffffffffff\n", Err(SIGNED)),
+        (&of("signed"), "1,-Infinity\n", Err(SIGNED)),
+        (
+            &of("float"),
+            "1,Infinity\n2,-inf\n",
+            Ok("1\tinf\n2\t-inf\n"),
+        ),
+        (&of("float"), "1,nan\n2,007\n", Ok("1\tNaN\n2\t7.0\n")),
+        (
+            &of("float"),
+            "1,1e308\n2,1e-400\n",
+            Ok("1\t1e308\n2\t0.0\n"),
+        ),
+        (&of("float"), "1,1e400\n", Err(FLOAT)),
+        (&of("float"), "1,0x10\n", Err(FLOAT)),
+        // A NaN gives way to every number.
+        (
+            &all("float", "min"),
+            "1,NaN\n1,-2\n1,5\n1,-nan\n2,NaN\n3,inf\n3,nan\n",
+            Ok("1\t-2.0\n2\tNaN\n3\tinf\n"),
+        ),
+        (
+            &all("float", "max"),
+            "1,NaN\n1,-2\n1,5\n1,-nan\n2,-nan\n3,-inf\n3,nan\n",
+            Ok("1\t5.0\n2\tNaN\n3\t-inf\n"),
+        ),
+        // Rows and their lines.
+        (&pairs, "key,value\n", Ok("")),
+        (&pairs, "key,value\r\n", Ok("")),
+        (&pairs, "\n1,2\n\n\n3,4\n\n", Ok("1\t2\n3\t4\n")),
+        (&pairs, "1,2\n\n\n3,x\n", Err("line 4: `x`")),
+        (&pairs, "1,2\r\n3,x\r\n", Err("line 2: `x`")),
+        (&pairs, "1,2\r\r3,x\r", Err("line 3: `x`")),
+        (&pairs, "1,2\n\n3\n", Err("line 3: 1 fields")),
+        (&keys, "key\n", Ok("")),
+        (&keys, "5\n1\n", Ok("5\t\n1\t2\n")),
+        (&keys, "5\n\n1\n", Err(EMPTY)),
+        (&keys, "5\r\n\r\n1\r\n", Err(EMPTY)),
+        (&keys, "5\n\n", Err(EMPTY)),
+        (&keys, "5\n\"\"\n1\n", Err(EMPTY)),
+        (&keys, "key\n \n1\n", Err(EMPTY)),
+        // Columns.
+        (&named, "v,id\n", Ok("")),
+        (&named, "id,v,id\n1,2,3\n", Err("two columns `id`")),
+        (&named, "\n\nv,id\n\n1,x\n", Err("line 5: `x`")),
+    ] {
+        let scene = Scene::new().with("in.csv", text).with("some.csv", "1,2\n");
+        let pairs = (arguments[0] == "--lookup").then_some("some.csv");
+        let command = ["load"].into_iter().chain(pairs);
+        let command: Vec<&str> = command.chain(arguments.iter().copied()).collect();
+        let outcome = scene.run(&command);
+        match expected {
+            Ok(rows) => assert_eq!(outcome.stdout, rows, "{text:?}: {outcome:?}"),
+            Err(cause) => {
+                assert_eq!(outcome.code, Some(2), "{text:?}: {outcome:?}");
+                assert!(outcome.stderr.contains("error: in.csv"), "{outcome:?}");
+                assert!(outcome.stderr.contains(cause), "{text:?}: {outcome:?}");
+            }
+        }
+    }
+}
+
 proptest! {
     // Every case is a few runs of the program.
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..Default::default() })]

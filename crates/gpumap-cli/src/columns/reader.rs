@@ -114,11 +114,11 @@ fn places<const N: usize>(
         let columns: Vec<&str> = columns.iter().map(|column| column.name()).collect();
         return named_places(name, names, &columns);
     }
-    let named = |wanted: &str| {
+    let mut by_name = Vec::with_capacity(N);
+    for wanted in NAMES.into_iter().take(N) {
         let is_it = |column: &Arc<ColumnDescriptor>| column.name().eq_ignore_ascii_case(wanted);
-        columns.iter().position(is_it)
-    };
-    let by_name: Vec<usize> = NAMES.into_iter().take(N).filter_map(named).collect();
+        by_name.extend(only_place(name, wanted, columns.iter().map(is_it))?);
+    }
     if let Ok(places) = by_name.try_into() {
         return Ok(places);
     }
@@ -140,14 +140,32 @@ pub fn named_places<const N: usize>(
 ) -> Result<[usize; N]> {
     let mut places = [0; N];
     for (place, wanted) in places.iter_mut().zip(names) {
-        let found = columns.iter().position(|column| *column == wanted);
-        *place = found.ok_or_else(|| Error::NoColumn {
+        let are_it = columns.iter().map(|column| *column == wanted);
+        *place = only_place(file, wanted, are_it)?.ok_or_else(|| Error::NoColumn {
             name: file.to_owned(),
             column: wanted.to_owned(),
             columns: columns.join(", ").chars().take(80).collect(),
         })?;
     }
     Ok(places)
+}
+
+/// The place of the only column that is the wanted one, if there is any.
+fn only_place(
+    file: &str,
+    wanted: &str,
+    are_it: impl Iterator<Item = bool>,
+) -> Result<Option<usize>> {
+    let mut places = are_it
+        .enumerate()
+        .filter_map(|(place, is_it)| is_it.then_some(place));
+    match (places.next(), places.next()) {
+        (_, Some(_)) => Err(Error::ColumnTwice {
+            name: file.to_owned(),
+            column: wanted.to_owned(),
+        }),
+        (place, None) => Ok(place),
+    }
 }
 
 /// What the cells of a column are.
