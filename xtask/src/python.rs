@@ -22,6 +22,7 @@ const MATURIN: Wheel = Wheel {
 /// What the tests need beside the wheel.
 const TESTS: Wheel = Wheel {
     packages: &[
+        "duckdb==2.0.1",
         "mypy==2.4.1",
         "numpy==2.4.6",
         "polars==2.1.0",

@@ -1,9 +1,11 @@
 """The code in the documents runs, and prints what they say."""
 
+import datetime
 import pathlib
 import re
 
 import numpy as np
+import polars as pl
 import pytest
 
 import gpumap_rs as gm
@@ -29,8 +31,18 @@ def plain(value):
     return [plain(part) for part in value] if isinstance(value, tuple) else np.asarray(value).tolist()
 
 
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """The files that the documents read, in the folder where their code runs."""
+    monkeypatch.chdir(tmp_path)
+    sales = {"shop": ["Oslo", "Oslo", "Rome", "Oslo"], "article": ["bread", "milk", "bread", "bread"]}
+    day = [datetime.date(2026, 11, 2)] * 4
+    pl.DataFrame({**sales, "day": day, "pieces": [2, None, 1, 4], "price": [3.5, 1.25, 3.5, 3.75]}).write_parquet("sales.parquet")
+    pl.DataFrame({"name": ["milk", "bread", "wine"], "vat": [7, 8, 19]}).write_csv("articles.csv")
+
+
 @pytest.mark.parametrize("block", list(blocks()))
-def test_code_of_documents(block):
+def test_code_of_documents(files, block):
     if "import torch" in block and not pytest.importorskip("torch").cuda.is_available():
         pytest.skip("no GPU for PyTorch")
     names = {"np": np, "gm": gm}
