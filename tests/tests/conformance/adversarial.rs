@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpumap::executor::Config;
 use gpumap::{ChainedMap, Device, Error, Growth, Key, Map, MapBuilder, Merge, Value};
-use gpumap_kernels::hash::KeyHash;
+use gpumap_kernels::hash::{KeyHash, mix64};
 use gpumap_kernels::table::MAX_WALK;
 use gpumap_tests::adversary::colliding_keys;
 use gpumap_tests::faults::Watchdog;
@@ -249,17 +249,59 @@ fn pairs_in_the_order_of_a_map_with_the_same_seed() {
 #[test]
 fn keys_of_one_region_find_room_down_to_the_last_few() {
     fn body<K: Key, V: Value>(on: &Target) {
-        // When most of them have found room, those that are left are few beside those that have.
+        // When most of them have found room, those that are left are few beside those that have. In a small table a
+        // region of a small part of the hash range is less than one page, and two doublings may help none of its keys.
         let n = 40_000 / on.stride(4);
-        for parts in [6, 7].into_iter().step_by(on.stride(2)) {
+        for parts in [6, 7, 16, 23, 48].into_iter().step_by(on.stride(2)) {
             let in_region = |&i: &u64| KeyHash::new(i, KNOWN).submap(parts).0 == 0;
             let keys: Vec<K> = (1..).filter(in_region).take(n).map(key).collect();
             let values: Vec<V> = keys.iter().map(|&k| value_by(k, 1)).collect();
             let builder = on.builder::<K, V>().hash_seed(KNOWN);
             let map: Map<K, V> = builder.capacity(0).build().unwrap();
             assert_eq!(map.insert(&keys, &values).unwrap(), n, "in 1/{parts}");
-            assert!(map.slots() <= 32 * n, "it grew to {}", map.slots());
+            // Twice what it takes if the region is full.
+            let most = 4 * parts as usize * n;
+            assert!(map.slots() <= most, "it grew to {}", map.slots());
             assert_eq!(map.remove(&keys).unwrap(), n);
+        }
+    }
+    on_pairs!(body: u64 => u64);
+}
+
+/// `n` keys of every region of the hash range whose number a hash chooses, one in `share` of `parts`, region after region.
+fn of_scattered_regions(n: usize, parts: u32, share: u64, choice: u64) -> Vec<u64> {
+    let mut keys: Vec<(u32, u64)> = (1..=4_000_000)
+        .map(|i| (KeyHash::new(i, KNOWN).submap(parts).0, i))
+        .filter(|&(part, _)| mix64(u64::from(part) ^ choice << 32).is_multiple_of(share))
+        .collect();
+    keys.sort_unstable();
+    keys.truncate(n);
+    assert_eq!(keys.len(), n);
+    keys.into_iter().map(|(_, i)| i).collect()
+}
+
+#[test]
+fn keys_of_scattered_regions_find_room() {
+    fn body<K: Key, V: Value>(on: &Target) {
+        if !on.is_native() && !on.device().is_cuda() {
+            return; // The tables are large, and when they grow is decided on the host.
+        }
+        // A larger table has more slots for each region only once the region is more than a page of it, so some
+        // doublings place few of the keys that are left, and more doublings all of them.
+        let n = 62_500;
+        for (parts, share, choice) in [(64, 8, 1), (150, 32, 3)] {
+            let keys = of_scattered_regions(n, parts, share, choice);
+            let keys: Vec<K> = keys.into_iter().map(key).collect();
+            let values: Vec<V> = keys.iter().map(|&k| value_by(k, 1)).collect();
+            let builder = on.builder::<K, V>().hash_seed(KNOWN);
+            let map: Map<K, V> = builder.capacity(0).build().unwrap();
+            let stored = map.insert(&keys, &values);
+            let n_stored =
+                stored.unwrap_or_else(|e| panic!("{parts} regions, one in {share}: {e:?}"));
+            assert_eq!(n_stored, n);
+            assert_eq!(map.remove(&keys).unwrap(), n);
+            // Pairs of a refused batch would have needed no more than that.
+            assert!(map.slots() <= 256 * n, "it grew to {}", map.slots());
         }
     }
     on_pairs!(body: u64 => u64);

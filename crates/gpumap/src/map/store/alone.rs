@@ -12,8 +12,7 @@ use crate::map::table::Table;
 use crate::map::{Core, Growth};
 use crate::scratch::{ScratchRole, Workspace};
 
-/// A map with less than one pair in so many slots does not grow for keys that find no room: they have
-/// been made to collide.
+/// A map grows for keys that find no room up to a capacity of this many pairs for each pair that it has or is to have.
 const SPARSE: usize = 64;
 
 /// What a batch that may be taken back has done so far.
@@ -24,15 +23,17 @@ pub(in crate::map) struct Progress {
     moved: bool,
 }
 
-/// Whether it pays to let a map grow on for keys that find no room: after it grew by `factor`, `now` of
-/// `unplaced` keys found some, where `stored` had before.
+/// Whether a map grows once more for `unplaced` keys of a batch, beside `len` pairs. `stalled` says that it has grown for
+/// them and not one of them found a slot by that.
 ///
-/// Keys of one region of the table find more room the larger it is, say those that another map with the
-/// same seed gave out one after the other; keys with one walk never do. So a larger map has to take in a quarter of what
-/// it has more room for, if there are as many such keys, or of those that are left.
-fn helps(factor: f64, stored: usize, unplaced: usize, now: usize) -> bool {
-    let room = (factor - 1.0) * stored as f64;
-    now != 0 && now as f64 >= room.min(unplaced as f64) / 4.0
+/// Keys of one region of the hash range, say those that another map with the same seed gave out one after the other, need a
+/// table in which that region is large enough. A larger table need not take in more of them at once: a walk leaves its
+/// home page for the next ones, so a region smaller than a page has the same slots in a table twice as large. So growth ends
+/// by size alone, except that a batch that is small beside the table does not make it grow again without success: its
+/// keys have one walk.
+fn grows_on(capacity: usize, len: usize, unplaced: usize, batch: usize, stalled: bool) -> bool {
+    let allows = |pairs: usize| pairs.saturating_mul(SPARSE) >= capacity;
+    allows(len + unplaced) && (!stalled || allows(batch))
 }
 
 impl Core {
@@ -58,26 +59,31 @@ impl Core {
         table: &mut Table,
         scratch: &mut Workspace,
         batch: usize,
-        Report {
-            mut stored,
-            mut unplaced,
-        }: Report,
+        Report { mut unplaced, .. }: Report,
         progress: &mut Progress,
         again: &mut dyn FnMut(&Table, &mut Workspace) -> Result<Report>,
     ) -> Result<()> {
+        let before = table.shape.clone();
         let mut capacity = self.capacity();
         // Slots of removed pairs first: there may be as many as there are keys without room.
         let mut compacts = self.state.occupancy.used() > self.state.occupancy.len();
+        let mut stalled = false;
         let mut refusal = None;
         // Ends when the map is sparse, if not before.
         loop {
-            let factor = match self.growth {
-                _ if compacts => None,
+            let grows = match self.growth {
+                _ if compacts => false,
                 Growth::By(factor)
-                    if self.state.occupancy.len().saturating_mul(SPARSE) >= capacity =>
+                    if grows_on(
+                        capacity,
+                        self.state.occupancy.len(),
+                        unplaced,
+                        batch,
+                        stalled,
+                    ) =>
                 {
                     capacity = (capacity as f64 * factor) as usize + 1;
-                    Some(factor)
+                    true
                 }
                 _ => break,
             };
@@ -98,16 +104,14 @@ impl Core {
             let report = self.or_poison(scratch, |scratch| again(table, scratch))?;
             self.state.occupancy.stored(report.stored);
             progress.stored += report.stored;
-            if report.unplaced == 0 {
+            unplaced = report.unplaced;
+            if unplaced == 0 {
                 return Ok(());
             }
-            let helped = factor.is_none_or(|factor| helps(factor, stored, unplaced, report.stored));
-            unplaced = report.unplaced;
-            if !helped {
-                break;
-            }
-            stored += report.stored;
+            stalled = grows && report.stored == 0;
         }
+        // Growth that did not help.
+        self.give_back(table, before);
         Err(self.full(batch, unplaced, true).because(refusal))
     }
 
@@ -271,17 +275,16 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use super::helps;
+    use super::grows_on;
 
     #[test]
     fn a_map_grows_on_for_keys_of_one_region_and_not_for_those_with_one_walk() {
-        assert!(helps(2.0, 15_000, 47_500, 13_000), "a share of them");
-        assert!(
-            helps(2.0, 57_000, 5_500, 3_776),
-            "most of those that are left"
-        );
-        assert!(helps(2.0, 60_000, 1, 1), "all of them");
-        assert!(!helps(2.0, 2_048, 60_000, 0), "none");
-        assert!(!helps(2.0, 20_000, 40_000, 1_000), "a few");
+        // Capacity, pairs, keys without a slot, keys of the batch.
+        assert!(grows_on(62_500, 42_000, 20_000, 62_500, false));
+        assert!(grows_on(62_500, 42_000, 20_000, 62_500, true), "one page");
+        assert!(grows_on(4_000_000, 62_499, 1, 62_500, false), "the last");
+        assert!(!grows_on(4_000_001, 62_499, 1, 62_500, false), "sparse");
+        assert!(grows_on(100_000_000, 80_000_000, 64, 2_112, false), "once");
+        assert!(!grows_on(200_000_000, 80_000_000, 64, 2_112, true));
     }
 }
