@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
 use gpumap::Value;
-use gpumap::file::{Block, Frame, Header};
+use gpumap::file::{Block, Frame, Header, Kind};
 use rayon::prelude::*;
 
 use crate::columns::{ColumnWriter, Group};
@@ -184,11 +184,11 @@ impl<'a, C: Code> PairWriter<'a, C> {
                 Target::Columns(Box::new(ColumnWriter::new::<C>(out, content.values)?))
             }
             Format::Gpumap => {
-                let mut header = match content.is_narrow() {
-                    true => Header::of_bytes::<C, u32>(pairs as u64),
-                    false => Header::of_bytes::<C, u64>(pairs as u64),
+                let (mut header, bytes) = match content.is_narrow() {
+                    true => (Header::of_bytes::<C, u32>(pairs as u64), 4),
+                    false => (Header::of_bytes::<C, u64>(pairs as u64), 8),
                 };
-                header.number = Some(content.values.number());
+                header.value_kind = Some(Kind::Numbers(content.values.number(), bytes));
                 if let Some(kind) = content.kind {
                     header.label = kind.label();
                 }

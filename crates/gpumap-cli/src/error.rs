@@ -226,6 +226,16 @@ pub enum Error {
         /// What is wrong with it.
         source: gpumap::file::FileError,
     },
+    /// A saved map whose keys are no unsigned integers.
+    #[error(
+        "{name} has keys that are {found}: save a map whose keys are unsigned integers, as all keys of gpumap are"
+    )]
+    NoUnsignedKeys {
+        /// The input.
+        name: String,
+        /// What they are.
+        found: &'static str,
+    },
     /// A saved map with other values than requested.
     #[error("{name}: each value is a {found}: gpumap load --values says that")]
     OtherValues {

@@ -4,8 +4,8 @@
 use std::io::Read;
 
 use bytemuck::Pod;
-use gpumap::Value;
-use gpumap::file::{Header, Reader};
+use gpumap::Number;
+use gpumap::file::{Header, Kind, Reader};
 
 use crate::error::{Error, Result};
 use crate::kmer::Code;
@@ -25,12 +25,23 @@ pub fn read<C: Code, const N: usize>(
     take: &mut impl FnMut(C, u64) -> Result<()>,
 ) -> Result<()> {
     let header = header(name, &mut reader)?;
+    let other_keys = match header.key_kind {
+        Some(Kind::Numbers(Number::Signed, _)) => Some("signed integers"),
+        Some(Kind::Numbers(Number::Float, _)) => Some("floating-point numbers"),
+        _ => None,
+    };
+    if let Some(found) = other_keys {
+        return Err(Error::NoUnsignedKeys {
+            name: name.to_owned(),
+            found,
+        });
+    }
     if N > 1 && header.value_bytes == 0 {
         return Err(Error::NoValues {
             name: name.to_owned(),
         });
     }
-    if let Some(number) = header.number
+    if let Some(Kind::Numbers(number, _)) = header.value_kind
         && N > 1
         && number != values.number()
     {
@@ -39,16 +50,17 @@ pub fn read<C: Code, const N: usize>(
             found: Values::of_number(number),
         });
     }
-    let narrow = |value| values.widen(value);
+    // Values are read as bytes, so that they may be numbers of any kind.
+    let narrow = |value| values.widen(u32::from_ne_bytes(value));
     match header.value_bytes {
-        0 => keyed(name, reader, header, |()| 0, take),
+        0 => keyed(name, reader, header, |[]: [u8; 0]| 0, take),
         4 => keyed(name, reader, header, narrow, take),
-        _ => keyed(name, reader, header, |value: u64| value, take),
+        _ => keyed(name, reader, header, u64::from_ne_bytes, take),
     }
 }
 
 /// Reads the blocks of a file with these values.
-fn keyed<C: Code, V: Value>(
+fn keyed<C: Code, V: Pod>(
     name: &str,
     reader: impl Read,
     header: Header,
@@ -63,7 +75,7 @@ fn keyed<C: Code, V: Value>(
 }
 
 /// Reads the blocks of a file of these types; of others, says so.
-fn blocks<K: Pod + Into<u128>, V: Value, C: Code>(
+fn blocks<K: Pod + Into<u128>, V: Pod, C: Code>(
     name: &str,
     reader: impl Read,
     header: Header,

@@ -490,6 +490,34 @@ fn fields_are_what_they_say_or_are_refused() {
     }
 }
 
+/// They were read as unsigned ones.
+#[test]
+fn keys_of_a_saved_map_that_are_no_unsigned_integers_are_refused() {
+    let scene = Scene::new();
+    let device = gpumap::Device::cpu();
+    let signed = gpumap::Map::<i64, u64>::from_pairs(&device, [(-1, 5)]).unwrap();
+    signed.save(scene.path("signed.gpumap")).unwrap();
+    let wide = gpumap::WideMap::<[f32; 2], u64>::new(&device).unwrap();
+    wide.insert(&[[0.5, 1.0]], &[5]).unwrap();
+    wide.save(scene.path("floats.gpumap")).unwrap();
+    for (name, found) in [
+        ("signed.gpumap", "has keys that are signed integers"),
+        ("floats.gpumap", "has keys that are floating-point numbers"),
+    ] {
+        for arguments in [["load", name], ["dump", name]] {
+            let outcome = scene.run(&arguments);
+            assert_eq!(outcome.code, Some(2), "{arguments:?}: {outcome:?}");
+            assert!(outcome.stderr.contains(found), "{outcome:?}");
+        }
+    }
+    // Those of a program's own are bytes, which may be unsigned integers.
+    let bytes = gpumap::WideMap::<[u8; 8], u64>::new(&device).unwrap();
+    bytes.insert(&[9_u64.to_le_bytes()], &[5]).unwrap();
+    bytes.save(scene.path("bytes.gpumap")).unwrap();
+    let dump = scene.succeed(&["load", "bytes.gpumap", "--dump", "-"]);
+    assert_eq!(dump, "9\t5\n");
+}
+
 proptest! {
     // Every case is a few runs of the program.
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..Default::default() })]

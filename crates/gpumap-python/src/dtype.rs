@@ -1,5 +1,7 @@
 //! The types of keys, values and answers, by numpy's names of them.
 
+use gpumap::Number;
+use gpumap::file::Kind;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -88,6 +90,16 @@ impl Dtype {
             Self::U32 | Self::I32 | Self::F32 => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
         }
+    }
+
+    /// What saved files call it.
+    pub fn kind(self) -> Kind {
+        let number = match self {
+            Self::Bool | Self::U32 | Self::U64 => Number::Unsigned,
+            Self::I32 | Self::I64 => Number::Signed,
+            Self::F32 | Self::F64 => Number::Float,
+        };
+        Kind::Numbers(number, self.bytes() as u8)
     }
 
     /// Whether keys may be such numbers.

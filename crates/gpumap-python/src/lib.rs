@@ -17,6 +17,7 @@ mod numpy;
 mod pairs;
 mod places;
 mod rows;
+mod saved;
 mod sorts;
 mod string_rows;
 mod texts;

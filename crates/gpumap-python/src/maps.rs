@@ -12,6 +12,7 @@ use crate::dtype::{Dtype, Item};
 use crate::error::exception;
 use crate::incoming::{Incoming, Wanted};
 use crate::pairs::Origin;
+use crate::saved::warn_of_unknown_types;
 use crate::typed::{self, Answer, AnyMap, AnySet, Change, How, Place};
 
 fn merge(how: &str) -> PyResult<Merge> {
@@ -182,6 +183,7 @@ methods! { Set, set,
             let origin = origin(file.as_ref(), capacity, grows);
             typed::set(&device, origin, key).map_err(exception)
         })?;
+        warn_of_unknown_types(py, file.as_deref())?;
         Ok(Self { set, key })
     }
 
@@ -227,6 +229,7 @@ methods! { Map, map,
             let origin = origin(file.as_ref(), capacity, grows);
             typed::map(&place, origin, key, value)
         })?;
+        warn_of_unknown_types(py, file.as_deref())?;
         Ok(Self { map, key, value })
     }
 

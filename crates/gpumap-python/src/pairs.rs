@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bytemuck::Pod;
+use gpumap::file::Kind;
 use gpumap::op::Execute;
 use gpumap::sharded::{GroupError, Ranks};
 use gpumap::{Chunk, Device, Growth, Key, Map, Output, ShardedMap, Sink, Value, WideMap};
@@ -23,7 +24,8 @@ pub trait Pairs<K: Pod, V: Value>: Execute<K, V> + Sized + Send + Sync + 'static
     /// Whether no call may change it while chunks are given out: such calls would wait for the end of them.
     const CHUNKS_ARE_OF_ONE_MOMENT: bool = false;
 
-    fn made(on: &Self::On, origin: Origin<'_>) -> gpumap::Result<Self>;
+    /// Saved files say the kind of keys, which the types of a map with wide keys do not know.
+    fn made(on: &Self::On, origin: Origin<'_>, key: Kind) -> gpumap::Result<Self>;
     /// The only or first device.
     fn device(&self) -> &Device;
     /// The names of all devices.
@@ -71,20 +73,6 @@ macro_rules! of_every_map {
 /// What maps of one device have in common.
 macro_rules! of_one_device {
     ($K:ty, $V:ty) => {
-        fn made(on: &Device, origin: Origin<'_>) -> gpumap::Result<Self> {
-            match origin {
-                Origin::File(path) => Self::load(on, path),
-                Origin::New { capacity, grows } => {
-                    let builder = Self::builder(on).capacity(capacity);
-                    match grows {
-                        true => builder,
-                        false => builder.growth(Growth::Fixed),
-                    }
-                    .build()
-                }
-            }
-        }
-
         fn device(&self) -> &Device {
             self.device()
         }
@@ -104,6 +92,20 @@ impl<K: Key, V: Value> Pairs<K, V> for Map<K, V> {
 
     of_every_map!();
     of_one_device!(K, V);
+
+    fn made(on: &Device, origin: Origin<'_>, _: Kind) -> gpumap::Result<Self> {
+        match origin {
+            Origin::File(path) => Self::load(on, path),
+            Origin::New { capacity, grows } => {
+                let builder = Self::builder(on).capacity(capacity);
+                match grows {
+                    true => builder,
+                    false => builder.growth(Growth::Fixed),
+                }
+                .build()
+            }
+        }
+    }
 
     fn shrink_to_fit(&self) -> gpumap::Result<()> {
         self.shrink_to_fit()
@@ -126,7 +128,7 @@ impl<K: Key, V: Value> Pairs<K, V> for Map<K, V> {
 impl<K: Key, V: Value> Pairs<K, V> for ShardedMap<K, V> {
     type On = Ranks;
 
-    fn made(on: &Ranks, origin: Origin<'_>) -> gpumap::Result<Self> {
+    fn made(on: &Ranks, origin: Origin<'_>, _: Kind) -> gpumap::Result<Self> {
         match origin {
             Origin::File(path) => Self::load(on, path),
             Origin::New { capacity, grows } => Self::with(on, None, |builder, share| {
@@ -180,6 +182,18 @@ impl<K: Pod + Send + Sync, V: Value> Pairs<K, V> for WideMap<K, V> {
 
     of_every_map!();
     of_one_device!(K, V);
+
+    fn made(on: &Device, origin: Origin<'_>, key: Kind) -> gpumap::Result<Self> {
+        let builder = Self::builder(on).key_kind(key);
+        match origin {
+            Origin::File(path) => builder.load(path),
+            Origin::New { capacity, grows } => match grows {
+                true => builder.capacity(capacity),
+                false => builder.capacity(capacity).growth(Growth::Fixed),
+            }
+            .build(),
+        }
+    }
 
     fn shrink_to_fit(&self) -> gpumap::Result<()> {
         self.trim();

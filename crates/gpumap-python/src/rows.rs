@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bytemuck::Pod;
 use gpumap::Device;
+use gpumap::file::Kind;
 use pyo3::prelude::*;
 
 use crate::device::{name_of, opened};
@@ -11,6 +12,7 @@ use crate::dtype::{Dtype, Item};
 use crate::error::exception;
 use crate::incoming::{Incoming, Streams, Wanted};
 use crate::places::{Places, dump};
+use crate::saved::warn_of_unknown_types;
 use crate::typed::{Answer, pair};
 use crate::width::for_width;
 
@@ -153,8 +155,10 @@ fn made<K: Pod + Send + Sync>(
     device: &Device,
     capacity: usize,
     path: Option<&Path>,
+    kind: Kind,
 ) -> PyResult<Box<dyn AnyRows>> {
     let builder = gpumap::RowMap::<K>::builder(device).capacity(capacity);
+    let builder = builder.key_kind(kind);
     let map = match path {
         Some(path) => builder.load(path),
         None => builder.build(),
@@ -180,10 +184,14 @@ impl RowMap {
         let (map, device) = py.detach(|| {
             let device = opened(device)?;
             PyResult::Ok((
-                for_width!(key, made(&device, capacity, path.as_deref()))?,
+                for_width!(
+                    key,
+                    made(&device, capacity, path.as_deref(), key.dtype.kind())
+                )?,
                 device,
             ))
         })?;
+        warn_of_unknown_types(py, path.as_deref())?;
         let streams = Streams::new(&device);
         Ok(Self { map, key, streams })
     }

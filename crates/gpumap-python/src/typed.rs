@@ -106,7 +106,7 @@ impl<K: Pod + Send + Sync, V: Value, M: Pairs<K, V>> Typed<K, V, M> {
         key: Item,
         value: Option<Dtype>,
     ) -> gpumap::Result<Self> {
-        let map = M::made(on, origin)?;
+        let map = M::made(on, origin, key.dtype.kind())?;
         Ok(Self {
             streams: Streams::new(map.device()),
             map: Arc::new(map),
@@ -396,8 +396,10 @@ impl<K: Pod + Send + Sync, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<
 
 /// A set of keys of this type.
 pub fn set(device: &Device, origin: Origin<'_>, key: Item) -> gpumap::Result<Box<dyn AnySet>> {
-    Ok(match key.bytes() {
-        4 => Box::new(Typed::<u32, (), Map<_, _>>::new(device, origin, key, None)?),
+    Ok(match key.dtype {
+        Dtype::U32 => Box::new(Typed::<u32, (), Map<_, _>>::new(device, origin, key, None)?),
+        Dtype::I32 => Box::new(Typed::<i32, (), Map<_, _>>::new(device, origin, key, None)?),
+        Dtype::I64 => Box::new(Typed::<i64, (), Map<_, _>>::new(device, origin, key, None)?),
         _ => Box::new(Typed::<u64, (), Map<_, _>>::new(device, origin, key, None)?),
     })
 }
@@ -433,10 +435,12 @@ pub fn map(
     value: Dtype,
 ) -> PyResult<Box<dyn AnyMap>> {
     match (key.width, place) {
-        (None, _) if key.bytes() == 4 => {
-            for_value!(value, narrow::<u32>(place, origin, key, value))
-        }
-        (None, _) => for_value!(value, narrow::<u64>(place, origin, key, value)),
+        (None, _) => match key.dtype {
+            Dtype::U32 => for_value!(value, narrow::<u32>(place, origin, key, value)),
+            Dtype::I32 => for_value!(value, narrow::<i32>(place, origin, key, value)),
+            Dtype::I64 => for_value!(value, narrow::<i64>(place, origin, key, value)),
+            _ => for_value!(value, narrow::<u64>(place, origin, key, value)),
+        },
         (Some(_), Place::Device(device)) => for_width!(key, wide(device, origin, key, value)),
         (Some(_), Place::Ranks(_)) => Err(PyValueError::new_err(
             "keys of several numbers are on one device",

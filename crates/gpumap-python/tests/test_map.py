@@ -127,6 +127,56 @@ def test_files(device, tmp_path):
         gm.Set.load(tmp_path / "text", device=device)
 
 
+def test_a_file_is_loaded_by_maps_of_its_types_only(device, tmp_path):
+    path = tmp_path / "file"
+    map = gm.Map("i64", "f32", device=device)
+    map.insert([-1, 7], [0.5, 2.0])
+    map.save(path)
+    assert dict(gm.Map.load(path, "i64", "f32", device=device).items()) == {-1: 0.5, 7: 2.0}
+    with pytest.raises(OSError, match="keys of type i64, not u64"):
+        gm.Map.load(path, "u64", "f32", device=device)
+    with pytest.raises(OSError, match="values of type f32, not u32"):
+        gm.Map.load(path, "i64", "u32", device=device)
+    with pytest.raises(OSError, match="keys of type i64, not u64"):
+        gm.ShardedMap.load(path, "u64", "f32", devices=["cpu", "cpu"])
+    ids = gm.Set("i32", device=device)
+    ids.insert([-1])
+    ids.save(path)
+    assert list(gm.Set.load(path, "i32", device=device)) == [-1]
+    with pytest.raises(OSError, match="keys of type i32, not u32"):
+        gm.Set.load(path, "u32", device=device)
+    wide = gm.WideMap("i32", 3, "f32", device=device)
+    wide.insert([[1, -2, 3]], [0.5])
+    wide.save(path)
+    assert dict(gm.WideMap.load(path, "i32", 3, "f32", device=device).items()) == {(1, -2, 3): 0.5}
+    with pytest.raises(OSError, match=r"keys of type \[i32; 3\], not \[u32; 3\]"):
+        gm.WideMap.load(path, "u32", 3, "f32", device=device)
+    rows = gm.RowMap("i64", 2, device=device)
+    rows.insert([[1, -2]])
+    rows.save(path)
+    assert len(gm.RowMap.load(path, "i64", 2, device=device)) == 1
+    with pytest.raises(OSError, match=r"keys of type \[i64; 2\], not \[u64; 2\]"):
+        gm.RowMap.load(path, "u64", 2, device=device)
+
+
+def test_a_file_of_an_earlier_version_is_loaded_with_a_warning(device, tmp_path):
+    # The example of version 1 in the guide: u32 to f64.
+    path = tmp_path / "old"
+    path.write_bytes(
+        bytes.fromhex(
+            "89677075 6d61700a 01000000 01020400 08000000 07000000 02000000 00000000"
+            "64000000 00000000 00000000 0000e03f 00000000 00000000 00000000 a36b2400"
+            "02000000 b70bc08f 01000000 ffffffff 00000000 0000e03f 00000000 000000c0"
+            "00000000 357b1d25 02000000 00000000 3f1521e5"
+        )
+    )
+    with pytest.warns(UserWarning, match="does not say the type of the keys"):
+        map = gm.Map.load(path, "u32", "f64", device=device)
+    assert dict(map.items()) == {1: 0.5, 2**32 - 1: -2.0}
+    with pytest.raises(OSError, match="values of type f64, not u64"):
+        gm.Map.load(path, "u32", "u64", device=device)
+
+
 def test_device_arrays_are_not_copied(device):
     map = gm.Map("u64", "u64", device=device)
     map.insert([1], [2])

@@ -11,7 +11,9 @@ use bytemuck::Pod;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::file::{AtomicFile, Block, FileError, Frame, Header, MAX_BLOCK_PAIRS, Reader, Writer};
+use crate::file::{
+    AtomicFile, Block, FileError, Frame, Header, Kinds, MAX_BLOCK_PAIRS, Reader, Writer,
+};
 use crate::map::{Chunk, Growth};
 use crate::op::{self, Execute};
 
@@ -150,7 +152,8 @@ pub(crate) fn save_to<K: Pod + Send + Sync, V: Pod + Sync>(
     map: &impl Stored<K, V>,
     writer: impl Write,
 ) -> Result<u64> {
-    let mut writer = Writer::<K, V, _>::new(writer, &map.header())?;
+    // The kinds are those of the map, whatever its types in Rust are.
+    let mut writer = Writer::<K, V, _>::of_kinds(writer, &map.header(), Kinds::ANY)?;
     map.give_chunks(chunk_pairs::<K, V>(), &mut |chunk| {
         writer.write(chunk.keys(), chunk.values())
     })?;
@@ -159,15 +162,16 @@ pub(crate) fn save_to<K: Pod + Send + Sync, V: Pod + Sync>(
     Ok(pairs)
 }
 
-/// Makes a map of a file and the settings in its header: `make` is told these, and how many pairs there may be, and
-/// `restore` gives it what is to be believed only when the whole file has been read.
+/// Makes a map of these kinds of a file and the settings in its header: `make` is told these, and how many pairs there may be,
+/// and `restore` gives it what is to be believed only when the whole file has been read.
 pub(crate) fn load<K: Pod + Send + Sync, V: Pod + Sync, M: Stored<K, V>>(
     path: &Path,
+    kinds: Kinds,
     make: impl FnOnce(&Header, usize) -> Result<M>,
     restore: impl FnOnce(&Header, &mut M) -> Result<()>,
 ) -> Result<M> {
     let loaded = open::<K, V>(path).and_then(|(reader, most)| {
-        let mut reader = Reader::new(reader)?;
+        let mut reader = begin(reader, kinds)?;
         let mut header = reader.header().clone();
         if !M::KEEPS_GROWTH {
             header.growth = Growth::default();
@@ -183,22 +187,30 @@ pub(crate) fn load<K: Pod + Send + Sync, V: Pod + Sync, M: Stored<K, V>>(
     loaded.map_err(|error| with_path(error, path))
 }
 
-/// Makes a map of a file: `make` is told how many pairs there may be.
+/// Makes a map of these kinds of a file: `make` is told how many pairs there may be.
 pub(crate) fn load_pairs<K: Pod + Send + Sync, V: Pod + Sync, M: Stored<K, V>>(
     path: &Path,
+    kinds: Kinds,
     make: impl FnOnce(usize) -> Result<M>,
 ) -> Result<M> {
     let loaded =
-        open::<K, V>(path).and_then(|(reader, most)| fill(&mut Reader::new(reader)?, most, make));
+        open::<K, V>(path).and_then(|(reader, most)| fill(&mut begin(reader, kinds)?, most, make));
     loaded.map_err(|error| with_path(error, path))
 }
 
 /// As [`load_pairs`], from anything that gives bytes.
 pub(crate) fn load_from<K: Pod + Send + Sync, V: Pod + Sync, M: Stored<K, V>>(
     reader: impl Read,
+    kinds: Kinds,
     make: impl FnOnce(usize) -> Result<M>,
 ) -> Result<M> {
-    fill(&mut Reader::new(reader)?, None, make)
+    fill(&mut begin(reader, kinds)?, None, make)
+}
+
+/// Reads the header of a file for a map of these kinds.
+fn begin<K: Pod, V: Pod, R: Read>(mut reader: R, kinds: Kinds) -> Result<Reader<K, V, R>> {
+    let header = Header::read(&mut reader)?;
+    Reader::of_kinds(reader, header, kinds)
 }
 
 /// Makes a map for as many pairs as the header says, but no more than `most`, and stores them.

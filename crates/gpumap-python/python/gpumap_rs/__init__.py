@@ -286,7 +286,8 @@ class Map(_Pairs):
         device: str | None = None,
     ) -> Map:
         """A map from a file that :meth:`save` wrote, with keys and values of these types. Raises ``OSError`` for a file that is
-        not there, is damaged, or has keys or values of another size."""
+        not there, is damaged, or has keys or values of another type. A file of an earlier version does not say the type of
+        its keys: it is loaded with a warning."""
         map = cls.__new__(cls)
         map._native = _rust.Map(_name(key), _name(value), 0, device, True, path)
         return map

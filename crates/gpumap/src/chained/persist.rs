@@ -13,7 +13,7 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::file::Header;
+use crate::file::{Header, Kinds};
 use crate::map::Chunk;
 #[cfg(doc)]
 use crate::map::{Map, MapBuilder};
@@ -162,7 +162,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
     /// # Errors
     /// As for [`MapBuilder::load`]; [`Error::Full`] if the pairs do not fit in a fixed pool.
     pub fn load(self, path: impl AsRef<Path>) -> Result<ChainedMap<K, V>> {
-        persist::load_pairs(path.as_ref(), |pairs| self.for_pairs(pairs))
+        let kinds = Kinds::of_map::<K, V>();
+        persist::load_pairs(path.as_ref(), kinds, |pairs| self.for_pairs(pairs))
     }
 
     /// As [`load`](Self::load), from anything that gives bytes; see [`MapBuilder::load_from`].
@@ -170,7 +171,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
     /// # Errors
     /// As for [`load`](Self::load).
     pub fn load_from(self, reader: impl Read) -> Result<ChainedMap<K, V>> {
-        persist::load_from(reader, |pairs| self.for_pairs(pairs))
+        let kinds = Kinds::of_map::<K, V>();
+        persist::load_from(reader, kinds, |pairs| self.for_pairs(pairs))
     }
 }
 
@@ -182,7 +184,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> Stored<K, V> for ChainedMap<K, V> {
     fn header(&self) -> Header {
         let mut header = Header::new::<K, V>(self.len() as u64);
         header.is_multimap = true;
-        header.capacity = self.capacity() as u64;
+        header.capacity = self.pool_capacity() as u64;
         header
     }
 

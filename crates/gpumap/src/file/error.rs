@@ -4,6 +4,9 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use super::Kind;
+use super::kind::TypeName;
+
 /// What was wrong with a file of a saved map.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -42,6 +45,26 @@ pub enum FileError {
         found: usize,
         /// Bytes of a value of the map.
         expected: usize,
+    },
+    /// Its keys are of another type than the map's, of the same size.
+    #[error("has keys of type {}, not {}: load it into a map of that key type", type_of(.found, .bytes), type_of(.expected, .bytes))]
+    KeyType {
+        /// What the keys in the file are.
+        found: Kind,
+        /// What those of the map are.
+        expected: Kind,
+        /// Bytes of a key.
+        bytes: usize,
+    },
+    /// Its values are of another type than the map's, of the same size.
+    #[error("has values of type {}, not {}: load it into a map of that value type", type_of(.found, .bytes), type_of(.expected, .bytes))]
+    ValueType {
+        /// What the values in the file are.
+        found: Kind,
+        /// What those of the map are.
+        expected: Kind,
+        /// Bytes of a value.
+        bytes: usize,
     },
     /// Its keys may have several pairs, of which another map than a [`ChainedMap`](crate::ChainedMap) would keep one.
     #[error("has several pairs with one key: load it into a ChainedMap")]
@@ -155,6 +178,10 @@ pub enum FileError {
         /// Where it should end.
         at: u64,
     },
+}
+
+fn type_of(kind: &Kind, bytes: &usize) -> TypeName {
+    kind.type_of(*bytes)
 }
 
 impl From<io::Error> for FileError {

@@ -4,7 +4,8 @@ use std::io::Read;
 
 use super::reader::Bytes;
 use super::{
-    FileError, FilePart, LABELLED, MAGIC, OF_BYTES, OF_ROWS, OF_STRINGS, UNLABELLED, VERSION,
+    FileError, FilePart, Kind, Kinds, LABELLED, MAGIC, OF_BYTES, OF_RANKS, OF_ROWS, OF_STRINGS,
+    UNLABELLED, VERSION,
 };
 use crate::error::Result;
 use crate::map::{DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Number, Value};
@@ -18,21 +19,27 @@ pub(super) const LEN: usize = 64;
 const BYTE_ORDER: u8 = if cfg!(target_endian = "little") { 1 } else { 2 };
 const OTHER_ORDER: u8 = 3 - BYTE_ORDER;
 
-/// The kind of values that are no numbers.
+/// What a map is that has pairs. Before version 7 this byte has the kind of the values, of which this is unsigned.
+const PAIRS: u8 = 0;
+/// Before version 7, the kind of signed values.
+const SIGNED: u8 = 1;
+/// Before version 7, the kind of floating-point values.
+const FLOATS: u8 = 2;
+/// Before version 7, the kind of values that are no numbers.
 const NO_NUMBER: u8 = 3;
-/// The kind of values that are the rows of their keys.
+/// What a map is whose values are the rows of their keys.
 const ROWS: u8 = 4;
 /// The same, of strings.
 const ROWS_OF_STRINGS: u8 = 5;
 /// The same as of a row map, of one rank of a group.
 const ROWS_OF_RANK: u8 = 6;
-/// Beside the kind of the values: whether a key may have several pairs.
+/// Beside these: whether a key may have several pairs.
 const MULTIMAP: u8 = 1 << 7;
 
 /// What a saved map says about itself.
 ///
-/// All of it is information, except for the sizes of keys and values: a [`Reader`](super::Reader) of
-/// other sizes refuses the file.
+/// All of it is information, except for the sizes and the kinds of keys and values: a [`Reader`](super::Reader) of
+/// others refuses the file.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Header {
@@ -40,9 +47,11 @@ pub struct Header {
     pub key_bytes: u16,
     /// Bytes of a value.
     pub value_bytes: u32,
-    /// How the values were read as numbers; none of an [`ArenaMap`](crate::ArenaMap), whose values are bytes, and of a
-    /// [`RowMap`](crate::RowMap).
-    pub number: Option<Number>,
+    /// What the keys are. None of a file that was written before the format had it, in version 6 or earlier; a header with
+    /// none is written so too.
+    pub key_kind: Option<Kind>,
+    /// What the values are. None of an [`ArenaMap`](crate::ArenaMap) and a [`RowMap`](crate::RowMap) in version 6 or earlier.
+    pub value_kind: Option<Kind>,
     /// Whether the values are the rows of a [`RowMap`](crate::RowMap) or a [`StringRowMap`](crate::StringRowMap), each once,
     /// from the first on.
     pub is_rows: bool,
@@ -88,10 +97,7 @@ pub struct GroupPart {
 impl Header {
     /// The header of a file of about so many pairs, with the usual settings of a map.
     pub fn new<K: Key, V: Value>(pairs: u64) -> Self {
-        Self {
-            number: Some(V::NUMBER),
-            ..Self::of_bytes::<K, V>(pairs)
-        }
+        Self::of_kinds::<K, V>(Kinds::of_map::<K, V>(), pairs)
     }
 
     /// Of a row map with so many keys, and rows below `row_bound`.
@@ -107,18 +113,26 @@ impl Header {
     pub fn of_strings(strings: u64, row_bound: u64) -> Self {
         Self {
             key_bytes: 0,
+            key_kind: Some(Kind::Bytes),
             has_strings: true,
             ..Self::of_rows::<u32>(strings, row_bound)
         }
     }
 
-    /// Of a map of these types, whose values are no numbers.
+    /// Of a map of these types, which may be any plain data. The kinds are those that [`Kind::of`] finds.
     pub fn of_bytes<K: Pod, V: Pod>(pairs: u64) -> Self {
+        Self::of_kinds::<K, V>(Kinds::of::<K, V>(), pairs)
+    }
+
+    /// Of a map of these types, which are of these kinds.
+    pub(crate) fn of_kinds<K: Pod, V: Pod>(kinds: Kinds, pairs: u64) -> Self {
+        // Keys have 64 bytes at most, and values 256. The versions with kinds have no room for larger ones.
+        let says_kinds = size_of::<V>() <= usize::from(u16::MAX);
         Self {
-            // Keys have 64 bytes at most, and values 256.
             key_bytes: size_of::<K>() as u16,
             value_bytes: size_of::<V>() as u32,
-            number: None,
+            key_kind: says_kinds.then_some(kinds.key),
+            value_kind: says_kinds.then_some(kinds.value),
             is_rows: false,
             part: None,
             has_strings: false,
@@ -158,12 +172,50 @@ impl Header {
             .and_then(|()| Self::decode(&bytes))?)
     }
 
-    /// Whether it is of a map of these types.
-    pub(super) fn expect<K: Pod, V: Pod>(&self) -> Result<(), FileError> {
-        match self.has_strings {
-            true => Err(FileError::Strings),
-            false => self.expect_sizes(size_of::<K>(), size_of::<V>()),
+    /// Whether it is of a map of these types, which are of these kinds.
+    pub(super) fn expect<K: Pod, V: Pod>(&self, kinds: Kinds) -> Result<(), FileError> {
+        if self.has_strings {
+            return Err(FileError::Strings);
         }
+        self.expect_sizes(size_of::<K>(), size_of::<V>())?;
+        let kind_of = |found: Option<Kind>, expected| match found {
+            Some(found) if !found.fits(expected) => Some(found),
+            _ => None,
+        };
+        if let Some(found) = kind_of(self.key_kind, kinds.key) {
+            let (expected, bytes) = (kinds.key, size_of::<K>());
+            return Err(FileError::KeyType {
+                found,
+                expected,
+                bytes,
+            });
+        }
+        if let Some(found) = kind_of(self.value_kind, kinds.value) {
+            let (expected, bytes) = (kinds.value, size_of::<V>());
+            return Err(FileError::ValueType {
+                found,
+                expected,
+                bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// Warns if the file does not say what it has, so that a map of any kind takes it.
+    pub(super) fn warn_of_unknown_kinds(&self, kinds: Kinds) {
+        let unknown = match (self.key_kind, self.value_kind) {
+            _ if self.has_strings => return,
+            (Some(_), Some(_)) => return,
+            (None, None) if !self.is_rows => "keys and values",
+            (None, _) => "keys",
+            (Some(_), None) => "values",
+        };
+        let key = kinds.key.type_of(self.key_bytes.into());
+        let value = kinds.value.type_of(self.value_bytes as usize);
+        tracing::warn!(
+            %key, %value, unknown,
+            "the saved map is of an earlier version, which does not say the types: they are not checked"
+        );
     }
 
     /// Whether it is of a map of strings.
@@ -189,12 +241,22 @@ impl Header {
     /// The oldest version that has what it says, for earlier readers.
     fn version(&self) -> u32 {
         match self {
-            Self { part: Some(_), .. } => VERSION,
+            Self {
+                key_kind: Some(_), ..
+            } => VERSION,
+            Self { part: Some(_), .. } => OF_RANKS,
             Self {
                 has_strings: true, ..
             } => OF_STRINGS,
             Self { is_rows: true, .. } => OF_ROWS,
-            Self { number: None, .. }
+            Self {
+                value_kind: None, ..
+            }
+            | Self {
+                value_kind: Some(Kind::Bytes),
+                value_bytes: 1..,
+                ..
+            }
             | Self {
                 is_multimap: true, ..
             } => OF_BYTES,
@@ -208,23 +270,29 @@ impl Header {
             Growth::By(factor) => factor,
             Growth::Fixed => 0.0,
         };
-        let number = match self.number {
-            Some(Number::Unsigned) => 0,
-            Some(Number::Signed) => 1,
-            Some(Number::Float) => 2,
-            None if self.part.is_some() => ROWS_OF_RANK,
-            None if self.has_strings => ROWS_OF_STRINGS,
-            None if self.is_rows => ROWS,
-            None => NO_NUMBER,
+        let map = match self.value_kind {
+            _ if self.part.is_some() => ROWS_OF_RANK,
+            _ if self.has_strings => ROWS_OF_STRINGS,
+            _ if self.is_rows => ROWS,
+            _ if self.key_kind.is_some() => PAIRS,
+            Some(Kind::Bytes) if self.value_bytes == 0 => PAIRS,
+            Some(Kind::Numbers(Number::Unsigned, _)) => PAIRS,
+            Some(Kind::Numbers(Number::Signed, _)) => SIGNED,
+            Some(Kind::Numbers(Number::Float, _)) => FLOATS,
+            Some(Kind::Bytes) | None => NO_NUMBER,
         };
-        let number = number | if self.is_multimap { MULTIMAP } else { 0 };
+        let map = map | if self.is_multimap { MULTIMAP } else { 0 };
         let mut bytes = [0; LEN];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
         put(0, &MAGIC);
         put(8, &self.version().to_le_bytes());
-        put(12, &[BYTE_ORDER, number]);
+        put(12, &[BYTE_ORDER, map]);
         put(14, &self.key_bytes.to_le_bytes());
         put(16, &self.value_bytes.to_le_bytes());
+        if let Some(key) = self.key_kind {
+            let value = self.value_kind.unwrap_or(Kind::Bytes);
+            put(18, &[key.encode(), value.encode()]);
+        }
         put(20, &self.submaps.unwrap_or(0).to_le_bytes());
         put(24, &self.pairs.to_le_bytes());
         put(32, &self.capacity.to_le_bytes());
@@ -266,30 +334,21 @@ impl Header {
                 });
             }
         }
-        let number = match bytes[13] & !MULTIMAP {
-            0 => Some(Number::Unsigned),
-            1 => Some(Number::Signed),
-            2 => Some(Number::Float),
-            NO_NUMBER | ROWS | ROWS_OF_STRINGS | ROWS_OF_RANK => None,
-            _ => {
-                return Err(FileError::Field {
-                    field: "kind of value",
-                });
-            }
-        };
-        let kind = bytes[13] & !MULTIMAP;
-        if kind == ROWS_OF_RANK {
-            return Self::decode_part(bytes, found);
+        let map = bytes[13] & !MULTIMAP;
+        let sizes = Sizes::decode(bytes, found)?;
+        if map == ROWS_OF_RANK {
+            return Self::decode_part(bytes, found, sizes);
         }
         let submaps = u32::from_le_bytes(field(bytes, 20));
         let growth_factor = f64::from_le_bytes(field(bytes, 48));
         let header = Self {
-            key_bytes: u16::from_le_bytes(field(bytes, 14)),
-            value_bytes: u32::from_le_bytes(field(bytes, 16)),
-            number,
-            is_rows: matches!(kind, ROWS | ROWS_OF_STRINGS),
+            key_bytes: sizes.key_bytes,
+            value_bytes: sizes.value_bytes,
+            key_kind: sizes.key_kind,
+            value_kind: sizes.value_kind,
+            is_rows: matches!(map, ROWS | ROWS_OF_STRINGS),
             part: None,
-            has_strings: kind == ROWS_OF_STRINGS,
+            has_strings: map == ROWS_OF_STRINGS,
             is_multimap: bytes[13] & MULTIMAP != 0,
             pairs: u64::from_le_bytes(field(bytes, 24)),
             capacity: u64::from_le_bytes(field(bytes, 32)),
@@ -315,7 +374,7 @@ impl Header {
 
 impl Header {
     /// As [`decode`](Self::decode), of the rows of one rank, whose checksum is right.
-    fn decode_part(bytes: &[u8; LEN], version: u32) -> Result<Self, FileError> {
+    fn decode_part(bytes: &[u8; LEN], version: u32, sizes: Sizes) -> Result<Self, FileError> {
         let invalid = |field| Err(FileError::Field { field });
         let part = GroupPart {
             rank: u16::from_le_bytes(field(bytes, 20)),
@@ -326,13 +385,14 @@ impl Header {
         if part.rank >= part.ranks {
             return invalid("rank");
         }
-        if version != VERSION || bytes[13] != ROWS_OF_RANK {
+        if version < OF_RANKS || bytes[13] != ROWS_OF_RANK {
             return invalid("kind of value");
         }
         Ok(Self {
-            key_bytes: u16::from_le_bytes(field(bytes, 14)),
-            value_bytes: u32::from_le_bytes(field(bytes, 16)),
-            number: None,
+            key_bytes: sizes.key_bytes,
+            value_bytes: sizes.value_bytes,
+            key_kind: sizes.key_kind,
+            value_kind: sizes.value_kind,
             is_rows: true,
             part: Some(part),
             has_strings: false,
@@ -343,6 +403,58 @@ impl Header {
             growth: Growth::default(),
             submaps: None,
             label: field(bytes, 56),
+        })
+    }
+}
+
+/// The sizes and the kinds of keys and values, as a header has them.
+struct Sizes {
+    key_bytes: u16,
+    value_bytes: u32,
+    key_kind: Option<Kind>,
+    value_kind: Option<Kind>,
+}
+
+impl Sizes {
+    fn decode(bytes: &[u8; LEN], version: u32) -> Result<Self, FileError> {
+        let invalid = |field| FileError::Field { field };
+        let key_bytes = u16::from_le_bytes(field(bytes, 14));
+        let map = bytes[13] & !MULTIMAP;
+        let is_pairs = map == PAIRS;
+        if version == VERSION {
+            let is_known = is_pairs || matches!(map, ROWS | ROWS_OF_STRINGS | ROWS_OF_RANK);
+            if !is_known {
+                return Err(invalid("kind of map"));
+            }
+            let value_bytes = u16::from_le_bytes(field(bytes, 16));
+            let key = Kind::decode(bytes[18], key_bytes.into());
+            let value = Kind::decode(bytes[19], value_bytes.into());
+            return Ok(Self {
+                key_bytes,
+                value_bytes: value_bytes.into(),
+                key_kind: Some(key.ok_or(invalid("kind of key"))?),
+                value_kind: Some(value.ok_or(invalid("kind of value"))?),
+            });
+        }
+        let value_bytes = u32::from_le_bytes(field(bytes, 16));
+        let number = match map {
+            PAIRS => Some(Number::Unsigned),
+            SIGNED => Some(Number::Signed),
+            FLOATS => Some(Number::Float),
+            NO_NUMBER | ROWS | ROWS_OF_STRINGS | ROWS_OF_RANK => None,
+            _ => return Err(invalid("kind of value")),
+        };
+        let value_kind = match (number, value_bytes) {
+            (Some(Number::Unsigned), 0) => Some(Kind::Bytes),
+            // They have 4 or 8 bytes.
+            (Some(number), bytes) => Some(Kind::Numbers(number, bytes.clamp(1, 255) as u8)),
+            (None, _) => None,
+        };
+        Ok(Self {
+            key_bytes,
+            value_bytes,
+            key_kind: None,
+            value_kind,
         })
     }
 }

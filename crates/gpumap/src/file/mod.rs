@@ -26,6 +26,7 @@
 mod atomic;
 mod error;
 mod header;
+mod kind;
 mod mapping;
 mod reader;
 mod strings;
@@ -36,6 +37,8 @@ mod writer;
 pub use atomic::AtomicFile;
 pub use error::{FileError, FilePart};
 pub use header::{GroupPart, Header};
+pub use kind::Kind;
+pub(crate) use kind::Kinds;
 pub use reader::Reader;
 pub(crate) use strings::{StringReader, StringWriter};
 pub use writer::{Block, Frame, Writer};
@@ -45,9 +48,10 @@ pub use writer::{Block, Frame, Writer};
 pub const MAGIC: [u8; 8] = *b"\x89gpumap\n";
 
 /// The newest version of the format that is read and written.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
-/// The version of files without a [label](Header::label). All are read.
+/// The version of files without a [label](Header::label). All are read. Only the newest says the [kinds](Kind) of keys and values;
+/// of the earlier ones the oldest was written that had what the file needs.
 const UNLABELLED: u32 = 1;
 
 /// The version of those with one.
@@ -59,8 +63,11 @@ const OF_BYTES: u32 = 3;
 /// The version of those with the rows of keys.
 const OF_ROWS: u32 = 4;
 
-/// The version of those with strings as keys. What version 6 adds: the rows of one rank of a group.
+/// The version of those with strings as keys.
 const OF_STRINGS: u32 = 5;
+
+/// The version of those with the rows of one rank of a group.
+const OF_RANKS: u32 = 6;
 
 /// Pairs of a block at most, so that a reader never needs more memory than for as many.
 pub const MAX_BLOCK_PAIRS: usize = 1 << 20;

@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use crc32fast::Hasher;
 
 use super::header;
-use super::{BLOCK_START, END, FileError, FilePart, Header, MAX_BLOCK_PAIRS};
+use super::{BLOCK_START, END, FileError, FilePart, Header, Kinds, MAX_BLOCK_PAIRS};
 use crate::error::Result;
 use crate::memory::host_zeroed;
 
@@ -40,12 +40,26 @@ impl<K: Pod, V: Pod, R: Read> Reader<K, V, R> {
     /// # Errors
     /// [`Error::File`](crate::Error::File) for a file of other types.
     pub fn after_header(reader: R, header: Header) -> Result<Self> {
-        Self::of_part(reader, header, 0, false)
+        Self::of_kinds(reader, header, Kinds::of::<K, V>())
+    }
+
+    /// The same, for a map of these kinds. Warns if the file does not say its own.
+    pub(crate) fn of_kinds(reader: R, header: Header, kinds: Kinds) -> Result<Self> {
+        Self::of_part(reader, header, kinds, 0, false)
     }
 
     /// The same, of a part that began after so many bytes, and behind which another one comes or not.
-    pub(crate) fn of_part(reader: R, header: Header, at: u64, goes_on: bool) -> Result<Self> {
-        header.expect::<K, V>()?;
+    pub(crate) fn of_part(
+        reader: R,
+        header: Header,
+        kinds: Kinds,
+        at: u64,
+        goes_on: bool,
+    ) -> Result<Self> {
+        header.expect::<K, V>(kinds)?;
+        if at == 0 {
+            header.warn_of_unknown_kinds(kinds);
+        }
         Ok(Self {
             blocks: Blocks::of_part(reader, &header, at, goes_on),
             header,

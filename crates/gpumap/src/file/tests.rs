@@ -6,6 +6,17 @@ use crate::{Device, Error, Key, Map, Value};
 
 /// Made by another program from the description in the guide.
 const EXAMPLE: &str = "
+    89 67 70 75 6d 61 70 0a 07 00 00 00 01 00 04 00
+    08 00 21 33 07 00 00 00 02 00 00 00 00 00 00 00
+    64 00 00 00 00 00 00 00 00 00 00 00 00 00 e0 3f
+    00 00 00 00 00 00 00 00 00 00 00 00 be da 02 f6
+    02 00 00 00 b7 0b c0 8f 01 00 00 00 ff ff ff ff
+    00 00 00 00 00 00 e0 3f 00 00 00 00 00 00 00 c0
+    00 00 00 00 35 7b 1d 25 02 00 00 00 00 00 00 00
+    3f 15 21 e5";
+
+/// The same in version 1, which did not say the kinds.
+const EARLIER: &str = "
     89 67 70 75 6d 61 70 0a 01 00 00 00 01 02 04 00
     08 00 00 00 07 00 00 00 02 00 00 00 00 00 00 00
     64 00 00 00 00 00 00 00 00 00 00 00 00 00 e0 3f
@@ -16,8 +27,20 @@ const EXAMPLE: &str = "
     3f 15 21 e5";
 
 fn example() -> Vec<u8> {
+    bytes_of(EXAMPLE)
+}
+
+fn bytes_of(text: &str) -> Vec<u8> {
     let byte = |text| u8::from_str_radix(text, 16).unwrap();
-    EXAMPLE.split_whitespace().map(byte).collect()
+    text.split_whitespace().map(byte).collect()
+}
+
+/// A header without kinds, of an earlier version.
+fn earlier(header: Header) -> Header {
+    Header {
+        key_kind: None,
+        ..header
+    }
 }
 
 fn example_header() -> Header {
@@ -68,6 +91,12 @@ fn the_bytes_are_those_of_the_guide() {
         [(1, 0.5), (!0, -2.0)]
     );
     assert_eq!(Header::read(&mut &example()[..]).unwrap(), example_header());
+
+    let (header, bytes) = (earlier(example_header()), bytes_of(EARLIER));
+    let mut writer = Writer::<u32, f64, _>::new(Vec::new(), &header).unwrap();
+    writer.write(&[1, !0], &[0.5, -2.0]).unwrap();
+    assert_eq!(writer.finish().unwrap(), bytes);
+    assert_eq!(Header::read(&mut &bytes[..]).unwrap(), header);
 }
 
 #[test]
@@ -192,37 +221,84 @@ fn other_types_and_versions_are_refused() {
     let good = written();
     assert_eq!(sizes(read::<u32, u32>(&good).unwrap_err()), ("key", 8, 4));
     assert_eq!(sizes(read::<u64, f64>(&good).unwrap_err()), ("value", 4, 8));
-    // Their kind is information.
-    assert!(read::<i64, f32>(&good).is_ok());
+    let (found, bytes) = (Kind::of::<u64>(), 8);
+    let refused = read::<i64, u32>(&good).unwrap_err();
+    let (signed, of_keys) = (Kind::of::<i64>(), "has keys of type u64, not i64");
+    assert!(refused.to_string().starts_with(of_keys), "{refused}");
+    assert!(
+        matches!(refused, FileError::KeyType { found: f, expected: e, bytes: b }
+        if (f, e, b) == (found, signed, bytes))
+    );
+    let refused = read::<u64, f32>(&good).unwrap_err();
+    let of_values = "has values of type u32, not f32";
+    assert!(refused.to_string().starts_with(of_values), "{refused}");
+    assert!(matches!(refused, FileError::ValueType { bytes: 4, .. }));
     let header = Header::read(&mut &good[..]).unwrap();
-    assert_eq!(header.number, Some(Number::Unsigned));
+    let kinds = (header.key_kind, header.value_kind);
+    assert_eq!(kinds, (Some(Kind::of::<u64>()), Some(Kind::of::<u32>())));
     let other = Writer::<u64, u64, _>::new(Vec::new(), &header).unwrap_err();
     assert!(matches!(other, Error::File { .. }));
 
-    let with = |at: usize, byte: u8| {
-        let mut bytes = good.clone();
+    let changed = |good: &[u8], at: usize, byte: u8| {
+        let mut bytes = good.to_vec();
         bytes[at] = byte;
         let checksum = crc32fast::hash(&bytes[..60]);
         bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
         read::<u64, u32>(&bytes).unwrap_err()
     };
+    let with = |at, byte| changed(&good, at, byte);
+    let is_field = |error: FileError, field| matches!(error, FileError::Field { field: found } if found == field);
     assert!(matches!(
-        with(8, 7),
-        FileError::Version { found: 7, known: 6 }
+        with(8, 8),
+        FileError::Version { found: 8, known: 7 }
     ));
+    for (at, bytes, field) in [
+        (12, &[0, 77][..], "byte order"),
+        (13, &[1, 2, 3, 7, 77], "kind of map"),
+        // Of no number, and of one that is larger than the key.
+        (18, &[0x34, 0x41, 0x51], "kind of key"),
+        (19, &[0x24, 0x31, 0x19], "kind of value"),
+        (13, &[6], "rank"),
+    ] {
+        for &byte in bytes {
+            assert!(is_field(with(at, byte), field), "{byte:#x} at {at}");
+        }
+    }
+    assert!(matches!(with(13, 5), FileError::Strings));
+    assert!(matches!(with(18, 0x32), FileError::KeyType { .. }));
+    assert!(matches!(with(19, 0x23), FileError::ValueType { .. }));
+    let byte_order = if cfg!(target_endian = "little") { 2 } else { 1 };
+    assert!(matches!(with(12, byte_order), FileError::ByteOrder));
+
     // The version says whether there is a label, and whether there are values that are no numbers, rows, or several pairs of a key.
-    assert!(matches!(with(8, 2), FileError::Field { field: "label" }));
-    for (at, byte) in [(8, 3), (8, 4), (8, 5), (8, 6), (13, 3), (13, 4), (13, 0x80)] {
-        let field = "kind of value";
-        assert!(matches!(with(at, byte), FileError::Field { field: found } if found == field));
+    let header = earlier(Header::new::<u64, u32>(1));
+    let mut writer = Writer::<u64, u32, _>::new(Vec::new(), &header).unwrap();
+    writer.write(&[1], &[2]).unwrap();
+    let old = writer.finish().unwrap();
+    assert_eq!(read::<i64, u32>(&old).unwrap(), [(1, 2)]);
+    assert!(matches!(
+        read::<u64, i32>(&old),
+        Err(FileError::ValueType { .. })
+    ));
+    let with = |at, byte| changed(&old, at, byte);
+    assert!(is_field(with(8, 2), "label") && is_field(with(56, 77), "label"));
+    for (at, byte) in [
+        (8, 3),
+        (8, 4),
+        (8, 5),
+        (8, 6),
+        (13, 3),
+        (13, 4),
+        (13, 0x80),
+        (13, 77),
+    ] {
+        assert!(
+            is_field(with(at, byte), "kind of value"),
+            "{byte:#x} at {at}"
+        );
     }
     for kind in [5, 6] {
         assert!(matches!(with(13, kind), FileError::Field { .. }));
-    }
-    let byte_order = if cfg!(target_endian = "little") { 2 } else { 1 };
-    assert!(matches!(with(12, byte_order), FileError::ByteOrder));
-    for (at, name) in [(12, "byte order"), (13, "kind of value"), (56, "label")] {
-        assert!(matches!(with(at, 77), FileError::Field { field } if field == name));
     }
     assert!(matches!(
         read::<u32, u32>(b"key,value\n"),
@@ -232,32 +308,39 @@ fn other_types_and_versions_are_refused() {
 }
 
 #[test]
-fn a_file_is_of_the_oldest_version_that_has_what_it_says() {
-    let (unsigned, label) = (Some(Number::Unsigned), *b"K\x15\x01\0");
-    for (label, number, is_multimap, version) in [
+fn a_file_without_kinds_is_of_the_oldest_version_that_has_what_it_says() {
+    let (unsigned, label) = (Some(Kind::of::<u64>()), *b"K\x15\x01\0");
+    for (label, values, is_multimap, version) in [
         ([0; 4], unsigned, false, 1),
         ([0, 0, 0, 1], unsigned, false, 2),
         (label, unsigned, false, 2),
         ([0; 4], None, false, 3),
         (label, None, false, 3),
         ([0; 4], unsigned, true, 3),
-        (label, Some(Number::Float), true, 3),
+        (label, Some(Kind::Numbers(Number::Float, 8)), true, 3),
         ([0; 4], None, true, 3),
     ] {
-        let mut header = Header::new::<u32, u64>(2);
-        (header.label, header.number, header.is_multimap) = (label, number, is_multimap);
-        let mut writer = Writer::<u32, u64, _>::new(Vec::new(), &header).unwrap();
-        writer.write(&[1, 2], &[3, 4]).unwrap();
+        let mut header = earlier(Header::new::<u32, u64>(2));
+        (header.label, header.value_kind, header.is_multimap) = (label, values, is_multimap);
+        // Of floating-point numbers this reads the bytes.
+        let mut writer = Writer::<u32, [u8; 8], _>::new(Vec::new(), &header).unwrap();
+        writer
+            .write(&[1, 2], &[3_u64, 4].map(u64::to_ne_bytes))
+            .unwrap();
         let bytes = writer.finish().unwrap();
         assert_eq!((bytes[8], &bytes[56..60]), (version, &label[..]));
-        let mut reader = Reader::<u32, u64, _>::new(&bytes[..]).unwrap();
+        let mut reader = Reader::<u32, [u8; 8], _>::new(&bytes[..]).unwrap();
         assert_eq!(reader.header(), &header);
         let block = reader.next_block().unwrap();
-        assert_eq!(block, Some((&[1, 2][..], &[3, 4][..])));
+        assert_eq!(
+            block,
+            Some((&[1, 2][..], &[3_u64, 4].map(u64::to_ne_bytes)[..]))
+        );
         assert_eq!(reader.next_block().unwrap(), None);
         match Map::<u32, u64>::builder(&Device::cpu()).load_from(&bytes[..]) {
             Err(Error::File { cause, .. }) if is_multimap => {
-                assert!(matches!(cause, FileError::Multimap));
+                let is_float = values.is_some() && values != unsigned;
+                assert!(matches!(cause, FileError::Multimap) || is_float, "{cause}");
             }
             map => assert_eq!(map.unwrap().get(&[2]).unwrap(), [Some(4)]),
         }

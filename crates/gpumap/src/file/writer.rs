@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use crc32fast::Hasher;
 
 use super::header::LEN;
-use super::{BLOCK_START, END, FileError, Header, MAX_BLOCK_PAIRS};
+use super::{BLOCK_START, END, FileError, Header, Kinds, MAX_BLOCK_PAIRS};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_same_len};
@@ -28,8 +28,13 @@ impl<K: Pod, V: Pod, W: Write> Writer<K, V, W> {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn new(mut writer: W, header: &Header) -> Result<Self> {
-        header.expect::<K, V>()?;
+    pub fn new(writer: W, header: &Header) -> Result<Self> {
+        Self::of_kinds(writer, header, Kinds::of::<K, V>())
+    }
+
+    /// The same, of a map of these kinds.
+    pub(crate) fn of_kinds(mut writer: W, header: &Header, kinds: Kinds) -> Result<Self> {
+        header.expect::<K, V>(kinds)?;
         let (frame, bytes) = Frame::begin(header);
         writer.write_all(&bytes).map_err(FileError::from)?;
         Ok(Self {

@@ -10,6 +10,7 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::file::Kind;
 use crate::map::{Growth, random_seed};
 
 /// Settings of a row map to be; made by [`RowMap::builder`].
@@ -26,6 +27,7 @@ pub struct RowMapBuilder<K> {
     pub(super) capacity: usize,
     seed: Option<u64>,
     growth: Option<Growth>,
+    pub(super) key_kind: Kind,
     _key: PhantomData<fn(K)>,
 }
 
@@ -36,6 +38,7 @@ impl<K: Pod> RowMapBuilder<K> {
             capacity: 0,
             seed: None,
             growth: None,
+            key_kind: Kind::of::<K>(),
             _key: PhantomData,
         }
     }
@@ -75,6 +78,13 @@ impl<K: Pod> RowMapBuilder<K> {
         self
     }
 
+    /// What the keys are, which saved files say; see [`WideMapBuilder::key_kind`](crate::WideMapBuilder::key_kind).
+    #[must_use]
+    pub fn key_kind(mut self, kind: Kind) -> Self {
+        self.key_kind = kind;
+        self
+    }
+
     /// Makes the map, empty.
     ///
     /// # Errors
@@ -87,6 +97,7 @@ impl<K: Pod> RowMapBuilder<K> {
         let core = Core::new(&self.device, form, self.capacity, seed)?;
         Ok(RowMap {
             core: core.growing(Growing::of(self.growth, self.capacity)),
+            key_kind: self.key_kind,
             _key: PhantomData,
         })
     }

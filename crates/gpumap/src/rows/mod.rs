@@ -24,7 +24,7 @@ pub(crate) use growing::Growing;
 pub(crate) use keys::{KeyForm, Keys, key_bytes};
 pub use on_stream::RowsOnStream;
 pub(crate) use on_stream::{RowMemory, or_none};
-pub(crate) use persist::expect_part;
+pub(crate) use persist::{expect_part, row_kinds};
 pub(crate) use table::{Slots, expect_at_most};
 
 pub(crate) use self::core::{Core, Held, Shared};
@@ -34,6 +34,7 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::file::Kind;
 use crate::input::Input;
 use crate::map::Chunk;
 use crate::output::Output;
@@ -102,6 +103,8 @@ use crate::output::Output;
 /// The hash is seeded, and not cryptographic. Keys with one hash are told apart by their bits, and cost time only.
 pub struct RowMap<K: Pod> {
     core: Core,
+    /// What saved files say that the keys are.
+    key_kind: Kind,
     _key: PhantomData<fn(K)>,
 }
 

@@ -11,7 +11,7 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::file::{FileError, GroupPart, Header, Reader, Writer};
+use crate::file::{FileError, GroupPart, Header, Kind, Kinds, Reader, Writer};
 use crate::persist;
 
 /// # Save and load
@@ -57,9 +57,10 @@ impl<K: Pod> RowMap<K> {
         let (len, rows) = (held.len as u64, held.rows as u64);
         let header = Header {
             part,
+            key_kind: Some(self.key_kind),
             ..Header::of_rows::<K>(len, rows)
         };
-        let mut writer = Writer::<K, u32, _>::new(writer, &header)?;
+        let mut writer = Writer::<K, u32, _>::of_kinds(writer, &header, Kinds::ANY)?;
         held.give(persist::chunk_pairs::<K, u32>(), &mut |keys, rows| {
             writer.write(&keys, &rows)
         })?;
@@ -71,7 +72,7 @@ impl<K: Pod> RowMap<K> {
     /// Makes a map of a file that [`save`](Self::save) wrote, with a hash seed of its own. Each key has its row, and rows of
     /// removed keys have none.
     ///
-    /// The keys must have the size of those that were saved. A file that is altered, cut off, of a newer version or of
+    /// The keys must have the size and the [kind](Kind) of those that were saved. A file that is altered, cut off, of a newer version or of
     /// another kind of map is an error, and there is no map. The length of the file bounds the memory: a map with rows for
     /// more than 16 times its keys, most of which were removed, is refused with [`FileError::RowBound`], unless
     /// [`RowMapBuilder::load`] is told the capacity.
@@ -116,10 +117,18 @@ impl<K: Pod> RowMapBuilder<K> {
     fn fill(self, mut reader: impl Read, most: Option<u64>) -> Result<RowMap<K>> {
         let header = Header::read(&mut reader)?;
         expect_part(&header, 0, 1)?;
-        let mut reader = Reader::after_header(reader, header)?;
+        let mut reader = Reader::of_kinds(reader, header, row_kinds(self.key_kind))?;
         let map = self.build()?;
         map.read(&mut reader, most, |_| true)?;
         Ok(map)
+    }
+}
+
+/// What a file of rows has.
+pub(crate) fn row_kinds(key: Kind) -> Kinds {
+    Kinds {
+        key,
+        value: Kind::of::<u32>(),
     }
 }
 
@@ -343,7 +352,9 @@ mod tests {
                 expected: 12
             }
         ));
-        // Of keys of the same size the type is the caller's.
+        let refused = cause(RowMap::<[i32; 2]>::load_from(&device, &rows[..]));
+        assert!(matches!(refused, FileError::KeyType { bytes: 8, .. }));
+        // An unsigned integer may be taken as its parts.
         assert!(RowMap::<[u32; 2]>::load_from(&device, &rows[..]).is_ok());
     }
 

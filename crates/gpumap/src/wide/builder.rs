@@ -10,6 +10,7 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::file::Kind;
 use crate::map::{Growth, Value, random_seed};
 use crate::rows::{Growing, key_bytes};
 
@@ -27,6 +28,7 @@ pub struct WideMapBuilder<K, V> {
     pub(super) capacity: usize,
     seed: Option<u64>,
     pub(super) growth: Option<Growth>,
+    pub(super) key_kind: Kind,
     _pair: PhantomData<fn(K) -> V>,
 }
 
@@ -37,6 +39,7 @@ impl<K: Pod, V: Value> WideMapBuilder<K, V> {
             capacity: 0,
             seed: None,
             growth: None,
+            key_kind: Kind::of::<K>(),
             _pair: PhantomData,
         }
     }
@@ -78,6 +81,31 @@ impl<K: Pod, V: Value> WideMapBuilder<K, V> {
         self
     }
 
+    /// What the keys are, which saved files say: a file with keys of another kind is not [loaded](Self::load). Default:
+    /// [`Kind::of`] their type, so that a type of your own is bytes, which fit every kind.
+    ///
+    /// ```
+    /// use gpumap::file::Kind;
+    /// use gpumap::{Device, WideMap};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("cells.gpumap");
+    ///
+    /// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+    /// #[repr(C)]
+    /// struct Cell(i32, i32, i32);
+    /// let builder = || WideMap::<Cell, f32>::builder(&Device::cpu()).key_kind(Kind::of::<i32>());
+    /// builder().build()?.save(&path)?;
+    /// assert!(builder().load(&path).is_ok());
+    /// assert!(WideMap::<[i32; 3], f32>::load(&Device::cpu(), &path).is_ok());
+    /// assert!(WideMap::<[f32; 3], f32>::load(&Device::cpu(), &path).is_err());
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    #[must_use]
+    pub fn key_kind(mut self, kind: Kind) -> Self {
+        self.key_kind = kind;
+        self
+    }
+
     /// Makes the map, empty.
     ///
     /// # Errors
@@ -90,6 +118,7 @@ impl<K: Pod, V: Value> WideMapBuilder<K, V> {
         let sizes = (key_bytes::<K>(), size_of::<V>());
         Ok(WideMap {
             core: Core::new(&self.device, sizes, self.capacity, seed)?.growing(growing),
+            key_kind: self.key_kind,
             _pair: PhantomData,
         })
     }

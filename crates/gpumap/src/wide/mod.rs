@@ -18,6 +18,7 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::file::Kind;
 use crate::input::Input;
 use crate::map::{Chunk, Merge, Operand, Outcome, Receiver, Value};
 use crate::op::{self, Execute, Op};
@@ -80,6 +81,8 @@ use crate::output::Output;
 /// pairs, and up to 2^31 - 1 keys in a batch.
 pub struct WideMap<K: Pod, V> {
     core: Core,
+    /// What saved files say that the keys are.
+    key_kind: Kind,
     _pair: PhantomData<fn(K) -> V>,
 }
 

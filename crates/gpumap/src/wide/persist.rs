@@ -10,7 +10,7 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::file::Header;
+use crate::file::{Header, Kinds};
 use crate::map::{Chunk, Growth, Value};
 use crate::persist::{self, Stored};
 use crate::rows::Growing;
@@ -47,8 +47,8 @@ impl<K: Pod + Send + Sync, V: Value> WideMap<K, V> {
         persist::save_to(self, writer)
     }
 
-    /// Makes a map of the pairs in a file, with a hash seed of its own. Keys and values must have the sizes of those that were
-    /// saved; the file may also be one that a [`Map`](crate::Map) saved.
+    /// Makes a map of the pairs in a file, with a hash seed of its own. Keys and values must have the sizes and
+    /// [kinds](crate::file::Kind) of those that were saved; the file may also be one that a [`Map`](crate::Map) saved.
     ///
     /// # Errors
     /// [`Error::File`] if the file is altered, cut off, of a newer version or of another kind of map; [`Error::OutOfMemory`],
@@ -64,7 +64,8 @@ impl<K: Pod + Send + Sync, V: Value> WideMapBuilder<K, V> {
     /// # Errors
     /// As for [`WideMap::load`].
     pub fn load(self, path: impl AsRef<Path>) -> Result<WideMap<K, V>> {
-        self.filled(|make| persist::load_pairs(path.as_ref(), make))
+        let kinds = self.kinds();
+        self.filled(|make| persist::load_pairs(path.as_ref(), kinds, make))
     }
 
     /// As [`load`](Self::load), from anything that gives bytes, in small and large reads.
@@ -72,7 +73,15 @@ impl<K: Pod + Send + Sync, V: Value> WideMapBuilder<K, V> {
     /// # Errors
     /// As for [`WideMap::load`].
     pub fn load_from(self, reader: impl Read) -> Result<WideMap<K, V>> {
-        self.filled(|make| persist::load_from(reader, make))
+        let kinds = self.kinds();
+        self.filled(|make| persist::load_from(reader, kinds, make))
+    }
+
+    fn kinds(&self) -> Kinds {
+        Kinds {
+            key: self.key_kind,
+            ..Kinds::of_map::<K, V>()
+        }
     }
 
     /// A map that `fill` makes, with room for as many pairs as that says, and fills. Then, if the capacity is fixed, it is what was
@@ -94,10 +103,11 @@ impl<K: Pod + Send + Sync, V: Value> Stored<K, V> for WideMap<K, V> {
     const HOLDS_LOCK: bool = true;
 
     fn header(&self) -> Header {
-        Header {
-            number: Some(V::NUMBER),
-            ..Header::of_bytes::<K, V>(self.len() as u64)
-        }
+        let kinds = Kinds {
+            key: self.key_kind,
+            ..Kinds::of_map::<K, V>()
+        };
+        Header::of_kinds::<K, V>(kinds, self.len() as u64)
     }
 
     fn give_chunks(

@@ -12,7 +12,7 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::file::Header;
+use crate::file::{Header, Kinds};
 #[cfg(doc)]
 use crate::map::MapBuilder;
 use crate::memory::{host_collect, host_zeroed, retain_at};
@@ -71,7 +71,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
 /// # Save and load
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Saves all pairs to a file, and returns how many; see [`Map::save`]. The bytes of values are saved as they are
-    /// in memory: [`load`](Self::load) takes them on a machine of the same byte order, into a type of the same size.
+    /// in memory: [`load`](Self::load) takes them on a machine of the same byte order, into a type of the same size
+    /// and [kind](crate::file::Kind).
     ///
     /// ```
     /// use gpumap::{ArenaMap, Device};
@@ -101,13 +102,14 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     }
 
     /// Makes a map of the pairs and the settings in a file; see [`Map::load`]. The file may also be one that a [`Map`]
-    /// saved, with values of the same size.
+    /// saved, with values of the same size and kind.
     ///
     /// # Errors
     /// As for [`Map::load`].
     pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
         persist::load(
             path.as_ref(),
+            Kinds::of::<K, V>(),
             |header, pairs| {
                 let ids = Map::builder(device).settings_of(header);
                 ArenaMapBuilder::of(ids).growing(pairs)
@@ -132,7 +134,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMapBuilder<K, V> {
     /// As for [`MapBuilder::load`].
     pub fn load(self, path: impl AsRef<Path>) -> Result<ArenaMap<K, V>> {
         let growth = self.ids.growth;
-        let map = persist::load_pairs(path.as_ref(), |pairs| self.growing(pairs));
+        let kinds = Kinds::of::<K, V>();
+        let map = persist::load_pairs(path.as_ref(), kinds, |pairs| self.growing(pairs));
         map.map(|map| map.with_growth(growth))
     }
 
@@ -142,7 +145,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMapBuilder<K, V> {
     /// As for [`load`](Self::load).
     pub fn load_from(self, reader: impl Read) -> Result<ArenaMap<K, V>> {
         let growth = self.ids.growth;
-        let map = persist::load_from(reader, |pairs| self.growing(pairs));
+        let kinds = Kinds::of::<K, V>();
+        let map = persist::load_from(reader, kinds, |pairs| self.growing(pairs));
         map.map(|map| map.with_growth(growth))
     }
 

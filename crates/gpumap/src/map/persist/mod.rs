@@ -8,9 +8,9 @@ use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::file::Header;
 #[cfg(doc)]
-use crate::file::{AtomicFile, FileError};
+use crate::file::{AtomicFile, FileError, Kind};
+use crate::file::{Header, Kinds};
 use crate::persist::{self, Stored};
 
 #[cfg(test)]
@@ -58,7 +58,9 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Makes a map of the pairs and the settings in a file that [`save`](Self::save) wrote, with
     /// a hash seed of its own. [`MapBuilder::load`] takes other settings.
     ///
-    /// The types must have the sizes of those that were saved. A file that is altered, cut off,
+    /// The types must have the sizes of those that were saved, and be of the same [kind](Kind): a file of `i64` does not load as
+    /// `u64`. Types of your own, and arrays of `u8`, are bytes, which fit any kind of that size. Files of version 6 and earlier do not
+    /// say the kind of the keys: they load with a warning of [`tracing`]. A file that is altered, cut off,
     /// or of a newer version is an error, and there is no map.
     ///
     /// The length of the file bounds the memory, whatever the header says. The table has room for the
@@ -75,6 +77,7 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
         persist::load(
             path.as_ref(),
+            Kinds::of_map::<K, V>(),
             |header, pairs| Self::builder(device).settings_of(header).growing(pairs),
             Self::restore,
         )
@@ -93,7 +96,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// What is saved about a map with these slots.
     pub(crate) fn settings_in(&self, header: Header) -> Header {
         Header {
-            capacity: self.capacity() as u64,
+            // Without what was stored beyond it: a map that is loaded has as many slots.
+            capacity: self.core.capacity() as u64,
             max_load_factor: self.core.wish.max_load_factor,
             growth: self.core.growth,
             submaps: self.core.wish.submaps,
@@ -141,7 +145,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// Those of [`Map::load`] and of [`build`](Self::build).
     pub fn load(self, path: impl AsRef<Path>) -> Result<Map<K, V>> {
         let growth = self.growth;
-        let map = persist::load_pairs(path.as_ref(), |pairs| self.growing(pairs));
+        let kinds = Kinds::of_map::<K, V>();
+        let map = persist::load_pairs(path.as_ref(), kinds, |pairs| self.growing(pairs));
         map.map(|map| map.with_growth(growth))
     }
 
@@ -152,7 +157,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// As for [`load`](Self::load).
     pub fn load_from(self, reader: impl Read) -> Result<Map<K, V>> {
         let growth = self.growth;
-        let map = persist::load_from(reader, |pairs| self.growing(pairs));
+        let kinds = Kinds::of_map::<K, V>();
+        let map = persist::load_from(reader, kinds, |pairs| self.growing(pairs));
         map.map(|map| map.with_growth(growth))
     }
 

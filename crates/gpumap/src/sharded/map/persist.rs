@@ -6,7 +6,7 @@ use std::path::Path;
 use super::super::Ranks;
 use super::{Seat, ShardedMap};
 use crate::error::Result;
-use crate::file::Header;
+use crate::file::{Header, Kinds};
 use crate::map::{Chunk, Key, Value};
 #[cfg(doc)]
 use crate::map::{Map, MapBuilder};
@@ -89,6 +89,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     pub fn load(ranks: &Ranks, path: impl AsRef<Path>) -> Result<Self> {
         persist::load(
             path.as_ref(),
+            Kinds::of_map::<K, V>(),
             |header, pairs| {
                 Self::with(ranks, None, |builder, share| {
                     builder.settings_of(header).capacity(share(pairs))
@@ -103,7 +104,8 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`load`](Self::load).
     pub fn load_from(ranks: &Ranks, reader: impl Read) -> Result<Self> {
-        persist::load_from(reader, |pairs| Self::with_capacity(ranks, pairs))
+        let kinds = Kinds::of_map::<K, V>();
+        persist::load_from(reader, kinds, |pairs| Self::with_capacity(ranks, pairs))
     }
 }
 

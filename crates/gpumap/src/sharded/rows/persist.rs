@@ -16,13 +16,13 @@ use super::{RowShard, ShardRow, ShardedRowMap};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::file::{FileError, GroupPart, Header, Reader};
+use crate::file::{FileError, GroupPart, Header, Kind, Reader};
 use crate::map::{Chunk, random_seed};
 use crate::memory::host_collect;
 use crate::persist;
 #[cfg(doc)]
 use crate::rows::RowMap;
-use crate::rows::{RowMapBuilder, expect_part};
+use crate::rows::{RowMapBuilder, expect_part, row_kinds};
 
 /// # Dump in chunks
 impl<K: Pod + Send + Sync> ShardedRowMap<K> {
@@ -119,7 +119,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// with [`FileError::Group`]. A group of that number on the CPU loads it; then [`for_each_chunk`](Self::for_each_chunk) has each
     /// key with its old place, which another map gives a new one.
     ///
-    /// The keys must have the size of those that were saved. A file that is altered, cut off, of a newer version or of another kind of
+    /// The keys must have the size and the [kind](Kind) of those that were saved. A file that is altered, cut off, of a newer version or of another kind of
     /// map is an error, and there is no map. What [`RowMap::load`] says about memory and many removed rows holds for each rank.
     ///
     /// # Errors
@@ -168,7 +168,8 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
                 expect_part(&header, rank, ranks.len())?;
                 expect_one_moment(first, header.part)?;
             }
-            let mut part = Reader::of_part(&mut reader, header.clone(), at, rank < last)?;
+            let (kinds, goes_on) = (row_kinds(Kind::of::<K>()), rank < last);
+            let mut part = Reader::of_part(&mut reader, header.clone(), kinds, at, goes_on)?;
             shard.fill(rank, &mut part, most)?;
             at = part.position();
         }
@@ -284,7 +285,7 @@ impl<K: Pod> Opened<K> {
         let (mut reader, most) = persist::open::<K, u32>(path)?;
         let header = Header::read(&mut reader)?;
         expect_part(&header, rank.index(), rank.ranks())?;
-        let reader = Reader::after_header(reader, header)?;
+        let reader = Reader::of_kinds(reader, header, row_kinds(Kind::of::<K>()))?;
         Ok(Self { reader, most })
     }
 

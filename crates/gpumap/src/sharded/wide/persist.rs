@@ -10,7 +10,7 @@ use super::ShardedWideMap;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::file::Header;
+use crate::file::{Header, Kinds};
 use crate::map::{Chunk, Value};
 use crate::persist::{self, Stored};
 #[cfg(doc)]
@@ -57,7 +57,10 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// As for [`WideMap::load`]; [`Error::Group`].
     pub fn load(ranks: &Ranks, path: impl AsRef<Path>) -> Result<Self> {
-        persist::load_pairs(path.as_ref(), |pairs| Self::with_capacity(ranks, pairs))
+        let kinds = Kinds::of_map::<K, V>();
+        persist::load_pairs(path.as_ref(), kinds, |pairs| {
+            Self::with_capacity(ranks, pairs)
+        })
     }
 
     /// As [`load`](Self::load), from anything that gives bytes, in small and large reads.
@@ -65,7 +68,8 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// As for [`load`](Self::load).
     pub fn load_from(ranks: &Ranks, reader: impl Read) -> Result<Self> {
-        persist::load_from(reader, |pairs| Self::with_capacity(ranks, pairs))
+        let kinds = Kinds::of_map::<K, V>();
+        persist::load_from(reader, kinds, |pairs| Self::with_capacity(ranks, pairs))
     }
 }
 
@@ -73,10 +77,7 @@ impl<K: Pod + Send + Sync, V: Value> Stored<K, V> for ShardedWideMap<K, V> {
     const HOLDS_LOCK: bool = true;
 
     fn header(&self) -> Header {
-        Header {
-            number: Some(V::NUMBER),
-            ..Header::of_bytes::<K, V>(self.len() as u64)
-        }
+        Header::of_kinds::<K, V>(Kinds::of_map::<K, V>(), self.len() as u64)
     }
 
     fn give_chunks(
