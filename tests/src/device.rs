@@ -24,7 +24,7 @@ use gpumap::{
     Value,
 };
 use gpumap_kernels::kernels::Encoding;
-use gpumap_test_skips::skip;
+use gpumap_test_skips::{skip, wished_device};
 
 use crate::pairs::slot_bytes;
 
@@ -171,7 +171,7 @@ impl fmt::Display for Target {
 /// Where tests run; see the [module](self).
 pub fn targets() -> &'static [Target] {
     static TARGETS: OnceLock<Vec<Target>> = OnceLock::new();
-    let wish = std::env::var("GPUMAP_TEST_DEVICE").unwrap_or_default();
+    let wish = wished_device();
     let targets = TARGETS.get_or_init(|| match wish.as_str() {
         "" => {
             let mut targets = cpu();
@@ -184,12 +184,10 @@ pub fn targets() -> &'static [Target] {
             Ok(device) => vec![Target::new(device, None)],
             Err(error) => panic!("GPUMAP_TEST_DEVICE=cuda, but: {error}"),
         },
-        other => match deferred_seed(other) {
-            Some(seed) => of_cpu(|| Device::cpu_deferred(seed)),
-            None => {
-                panic!("GPUMAP_TEST_DEVICE={other} is none of cpu, checked, cuda and deferred:N")
-            }
-        },
+        other => {
+            let seed = deferred_seed(other).expect("`wished_device` knows no others");
+            of_cpu(|| Device::cpu_deferred(seed))
+        }
     });
     if wish.is_empty() && !targets.iter().any(|target| target.device.is_cuda()) {
         skip("no CUDA device: ran on the CPU only");

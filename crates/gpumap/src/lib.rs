@@ -81,7 +81,8 @@
 //! # Kernels of your own
 //!
 //! Kernels are written in Rust with [`simt`] and launched on a stream. On the CPU that is all;
-//! for CUDA their PTX is added with [`Device::register_ptx`], and launches find them by name.
+//! for CUDA their PTX is added with [`Device::register_ptx`], and launches find them by name. Once it
+//! is added, the CPU refuses what a GPU would refuse: PTX that is older than the source.
 //!
 //! ```
 //! use gpumap::simt::{kernel, kernel_args, kernel::Grid, thread};

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use bytemuck::Pod;
-use gpumap_test_skips::skip;
+use gpumap_test_skips::{skip, wished_device};
 use parking_lot::RwLock;
 
 use crate::device::Device;
@@ -82,6 +82,7 @@ fn on_deferred_streams(seeds: u64, test: impl Fn(&Device)) {
     }
     let asked = std::env::var("GPUMAP_TEST_SEEDS").ok();
     let seeds = asked.map_or(seeds, |seeds| seeds.parse().expect("a number of seeds"));
+    assert!(seeds > 0, "GPUMAP_TEST_SEEDS=0 would test nothing");
     for seed in 0..seeds {
         let device = Device::cpu_deferred(seed);
         let _note = Note(&device);
@@ -96,7 +97,7 @@ pub(crate) fn alone_on_the_gpu(test: impl Fn(&Device)) {
 }
 
 fn is_gpu_required() -> bool {
-    std::env::var_os("GPUMAP_TEST_DEVICE").is_some_and(|device| device == "cuda")
+    wished_device() == "cuda"
 }
 
 fn on_the_gpu(test: impl Fn(&Device)) {

@@ -9,7 +9,7 @@ use word_pairs::{Text, WordPairs, pair_key};
 /// The CPU unless `GPUMAP_TEST_DEVICE` is `cuda`, and the first CUDA device unless there is none or
 /// it is `cpu`.
 fn on_every_device(test: impl Fn(&Device)) {
-    let wish = std::env::var("GPUMAP_TEST_DEVICE").unwrap_or_default();
+    let wish = gpumap_test_skips::wished_device();
     if wish != "cuda" {
         test(&Device::cpu());
     }

@@ -40,6 +40,24 @@ pub fn skip(reason: &str) {
     }
 }
 
+/// Which device tests are to run on, as `GPUMAP_TEST_DEVICE` says: `cpu`, `checked`, `cuda` or `deferred:N`; empty for all there
+/// are.
+///
+/// # Panics
+/// For any other value: the tests would run on other devices than their caller means.
+pub fn wished_device() -> String {
+    let wish = std::env::var_os("GPUMAP_TEST_DEVICE").unwrap_or_default();
+    let is_seed = |seed: &str| seed.parse::<u64>().is_ok();
+    match wish.to_str() {
+        Some(wish @ ("" | "cpu" | "checked" | "cuda")) => wish.to_owned(),
+        Some(wish) if wish.strip_prefix("deferred:").is_some_and(is_seed) => wish.to_owned(),
+        _ => panic!(
+            "GPUMAP_TEST_DEVICE={} is none of cpu, checked, cuda and deferred:N",
+            wish.display()
+        ),
+    }
+}
+
 /// The test program's name.
 fn program() -> String {
     let program = std::env::current_exe().unwrap_or_default();
@@ -61,6 +79,30 @@ mod tests {
     fn child() {
         skip("no GPU");
         skip("no GPU");
+    }
+
+    #[test]
+    #[ignore = "run by the next one in a process of its own"]
+    fn wished() {
+        println!("wished: {}.", wished_device());
+    }
+
+    #[test]
+    fn a_device_that_tests_do_not_know_is_refused() {
+        let with = |wish: &str| {
+            Command::new(std::env::current_exe().unwrap())
+                .args(["--ignored", "--exact", "tests::wished", "--nocapture"])
+                .env("GPUMAP_TEST_DEVICE", wish)
+                .output()
+                .unwrap()
+        };
+        for wish in ["", "cpu", "checked", "cuda", "deferred:7"] {
+            let said = String::from_utf8(with(wish).stdout).unwrap();
+            assert!(said.contains(&format!("wished: {wish}.")), "{said}");
+        }
+        for wish in ["gpu", "CPU", "cuda:0", "deferred", "deferred:x", " "] {
+            assert!(!with(wish).status.success(), "{wish}");
+        }
     }
 
     #[test]

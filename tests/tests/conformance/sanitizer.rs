@@ -241,6 +241,9 @@ fn sanitizer_graphs() {
     on_all_kernels!(body);
 }
 
+/// The tools of compute-sanitizer.
+const TOOLS: [&str; 4] = ["memcheck", "racecheck", "initcheck", "synccheck"];
+
 /// Sorts batches of any length into bins. Under initcheck these are zeroed: its report would be of places of bins that no pair is
 /// in, which warps load and copies between ranks take along. Leaving these places out costs lookups 5 %, and copies one call
 /// of the driver for each bin.
@@ -248,6 +251,9 @@ pub(crate) fn sorted_batches<K: Key, V: Value>(builder: MapBuilder<K, V>) -> Map
     let builder = builder.bulk_from([1; 3]);
     match std::env::var("GPUMAP_SANITIZER") {
         Ok(tool) if tool == "initcheck" => builder.zeroed_bins(),
+        Ok(tool) if !TOOLS.contains(&&*tool) => {
+            panic!("GPUMAP_SANITIZER={tool} is none of {TOOLS:?}")
+        }
         _ => builder,
     }
 }

@@ -10,7 +10,7 @@ use std::num::NonZero;
 
 /// The CPU, and the first CUDA device if there is one; `GPUMAP_TEST_DEVICE` may be `cpu` or `cuda` for one of them.
 fn devices() -> Vec<Device> {
-    let wish = std::env::var("GPUMAP_TEST_DEVICE").unwrap_or_default();
+    let wish = gpumap_test_skips::wished_device();
     let mut devices = Vec::new();
     if wish != "cuda" {
         devices.push(Device::cpu());

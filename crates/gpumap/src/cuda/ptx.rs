@@ -61,7 +61,7 @@ impl From<(&'static str, u64)> for Symbol {
 }
 
 /// A PTX text that has been looked at, and where it is from.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PtxText {
     /// The text; holds a PTX header.
     pub text: Cow<'static, str>,
@@ -103,6 +103,14 @@ impl PtxText {
         Self::new(text.to_owned().into(), None)
     }
 
+    /// What it says of its kernels, without the memory of the text.
+    pub(crate) fn without_text(self) -> Self {
+        Self {
+            text: Cow::Owned(String::new()),
+            ..self
+        }
+    }
+
     fn new(text: Cow<'static, str>, path: Option<PathBuf>) -> Result<Self> {
         let kernels = if is_ptx(&text) {
             kernels(&text)
@@ -126,7 +134,7 @@ impl PtxText {
     }
 
     /// Whether all kernels that it shares with another text take the same arguments as those.
-    fn expect_same(&self, other: &Self) -> Result<()> {
+    pub(crate) fn expect_same(&self, other: &Self) -> Result<()> {
         for (kernel, &found) in &self.kernels {
             if let Some(&expected) = other.kernels.get(kernel) {
                 self.expect(kernel, expected, found)?;

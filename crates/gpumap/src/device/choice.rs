@@ -90,23 +90,33 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// How many threads `GPUMAP_THREADS` requests, if it does. A value that is no such number is ignored with a warning, and one
-/// above the bound is cut to it: the CPU is there whatever the environment says.
-pub(super) fn threads() -> Option<u32> {
-    let value = variable("GPUMAP_THREADS")?;
+/// How many threads `GPUMAP_THREADS` requests; none if it is empty or not set.
+///
+/// # Errors
+/// [`Error::Variable`].
+pub(crate) fn threads() -> Result<Option<usize>> {
+    let Some(value) = variable("GPUMAP_THREADS") else {
+        return Ok(None);
+    };
     match value.to_str().and_then(parse_threads) {
-        None => {
-            tracing::warn!(?value, "GPUMAP_THREADS is no number of threads: taking all");
-            None
+        Some(threads) => Ok(Some(threads)),
+        None => Err(Error::Variable {
+            name: "GPUMAP_THREADS",
+            value,
+            expected: "a number of threads, 1 or more",
+        }),
+    }
+}
+
+/// So many threads, but no more than a CPU device has; says so.
+pub(super) fn bounded(threads: usize) -> u32 {
+    let most = MAX_CPU_THREADS;
+    match u32::try_from(threads) {
+        Ok(threads) if threads <= most => threads,
+        _ => {
+            tracing::warn!(threads, "GPUMAP_THREADS is more than {most}: taking {most}");
+            most
         }
-        Some(threads) if threads > MAX_CPU_THREADS as usize => {
-            tracing::warn!(
-                threads,
-                "GPUMAP_THREADS is more than {MAX_CPU_THREADS}: taking {MAX_CPU_THREADS}"
-            );
-            Some(MAX_CPU_THREADS)
-        }
-        Some(threads) => Some(threads as u32),
     }
 }
 

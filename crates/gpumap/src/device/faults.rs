@@ -10,7 +10,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUresult;
 use parking_lot::Mutex;
 
-use super::Device;
+use super::{Device, Kind};
 use crate::error::{DriverCode, Error, Result};
 use crate::stream::Scheduler;
 
@@ -223,10 +223,15 @@ impl Device {
         self.with(|inner| inner.faults = Some(faults.clone()))
     }
 
-    /// Whether a call may succeed, as far as the faults of this handle are concerned.
+    /// Whether a call may succeed, as far as the faults of this handle and the environment are concerned.
     pub(crate) fn admit(&self, call: Call) -> Result<()> {
         if Scheduler::is_in_callback() {
             return Err(call.refused(CUresult::CUDA_ERROR_NOT_PERMITTED));
+        }
+        if let Kind::Cpu(cpu) = &self.inner.kind
+            && let Some(refusal) = &cpu.refusal
+        {
+            return Err(refusal.clone());
         }
         match &self.inner.faults {
             Some(faults) => faults.admit(call),

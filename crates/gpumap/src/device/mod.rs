@@ -5,13 +5,17 @@ mod choice;
 #[cfg_attr(not(feature = "unstable-testing"), allow(dead_code))]
 pub(crate) mod faults;
 mod info;
+mod registered;
 #[cfg(test)]
 mod tests;
 
+use std::any::type_name;
 use std::fmt;
+use std::iter;
 use std::sync::{Arc, LazyLock, Weak};
 
 use gpumap_simt::executor::{self, Executor};
+use gpumap_simt::kernel::{Kernel, KernelArgs};
 use parking_lot::Mutex;
 
 pub use choice::{DeviceChoice, PtxChoice};
@@ -20,7 +24,7 @@ use faults::Faults;
 pub use info::{Backend, ComputeCapability, DeviceInfo, DriverVersion};
 
 pub(crate) use budget::Charge;
-pub(crate) use choice::{ordinal, variable};
+pub(crate) use choice::{ordinal, threads, variable};
 
 use crate::cuda::{Context, PtxText, Symbol, until_answered};
 use crate::error::{Error, Result};
@@ -28,6 +32,7 @@ use crate::raw::CUcontext;
 use crate::scratch::{Chunking, StagePool};
 use crate::stream::Scheduler;
 use budget::Budget;
+use registered::Registered;
 
 /// A CUDA device, or the CPU.
 ///
@@ -72,6 +77,10 @@ pub(crate) struct Cpu {
     own: Option<Arc<Executor>>,
     /// What runs the work of streams later: on a native device, or in tests of order.
     scheduler: Option<Scheduler>,
+    /// What the PTX of the caller's kernels says.
+    registered: Registered,
+    /// What every call on it returns instead: the environment asked for what cannot be.
+    refusal: Option<Error>,
 }
 
 impl Cpu {
@@ -85,6 +94,20 @@ impl Cpu {
         Self {
             own: Some(Arc::clone(&executor)),
             scheduler: Some(Scheduler::with_threads(executor)),
+            registered: Registered::default(),
+            refusal: None,
+        }
+    }
+
+    /// With as many threads as the environment says.
+    fn of_env() -> Self {
+        let of = |threads| Self::native(threads);
+        match choice::threads() {
+            Ok(threads) => of(threads.map_or_else(info::host_threads, choice::bounded)),
+            Err(error) => Self {
+                refusal: Some(error),
+                ..of(1)
+            },
         }
     }
 
@@ -108,6 +131,16 @@ impl Cpu {
         self.scheduler.as_ref()
     }
 
+    /// An error unless a GPU would find this kernel, if PTX was registered.
+    pub(crate) fn expect<A: KernelArgs>(&self, kernel: &'static Kernel<A>) -> Result<()> {
+        // Kernels with arguments of that crate are the library's own, which have its PTX. Rust promises no form of these names; a
+        // test sees that such kernels run.
+        match type_name::<A>().starts_with("gpumap_kernels::") {
+            true => Ok(()),
+            false => self.registered.expect(kernel.into()),
+        }
+    }
+
     pub(crate) fn executor(&self) -> &Executor {
         let own = self.own.as_deref();
         own.unwrap_or_else(|| Executor::global())
@@ -127,11 +160,11 @@ impl Device {
     /// | `checked` | [the checked executor](Self::checked) | [`Error::CpuChosen`] |
     /// | anything else | [`Error::DeviceChoice`] | the same |
     ///
-    /// `GPUMAP_PTX` chooses the kernels, see [`PtxChoice`]. [`choose`](Self::choose) takes options of your own
-    /// instead.
+    /// `GPUMAP_PTX` chooses the kernels, see [`PtxChoice`], and `GPUMAP_THREADS` the threads of [the CPU](Self::cpu).
+    /// [`choose`](Self::choose) takes options of your own instead.
     ///
     /// # Errors
-    /// [`Error::DeviceChoice`] and [`Error::Ptx`] for variables that cannot be understood or followed, also where the
+    /// [`Error::DeviceChoice`], [`Error::Ptx`] and [`Error::Variable`] for variables that cannot be understood or followed, also where the
     /// CPU is taken; those of [`cuda`](Self::cuda) where `GPUMAP_DEVICE` requests CUDA. A missing driver or device is
     /// no error otherwise.
     pub fn best() -> Result<Self> {
@@ -163,7 +196,7 @@ impl Device {
     /// # Errors
     /// What the driver says: [`Error::NoDriver`], [`Error::NoDevice`], and the other errors of
     /// [`cuda`](Self::cuda), of several devices that of the first. [`Error::CpuChosen`] where `GPUMAP_DEVICE` is `cpu`;
-    /// [`Error::DeviceChoice`] and [`Error::Ptx`] for variables that cannot be understood or followed.
+    /// [`Error::DeviceChoice`], [`Error::Ptx`] and [`Error::Variable`] for variables that cannot be understood or followed.
     pub fn best_gpu() -> Result<Self> {
         let choice = match DeviceChoice::from_env()? {
             DeviceChoice::Cpu | DeviceChoice::Checked => return Err(Error::CpuChosen),
@@ -175,7 +208,7 @@ impl Device {
         Ok(device)
     }
 
-    /// The device of this choice with these kernels, whatever the environment says; and, where
+    /// The device of this choice with these kernels, whatever the environment says beside `GPUMAP_THREADS`; and, where
     /// [`DeviceChoice::Auto`] selected the CPU, why no CUDA device can be used.
     ///
     /// ```
@@ -190,11 +223,13 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Ptx`] for a file that is no PTX, also where the CPU is taken; those of [`cuda_with`](Self::cuda_with)
+    /// [`Error::Ptx`] for a file that is no PTX, also where the CPU is taken; [`Error::Variable`] for a wrong `GPUMAP_THREADS`,
+    /// also where a GPU is taken; those of [`cuda_with`](Self::cuda_with)
     /// where the choice is a CUDA device, or where kernels that were requested by name do not work on the CUDA devices
     /// that there are: others are not taken in their place. A missing driver or device is no error otherwise.
     pub fn choose(choice: DeviceChoice, ptx: &PtxChoice) -> Result<(Self, Option<Error>)> {
         ptx.check()?;
+        choice::threads()?;
         let device = match choice {
             DeviceChoice::Cpu => Self::cpu(),
             DeviceChoice::Checked => Self::checked(),
@@ -211,18 +246,16 @@ impl Device {
         Ok((device, None))
     }
 
-    /// The CPU. Needs nothing and always works.
+    /// The CPU. Needs nothing and always works, unless `GPUMAP_THREADS` is wrong.
     ///
     /// The kernels of maps run as plain code, on as many threads as the environment variable `GPUMAP_THREADS` says, or as
-    /// the CPU runs at once; 1024 at most. A batch that takes less time than to wake a thread stays on the thread that calls, and the
+    /// the CPU runs at once; 1024 at most. If the variable is no such number, every call on the device is
+    /// [`Error::Variable`]. A batch that takes less time than to wake a thread stays on the thread that calls, and the
     /// first other thread is started by the first batch that takes longer. Kernels that cannot do without lanes, such as
     /// most of your own, run as on the [checked executor](Self::checked), which takes about a hundred times as long. So
     /// does everything on a processor without atomics of 128 bits.
     pub fn cpu() -> Self {
-        static CPU: LazyLock<Arc<Cpu>> = LazyLock::new(|| {
-            let threads = choice::threads().unwrap_or_else(info::host_threads);
-            Arc::new(Cpu::native(threads))
-        });
+        static CPU: LazyLock<Arc<Cpu>> = LazyLock::new(|| Arc::new(Cpu::of_env()));
         Self::of(Kind::Cpu(Arc::clone(&CPU)))
     }
 
@@ -257,6 +290,8 @@ impl Device {
             Arc::new(Cpu {
                 own: None,
                 scheduler: None,
+                registered: Registered::default(),
+                refusal: None,
             })
         });
         Self::of(Kind::Cpu(Arc::clone(&CPU)))
@@ -273,8 +308,12 @@ impl Device {
     /// ```
     pub fn cpu_with(config: executor::Config) -> Self {
         let own = Some(Arc::new(Executor::new(config)));
-        let scheduler = None;
-        Self::of(Kind::Cpu(Arc::new(Cpu { own, scheduler })))
+        Self::of(Kind::Cpu(Arc::new(Cpu {
+            own,
+            scheduler: None,
+            registered: Registered::default(),
+            refusal: None,
+        })))
     }
 
     /// As [`checked`](Self::checked), as a device of its own, whose streams run later, in an order drawn from a seed: a test mode in which a
@@ -288,6 +327,8 @@ impl Device {
         Self::of(Kind::Cpu(Arc::new(Cpu {
             own: None,
             scheduler,
+            registered: Registered::default(),
+            refusal: None,
         })))
     }
 
@@ -509,20 +550,34 @@ impl Device {
     }
 
     /// Adds kernels of your own, as PTX: from now on a launch on this device finds them by name,
-    /// after the crate's own. On the CPU, where kernels are Rust functions, the text is only
-    /// looked at.
+    /// after the crate's own.
     ///
     /// The text says how the arguments of each kernel are laid out, and a launch compares that with the
     /// layout in this program: PTX that was built from another version of the source is refused
     /// ([`PtxError::Layout`](crate::PtxError)).
     ///
+    /// On the CPU kernels are Rust functions, and need no PTX. But from the first text on a launch is refused there as on a GPU,
+    /// if the text has other arguments for the kernel or if no text has it: so tests on the CPU find PTX that is
+    /// older than the source.
+    ///
     /// # Errors
     /// [`Error::Ptx`] for a text that is not PTX, that does not say how the arguments of a kernel are laid
     /// out, or that the driver rejects.
     pub fn register_ptx(&self, ptx: &str) -> Result<()> {
-        let text = PtxText::from_text(ptx)?;
+        self.register(PtxText::from_text(ptx)?, [])
+    }
+
+    /// Adds a text; on the CPU also others of the same source, which GPUs of another kind would load.
+    pub(crate) fn register(
+        &self,
+        text: PtxText,
+        others: impl IntoIterator<Item = PtxText>,
+    ) -> Result<()> {
         match &self.inner.kind {
-            Kind::Cpu(_) => Ok(()),
+            Kind::Cpu(cpu) => {
+                cpu.registered.add(iter::once(text).chain(others));
+                Ok(())
+            }
             Kind::Cuda(context) => context.add_module(text),
         }
     }

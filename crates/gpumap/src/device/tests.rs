@@ -27,6 +27,8 @@ fn run_with(child: &str, variables: &[(&str, &str)]) -> String {
         .env_remove("GPUMAP_DEVICES")
         .env_remove("GPUMAP_PTX")
         .env_remove("GPUMAP_THREADS")
+        .envs([("GPUMAP_RANK", ""), ("GPUMAP_RANKS", ""), ("GPUMAP_ID", "")])
+        .env("GPUMAP_ID_FILE", "")
         .envs(variables.iter().copied())
         .output()
         .unwrap();
@@ -283,6 +285,94 @@ fn without_a_driver_the_cpu_is_best() {
             assert_eq!(Device::cuda_count(), 0);
         }
     }
+}
+
+#[test]
+#[ignore = "run by the others in a process of its own"]
+fn child_that_needs_the_cpu() {
+    match crate::Stream::new(&Device::cpu()) {
+        Ok(_) => println!("chosen: {}", Device::cpu()),
+        Err(error) => println!("error: {error:?}: {error}"),
+    }
+}
+
+#[test]
+#[ignore = "run by the others in a process of its own"]
+fn child_of_a_membership() {
+    match crate::sharded::Membership::from_env() {
+        Ok(mine) => println!("chosen: {} of {}", mine.rank(), mine.ranks()),
+        Err(error) => println!("error: {error:?}: {error}"),
+    }
+}
+
+/// `GPUMAP_THREADS` of `abc`, `-1` and `0` was ignored.
+#[test]
+fn no_variable_with_a_wrong_value_is_ignored() {
+    let id = "0f".repeat(128);
+    let rank_of = |name, value| {
+        let all = [
+            ("GPUMAP_RANK", "0"),
+            ("GPUMAP_RANKS", "2"),
+            ("GPUMAP_ID", &*id),
+        ];
+        let others = all.into_iter().filter(move |&(other, _)| other != name);
+        others.chain([(name, value)]).collect::<Vec<_>>()
+    };
+    let cpu = "device::tests::child_that_needs_the_cpu";
+    let (best, group) = ("device::tests::child", "device::tests::child_of_a_group");
+    let gpu = "device::tests::child_that_needs_a_gpu";
+    let membership = "device::tests::child_of_a_membership";
+    let no_numbers = ["abc", "-1", "+1", "1.5", " 2", "99999999999999999999999"];
+    let no_devices = ["foo", "CPU", "cuda:", "cuda:-1", "cpu,cpu", " "];
+    let no_lists = ["foo", "auto", "0,", "cpu cpu", "-1"];
+    for (name, values, children) in [
+        (
+            "GPUMAP_THREADS",
+            &no_numbers[..],
+            &[cpu, best, group, gpu][..],
+        ),
+        ("GPUMAP_THREADS", &["0"], &[cpu, best, group, gpu]),
+        ("GPUMAP_DEVICE", &no_devices, &[best, group, gpu]),
+        ("GPUMAP_DEVICES", &no_lists, &[group]),
+        (
+            "GPUMAP_PTX",
+            &["sm_80", "/no/such.ptx"],
+            &[best, group, gpu],
+        ),
+        ("GPUMAP_RANK", &no_numbers, &[membership]),
+        ("GPUMAP_RANK", &["2", ""], &[membership]),
+        ("GPUMAP_RANKS", &no_numbers, &[membership]),
+        ("GPUMAP_RANKS", &["0", ""], &[membership]),
+        ("GPUMAP_ID", &["abc", "", &id[1..]], &[membership]),
+        ("GPUMAP_ID_FILE", &["/no/such/folder/id"], &[membership]),
+    ] {
+        for (value, child) in values
+            .iter()
+            .flat_map(|v| children.iter().map(move |c| (v, c)))
+        {
+            let variables = match *child == membership {
+                true => rank_of(name, value),
+                false => vec![(name, *value)],
+            };
+            let said = run_with(child, &variables);
+            assert!(said.contains("error: "), "{name}={value}, {child}: {said}");
+        }
+    }
+    // Empty is not set, and right values are right.
+    for (child, variables) in [
+        (cpu, vec![("GPUMAP_THREADS", "")]),
+        (cpu, vec![("GPUMAP_THREADS", "3")]),
+        (membership, rank_of("GPUMAP_RANK", "1")),
+        (membership, rank_of("GPUMAP_ID_FILE", "")),
+    ] {
+        let said = run_with(child, &variables);
+        assert!(said.contains("chosen: "), "{variables:?}: {said}");
+    }
+    let said = run_with(cpu, &[("GPUMAP_THREADS", "abc")]);
+    assert!(
+        said.contains("GPUMAP_THREADS is `abc`: set it to a number of threads, 1 or more"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -56,6 +56,7 @@ impl Error {
             | Self::NoDevice { .. }
             | Self::UnsupportedDevice { .. }
             | Self::DeviceChoice { .. }
+            | Self::Variable { .. }
             | Self::CpuChosen => ErrorKind::NoDevice,
             Self::File {
                 cause: FileError::Io(cause),

@@ -77,6 +77,17 @@ pub enum Error {
         value: OsString,
     },
 
+    /// A variable of the environment has a value that means nothing, such as a `GPUMAP_THREADS` of `0`.
+    #[error("{name} is `{}`: set it to {expected}, or unset it", .value.display())]
+    Variable {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: OsString,
+        /// What it may be.
+        expected: &'static str,
+    },
+
     /// `GPUMAP_DEVICE` requests the CPU, and the program for a GPU.
     #[error(
         "GPUMAP_DEVICE is cpu or checked, and this program needs a GPU: unset it, or set it to auto, cuda or cuda:N"

@@ -4,6 +4,7 @@ use std::io;
 
 use super::*;
 use crate::executor::{Config, Schedule};
+use crate::file::Kind;
 use crate::{Buffer, Device, Map, Operation, Stream};
 
 /// The messages of an error and of its sources.
@@ -138,6 +139,11 @@ fn of_each_variant() -> [Vec<Error>; 2] {
         Error::DeviceChoice {
             value: "gpu".into(),
         },
+        Error::Variable {
+            name: "GPUMAP_THREADS",
+            value: "0".into(),
+            expected: "a number of threads, 1 or more",
+        },
         Error::CpuChosen,
         ptx(PtxError::NotPtx),
         ptx(PtxError::Read(Arc::new(io::ErrorKind::NotFound.into()))),
@@ -238,7 +244,7 @@ fn each_error_says_whether_it_passes() {
     let kinds = transient.iter().chain(&lasting).map(std::mem::discriminant);
     let kinds: std::collections::HashSet<_> = kinds.collect();
     // A new one belongs in one of the lists: they have all of them.
-    assert_eq!(kinds.len(), 33);
+    assert_eq!(kinds.len(), 34);
 }
 
 /// What a group, a file and a PTX text can have.
@@ -298,6 +304,16 @@ fn causes() -> [Vec<Error>; 3] {
         FileError::ValueSize {
             found: 4,
             expected: 8,
+        },
+        FileError::KeyType {
+            found: Kind::of::<i64>(),
+            expected: Kind::of::<u64>(),
+            bytes: 8,
+        },
+        FileError::ValueType {
+            found: Kind::of::<[f32; 3]>(),
+            expected: Kind::of::<[i32; 3]>(),
+            bytes: 12,
         },
         FileError::Field { field: "capacity" },
         FileError::Group {

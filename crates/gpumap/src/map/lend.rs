@@ -8,6 +8,7 @@ use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use super::builder::encoding_of;
 use super::table::Table;
 use super::{Core, Key, Map, Value};
+use crate::cuda::PtxText;
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
@@ -19,16 +20,19 @@ use crate::stream::Stream;
 
 impl Device {
     /// Adds kernels of your own that work on maps: of the PTX of one source for sm_70 and for sm_90
-    /// the one whose slots are those of the maps on this device. See
+    /// the one whose slots are those of the maps on this device. On the CPU a launch is compared with both. See
     /// [`register_ptx`](Self::register_ptx) and [`map_ref`](crate::map_ref).
     ///
     /// # Errors
-    /// [`Error::Ptx`] for a text that is not PTX or that the driver rejects.
+    /// [`Error::Ptx`] for a text that is not PTX or that the driver rejects, and for texts of different versions of the source:
+    /// with other arguments for the same kernel.
     pub fn register_ptx_pair(&self, sm_70: &str, sm_90: &str) -> Result<()> {
-        self.register_ptx(match encoding_of(self, None)? {
-            Encoding::Split => sm_70,
-            Encoding::Wide => sm_90,
-        })
+        let (sm_70, sm_90) = (PtxText::from_text(sm_70)?, PtxText::from_text(sm_90)?);
+        sm_90.expect_same(&sm_70)?;
+        match encoding_of(self, None)? {
+            Encoding::Split => self.register(sm_70, [sm_90]),
+            Encoding::Wide => self.register(sm_90, [sm_70]),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use super::error::GroupError;
-use crate::device::{Device, DeviceChoice, PtxChoice, ordinal, variable};
+use crate::device::{Device, DeviceChoice, PtxChoice, ordinal, threads, variable};
 use crate::error::Result;
 use crate::executor::Config;
 
@@ -77,6 +77,7 @@ pub fn parse_devices(list: impl AsRef<OsStr>) -> Result<Vec<DeviceChoice>> {
 /// As for [`Device::choose`].
 pub fn open_devices(choices: &[DeviceChoice], ptx: &PtxChoice) -> Result<Vec<Device>> {
     ptx.check()?;
+    threads()?;
     let of_cpu = choices
         .iter()
         .filter(|&&choice| choice == DeviceChoice::Cpu)

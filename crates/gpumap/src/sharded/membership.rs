@@ -12,6 +12,7 @@ use super::DEFAULT_TIMEOUT;
 use super::error::GroupError;
 #[cfg(feature = "nccl")]
 use super::nccl;
+use crate::device::{ordinal, variable};
 use crate::error::{Error, Result};
 
 /// Bytes of NCCL's id of a group.
@@ -142,19 +143,19 @@ impl Membership {
     /// [`GroupError::Variable`], and as for [`from_file`](Self::from_file).
     pub fn from_env() -> Result<Self> {
         let number = |name| {
-            let text = std::env::var(name).ok();
-            text.and_then(|text| text.parse::<usize>().ok())
+            let text = variable(name);
+            text.and_then(|text| ordinal(text.to_str()?))
                 .ok_or(Error::Group(GroupError::Variable {
                     name,
                     expected: "a number",
                 }))
         };
         let (rank, ranks) = (number("GPUMAP_RANK")?, number("GPUMAP_RANKS")?);
-        if let Some(path) = std::env::var_os("GPUMAP_ID_FILE") {
+        if let Some(path) = variable("GPUMAP_ID_FILE") {
             return Self::from_file(PathBuf::from(path), rank, ranks);
         }
-        let id = std::env::var("GPUMAP_ID").unwrap_or_default();
-        Self::new(id.parse()?, rank, ranks)
+        let id = variable("GPUMAP_ID").unwrap_or_default();
+        Self::new(id.to_string_lossy().parse()?, rank, ranks)
     }
 
     /// With another limit on how long ranks wait for each other.

@@ -13,7 +13,7 @@ use super::error::GroupError;
 use super::rank::Rank;
 use super::rendezvous::{End, Rendezvous};
 use super::within::{self, Turn};
-use crate::device::{Device, DeviceChoice};
+use crate::device::{Device, DeviceChoice, threads};
 use crate::error::{Error, Result};
 
 /// How long ranks wait for each other, unless said otherwise.
@@ -119,6 +119,7 @@ impl Ranks {
     /// As for [`new`](Self::new), [`devices`](super::devices), [`Device::best`] and [`Device::cuda`]. A GPU that does not work
     /// is an error, and not left out: name the others in `GPUMAP_DEVICES`.
     pub fn best() -> Result<Self> {
+        threads()?;
         let devices = match super::devices_from_env()? {
             Some(devices) => devices,
             None if DeviceChoice::from_env()? != DeviceChoice::Auto => vec![Device::best()?],

@@ -162,6 +162,9 @@ impl Launcher for Recorder {
         }
         match &self.taken {
             Taken::Cpu(launches) => {
+                if let Kind::Cpu(cpu) = self.device.kind() {
+                    cpu.expect(kernel)?;
+                }
                 expect_grid(kernel.name(), grid)?;
                 launches
                     .borrow_mut()

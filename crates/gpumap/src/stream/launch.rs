@@ -59,7 +59,8 @@ impl Launcher for Stream {
         }
         self.device().admit(Call::Launch)?;
         match self.device().kind() {
-            Kind::Cpu(_) => {
+            Kind::Cpu(cpu) => {
+                cpu.expect(kernel)?;
                 expect_grid(kernel.name(), grid)?;
                 let launch = CpuLaunch { kernel, grid, args };
                 // SAFETY: the caller vouches for the pointers in `args`.

@@ -8,7 +8,7 @@ use gpumap_simt::{kernel, kernel::Grid, kernel_args, thread};
 use super::{Queue, Recorder, Work};
 use crate::cuda::calls;
 use crate::testing::on_every_device;
-use crate::{Buffer, Device, Error, Event, Map, Result, Stream};
+use crate::{Buffer, Device, Error, Event, Map, PtxError, Result, Stream};
 
 kernel_args! {
     /// Arguments of [`INCREMENT`].
@@ -67,6 +67,79 @@ done:
 }
 ";
 
+/// The CPU as devices that no other test registers kernels on, and the GPU, if there is one.
+fn on_every_new_device(test: impl Fn(&Device)) {
+    on_every_device(|device| match device {
+        device if device.is_cuda() => test(device),
+        // Each is new.
+        device if *device == Device::cpu() => test(&Device::cpu_with_threads(2)),
+        device if *device == Device::checked() => test(&Device::cpu_with(Default::default())),
+        deferred => test(deferred),
+    });
+}
+
+/// It was looked at on the CPU, and refused on the machine with the GPU.
+#[test]
+fn ptx_older_than_the_source_is_refused_on_every_device() {
+    let right = increment_ptx();
+    let signature = INCREMENT.signature();
+    let of = |name, signature| declaration(name, signature);
+    let other_arguments = right.replace(
+        &of("test_increment", signature),
+        &of("test_increment", !signature),
+    );
+    let renamed = right.replace("test_increment", "test_old_increment");
+    assert!(other_arguments != right);
+    let run = |device: &Device| {
+        let stream = Stream::new(device).unwrap();
+        let mut data = Buffer::<u32>::zeroed(&stream, 10).unwrap();
+        let launched = increment(&stream, &mut data, Grid::covering(10, 32));
+        let data = data.to_vec().unwrap();
+        assert_eq!(data, [u32::from(launched.is_ok()); 10]);
+        launched
+    };
+    let is_layout = |error: Error| match error {
+        Error::Ptx {
+            cause: PtxError::Layout { kernel, .. },
+            ..
+        } => kernel == "test_increment",
+        _ => false,
+    };
+    on_every_new_device(|device| {
+        // Of a pair, one that is older is found as it comes.
+        for (sm_70, sm_90) in [(&right, &other_arguments), (&other_arguments, &right)] {
+            assert!(is_layout(
+                device.register_ptx_pair(sm_70, sm_90).unwrap_err()
+            ));
+        }
+        if !device.is_cuda() {
+            run(device).unwrap(); // Nothing is registered yet.
+            device.register_ptx(&renamed).unwrap();
+            let missing = run(device).unwrap_err();
+            let kernel = "test_increment";
+            assert!(
+                matches!(missing, Error::KernelMissing { kernel: it } if it == kernel),
+                "{missing}"
+            );
+            // The library's own kernels are as they were.
+            let map = Map::<u32, u32>::from_pairs(device, [(1, 2)]).unwrap();
+            assert_eq!(map.get(&[1]).unwrap(), [Some(2)]);
+        }
+    });
+    on_every_new_device(|device| {
+        if !device.is_cuda() {
+            device
+                .register_ptx_pair(&other_arguments, &other_arguments)
+                .unwrap();
+            assert!(is_layout(run(device).unwrap_err()));
+        }
+    });
+    on_every_new_device(|device| {
+        device.register_ptx_pair(&right, &right).unwrap();
+        run(device).unwrap();
+    });
+}
+
 fn increment(stream: &Stream, data: &mut Buffer<u32>, grid: Grid) -> Result<()> {
     let args = IncrementArgs {
         data: data.as_mut_ptr(),
@@ -122,7 +195,7 @@ fn shapes_are_checked() {
 
 #[test]
 fn kernels_that_fail_or_are_missing_are_errors() {
-    on_every_device(|device| {
+    on_every_new_device(|device| {
         let stream = Stream::new(device).unwrap();
         let args = IncrementArgs {
             data: std::ptr::null_mut(),

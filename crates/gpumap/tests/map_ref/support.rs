@@ -74,7 +74,7 @@ fn with_every_encoding(device: &Device) -> [Target; 2] {
 /// both encodings, unless `GPUMAP_TEST_DEVICE` is `cuda`; and the first CUDA device unless there is none or it is `cpu`; the kernels
 /// are known there.
 pub fn on_every_target(test: impl Fn(&Target)) {
-    let wish = std::env::var("GPUMAP_TEST_DEVICE").unwrap_or_default();
+    let wish = gpumap_test_skips::wished_device();
     if wish != "cuda" {
         for device in [Device::checked(), Device::cpu_with_threads(4)] {
             with_every_encoding(&device).iter().for_each(&test);

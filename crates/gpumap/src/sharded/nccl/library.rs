@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use cudarc::nccl::sys::{ncclComm_t, ncclConfig_t, ncclUniqueId};
 
+use crate::device::variable;
 use crate::error::{Error, Result};
 use crate::raw::CUstream;
 use crate::sharded::error::{GroupError, NcclCode};
@@ -94,8 +95,7 @@ pub(super) fn library() -> Result<&'static Library> {
 }
 
 fn load() -> Result<Library, Absent> {
-    let named = std::env::var_os("GPUMAP_NCCL").filter(|path| !path.is_empty());
-    let candidates = match named {
+    let candidates = match variable("GPUMAP_NCCL") {
         Some(path) => vec![path],
         None => ["libnccl.so.2", "libnccl.so"].map(OsString::from).to_vec(),
     };
