@@ -1,8 +1,10 @@
 //! Maps of every kind with a fixed capacity: a batch that does not fit is refused, and the map is as it was.
 
 use gpumap::bytemuck::Pod;
+use gpumap::sharded::{Ranks, devices};
 use gpumap::{
-    ArenaMap, ChainedMap, Device, Error, Growth, Key, Map, Merge, Result, RowMap, Value, WideMap,
+    ArenaMap, ChainedMap, Device, Error, Growth, Key, Map, Merge, Result, RowMap, ShardedMap,
+    Value, WideMap,
 };
 use gpumap_tests::device::noting;
 use gpumap_tests::faults::Subject;
@@ -35,6 +37,147 @@ fn assert_refused<M: Subject, T>(map: &M, batch: usize, verb: impl Fn(&M) -> Res
         }
         assert_eq!(map.len(), before.len());
         assert!(map.contents().unwrap() == before, "the map has changed");
+    }
+}
+
+/// A map built for 100 said 102 and held 128, so that `capacity() - len()` was below zero.
+#[test]
+fn no_map_has_more_pairs_than_its_capacity() {
+    /// Fills a map that was built for `wished` pairs to its refusal, and returns what it holds then.
+    fn fill<M>(
+        map: &M,
+        wished: usize,
+        sizes: impl Fn(&M) -> (usize, usize),
+        store: impl Fn(&M, &[u32]) -> Result<()>,
+    ) -> usize {
+        let (len, capacity) = sizes(map);
+        assert!(len == 0 && capacity >= wished, "{capacity} of {wished}");
+        // One by one where that is soon done, else most of them in one batch.
+        let mut next = match wished {
+            0..300 => 0,
+            _ => wished as u32,
+        };
+        store(map, &(0..next).collect::<Vec<_>>()).unwrap();
+        loop {
+            let (len, capacity) = sizes(map);
+            assert!(
+                len == next as usize && len <= capacity,
+                "{len} of {capacity}"
+            );
+            if let Err(error) = store(map, &[next]) {
+                assert!(matches!(error, Error::Full { .. }), "{error}");
+                // What was said to fit has fitted.
+                assert!(
+                    len >= wished && len == capacity,
+                    "{len} of {capacity}, {wished}"
+                );
+                return len;
+            }
+            next += 1;
+        }
+    }
+    on_every_target(|on| {
+        let fixed = Growth::Fixed;
+        for wished in [
+            0,
+            1,
+            2,
+            3,
+            4,
+            5,
+            15,
+            16,
+            17,
+            63,
+            64,
+            65,
+            100,
+            127,
+            200,
+            on.n(301, 1_000),
+        ] {
+            let map = Map::<u64, u64>::builder(on.device())
+                .capacity(wished)
+                .growth(fixed);
+            let map = map.build().unwrap();
+            let sizes = |map: &Map<u64, u64>| (map.len(), map.capacity());
+            let held = fill(&map, wished, sizes, |map, keys| {
+                let keys: Vec<u64> = keys.iter().map(|&key| key.into()).collect();
+                map.insert(&keys, &keys).map(drop)
+            });
+            assert_eq!(held, map.slots());
+            assert_eq!(map.stats().unwrap().capacity, held);
+
+            let set = Map::<u32, ()>::builder(on.device())
+                .capacity(wished)
+                .growth(fixed);
+            let sizes = |set: &Map<u32, ()>| (set.len(), set.capacity());
+            fill(&set.build().unwrap(), wished, sizes, |set, keys| {
+                set.insert_keys(keys).map(drop)
+            });
+
+            let arena = ArenaMap::<u32, [u64; 5]>::builder(on.device()).capacity(wished);
+            let sizes = |map: &ArenaMap<u32, [u64; 5]>| (map.len(), map.capacity());
+            fill(
+                &arena.growth(fixed).build().unwrap(),
+                wished,
+                sizes,
+                |map, keys| map.insert(keys, &vec![[7; 5]; keys.len()]).map(drop),
+            );
+
+            let wide = WideMap::<[u32; 3], u32>::builder(on.device()).capacity(wished);
+            let sizes = |map: &WideMap<[u32; 3], u32>| (map.len(), map.capacity());
+            fill(
+                &wide.growth(fixed).build().unwrap(),
+                wished,
+                sizes,
+                |map, keys| {
+                    let wide: Vec<[u32; 3]> = keys.iter().map(|&key| [key; 3]).collect();
+                    map.insert(&wide, keys).map(drop)
+                },
+            );
+
+            let rows = RowMap::<u64>::builder(on.device()).capacity(wished);
+            let sizes = |map: &RowMap<u64>| (map.len(), map.capacity());
+            fill(
+                &rows.growth(fixed).build().unwrap(),
+                wished,
+                sizes,
+                |map, keys| {
+                    let keys: Vec<u64> = keys.iter().map(|&key| key.into()).collect();
+                    map.insert(&keys).map(drop)
+                },
+            );
+        }
+        let pool = ChainedMap::<u32, u32>::builder(on.device()).buckets(8);
+        let pool = pool.pool_slabs(12).build().unwrap();
+        let sizes = |map: &ChainedMap<u32, u32>| (map.len(), map.capacity());
+        for key in 0..10_000 {
+            let (len, capacity) = sizes(&pool);
+            assert!(len <= capacity, "{len} of {capacity}");
+            if pool.append(&[key], &[key]).is_err() {
+                break;
+            }
+        }
+        assert!(pool.append(&[7], &[7]).is_err());
+    });
+    // Ranks fill up one by one.
+    let ranks = Ranks::new(&devices("cpu,cpu,cpu").unwrap()).unwrap();
+    for wished in [1, 100] {
+        let map = ShardedMap::<u32, u32>::with(&ranks, None, |builder, share| {
+            builder.capacity(share(wished)).growth(Growth::Fixed)
+        });
+        let map = map.unwrap();
+        let refused = (0..10_000).find(|&key| {
+            assert!(
+                map.len() <= map.capacity(),
+                "{} of {}",
+                map.len(),
+                map.capacity()
+            );
+            map.insert(&[key], &[key]).is_err()
+        });
+        assert!(refused.is_some() && map.len() <= map.capacity());
     }
 }
 

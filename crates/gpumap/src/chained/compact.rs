@@ -56,7 +56,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         })?;
         self.state
             .occupancy
-            .rebuilt(self.state.occupancy.len(), self.capacity());
+            .rebuilt(self.state.occupancy.len(), self.pool_capacity());
         tracing::debug!(freed, pairs = self.len(), "compacted the chains");
         Ok(freed as usize)
     }

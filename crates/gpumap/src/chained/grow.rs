@@ -65,7 +65,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         if pairs <= self.state.occupancy.left() {
             return Ok(());
         }
-        let (len, capacity) = (self.state.occupancy.len(), self.capacity());
+        let (len, capacity) = (self.state.occupancy.len(), self.pool_capacity());
         let has_tombstones = self.state.occupancy.used() > len;
         let needed = len.saturating_add(pairs);
         let worthwhile = match self.fixed {

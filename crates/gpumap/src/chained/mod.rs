@@ -192,8 +192,13 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     }
 
     /// How many pairs fit in the pool whatever their keys, those that it holds included; slots of
-    /// removed pairs count until they are [compacted](Self::compact).
+    /// removed pairs count until they are [compacted](Self::compact). Never less than [`len`](Self::len).
     pub fn capacity(&self) -> usize {
+        self.pool_capacity().max(self.len())
+    }
+
+    /// Pairs that the pool was made for.
+    fn pool_capacity(&self) -> usize {
         self.state.occupancy.capacity()
     }
 
@@ -238,7 +243,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     fn full(&self, batch: usize, unplaced: usize, partial: bool) -> Error {
         Error::Full {
             len: self.len(),
-            slots: self.capacity(),
+            slots: self.pool_capacity(),
             batch,
             unplaced,
             partial,

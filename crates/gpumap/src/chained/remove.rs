@@ -69,7 +69,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         // Half-way through it holds neither what it held nor nothing.
         self.state.poisoned.store(true, Ordering::Release);
         chains.clear()?;
-        self.state.occupancy.rebuilt(0, self.capacity());
+        self.state.occupancy.rebuilt(0, self.pool_capacity());
         self.state.poisoned.store(false, Ordering::Release);
         Ok(())
     }

@@ -296,9 +296,23 @@ impl<K: Key, V: Value> Map<K, V> {
         self.len() == 0
     }
 
-    /// How many pairs fit before it grows: at least what it was built for.
+    /// How many pairs fit for sure, whatever their keys, before it grows: at least what it was built for, and never less than
+    /// [`len`](Self::len).
+    ///
+    /// As of a `HashMap`, it is a lower bound: calls without a stream fill a map of a [fixed](Growth::Fixed) capacity beyond it,
+    /// down to its last [slot](Self::slots), and then it is the number of pairs.
+    ///
+    /// ```
+    /// use gpumap::{Device, Growth, Map};
+    /// let map = Map::<u64, u64>::builder(&Device::cpu()).capacity(100).growth(Growth::Fixed).build()?;
+    /// assert!(map.capacity() >= 100);
+    /// let refused = (0..).find(|&key| map.insert(&[key], &[0]).is_err());
+    /// assert_eq!(refused, Some(map.slots() as u64));
+    /// assert_eq!(map.capacity() - map.len(), 0);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
     pub fn capacity(&self) -> usize {
-        self.core.capacity()
+        self.core.capacity().max(self.core.len())
     }
 
     /// How many slots it has, beside the few for keys whose bits mean a state of a slot.

@@ -99,7 +99,7 @@ impl Core {
             len: probe_lengths.iter().sum::<u64>() as usize,
             tombstones: tombstones as usize,
             slots: table.shape.slots(),
-            capacity: self.capacity(),
+            capacity: self.capacity().max(self.len()),
             submaps: table.shape.pages.len(),
             table_bytes: table.shape.bytes(),
             probe_lengths,

@@ -206,7 +206,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         self.len() == 0
     }
 
-    /// How many pairs fit before some rank grows, if they are spread evenly.
+    /// How many pairs fit before some rank grows, if they are spread evenly; never less than [`len`](Self::len).
     pub fn capacity(&self) -> usize {
         self.seats.each(|seat| seat.map().capacity()).iter().sum()
     }

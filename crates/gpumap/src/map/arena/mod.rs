@@ -241,10 +241,11 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         self.ids.is_empty()
     }
 
-    /// How many pairs fit before slots or cells run out: at least what it was built for.
+    /// How many pairs fit for sure before slots or cells run out: at least what it was built for, and never less than
+    /// [`len`](Self::len); see [`Map::capacity`].
     pub fn capacity(&self) -> usize {
         let cells = self.cells.load(Ordering::Acquire);
-        self.ids.capacity().min(cells)
+        self.ids.capacity().min(cells).max(self.len())
     }
 
     /// Frees the scratch memory that no call is using; see [`Map::trim`].
