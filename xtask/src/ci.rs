@@ -10,8 +10,8 @@ use crate::grid::Grid;
 use crate::process;
 use crate::workspace::Workspace;
 use crate::{
-    api, deny, explore, links, lint, msrv, mutants, neighbours, operations, package, ptx_command,
-    python, tables, toolkit, words,
+    api, deny, explore, features, links, lint, msrv, mutants, neighbours, operations, package,
+    ptx_command, python, tables, toolkit, words,
 };
 
 /// What to leave out.
@@ -64,6 +64,7 @@ const STEPS: &[Step] = &[
     ("operations", |w| all(operations::check(w))),
     ("doc", doc),
     ("api", |w| all(api::check(w))),
+    ("features", |w| all(features::check(w))),
     ("msrv", msrv::check),
     ("toolkit", |w| all(toolkit::check(w))),
     ("neighbours", |w| all(neighbours::check(w))),

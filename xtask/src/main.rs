@@ -11,6 +11,7 @@ mod compilers;
 mod convergence;
 mod deny;
 mod explore;
+mod features;
 mod fuzz;
 mod grid;
 mod layouts;
