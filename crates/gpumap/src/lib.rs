@@ -1,8 +1,10 @@
 //! The concurrent key-value map for NVIDIA GPUs, in Rust from the kernels up.
 //!
 //! A [`Map`] lives in the memory of a [`Device`] and takes batches: it inserts and looks up
-//! hundreds of millions of pairs at a time, from any number of threads, and
-//! [`retrieve_all`](Map::retrieve_all) dumps every pair at the speed of a memory copy.
+//! hundreds of millions of pairs at a time, from any number of threads. Keys and answers that stay on
+//! the GPU cost what its memory costs: [`retrieve_all_into`](Map::retrieve_all_into) dumps every pair
+//! at the speed of a memory copy. Answers in vectors of the host, as of
+//! [`retrieve_all`](Map::retrieve_all), also cost the link and new pages, tens of times as much.
 //!
 //! ```
 //! use gpumap::{Device, Map};
