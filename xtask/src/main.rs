@@ -3,6 +3,7 @@
 
 mod api;
 mod arch;
+mod bench_cpu;
 mod bench_report;
 mod bundle;
 mod ci;
@@ -61,6 +62,8 @@ enum Command {
     Bundle(bundle::Options),
     /// Draw results of benchmarks.
     BenchReport(bench_report::Options),
+    /// Measure maps on this CPU, and write the figures into the documents.
+    BenchCpu(bench_cpu::Options),
     /// Run small configurations of the map under many interleavings.
     Explore(explore::Options),
     /// Run product tests under ThreadSanitizer.
@@ -140,6 +143,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Ptx(options) => ptx_command::run(&workspace, options),
         Command::Lint(options) => lint::run(&workspace, options),
         Command::Bundle(options) => bundle::run(&workspace, options),
+        Command::BenchCpu(options) => bench_cpu::run(&workspace, options),
         Command::BenchReport(options) => bench_report::run(&workspace, options),
         Command::Explore(options) => explore::run(&workspace, options),
         Command::Sanitize(options) => sanitize::run(&workspace, options),

@@ -1,5 +1,8 @@
 //! The maps, all behind one face.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use anyhow::Result;
 use dashmap::DashMap;
 use foldhash::fast::FixedState;
@@ -18,8 +21,6 @@ pub trait Peer: Sync + Sized {
     const TAKES_BATCHES: bool = false;
     /// What rows call it.
     fn name(&self) -> String;
-    /// Removes all pairs and keeps the memory.
-    fn clear(&self) -> Result<()>;
     /// Stores pairs whose key is absent; returns how many.
     fn insert(&self, keys: &[u64], values: &[u64]) -> Result<usize>;
     /// Looks keys up.
@@ -38,16 +39,11 @@ fn give(value: Option<u64>, out: &mut u64, found: &mut u8) {
 
 /// Implements the face of a map by what is done with one key.
 macro_rules! one_by_one {
-    ($map:ty, $name:literal, |$self:ident| $clear:expr,
+    ($map:ty, $name:literal,
      $insert:expr, $get:expr, $add:expr, $remove:expr $(,)?) => {
         impl Peer for $map {
             fn name(&self) -> String {
                 $name.to_owned()
-            }
-            fn clear(&self) -> Result<()> {
-                let $self = self;
-                $clear;
-                Ok(())
             }
             fn insert(&self, keys: &[u64], values: &[u64]) -> Result<usize> {
                 let insert = $insert;
@@ -100,18 +96,14 @@ fn insert_into(map: &mut Brown, key: u64, value: u64) -> bool {
 pub struct Alone(Mutex<Brown>);
 
 impl Alone {
-    pub fn with_room(room: usize, _: usize) -> Result<Self> {
-        Ok(Self(Mutex::new(brown(room))))
+    pub fn with_room(room: usize) -> Self {
+        Self(Mutex::new(brown(room)))
     }
 }
 
 impl Peer for Alone {
     fn name(&self) -> String {
         "hashbrown".to_owned()
-    }
-    fn clear(&self) -> Result<()> {
-        self.0.lock().clear();
-        Ok(())
     }
     fn insert(&self, keys: &[u64], values: &[u64]) -> Result<usize> {
         let mut map = self.0.lock();
@@ -145,13 +137,13 @@ impl Peer for Alone {
 pub struct Locked(Mutex<Brown>);
 
 impl Locked {
-    pub fn with_room(room: usize, _: usize) -> Result<Self> {
-        Ok(Self(Mutex::new(brown(room))))
+    pub fn with_room(room: usize) -> Self {
+        Self(Mutex::new(brown(room)))
     }
 }
 
 one_by_one! {
-    Locked, "hashbrown, locked", |map| map.0.lock().clear(),
+    Locked, "hashbrown, locked",
     |map: &Self, key, value| insert_into(&mut map.0.lock(), key, value),
     |map: &Self, key| map.0.lock().get(&key).copied(),
     |map: &Self, key| *map.0.lock().entry(key).or_insert(0) += 1,
@@ -162,11 +154,11 @@ one_by_one! {
 pub struct Sharded(Vec<Mutex<Brown>>);
 
 impl Sharded {
-    pub fn with_room(room: usize, threads: usize) -> Result<Self> {
+    pub fn with_room(room: usize, threads: usize) -> Self {
         let shards = (64 * threads).next_power_of_two();
         // A little more than its share, so that none grows.
         let each = room / shards + room / shards / 8 + 64;
-        Ok(Self((0..shards).map(|_| Mutex::new(brown(each))).collect()))
+        Self((0..shards).map(|_| Mutex::new(brown(each))).collect())
     }
 
     fn of(&self, key: u64) -> &Mutex<Brown> {
@@ -177,7 +169,7 @@ impl Sharded {
 }
 
 one_by_one! {
-    Sharded, "hashbrown, sharded", |map| map.0.iter().for_each(|shard| shard.lock().clear()),
+    Sharded, "hashbrown, sharded",
     |map: &Self, key, value| insert_into(&mut map.of(key).lock(), key, value),
     |map: &Self, key| map.of(key).lock().get(&key).copied(),
     |map: &Self, key| *map.of(key).lock().entry(key).or_insert(0) += 1,
@@ -188,13 +180,13 @@ one_by_one! {
 pub struct Dash(DashMap<u64, u64, FixedState>);
 
 impl Dash {
-    pub fn with_room(room: usize, _: usize) -> Result<Self> {
-        Ok(Self(DashMap::with_capacity_and_hasher(room, hasher())))
+    pub fn with_room(room: usize) -> Self {
+        Self(DashMap::with_capacity_and_hasher(room, hasher()))
     }
 }
 
 one_by_one! {
-    Dash, "dashmap", |map| map.0.clear(),
+    Dash, "dashmap",
     |map: &Self, key, value| {
         let mut is_new = false;
         map.0.entry(key).or_insert_with(|| { is_new = true; value });
@@ -205,13 +197,13 @@ one_by_one! {
     |map: &Self, key| map.0.remove(&key).is_some(),
 }
 
-/// papaya.
-pub struct Papaya(papaya::HashMap<u64, u64, FixedState>);
+/// papaya. Its documents advise a guard for several calls, and atomic values for counters: an update would allocate.
+pub struct Papaya(papaya::HashMap<u64, AtomicU64, FixedState>);
 
 impl Papaya {
-    pub fn with_room(room: usize, _: usize) -> Result<Self> {
+    pub fn with_room(room: usize) -> Self {
         let builder = papaya::HashMap::builder().capacity(room);
-        Ok(Self(builder.hasher(hasher()).build()))
+        Self(builder.hasher(hasher()).build())
     }
 }
 
@@ -219,27 +211,25 @@ impl Peer for Papaya {
     fn name(&self) -> String {
         "papaya".to_owned()
     }
-    fn clear(&self) -> Result<()> {
-        self.0.pin().clear();
-        Ok(())
-    }
     fn insert(&self, keys: &[u64], values: &[u64]) -> Result<usize> {
         let map = self.0.pin();
         let pairs = keys.iter().zip(values);
-        let stored = pairs.map(|(&key, &value)| usize::from(map.try_insert(key, value).is_ok()));
+        let stored =
+            pairs.map(|(&key, &value)| usize::from(map.try_insert(key, value.into()).is_ok()));
         Ok(stored.sum())
     }
     fn get(&self, keys: &[u64], out: &mut [u64], found: &mut [u8]) -> Result<()> {
         let map = self.0.pin();
         for ((key, out), found) in keys.iter().zip(out).zip(found) {
-            give(map.get(key).copied(), out, found);
+            give(map.get(key).map(|value| value.load(Relaxed)), out, found);
         }
         Ok(())
     }
     fn add_one(&self, keys: &[u64]) -> Result<()> {
         let map = self.0.pin();
         for &key in keys {
-            map.update_or_insert(key, |value| value + 1, 1);
+            map.get_or_insert_with(key, AtomicU64::default)
+                .fetch_add(1, Relaxed);
         }
         Ok(())
     }
@@ -256,13 +246,13 @@ impl Peer for Papaya {
 pub struct Scc(scc::HashMap<u64, u64, FixedState>);
 
 impl Scc {
-    pub fn with_room(room: usize, _: usize) -> Result<Self> {
-        Ok(Self(scc::HashMap::with_capacity_and_hasher(room, hasher())))
+    pub fn with_room(room: usize) -> Self {
+        Self(scc::HashMap::with_capacity_and_hasher(room, hasher()))
     }
 }
 
 one_by_one! {
-    Scc, "scc", |map| map.0.clear_sync(),
+    Scc, "scc",
     |map: &Self, key, value| map.0.insert_sync(key, value).is_ok(),
     |map: &Self, key| map.0.read_sync(&key, |_, &value| value),
     |map: &Self, key| *map.0.entry_sync(key).or_insert(0).get_mut() += 1,
@@ -293,9 +283,6 @@ impl Peer for Ours {
     const TAKES_BATCHES: bool = true;
     fn name(&self) -> String {
         format!("gpumap, load {}", self.load)
-    }
-    fn clear(&self) -> Result<()> {
-        Ok(self.map.clear()?)
     }
     fn insert(&self, keys: &[u64], values: &[u64]) -> Result<usize> {
         Ok(self.map.insert(keys, values)?)

@@ -27,10 +27,39 @@ fn database(folder: &Path) -> PathBuf {
     folder.join("kmc")
 }
 
+/// What KMC has to be told about an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// FASTA whose sequences have one line each: KMC reads no other line of them.
+    OneLine,
+    /// Any FASTA.
+    Fasta,
+    Fastq,
+}
+
+impl Form {
+    /// That of a file of someone else: by its name, as KMC's users have it.
+    pub fn named(path: &Path) -> Self {
+        match is_fastq(path) {
+            true => Self::Fastq,
+            false => Self::Fasta,
+        }
+    }
+
+    fn option(self) -> &'static str {
+        match self {
+            Self::OneLine => "-fa",
+            Self::Fasta => "-fm",
+            Self::Fastq => "-fq",
+        }
+    }
+}
+
 /// Counts the canonical k-mers of a file, all of them, with so many threads, and leaves the database in a folder; none if
 /// there is no KMC.
 pub fn count(
     input: &Path,
+    form: Form,
     length: KmerLength,
     threads: usize,
     folder: &Path,
@@ -48,9 +77,9 @@ pub fn count(
     command
         .arg(format!("-k{length}"))
         .arg(format!("-t{threads}"))
-        // No count is too small to be kept or too large to be printed.
-        .args(["-ci1", "-cs4294967295"])
-        .arg(format!("-f{}", if is_fastq(input) { 'q' } else { 'a' }))
+        // No count is too small or too large to be kept, nor too large to be printed.
+        .args(["-ci1", "-cx4294967295", "-cs4294967295"])
+        .arg(form.option())
         .args([input, &database(folder), &temporary]);
     let start = Instant::now();
     let output = finished(&mut command)?;
@@ -150,7 +179,7 @@ fn finished(command: &mut Command) -> Result<Output> {
     Ok(output)
 }
 
-/// Whether a file is FASTQ, for which KMC needs an option: by its name, as KMC's users have it.
+/// Whether a file is FASTQ.
 fn is_fastq(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.trim_end_matches(".gz");
@@ -174,6 +203,49 @@ mod tests {
             assert_ne!(of("AC\t1\nCC\t2\n"), of(other), "{other:?}");
         }
         assert!(Digest::of(&folder.path().join("none")).is_err());
+    }
+
+    /// KMC was told that the file has sequences of one line, and read the first of each.
+    #[test]
+    fn kmc_reads_sequences_of_many_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("genome.fa");
+        let (first, second) = (
+            "ACGTACGTACGTACGTACGTACGTACGTAAGGCC",
+            "TTGACCATGCAAATTTGGGCCCATATCGCGATTA",
+        );
+        fs::write(&path, format!(">one\n{first}\n{second}\n>two\n{second}\n")).unwrap();
+        let counted = count(
+            &path,
+            Form::named(&path),
+            KmerLength::new(21).unwrap(),
+            2,
+            folder.path(),
+        );
+        let Some(kmc) = counted.unwrap() else {
+            return gpumap_test_skips::skip("no KMC on the PATH");
+        };
+        let joined = format!("{first}{second}");
+        let complement = |base: char| "TGCA".as_bytes()["ACGT".find(base).unwrap()] as char;
+        let canonical = |kmer: &[u8]| {
+            let forward = String::from_utf8(kmer.to_vec()).unwrap();
+            let backward: String = forward.chars().rev().map(complement).collect();
+            forward.min(backward)
+        };
+        let distinct: std::collections::BTreeSet<String> =
+            joined.as_bytes().windows(21).map(canonical).collect();
+        assert_eq!(kmc.distinct, distinct.len() as u64);
+        let one_line = count(
+            &path,
+            Form::OneLine,
+            KmerLength::new(21).unwrap(),
+            2,
+            folder.path(),
+        );
+        assert!(
+            one_line.unwrap().unwrap().distinct < kmc.distinct,
+            "KMC has changed: -fa reads all lines"
+        );
     }
 
     #[test]

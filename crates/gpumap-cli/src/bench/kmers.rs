@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::bounds::{self, Rates};
-use super::kmc::{self, Digest, Kmc};
+use super::kmc::{self, Digest, Form, Kmc};
 use super::reads::Reads;
 use crate::cli::{KmersArgs, Session};
 use crate::error::{Error, Result};
@@ -36,6 +36,7 @@ struct Input {
     path: PathBuf,
     /// What it is, in words.
     name: String,
+    form: Form,
     bytes: u64,
 }
 
@@ -89,7 +90,7 @@ pub fn run(args: &KmersArgs, session: &Session) -> Result<()> {
     }
 
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let kmc = kmc::count(&input.path, args.k, threads, folder.path())?;
+    let kmc = kmc::count(&input.path, input.form, args.k, threads, folder.path())?;
     let mut peer = Value::Null;
     if let Some(kmc) = &kmc {
         let compared = match args.compare {
@@ -163,6 +164,7 @@ fn input(args: &KmersArgs, is_cuda: bool, folder: &Path) -> Result<Input> {
         return Ok(Input {
             path: path.clone(),
             name: format!("{}, {} bytes", path.display(), grouped(metadata.len())),
+            form: Form::named(path),
             bytes: metadata.len(),
         });
     }
@@ -192,7 +194,12 @@ fn input(args: &KmersArgs, is_cuda: bool, folder: &Path) -> Result<Input> {
         grouped(reads.bytes()),
     );
     let bytes = reads.bytes();
-    Ok(Input { path, name, bytes })
+    Ok(Input {
+        path,
+        name,
+        form: Form::OneLine,
+        bytes,
+    })
 }
 
 /// Runs the job some times, and returns the run that took the median time.
