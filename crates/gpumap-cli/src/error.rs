@@ -8,6 +8,7 @@ use crate::format::Format;
 use crate::kind::KmerKind;
 use crate::kmer::KmerLength;
 use crate::limit::LINE_END;
+use crate::malformed::Malformed;
 use crate::values::Values;
 
 /// The result of anything in this program that can fail.
@@ -37,12 +38,6 @@ pub enum Error {
     Thread {
         /// What it said.
         source: io::Error,
-    },
-    /// An input of sequences has no byte in it.
-    #[error("{name} is empty: neither FASTA nor FASTQ")]
-    EmptyInput {
-        /// The input.
-        name: String,
     },
     /// A sequence that is longer than `--max-record` allows.
     #[error(
@@ -90,8 +85,8 @@ pub enum Error {
     Sequences {
         /// The input.
         name: String,
-        /// Where it broke off and why.
-        source: needletail::errors::ParseError,
+        /// Where and why.
+        source: Malformed,
     },
     /// The job that is measured failed.
     #[error("count-kmers failed: {reason}")]

@@ -223,7 +223,7 @@ impl Run {
             seconds: self.start.elapsed().as_secs_f64(),
             map_seconds: table.busy().as_secs_f64(),
             steps: Vec::new(),
-            warning: None,
+            warnings: Vec::new(),
         });
         Ok(())
     }

@@ -58,7 +58,7 @@ fn dump_with<C: Code>(
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: 0.0,
         steps: Vec::new(),
-        warning: None,
+        warnings: Vec::new(),
     });
     Ok(())
 }
