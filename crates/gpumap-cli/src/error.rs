@@ -197,6 +197,18 @@ pub enum Error {
         /// Bases in a k-mer.
         length: KmerLength,
     },
+    /// A key of a database that is none of its k-mers.
+    #[error("{name} has the key {key}, which is not one of the {kind}: {problem}")]
+    NoSuchKmer {
+        /// The database.
+        name: String,
+        /// The key.
+        key: u128,
+        /// What it should be.
+        kind: KmerKind,
+        /// Why it is not.
+        problem: &'static str,
+    },
     /// A database in which keys come more than once.
     #[error("{name} has {twice} keys that come again: count-kmers writes each key once")]
     KeysTwice {

@@ -151,8 +151,8 @@ fn query_with<C: Code>(
         false => Some(session.open()?),
     };
     let (mut counts, pairs) = match &engine {
-        None => few(&database, &queries, &progress)?,
-        Some(engine) => all(&database, engine, &progress)?,
+        None => few(&database, kind, &queries, &progress)?,
+        Some(engine) => all(&database, kind, engine, &progress)?,
     };
 
     let mut content = Content::all(format.unwrap_or(Format::Tsv), Some(kind));
@@ -227,6 +227,7 @@ fn path_of<C>(query: &Query<C>) -> Option<PathBuf> {
 /// The counts of some k-mers, and how many pairs the database has.
 fn few<C: Code>(
     database: &Database,
+    kind: KmerKind,
     queries: &[Query<C>],
     progress: &Progress,
 ) -> Result<(Counts<C>, u64)> {
@@ -236,7 +237,7 @@ fn few<C: Code>(
             wanted.insert(*code, 0);
         }
     }
-    let pairs = database.for_each_batch(BATCH, progress, |keys: &[C], values| {
+    let pairs = database.for_each_batch(Some(kind), BATCH, progress, |keys: &[C], values| {
         for (key, &value) in keys.iter().zip(values) {
             if let Some(count) = wanted.get_mut(key) {
                 *count = value;
@@ -250,10 +251,11 @@ fn few<C: Code>(
 /// All counts, and how many pairs the database has.
 fn all<C: Code>(
     database: &Database,
+    kind: KmerKind,
     engine: &Engine,
     progress: &Progress,
 ) -> Result<(Counts<C>, u64)> {
     let mut table = engine.table(Room::ANY);
-    let pairs = database.load(&mut table, engine.batch(), progress)?;
+    let pairs = database.load(&mut table, Some(kind), engine.batch(), progress)?;
     Ok((Counts::All(table), pairs))
 }
