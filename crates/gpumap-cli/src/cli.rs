@@ -127,15 +127,13 @@ impl Session {
         Progress::new(self.quiet)
     }
 
-    /// Shows the summary on standard error, as standard output may hold the result. A warning is shown under
+    /// Shows the summary on standard error, as standard output may hold the result. Warnings are shown under
     /// `--quiet` too.
     pub fn report(&self, summary: &Summary) {
-        if let Some(warning) = summary
-            .warning
-            .as_ref()
-            .filter(|_| self.quiet || !self.json)
-        {
-            eprintln!("warning: {warning}");
+        if self.quiet || !self.json {
+            for warning in &summary.warnings {
+                eprintln!("warning: {warning}");
+            }
         }
         if !self.quiet {
             eprintln!(

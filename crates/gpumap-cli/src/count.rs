@@ -10,10 +10,11 @@ use crate::error::{Error, Result, printable};
 use crate::feed::{self, Feed};
 use crate::kind::KmerKind;
 use crate::kmer::{Code, KmerLength, Strand};
+use crate::ledger::SequenceTotals;
+use crate::limit::MOST_RECORD;
 use crate::output::{check_paths, commit_all};
 use crate::pipeline::{Packed, Pipeline, Settings};
 use crate::progress::Progress;
-use crate::sequence::{MOST_RECORD, SequenceTotals};
 use crate::source::Source;
 use crate::summary::Summary;
 use crate::table::Table;
@@ -32,7 +33,7 @@ pub struct Wanted {
 }
 
 /// What was counted; the counts themselves are in the table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Counted {
     /// What was read.
     pub input: SequenceTotals,
@@ -42,6 +43,8 @@ pub struct Counted {
     pub busy: [Duration; 2],
     /// For how long the caller waited for copies to the device, and for k-mers that are made there.
     pub copied: Duration,
+    /// What its user may not expect about the inputs.
+    pub warnings: Vec<String>,
 }
 
 impl Counted {
@@ -51,6 +54,7 @@ impl Counted {
             kmers,
             busy: pipeline.busy(),
             copied,
+            warnings: pipeline.warnings(),
         }
     }
 }
@@ -168,6 +172,11 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
     commit_all(written.staged)?;
     progress.finish();
 
+    let mut warnings = counted.warnings;
+    // Of inputs without a record it has been said.
+    if counted.kmers == 0 && counted.input.records > 0 {
+        warnings.push(no_kmers(&wanted));
+    }
     let mut facts = vec![
         ("records", counted.input.records),
         ("bases", counted.input.bases),
@@ -190,7 +199,7 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: table.busy().as_secs_f64(),
         steps: steps.map(|(step, time)| (step, time.as_secs_f64())).into(),
-        warning: (counted.kmers == 0).then(|| no_kmers(&wanted)),
+        warnings,
     });
     Ok(())
 }

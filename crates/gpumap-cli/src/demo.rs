@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::io::Read;
+use std::num::NonZero;
 use std::time::Instant;
 
 use crate::cli::Session;
@@ -9,7 +11,8 @@ use crate::count::{Wanted, count};
 use crate::dump::Pairs;
 use crate::error::{Error, Mismatch, Result};
 use crate::kmer::{KmerLength, Strand, kmers_of, text_of};
-use crate::sequence::{MOST_RECORD, for_each_sequence};
+use crate::limit::MOST_RECORD;
+use crate::progress::Progress;
 use crate::source::Source;
 use crate::summary::{Summary, grouped, print_line};
 use crate::table::{Room, Table};
@@ -61,7 +64,7 @@ pub fn run(session: &Session) -> Result<()> {
         seconds: seconds.as_secs_f64(),
         map_seconds: map_seconds.as_secs_f64(),
         steps: Vec::new(),
-        warning: None,
+        warnings: Vec::new(),
     };
     if session.json {
         return print_line(&summary.to_json());
@@ -101,17 +104,24 @@ fn report(summary: &Summary, pairs: &mut Pairs, looked_up: usize, hits: usize) -
             next: gpumap count-kmers FILE -k 21 -o counts.tsv, or gpumap --help"
 }
 
-/// The counts by the definition: windows of text in a `HashMap`, nothing packed.
+/// The counts by the definition: windows of text in a `HashMap`, nothing packed, and no parser of the program.
 fn expected_counts(genome: &Source) -> Result<HashMap<String, u64>> {
+    let mut text = String::new();
+    let mut reader = genome.open(&Progress::hidden().bytes(), NonZero::<usize>::MIN)?;
+    let read = reader.read_to_string(&mut text);
+    read.map_err(|source| Error::Read {
+        name: genome.to_string(),
+        source,
+    })?;
     let mut counts = HashMap::new();
-    for_each_sequence(genome, |sequence| {
-        for window in sequence.windows(K.get()) {
+    for record in text.split('>').skip(1) {
+        let sequence: String = record.lines().skip(1).collect();
+        for window in sequence.as_bytes().windows(K.get()) {
             // The genome is A, C, G and T throughout.
             let kmer = String::from_utf8_lossy(window).into_owned();
             *counts.entry(kmer).or_default() += 1;
         }
-        Ok(())
-    })?;
+    }
     Ok(counts)
 }
 

@@ -8,6 +8,7 @@ use crate::format::Format;
 use crate::kind::KmerKind;
 use crate::kmer::KmerLength;
 use crate::limit::LINE_END;
+use crate::malformed::Malformed;
 use crate::values::Values;
 
 /// The result of anything in this program that can fail.
@@ -37,12 +38,6 @@ pub enum Error {
     Thread {
         /// What it said.
         source: io::Error,
-    },
-    /// An input of sequences has no byte in it.
-    #[error("{name} is empty: neither FASTA nor FASTQ")]
-    EmptyInput {
-        /// The input.
-        name: String,
     },
     /// A sequence that is longer than `--max-record` allows.
     #[error(
@@ -90,8 +85,8 @@ pub enum Error {
     Sequences {
         /// The input.
         name: String,
-        /// Where it broke off and why.
-        source: needletail::errors::ParseError,
+        /// Where and why.
+        source: Malformed,
     },
     /// The job that is measured failed.
     #[error("count-kmers failed: {reason}")]
@@ -201,6 +196,18 @@ pub enum Error {
         text: String,
         /// Bases in a k-mer.
         length: KmerLength,
+    },
+    /// A key of a database that is none of its k-mers.
+    #[error("{name} has the key {key}, which is not one of the {kind}: {problem}")]
+    NoSuchKmer {
+        /// The database.
+        name: String,
+        /// The key.
+        key: u128,
+        /// What it should be.
+        kind: KmerKind,
+        /// Why it is not.
+        problem: &'static str,
     },
     /// A database in which keys come more than once.
     #[error("{name} has {twice} keys that come again: count-kmers writes each key once")]

@@ -11,6 +11,7 @@ use gpumap_fuzz::{Target, Watched, mend_saved_map};
 use crate::cli::Cli;
 use crate::columns::{ColumnWriter, Group};
 use crate::error::{Result, one_line};
+use crate::gzip::tests::blocks;
 use crate::kmer::{Code, KmerLength, Kmers, Strand};
 use crate::ledger::Ledger;
 use crate::packed::Block;
@@ -208,6 +209,8 @@ fn sequences() {
         good: vec![
             b">a x\nACG\nTTN\n\n>b\r\nAC\r\nGT\r\n>c\n>d\nA".to_vec(),
             b"@r1\nACGT\n+\n@@>>\n@r2\nGG\n+r2\nII\n".to_vec(),
+            b"\n@r1\nAC\nGT\n+\n@@\n>>\n\n@r2\nGG\n+r2\nI\nI\n".to_vec(),
+            blocks(b">a\nACGTACGTACGTACGTACGTACGT\n"),
             include_bytes!("../tests/golden/reads.fq.gz")[..4096].to_vec(),
         ],
         words: &[

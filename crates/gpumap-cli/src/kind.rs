@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::kmer::{KmerLength, Strand};
+use crate::kmer::{Code, KmerLength, Strand, reverse_complement};
 
 /// Which k-mers the keys of a table are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,20 @@ impl KmerKind {
         let bases = self.length.get() as u8;
         let is_canonical = self.strand == Strand::Canonical;
         [MARK, bases, u8::from(is_canonical), 0]
+    }
+
+    /// Why a number is none of these k-mers; `None` if it is one.
+    pub fn why_not<C: Code>(self, key: C) -> Option<&'static str> {
+        let unused = self.length.unused::<C>();
+        let is_longer = unused > 0 && key > !C::zeroed() >> unused;
+        if is_longer {
+            return Some("it is too large, so k is another, or the file is damaged");
+        }
+        let is_other_strand =
+            self.strand == Strand::Canonical && reverse_complement(key, self.length) < key;
+        is_other_strand.then_some(
+            "its reverse complement is smaller, so k is another, or each strand was counted for itself",
+        )
     }
 
     /// The k-mers that a label means; none if it is of another program.
@@ -59,6 +73,33 @@ impl fmt::Display for KmerKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn numbers_of<C: Code>(length: u8) {
+        let length = KmerLength::new(length).unwrap();
+        let kind = |strand| KmerKind { length, strand };
+        let last = !C::zeroed() >> length.unused::<C>();
+        assert_eq!(kind(Strand::AsRead).why_not(last), None);
+        assert_eq!(kind(Strand::Canonical).why_not(C::zeroed()), None);
+        // Only Ts, where only As would do.
+        assert!(kind(Strand::Canonical).why_not(last).is_some());
+        if let Some(above) = last.number().checked_add(1)
+            && C::of_number(above).number() == above
+        {
+            let above = C::of_number(above);
+            assert!(kind(Strand::AsRead).why_not(above).is_some());
+            assert!(kind(Strand::Canonical).why_not(above).is_some());
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_no_kmers() {
+        for length in 1..=32 {
+            numbers_of::<u64>(length);
+        }
+        for length in 1..=64 {
+            numbers_of::<u128>(length);
+        }
+    }
 
     #[test]
     fn labels_come_back_and_others_are_none() {

@@ -53,6 +53,12 @@ pub trait Code:
     /// The low bits of a number.
     fn of_number(number: u128) -> Self;
 
+    /// The number that it is.
+    fn number(self) -> u128;
+
+    /// The same with the order of its bits reversed.
+    fn reverse_bits(self) -> Self;
+
     /// The table, if there is a kernel that makes such k-mers.
     fn with_kernel(table: &mut Table<Self>) -> Option<&mut Table<u64>>;
 }
@@ -71,6 +77,14 @@ impl Code for u64 {
 
     fn of_number(number: u128) -> Self {
         number as Self
+    }
+
+    fn number(self) -> u128 {
+        self.into()
+    }
+
+    fn reverse_bits(self) -> Self {
+        self.reverse_bits()
     }
 
     fn with_kernel(table: &mut Table) -> Option<&mut Table> {
@@ -92,6 +106,14 @@ impl Code for u128 {
 
     fn of_number(number: u128) -> Self {
         number
+    }
+
+    fn number(self) -> u128 {
+        self
+    }
+
+    fn reverse_bits(self) -> Self {
+        self.reverse_bits()
     }
 
     fn with_kernel(_: &mut Table<Self>) -> Option<&mut Table> {
@@ -163,6 +185,15 @@ pub fn text_of<C: Code>(code: C, length: KmerLength) -> String {
     bases
         .map(|base| char::from(b"ACGT"[usize::from(base)]))
         .collect()
+}
+
+/// The packed reverse complement of a packed k-mer.
+pub fn reverse_complement<C: Code>(code: C, length: KmerLength) -> C {
+    // Reversed bit by bit, and the two bits of each base once more.
+    let reversed = (!code).reverse_bits();
+    let low = C::of_number(u128::MAX / 3);
+    let bases = (reversed >> 1 & low) | (reversed & low) << 1;
+    bases >> length.unused::<C>()
 }
 
 /// Which of the two strands a k-mer is counted on.
@@ -312,6 +343,30 @@ mod tests {
         assert_eq!(length(63).kinds(), 1 << 126);
         assert_eq!(length(64).kinds(), u128::MAX);
         assert!(!length(32).is_wide() && length(33).is_wide());
+    }
+
+    #[test]
+    fn reverse_complements_are_those_of_the_text() {
+        for k in 1..=MAX_LENGTH {
+            for text in ["ACGTTGCA", "TTTTCAGG", "AAAAAAAA"] {
+                let text = &text.repeat(8)[..usize::from(k)];
+                let pairs = text.bytes().rev().map(|base| match base {
+                    b'A' => 'T',
+                    b'C' => 'G',
+                    b'G' => 'C',
+                    _ => 'A',
+                });
+                let expected: String = pairs.collect();
+                let code = kmers_of::<u128>(text.as_bytes(), length(k), Strand::AsRead).next();
+                let reverse = reverse_complement(code.unwrap(), length(k));
+                assert_eq!(text_of(reverse, length(k)), expected);
+                if k <= 32 {
+                    let code = code.unwrap() as u64;
+                    let reverse = reverse_complement(code, length(k));
+                    assert_eq!(text_of(reverse, length(k)), expected);
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,13 +1,22 @@
 //! The pieces of an input put together again: how many records, and whether one is too long.
 
 use crate::parse::Parsed;
-use crate::sequence::SequenceTotals;
+
+/// How much was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SequenceTotals {
+    /// FASTA or FASTQ records.
+    pub records: u64,
+    /// Bases in them, Ns included.
+    pub bases: u64,
+}
 
 /// What is known of the pieces of one input, from the first on.
 #[derive(Debug)]
 pub struct Ledger {
     most: u64,
     totals: SequenceTotals,
+    lines: u64,
     /// Bytes of the last record so far.
     record: u64,
 }
@@ -18,6 +27,7 @@ impl Ledger {
         Self {
             most,
             totals: SequenceTotals::default(),
+            lines: 0,
             record: 0,
         }
     }
@@ -34,6 +44,7 @@ impl Ledger {
         }
         self.totals.records += piece.records;
         self.totals.bases += piece.bases;
+        self.lines += piece.lines;
         if piece.records > 0 {
             self.record = piece.tail;
             if self.record > self.most {
@@ -46,5 +57,10 @@ impl Ledger {
     /// The totals of all pieces.
     pub fn totals(&self) -> SequenceTotals {
         self.totals
+    }
+
+    /// Line ends of all pieces.
+    pub fn lines(&self) -> u64 {
+        self.lines
     }
 }

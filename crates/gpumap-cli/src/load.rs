@@ -127,7 +127,7 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: table.busy().as_secs_f64(),
         steps: Vec::new(),
-        warning: None,
+        warnings: Vec::new(),
     });
     Ok(())
 }

@@ -1,16 +1,18 @@
 //! Parsing pieces of FASTA and FASTQ into blocks of packed bases.
 //!
-//! The parser is our own because pieces may begin anywhere: it reads what needletail reads, with which its tests
-//! compare it, and its errors are those of needletail.
+//! The parser is our own because pieces may begin anywhere. In FASTA a line that begins with `>` begins a record and all
+//! others are of its sequence; one that begins with `@` or `+` is an error, as no letter of a sequence is one of these, and
+//! FASTQ may have been appended to FASTA. [`crate::fastq`] has the grammar of FASTQ. Both take blank lines anywhere,
+//! and LF or CR LF as line ends.
 
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
-use memchr::memchr;
-use needletail::errors::{ErrorPosition, ParseError};
-use needletail::parser::Format;
+use memchr::{memchr, memchr_iter};
 
+use crate::fastq::{FourLines, LineKind, Record};
 use crate::limit::LINE_END;
+use crate::malformed::{Malformed, Problem};
 use crate::packed::Block;
 use crate::pieces::{Line, Piece, Start};
 
@@ -21,6 +23,8 @@ pub struct Parsed {
     pub records: u64,
     /// Bases in it, other letters of sequences included.
     pub bases: u64,
+    /// Line ends in it.
+    pub lines: u64,
     /// Bytes of the record before the first that begins in it.
     pub head: u64,
     /// Bytes of the last record that begins in it.
@@ -30,8 +34,13 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// Counts so many bytes of a line, with its end or not.
-    fn take_line(&mut self, bytes: usize, has_end: bool) {
+    /// Counts a line, with its end or not.
+    fn take_line(&mut self, has_end: bool) {
+        self.lines += u64::from(has_end);
+    }
+
+    /// Counts so many bytes of a line of a record, with its end or not.
+    fn take_bytes(&mut self, bytes: usize, has_end: bool) {
         let bytes = bytes as u64 + if has_end { LINE_END } else { 0 };
         match self.records {
             0 => self.head += bytes,
@@ -62,15 +71,15 @@ pub trait Blocks {
 /// Why a piece was not parsed.
 #[derive(Debug)]
 pub enum Failure<E> {
-    /// It is no FASTA or FASTQ.
-    Parse(ParseError),
+    /// It is no FASTA or FASTQ. Lines are counted from the beginning of the piece on.
+    Malformed(Malformed),
     /// There are no more blocks.
     Blocks(E),
 }
 
-impl<E> From<ParseError> for Failure<E> {
-    fn from(error: ParseError) -> Self {
-        Self::Parse(error)
+impl<E> From<Malformed> for Failure<E> {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
     }
 }
 
@@ -90,7 +99,11 @@ pub fn parse<B: Blocks>(
         Start::Fasta { line, carried } => {
             parse_fasta(&piece.bytes, *line, carried, most, &mut packer)
         }
-        Start::Fastq { lines } => parse_fastq(&piece.bytes, *lines, most, &mut packer),
+        Start::Fastq => parse_fastq(&piece.bytes, most, &mut packer),
+        Start::Blank => Ok(Parsed {
+            lines: memchr_iter(b'\n', &piece.bytes).count() as u64,
+            ..Parsed::default()
+        }),
     }?;
     packer.end().map_err(Failure::Blocks)?;
     Ok(parsed)
@@ -165,10 +178,18 @@ fn parse_fasta<B: Blocks>(
                 parsed.begin(most);
                 packer.push_break()?;
             }
+            Line::Start if matches!(first, b'@' | b'+') => {
+                let malformed = Malformed {
+                    line: parsed.lines + 1,
+                    problem: Problem::FastqInFasta { first },
+                };
+                return Err(malformed.into());
+            }
             Line::Name => {}
             Line::Start | Line::Sequence => parsed.bases += push_line(text, packer)?,
         }
-        parsed.take_line(text.len(), end.is_some());
+        parsed.take_line(end.is_some());
+        parsed.take_bytes(text.len(), end.is_some());
         rest = behind.get(1..).unwrap_or_default();
         line = Line::Start;
     }
@@ -192,98 +213,45 @@ fn push_line<B: Blocks>(
 
 fn parse_fastq<B: Blocks>(
     bytes: &[u8],
-    mut lines: u64,
     most: u64,
     packer: &mut Packer<'_, B>,
 ) -> Result<Parsed, Failure<B::Error>> {
     let mut parsed = Parsed::default();
+    let mut record = Record::default();
     let mut rest = bytes;
     while !rest.is_empty() {
-        let Some((record, behind)) = Record::first_of(rest, lines)? else {
-            break;
-        };
-        parsed.begin(most);
-        // Four lines, the last of which may end with the input.
-        let text = rest.len() - behind.len();
-        let ends = if rest[text - 1] == b'\n' && record.has_end {
-            4
-        } else {
-            3
-        };
-        parsed.tail = text as u64 + ends * (LINE_END - 1);
-        parsed.bases += record.letters.len() as u64;
-        packer.push_letters(record.letters)?;
-        packer.push_break()?;
-        lines += 4;
-        rest = behind;
+        if record.is_between()
+            && let Some(FourLines { letters, len }) = FourLines::first_of(rest)
+        {
+            parsed.begin(most);
+            parsed.lines += 4;
+            parsed.tail = len as u64 + 4 * (LINE_END - 1);
+            parsed.bases += letters.len() as u64;
+            packer.push_letters(letters)?;
+            packer.push_break()?;
+            rest = &rest[len..];
+            continue;
+        }
+        let end = memchr(b'\n', rest);
+        let (text, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        let was_between = record.is_between();
+        let kind = record.take(text, parsed.lines + 1)?;
+        match kind {
+            LineKind::Name => parsed.begin(most),
+            LineKind::Sequence(letters) => {
+                parsed.bases += letters.len() as u64;
+                packer.push_letters(letters)?;
+            }
+            LineKind::Separator => packer.push_break()?,
+            LineKind::Qualities | LineKind::Blank => {}
+        }
+        parsed.take_line(end.is_some());
+        // Blank lines between records are of none.
+        if !was_between || kind == LineKind::Name {
+            parsed.take_bytes(text.len(), end.is_some());
+        }
+        rest = behind.get(1..).unwrap_or_default();
     }
+    record.end()?;
     Ok(parsed)
-}
-
-/// A record of FASTQ.
-struct Record<'a> {
-    letters: &'a [u8],
-    has_end: bool,
-}
-
-impl<'a> Record<'a> {
-    /// The record that `bytes` begin with, and what is after it. `None` if only blank lines are left. There are
-    /// so many lines before it.
-    fn first_of(bytes: &'a [u8], lines: u64) -> Result<Option<(Self, &'a [u8])>, ParseError> {
-        let position = |line: u64, id: Option<&[u8]>| ErrorPosition {
-            line: lines + 1 + line,
-            id: id.map(|id| String::from_utf8_lossy(id).into_owned()),
-        };
-        let id = |end: usize| {
-            let name = (end > 0).then(|| trim_cr(&bytes[1..end]));
-            name.map(|name| name.split(|&byte| byte == b' ').next().unwrap_or_default())
-        };
-        let mut ends = [0; 3];
-        let mut at = 0;
-        for line in 0..ends.len() {
-            let Some(end) = memchr(b'\n', &bytes[at..]) else {
-                let mut left = bytes.split(|&byte| byte == b'\n');
-                if left.all(|line| trim_cr(line).is_empty()) {
-                    return Ok(None);
-                }
-                let id = if line > 0 { id(ends[0]) } else { None };
-                let position = position(line as u64, id);
-                return Err(ParseError::new_unexpected_end(position, Format::Fastq));
-            };
-            ends[line] = at + end;
-            at += end + 1;
-        }
-        let end = memchr(b'\n', &bytes[at..]).map(|end| at + end);
-        if bytes[0] != b'@' {
-            let position = position(0, None);
-            return Err(ParseError::new_invalid_start(
-                bytes[0],
-                position,
-                Format::Fastq,
-            ));
-        }
-        let [name, sequence, separator] = ends;
-        let first = bytes[sequence + 1];
-        if first != b'+' {
-            let position = position(2, id(name));
-            return Err(ParseError::new_invalid_separator(first, position));
-        }
-        let letters = trim_cr(&bytes[name + 1..sequence]);
-        let qualities = trim_cr(&bytes[separator + 1..end.unwrap_or(bytes.len())]);
-        if letters.len() != qualities.len() {
-            let (letters, qualities) = (letters.len(), qualities.len());
-            let position = position(0, id(name));
-            return Err(ParseError::new_unequal_length(letters, qualities, position));
-        }
-        let record = Self {
-            letters,
-            has_end: end.is_some(),
-        };
-        Ok(Some((record, end.map_or(&[], |end| &bytes[end + 1..]))))
-    }
-}
-
-/// A line without the carriage return at its end.
-fn trim_cr(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
 }

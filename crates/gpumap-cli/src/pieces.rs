@@ -2,15 +2,17 @@
 //!
 //! FASTA is cut anywhere: a piece knows in what kind of line it begins, and the last `k - 1` bases of the record
 //! before it. So a record of any length takes no more memory than a few pieces. FASTQ is cut where a record begins,
-//! which is each fourth line: a line of qualities may look like the first line of a record. A record of FASTQ is a
-//! part of one piece, which is as long as it must be.
+//! for which all of them are read: a line of qualities may look like the first line of a record. A record of FASTQ is
+//! a part of one piece, which is as long as it must be.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
-use memchr::{memchr_iter, memrchr};
+use memchr::memrchr;
 
+use crate::fastq::Scan;
 use crate::limit::LINE_END;
+use crate::malformed::{Malformed, Problem};
 
 /// A part of an input.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub struct Piece {
 /// What is known of an input before a piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
+    /// The piece has blank lines only, before the first record of the input.
+    Blank,
     /// The piece is of FASTA.
     Fasta {
         /// The line that it begins in.
@@ -33,11 +37,8 @@ pub enum Start {
         /// The letters of the record at the end of what comes before, as many as begin a k-mer that ends in the piece.
         carried: Vec<u8>,
     },
-    /// The piece is of FASTQ, and begins with a record.
-    Fastq {
-        /// Lines before it.
-        lines: u64,
-    },
+    /// The piece is of FASTQ, and begins with a record or blank lines.
+    Fastq,
 }
 
 /// Where in a line of FASTA a piece begins.
@@ -56,15 +57,10 @@ pub enum Line {
 pub enum CutError {
     /// It cannot be read.
     Read(io::Error),
-    /// It begins with another letter than FASTA and FASTQ.
-    UnknownFormat(u8),
-    /// It has no two bytes.
-    Empty,
-    /// A record has more bytes than allowed.
-    TooLong {
-        /// Counted from 1.
-        record: u64,
-    },
+    /// It begins as neither FASTA nor FASTQ. Lines are counted from the end of the last piece on.
+    Malformed(Malformed),
+    /// The record after the last piece has more bytes than allowed.
+    TooLong,
 }
 
 /// Cuts an input.
@@ -105,13 +101,21 @@ impl<R: Read> Cutter<R> {
         bytes[..had].copy_from_slice(&self.rest);
         self.rest.clear();
         self.read_on(&mut bytes, had)?;
-        let start = match &mut self.start {
-            Some(start) => start,
-            none => none.insert(first_start(&bytes)?),
-        };
         if bytes.is_empty() {
             return Ok(None);
         }
+        let start = match &mut self.start {
+            Some(start) => start,
+            none => match bytes.iter().position(|byte| !b"\r\n".contains(byte)) {
+                Some(0) => none.insert(first_start(bytes[0])?),
+                blank => {
+                    let blank = blank.unwrap_or(bytes.len());
+                    self.rest.extend_from_slice(&bytes[blank..]);
+                    bytes.truncate(blank);
+                    return Ok(Some(self.piece(bytes, Start::Blank)));
+                }
+            },
+        };
         let piece_start = start.clone();
         match start {
             Start::Fasta { line, carried } => {
@@ -119,15 +123,25 @@ impl<R: Read> Cutter<R> {
                     (*line, *carried) = found;
                 }
             }
-            Start::Fastq { .. } => self.cut_at_record(&mut bytes)?,
+            Start::Fastq => self.cut_at_record(&mut bytes)?,
+            Start::Blank => {}
         }
+        Ok(Some(self.piece(bytes, piece_start)))
+    }
+
+    /// What the input was read through, after its end, and whether there was no record in it.
+    pub fn into_reader(self) -> (R, bool) {
+        (self.reader, self.start.is_none())
+    }
+
+    fn piece(&mut self, bytes: Vec<u8>, start: Start) -> Piece {
         let index = self.index;
         self.index += 1;
-        Ok(Some(Piece {
+        Piece {
             index,
             bytes,
-            start: piece_start,
-        }))
+            start,
+        }
     }
 
     /// Fills what is after the first `had` bytes, or cuts off what the input has no bytes for.
@@ -146,51 +160,41 @@ impl<R: Read> Cutter<R> {
 
     /// Leaves whole records in `bytes`, reading on if there is none.
     fn cut_at_record(&mut self, bytes: &mut Vec<u8>) -> Result<(), CutError> {
-        let Some(Start::Fastq { lines: before }) = self.start else {
-            return Ok(());
-        };
-        let mut seen = 0;
-        let mut lines = 0;
+        let mut scan = Scan::default();
         loop {
-            lines += memchr_iter(b'\n', &bytes[seen..]).count() as u64;
-            seen = bytes.len();
+            if scan.go_on(bytes).is_err() {
+                // Nothing after it matters. The thread that parses finds the same, and says where.
+                self.ended = true;
+            }
             if self.ended {
-                break;
+                return Ok(());
             }
-            if lines >= 4 {
-                let mut end = seen;
-                for _ in 0..=lines % 4 {
-                    end = memrchr(b'\n', &bytes[..end]).unwrap_or(0);
-                }
-                self.rest.extend_from_slice(&bytes[end + 1..]);
-                bytes.truncate(end + 1);
-                lines -= lines % 4;
-                break;
+            if scan.whole > 0 {
+                self.rest.extend_from_slice(&bytes[scan.whole..]);
+                bytes.truncate(scan.whole);
+                return Ok(());
             }
-            if seen as u64 + lines * (LINE_END - 1) > self.most {
-                let record = before / 4 + 1;
-                return Err(CutError::TooLong { record });
+            let seen = bytes.len();
+            if seen as u64 + scan.lines * (LINE_END - 1) > self.most {
+                return Err(CutError::TooLong);
             }
             bytes.resize(seen + self.size, 0);
             self.read_on(bytes, seen)?;
         }
-        let lines = before + lines;
-        self.start = Some(Start::Fastq { lines });
-        Ok(())
     }
 }
 
-fn first_start(bytes: &[u8]) -> Result<Start, CutError> {
-    let [first, _, ..] = bytes else {
-        return Err(CutError::Empty);
-    };
+fn first_start(first: u8) -> Result<Start, CutError> {
     match first {
         b'>' => Ok(Start::Fasta {
             line: Line::Start,
             carried: Vec::new(),
         }),
-        b'@' => Ok(Start::Fastq { lines: 0 }),
-        &other => Err(CutError::UnknownFormat(other)),
+        b'@' => Ok(Start::Fastq),
+        first => Err(CutError::Malformed(Malformed {
+            line: 1,
+            problem: Problem::UnknownFormat { first },
+        })),
     }
 }
 

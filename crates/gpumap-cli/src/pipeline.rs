@@ -22,14 +22,14 @@ use gpumap_kmer_kernels::GROUP;
 
 use self::read::ReadThread;
 use self::work::{ParseThread, PooledBlocks};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, printable};
 use crate::kmer::{Code, KmerLength, Strand};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, SequenceTotals};
+use crate::malformed::Malformed;
 use crate::packed::Block;
 use crate::parse::Parsed;
 use crate::progress::Progress;
-use crate::sequence::SequenceTotals;
-use crate::source::Source;
+use crate::source::{Oddity, Source};
 
 /// Blocks that are with the device, beside those of the threads.
 pub const IN_FLIGHT: usize = 3;
@@ -79,8 +79,30 @@ enum Message<C> {
     Parsed {
         input: usize,
         index: usize,
-        outcome: Result<Parsed>,
+        outcome: Result<Parsed, Stop>,
     },
+    /// Something about an input that its user may not expect.
+    Odd {
+        input: usize,
+        oddity: Oddity,
+    },
+}
+
+/// Why an input is read no further.
+#[derive(Debug)]
+enum Stop {
+    /// It cannot be read.
+    Error(Error),
+    /// It is no FASTA or FASTQ, in a line that is counted from the beginning of the piece on.
+    Malformed(Malformed),
+    /// The record at the beginning of the piece is longer than allowed.
+    TooLong,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
 }
 
 /// Seconds that threads worked, all of them together.
@@ -175,6 +197,7 @@ impl<C: Code> Pipeline<C> {
         }
         let inputs = sources.iter().map(|source| Input {
             name: source.to_string(),
+            oddities: Vec::new(),
             most: settings.most,
             next: 0,
             waiting: BTreeMap::new(),
@@ -202,6 +225,7 @@ impl<C: Code> Pipeline<C> {
                     index,
                     outcome,
                 } => self.inputs[input].add(index, outcome)?,
+                Message::Odd { input, oddity } => self.inputs[input].oddities.push(oddity),
             }
         }
         for thread in self.threads.drain(..) {
@@ -234,6 +258,15 @@ impl<C: Code> Pipeline<C> {
         })
     }
 
+    /// What users may not expect about the inputs that have been read, as a warning each.
+    pub fn warnings(&self) -> Vec<String> {
+        let of_input = |input: &Input| {
+            let warning = |oddity: &Oddity| format!("{} {oddity}", printable(&input.name));
+            input.oddities.iter().map(warning).collect::<Vec<_>>()
+        };
+        self.inputs.iter().flat_map(of_input).collect()
+    }
+
     /// For how long the threads read, unpacking included, and parsed, on the average of the threads.
     pub fn busy(&self) -> [Duration; 2] {
         let of = |busy: &AtomicU64, threads: usize| {
@@ -249,26 +282,44 @@ impl<C: Code> Pipeline<C> {
 /// An input, whose pieces are parsed in any order.
 struct Input {
     name: String,
+    oddities: Vec<Oddity>,
     most: u64,
     /// The first piece that has not been parsed.
     next: usize,
     /// Pieces after it that have been.
-    waiting: BTreeMap<usize, Result<Parsed>>,
+    waiting: BTreeMap<usize, Result<Parsed, Stop>>,
     ledger: Ledger,
 }
 
 impl Input {
-    fn add(&mut self, index: usize, outcome: Result<Parsed>) -> Result<()> {
+    fn add(&mut self, index: usize, outcome: Result<Parsed, Stop>) -> Result<()> {
         self.waiting.insert(index, outcome);
         while let Some(outcome) = self.waiting.remove(&self.next) {
             self.next += 1;
-            let added = self.ledger.add(outcome?);
-            added.map_err(|record| Error::RecordTooLong {
-                name: self.name.clone(),
-                record,
-                most: self.most,
-            })?;
+            let parsed = outcome.map_err(|stop| self.explain(stop))?;
+            let added = self.ledger.add(parsed);
+            added.map_err(|record| self.too_long(record))?;
         }
         Ok(())
+    }
+
+    /// Why the next piece is not there.
+    fn explain(&self, stop: Stop) -> Error {
+        match stop {
+            Stop::Error(error) => error,
+            Stop::Malformed(malformed) => Error::Sequences {
+                name: self.name.clone(),
+                source: malformed.after(self.ledger.lines()),
+            },
+            Stop::TooLong => self.too_long(self.ledger.totals().records + 1),
+        }
+    }
+
+    fn too_long(&self, record: u64) -> Error {
+        Error::RecordTooLong {
+            name: self.name.clone(),
+            record,
+            most: self.most,
+        }
     }
 }

@@ -1,9 +1,7 @@
 //! Where sequences come from: files, standard input or memory, plain or compressed.
 //!
-//! What an input is compressed with is known from its first bytes, not from its name. Gzip is inflated by flate2
-//! over zlib-rs. Block gzip (BGZF, as bgzip writes it) consists of members that say how long they are, so several
-//! threads inflate them: noodles-bgzf, in upkeep and without C. Zstandard is read by ruzstd for the same reasons:
-//! the C library is faster, but needs a C compiler.
+//! What an input is compressed with is known from its first bytes, not from its name. [`crate::gzip`] reads gzip and
+//! block gzip. Zstandard is read by ruzstd, in upkeep and without C: the C library is faster, but needs a C compiler.
 
 use std::fmt;
 use std::fs::File;
@@ -11,12 +9,11 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
-use noodles_bgzf::io::MultithreadedReader;
 use ruzstd::decoding::FrameDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 
 use crate::error::{Error, Result};
+use crate::gzip::GzipReader;
 use crate::progress::ByteBar;
 
 /// Where sequences come from.
@@ -31,13 +28,54 @@ pub enum Source {
 }
 
 /// What an input is read through.
-pub type Reader = Box<dyn Read + Send>;
+pub enum Reader {
+    /// It is not compressed.
+    Plain(Packed),
+    /// Gzip, with or without blocks.
+    Gzip(Box<GzipReader<Packed>>),
+    /// Zstandard.
+    Zstd(Box<ZstdReader<BufReader<Packed>>>),
+}
+
+/// The bytes of an input as they are.
+pub type Packed = Box<dyn Read + Send>;
+
+impl Reader {
+    /// What its user may not expect, once it has been read to its end.
+    pub fn oddity(&self) -> Option<Oddity> {
+        match self {
+            Self::Gzip(reader) => reader.lacks_end_block().then_some(Oddity::NoEndBlock),
+            Self::Plain(_) | Self::Zstd(_) => None,
+        }
+    }
+}
+
+impl Read for Reader {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(reader) => reader.read(bytes),
+            Self::Gzip(reader) => reader.read(bytes),
+            Self::Zstd(reader) => reader.read(bytes),
+        }
+    }
+}
+
+/// Something about an input that is no error, but that its user may not expect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Oddity {
+    /// There is no record in it.
+    #[error("is empty: it counts as nothing")]
+    Empty,
+    /// It consists of blocks, and the last one has something in it.
+    #[error("does not end with the empty block that bgzip writes last: it may have been cut off")]
+    NoEndBlock,
+}
 
 /// Bytes that are read from a compressed input at once.
 const BUFFER: usize = 1 << 18;
 
-/// As many first bytes as it takes to know BGZF.
-const HEAD: usize = 18;
+/// As many first bytes as it takes to know how an input is compressed.
+const HEAD: usize = 4;
 
 impl Source {
     /// The source that a command line argument names.
@@ -88,7 +126,7 @@ impl Source {
 
     /// Opens it. What is read is unpacked, by up to `threads` threads, and moves the bar by its bytes before that.
     pub fn open(&self, bar: &ByteBar, threads: NonZero<usize>) -> Result<Reader> {
-        let mut reader: Reader = match self {
+        let mut reader: Packed = match self {
             Self::Stdin => Box::new(bar.reading(io::stdin())),
             Self::File(path) => Box::new(bar.reading(open_input(path)?.0)),
             Self::Embedded(_, bytes) => Box::new(bar.reading(*bytes)),
@@ -99,24 +137,15 @@ impl Source {
             name: self.to_string(),
             source,
         })?;
-        if head.is_empty() {
-            return Err(Error::EmptyInput {
-                name: self.to_string(),
-            });
-        }
         let packing = Packing::of(&head);
-        let reader = Cursor::new(head).chain(reader);
+        let reader: Packed = Box::new(Cursor::new(head).chain(reader));
         Ok(match packing {
-            Packing::Plain => Box::new(reader),
-            Packing::Gzip => {
-                let buffered = BufReader::with_capacity(BUFFER, reader);
-                Box::new(MultiGzDecoder::new(buffered))
+            Packing::Plain => Reader::Plain(reader),
+            Packing::Gzip => Reader::Gzip(Box::new(GzipReader::new(reader, threads))),
+            Packing::Zstd => {
+                let reader = BufReader::with_capacity(BUFFER, reader);
+                Reader::Zstd(Box::new(ZstdReader::new(reader)))
             }
-            Packing::BlockGzip => {
-                let buffered = BufReader::with_capacity(BUFFER, reader);
-                Box::new(MultithreadedReader::with_worker_count(threads, buffered))
-            }
-            Packing::Zstd => Box::new(ZstdReader::new(BufReader::with_capacity(BUFFER, reader))),
         })
     }
 }
@@ -168,34 +197,13 @@ pub fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
 enum Packing {
     Plain,
     Gzip,
-    BlockGzip,
     Zstd,
 }
 
 impl Packing {
     fn of(head: &[u8]) -> Self {
         match head {
-            // Deflate, with an extra field of two bytes that is named BC and comes first.
-            [
-                0x1f,
-                0x8b,
-                8,
-                flags,
-                _,
-                _,
-                _,
-                _,
-                _,
-                _,
-                _,
-                _,
-                b'B',
-                b'C',
-                2,
-                0,
-                ..,
-            ] if flags & 4 != 0 => Self::BlockGzip,
-            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0x1f] | [0x1f, 0x8b, ..] => Self::Gzip,
             // A frame, or one that is to be skipped.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             _ => Self::Plain,
@@ -204,7 +212,7 @@ impl Packing {
 }
 
 /// The frames of a Zstandard file one after the other, each compared with its checksum.
-struct ZstdReader<R> {
+pub struct ZstdReader<R> {
     source: R,
     decoder: FrameDecoder,
     in_frame: bool,
@@ -279,7 +287,7 @@ impl<R: BufRead> Read for ZstdReader<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use crate::gzip::tests::{blocks, gzip};
 
     fn unpacked(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
         let bytes: &'static [u8] = bytes.leak();
@@ -298,18 +306,6 @@ mod tests {
             .collect()
     }
 
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    }
-
-    fn block_gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut writer = noodles_bgzf::io::Writer::new(Vec::new());
-        writer.write_all(bytes).unwrap();
-        writer.finish().unwrap()
-    }
-
     fn zstd(bytes: &[u8]) -> Vec<u8> {
         ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
     }
@@ -325,9 +321,8 @@ mod tests {
         assert_eq!(unpacked(skipped).unwrap(), text);
         assert_eq!(unpacked(text.clone()).unwrap(), text);
         assert_eq!(Packing::of(&gzip(&text)), Packing::Gzip);
-        assert_eq!(Packing::of(&block_gzip(&text)), Packing::BlockGzip);
         assert_eq!(Packing::of(&zstd(&text)), Packing::Zstd);
-        for pack in [gzip, block_gzip, zstd] {
+        for pack in [gzip, blocks, zstd] {
             let packed = pack(&text);
             assert_eq!(unpacked(packed.clone()).unwrap(), text);
             // Several one after the other are one.
@@ -339,7 +334,7 @@ mod tests {
     #[test]
     fn damage_is_seen() {
         let text = text();
-        for pack in [gzip, block_gzip, zstd] {
+        for pack in [gzip, blocks, zstd] {
             let packed = pack(&text);
             unpacked(packed[..packed.len() / 2].to_vec()).unwrap_err();
             for at in [packed.len() / 3, packed.len() / 2] {

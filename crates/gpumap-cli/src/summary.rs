@@ -26,8 +26,8 @@ pub struct Summary {
     pub map_seconds: f64,
     /// The seconds of each step, which run beside each other.
     pub steps: Vec<(&'static str, f64)>,
-    /// What may be wrong though the run succeeded.
-    pub warning: Option<String>,
+    /// What may be wrong though the run succeeded, each on a line.
+    pub warnings: Vec<String>,
 }
 
 impl Summary {
@@ -54,8 +54,8 @@ impl Summary {
         for &(step, seconds) in &self.steps {
             object["steps"][step] = seconds.into();
         }
-        if let Some(warning) = &self.warning {
-            object["warning"] = warning.as_str().into();
+        if !self.warnings.is_empty() {
+            object["warning"] = self.warnings.join("; ").into();
         }
         object.to_string()
     }
@@ -142,7 +142,7 @@ mod tests {
             seconds: 0.0,
             map_seconds: 0.0,
             steps: vec![("read", 0.5), ("write", 1.5)],
-            warning: Some("odd".to_owned()),
+            warnings: vec!["odd".to_owned(), "even".to_owned()],
         };
         let text = summary.to_json();
         assert!(!text.contains('\n'));
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(back["pairs"], 10);
         assert_eq!(back["looked_up"], 3);
         assert_eq!(back["steps"]["write"], 1.5);
-        assert_eq!(back["warning"], "odd");
+        assert_eq!(back["warning"], "odd; even");
         assert!(back["pairs_per_second"].is_number());
     }
 }

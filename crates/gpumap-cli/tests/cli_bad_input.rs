@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LAMBDA, Scene, expect_failure, fails};
+use common::{LAMBDA, Scene, expect_failure, fails, gzip};
 
 fn lambda() -> Scene {
     Scene::new().with("lambda.fa.gz", LAMBDA)
@@ -11,24 +11,38 @@ fn lambda() -> Scene {
 #[test]
 fn sequences_that_are_none() {
     let scene = lambda()
-        .with("empty.fa", "")
         .with("text.fa", "hello\n")
         .with("cut.fa.gz", &LAMBDA[..LAMBDA.len() / 2])
         .with("cut.fq", "@a\nACGT\n+\nII")
         .with("no_plus.fq", "@a\nACGT\nACGT\nIIII\n")
         .with("table.csv", "1,2\n")
+        // Faults P11 and P12.
+        .with("both.fa", ">a\nACGT\n>b\nAC\n@r\nACGT\n+\nIIII\n")
+        .with("both.fq", "@r\nACGT\n+\nIIII\n\n>a\nACGT\n")
+        .with("few.fq", "@a\nACGT\n+\nII\n@b\nACGT\n+\nIIII\n")
+        .with("many.fq", "@a\nACGT\n+\nII\nIII\n@b\nACGT\n+\nIIII\n")
+        .with("data.gz", [gzip(b">a\nACGT\n"), b"more".to_vec()].concat())
         .with("not.gz", b"\x1f\x8b\x08 and no more");
     for (name, causes) in [
         ("missing.fa", &["missing.fa", "No such file"][..]),
         (".", &["directory"]),
-        ("empty.fa", &["empty.fa", "empty"]),
-        ("text.fa", &["text.fa", "FASTA", "'h'"]),
+        ("text.fa", &["text.fa", "line 1", "FASTA", "`h`"]),
         ("table.csv", &["table.csv", "FASTA"]),
-        ("cut.fa.gz", &["cut.fa.gz"]),
-        ("cut.fq", &["cut.fq"]),
-        ("no_plus.fq", &["no_plus.fq", "'+'"]),
-        ("not.gz", &["not.gz"]),
-        ("-", &["standard input", "empty"]),
+        ("cut.fa.gz", &["cut.fa.gz", "cut off"]),
+        ("cut.fq", &["cut.fq", "line 1", "4 letters", "2 qualities"]),
+        ("no_plus.fq", &["no_plus.fq", "line 1", "`+`"]),
+        (
+            "both.fa",
+            &["both.fa", "line 5", "`@`", "FASTQ follows FASTA"],
+        ),
+        ("both.fq", &["both.fq", "line 6", "FASTA follows FASTQ"]),
+        ("few.fq", &["few.fq", "line 6", "too few"]),
+        (
+            "many.fq",
+            &["many.fq", "line 1", "4 letters and 5 qualities"],
+        ),
+        ("data.gz", &["data.gz", "behind its compressed data"]),
+        ("not.gz", &["not.gz", "header", "damaged"]),
     ] {
         let arguments = [
             "count-kmers",

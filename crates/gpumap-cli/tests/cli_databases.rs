@@ -5,6 +5,8 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 
+use gpumap_fuzz::mend_saved_map;
+
 use common::{LAMBDA, READS, Scene, fails, sorted};
 
 type Counts = BTreeMap<String, u64>;
@@ -444,6 +446,92 @@ fn databases_that_do_not_go_together() {
         );
         fails(&scene, &[&["dump"], arguments].concat(), causes);
     }
+}
+
+/// Fault P5: whatever reads a database, in whatever format.
+#[test]
+fn keys_that_are_no_kmers_are_refused() {
+    let words: [u64; 4] = [0, 1, 1 << 10, 3];
+    let mut scene = Scene::new()
+        .with("c.bin", words.map(u64::to_le_bytes).concat())
+        .with("c.csv", "0,1\n1024,3\n")
+        .with("good.bin", [0_u64, 1].map(u64::to_le_bytes).concat())
+        .with("long.fa", ">a\nACGTTGCATTAGGACCATTTAAACGGGCTTATTCGAGCATT\n")
+        .with("t.fa", ">a\nTTTTT\n");
+    for name in ["c.parquet", "c.gpumap"] {
+        scene.succeed(&["load", "c.csv", "--dump", name]);
+    }
+    for name in ["long.bin", "long.gpumap"] {
+        scene.succeed(&["count-kmers", "long.fa", "-k21", "-o", name]);
+    }
+    scene.succeed(&["count-kmers", "long.fa", "-k40", "-o", "wide.parquet"]);
+    // Only the label says which k-mers the keys are.
+    scene.succeed(&["count-kmers", "t.fa", "-k5", "-o", "t.gpumap"]);
+    let mut declared = fs::read(scene.path("t.gpumap")).unwrap();
+    assert_eq!(declared[56..60], *b"K\x05\0\0");
+    declared[58] = 1;
+    mend_saved_map(&mut declared);
+    let mut shorter = fs::read(scene.path("long.gpumap")).unwrap();
+    shorter[57] = 5;
+    mend_saved_map(&mut shorter);
+    scene = scene
+        .with("declared.gpumap", declared)
+        .with("shorter.gpumap", shorter);
+    let of_five = ["the key 1024,", "5-mers", "too large"];
+    let too_large = ["the key ", "5-mers", "too large"];
+    let other_strand = [
+        "the key 1023,",
+        "5-mers of both strands as one",
+        "reverse complement",
+    ];
+    for (name, k, causes) in [
+        ("c.bin", &["-k5"][..], of_five),
+        ("c.parquet", &["-k5"], of_five),
+        ("c.gpumap", &["-k5"], of_five),
+        ("long.bin", &["-k5"], too_large),
+        ("shorter.gpumap", &[], too_large),
+        (
+            "wide.parquet",
+            &["-k33"],
+            ["the key ", "33-mers", "too large"],
+        ),
+        ("declared.gpumap", &[], other_strand),
+    ] {
+        let causes = [&[name][..], &causes].concat();
+        let other = match name {
+            "wide.parquet" => "wide.parquet",
+            _ => "good.bin",
+        };
+        for arguments in [
+            &["dump", name][..],
+            &["dump", name, "-o", "out.gpumap"],
+            &["query", name, "AAAAA"],
+            &["query", name, "t.fa"],
+            &["merge", name, "-o", "out.tsv"],
+            &["merge", other, name, "-o", "out.gpumap"],
+            &["intersect", name, other, "-o", "out.tsv"],
+            &["intersect", other, name, "-o", "out.tsv"],
+            &["subtract", name, other, "-o", "out.tsv"],
+            &["subtract", other, name, "-o", "out.tsv"],
+        ] {
+            // A k-mer of 33 bases is none of these.
+            if !(name == "wide.parquet" && arguments.contains(&"AAAAA")) {
+                fails(&scene, &[arguments, k].concat(), &causes);
+            }
+        }
+    }
+    // -C says that there are none of the other strand.
+    scene.succeed(&["dump", "t.gpumap", "-o", "t.bin"]);
+    fails(
+        &scene,
+        &["query", "t.bin", "-k5", "-C", "AAAAA"],
+        &other_strand,
+    );
+    // Keys that nothing calls k-mers may be any.
+    assert_eq!(
+        scene.succeed(&["dump", "c.bin", "--sorted"]),
+        "0\t1\n1024\t3\n"
+    );
 }
 
 #[test]

@@ -2,32 +2,14 @@
 
 mod common;
 
-use common::{LAMBDA, READS, Scene};
-use flate2::Compression;
+use common::{LAMBDA, READS, Scene, block, block_gzip, gzip, zstd};
 use flate2::read::MultiGzDecoder;
-use flate2::write::GzEncoder;
-use std::io::{Read, Write};
+use std::io::Read;
 
 fn unpack(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     MultiGzDecoder::new(bytes).read_to_end(&mut out).unwrap();
     out
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-fn block_gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut writer = noodles_bgzf::io::Writer::new(Vec::new());
-    writer.write_all(bytes).unwrap();
-    writer.finish().unwrap()
-}
-
-fn zstd(bytes: &[u8]) -> Vec<u8> {
-    ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
 type Packer = fn(&[u8]) -> Vec<u8>;
@@ -135,11 +117,9 @@ fn damage_ends_in_one_line_and_no_output() {
     let reads = unpack(READS);
     let mut scene = Scene::new()
         .with("reads.fq", &reads)
-        .with("empty.fa", "")
         .with("broken.fq", "@a\nAC\n+\nII\n@b\nAC\nIIII\n");
     let mut bad = vec![
         ("missing.fa".to_owned(), "missing.fa"),
-        ("empty.fa".to_owned(), "empty.fa is empty"),
         ("broken.fq".to_owned(), "broken.fq"),
         (".".to_owned(), "directory"),
     ];
@@ -151,7 +131,7 @@ fn damage_ends_in_one_line_and_no_output() {
         scene = scene
             .with(&cut, &packed[..packed.len() * 2 / 3])
             .with(&flipped, damaged);
-        bad.extend([(cut, "cannot be read"), (flipped, "cannot be read")]);
+        bad.extend([(cut, "cannot read"), (flipped, "cannot read")]);
     }
     let before = scene.files();
     for (name, cause) in &bad {
@@ -174,6 +154,160 @@ fn damage_ends_in_one_line_and_no_output() {
     let outcome = scene.run(&arguments);
     assert_eq!(outcome.code, Some(2));
     assert!(outcome.stderr.contains("- is named twice"), "{outcome:?}");
+}
+
+/// Fault P6: what gzip reads, whatever its members are.
+#[test]
+fn members_of_both_kinds_are_counted() {
+    let texts = [&b">a\nACGTTGCATT\nGG"[..], b"ATTACA\n>b\nACGTTGCA\n"];
+    let scene = Scene::new().with("plain.fa", texts.concat());
+    let right = scene.succeed(&["count-kmers", "-k4", "--sorted", "plain.fa"]);
+    assert!(right.lines().count() > 8);
+    let [first, second] = texts;
+    for (name, bytes) in [
+        (
+            "blocks, then gzip",
+            [block_gzip(first), gzip(second)].concat(),
+        ),
+        (
+            "gzip, then blocks",
+            [gzip(first), block_gzip(second)].concat(),
+        ),
+        (
+            "another field first",
+            [block(first, b"XX\x03\0abc"), block_gzip(second)].concat(),
+        ),
+        (
+            "another BC first",
+            [block(first, b"BC\x01\0a"), block_gzip(second)].concat(),
+        ),
+        ("BC that is no length", {
+            let mut member = block(first, b"");
+            member[16] ^= 5;
+            [member, gzip(second)].concat()
+        }),
+        (
+            "zeros behind blocks",
+            [block_gzip(&texts.concat()), vec![0; 999]].concat(),
+        ),
+        (
+            "zeros behind gzip",
+            [gzip(&texts.concat()), vec![0; 999]].concat(),
+        ),
+    ] {
+        let scene = Scene::new().with("a.gz", bytes);
+        let outcome = scene.run(&["count-kmers", "-k4", "--sorted", "--quiet", "a.gz"]);
+        let found = (outcome.code, outcome.stdout, outcome.stderr);
+        assert_eq!(found, (Some(0), right.clone(), String::new()), "{name}");
+    }
+}
+
+/// Fault P6.
+#[test]
+fn blocks_without_the_last_one_are_warned_of() {
+    let whole = block_gzip(b">a\nACGTA\n");
+    let scene = Scene::new()
+        .with("whole.fa.gz", &whole)
+        .with("cut.fa.gz", block(b">a\nACGTA\n", b""));
+    let count = |name| scene.run(&["count-kmers", "-k5", "--quiet", name]);
+    assert_eq!(count("whole.fa.gz").stderr, "");
+    let outcome = count("cut.fa.gz");
+    assert_eq!((outcome.code, &outcome.stdout[..]), (Some(0), "ACGTA\t1\n"));
+    let said = outcome.stderr;
+    for text in ["warning: cut.fa.gz", "empty block", "cut off"] {
+        assert!(said.contains(text) && said.lines().count() == 1, "{said}");
+    }
+}
+
+/// Fault P10.
+#[test]
+fn empty_inputs_count_as_nothing() {
+    let empty = [
+        ("empty.fa", Vec::new()),
+        ("lines.fa", b"\n\r\n\n".to_vec()),
+        ("empty.gz", gzip(b"")),
+        ("empty.bgz", block_gzip(b"")),
+        ("empty.zst", zstd(b"")),
+    ];
+    let mut scene = Scene::new().with("good.fa", ">a\nACGTA\n");
+    for (name, bytes) in &empty {
+        scene = scene.with(name, bytes);
+    }
+    let count = |files: &[&str]| {
+        let outcome = scene.run(&[&["count-kmers", "-k5", "--quiet"][..], files].concat());
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        (outcome.stdout, outcome.stderr)
+    };
+    let warning = |name: &str| format!("warning: {name} is empty: it counts as nothing\n");
+    let names: Vec<&str> = empty.iter().map(|(name, _)| *name).collect();
+    for name in &names {
+        assert_eq!(count(&[name]), (String::new(), warning(name)));
+        for files in [[name, "good.fa"], ["good.fa", name]] {
+            assert_eq!(count(&files), ("ACGTA\t1\n".to_owned(), warning(name)));
+        }
+    }
+    let all: String = names.iter().map(|name| warning(name)).collect();
+    assert_eq!(count(&names), (String::new(), all));
+    assert_eq!(count(&["-"]), (String::new(), warning("standard input")));
+    // Of a query too.
+    scene.succeed(&["count-kmers", "-k5", "good.fa", "-o", "db.gpumap"]);
+    let outcome = scene.run(&["query", "db.gpumap", "--quiet", "ACGTA", "empty.gz"]);
+    assert_eq!((outcome.code, &outcome.stdout[..]), (Some(0), "ACGTA 1\n"));
+    assert_eq!(outcome.stderr, warning("empty.gz"));
+}
+
+/// Fault P11: the same reads as any program may write them.
+#[test]
+fn fastq_is_read_however_its_lines_are() {
+    let right = "AACCG\t1\nACCGG\t1\nGGTTA\t1\n";
+    for (name, text) in [
+        ("four lines", "@a\nAACCGG\n+\n@+>III\n@b\nGGTTA\n+\nIIIII\n"),
+        (
+            "more lines",
+            "@a\nAAC\nCGG\n+\n@+>\nIII\n@b\nGGT\nTA\n+b\nII\nIII\n",
+        ),
+        (
+            "qualities like names",
+            "@a\nAACC\nGG\n+\n@III\n@b\n@b\nGG\nTTA\n+\n@\n+\n@b>\n",
+        ),
+        (
+            "blank lines",
+            "\n\n@a\nAACCGG\n+\nIIIIII\n\n\n@b\nGGTTA\n+\nIIIII\n\n",
+        ),
+        (
+            "blank lines in records",
+            "@a\nAAC\n\nCGG\n+\n\nIIIIII\n@b\nGGTTA\n\n+\nII\n\nIII",
+        ),
+        (
+            "CR LF",
+            "\r\n@a\r\nAACC\r\nGG\r\n+a\r\nIIII\r\nII\r\n@b\r\nGGTTA\r\n+\r\nIIIII\r\n",
+        ),
+        (
+            "lower case, N, empty",
+            "@a\naacc\ngg\n+\nIIIIII\n@c\n\n+\n\n@d\n+\n@b\nACGTNggt\nta\n+\n@@@@@@@@\n@@",
+        ),
+    ] {
+        let scene = Scene::new()
+            .with("a.fq", text)
+            .with("a.fq.gz", gzip(text.as_bytes()));
+        for file in ["a.fq", "a.fq.gz"] {
+            let found = scene.succeed(&["count-kmers", "-k5", "--sorted", "--quiet", file]);
+            assert_eq!(found, right, "{name}");
+        }
+    }
+}
+
+/// Fault P12: the threads that parse read parts of such a file themselves.
+#[test]
+fn errors_in_a_large_file_name_the_line() {
+    let lines = "ACGTTGCATTAGGACCATTTAAACGGGCTTATTCGAGCATTACGTTGCATTAGGACCATTT\n".repeat(80_000);
+    let text = format!(">a\n{lines}@r\nACGT\n+\nIIII\n{lines}");
+    let scene = Scene::new().with("large.fa", text);
+    common::fails(
+        &scene,
+        &["count-kmers", "large.fa"],
+        &["large.fa", "line 80002", "`@`"],
+    );
 }
 
 /// The input goes on, but nothing is left to be counted.

@@ -28,11 +28,12 @@ impl Database {
     pub(super) fn load<C: Code>(
         &self,
         table: &mut Table<C>,
+        kind: Option<KmerKind>,
         batch: usize,
         progress: &Progress,
     ) -> Result<u64> {
         let mut new = 0;
-        let pairs = self.for_each_batch(batch, progress, |keys, values| {
+        let pairs = self.for_each_batch(kind, batch, progress, |keys, values| {
             new += table.insert(keys, values)? as u64;
             Ok(())
         })?;
@@ -70,15 +71,16 @@ fn merge_with<C: Code>(
     let mut table: Table<C> = engine.table(Room::ANY);
     let mut pairs = 0;
     for database in databases {
-        pairs += database.for_each_batch(engine.batch(), &progress, |keys, values| {
-            match args.counts {
+        pairs +=
+            database.for_each_batch(kind, engine.batch(), &progress, |keys, values| match args
+                .counts
+            {
                 MergeCounts::Sum => table.add(keys, values),
                 MergeCounts::Min => table.merge(keys, values, Merge::Min),
                 MergeCounts::Max => table.merge(keys, values, Merge::Max),
                 MergeCounts::Left => table.insert(keys, values).map(drop),
                 MergeCounts::Right => table.upsert(keys, values),
-            }
-        })?;
+            })?;
     }
     progress.start_pairs("writing", table.len());
     let written = output.write(kind, table.len(), u64::MAX, &progress, |take| {
@@ -163,12 +165,12 @@ fn combine_with<C: Code>(
     let start = Instant::now();
     let mut table: Table<C> = engine.table(Room::ANY);
     let batch = engine.batch();
-    let mut pairs = right.load(&mut table, batch, &progress)?;
+    let mut pairs = right.load(&mut table, kind, batch, &progress)?;
     let mut kept = (Vec::new(), Vec::new());
     let mut distinct = 0;
     // The bar is that of reading.
     let written = output.write(kind, 0, u64::MAX, &Progress::hidden(), |take| {
-        pairs += left.for_each_batch(batch, &progress, |keys, counts| {
+        pairs += left.for_each_batch(kind, batch, &progress, |keys, counts| {
             kept.0.clear();
             kept.1.clear();
             let found = table.get(keys)?;
@@ -223,7 +225,7 @@ impl Run {
             seconds: self.start.elapsed().as_secs_f64(),
             map_seconds: table.busy().as_secs_f64(),
             steps: Vec::new(),
-            warning: None,
+            warnings: Vec::new(),
         });
         Ok(())
     }

@@ -44,7 +44,7 @@ fn dump_with<C: Code>(
     let mut pairs = 0;
     // The bar is that of reading.
     let written = output.write(kind, 0, u64::MAX, &Progress::hidden(), |take| {
-        pairs = database.for_each_batch::<C>(BATCH, &progress, take)?;
+        pairs = database.for_each_batch::<C>(kind, BATCH, &progress, take)?;
         Ok(())
     })?;
     commit_all(written.staged)?;
@@ -58,7 +58,7 @@ fn dump_with<C: Code>(
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: 0.0,
         steps: Vec::new(),
-        warning: None,
+        warnings: Vec::new(),
     });
     Ok(())
 }

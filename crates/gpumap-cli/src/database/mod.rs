@@ -84,15 +84,34 @@ impl Database {
         self.path.display().to_string()
     }
 
-    /// Hands all pairs to `take`, up to `batch` at a time; returns how many there are.
+    /// Hands all pairs to `take`, up to `batch` at a time; returns how many there are. Where it is known which k-mers the
+    /// keys are, none may be another number.
     fn for_each_batch<C: Code>(
         &self,
+        kind: Option<KmerKind>,
         batch: usize,
         progress: &Progress,
-        take: impl FnMut(&[C], &[u64]) -> Result<()>,
+        mut take: impl FnMut(&[C], &[u64]) -> Result<()>,
     ) -> Result<u64> {
         let input = Input::new(&self.path, Some(self.format));
-        for_each_batch::<C, 2>(input, batch, progress, take)
+        for_each_batch::<C, 2>(input, batch, progress, |keys, values| {
+            if let Some(kind) = kind {
+                self.expect_kmers(keys, kind)?;
+            }
+            take(keys, values)
+        })
+    }
+
+    fn expect_kmers<C: Code>(&self, keys: &[C], kind: KmerKind) -> Result<()> {
+        match keys.iter().find_map(|&key| Some((key, kind.why_not(key)?))) {
+            None => Ok(()),
+            Some((key, problem)) => Err(Error::NoSuchKmer {
+                name: self.name(),
+                key: key.number(),
+                kind,
+                problem,
+            }),
+        }
     }
 }
 

@@ -16,10 +16,10 @@ use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::kind::KmerKind;
 use crate::kmer::{Code, Strand, kmers_of};
+use crate::limit::MOST_RECORD;
 use crate::output::{Destination, check_paths, commit_all};
 use crate::pipeline::{Packed, Pipeline, Settings};
 use crate::progress::Progress;
-use crate::sequence::MOST_RECORD;
 use crate::source::Source;
 use crate::summary::Summary;
 use crate::table::{Room, Table};
@@ -52,14 +52,14 @@ impl<C: Code> Query<C> {
     }
 }
 
-/// Hands the k-mers of a file to `take`, in their order.
+/// Hands the k-mers of a file to `take`, in their order. Returns what its user may not expect about it.
 fn for_each_kmer<C: Code>(
     source: &Source,
     kind: KmerKind,
     engine: &Engine,
     progress: &Progress,
     mut take: impl FnMut(&[C]) -> Result<()>,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     let settings = Settings {
         device: engine.device().clone(),
         length: kind.length,
@@ -76,7 +76,7 @@ fn for_each_kmer<C: Code>(
             Packed::Block(block) => pipeline.give_back(block),
         }
     }
-    Ok(())
+    Ok(pipeline.warnings())
 }
 
 /// Where counts are looked up.
@@ -151,8 +151,8 @@ fn query_with<C: Code>(
         false => Some(session.open()?),
     };
     let (mut counts, pairs) = match &engine {
-        None => few(&database, &queries, &progress)?,
-        Some(engine) => all(&database, engine, &progress)?,
+        None => few(&database, kind, &queries, &progress)?,
+        Some(engine) => all(&database, kind, engine, &progress)?,
     };
 
     let mut content = Content::all(format.unwrap_or(Format::Tsv), Some(kind));
@@ -166,6 +166,7 @@ fn query_with<C: Code>(
     let batch = engine.as_ref().map_or(BATCH, Engine::batch);
     let mut waiting = Vec::new();
     let mut found = 0;
+    let mut warnings = Vec::new();
     let mut answer = |codes: &mut Vec<C>| -> Result<()> {
         let counts = counts.of(codes)?;
         found += counts.iter().filter(|&&count| count > 0).count() as u64;
@@ -179,13 +180,14 @@ fn query_with<C: Code>(
         match (query, &engine) {
             (Query::Kmer(code), _) => waiting.push(*code),
             (Query::File(source), Some(engine)) => {
-                for_each_kmer(source, kind, engine, &progress, |codes| {
+                let odd = for_each_kmer(source, kind, engine, &progress, |codes| {
                     waiting.extend_from_slice(codes);
                     if waiting.len() < batch {
                         return Ok(());
                     }
                     answer(&mut waiting)
                 })?;
+                warnings.extend(odd);
             }
             // Opened above for those that have one.
             (Query::File(_), None) => {}
@@ -209,7 +211,7 @@ fn query_with<C: Code>(
         seconds: start.elapsed().as_secs_f64(),
         map_seconds,
         steps: Vec::new(),
-        warning: None,
+        warnings,
     });
     Ok(())
 }
@@ -225,6 +227,7 @@ fn path_of<C>(query: &Query<C>) -> Option<PathBuf> {
 /// The counts of some k-mers, and how many pairs the database has.
 fn few<C: Code>(
     database: &Database,
+    kind: KmerKind,
     queries: &[Query<C>],
     progress: &Progress,
 ) -> Result<(Counts<C>, u64)> {
@@ -234,7 +237,7 @@ fn few<C: Code>(
             wanted.insert(*code, 0);
         }
     }
-    let pairs = database.for_each_batch(BATCH, progress, |keys: &[C], values| {
+    let pairs = database.for_each_batch(Some(kind), BATCH, progress, |keys: &[C], values| {
         for (key, &value) in keys.iter().zip(values) {
             if let Some(count) = wanted.get_mut(key) {
                 *count = value;
@@ -248,10 +251,11 @@ fn few<C: Code>(
 /// All counts, and how many pairs the database has.
 fn all<C: Code>(
     database: &Database,
+    kind: KmerKind,
     engine: &Engine,
     progress: &Progress,
 ) -> Result<(Counts<C>, u64)> {
     let mut table = engine.table(Room::ANY);
-    let pairs = database.load(&mut table, engine.batch(), progress)?;
+    let pairs = database.load(&mut table, Some(kind), engine.batch(), progress)?;
     Ok((Counts::All(table), pairs))
 }

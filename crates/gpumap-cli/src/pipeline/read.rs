@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
-use needletail::errors::ParseError;
 
-use super::{Busy, Message, Settings, timed};
+use super::{Busy, Message, Settings, Stop, timed};
 use crate::error::{Error, Result};
 use crate::pieces::{CutError, Cutter, Line, Piece, Start, behind_range};
 use crate::progress::ByteBar;
-use crate::source::{Source, read_at};
+use crate::source::{Oddity, Source, read_at};
 
 /// What a thread that parses is to do.
 pub(super) enum Job {
@@ -87,11 +86,11 @@ impl<C> ReadThread<C> {
         match source.open_fasta((LARGE * size) as u64) {
             Ok(Some((file, len))) => return self.cut_file(input, Arc::new(file), len),
             Ok(None) => {}
-            Err(error) => return self.fail(input, 0, error),
+            Err(error) => return self.fail(input, 0, error.into()),
         }
         let reader = match timed(&self.busy.read, || source.open(&self.bar, self.threads)) {
             Ok(reader) => reader,
-            Err(error) => return self.fail(input, 0, error),
+            Err(error) => return self.fail(input, 0, error.into()),
         };
         let mut cutter = Cutter::new(reader, size, length.get(), most);
         for index in 0.. {
@@ -103,6 +102,12 @@ impl<C> ReadThread<C> {
             };
             let job = Job::Piece(piece);
             self.jobs.send((input, job)).map_err(|_| Stopped)?;
+        }
+        let (reader, is_empty) = cutter.into_reader();
+        let oddities = [is_empty.then_some(Oddity::Empty), reader.oddity()];
+        for oddity in oddities.into_iter().flatten() {
+            let message = Message::Odd { input, oddity };
+            self.messages.send(message).map_err(|_| Stopped)?;
         }
         Ok(())
     }
@@ -126,8 +131,8 @@ impl<C> ReadThread<C> {
             let behind = match behind {
                 Ok(behind) => behind,
                 Err(error) => {
-                    let error = not_sequences(&self.sources[input], error.into());
-                    return self.fail(input, index, error);
+                    let error = unreadable(&self.sources[input], error);
+                    return self.fail(input, index, error.into());
                 }
             };
             let job = Job::Range(FileRange {
@@ -144,34 +149,26 @@ impl<C> ReadThread<C> {
     }
 
     /// The error stands where the next piece would.
-    fn fail(&self, input: usize, index: usize, error: Error) -> Result<(), Stopped> {
+    fn fail(&self, input: usize, index: usize, stop: Stop) -> Result<(), Stopped> {
         let message = Message::Parsed {
             input,
             index,
-            outcome: Err(error),
+            outcome: Err(stop),
         };
         self.messages.send(message).map_err(|_| Stopped)
     }
 
-    fn explain(&self, source: &Source, error: CutError) -> Error {
-        let cause = match error {
-            CutError::TooLong { record } => {
-                return Error::RecordTooLong {
-                    name: source.to_string(),
-                    record,
-                    most: self.settings.most,
-                };
-            }
-            CutError::Read(error) => error.into(),
-            CutError::UnknownFormat(first) => ParseError::new_unknown_format(first),
-            CutError::Empty => ParseError::new_empty_file(),
-        };
-        not_sequences(source, cause)
+    fn explain(&self, source: &Source, error: CutError) -> Stop {
+        match error {
+            CutError::TooLong => Stop::TooLong,
+            CutError::Malformed(malformed) => Stop::Malformed(malformed),
+            CutError::Read(error) => unreadable(source, error).into(),
+        }
     }
 }
 
-pub(super) fn not_sequences(source: &Source, cause: ParseError) -> Error {
-    Error::Sequences {
+pub(super) fn unreadable(source: &Source, cause: io::Error) -> Error {
+    Error::Read {
         name: source.to_string(),
         source: cause,
     }

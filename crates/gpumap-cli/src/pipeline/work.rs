@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use super::read::{Job, not_sequences};
-use super::{Busy, Message, Packed, Settings, timed};
+use super::read::{Job, unreadable};
+use super::{Busy, Message, Packed, Settings, Stop, timed};
 use crate::error::{Error, Result};
 use crate::kmer::{Code, Kmers};
 use crate::packed::Block;
@@ -32,7 +32,7 @@ impl<C: Code> ParseThread<C> {
         while let Ok((input, job)) = self.jobs.recv() {
             let (index, outcome) = match job {
                 Job::Piece(piece) => {
-                    let outcome = self.parse(input, &piece);
+                    let outcome = self.parse(&piece);
                     // The reader may have ended.
                     let _ = self.spare.send(piece.bytes);
                     (piece.index, outcome)
@@ -43,18 +43,18 @@ impl<C: Code> ParseThread<C> {
                     let outcome = match timed(&self.busy.read_range, || range.read(bytes)) {
                         Ok(piece) => {
                             self.bar.advance(piece.bytes.len());
-                            let outcome = self.parse(input, &piece);
+                            let outcome = self.parse(&piece);
                             own = piece.bytes;
                             outcome
                         }
-                        Err(error) => Err(Some(not_sequences(&self.sources[input], error.into()))),
+                        Err(error) => Err(Some(unreadable(&self.sources[input], error).into())),
                     };
                     (index, outcome)
                 }
             };
             let outcome = match outcome {
                 Ok(parsed) => Ok(parsed),
-                Err(Some(error)) => Err(error),
+                Err(Some(stop)) => Err(stop),
                 Err(None) => return,
             };
             let message = Message::Parsed {
@@ -69,7 +69,7 @@ impl<C: Code> ParseThread<C> {
     }
 
     /// `None` if the caller takes no more.
-    fn parse(&mut self, input: usize, piece: &Piece) -> Result<Parsed, Option<Error>> {
+    fn parse(&mut self, piece: &Piece) -> Result<Parsed, Option<Stop>> {
         let Settings { length, most, .. } = self.blocks.settings;
         self.blocks.waited = Duration::ZERO;
         let start = Instant::now();
@@ -78,8 +78,8 @@ impl<C: Code> ParseThread<C> {
         let nanos = worked.as_nanos() as u64;
         self.busy.parse.fetch_add(nanos, Ordering::Relaxed);
         outcome.map_err(|failure| match failure {
-            Failure::Parse(cause) => Some(not_sequences(&self.sources[input], cause)),
-            Failure::Blocks(error) => error,
+            Failure::Malformed(malformed) => Some(Stop::Malformed(malformed)),
+            Failure::Blocks(error) => error.map(Stop::from),
         })
     }
 }

@@ -12,6 +12,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use flate2::write::{DeflateEncoder, GzEncoder};
+use flate2::{Compression, Crc};
 use tempfile::TempDir;
 
 pub static LAMBDA: &[u8] = include_bytes!("../../../../data/lambda_virus.fa.gz");
@@ -97,6 +99,46 @@ impl Scene {
         assert_eq!(outcome.code, Some(0), "{arguments:?}: {outcome:?}");
         outcome.stdout
     }
+}
+
+/// A member of gzip.
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A member of gzip that says how long it is, as bgzip writes it, with another subfield of its header before that or not.
+pub fn block(bytes: &[u8], other: &[u8]) -> Vec<u8> {
+    let mut body = DeflateEncoder::new(Vec::new(), Compression::default());
+    body.write_all(bytes).unwrap();
+    let body = body.finish().unwrap();
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    let last = (12 + other.len() + 6 + body.len() + 8 - 1) as u16;
+    let field = other.len() as u16 + 6;
+    [
+        &[0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 0xff][..],
+        &field.to_le_bytes(),
+        other,
+        b"BC\x02\0",
+        &last.to_le_bytes(),
+        &body,
+        &crc.sum().to_le_bytes(),
+        &crc.amount().to_le_bytes(),
+    ]
+    .concat()
+}
+
+/// Blocks, with the empty one at their end.
+pub fn block_gzip(bytes: &[u8]) -> Vec<u8> {
+    let blocks = bytes.chunks(0xff00).chain([&b""[..]]);
+    blocks.flat_map(|bytes| block(bytes, b"")).collect()
+}
+
+/// A frame of Zstandard.
+pub fn zstd(bytes: &[u8]) -> Vec<u8> {
+    ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
 /// The program, without arguments.
