@@ -105,11 +105,11 @@ impl Incoming {
         what: &str,
         stream: usize,
     ) -> PyResult<Self> {
+        let handle = handle(stream)?;
         // Each attribute that is not there costs an exception, so numpy's own are not asked for a GPU's.
         if numpy::is_array(array)? {
             return Self::of_numpy(array, wanted, what);
         }
-        let handle = handle(stream)?;
         if let Some(numbers) = Numbers::of(array, wanted.width(), what)? {
             return Self::of_list(array, &numbers, wanted, what);
         }
@@ -176,7 +176,7 @@ impl Incoming {
                 "{what} are not contiguous on the GPU: pass a copy"
             )));
         }
-        if described.at % item.dtype.bytes() != 0 {
+        if !described.at.is_multiple_of(item.dtype.bytes()) {
             return Err(PyValueError::new_err(format!(
                 "{what} are not aligned to their elements: pass a copy"
             )));
@@ -212,7 +212,7 @@ impl Incoming {
         expect_shape(&shape, item, what)?;
         let at = bytes.as_ptr().expose_provenance();
         // Numbers of Arrow are aligned to 8 bytes at least, unless another library has made the array.
-        if at % item.dtype.bytes() != 0 {
+        if !at.is_multiple_of(item.dtype.bytes()) {
             return Err(PyValueError::new_err(format!(
                 "{what} are not aligned to their elements: pass a copy"
             )));

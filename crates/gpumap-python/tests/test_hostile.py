@@ -397,6 +397,7 @@ def works_of_little_memory(device):
         full().save("file")
 
     yield "load", saved, lambda _: gm.Map.load("file", device=device)
+    yield "load rows", lambda: saved_rows(keys, device), lambda _: gm.RowMap.load("file", device=device)
 
     def strings():
         map = gm.StringRowMap(device=device)
@@ -406,6 +407,12 @@ def works_of_little_memory(device):
     yield "keys", strings, lambda map: map.keys(raw=True)
     yield "key_columns", strings, lambda map: map.key_columns()
     yield "dlpack", lambda: full().retrieve_all(to="device")[0], lambda array: array.__dlpack__(copy=True)
+
+
+def saved_rows(keys, device):
+    map = gm.RowMap("u64", device=device)
+    map.insert(keys)
+    map.save("file")
 
 
 WORKS = [name for name, _, _ in works_of_little_memory("cpu")] if __name__ != "__main__" else []

@@ -104,7 +104,7 @@ Keys = Any
 #: What they return.
 Answers = Union[npt.NDArray[Any], Array]
 
-_DTYPES = {
+_DTYPES: dict[str, np.dtype[Any]] = {
     "u32": np.dtype("<u4"),
     "i32": np.dtype("<i4"),
     "f32": np.dtype("<f4"),

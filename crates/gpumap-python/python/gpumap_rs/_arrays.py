@@ -32,7 +32,7 @@ def as_array(elements: Any, what: str) -> Any:
 def expect_no_nulls(elements: Any, what: str) -> None:
     """Raises ``ValueError`` for masked elements of numpy's, and for missing ones of pandas, except NaN of its arrays of numpy."""
     if isinstance(elements, np.ma.MaskedArray):
-        nulls = int(np.ma.count_masked(elements))
+        nulls = int(np.count_nonzero(np.ma.getmaskarray(elements)))
         if nulls:
             raise ValueError(f"{what} have {nulls} masked elements: pass .compressed(), or .filled(value)")
     elif hasattr(elements, "isna") and not isinstance(getattr(elements, "dtype", None), np.dtype):
